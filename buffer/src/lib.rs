@@ -1,0 +1,1 @@
+//! Buffer room of pronk: how data waits and who owns it.

@@ -1,0 +1,1 @@
+//! Learner room of pronk: how data becomes weights.

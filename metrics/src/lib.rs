@@ -1,0 +1,1 @@
+//! Metrics room of pronk: what a thread says about itself.

@@ -1,0 +1,1 @@
+//! Policy room of pronk: how observations become action distributions and values.

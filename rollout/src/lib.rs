@@ -1,0 +1,1 @@
+//! Rollout room of pronk: how data is made.
