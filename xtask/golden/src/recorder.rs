@@ -121,8 +121,7 @@ impl Case {
         self.comparisons += 1;
         let error = relative_error(got, want);
         self.worst = larger(self.worst, Some(error));
-        // A tolerance of NaN must not pass.
-        if error <= tolerance {
+        if within(error, tolerance) {
             return;
         }
         self.mismatch(
@@ -152,7 +151,7 @@ impl Case {
         let mut off = 0;
         for (index, (&g, &w)) in got.iter().zip(want).enumerate() {
             let error = relative_error(g, w);
-            off += usize::from(!(error <= tolerance));
+            off += usize::from(!within(error, tolerance));
             if error > worst.1 {
                 worst = (index, error);
             }
@@ -201,6 +200,11 @@ impl Case {
             got_want,
         });
     }
+}
+
+/// False for a tolerance of NaN, which must not let a wrong number pass.
+fn within(error: f64, tolerance: f64) -> bool {
+    error <= tolerance
 }
 
 fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tolerance_of_nan_lets_nothing_but_equality_down_to_nan_pass() {
+    fn a_tolerance_of_nan_lets_no_wrong_number_pass() {
         let report = record(|c| {
             c.close("a", 1.0, 2.0, f64::NAN);
             c.close_all("b", &[1.0], &[2.0], f64::NAN);

@@ -156,13 +156,14 @@ impl Report {
                     writeln!(f, "\n{title}")?;
                     is_first = false;
                 }
-                let count = names.len();
-                writeln!(
-                    f,
-                    "  {}: {kind} × {count}: {why} ({})",
-                    file.file,
-                    names.join(", ")
-                )?;
+                write!(f, "  {}: {kind} × {}: {why}", file.file, names.len())?;
+                // Unnamed entries are called `#0`, `#1`, …: their count says as much.
+                let named: Vec<&str> = names.into_iter().filter(|n| !n.starts_with('#')).collect();
+                if named.is_empty() {
+                    writeln!(f)?;
+                } else {
+                    writeln!(f, " ({})", named.join(", "))?;
+                }
             }
         }
         Ok(())
