@@ -1,1 +1,44 @@
-//! Buffer room of pronk: how data waits and who owns it.
+//! How does data wait, and who owns it?
+//!
+//! Everything between two threads of a run is here: fragments and train batches ([`SampleBatch`],
+//! [`MultiAgentBatch`]) with the [`Pool`] their storage returns to; the bounded [`inqueue`] and what stands behind it
+//! ([`Assemble`], [`MinibatchBuffer`]); the [`WeightCell`] that carries weights back; the [`Mailbox`] that carries
+//! reports sideways. A [`Lifeline`] ends them all: closing is dropping, there are no stop flags.
+
+mod lifeline;
+
+mod batch;
+mod pool;
+
+mod inqueue;
+mod source;
+pub mod source_contract;
+
+mod accumulate;
+mod assemble;
+mod minibatch;
+
+mod weights;
+
+mod bell;
+mod mailbox;
+
+pub use lifeline::{Closed, Lifeline, Tether, lifeline};
+
+pub use batch::{
+    ActionColumn, ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End,
+    FinalObs, MultiAgentBatch, ObsColumn, ObsKind, ObsView, ObsViewMut, SampleBatch, StepMut, Tag,
+};
+pub use pool::Pool;
+
+pub use inqueue::{InqueueReceiver, InqueueSender, PopError, TryPushError, ZeroCapacity, inqueue};
+pub use source::{NextError, Source};
+
+pub use accumulate::{Accumulate, Gathered};
+pub use assemble::Assemble;
+pub use minibatch::{MinibatchBuffer, Pass, Shown};
+
+pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell};
+
+pub use bell::Bell;
+pub use mailbox::{Fold, Mailbox, MailboxSender, mailbox};

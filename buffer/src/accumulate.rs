@@ -1,0 +1,71 @@
+//! The size rule of train batches, apart from what is accumulated.
+
+/// Whole pieces gathered until their sizes sum to a threshold.
+///
+/// The rule is RLlib's: a piece is never split, the piece that reaches the threshold goes out with the others, so a
+/// batch may be larger than the threshold, and what is left waits for more.
+///
+/// ```
+/// use pronk_buffer::Accumulate;
+///
+/// let mut sizes = Accumulate::new(100);
+/// assert!(sizes.push("a", 60).is_none());
+/// let batch = sizes.push("b", 60).unwrap();
+/// assert_eq!((batch.pieces, batch.size), (vec!["a", "b"], 120));
+/// assert_eq!(sizes.size(), 0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Accumulate<T> {
+    threshold: u64,
+    gathered: Gathered<T>,
+}
+
+/// Pieces in the order they came, and the sum of their sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gathered<T> {
+    /// The pieces.
+    pub pieces: Vec<T>,
+    /// The sum of their sizes.
+    pub size: u64,
+}
+
+impl<T> Accumulate<T> {
+    /// Nothing gathered yet. A threshold of 0 lets every piece out by itself.
+    pub fn new(threshold: u64) -> Self {
+        Self {
+            threshold,
+            gathered: Gathered {
+                pieces: Vec::new(),
+                size: 0,
+            },
+        }
+    }
+
+    /// Adds a piece; gives everything gathered once the sizes sum to the threshold.
+    pub fn push(&mut self, piece: T, size: u64) -> Option<Gathered<T>> {
+        self.gathered.pieces.push(piece);
+        self.gathered.size += size;
+        (self.gathered.size >= self.threshold).then(|| self.take())
+    }
+
+    /// Sum of the sizes gathered so far.
+    pub fn size(&self) -> u64 {
+        self.gathered.size
+    }
+
+    /// The pieces gathered so far.
+    pub fn pieces(&self) -> &[T] {
+        &self.gathered.pieces
+    }
+
+    /// Takes what was gathered, whatever its size.
+    pub fn take(&mut self) -> Gathered<T> {
+        std::mem::replace(
+            &mut self.gathered,
+            Gathered {
+                pieces: Vec::new(),
+                size: 0,
+            },
+        )
+    }
+}

@@ -1,0 +1,143 @@
+//! Fragments joined to train batches.
+
+use std::time::{Duration, Instant};
+
+use crate::{Accumulate, MultiAgentBatch, NextError, Pool, Source, VersionReader};
+
+#[cfg(test)]
+mod tests;
+
+/// Joins whole fragments until they hold `train_batch_size` environment steps.
+///
+/// The surplus of the last fragment stays in the batch, as in RLlib: batches are never split. A batch of one fragment is
+/// moved, not copied. A partial batch survives time-outs. The tickets of the fragments are joined.
+///
+/// ```
+/// use std::time::Duration;
+/// use pronk_buffer::{Assemble, MultiAgentBatch, Pool, Source, inqueue, lifeline};
+/// # use pronk_buffer::{ActionKind, BatchShape, ObsKind, SampleBatch, Tag};
+/// # let shape = BatchShape {
+/// #     steps: 50,
+/// #     columns: 1,
+/// #     obs_len: 4,
+/// #     obs_kind: ObsKind::F32,
+/// #     act_len: 1,
+/// #     act_kind: ActionKind::U32,
+/// #     dist_len: 2,
+/// #     state_len: 0,
+/// # };
+/// # let fragment = || MultiAgentBatch::single(SampleBatch::blank(shape, Tag::default()));
+///
+/// let (_lifeline, tether) = lifeline();
+/// let (sender, receiver) = inqueue(16, &tether)?;
+/// let mut batches = Assemble::new(receiver, 100, Pool::new(8));
+/// sender.push(fragment())?; // 50 steps
+/// sender.push(fragment())?;
+/// assert_eq!(batches.next(Duration::ZERO)?.env_steps(), 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Assemble<S> {
+    source: S,
+    partial: Accumulate<MultiAgentBatch>,
+    pool: Pool,
+    age_limit: Option<AgeLimit>,
+}
+
+#[derive(Debug)]
+struct AgeLimit {
+    max_lag: u64,
+    version: VersionReader,
+}
+
+impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
+    /// Takes fragments from `source`; storage of joined batches comes from `pool`.
+    pub fn new(source: S, train_batch_size: u64, pool: Pool) -> Self {
+        Self {
+            source,
+            partial: Accumulate::new(train_batch_size),
+            pool,
+            age_limit: None,
+        }
+    }
+
+    /// Drops fragments whose oldest sample lags more than `max_lag` versions behind `version`, counted under
+    /// `"too_old"`.
+    pub fn with_max_lag(mut self, max_lag: u64, version: VersionReader) -> Self {
+        self.age_limit = Some(AgeLimit { max_lag, version });
+        self
+    }
+
+    /// Environment steps of the partial batch.
+    pub fn partial_env_steps(&self) -> u64 {
+        self.partial.size()
+    }
+
+    /// Where fragments come from.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    fn is_too_old(&self, fragment: &MultiAgentBatch) -> bool {
+        let (Some(limit), Some(oldest)) = (&self.age_limit, fragment.oldest_version()) else {
+            return false;
+        };
+        limit.version.current().saturating_sub(oldest) > limit.max_lag
+    }
+
+    /// Checks against every part, because parts of different policies may meet only in the fragment.
+    fn check_fits(&self, fragment: &MultiAgentBatch) -> Result<(), NextError> {
+        let parts = self.partial.pieces();
+        parts
+            .iter()
+            .try_for_each(|part| part.check_fits(fragment))
+            .map_err(|error| NextError::Failed(error.into()))
+    }
+}
+
+impl<S: Source<Item = MultiAgentBatch>> Source for Assemble<S> {
+    type Item = MultiAgentBatch;
+
+    /// # Errors
+    /// As the source's own; and [`NextError::Failed`] when a fragment's row lengths differ from those before it. That
+    /// fragment is counted as dropped under `"shape_mismatch"` and the partial batch stays.
+    fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
+        let began = Instant::now();
+        loop {
+            // The deadline bounds waiting; fragments that are already there are still taken after it.
+            let mut fragment = self.source.next(timeout.saturating_sub(began.elapsed()))?;
+            if self.is_too_old(&fragment) {
+                drop_counted(&mut fragment, "too_old");
+                if began.elapsed() >= timeout {
+                    return Err(NextError::TimedOut); // else a stream of old fragments would hold the caller
+                }
+                continue;
+            }
+            if let Err(error) = self.check_fits(&fragment) {
+                drop_counted(&mut fragment, "shape_mismatch");
+                return Err(error);
+            }
+            let size = fragment.env_steps();
+            if let Some(whole) = self.partial.push(fragment, size) {
+                let joined = MultiAgentBatch::join(whole.pieces, &self.pool);
+                return joined.map_err(|error| NextError::Failed(error.into()));
+            }
+        }
+    }
+
+    fn backlog(&self) -> usize {
+        self.source.backlog()
+    }
+
+    fn drain(&mut self) -> Vec<MultiAgentBatch> {
+        let mut held = self.partial.take().pieces;
+        held.extend(self.source.drain());
+        held
+    }
+}
+
+fn drop_counted(fragment: &mut MultiAgentBatch, reason: &'static str) {
+    if let Some(ticket) = fragment.take_ticket() {
+        ticket.dropped(reason);
+    }
+}

@@ -1,0 +1,285 @@
+use super::observations::kind_name;
+use super::{ActionKind, BatchError, BatchShape, FinalObs, ObsColumn};
+
+/// Whether and how an episode ended with a step.
+///
+/// The two ways stay apart because they mean different things to a value estimate: after `Terminated` nothing more can
+/// be earned; after `Truncated` the episode would have gone on, so its final observation is kept and bootstrapped from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum End {
+    /// The episode goes on.
+    #[default]
+    No = 0,
+    /// The environment reached a terminal state.
+    Terminated = 1,
+    /// The episode was cut off, for example by a step limit.
+    Truncated = 2,
+}
+
+/// Actions one after the other, in the element type of their space.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ActionColumn {
+    /// Discrete and multi-discrete.
+    U32(Vec<u32>),
+    /// Continuous.
+    F32(Vec<f32>),
+}
+
+impl ActionColumn {
+    /// `len` zeros.
+    pub fn zeros(kind: ActionKind, len: usize) -> Self {
+        match kind {
+            ActionKind::U32 => Self::U32(vec![0; len]),
+            ActionKind::F32 => Self::F32(vec![0.0; len]),
+        }
+    }
+
+    /// All elements, read only.
+    pub fn view(&self) -> ActionView<'_> {
+        match self {
+            Self::U32(values) => ActionView::U32(values),
+            Self::F32(values) => ActionView::F32(values),
+        }
+    }
+
+    /// All elements, to be written in place.
+    pub fn view_mut(&mut self) -> ActionViewMut<'_> {
+        match self {
+            Self::U32(values) => ActionViewMut::U32(values),
+            Self::F32(values) => ActionViewMut::F32(values),
+        }
+    }
+}
+
+impl Default for ActionColumn {
+    fn default() -> Self {
+        Self::U32(Vec::new())
+    }
+}
+
+/// A stretch of actions, borrowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ActionView<'a> {
+    /// Discrete and multi-discrete.
+    U32(&'a [u32]),
+    /// Continuous.
+    F32(&'a [f32]),
+}
+
+impl<'a> ActionView<'a> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::U32(values) => values.len(),
+            Self::F32(values) => values.len(),
+        }
+    }
+
+    /// True without elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element type.
+    pub fn kind(&self) -> ActionKind {
+        match self {
+            Self::U32(_) => ActionKind::U32,
+            Self::F32(_) => ActionKind::F32,
+        }
+    }
+
+    /// Row `i` of rows of `len` elements.
+    ///
+    /// # Panics
+    /// When there is no such row, as slices do.
+    pub fn row(&self, i: usize, len: usize) -> ActionView<'a> {
+        match *self {
+            Self::U32(values) => ActionView::U32(&values[i * len..(i + 1) * len]),
+            Self::F32(values) => ActionView::F32(&values[i * len..(i + 1) * len]),
+        }
+    }
+}
+
+/// A stretch of actions to be written in place; its length cannot change.
+#[derive(Debug, PartialEq)]
+pub enum ActionViewMut<'a> {
+    /// Discrete and multi-discrete.
+    U32(&'a mut [u32]),
+    /// Continuous.
+    F32(&'a mut [f32]),
+}
+
+impl<'a> ActionViewMut<'a> {
+    /// The same stretch for a shorter borrow.
+    pub fn reborrow(&mut self) -> ActionViewMut<'_> {
+        match self {
+            Self::U32(values) => ActionViewMut::U32(values),
+            Self::F32(values) => ActionViewMut::F32(values),
+        }
+    }
+
+    /// The same stretch, read only.
+    pub fn as_view(&self) -> ActionView<'_> {
+        match self {
+            Self::U32(values) => ActionView::U32(values),
+            Self::F32(values) => ActionView::F32(values),
+        }
+    }
+
+    /// Row `i` of rows of `len` elements.
+    ///
+    /// # Panics
+    /// When there is no such row, as slices do.
+    pub fn into_row(self, i: usize, len: usize) -> ActionViewMut<'a> {
+        match self {
+            Self::U32(values) => ActionViewMut::U32(&mut values[i * len..(i + 1) * len]),
+            Self::F32(values) => ActionViewMut::F32(&mut values[i * len..(i + 1) * len]),
+        }
+    }
+}
+
+/// The columns of a batch as plain vectors, before they were checked.
+///
+/// *Shapes*: time-major, `T` steps of `B` columns, rows contiguous.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Columns {
+    /// `[T+1, B, obs_len]`; row `T` is what follows the last step.
+    pub obs: ObsColumn,
+    /// `[T, B, act_len]`.
+    pub actions: ActionColumn,
+    /// `[T, B]`.
+    pub rewards: Vec<f32>,
+    /// `[T, B]`.
+    pub ends: Vec<End>,
+    /// Sparse: one entry for every truncated end; terminated ends may have one.
+    pub final_obs: FinalObs,
+    /// `[T, B]`: log-probability of the action when it was sampled.
+    pub behaviour_logp: Vec<f32>,
+    /// `[T, B, dist_len]`: inputs of the action distribution when it was sampled.
+    pub behaviour_inputs: Vec<f32>,
+    /// `[T+1, B]`: value estimates when it was sampled.
+    pub behaviour_values: Vec<f32>,
+    /// `[B, state_len]`: recurrent state at `t = 0`.
+    pub state_in: Vec<f32>,
+    /// `[B]`: version of the policy that made the column.
+    pub versions: Vec<u64>,
+}
+
+impl Columns {
+    /// Zeros of the right lengths.
+    pub fn zeros(shape: &BatchShape) -> Self {
+        Self {
+            obs: ObsColumn::zeros(shape.obs_kind, shape.cells_and_last() * shape.obs_len),
+            actions: ActionColumn::zeros(shape.act_kind, shape.cells() * shape.act_len),
+            rewards: vec![0.0; shape.cells()],
+            ends: vec![End::No; shape.cells()],
+            final_obs: FinalObs::new(shape.obs_kind, shape.obs_len),
+            behaviour_logp: vec![0.0; shape.cells()],
+            behaviour_inputs: vec![0.0; shape.cells() * shape.dist_len],
+            behaviour_values: vec![0.0; shape.cells_and_last()],
+            state_in: vec![0.0; shape.columns * shape.state_len],
+            versions: vec![0; shape.columns],
+        }
+    }
+
+    /// Checks every length and element type against the shape.
+    pub(super) fn check_lengths(&self, shape: &BatchShape) -> Result<(), BatchError> {
+        let BatchShape {
+            steps: t,
+            columns: b,
+            obs_len,
+            act_len,
+            dist_len,
+            state_len,
+            ..
+        } = *shape;
+        let t1 = t + 1;
+        check_length(
+            "obs",
+            self.obs.view().len(),
+            &[("T+1", t1), ("B", b), ("obs_len", obs_len)],
+        )?;
+        check_length(
+            "actions",
+            self.actions.view().len(),
+            &[("T", t), ("B", b), ("act_len", act_len)],
+        )?;
+        check_length("rewards", self.rewards.len(), &[("T", t), ("B", b)])?;
+        check_length("ends", self.ends.len(), &[("T", t), ("B", b)])?;
+        check_length(
+            "final_obs",
+            self.final_obs.obs_len(),
+            &[("obs_len", obs_len)],
+        )?;
+        check_length(
+            "behaviour_logp",
+            self.behaviour_logp.len(),
+            &[("T", t), ("B", b)],
+        )?;
+        let inputs = [("T", t), ("B", b), ("dist_len", dist_len)];
+        check_length("behaviour_inputs", self.behaviour_inputs.len(), &inputs)?;
+        check_length(
+            "behaviour_values",
+            self.behaviour_values.len(),
+            &[("T+1", t1), ("B", b)],
+        )?;
+        check_length(
+            "state_in",
+            self.state_in.len(),
+            &[("B", b), ("state_len", state_len)],
+        )?;
+        check_length("versions", self.versions.len(), &[("B", b)])?;
+
+        for (column, got) in [
+            ("obs", self.obs.view().kind()),
+            ("final_obs", self.final_obs.rows().view().kind()),
+        ] {
+            if got != shape.obs_kind {
+                return Err(BatchError::WrongKind {
+                    column,
+                    expected: kind_name(shape.obs_kind),
+                    got: kind_name(got),
+                });
+            }
+        }
+        let got = self.actions.view().kind();
+        if got != shape.act_kind {
+            return Err(BatchError::WrongKind {
+                column: "actions",
+                expected: action_kind_name(shape.act_kind),
+                got: action_kind_name(got),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// `sizes` are the expected dimensions with their names, so that the error can say which is which.
+fn check_length(
+    column: &'static str,
+    got: usize,
+    sizes: &[(&str, usize)],
+) -> Result<(), BatchError> {
+    let expected: usize = sizes.iter().map(|(_, size)| size).product();
+    if got == expected {
+        return Ok(());
+    }
+    let dimensions: Vec<String> = sizes
+        .iter()
+        .map(|(name, size)| format!("{name}={size}"))
+        .collect();
+    let expected = format!("[{}] = {expected}", dimensions.join(", "));
+    Err(BatchError::WrongLength {
+        column,
+        expected,
+        got,
+    })
+}
+
+fn action_kind_name(kind: ActionKind) -> &'static str {
+    match kind {
+        ActionKind::U32 => "u32",
+        ActionKind::F32 => "f32",
+    }
+}

@@ -1,0 +1,203 @@
+use std::collections::BTreeMap;
+
+use pronk_metrics::{PolicyId, StepTicket, Steps, default_policy};
+
+use super::{BatchError, SampleBatch};
+use crate::Pool;
+
+/// The samples of every policy over the same environment steps; one entry in the single-agent case.
+///
+/// It may carry the [`StepTicket`] of its steps. Whoever ends the batch's life settles the ticket; a batch that is just
+/// dropped is counted as dropped.
+///
+/// ```
+/// use pronk_buffer::{ActionKind, BatchShape, MultiAgentBatch, ObsKind, SampleBatch, Tag};
+/// use pronk_metrics::{DEFAULT_POLICY, StepLedger};
+///
+/// # let shape = BatchShape {
+/// #     steps: 2,
+/// #     columns: 3,
+/// #     obs_len: 4,
+/// #     obs_kind: ObsKind::F32,
+/// #     act_len: 1,
+/// #     act_kind: ActionKind::U32,
+/// #     dist_len: 2,
+/// #     state_len: 0,
+/// # };
+/// let ledger = StepLedger::new();
+/// let batch = MultiAgentBatch::single(SampleBatch::blank(shape, Tag::default()));
+/// let ticket = ledger.sampled(batch.steps());
+/// let mut batch = batch.with_ticket(ticket);
+/// assert_eq!(batch.env_steps(), 6);
+/// assert!(batch.get(DEFAULT_POLICY).is_some());
+///
+/// if let Some(ticket) = batch.take_ticket() {
+///     ticket.trained();
+/// }
+/// assert_eq!(ledger.snapshot().trained_once.env, 6);
+/// ```
+#[derive(Debug)]
+pub struct MultiAgentBatch {
+    policies: BTreeMap<PolicyId, SampleBatch>,
+    env_steps: u64,
+    ticket: Option<StepTicket>,
+}
+
+impl MultiAgentBatch {
+    /// A single agent's batch, under the default policy: each agent-step was an environment step.
+    pub fn single(batch: SampleBatch) -> Self {
+        let env_steps = batch.steps();
+        Self {
+            policies: BTreeMap::from([(default_policy(), batch)]),
+            env_steps,
+            ticket: None,
+        }
+    }
+
+    /// The batches of several policies over `env_steps` environment steps.
+    ///
+    /// # Errors
+    /// When there is no policy or no step.
+    pub fn new(
+        policies: BTreeMap<PolicyId, SampleBatch>,
+        env_steps: u64,
+    ) -> Result<Self, BatchError> {
+        if policies.is_empty() {
+            return Err(BatchError::Empty {
+                what: "a multi-agent batch",
+            });
+        }
+        if env_steps == 0 {
+            return Err(BatchError::NoEnvSteps);
+        }
+        Ok(Self {
+            policies,
+            env_steps,
+            ticket: None,
+        })
+    }
+
+    /// The policies and their samples, by name.
+    pub fn policies(&self) -> impl Iterator<Item = (&PolicyId, &SampleBatch)> {
+        self.policies.iter()
+    }
+
+    /// The policies and their samples, to be written in place.
+    pub fn policies_mut(&mut self) -> impl Iterator<Item = (&PolicyId, &mut SampleBatch)> {
+        self.policies.iter_mut()
+    }
+
+    /// One policy's samples.
+    pub fn get(&self, policy: &str) -> Option<&SampleBatch> {
+        self.policies.get(policy)
+    }
+
+    /// Environment steps; agents that acted in the same step share it.
+    pub fn env_steps(&self) -> u64 {
+        self.env_steps
+    }
+
+    /// Agent-steps: one for each agent that acted.
+    pub fn agent_steps(&self) -> u64 {
+        self.policies.values().map(SampleBatch::steps).sum()
+    }
+
+    /// Both counts.
+    pub fn steps(&self) -> Steps {
+        Steps {
+            env: self.env_steps,
+            agent: self.agent_steps(),
+        }
+    }
+
+    /// The policy version of every column of every policy.
+    pub fn versions(&self) -> impl Iterator<Item = u64> {
+        self.policies
+            .values()
+            .flat_map(|batch| batch.versions().iter().copied())
+    }
+
+    /// The oldest policy version that made samples of this batch.
+    pub fn oldest_version(&self) -> Option<u64> {
+        self.versions().min()
+    }
+
+    /// The newest policy version that made samples of this batch.
+    pub fn newest_version(&self) -> Option<u64> {
+        self.versions().max()
+    }
+
+    /// The same batch, carrying the ticket of its steps. A ticket it had before is joined with this one.
+    pub fn with_ticket(mut self, ticket: StepTicket) -> Self {
+        self.add_ticket(ticket);
+        self
+    }
+
+    /// Takes the ticket, to settle it.
+    pub fn take_ticket(&mut self) -> Option<StepTicket> {
+        self.ticket.take()
+    }
+
+    /// The steps of the ticket it carries, if it carries one.
+    pub fn ticket_steps(&self) -> Option<Steps> {
+        self.ticket.as_ref().map(StepTicket::steps)
+    }
+
+    /// Joins batches policy by policy, in the order given; steps are summed and tickets joined. A policy's samples are
+    /// moved without a copy when only one part has any.
+    ///
+    /// # Errors
+    /// When there are no parts, or the parts of one policy differ in more than their number of columns. The parts are
+    /// dropped then; [`check_fits`](Self::check_fits) tells beforehand.
+    pub fn join(
+        mut parts: Vec<MultiAgentBatch>,
+        pool: &Pool,
+    ) -> Result<MultiAgentBatch, BatchError> {
+        if parts.len() <= 1 {
+            return parts.pop().ok_or(BatchError::Empty {
+                what: "a joined multi-agent batch",
+            });
+        }
+        let mut joined = Self {
+            policies: BTreeMap::new(),
+            env_steps: 0,
+            ticket: None,
+        };
+        let mut by_policy: BTreeMap<PolicyId, Vec<SampleBatch>> = BTreeMap::new();
+        for part in parts {
+            joined.env_steps += part.env_steps;
+            if let Some(ticket) = part.ticket {
+                joined.add_ticket(ticket);
+            }
+            for (policy, batch) in part.policies {
+                by_policy.entry(policy).or_default().push(batch);
+            }
+        }
+        for (policy, batches) in by_policy {
+            joined
+                .policies
+                .insert(policy, SampleBatch::join(batches, pool)?);
+        }
+        Ok(joined)
+    }
+
+    /// Whether `other` could be joined to this batch.
+    ///
+    /// # Errors
+    /// [`BatchError::Mismatch`] names the size in which a policy that both have differs.
+    pub fn check_fits(&self, other: &MultiAgentBatch) -> Result<(), BatchError> {
+        for (policy, batch) in &other.policies {
+            if let Some(own) = self.policies.get(policy) {
+                own.shape().check_fits(batch.shape(), 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_ticket(&mut self, ticket: StepTicket) {
+        match &mut self.ticket {
+            Some(own) => own.join(ticket),
+            None => self.ticket = Some(ticket),
+        }
+    }
+}

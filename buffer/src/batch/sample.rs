@@ -1,0 +1,437 @@
+use std::fmt;
+use std::mem;
+
+use super::{
+    ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs, ObsColumn, ObsView,
+    ObsViewMut,
+};
+use crate::Pool;
+
+/// Which fragment this is: it identifies samples in the ledger and orders them in a deterministic run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag {
+    /// Number of the rollout worker.
+    pub worker: u32,
+    /// How often that worker was restarted before.
+    pub incarnation: u32,
+    /// Number of the fragment within the incarnation.
+    pub sequence: u64,
+}
+
+/// `T` steps of `B` columns, time-major, with every length checked.
+///
+/// Lengths cannot change after construction: the accessors hand out slices. A batch from a [`Pool`] returns its
+/// storage there when it is dropped.
+///
+/// *Shapes*: as the fields of [`Columns`].
+///
+/// ```
+/// use pronk_buffer::{ActionKind, BatchShape, ObsKind, SampleBatch, Tag};
+///
+/// let shape = BatchShape {
+///     steps: 2,
+///     columns: 3,
+///     obs_len: 4,
+///     obs_kind: ObsKind::F32,
+///     act_len: 1,
+///     act_kind: ActionKind::U32,
+///     dist_len: 2,
+///     state_len: 0,
+/// };
+/// let mut batch = SampleBatch::blank(shape, Tag { worker: 1, ..Tag::default() });
+/// let step = batch.step_mut(0); // everything step 0 reads and writes
+/// step.rewards[2] = 1.0;
+/// assert_eq!(batch.rewards(), &[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
+/// assert_eq!(batch.steps(), 6);
+/// ```
+#[derive(Clone)]
+pub struct SampleBatch {
+    shape: BatchShape,
+    columns: Columns,
+    tags: Vec<Tag>,
+    home: Option<Pool>,
+}
+
+impl SampleBatch {
+    /// Takes columns after checking them against the shape. `tags` name the fragments the batch is made of.
+    ///
+    /// # Errors
+    /// A size of 0, a column of another length or element type, a truncated end without exactly one final
+    /// observation, or a number of tags that cannot be: [`BatchError`] says which, what was expected and what came.
+    pub fn new(shape: BatchShape, columns: Columns, tags: Vec<Tag>) -> Result<Self, BatchError> {
+        shape.check()?;
+        columns.check_lengths(&shape)?;
+        if tags.is_empty() || tags.len() > shape.columns {
+            return Err(BatchError::WrongTags {
+                got: tags.len(),
+                columns: shape.columns,
+            });
+        }
+        let batch = Self {
+            shape,
+            columns,
+            tags,
+            home: None,
+        };
+        batch.check_ends()?;
+        Ok(batch)
+    }
+
+    /// Zeros, to be written in place. For shapes that passed [`BatchShape::check`].
+    pub fn blank(shape: BatchShape, tag: Tag) -> Self {
+        Self {
+            shape,
+            columns: Columns::zeros(&shape),
+            tags: vec![tag],
+            home: None,
+        }
+    }
+
+    /// Storage of the right lengths, whatever it holds, that goes back to `home`.
+    pub(crate) fn from_storage(
+        shape: BatchShape,
+        columns: Columns,
+        tags: Vec<Tag>,
+        home: Pool,
+    ) -> Self {
+        Self {
+            shape,
+            columns,
+            tags,
+            home: Some(home),
+        }
+    }
+
+    /// The sizes.
+    pub fn shape(&self) -> &BatchShape {
+        &self.shape
+    }
+
+    /// Agent-steps: `T * B`.
+    pub fn steps(&self) -> u64 {
+        self.shape.agent_steps()
+    }
+
+    /// The fragments the batch is made of, in the order of their columns.
+    pub fn tags(&self) -> &[Tag] {
+        &self.tags
+    }
+
+    /// Checks that every truncated end has exactly one final observation and that no entry lies elsewhere. Writing in
+    /// place can break this, so the writer calls it when the fragment is complete.
+    ///
+    /// # Errors
+    /// The first place that is wrong.
+    pub fn check_ends(&self) -> Result<(), BatchError> {
+        let (ends, finals) = (&self.columns.ends, &self.columns.final_obs);
+        let mut places = finals.index().to_vec();
+        places.sort_unstable();
+        for (i, &(t, b)) in places.iter().enumerate() {
+            let inside = (t as usize) < self.shape.steps && (b as usize) < self.shape.columns;
+            let end = inside.then(|| ends[t as usize * self.shape.columns + b as usize]);
+            let repeated = i > 0 && places[i - 1] == (t, b);
+            if repeated || matches!(end, None | Some(End::No)) {
+                return Err(BatchError::misplaced(t, b, end));
+            }
+        }
+        for (cell, _) in ends
+            .iter()
+            .enumerate()
+            .filter(|(_, end)| **end == End::Truncated)
+        {
+            let (t, b) = (cell / self.shape.columns, cell % self.shape.columns);
+            if places.binary_search(&(t as u32, b as u32)).is_err() {
+                return Err(BatchError::NoFinalObs { t, b });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a batch with a NaN or infinite number in it: one would spread into every weight.
+    ///
+    /// # Errors
+    /// [`BatchError::NonFinite`] with the column's name, the step and the column of the first one found.
+    pub fn check_finite(&self) -> Result<(), BatchError> {
+        let Self { shape, columns, .. } = self;
+        let width = shape.columns;
+        if let ObsView::F32(obs) = columns.obs.view() {
+            check_column("obs", obs, shape.obs_len, width)?;
+        }
+        if let ObsView::F32(rows) = columns.final_obs.rows().view()
+            && let Some(i) = first_non_finite(rows)
+        {
+            let (t, b) = columns.final_obs.index()[i / shape.obs_len];
+            let (t, b) = (t as usize, b as usize);
+            return Err(BatchError::NonFinite {
+                column: "final_obs",
+                t,
+                b,
+                value: rows[i],
+            });
+        }
+        if let ActionView::F32(actions) = columns.actions.view() {
+            check_column("actions", actions, shape.act_len, width)?;
+        }
+        check_column("rewards", &columns.rewards, 1, width)?;
+        check_column("behaviour_logp", &columns.behaviour_logp, 1, width)?;
+        check_column(
+            "behaviour_inputs",
+            &columns.behaviour_inputs,
+            shape.dist_len,
+            width,
+        )?;
+        check_column("behaviour_values", &columns.behaviour_values, 1, width)?;
+        check_column("state_in", &columns.state_in, shape.state_len, width)
+    }
+
+    /// `[T+1, B, obs_len]`: observations; row `T` follows the last step.
+    pub fn obs(&self) -> ObsView<'_> {
+        self.columns.obs.view()
+    }
+
+    /// `[B, obs_len]`: observations before step `t`; `t = T` follows the last step.
+    ///
+    /// # Panics
+    /// When `t > T`.
+    pub fn obs_row(&self, t: usize) -> ObsView<'_> {
+        self.obs().row(t, self.shape.columns * self.shape.obs_len)
+    }
+
+    /// `[T, B, act_len]`.
+    pub fn actions(&self) -> ActionView<'_> {
+        self.columns.actions.view()
+    }
+
+    /// `[T, B]`.
+    pub fn rewards(&self) -> &[f32] {
+        &self.columns.rewards
+    }
+
+    /// `[T, B]`.
+    pub fn ends(&self) -> &[End] {
+        &self.columns.ends
+    }
+
+    /// Final observations of truncated episodes.
+    pub fn final_obs(&self) -> &FinalObs {
+        &self.columns.final_obs
+    }
+
+    /// `[T, B]`.
+    pub fn behaviour_logp(&self) -> &[f32] {
+        &self.columns.behaviour_logp
+    }
+
+    /// `[T, B, dist_len]`.
+    pub fn behaviour_inputs(&self) -> &[f32] {
+        &self.columns.behaviour_inputs
+    }
+
+    /// `[T+1, B]`.
+    pub fn behaviour_values(&self) -> &[f32] {
+        &self.columns.behaviour_values
+    }
+
+    /// `[B, state_len]`.
+    pub fn state_in(&self) -> &[f32] {
+        &self.columns.state_in
+    }
+
+    /// `[B]`.
+    pub fn versions(&self) -> &[u64] {
+        &self.columns.versions
+    }
+
+    /// Everything one step reads and writes, borrowed side by side.
+    ///
+    /// # Panics
+    /// When `t >= T`.
+    pub fn step_mut(&mut self, t: usize) -> StepMut<'_> {
+        let BatchShape {
+            columns: width,
+            obs_len,
+            act_len,
+            dist_len,
+            ..
+        } = self.shape;
+        let cells = t * width..(t + 1) * width;
+        let (obs, next_obs) = match &mut self.columns.obs {
+            ObsColumn::F32(values) => {
+                let (before, after) = values.split_at_mut((t + 1) * width * obs_len);
+                let row = &before[t * width * obs_len..];
+                (
+                    ObsView::F32(row),
+                    ObsViewMut::F32(&mut after[..width * obs_len]),
+                )
+            }
+            ObsColumn::U8(values) => {
+                let (before, after) = values.split_at_mut((t + 1) * width * obs_len);
+                let row = &before[t * width * obs_len..];
+                (
+                    ObsView::U8(row),
+                    ObsViewMut::U8(&mut after[..width * obs_len]),
+                )
+            }
+        };
+        StepMut {
+            obs,
+            next_obs,
+            actions: self.columns.actions.view_mut().into_row(t, width * act_len),
+            rewards: &mut self.columns.rewards[cells.clone()],
+            ends: &mut self.columns.ends[cells.clone()],
+            final_obs: &mut self.columns.final_obs,
+            behaviour_logp: &mut self.columns.behaviour_logp[cells.clone()],
+            behaviour_inputs: &mut self.columns.behaviour_inputs
+                [t * width * dist_len..(t + 1) * width * dist_len],
+            behaviour_values: &mut self.columns.behaviour_values[cells],
+        }
+    }
+
+    /// `[T+1, B, obs_len]`, to be written in place.
+    pub fn obs_mut(&mut self) -> ObsViewMut<'_> {
+        self.columns.obs.view_mut()
+    }
+
+    /// `[B, obs_len]`: row `t` of the observations, to be written in place.
+    ///
+    /// # Panics
+    /// When `t > T`.
+    pub fn obs_row_mut(&mut self, t: usize) -> ObsViewMut<'_> {
+        let len = self.shape.columns * self.shape.obs_len;
+        self.columns.obs.view_mut().into_row(t, len)
+    }
+
+    /// `[T, B, act_len]`, to be written in place.
+    pub fn actions_mut(&mut self) -> ActionViewMut<'_> {
+        self.columns.actions.view_mut()
+    }
+
+    /// `[T, B]`, to be written in place.
+    pub fn rewards_mut(&mut self) -> &mut [f32] {
+        &mut self.columns.rewards
+    }
+
+    /// `[T, B]`, to be written in place; see [`check_ends`](Self::check_ends).
+    pub fn ends_mut(&mut self) -> &mut [End] {
+        &mut self.columns.ends
+    }
+
+    /// Final observations, to be pushed.
+    pub fn final_obs_mut(&mut self) -> &mut FinalObs {
+        &mut self.columns.final_obs
+    }
+
+    /// `[T, B]`, to be written in place.
+    pub fn behaviour_logp_mut(&mut self) -> &mut [f32] {
+        &mut self.columns.behaviour_logp
+    }
+
+    /// `[T, B, dist_len]`, to be written in place.
+    pub fn behaviour_inputs_mut(&mut self) -> &mut [f32] {
+        &mut self.columns.behaviour_inputs
+    }
+
+    /// `[T+1, B]`, to be written in place.
+    pub fn behaviour_values_mut(&mut self) -> &mut [f32] {
+        &mut self.columns.behaviour_values
+    }
+
+    /// `[B, state_len]`, to be written in place.
+    pub fn state_in_mut(&mut self) -> &mut [f32] {
+        &mut self.columns.state_in
+    }
+
+    /// `[B]`, to be written in place.
+    pub fn versions_mut(&mut self) -> &mut [u64] {
+        &mut self.columns.versions
+    }
+
+    pub(super) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    pub(super) fn columns_mut(&mut self) -> &mut Columns {
+        &mut self.columns
+    }
+
+    pub(crate) fn tags_mut(&mut self) -> &mut Vec<Tag> {
+        &mut self.tags
+    }
+}
+
+impl Drop for SampleBatch {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.put_back(
+                self.shape,
+                mem::take(&mut self.columns),
+                mem::take(&mut self.tags),
+            );
+        }
+    }
+}
+
+impl fmt::Debug for SampleBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SampleBatch")
+            .field("shape", &self.shape)
+            .field("tags", &self.tags)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Row `t` of every column at once, and the observation row that step `t` leads to.
+#[derive(Debug)]
+pub struct StepMut<'a> {
+    /// `[B, obs_len]`: what the step acts upon.
+    pub obs: ObsView<'a>,
+    /// `[B, obs_len]`: what follows it.
+    pub next_obs: ObsViewMut<'a>,
+    /// `[B, act_len]`.
+    pub actions: ActionViewMut<'a>,
+    /// `[B]`.
+    pub rewards: &'a mut [f32],
+    /// `[B]`.
+    pub ends: &'a mut [End],
+    /// Final observations of the whole batch.
+    pub final_obs: &'a mut FinalObs,
+    /// `[B]`.
+    pub behaviour_logp: &'a mut [f32],
+    /// `[B, dist_len]`.
+    pub behaviour_inputs: &'a mut [f32],
+    /// `[B]`: values of `obs`; row `T` is written through
+    /// [`behaviour_values_mut`](SampleBatch::behaviour_values_mut).
+    pub behaviour_values: &'a mut [f32],
+}
+
+fn check_column(
+    column: &'static str,
+    values: &[f32],
+    row_len: usize,
+    width: usize,
+) -> Result<(), BatchError> {
+    match first_non_finite(values) {
+        None => Ok(()),
+        Some(i) => {
+            let cell = i / row_len;
+            Err(BatchError::NonFinite {
+                column,
+                t: cell / width,
+                b: cell % width,
+                value: values[i],
+            })
+        }
+    }
+}
+
+fn first_non_finite(values: &[f32]) -> Option<usize> {
+    // The usual answer is "none", and a pass without an early exit is the one that becomes vector instructions.
+    let all_finite = values
+        .iter()
+        .fold(true, |finite, value| finite & value.is_finite());
+    if all_finite {
+        None
+    } else {
+        values.iter().position(|value| !value.is_finite())
+    }
+}

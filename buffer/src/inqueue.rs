@@ -1,0 +1,216 @@
+//! The bounded queue from rollout workers to the learner.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
+
+use crate::lifeline::{Closed, Tether};
+
+#[cfg(test)]
+mod tests;
+
+/// Makes a queue that holds at most `capacity` items and ends with the run that `tether` belongs to.
+///
+/// Ownership moves through it. A full queue makes senders wait: that is the only throttle a run has.
+///
+/// # Errors
+/// [`ZeroCapacity`] when `capacity` is 0.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let (_lifeline, tether) = pronk_buffer::lifeline();
+/// let (sender, receiver) = pronk_buffer::inqueue(16, &tether)?;
+/// sender.push("fragment").unwrap();
+/// assert_eq!(receiver.pop(Duration::ZERO), Ok("fragment"));
+///
+/// drop(receiver);
+/// let returned = sender.push("next").unwrap_err();
+/// assert_eq!(returned.0, "next");
+/// # Ok::<(), pronk_buffer::ZeroCapacity>(())
+/// ```
+pub fn inqueue<T>(
+    capacity: usize,
+    tether: &Tether,
+) -> Result<(InqueueSender<T>, InqueueReceiver<T>), ZeroCapacity> {
+    if capacity == 0 {
+        return Err(ZeroCapacity);
+    }
+    let (items, received) = bounded(capacity);
+    let sender = InqueueSender {
+        items,
+        capacity,
+        tether: tether.clone(),
+    };
+    Ok((
+        sender,
+        InqueueReceiver {
+            items: received,
+            tether: tether.clone(),
+        },
+    ))
+}
+
+/// The end that rollout workers push into; each has a clone.
+#[derive(Debug)]
+pub struct InqueueSender<T> {
+    items: Sender<T>,
+    capacity: usize,
+    tether: Tether,
+}
+
+impl<T> InqueueSender<T> {
+    /// Hands an item over, waiting while the queue is full. Returns how long it waited.
+    ///
+    /// *Blocks* until there is room, the receiver is dropped, or the run ends.
+    ///
+    /// # Errors
+    /// [`Closed`] with the item in it when the receiver is gone or the run ended.
+    pub fn push(&self, item: T) -> Result<Duration, Closed<T>> {
+        match self.try_push(item) {
+            Ok(()) => Ok(Duration::ZERO),
+            Err(TryPushError::Closed(item)) => Err(Closed(item)),
+            Err(TryPushError::Full(item)) => self.push_when_there_is_room(item),
+        }
+    }
+
+    /// Hands an item over if there is room now.
+    ///
+    /// # Errors
+    /// The item comes back: [`TryPushError::Full`], or [`TryPushError::Closed`] when the receiver is gone or the run
+    /// ended.
+    pub fn try_push(&self, item: T) -> Result<(), TryPushError<T>> {
+        if self.tether.is_cut() {
+            return Err(TryPushError::Closed(item));
+        }
+        self.items.try_send(item).map_err(|error| match error {
+            TrySendError::Full(item) => TryPushError::Full(item),
+            TrySendError::Disconnected(item) => TryPushError::Closed(item),
+        })
+    }
+
+    /// Items waiting now.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// True when nothing waits now.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The most items that can wait.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn push_when_there_is_room(&self, item: T) -> Result<Duration, Closed<T>> {
+        let began = Instant::now();
+        let mut wait = Select::new();
+        let room = wait.send(&self.items);
+        wait.recv(self.tether.ended());
+        let ready = wait.select();
+        if ready.index() == room {
+            let sent = ready.send(&self.items, item);
+            return sent
+                .map(|()| began.elapsed())
+                .map_err(|error| Closed(error.0));
+        }
+        // A selected operation must be completed; this one says that the lifeline is gone.
+        let _ = ready.recv(self.tether.ended());
+        Err(Closed(item))
+    }
+}
+
+impl<T> Clone for InqueueSender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            items: self.items.clone(),
+            capacity: self.capacity,
+            tether: self.tether.clone(),
+        }
+    }
+}
+
+/// The learner's end.
+#[derive(Debug)]
+pub struct InqueueReceiver<T> {
+    items: Receiver<T>,
+    tether: Tether,
+}
+
+impl<T> InqueueReceiver<T> {
+    /// Takes the oldest item.
+    ///
+    /// *Blocks* for at most `timeout`; an item that already waits is taken even when it is zero.
+    ///
+    /// # Errors
+    /// [`PopError::TimedOut`] when nothing came. [`PopError::Closed`] when all senders are gone and everything they
+    /// pushed was taken, or as soon as the run ended; [`drain`](Self::drain) then gives what is left.
+    pub fn pop(&self, timeout: Duration) -> Result<T, PopError> {
+        if self.tether.is_cut() {
+            return Err(PopError::Closed);
+        }
+        match self.items.try_recv() {
+            Ok(item) => return Ok(item),
+            Err(TryRecvError::Disconnected) => return Err(PopError::Closed),
+            Err(TryRecvError::Empty) if timeout.is_zero() => return Err(PopError::TimedOut),
+            Err(TryRecvError::Empty) => {}
+        }
+        let mut wait = Select::new();
+        let item = wait.recv(&self.items);
+        wait.recv(self.tether.ended());
+        let Ok(ready) = wait.select_timeout(timeout) else {
+            return Err(PopError::TimedOut);
+        };
+        if ready.index() == item {
+            return ready.recv(&self.items).map_err(|_| PopError::Closed);
+        }
+        let _ = ready.recv(self.tether.ended());
+        Err(PopError::Closed)
+    }
+
+    /// What waits now, without waiting for more.
+    pub fn drain(&self) -> impl Iterator<Item = T> {
+        self.items.try_iter()
+    }
+
+    /// Items waiting now.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// True when nothing waits now.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+/// Why a queue or mailbox gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PopError {
+    /// Nothing came in time.
+    #[error("nothing came within the timeout")]
+    TimedOut,
+    /// Nothing will come any more.
+    #[error("closed: all senders were dropped or the run is ending")]
+    Closed,
+}
+
+/// Why an item was not pushed; it holds the item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TryPushError<T> {
+    /// There is no room now.
+    #[error("the inqueue is full")]
+    Full(T),
+    /// The receiver is gone or the run ended.
+    #[error("closed: the receiver was dropped or the run is ending")]
+    Closed(T),
+}
+
+/// A queue was asked for that can hold nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the capacity of an inqueue must be at least 1: at 0 no item could wait, and every push would wait for a pop"
+)]
+pub struct ZeroCapacity;

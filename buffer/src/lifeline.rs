@@ -1,0 +1,123 @@
+//! Ending a run by dropping one value.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+
+/// Makes the two ends that join a run's owner to its threads.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let (lifeline, tether) = pronk_buffer::lifeline();
+/// let thread = std::thread::spawn(move || tether.sleep(Duration::from_secs(3600)));
+/// drop(lifeline); // wakes the sleeper
+/// assert!(thread.join().unwrap().is_err());
+/// ```
+pub fn lifeline() -> (Lifeline, Tether) {
+    // Nothing is ever sent. A channel with a buffer is taken because asking it whether it is disconnected costs a few
+    // atomic loads, where a rendezvous channel would take a lock that all threads share.
+    let (held, ended) = bounded(1);
+    (Lifeline { _held: held }, Tether { ended })
+}
+
+/// The owner's end: dropping it ends every wait of every thread that holds a [`Tether`].
+#[derive(Debug)]
+pub struct Lifeline {
+    _held: Sender<Infallible>,
+}
+
+/// A thread's end: it tells whether the [`Lifeline`] was dropped, and wakes waits when that happens.
+#[derive(Clone, Debug)]
+pub struct Tether {
+    ended: Receiver<Infallible>,
+}
+
+impl Tether {
+    /// True from the moment the [`Lifeline`] is dropped. Cheap enough to ask between two environment steps.
+    pub fn is_cut(&self) -> bool {
+        matches!(self.ended.try_recv(), Err(TryRecvError::Disconnected))
+    }
+
+    /// Sleeps for `duration`, or less when the lifeline is dropped meanwhile.
+    ///
+    /// # Errors
+    /// [`Closed`] when the lifeline is gone, at once if it was gone before.
+    pub fn sleep(&self, duration: Duration) -> Result<(), Closed> {
+        match self.ended.recv_timeout(duration) {
+            Ok(never) => match never {},
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => Err(Closed(())),
+        }
+    }
+
+    /// For waiting on the end of the run together with something else.
+    pub(crate) fn ended(&self) -> &Receiver<Infallible> {
+        &self.ended
+    }
+}
+
+/// The other end is gone, or the run is ending. Carries what could not be delivered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Closed<T = ()>(pub T);
+
+impl<T> fmt::Debug for Closed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Closed(..)")
+    }
+}
+
+impl<T> fmt::Display for Closed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("closed: the other end was dropped or the run is ending")
+    }
+}
+
+impl<T> std::error::Error for Closed<T> {}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn dropping_the_lifeline_wakes_every_sleeper_at_once() {
+        let (lifeline, tether) = lifeline();
+        let began = Instant::now();
+        let sleepers: Vec<_> = (0..4)
+            .map(|_| {
+                let tether = tether.clone();
+                std::thread::spawn(move || tether.sleep(LONG))
+            })
+            .collect();
+        assert!(!tether.is_cut());
+        drop(lifeline);
+        for sleeper in sleepers {
+            assert_eq!(sleeper.join().unwrap(), Err(Closed(())));
+        }
+        assert!(tether.is_cut());
+        assert!(began.elapsed() < LONG);
+    }
+
+    #[test]
+    fn sleep_lasts_its_duration_while_the_lifeline_is_held() {
+        let (_lifeline, tether) = lifeline();
+        let nap = Duration::from_millis(5);
+        let began = Instant::now();
+        assert_eq!(tether.sleep(nap), Ok(()));
+        assert!(began.elapsed() >= nap);
+    }
+
+    #[test]
+    fn a_very_long_sleep_is_no_overflow() {
+        let (lifeline, tether) = lifeline();
+        drop(lifeline);
+        assert_eq!(tether.sleep(Duration::MAX), Err(Closed(())));
+    }
+}

@@ -1,0 +1,215 @@
+//! Reports on their way sideways: bounded, and nothing is lost when the reader lags.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::bell::Bell;
+use crate::inqueue::PopError;
+use crate::lifeline::Closed;
+
+#[cfg(test)]
+mod tests;
+
+/// A report that can take a later one in: counts add, lists of bounded length merge, newest values win.
+pub trait Fold {
+    /// Takes `later` in, such that reading one report afterwards tells the same totals as reading both.
+    fn fold(&mut self, later: Self);
+}
+
+/// Makes a mailbox that holds at most `capacity` reports and rings `bell` for each.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use pronk_buffer::{Bell, Fold, mailbox};
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Count(u64);
+///
+/// impl Fold for Count {
+///     fn fold(&mut self, later: Self) {
+///         self.0 += later.0;
+///     }
+/// }
+///
+/// let (sender, reports) = mailbox(NonZeroUsize::MIN, &Bell::new());
+/// sender.post(Count(2)).unwrap();
+/// sender.post(Count(3)).unwrap(); // full: folded into the newest
+/// assert_eq!(reports.drain(), [Count(5)]);
+/// ```
+pub fn mailbox<R: Fold>(capacity: NonZeroUsize, bell: &Bell) -> (MailboxSender<R>, Mailbox<R>) {
+    let state = State {
+        reports: VecDeque::new(),
+        senders: 1,
+        has_reader: true,
+    };
+    let shared = Arc::new(Shared {
+        capacity: capacity.get(),
+        state: Mutex::new(state),
+        bell: bell.clone(),
+    });
+    (
+        MailboxSender {
+            shared: Arc::clone(&shared),
+        },
+        Mailbox { shared },
+    )
+}
+
+#[derive(Debug)]
+struct Shared<R> {
+    capacity: usize,
+    state: Mutex<State<R>>,
+    bell: Bell,
+}
+
+#[derive(Debug)]
+struct State<R> {
+    reports: VecDeque<R>,
+    senders: usize,
+    has_reader: bool,
+}
+
+impl<R> Shared<R> {
+    fn lock(&self) -> MutexGuard<'_, State<R>> {
+        // `fold` is the only foreign code under this lock. Should one panic, its thread ends and reports it; the other
+        // reports must still be readable.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The end that posts; the mailbox closes when the last clone is dropped.
+#[derive(Debug)]
+pub struct MailboxSender<R> {
+    shared: Arc<Shared<R>>,
+}
+
+impl<R: Fold> MailboxSender<R> {
+    /// Leaves a report. A full mailbox folds it into its newest one; the sender never waits for the reader.
+    ///
+    /// # Errors
+    /// [`Closed`] with the report in it when the reader is gone.
+    pub fn post(&self, report: R) -> Result<(), Closed<R>> {
+        let mut state = self.shared.lock();
+        if !state.has_reader {
+            return Err(Closed(report));
+        }
+        let is_full = state.reports.len() >= self.shared.capacity;
+        match state.reports.back_mut() {
+            Some(newest) if is_full => newest.fold(report),
+            _ => state.reports.push_back(report),
+        }
+        drop(state);
+        self.shared.bell.ring();
+        Ok(())
+    }
+}
+
+impl<R> Clone for MailboxSender<R> {
+    fn clone(&self) -> Self {
+        self.shared.lock().senders += 1;
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<R> Drop for MailboxSender<R> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.senders -= 1;
+        let closed = state.senders == 0;
+        drop(state);
+        if closed {
+            self.shared.bell.ring();
+        }
+    }
+}
+
+/// The reader's end. It can be blocked on, awaited, or looked into after its [`Bell`] rang.
+#[derive(Debug)]
+pub struct Mailbox<R> {
+    shared: Arc<Shared<R>>,
+}
+
+impl<R> Mailbox<R> {
+    /// The oldest report, if one is there.
+    pub fn try_take(&self) -> Option<R> {
+        self.shared.lock().reports.pop_front()
+    }
+
+    /// The oldest report.
+    ///
+    /// *Blocks* for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`PopError::Closed`] when all senders are gone and every report was taken.
+    pub fn take(&self, timeout: Duration) -> Result<R, PopError> {
+        let began = Instant::now();
+        let bell = self.shared.bell.clone(); // own ears: other waiters on this bell do not take its rings away
+        loop {
+            match self.look() {
+                Err(PopError::TimedOut) => {}
+                found => return found,
+            }
+            // The bell may be shared: it can ring for another mailbox.
+            if !bell.wait(timeout.saturating_sub(began.elapsed())) {
+                return self.look();
+            }
+        }
+    }
+
+    /// The oldest report, awaited on any runtime; `None` when all senders are gone and every report was taken.
+    /// Dropping it half-way loses nothing.
+    pub async fn recv(&self) -> Option<R> {
+        let bell = self.shared.bell.clone();
+        loop {
+            match self.look() {
+                Ok(report) => return Some(report),
+                Err(PopError::Closed) => return None,
+                Err(PopError::TimedOut) => bell.rung().await,
+            }
+        }
+    }
+
+    /// All reports that are there, oldest first.
+    pub fn drain(&self) -> Vec<R> {
+        self.shared.lock().reports.drain(..).collect()
+    }
+
+    /// True when all senders are gone; reports may still be there.
+    pub fn is_closed(&self) -> bool {
+        self.shared.lock().senders == 0
+    }
+
+    /// Reports that are there now.
+    pub fn len(&self) -> usize {
+        self.shared.lock().reports.len()
+    }
+
+    /// True when no report is there now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One look: a report, nothing yet (`TimedOut`), or nothing ever (`Closed`).
+    fn look(&self) -> Result<R, PopError> {
+        let mut state = self.shared.lock();
+        match state.reports.pop_front() {
+            Some(report) => Ok(report),
+            None if state.senders == 0 => Err(PopError::Closed),
+            None => Err(PopError::TimedOut),
+        }
+    }
+}
+
+impl<R> Drop for Mailbox<R> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.has_reader = false;
+        let unread = std::mem::take(&mut state.reports);
+        drop(state);
+        drop(unread); // outside the lock
+    }
+}

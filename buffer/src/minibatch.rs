@@ -1,0 +1,193 @@
+//! Train batches shown for several passes.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use crate::{NextError, Source};
+
+#[cfg(test)]
+mod tests;
+
+/// A ring of slots that shows every item for `num_passes` passes: RLlib's `MinibatchBuffer`.
+///
+/// The ring moves to the next slot at every call, so with two slots and two passes items come as a, b, a, b. A slot
+/// whose item was used up loads the next one when its turn comes, and waits for it even if other slots still have
+/// passes left. The first item loaded gets `init_num_passes`, each later one a pass more until `num_passes` is reached;
+/// an `init_num_passes` above `num_passes` stays. An item with 0 passes is shown once.
+///
+/// The last pass gives the item away, so its storage cannot stay in the ring by mistake.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::time::Duration;
+/// use pronk_buffer::{MinibatchBuffer, Pass, inqueue, lifeline};
+///
+/// let (_lifeline, tether) = lifeline();
+/// let (sender, receiver) = inqueue(4, &tether)?;
+/// let mut buffer = MinibatchBuffer::new(receiver, NonZeroUsize::MIN, 2, 2);
+/// sender.push("batch")?;
+///
+/// let first = buffer.next(Duration::ZERO)?;
+/// assert!(matches!(first.pass, Pass::Again(_)) && first.number == 1);
+/// let second = buffer.next(Duration::ZERO)?;
+/// assert!(matches!(second.pass, Pass::Last("batch")) && second.number == 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct MinibatchBuffer<S: Source> {
+    source: S,
+    slots: Vec<Slot<S::Item>>,
+    position: usize,
+    num_passes: u32,
+    next_load_passes: u32,
+    last_shown: usize,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// Present while passes are left.
+    item: Option<T>,
+    /// Signed because an item of 0 passes is shown once and then stands at -1.
+    passes_left: i64,
+    passes_shown: u32,
+}
+
+impl<S: Source> MinibatchBuffer<S> {
+    /// A ring of `size` empty slots in front of `source`. RLlib's learner thread has no warm-up: it passes
+    /// `num_sgd_iter` as both numbers.
+    pub fn new(source: S, size: NonZeroUsize, num_passes: u32, init_num_passes: u32) -> Self {
+        let slots = (0..size.get())
+            .map(|_| Slot {
+                item: None,
+                passes_left: 0,
+                passes_shown: 0,
+            })
+            .collect();
+        Self {
+            source,
+            slots,
+            position: 0,
+            num_passes,
+            next_load_passes: init_num_passes,
+            last_shown: 0,
+        }
+    }
+
+    /// Shows the item of the current slot, loading one if the slot is empty, and moves on to the next slot.
+    ///
+    /// *Blocks* for at most `timeout`, and only if the slot is empty.
+    ///
+    /// # Errors
+    /// As the source's. Nothing changed then: neither the position nor the warm-up.
+    pub fn next(&mut self, timeout: Duration) -> Result<Shown<'_, S::Item>, NextError> {
+        let position = self.position;
+        let slots = self.slots.len();
+        let slot = &mut self.slots[position];
+        let item = match slot.item.take() {
+            Some(item) => item,
+            None => {
+                let item = self.source.next(timeout)?;
+                slot.passes_left = self.next_load_passes.into();
+                slot.passes_shown = 0;
+                if self.next_load_passes < self.num_passes {
+                    self.next_load_passes += 1;
+                }
+                item
+            }
+        };
+        self.position = (position + 1) % slots;
+        self.last_shown = position;
+
+        slot.passes_left -= 1;
+        slot.passes_shown += 1;
+        let pass = if slot.passes_left > 0 {
+            Pass::Again(slot.item.insert(item))
+        } else {
+            Pass::Last(item)
+        };
+        Ok(Shown {
+            pass,
+            number: slot.passes_shown,
+        })
+    }
+
+    /// Takes the item shown last out of its slot, so that it is not shown again; `None` if it was given away.
+    pub fn discard(&mut self) -> Option<S::Item> {
+        let slot = &mut self.slots[self.last_shown];
+        let item = slot.item.take()?;
+        slot.passes_left = 0;
+        Some(item)
+    }
+
+    /// The slot whose turn is next.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Passes left in every slot.
+    pub fn passes_left(&self) -> impl Iterator<Item = i64> {
+        self.slots.iter().map(|slot| slot.passes_left)
+    }
+
+    /// Passes the next item loaded will get.
+    pub fn next_load_passes(&self) -> u32 {
+        self.next_load_passes
+    }
+
+    /// Where items come from.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// Everything still held, here and in the source, without waiting.
+    pub fn drain(&mut self) -> Vec<S::Item> {
+        let mut held = Vec::new();
+        for slot in &mut self.slots {
+            slot.passes_left = 0;
+            held.extend(slot.item.take());
+        }
+        held.extend(self.source.drain());
+        held
+    }
+}
+
+/// An item in one of its passes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Shown<'a, T> {
+    /// The item, lent or given.
+    pub pass: Pass<'a, T>,
+    /// Which pass this is, from 1.
+    pub number: u32,
+}
+
+/// One use of an item: lent while more will follow, given away the last time.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Pass<'a, T> {
+    /// It will be shown again.
+    Again(&'a mut T),
+    /// It is yours; dropping it sends its storage home.
+    Last(T),
+}
+
+impl<T> Pass<'_, T> {
+    /// The item.
+    pub fn item(&self) -> &T {
+        match self {
+            Self::Again(item) => item,
+            Self::Last(item) => item,
+        }
+    }
+
+    /// The item, to be changed; what later passes need must stay.
+    pub fn item_mut(&mut self) -> &mut T {
+        match self {
+            Self::Again(item) => item,
+            Self::Last(item) => item,
+        }
+    }
+
+    /// True when the item was given away.
+    pub fn is_last(&self) -> bool {
+        matches!(self, Self::Last(_))
+    }
+}

@@ -1,0 +1,1 @@
+//! What every [`Source`](crate::Source) promises, as functions that an implementer calls from tests.

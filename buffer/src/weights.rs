@@ -1,0 +1,157 @@
+//! Versioned weights on their way back to the workers: the latest wins, nobody waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+
+#[cfg(test)]
+mod tests;
+
+/// Makes a cell that holds `initial` as version 0.
+///
+/// ```
+/// let (mut publisher, cell) = pronk_buffer::weight_cell(vec![0.0_f32; 4]);
+/// let old = cell.load();
+/// assert_eq!(publisher.publish(vec![1.0; 4]), 1);
+/// assert_eq!(old.weights, [0.0; 4]); // a reader keeps what it loaded
+/// assert_eq!(cell.load().version, 1);
+/// ```
+pub fn weight_cell<W>(initial: W) -> (WeightPublisher<W>, WeightCell<W>) {
+    let first = Arc::new(Versioned {
+        version: 0,
+        weights: initial,
+    });
+    let cell = WeightCell {
+        current: Arc::new(ArcSwap::new(first)),
+        version: VersionReader::default(),
+    };
+    (
+        WeightPublisher {
+            cell: cell.clone(),
+            retired: VecDeque::new(),
+        },
+        cell,
+    )
+}
+
+/// Weights and the count of publications that made them; never changed after publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versioned<W> {
+    /// The count of publications before and including this one; 0 for the initial weights.
+    pub version: u64,
+    /// The weights.
+    pub weights: W,
+}
+
+/// The learner's end: the only one that can publish, so versions count up by one.
+#[derive(Debug)]
+pub struct WeightPublisher<W> {
+    cell: WeightCell<W>,
+    /// Snapshots that were replaced, for their memory, oldest first.
+    retired: VecDeque<Arc<Versioned<W>>>,
+}
+
+/// Every publication retires one snapshot, so one that nobody reads is found here next time however many older ones
+/// slow readers still hold; a few places are enough, and those pushed out are freed by their last reader.
+const MAX_RETIRED: usize = 4;
+
+impl<W> WeightPublisher<W> {
+    /// Makes `weights` what every reader sees from now on. Returns their version. Never waits for readers.
+    pub fn publish(&mut self, weights: W) -> u64 {
+        self.publish_with(|_| weights)
+    }
+
+    /// As [`publish`](Self::publish), with the memory of a replaced snapshot that no reader holds any more, if there is
+    /// one: overwrite it and give it back, and a steady run allocates no weights.
+    pub fn publish_with(&mut self, write: impl FnOnce(Option<W>) -> W) -> u64 {
+        let recycled = self.take_unread();
+        let version = self.version() + 1;
+        let weights = write(recycled);
+        let replaced = self
+            .cell
+            .current
+            .swap(Arc::new(Versioned { version, weights }));
+        // After the swap: who sees the new number finds the new weights.
+        self.cell.version.count.store(version, Ordering::Release);
+        self.retired.push_back(replaced);
+        if self.retired.len() > MAX_RETIRED {
+            self.retired.pop_front();
+        }
+        version
+    }
+
+    /// The version readers see now.
+    pub fn version(&self) -> u64 {
+        self.cell.version()
+    }
+
+    /// A reader's end.
+    pub fn cell(&self) -> WeightCell<W> {
+        self.cell.clone()
+    }
+
+    fn take_unread(&mut self) -> Option<W> {
+        // A retired snapshot is no longer in the cell: once its count is 1 nobody can reach it any more.
+        let unread = self
+            .retired
+            .iter()
+            .position(|snapshot| Arc::strong_count(snapshot) == 1)?;
+        let snapshot = self.retired.remove(unread)?;
+        Arc::into_inner(snapshot).map(|versioned| versioned.weights)
+    }
+}
+
+/// A reader's end; each worker has a clone. Readers and publisher never wait for each other.
+#[derive(Debug)]
+pub struct WeightCell<W> {
+    current: Arc<ArcSwap<Versioned<W>>>,
+    version: VersionReader,
+}
+
+impl<W> WeightCell<W> {
+    /// The newest weights. They stay as they are for as long as they are held.
+    pub fn load(&self) -> Arc<Versioned<W>> {
+        self.current.load_full()
+    }
+
+    /// The newest version, for little more than reading a number: ask this first, and load only when it changed.
+    pub fn version(&self) -> u64 {
+        self.version.current()
+    }
+
+    /// The version alone, for those who have no business with the weights.
+    pub fn version_reader(&self) -> VersionReader {
+        self.version.clone()
+    }
+}
+
+impl<W> Clone for WeightCell<W> {
+    fn clone(&self) -> Self {
+        Self {
+            current: Arc::clone(&self.current),
+            version: self.version.clone(),
+        }
+    }
+}
+
+/// Reads the newest version of a [`WeightCell`] whatever its weights are.
+///
+/// ```
+/// let (mut publisher, cell) = pronk_buffer::weight_cell("weights");
+/// let version = cell.version_reader();
+/// publisher.publish("newer weights");
+/// assert_eq!(version.current(), 1);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct VersionReader {
+    count: Arc<AtomicU64>,
+}
+
+impl VersionReader {
+    /// The newest version.
+    pub fn current(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+}
