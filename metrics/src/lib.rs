@@ -1,1 +1,27 @@
-//! Metrics room of pronk: what a thread says about itself.
+//! What does a thread say about itself?
+//!
+//! Timers and windows measure, the time ledger ([`StateClock`], [`TimeLedger`]) says where each thread's time
+//! went, the step ledger ([`StepLedger`]) says what became of every step, [`LearnerInfo`] carries what an update
+//! found out, and a [`Reporter`] shows the [`ResultDict`] of an iteration to people and programs.
+//!
+//! This room knows no other room and no tensor library.
+
+mod clock;
+mod ids;
+mod info;
+mod numbers;
+mod reporter;
+mod result;
+mod steps;
+mod timer;
+mod window;
+
+pub use clock::{ClockReader, StateClock, ThreadState, ThreadTime, TimeLedger};
+pub use ids::{DEFAULT_POLICY, PolicyId, default_policy};
+pub use info::{Info, InfoError, InfoTree, Leaf, LeafValue, LearnerInfo, LearnerInfoBuilder, Reduction, learner_stats};
+pub use numbers::round_half_even;
+pub use reporter::{Console, JsonLines, ReportError, Reporter};
+pub use result::ResultDict;
+pub use steps::{StepLedger, StepTicket, StepTotals, Steps};
+pub use timer::TimerStat;
+pub use window::WindowStat;

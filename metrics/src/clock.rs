@@ -1,0 +1,152 @@
+//! The time ledger: every thread's wall time, split into disjoint states.
+
+mod ledger;
+mod sequence;
+mod states;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+pub use ledger::TimeLedger;
+use sequence::{Shared, nanos_between};
+pub use states::ThreadState;
+
+/// The clock of one thread: it is always in exactly one state, and switching attributes the time that passed to the
+/// state left. So the states of a thread sum to its wall time.
+///
+/// Whoever spawns the thread makes the clock and moves it in: then spawning counts too. One thread writes; any
+/// number of others read it live through [`ClockReader`]. Writing takes no lock and never waits for a reader.
+/// Dropping the clock marks the thread as ended, by a panic as well, and its time stops.
+///
+/// ```
+/// use pronk_metrics::{StateClock, thread_states};
+///
+/// thread_states! {
+///     /// What a baker does.
+///     pub enum BakerState {
+///         /// Kneading dough.
+///         Kneading = "kneading",
+///         /// Waiting for the oven.
+///         Waiting = "waiting",
+///     }
+/// }
+///
+/// let mut clock = StateClock::new("baker-1", BakerState::Kneading);
+/// let reader = clock.reader();
+/// clock.enter(BakerState::Waiting);
+/// let time = reader.read();
+/// assert_eq!(time.current, Some("waiting"));
+/// assert!(time.is_closed());
+/// drop(clock);
+/// assert_eq!(reader.read().current, None);
+/// ```
+#[derive(Debug)]
+pub struct StateClock<S: ThreadState> {
+    state: S,
+    entered: Instant,
+    shared: Arc<Shared>,
+}
+
+impl<S: ThreadState> StateClock<S> {
+    /// A clock for the thread of that name, which is in state `first` from now on.
+    pub fn new(thread: impl Into<String>, first: S) -> StateClock<S> {
+        let now = Instant::now();
+        let shared = Arc::new(Shared::new(thread.into(), S::NAMES, first.index(), now));
+        StateClock {
+            state: first,
+            entered: now,
+            shared,
+        }
+    }
+
+    /// Attributes the time that passed to the state left, and enters `state`.
+    ///
+    /// Entering the state the clock is in does nothing and does not even look at the time.
+    pub fn enter(&mut self, state: S) {
+        if state.index() == self.state.index() {
+            return;
+        }
+        let now = Instant::now();
+        let elapsed = nanos_between(self.entered, now);
+        self.shared.switch(self.state.index(), elapsed, state.index(), now);
+        self.state = state;
+        self.entered = now;
+    }
+
+    /// The state the thread is in.
+    pub fn state(&self) -> S {
+        self.state
+    }
+
+    /// A live view of this clock for other threads.
+    pub fn reader(&self) -> ClockReader {
+        ClockReader(Arc::clone(&self.shared))
+    }
+}
+
+impl<S: ThreadState> Drop for StateClock<S> {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        self.shared
+            .end(self.state.index(), nanos_between(self.entered, now), now);
+    }
+}
+
+/// A live view of a thread's [`StateClock`] that any thread may hold, also after the thread has ended.
+///
+/// ```
+/// # pronk_metrics::thread_states! { enum S { Idle = "idle", Busy = "busy" } }
+/// let mut clock = pronk_metrics::StateClock::new("learner", S::Idle);
+/// let reader = clock.reader();
+/// let watcher = std::thread::spawn(move || reader.read().thread);
+/// clock.enter(S::Busy);
+/// assert_eq!(watcher.join().unwrap(), "learner");
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClockReader(Arc<Shared>);
+
+impl ClockReader {
+    /// Where the thread's time went until now. Never a mixture of before and after a switch.
+    pub fn read(&self) -> ThreadTime {
+        self.0.read()
+    }
+}
+
+/// Where a thread's time went.
+///
+/// ```
+/// # pronk_metrics::thread_states! { enum S { Idle = "idle", Busy = "busy" } }
+/// let clock = pronk_metrics::StateClock::new("learner", S::Idle);
+/// let time = clock.reader().read();
+/// assert_eq!((time.states[0].0, time.states[1]), ("idle", ("busy", 0.0)));
+/// assert_eq!(time.sum_secs(), time.states[0].1);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadTime {
+    /// The thread's name.
+    pub thread: String,
+    /// Seconds from the making of the clock until now or until the thread's end. Taken from these two instants
+    /// alone, so that comparing it with the states proves something.
+    pub wall_secs: f64,
+    /// Every state the thread can be in, with the seconds spent in it.
+    pub states: Vec<(&'static str, f64)>,
+    /// The state the thread is in; `None` once it has ended.
+    pub current: Option<&'static str>,
+    /// Seconds in the current state so far; 0 once the thread has ended.
+    pub since_secs: f64,
+}
+
+impl ThreadTime {
+    /// The seconds of all states together.
+    pub fn sum_secs(&self) -> f64 {
+        self.states.iter().map(|(_, secs)| secs).sum()
+    }
+
+    /// Whether the states account for the wall time: to 0.1 % and a microsecond.
+    pub fn is_closed(&self) -> bool {
+        (self.sum_secs() - self.wall_secs).abs() <= 1e-3 * self.wall_secs + 1e-6
+    }
+}
+
+#[cfg(test)]
+mod tests;

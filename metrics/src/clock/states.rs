@@ -1,0 +1,52 @@
+/// The states a thread can be in; made by [`thread_states!`](crate::thread_states).
+///
+/// An index without a name is no panic: the time spent there belongs to no state, and the ledger does not close.
+pub trait ThreadState: Copy + 'static {
+    /// The names of the states, as the result dict has them.
+    const NAMES: &'static [&'static str];
+
+    /// Where this state's name stands in [`NAMES`](ThreadState::NAMES).
+    fn index(self) -> usize;
+}
+
+/// Makes an enum of thread states with their names in the result dict.
+///
+/// ```
+/// use pronk_metrics::{ThreadState, thread_states};
+///
+/// thread_states! {
+///     /// What the learner thread does.
+///     pub enum LearnerState {
+///         /// Waiting for data.
+///         Starved = "starved",
+///         /// Computing an update.
+///         Learning = "learning",
+///     }
+/// }
+///
+/// assert_eq!(LearnerState::NAMES, ["starved", "learning"]);
+/// assert_eq!(LearnerState::Learning.index(), 1);
+/// ```
+#[macro_export]
+macro_rules! thread_states {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis enum $name:ident {
+            $($(#[$state_meta:meta])* $state:ident = $text:literal),+ $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $visibility enum $name {
+            $($(#[$state_meta])* $state),+
+        }
+
+        impl $crate::ThreadState for $name {
+            const NAMES: &'static [&'static str] = &[$($text),+];
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}

@@ -1,0 +1,196 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::ResultDict;
+
+crate::thread_states! {
+    /// States for these tests.
+    enum S {
+        A = "a",
+        B = "b",
+        C = "c",
+    }
+}
+
+/// Keeps the thread busy until the clock of the machine has moved on by `duration`.
+fn work(duration: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn time_goes_to_the_state_it_was_spent_in() {
+    let mut clock = StateClock::new("t", S::A);
+    let reader = clock.reader();
+    work(Duration::from_millis(2));
+    clock.enter(S::B);
+    let left_a = reader.read().states[0].1;
+    assert!(left_a >= 0.002);
+    work(Duration::from_millis(1));
+    let time = reader.read();
+    assert_eq!(time.states[0], ("a", left_a), "a state that was left gets no more time");
+    assert!(
+        time.states[1].1 >= 0.001,
+        "the current state's time is visible before it is left"
+    );
+    assert_eq!((time.states[2], time.current), (("c", 0.0), Some("b")));
+    assert_eq!(time.since_secs, time.states[1].1);
+    assert_eq!(clock.state(), S::B);
+    assert!(time.is_closed());
+}
+
+#[test]
+fn entering_the_current_state_goes_on_with_it() {
+    let mut clock = StateClock::new("t", S::A);
+    work(Duration::from_micros(100));
+    clock.enter(S::A);
+    let time = clock.reader().read();
+    assert!(time.since_secs >= 1e-4);
+    assert!(time.is_closed());
+}
+
+#[test]
+fn time_stops_when_the_clock_is_dropped_by_a_panic_as_well() {
+    let clock = StateClock::new("t", S::A);
+    let reader = clock.reader();
+    let ended = thread::spawn(move || {
+        let mut clock = clock;
+        clock.enter(S::C);
+        std::panic::resume_unwind(Box::new("the thread's own failure"));
+    });
+    assert!(ended.join().is_err());
+    let time = reader.read();
+    assert_eq!((time.current, time.since_secs), (None, 0.0));
+    assert!(time.is_closed());
+    work(Duration::from_micros(100));
+    assert_eq!(reader.read(), time);
+}
+
+#[test]
+fn time_without_a_state_keeps_the_ledger_open() {
+    #[derive(Clone, Copy)]
+    struct Nameless;
+    impl ThreadState for Nameless {
+        const NAMES: &'static [&'static str] = &["a"];
+        fn index(self) -> usize {
+            1
+        }
+    }
+    let clock = StateClock::new("t", Nameless);
+    work(Duration::from_micros(100));
+    let time = clock.reader().read();
+    assert!(!time.is_closed());
+    assert_eq!((time.current, time.states), (None, vec![("a", 0.0)]));
+}
+
+#[test]
+fn closing_means_a_thousandth_and_a_microsecond() {
+    let time = |wall_secs, spent| ThreadTime {
+        thread: "t".into(),
+        wall_secs,
+        states: vec![("a", spent)],
+        current: None,
+        since_secs: 0.0,
+    };
+    assert!(time(1.0, 1.001).is_closed());
+    assert!(!time(1.0, 1.0011).is_closed());
+    assert!(!time(1.0, 0.9989).is_closed());
+    assert!(time(0.0, 1e-6).is_closed());
+    assert!(!time(0.0, 2e-6).is_closed());
+    assert!(!time(f64::NAN, 1.0).is_closed());
+}
+
+#[test]
+fn live_readers_never_see_half_a_switch() {
+    let mut clock = StateClock::new("t", S::A);
+    let reader = clock.reader();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watchers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut earlier = reader.read();
+                    for _ in 0..2_000 {
+                        let time = reader.read();
+                        // Exact but for the conversion to f64: a torn read would be off by whole switches.
+                        assert!(
+                            (time.sum_secs() - time.wall_secs).abs() < 1e-12 + 1e-12 * time.wall_secs,
+                            "{time:?}"
+                        );
+                        assert!(time.wall_secs >= earlier.wall_secs);
+                        assert!(
+                            time.states
+                                .iter()
+                                .zip(&earlier.states)
+                                .all(|(now, before)| now.1 >= before.1)
+                        );
+                        earlier = time;
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for state in [S::B, S::C, S::A] {
+                    clock.enter(state);
+                }
+            }
+        });
+        let outcomes: Vec<_> = watchers.into_iter().map(|watcher| watcher.join()).collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(outcomes.iter().all(Result::is_ok));
+    });
+}
+
+#[test]
+fn the_ledger_writes_every_thread_once() {
+    let ledger = TimeLedger::new();
+    let clocks = ["learner", "rollout-1", "rollout-1"].map(|name| StateClock::new(name, S::A));
+    clocks.iter().for_each(|clock| ledger.add(clock.reader()));
+    drop(clocks);
+    let mut dict = ResultDict::new();
+    ledger.write_into(&mut dict, "ledger.time");
+    let threads = dict.get("ledger.time").unwrap().as_object().unwrap();
+    assert_eq!(
+        threads.keys().collect::<Vec<_>>(),
+        ["learner", "rollout-1", "rollout-1#2"]
+    );
+    let learner = &threads["learner"];
+    assert_eq!(learner["current"], json!(null));
+    assert_eq!(learner["states"]["a"], learner["wall_secs"]);
+    assert_eq!(learner["states"]["c"], json!(0.0));
+    assert!(ledger.is_closed());
+    assert_eq!(ledger.clone().read().len(), 3);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_states_sum_to_the_wall_time_whatever_is_entered(
+        moves in prop::collection::vec((0usize..3, 0u64..20), 0..40),
+        end in any::<bool>(),
+    ) {
+        let mut clock = StateClock::new("t", S::A);
+        let reader = clock.reader();
+        for (state, micros) in moves {
+            work(Duration::from_micros(micros));
+            clock.enter([S::A, S::B, S::C][state]);
+            prop_assert!(reader.read().is_closed());
+        }
+        if end {
+            drop(clock);
+        }
+        let time = reader.read();
+        prop_assert!((time.sum_secs() - time.wall_secs).abs() < 1e-12, "{time:?}");
+    }
+}

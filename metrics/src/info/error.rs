@@ -1,0 +1,61 @@
+use crate::ids::PolicyId;
+
+/// Statistics that cannot be merged, and where.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InfoError {
+    /// The builder has given its result away already.
+    #[error("the learner info was finalized already; collect the next update's results with a new builder")]
+    Finalized,
+    /// A device's results are missing.
+    #[error("policy `{policy}`: results of {n_devices} devices were announced, but `{tower}` is missing")]
+    MissingTower {
+        /// The policy.
+        policy: PolicyId,
+        /// The key that is missing.
+        tower: String,
+        /// How many devices the builder was told of.
+        n_devices: usize,
+    },
+    /// Two results of one policy do not have the same tree.
+    #[error("policy `{policy}`: results differ at `{path}`: expected {expected}, got {got}")]
+    Structure {
+        /// The policy.
+        policy: PolicyId,
+        /// Where in the tree.
+        path: String,
+        /// What the first result has there.
+        expected: String,
+        /// What a later one has.
+        got: String,
+    },
+    /// Two results of one policy have arrays of different shapes at one place, and its rule needs equal ones.
+    #[error(
+        "policy `{policy}`: array shapes differ at `{path}`: expected {expected:?}, got {got:?}; \
+         reduce the array to a number first, or give the leaf the rule Concat or Last"
+    )]
+    Shape {
+        /// The policy.
+        policy: PolicyId,
+        /// Where in the tree.
+        path: String,
+        /// The first result's shape.
+        expected: Vec<usize>,
+        /// A later one's.
+        got: Vec<usize>,
+    },
+    /// An array's shape does not hold as many values as were given.
+    #[error("an array of shape {shape:?} does not hold {n_values} values")]
+    Array {
+        /// The shape.
+        shape: Vec<usize>,
+        /// How many values came with it.
+        n_values: usize,
+    },
+    /// A weight that is negative or not finite.
+    #[error("a result cannot weigh {rows} rows: a weight is a finite number of rows, zero or more")]
+    Weight {
+        /// The weight.
+        rows: f64,
+    },
+}

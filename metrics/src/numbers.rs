@@ -1,0 +1,109 @@
+/// Rounds to `digits` decimal places, exact ties to the even digit: Python's `round(value, digits)`.
+///
+/// What is rounded is the exact binary value, so `2.675`, which lies a little below its decimal notation,
+/// becomes `2.67`. Infinities and NaN are returned as they are.
+///
+/// ```
+/// use pronk_metrics::round_half_even;
+///
+/// assert_eq!(round_half_even(0.125, 2), 0.12);
+/// assert_eq!(round_half_even(0.375, 2), 0.38);
+/// assert_eq!(round_half_even(2.675, 2), 2.67);
+/// ```
+pub fn round_half_even(value: f64, digits: u32) -> f64 {
+    if !value.is_finite() {
+        return value;
+    }
+    // The formatter works on the exact binary value and breaks ties to even; scaling by a power of ten would not.
+    let digits = usize::try_from(digits).unwrap_or(usize::MAX).min(MAX_DIGITS);
+    format!("{value:.digits$}").parse().unwrap_or(value)
+}
+
+/// No finite f64 has more decimal places than this.
+const MAX_DIGITS: usize = 1074;
+
+/// Sums in NumPy's order: below 8 values one after the other, up to 128 in eight lanes, above that by halves.
+///
+/// A mean in this order equals NumPy's to the last bit, which decides the third digit of a rounded millisecond:
+/// means of few decimal fractions often lie on a tie.
+pub(crate) fn sum_as_numpy(values: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    const BLOCK: usize = 128;
+    let n = values.len();
+    if n < LANES {
+        return values.iter().fold(0.0, |sum, value| sum + value);
+    }
+    if n > BLOCK {
+        let half = n / 2;
+        let (left, right) = values.split_at(half - half % LANES);
+        return sum_as_numpy(left) + sum_as_numpy(right);
+    }
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value;
+        }
+    }
+    let [a, b, c, d, e, f, g, h] = lanes;
+    let sum = ((a + b) + (c + d)) + ((e + f) + (g + h));
+    rest.iter().fold(sum, |sum, value| sum + value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_to_the_even_digit() {
+        for (value, digits, rounded) in [
+            (0.5, 0, 0.0),
+            (1.5, 0, 2.0),
+            (2.5, 0, 2.0),
+            (-2.5, 0, -2.0),
+            (0.0625, 3, 0.062),
+            (0.1875, 3, 0.188),
+            (1e300, 3, 1e300),
+        ] {
+            assert_eq!(round_half_even(value, digits), rounded, "round({value}, {digits})");
+        }
+    }
+
+    #[test]
+    fn rounding_sees_the_binary_value_not_the_decimal_notation() {
+        assert_eq!(round_half_even(2.675, 2), 2.67);
+        assert_eq!(round_half_even(1.005, 2), 1.0);
+        assert_eq!(round_half_even(51.5925, 3), 51.593);
+    }
+
+    #[test]
+    fn what_is_not_a_number_stays() {
+        assert!(round_half_even(f64::NAN, 3).is_nan());
+        assert_eq!(round_half_even(f64::NEG_INFINITY, 3), f64::NEG_INFINITY);
+        assert_eq!(round_half_even(0.1, u32::MAX), 0.1);
+    }
+
+    #[test]
+    fn sums_agree_with_a_plain_sum_at_every_length() {
+        let values: Vec<f64> = (0..700).map(|i| f64::from(i) * 0.5 - 30.0).collect();
+        for n in 0..values.len() {
+            // Halves of small integers add without rounding, so every order must give the same bits.
+            assert_eq!(
+                sum_as_numpy(&values[..n]),
+                values[..n].iter().sum::<f64>(),
+                "{n} values"
+            );
+        }
+    }
+
+    #[test]
+    fn eight_values_are_added_in_lanes() {
+        let mut values = [0.0; 9];
+        (values[0], values[1], values[8]) = (1e16, -1e16, 1.0);
+        // One after the other from the left also gives 1; a ninth value in lane 0 would be lost in 1e16.
+        assert_eq!(sum_as_numpy(&values), 1.0);
+        let mut values = [0.0; 16];
+        (values[0], values[8], values[1]) = (1e16, 1.0, -1e16);
+        assert_eq!(sum_as_numpy(&values), 0.0);
+    }
+}

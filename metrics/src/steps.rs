@@ -1,0 +1,70 @@
+//! The step ledger: what became of every step that was sampled.
+
+mod ledger;
+mod totals;
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+pub use ledger::{StepLedger, StepTicket};
+use serde::Serialize;
+pub use totals::StepTotals;
+
+/// A number of steps, counted by environment and by agent.
+///
+/// ```
+/// use pronk_metrics::Steps;
+///
+/// let fragment = Steps { env: 50, agent: 100 };
+/// assert_eq!(fragment + fragment, Steps { env: 100, agent: 200 });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Steps {
+    /// Steps of environments.
+    pub env: u64,
+    /// The agents' parts of them.
+    pub agent: u64,
+}
+
+impl Add for Steps {
+    type Output = Steps;
+
+    fn add(self, other: Steps) -> Steps {
+        Steps {
+            env: self.env + other.env,
+            agent: self.agent + other.agent,
+        }
+    }
+}
+
+impl AddAssign for Steps {
+    fn add_assign(&mut self, other: Steps) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Steps {
+    type Output = Steps;
+
+    fn sub(self, other: Steps) -> Steps {
+        Steps {
+            env: self.env - other.env,
+            agent: self.agent - other.agent,
+        }
+    }
+}
+
+impl SubAssign for Steps {
+    fn sub_assign(&mut self, other: Steps) {
+        *self = *self - other;
+    }
+}
+
+impl Sum for Steps {
+    fn sum<I: Iterator<Item = Steps>>(steps: I) -> Steps {
+        steps.fold(Steps::default(), Add::add)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{StepTotals, Steps};
+
+/// The books of a run's steps: `sampled = trained once + dropped + in flight + lost`, at every instant.
+///
+/// Whoever makes steps gets a [`StepTicket`] for them, which travels with the data; whoever ends them resolves the
+/// ticket. Clones share the same books. One lock, held for a few additions, once per fragment or batch: so a
+/// snapshot is never taken between two halves of a booking.
+///
+/// ```
+/// use pronk_metrics::{StepLedger, Steps};
+///
+/// let ledger = StepLedger::new();
+/// let mut batch = ledger.sampled(Steps { env: 50, agent: 50 });
+/// batch.join(ledger.sampled(Steps { env: 30, agent: 30 }));
+/// assert_eq!(ledger.snapshot().in_flight.env, 80);
+/// ledger.trained_pass(batch.steps());
+/// batch.trained();
+/// ledger.sampled(Steps { env: 7, agent: 7 }).lost("env_panic");
+///
+/// let totals = ledger.snapshot();
+/// assert_eq!((totals.trained_once.env, totals.lost["env_panic"].env), (80, 7));
+/// assert!(totals.is_closed());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct StepLedger(Arc<Mutex<StepTotals>>);
+
+impl StepLedger {
+    /// Empty books.
+    pub fn new() -> StepLedger {
+        StepLedger::default()
+    }
+
+    /// Books `steps` as sampled and in flight; the ticket goes with the data.
+    pub fn sampled(&self, steps: Steps) -> StepTicket {
+        let mut totals = self.totals();
+        totals.sampled += steps;
+        totals.in_flight += steps;
+        drop(totals);
+        StepTicket {
+            ledger: self.clone(),
+            steps,
+            foreign: Vec::new(),
+        }
+    }
+
+    /// Books one pass over `steps`: RLlib's trained counter, which grows `num_sgd_iter` times per batch.
+    pub fn trained_pass(&self, steps: Steps) {
+        self.totals().trained_passes += steps;
+    }
+
+    /// The books as they stand now.
+    pub fn snapshot(&self) -> StepTotals {
+        self.totals().clone()
+    }
+
+    fn settle(&self, steps: Steps, book: impl FnOnce(&mut StepTotals)) {
+        let mut totals = self.totals();
+        totals.in_flight -= steps;
+        book(&mut totals);
+    }
+
+    fn totals(&self) -> MutexGuard<'_, StepTotals> {
+        // Poisoned or not, the sums are whole: nothing between two of them can panic short of 2^64 steps.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Steps in flight, owned by the batch that carries them, to be resolved once: as trained, dropped or lost.
+///
+/// A ticket that is dropped unresolved books its steps as dropped under `"discarded"`: steps never vanish.
+///
+/// ```
+/// use pronk_metrics::{StepLedger, Steps};
+///
+/// let ledger = StepLedger::new();
+/// let steps = Steps { env: 5, agent: 5 };
+/// ledger.sampled(steps).dropped("too_old");
+/// drop(ledger.sampled(steps));
+/// assert_eq!(ledger.snapshot().dropped["too_old"], steps);
+/// assert_eq!(ledger.snapshot().dropped["discarded"], steps);
+/// ```
+#[derive(Debug)]
+#[must_use = "a ticket that is thrown away books its steps as dropped"]
+pub struct StepTicket {
+    ledger: StepLedger,
+    /// What is still in flight under this ticket; zero once resolved.
+    steps: Steps,
+    /// Tickets of other ledgers that were joined to this one.
+    foreign: Vec<StepTicket>,
+}
+
+impl StepTicket {
+    /// The steps under this ticket.
+    pub fn steps(&self) -> Steps {
+        self.steps + self.foreign.iter().map(StepTicket::steps).sum()
+    }
+
+    /// Takes over the steps of `other`, for data that was joined.
+    ///
+    /// A ticket of another ledger is kept whole and meets the same fate in its own books.
+    pub fn join(&mut self, mut other: StepTicket) {
+        self.foreign.append(&mut other.foreign);
+        if Arc::ptr_eq(&self.ledger.0, &other.ledger.0) {
+            self.steps += std::mem::take(&mut other.steps);
+        } else {
+            self.foreign.push(other);
+        }
+    }
+
+    /// The data has been learned from for the last time.
+    pub fn trained(self) {
+        self.resolve(|totals, steps| totals.trained_once += steps);
+    }
+
+    /// The data is given up on purpose, for example as `"too_old"`.
+    pub fn dropped(self, reason: impl Into<Arc<str>>) {
+        let reason = reason.into();
+        self.resolve(|totals, steps| *totals.dropped.entry(Arc::clone(&reason)).or_default() += steps);
+    }
+
+    /// The data is gone by a failure, for example `"env_panic"`.
+    pub fn lost(self, cause: impl Into<Arc<str>>) {
+        let cause = cause.into();
+        self.resolve(|totals, steps| *totals.lost.entry(Arc::clone(&cause)).or_default() += steps);
+    }
+
+    fn resolve(mut self, book: impl Fn(&mut StepTotals, Steps)) {
+        self.settle(&book);
+    }
+
+    fn settle(&mut self, book: &impl Fn(&mut StepTotals, Steps)) {
+        for ticket in &mut self.foreign {
+            ticket.settle(book);
+        }
+        let steps = std::mem::take(&mut self.steps);
+        if steps != Steps::default() {
+            self.ledger.settle(steps, |totals| book(totals, steps));
+        }
+    }
+}
+
+impl Drop for StepTicket {
+    fn drop(&mut self) {
+        self.settle(&|totals, steps| *totals.dropped.entry("discarded".into()).or_default() += steps);
+    }
+}

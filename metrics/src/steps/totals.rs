@@ -1,0 +1,66 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::Steps;
+use crate::result::ResultDict;
+
+/// The step ledger at one instant. Each figure is counted on its own, so that [`is_closed`](Self::is_closed) can fail.
+///
+/// ```
+/// use pronk_metrics::{StepTotals, Steps};
+///
+/// let mut totals = StepTotals::default();
+/// assert!(totals.is_closed());
+/// totals.sampled = Steps { env: 3, agent: 3 };
+/// assert!(!totals.is_closed());
+/// totals.in_flight = totals.sampled;
+/// assert!(totals.is_closed());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StepTotals {
+    /// Steps made.
+    pub sampled: Steps,
+    /// Steps learned from, each counted once.
+    pub trained_once: Steps,
+    /// Steps learned from, each counted once per pass.
+    pub trained_passes: Steps,
+    /// Steps on their way to the learner.
+    pub in_flight: Steps,
+    /// Steps given up on purpose, by reason.
+    pub dropped: BTreeMap<Arc<str>, Steps>,
+    /// Steps gone by a failure, by cause.
+    pub lost: BTreeMap<Arc<str>, Steps>,
+}
+
+impl StepTotals {
+    /// Whether `sampled = trained once + dropped + in flight + lost`, for env-steps and agent-steps. Passes are
+    /// counted apart.
+    pub fn is_closed(&self) -> bool {
+        let ended: Steps = self.dropped.values().chain(self.lost.values()).copied().sum();
+        self.sampled == self.trained_once + self.in_flight + ended
+    }
+
+    /// Writes every figure below `path`.
+    pub fn write_into(&self, dict: &mut ResultDict, path: &str) {
+        let by_name = |steps: &BTreeMap<Arc<str>, Steps>| -> serde_json::Map<_, _> {
+            steps
+                .iter()
+                .map(|(name, steps)| (name.to_string(), json!(steps)))
+                .collect()
+        };
+        dict.set(
+            path,
+            json!({
+                "sampled": self.sampled,
+                "trained_once": self.trained_once,
+                "trained_passes": self.trained_passes,
+                "in_flight": self.in_flight,
+                "dropped": by_name(&self.dropped),
+                "lost": by_name(&self.lost),
+            }),
+        );
+    }
+}
