@@ -1,2 +1,59 @@
-//! Development tasks of pronk.
-fn main() {}
+//! Development tasks of pronk: everything that CI runs, as `cargo xtask <stage>`.
+//!
+//! This package depends on no room, so that it builds in seconds and still works when a room does not.
+
+mod stages;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Arg, Command, value_parser};
+
+use stages::STAGES;
+
+fn main() -> anyhow::Result<ExitCode> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+    let matches = command_line().get_matches();
+    match matches.subcommand() {
+        Some(("golden", args)) => stages::golden(&root, args.get_one::<PathBuf>("dir")),
+        Some((name, _)) if name != "ci" => stages::one(&root, name),
+        _ => stages::ci(&root),
+    }
+}
+
+fn command_line() -> Command {
+    let dir = Arg::new("dir").value_name("DIR").value_parser(value_parser!(PathBuf));
+    let stages = STAGES.iter().map(|stage| Command::new(stage.name).about(stage.about));
+    Command::new("cargo xtask")
+        .about("Development tasks of pronk")
+        .subcommand_required(true)
+        .subcommand(Command::new("ci").about("Run every stage below, in order, and stop at the first that fails"))
+        .subcommands(stages)
+        .subcommand(
+            Command::new("golden")
+                .about("Compare with golden numbers and print what was compared; `test` runs the same code")
+                .arg(dir.help("A directory of golden files [default: tests/golden of this repository]")),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn every_stage_of_ci_can_be_called_alone() {
+        for stage in STAGES {
+            let called = command_line().try_get_matches_from(["xtask", stage.name]);
+            assert_eq!(
+                called.ok().and_then(|m| m.subcommand_name().map(str::to_owned)),
+                Some(stage.name.to_owned())
+            );
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The invariants of the house that the compiler does not check, file by file.
+//!
+//! A rule is a function from the repository to what breaks it; [`RULES`] names them all. The rules look at
+//! text whose comments and strings are blanked out, not at a syntax tree: that is enough for what they
+//! ask, builds in seconds, and a rule stays ten lines long.
+
+mod absent;
+mod layout;
+mod repo;
+mod rooms;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::Result;
+
+use repo::{Repo, RepoFile};
+
+/// A rule: what it is called, why it is there, and where it is broken.
+struct Rule {
+    name: &'static str,
+    reason: &'static str,
+    check: fn(&Repo) -> Vec<Finding>,
+}
+
+/// Where a rule is broken, and by what.
+struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+}
+
+impl Finding {
+    fn new(file: &RepoFile, line: usize, what: impl Into<String>) -> Self {
+        Self::at(&file.path, line, what)
+    }
+
+    fn at(path: &str, line: usize, what: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            what: what.into(),
+        }
+    }
+}
+
+/// One place that breaks a rule.
+pub(crate) struct Violation {
+    finding: Finding,
+    rule: &'static str,
+    reason: &'static str,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding { path, line, what } = &self.finding;
+        let (rule, reason) = (self.rule, self.reason);
+        write!(f, "{path}:{line}: {what}\n    {rule}: {reason}")
+    }
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "room-edges",
+        reason: "a room knows only the rooms ARCHITECTURE.md lists for it, rollout and learner never each other, \
+                 and nobody the facade; a new edge is a decision to record",
+        check: rooms::edges,
+    },
+    Rule {
+        name: "tensor-library",
+        reason: "only policy computes with tensors; everybody else sees plain slices, so that algorithms and data \
+                 outlive the tensor library",
+        check: rooms::tensor_library,
+    },
+    Rule {
+        name: "no-sockets",
+        reason: "rooms are threads of one process; another machine is a plug-in crate behind the queue and cell traits",
+        check: rooms::sockets,
+    },
+    Rule {
+        name: "facade-threads",
+        reason: "the facade joins rooms and owns no thread of theirs; the room that needs a thread starts it, \
+                 with a name and a clock",
+        check: rooms::facade_threads,
+    },
+    Rule {
+        name: "facade-loops",
+        reason: "the trainer's is the only loop of the facade; any other belongs into a room",
+        check: rooms::facade_loops,
+    },
+    Rule {
+        name: "named-threads",
+        reason: "a failure is reported with the thread's name: start threads by `thread::Builder::new().name(..)`",
+        check: absent::unnamed_threads,
+    },
+    Rule {
+        name: "unfinished",
+        reason: "what is not finished is not committed, and a test that does not run promises nothing",
+        check: absent::unfinished,
+    },
+    Rule {
+        name: "unsafe",
+        reason: "unsafe code lives only under policy/src/ops/, each block with its SAFETY line and a test",
+        check: absent::unsafe_code,
+    },
+    Rule {
+        name: "no-glob-export",
+        reason: "a reader must see in lib.rs what a room offers: export by name",
+        check: absent::glob_exports,
+    },
+    Rule {
+        name: "prelude-size",
+        reason: "a prelude that a reader cannot hold in mind is no prelude: at most 12 names",
+        check: absent::prelude_size,
+    },
+    Rule {
+        name: "no-drawers",
+        reason: "a drawer for everything tells nobody what is inside: name the module after its idea",
+        check: layout::drawers,
+    },
+    Rule {
+        name: "file-length",
+        reason: "past 500 lines a file holds more than one idea: split it by idea",
+        check: layout::file_length,
+    },
+    Rule {
+        name: "crate-doc",
+        reason: "lib.rs opens with `//!` and the question the crate answers",
+        check: layout::crate_docs,
+    },
+    Rule {
+        name: "room-readme",
+        reason: "each room says what belongs into it and what does not",
+        check: layout::room_readmes,
+    },
+    Rule {
+        name: "named-files",
+        reason: "a page that names a file that is not there sends its reader nowhere",
+        check: layout::named_files,
+    },
+];
+
+/// Every violation in the repository at `root`, rule by rule.
+pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
+    Ok(violations(&Repo::load(root)?))
+}
+
+fn violations(repo: &Repo) -> Vec<Violation> {
+    let mut all = Vec::new();
+    for rule in RULES {
+        all.extend((rule.check)(repo).into_iter().map(|finding| Violation {
+            finding,
+            rule: rule.name,
+            reason: rule.reason,
+        }));
+    }
+    all
+}

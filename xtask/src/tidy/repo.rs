@@ -1,0 +1,129 @@
+//! The repository as the rules see it: its Rust files, manifests and pages.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::source::Source;
+
+/// The rooms: folder, crate, and the rooms it may know.
+pub(super) const ROOMS: &[Room] = &[
+    Room::new("metrics", "pronk-metrics", &[]),
+    Room::new("buffer", "pronk-buffer", &["metrics"]),
+    Room::new("policy", "pronk-policy", &[]),
+    Room::new("rollout", "pronk-rollout", &["buffer", "policy", "metrics"]),
+    Room::new("learner", "pronk-learner", &["buffer", "policy", "metrics"]),
+];
+
+/// One room of the house.
+pub(super) struct Room {
+    pub(super) folder: &'static str,
+    pub(super) package: &'static str,
+    pub(super) knows: &'static [&'static str],
+}
+
+impl Room {
+    const fn new(folder: &'static str, package: &'static str, knows: &'static [&'static str]) -> Self {
+        Self { folder, package, knows }
+    }
+
+    pub(super) fn holds(&self, file: &RepoFile) -> bool {
+        file.is_under(self.folder)
+    }
+
+    /// The crate's name in Rust code.
+    pub(super) fn ident(&self) -> String {
+        self.package.replace('-', "_")
+    }
+}
+
+/// One file, its path relative to the root with `/` between the parts.
+pub(super) struct RepoFile {
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+impl RepoFile {
+    pub(super) fn is_under(&self, folder: &str) -> bool {
+        self.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+    }
+
+    pub(super) fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// Code that no user runs: tests and benches.
+    pub(super) fn is_test(&self) -> bool {
+        self.path
+            .split('/')
+            .any(|part| matches!(part, "tests" | "tests.rs" | "benches") || part.ends_with("_tests.rs"))
+    }
+
+    /// Numbered lines, from 1.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        (1..).zip(self.text.lines())
+    }
+}
+
+/// Every `.rs`, `Cargo.toml` and `.md` file of the repository.
+pub(super) struct Repo {
+    files: Vec<RepoFile>,
+}
+
+impl Repo {
+    pub(super) fn load(root: &Path) -> Result<Self> {
+        let mut files = Vec::new();
+        collect(root, "", &mut files)?;
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Self { files })
+    }
+
+    #[cfg(test)]
+    pub(super) fn from_files(files: &[(&str, &str)]) -> Self {
+        let file = |&(path, text): &(&str, &str)| RepoFile {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        };
+        Self {
+            files: files.iter().map(file).collect(),
+        }
+    }
+
+    pub(super) fn files(&self) -> impl Iterator<Item = &RepoFile> {
+        self.files.iter()
+    }
+
+    pub(super) fn get(&self, path: &str) -> Option<&RepoFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    pub(super) fn rust(&self) -> impl Iterator<Item = (&RepoFile, Source)> {
+        self.files()
+            .filter(|file| file.is_rust())
+            .map(|file| (file, Source::of(&file.text)))
+    }
+
+    pub(super) fn manifests(&self) -> impl Iterator<Item = &RepoFile> {
+        self.files()
+            .filter(|file| file.path == "Cargo.toml" || file.path.ends_with("/Cargo.toml"))
+    }
+}
+
+fn collect(dir: &Path, prefix: &str, files: &mut Vec<RepoFile>) -> Result<()> {
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{prefix}{name}");
+        if entry.file_type()?.is_dir() {
+            // Hidden folders and cargo's output are not part of the house.
+            if !name.starts_with('.') && name != "target" && path != "runs" {
+                collect(&entry.path(), &format!("{path}/"), files)?;
+            }
+        } else if name.ends_with(".rs") || name.ends_with(".md") || name == "Cargo.toml" {
+            let text = fs::read_to_string(entry.path()).with_context(|| format!("cannot read {path}"))?;
+            files.push(RepoFile { path, text });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! Every rule is red on a violation planted for it, and on nothing else.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+/// A house in which nothing is wrong; a plant replaces or adds files.
+const TIDY_HOUSE: &[(&str, &str)] = &[
+    ("README.md", "Run `cargo run --release --example cartpole`.\n"),
+    (
+        "Cargo.toml",
+        "[workspace.dependencies]\ncandle-core = \"0.11\"\n\n[package]\nname = \"pronk\"\n\n[dependencies]\npronk-learner.workspace = true\npronk-rollout.workspace = true\n",
+    ),
+    ("src/lib.rs", "//! The facade.\n"),
+    ("src/trainer.rs", "fn run() { loop { break; } }\n"),
+    (
+        "src/prelude.rs",
+        "pub use crate::{A, B, C, D, E, F, G, H, I, J, K, L};\n",
+    ),
+    ("examples/cartpole.rs", "//! CartPole.\nfn main() {}\n"),
+    ("metrics/Cargo.toml", "[dependencies]\nserde.workspace = true\n"),
+    ("metrics/README.md", "What a thread says. See `lib.rs`.\n"),
+    ("metrics/src/lib.rs", "//! Metrics.\n"),
+    ("buffer/Cargo.toml", "[dependencies]\npronk-metrics.workspace = true\n"),
+    ("buffer/README.md", "How data waits.\n"),
+    (
+        "buffer/src/lib.rs",
+        "//! Buffer. Knows nothing of pronk_learner.\nuse pronk_metrics::Steps;\n",
+    ),
+    ("policy/Cargo.toml", "[dependencies]\ncandle-core.workspace = true\n"),
+    ("policy/README.md", "Observations to actions.\n"),
+    ("policy/src/lib.rs", "//! Policy.\nuse candle_core::Tensor;\n"),
+    ("policy/src/ops/tanh.rs", "fn f() { unsafe {} }\n"),
+    (
+        "rollout/Cargo.toml",
+        "[dependencies]\npronk-buffer.workspace = true\npronk-policy.workspace = true\n",
+    ),
+    ("rollout/README.md", "How data is made.\n"),
+    ("rollout/src/lib.rs", "//! Rollout.\n"),
+    ("rollout/src/worker/tests.rs", "fn t() { std::thread::spawn(|| {}); }\n"),
+    (
+        "learner/Cargo.toml",
+        "[dependencies]\npronk-buffer = { workspace = true }\n",
+    ),
+    ("learner/README.md", "Data to weights.\n"),
+    (
+        "learner/src/lib.rs",
+        "//! Learner. It says \"unsafe\", `todo!` and `pub use x::*` in a comment only.\n",
+    ),
+];
+
+fn plant(path: &str, text: &str) -> Vec<Violation> {
+    let mut files: Vec<(&str, &str)> = TIDY_HOUSE.to_vec();
+    files.retain(|(other, _)| *other != path);
+    files.push((path, text));
+    violations(&Repo::from_files(&files))
+}
+
+/// (rule, planted file, its text, the line that breaks the rule)
+const PLANTS: &[(&str, &str, &str, usize)] = &[
+    (
+        "room-edges",
+        "rollout/Cargo.toml",
+        "[dependencies]\nserde = \"1\"\npronk-learner.workspace = true\n",
+        3,
+    ),
+    (
+        "room-edges",
+        "learner/Cargo.toml",
+        "[dev-dependencies]\npronk-rollout = { path = \"../rollout\" }\n",
+        2,
+    ),
+    (
+        "room-edges",
+        "buffer/Cargo.toml",
+        "[target.'cfg(unix)'.dependencies]\npronk-policy.workspace = true\n",
+        2,
+    ),
+    (
+        "room-edges",
+        "policy/Cargo.toml",
+        "[dependencies.pronk-metrics]\nworkspace = true\n",
+        1,
+    ),
+    (
+        "room-edges",
+        "xtask/golden/Cargo.toml",
+        "[dependencies]\npronk.workspace = true\n",
+        2,
+    ),
+    (
+        "room-edges",
+        "learner/src/thread.rs",
+        "// pronk_rollout\nuse pronk_rollout::Env;\n",
+        2,
+    ),
+    (
+        "room-edges",
+        "metrics/src/timer.rs",
+        "fn f() { pronk::Trainer::new(); }\n",
+        1,
+    ),
+    (
+        "tensor-library",
+        "metrics/src/lib.rs",
+        "//! Metrics.\nuse ndarray::Array1;\n",
+        2,
+    ),
+    (
+        "tensor-library",
+        "learner/src/vtrace.rs",
+        "use candle_core::Tensor;\n",
+        1,
+    ),
+    (
+        "tensor-library",
+        "metrics/Cargo.toml",
+        "[dependencies]\nndarray = \"0.16\"\n",
+        2,
+    ),
+    (
+        "tensor-library",
+        "rollout/Cargo.toml",
+        "[dependencies]\ncandle-nn.workspace = true\n",
+        2,
+    ),
+    (
+        "no-sockets",
+        "buffer/src/inqueue.rs",
+        "use std::net::ToSocketAddrs;\n",
+        1,
+    ),
+    (
+        "no-sockets",
+        "rollout/src/env.rs",
+        "use std::{io, net::TcpStream};\n",
+        1,
+    ),
+    (
+        "facade-threads",
+        "src/outqueue.rs",
+        "fn f() {\n    std::thread::Builder::new();\n}\n",
+        2,
+    ),
+    ("facade-loops", "src/config.rs", "fn f() {\n    loop {}\n}\n", 2),
+    ("facade-loops", "src/run.rs", "fn f() {\n    while true {}\n}\n", 2),
+    (
+        "named-threads",
+        "rollout/src/set.rs",
+        "fn f() { std::thread::spawn(|| {}); }\n",
+        1,
+    ),
+    ("unfinished", "policy/src/space.rs", "fn f() { todo!() }\n", 1),
+    (
+        "unfinished",
+        "policy/src/space.rs",
+        "fn f() { unimplemented!(\"x\") }\n",
+        1,
+    ),
+    ("unfinished", "policy/src/space.rs", "fn f() { dbg!(1); }\n", 1),
+    (
+        "unfinished",
+        "policy/src/tests.rs",
+        "#[test]\n#[ignore = \"slow\"]\nfn f() {}\n",
+        2,
+    ),
+    ("unfinished", "policy/src/space.rs", "// FIXME: later\n", 1),
+    ("unsafe", "learner/src/optim.rs", "fn f() {\n    unsafe { g() }\n}\n", 2),
+    (
+        "no-glob-export",
+        "buffer/src/lib.rs",
+        "//! Buffer.\npub use batch::*;\n",
+        2,
+    ),
+    (
+        "no-glob-export",
+        "src/prelude.rs",
+        "pub use crate::{\n    a::*,\n};\n",
+        1,
+    ),
+    (
+        "prelude-size",
+        "src/prelude.rs",
+        "pub use crate::{A, B, C, D, E, F, G, H, I, J, K, L};\npub use x::M;\n",
+        1,
+    ),
+    ("no-drawers", "learner/src/utils.rs", "", 1),
+    ("no-drawers", "tests/all/common/mod.rs", "", 1),
+    (
+        "no-drawers",
+        "learner/src/lib.rs",
+        "//! Learner.\nmod helpers {\n}\n",
+        2,
+    ),
+    ("crate-doc", "envs/gym/src/lib.rs", "mod env;\n", 1),
+    ("room-readme", "policy/README.md", "\n", 1),
+    ("named-files", "README.md", "Text.\n`cargo run --example carpole`\n", 2),
+    ("named-files", "metrics/README.md", "`lib.rs` and `clock.rs`\n", 1),
+];
+
+#[test]
+fn a_tidy_house_has_no_violation() {
+    let all = violations(&Repo::from_files(TIDY_HOUSE));
+    let shown: Vec<String> = all.iter().map(Violation::to_string).collect();
+    assert!(all.is_empty(), "{}", shown.join("\n"));
+}
+
+#[test]
+fn each_plant_breaks_its_rule_at_its_line_and_no_other() {
+    for (rule, path, text, line) in PLANTS {
+        let all = plant(path, text);
+        let shown: Vec<String> = all.iter().map(Violation::to_string).collect();
+        assert_eq!(all.len(), 1, "{rule} in {path}: {}", shown.join("\n"));
+        assert_eq!(all[0].rule, *rule, "{}", shown[0]);
+        let (found, at) = (&all[0].finding.path, all[0].finding.line);
+        assert_eq!((found.as_str(), at), (*path, *line), "{}", shown[0]);
+    }
+}
+
+#[test]
+fn a_file_of_more_than_500_lines_is_too_long_but_not_its_tests() {
+    let long = "\n".repeat(501);
+    assert_eq!(plant("learner/src/thread.rs", &long)[0].rule, "file-length");
+    assert!(plant("learner/src/thread/tests.rs", &long).is_empty());
+    assert!(plant("learner/src/thread.rs", &"\n".repeat(500)).is_empty());
+}
+
+#[test]
+fn every_rule_has_a_plant() {
+    for rule in RULES {
+        let has_plant = PLANTS.iter().any(|(name, ..)| *name == rule.name);
+        assert!(has_plant || rule.name == "file-length", "{}", rule.name);
+    }
+}
+
+#[test]
+fn a_violation_is_printed_with_file_line_rule_and_reason() {
+    let shown = plant("learner/src/optim.rs", "unsafe fn f() {}")[0].to_string();
+    assert!(shown.starts_with("learner/src/optim.rs:1: `unsafe`\n"), "{shown}");
+    assert!(shown.contains("unsafe: unsafe code lives only"), "{shown}");
+}
+
+#[test]
+fn this_repository_is_tidy() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let all = check(&root).unwrap();
+    let shown: Vec<String> = all.iter().map(Violation::to_string).collect();
+    assert!(all.is_empty(), "\n{}", shown.join("\n"));
+}
