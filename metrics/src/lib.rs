@@ -6,22 +6,32 @@
 //!
 //! This room knows no other room and no tensor library.
 
-mod clock;
 mod ids;
-mod info;
 mod numbers;
-mod reporter;
-mod result;
-mod steps;
+
 mod timer;
 mod window;
 
-pub use clock::{ClockReader, StateClock, ThreadState, ThreadTime, TimeLedger};
+mod clock;
+mod steps;
+
+mod info;
+
+mod result;
+
+mod reporter;
+
 pub use ids::{DEFAULT_POLICY, PolicyId, default_policy};
-pub use info::{Info, InfoError, InfoTree, Leaf, LeafValue, LearnerInfo, LearnerInfoBuilder, Reduction, learner_stats};
 pub use numbers::round_half_even;
-pub use reporter::{Console, JsonLines, ReportError, Reporter};
-pub use result::ResultDict;
-pub use steps::{StepLedger, StepTicket, StepTotals, Steps};
+
 pub use timer::TimerStat;
 pub use window::WindowStat;
+
+pub use clock::{ClockReader, StateClock, ThreadState, ThreadTime, TimeLedger};
+pub use steps::{StepLedger, StepTicket, StepTotals, Steps};
+
+pub use info::{Info, InfoError, InfoTree, Leaf, LeafValue, LearnerInfo, LearnerInfoBuilder, Reduction, learner_stats};
+
+pub use result::ResultDict;
+
+pub use reporter::{Console, JsonLines, ReportError, Reporter};
