@@ -1,1 +1,26 @@
-//! Policy room of pronk: how observations become action distributions and values.
+//! How do observations become action distributions and values?
+//!
+//! A [`Space`] says what comes in and what goes out, a [`NetworkSpec`] what lies between, [`Params`] hold the weights in
+//! one flat vector, a [`Network`] maps slices to slices and gradients back, and a [`Distribution`] turns what it says
+//! into actions. No other room names a tensor library.
+
+mod candle_network;
+pub mod categorical;
+mod distribution;
+mod error;
+mod init;
+mod network;
+mod params;
+mod rng;
+mod space;
+mod spec;
+
+pub use candle_network::CandleNetwork;
+pub use categorical::Categorical;
+pub use distribution::{ActionsMut, ActionsRef, Distribution, distribution_for};
+pub use error::PolicyError;
+pub use network::{Input, Network, ObsRef, OutputGrads, Outputs};
+pub use params::{LoadError, ParamEntry, ParamLayout, Params};
+pub use rng::{Rng, derive_seed};
+pub use space::{ObsDtype, Space};
+pub use spec::{Activation, Encoder, Init, NetworkSpec, Torso};

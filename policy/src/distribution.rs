@@ -1,0 +1,139 @@
+//! Action distributions on plain slices: sampling, log-probabilities, entropy, KL divergence and their gradients.
+
+use crate::{Categorical, PolicyError, Rng, Space};
+
+/// A family of distributions over actions, told apart by the numbers a network puts out for each row.
+///
+/// *Shapes*: `inputs` is `[rows, dist_len]`, actions are `[rows, act_len]`, everything else is `[rows]`, all row-major.
+/// `rows` is taken from the length of `inputs`.
+///
+/// *Gradients* are with respect to `inputs`. Each `*_grad` adds `weight[row]` times the gradient of that row to `grad`
+/// (`[rows, dist_len]`), so a loss is a few calls on one buffer that starts at zero.
+///
+/// *NaN* goes in and comes out: a row with a NaN input has a NaN log-probability (and some action), never a panic. Who
+/// collects samples checks the log-probabilities.
+///
+/// *Errors*: [`PolicyError::Length`] names the slice; [`PolicyError::ActionOutOfRange`] names the row;
+/// [`PolicyError::Kind`] if the actions have the wrong type. After an error the outputs hold nothing of use.
+pub trait Distribution: Send + Sync {
+    /// How many numbers describe one distribution.
+    fn dist_len(&self) -> usize;
+
+    /// How many numbers are one action.
+    fn act_len(&self) -> usize;
+
+    /// Draws an action for every row, and its log-probability, bit for bit what [`Distribution::logp`] gives for it.
+    fn sample(&self, inputs: &[f32], rng: &mut Rng, actions: ActionsMut<'_>, logp: &mut [f32]) -> Result<(), PolicyError>;
+
+    /// The most likely action of every row.
+    fn mode(&self, inputs: &[f32], actions: ActionsMut<'_>) -> Result<(), PolicyError>;
+
+    /// The log-probability of an action for every row.
+    fn logp(&self, inputs: &[f32], actions: ActionsRef<'_>, out: &mut [f32]) -> Result<(), PolicyError>;
+
+    /// The entropy of every row, in nats.
+    fn entropy(&self, inputs: &[f32], out: &mut [f32]) -> Result<(), PolicyError>;
+
+    /// The divergence `KL(p ‖ q)` of every row, in nats.
+    fn kl(&self, p: &[f32], q: &[f32], out: &mut [f32]) -> Result<(), PolicyError>;
+
+    /// Adds `weight · ∂ logp / ∂ inputs` to `grad`.
+    fn logp_grad(
+        &self,
+        inputs: &[f32],
+        actions: ActionsRef<'_>,
+        weight: &[f32],
+        grad: &mut [f32],
+    ) -> Result<(), PolicyError>;
+
+    /// Adds `weight · ∂ entropy / ∂ inputs` to `grad`.
+    fn entropy_grad(&self, inputs: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError>;
+
+    /// Adds `weight · ∂ KL(p ‖ q) / ∂ q` to `grad`.
+    fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError>;
+}
+
+/// The distribution over an action space.
+///
+/// ```
+/// use pronk_policy::{ActionsMut, Rng, Space, distribution_for};
+///
+/// let distribution = distribution_for(&Space::discrete(2)?)?;
+/// let (mut action, mut logp) = ([0], [0.0]);
+/// distribution.sample(&[0.0, 100.0], &mut Rng::seed_from(0), ActionsMut::Discrete(&mut action), &mut logp)?;
+/// assert_eq!((action, logp), ([1], [0.0]));
+/// # Ok::<(), pronk_policy::PolicyError>(())
+/// ```
+pub fn distribution_for(space: &Space) -> Result<Box<dyn Distribution>, PolicyError> {
+    space.check()?;
+    match space {
+        Space::Discrete { n } => Ok(Box::new(Categorical::new(*n)?)),
+        Space::MultiDiscrete { .. } | Space::Box { .. } => {
+            Err(PolicyError::UnsupportedActions { space: Box::new(space.clone()) })
+        }
+    }
+}
+
+/// Actions to read, `[rows, act_len]`.
+#[derive(Clone, Copy, Debug)]
+pub enum ActionsRef<'a> {
+    /// Indices.
+    Discrete(&'a [u32]),
+    /// Numbers.
+    Continuous(&'a [f32]),
+}
+
+/// Actions to write, `[rows, act_len]`.
+#[derive(Debug)]
+pub enum ActionsMut<'a> {
+    /// Indices.
+    Discrete(&'a mut [u32]),
+    /// Numbers.
+    Continuous(&'a mut [f32]),
+}
+
+const INDICES: &str = "u32";
+const NUMBERS: &str = "f32";
+
+impl<'a> ActionsRef<'a> {
+    /// The indices, or an error if these are numbers.
+    pub fn discrete(self) -> Result<&'a [u32], PolicyError> {
+        match self {
+            Self::Discrete(indices) => Ok(indices),
+            Self::Continuous(_) => Err(wrong_kind(INDICES, NUMBERS)),
+        }
+    }
+
+    /// The numbers, or an error if these are indices.
+    pub fn continuous(self) -> Result<&'a [f32], PolicyError> {
+        match self {
+            Self::Continuous(numbers) => Ok(numbers),
+            Self::Discrete(_) => Err(wrong_kind(NUMBERS, INDICES)),
+        }
+    }
+}
+
+impl<'a> ActionsMut<'a> {
+    /// The indices, or an error if these are numbers.
+    pub fn discrete(self) -> Result<&'a mut [u32], PolicyError> {
+        match self {
+            Self::Discrete(indices) => Ok(indices),
+            Self::Continuous(_) => Err(wrong_kind(INDICES, NUMBERS)),
+        }
+    }
+
+    /// The numbers, or an error if these are indices.
+    pub fn continuous(self) -> Result<&'a mut [f32], PolicyError> {
+        match self {
+            Self::Continuous(numbers) => Ok(numbers),
+            Self::Discrete(_) => Err(wrong_kind(NUMBERS, INDICES)),
+        }
+    }
+}
+
+fn wrong_kind(expected: &'static str, got: &'static str) -> PolicyError {
+    PolicyError::Kind { what: "actions", expected, got }
+}
+
+#[cfg(test)]
+mod tests;

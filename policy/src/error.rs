@@ -1,0 +1,93 @@
+//! What can go wrong between an observation and an action.
+
+use crate::Space;
+
+/// Why a space, a network or a distribution refused its input.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// A slice has another length than its rows and width ask for.
+    #[error("{what}: expected {expected} numbers, got {got}")]
+    Length {
+        /// Which slice.
+        what: &'static str,
+        /// The length that would have been right.
+        expected: usize,
+        /// The length that came.
+        got: usize,
+    },
+
+    /// An action that the distribution cannot have produced.
+    #[error("action {action} in row {row} does not exist: this distribution has actions 0 to {}", n - 1)]
+    ActionOutOfRange {
+        /// The row of the batch.
+        row: usize,
+        /// The action found there.
+        action: u32,
+        /// The number of actions.
+        n: usize,
+    },
+
+    /// Numbers of one type came where the other type is needed.
+    #[error("{what}: expected {expected} numbers, got {got}")]
+    Kind {
+        /// Which data.
+        what: &'static str,
+        /// The type that would have been right.
+        expected: &'static str,
+        /// The type that came.
+        got: &'static str,
+    },
+
+    /// A space that contradicts itself.
+    #[error("space {space}: {reason}")]
+    BadSpace {
+        /// The space.
+        space: Box<Space>,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// Actions of a kind that no distribution covers yet.
+    #[error("no action distribution for {space} yet: only Discrete actions are supported")]
+    UnsupportedActions {
+        /// The action space.
+        space: Box<Space>,
+    },
+
+    /// A network description that cannot be built.
+    #[error("network: {reason}")]
+    BadSpec {
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+
+    /// Parameters made for another network.
+    #[error("parameters do not fit the network: {reason}")]
+    WrongParams {
+        /// The first difference.
+        reason: String,
+    },
+
+    /// `backward` without a matching `forward_for_learning` before it.
+    #[error("backward needs a forward_for_learning of the same parameters and rows just before it: {reason}")]
+    NothingToDifferentiate {
+        /// What did not match.
+        reason: String,
+    },
+
+    /// The tensor library failed.
+    #[error("tensor operation failed while {doing}")]
+    Tensor {
+        /// What the network was doing.
+        doing: &'static str,
+        /// What candle said.
+        #[source]
+        source: candle_core::Error,
+    },
+}
+
+/// `Ok` if a slice has the length its shape asks for.
+pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Result<(), PolicyError> {
+    if expected == got { Ok(()) } else { Err(PolicyError::Length { what, expected, got }) }
+}

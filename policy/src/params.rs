@@ -1,0 +1,173 @@
+//! Parameters: every weight of a network in one flat vector.
+//!
+//! One vector makes publishing weights one copy, an optimiser step one pass, an average over replicas one buffer.
+
+mod file;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use file::LoadError;
+
+use crate::PolicyError;
+use crate::error::check_len;
+
+/// Where each named tensor lies in the flat vector: one after the other, in order, without gaps.
+///
+/// ```
+/// use pronk_policy::ParamLayout;
+///
+/// let layout = ParamLayout::new([("weight", vec![4, 2]), ("bias", vec![2])]);
+/// assert_eq!(layout.len(), 10);
+/// assert_eq!(layout.find("bias").map(|bias| bias.offset), Some(8));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ParamLayout {
+    entries: Vec<ParamEntry>,
+    len: usize,
+}
+
+/// One tensor of a [`ParamLayout`], row-major.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParamEntry {
+    /// Its name, such as `torso.0.weight`.
+    pub name: String,
+    /// Its shape; a weight is `[inputs, outputs]`.
+    pub shape: Vec<usize>,
+    /// Where it starts in the flat vector.
+    pub offset: usize,
+}
+
+impl ParamEntry {
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its place in the flat vector.
+    pub fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.len()
+    }
+}
+
+impl ParamLayout {
+    /// Lays the tensors out in the given order. Names should differ: only the first of two alike can be found.
+    pub fn new<N: Into<String>>(tensors: impl IntoIterator<Item = (N, Vec<usize>)>) -> Self {
+        let mut layout = Self::default();
+        for (name, shape) in tensors {
+            let entry = ParamEntry { name: name.into(), shape, offset: layout.len };
+            layout.len += entry.len();
+            layout.entries.push(entry);
+        }
+        layout
+    }
+
+    /// The tensors in order.
+    pub fn entries(&self) -> &[ParamEntry] {
+        &self.entries
+    }
+
+    /// The tensor of that name.
+    pub fn find(&self, name: &str) -> Option<&ParamEntry> {
+        self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    /// The length of the flat vector.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no value at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// The values of all tensors of a [`ParamLayout`].
+///
+/// Each carries a *stamp*: equal stamps mean equal values, so who keeps something made from the values (a copy on a
+/// device, say) compares stamps to know whether it is still good. A clone keeps the stamp, every change renews it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use pronk_policy::{ParamLayout, Params};
+///
+/// let layout = Arc::new(ParamLayout::new([("weight", vec![4, 2]), ("bias", vec![2])]));
+/// let mut params = Params::zeros(layout);
+/// let copy = params.clone();
+/// assert_eq!(copy.stamp(), params.stamp());
+/// params.values_mut()[8] = 1.0;
+/// assert_ne!(copy.stamp(), params.stamp());
+/// assert_eq!(params.get("bias"), Some([1.0, 0.0].as_slice()));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Params {
+    layout: Arc<ParamLayout>,
+    values: Vec<f32>,
+    stamp: u64,
+}
+
+impl Params {
+    /// Takes the values over; an error if there are not as many as the layout holds.
+    pub fn new(layout: Arc<ParamLayout>, values: Vec<f32>) -> Result<Self, PolicyError> {
+        check_len("parameters", layout.len(), values.len())?;
+        Ok(Self { layout, values, stamp: next_stamp() })
+    }
+
+    /// All zero.
+    pub fn zeros(layout: Arc<ParamLayout>) -> Self {
+        let values = vec![0.0; layout.len()];
+        Self { layout, values, stamp: next_stamp() }
+    }
+
+    /// Where each tensor lies.
+    pub fn layout(&self) -> &Arc<ParamLayout> {
+        &self.layout
+    }
+
+    /// All values in layout order.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// All values, to be changed: the stamp is renewed whether or not they are.
+    pub fn values_mut(&mut self) -> &mut [f32] {
+        self.stamp = next_stamp();
+        &mut self.values
+    }
+
+    /// The values of one tensor.
+    pub fn get(&self, name: &str) -> Option<&[f32]> {
+        self.layout.find(name).map(|entry| &self.values[entry.range()])
+    }
+
+    /// A number that no other values have had since the program started.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// Becomes a copy of `other`, stamp included, in the memory it has.
+    pub fn copy_from(&mut self, other: &Self) {
+        if !Arc::ptr_eq(&self.layout, &other.layout) {
+            self.layout = Arc::clone(&other.layout);
+        }
+        self.values.clone_from(&other.values);
+        self.stamp = other.stamp;
+    }
+}
+
+fn next_stamp() -> u64 {
+    // Relaxed: stamps only have to differ. 64 bits outlast any run.
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+#[cfg(test)]
+mod tests;

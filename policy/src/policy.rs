@@ -1,0 +1,84 @@
+//! A policy to act with: what evaluation and deployment need.
+
+use crate::{
+    ActionsMut, CandleNetwork, Distribution, Input, Network, NetworkSpec, ObsRef, Outputs, Params, PolicyError, Rng,
+    Space, distribution_for,
+};
+
+/// How a policy chooses its actions.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// The most likely action.
+    Mode,
+    /// An action drawn from the distribution.
+    Sample(Rng),
+}
+
+/// A network with its weights and the distribution its outputs describe: observations in, actions out.
+///
+/// ```
+/// use pronk_policy::{ActionsMut, Choice, NetworkSpec, ObsRef, Policy, Space};
+///
+/// let (observation, action) = (Space::boxed(vec![-1.0; 2], vec![1.0; 2], vec![2])?, Space::discrete(3)?);
+/// let spec = NetworkSpec::for_spaces(&observation, &action)?;
+/// let params = spec.init_params(0)?;
+/// let mut policy = Policy::new(spec, params, &action)?;
+///
+/// let mut actions = [u32::MAX; 2];
+/// let observations = [0.1, 0.2, -0.3, 0.4];
+/// policy.act(ObsRef::F32(&observations), 2, &mut Choice::Mode, ActionsMut::Discrete(&mut actions))?;
+/// assert!(actions.iter().all(|&action| action < 3));
+/// # Ok::<(), pronk_policy::PolicyError>(())
+/// ```
+pub struct Policy {
+    network: Box<dyn Network>,
+    params: Params,
+    distribution: Box<dyn Distribution>,
+    outputs: Outputs,
+    logp: Vec<f32>,
+}
+
+impl Policy {
+    /// A policy that runs on the CPU.
+    ///
+    /// # Errors
+    /// When spec, weights and action space do not fit each other.
+    pub fn new(spec: NetworkSpec, params: Params, action: &Space) -> Result<Self, PolicyError> {
+        let distribution = distribution_for(action)?;
+        if distribution.dist_len() != spec.dist_len {
+            let reason =
+                format!("it puts out {} numbers and {action} is described by {}", spec.dist_len, distribution.dist_len());
+            return Err(PolicyError::BadSpec { reason });
+        }
+        let network = Box::new(CandleNetwork::cpu(spec)?);
+        Ok(Self { network, params, distribution, outputs: Outputs::default(), logp: Vec::new() })
+    }
+
+    /// Chooses an action for each of `rows` observations.
+    ///
+    /// *Shapes*: `obs` is `[rows, obs_len]`, `actions` is `[rows, act_len]`.
+    ///
+    /// # Errors
+    /// When a slice has a wrong length or type.
+    pub fn act(
+        &mut self,
+        obs: ObsRef<'_>,
+        rows: usize,
+        choice: &mut Choice,
+        actions: ActionsMut<'_>,
+    ) -> Result<(), PolicyError> {
+        self.network.forward(&self.params, &Input { obs, rows }, &mut self.outputs)?;
+        match choice {
+            Choice::Mode => self.distribution.mode(&self.outputs.logits, actions),
+            Choice::Sample(rng) => {
+                self.logp.resize(rows, 0.0);
+                self.distribution.sample(&self.outputs.logits, rng, actions, &mut self.logp)
+            }
+        }
+    }
+
+    /// The values of the observations that [`act`](Self::act) was last given.
+    pub fn values(&self) -> &[f32] {
+        &self.outputs.values
+    }
+}
