@@ -1,1 +1,35 @@
-//! Rollout room of pronk: how data is made.
+//! How is data made?
+//!
+//! An [`Env`] is what a user writes; a [`VectorEnv`] steps several of them together and resets each as its episode ends;
+//! a [`RolloutWorker`] turns weights into fragments; a [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs
+//! one on the thread of its caller. An environment that fails costs its fragment, never the run.
+
+mod env;
+mod factory;
+mod failure;
+mod seed;
+
+mod check_env;
+mod envs;
+mod vector;
+
+mod inline;
+mod report;
+mod supervise;
+mod worker;
+mod worker_set;
+
+pub use env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+pub use factory::{EnvContext, EnvFactory, IntoEnv, VectorContext, probe_spec};
+pub use failure::{EnvFailure, FailureCause, FailurePlace};
+pub use pronk_buffer::End;
+
+pub use check_env::{EnvCheckError, EnvFault, check_env};
+pub use envs::CartPole;
+pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
+
+pub use inline::InlineSource;
+pub use report::{WorkerFailure, WorkerFailureCause, WorkerReport};
+pub use supervise::RestartPolicy;
+pub use worker::{BuildError, PolicyFault, RolloutWorker, SampleError, WorkerConfig, WorkerLinks, WorkerState};
+pub use worker_set::{JoinOutcome, StartError, WorkerEdges, WorkerSet, WorkerSetConfig};

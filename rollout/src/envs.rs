@@ -1,0 +1,5 @@
+//! Environments that come with the library.
+
+mod cartpole;
+
+pub use cartpole::CartPole;

@@ -1,0 +1,123 @@
+use pronk_buffer::End;
+use pronk_policy::{ObsDtype, Rng, Space};
+
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+
+const GRAVITY: f64 = 9.8;
+const CART_MASS: f64 = 1.0;
+const POLE_MASS: f64 = 0.1;
+const TOTAL_MASS: f64 = CART_MASS + POLE_MASS;
+/// Half the pole's length, in metres.
+const POLE_HALF_LENGTH: f64 = 0.5;
+const FORCE_NEWTON: f64 = 10.0;
+const STEP_SECS: f64 = 0.02;
+const MAX_POSITION: f64 = 2.4;
+const MAX_ANGLE: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
+
+/// CartPole-v1: push a cart left or right so that the pole on it stays up.
+///
+/// Observation: cart position (m), cart velocity (m/s), pole angle (rad), pole angular velocity (rad/s). Actions: 0 pushes
+/// left, 1 right. Every step is worth 1, the failing one too; an episode terminates when the cart leaves ±2.4 m or the
+/// pole ±12°, and is truncated after 500 steps.
+///
+/// Source: Barto, Sutton and Anderson 1983, as in Gymnasium 1.4 (`classic_control/cartpole.py`): state in f64, explicit
+/// Euler steps of 0.02 s in which positions move by the velocities *before* the step.
+///
+/// ```
+/// use pronk_rollout::{ActionRef, CartPole, Env, ObsMut};
+///
+/// let mut env = CartPole::new();
+/// let mut obs = [0.0; 4];
+/// env.reset(0, ObsMut::F32(&mut obs))?;
+/// let step = env.step(ActionRef::Discrete(&[1]), ObsMut::F32(&mut obs))?;
+/// assert_eq!(step.reward, 1.0);
+/// assert!(obs[1] > 0.1, "a push to the right moves the cart to the right");
+/// # Ok::<(), pronk_rollout::EnvError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CartPole {
+    /// Position, velocity, angle, angular velocity.
+    state: [f64; 4],
+    /// Whether the pole has fallen in this episode.
+    fallen: bool,
+}
+
+impl CartPole {
+    /// A cart at rest in the middle; `reset` begins an episode.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An episode that goes on from a given state: position, velocity, angle, angular velocity.
+    pub fn from_state(state: [f64; 4]) -> Self {
+        Self { state, fallen: false }
+    }
+
+    /// Position, velocity, angle, angular velocity.
+    pub fn state(&self) -> [f64; 4] {
+        self.state
+    }
+
+    fn observe(&self, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        obs.write(&self.state.map(|value| value as f32))
+    }
+}
+
+impl Env for CartPole {
+    fn spec(&self) -> EnvSpec {
+        let high = [
+            (2.0 * MAX_POSITION) as f32,
+            f32::INFINITY,
+            (2.0 * MAX_ANGLE) as f32,
+            f32::INFINITY,
+        ];
+        EnvSpec {
+            name: "CartPole-v1".to_owned(),
+            observation: Space::Box {
+                low: high.iter().map(|bound| -bound).collect(),
+                high: high.to_vec(),
+                shape: vec![4],
+                dtype: ObsDtype::F32,
+            },
+            action: Space::Discrete { n: 2 },
+            max_episode_steps: Some(500),
+        }
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        let mut rng = Rng::seed_from(seed);
+        *self = Self::from_state([(); 4].map(|()| -0.05 + 0.1 * rng.next_f64()));
+        self.observe(obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        let force = match action.discrete()? {
+            0 => -FORCE_NEWTON,
+            1 => FORCE_NEWTON,
+            other => return Err(EnvError::new(format!("CartPole has the actions 0 and 1, got {other}"))),
+        };
+        let [x, x_dot, theta, theta_dot] = self.state;
+        let (sin, cos) = theta.sin_cos();
+        let pole_mass_length = POLE_MASS * POLE_HALF_LENGTH;
+        let push = (force + pole_mass_length * theta_dot * theta_dot * sin) / TOTAL_MASS;
+        let theta_acc =
+            (GRAVITY * sin - cos * push) / (POLE_HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * cos * cos / TOTAL_MASS));
+        let x_acc = push - pole_mass_length * theta_acc * cos / TOTAL_MASS;
+        self.state = [
+            x + STEP_SECS * x_dot,
+            x_dot + STEP_SECS * x_acc,
+            theta + STEP_SECS * theta_dot,
+            theta_dot + STEP_SECS * theta_acc,
+        ];
+
+        let terminated = self.state[0].abs() > MAX_POSITION || self.state[2].abs() > MAX_ANGLE;
+        // The step on which the pole falls is worth 1; whoever steps on after that earns nothing while it lies.
+        let reward = if terminated && self.fallen { 0.0 } else { 1.0 };
+        self.fallen |= terminated;
+        self.observe(obs)?;
+        Ok(Step {
+            reward,
+            end: if terminated { End::Terminated } else { End::No },
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! How environments are made: any closure is a factory.
+
+use pronk_policy::derive_seed;
+
+use crate::env::{Env, EnvError, EnvSpec};
+use crate::failure::{EnvFailure, FailureCause, FailurePlace};
+use crate::seed;
+use crate::vector::{SerialVectorEnv, VectorEnv};
+
+/// Which environment is being made.
+///
+/// ```
+/// use pronk_rollout::{CartPole, EnvContext};
+///
+/// let make = |context: &EnvContext| {
+///     // Ports, display numbers, scratch folders: anything that must differ between environments.
+///     let _port = 9000 + context.worker * 100 + context.index;
+///     CartPole::new()
+/// };
+/// # let _ = make(&EnvContext { worker: 1, index: 0, incarnation: 0, seed: 0 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnvContext {
+    /// The worker the environment belongs to; 0 is the one that runs on the trainer's thread.
+    pub worker: u32,
+    /// Which environment of the worker, from 0.
+    pub index: u32,
+    /// How often the worker has rebuilt its environments.
+    pub incarnation: u32,
+    /// A seed of the environment's own. Episode seeds are derived from it; use it for what is built once.
+    pub seed: u64,
+}
+
+/// Which worker's environments are being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VectorContext {
+    /// The worker the environments belong to; 0 is the one that runs on the trainer's thread.
+    pub worker: u32,
+    /// How often the worker has rebuilt its environments.
+    pub incarnation: u32,
+    /// The seed of the run.
+    pub seed: u64,
+}
+
+impl VectorContext {
+    /// The context of one of the environments, with a seed of its own.
+    pub fn env(&self, index: u32) -> EnvContext {
+        let path = [
+            seed::ENVIRONMENT,
+            self.worker.into(),
+            self.incarnation.into(),
+            index.into(),
+        ];
+        EnvContext {
+            worker: self.worker,
+            index,
+            incarnation: self.incarnation,
+            seed: derive_seed(self.seed, &path),
+        }
+    }
+
+    /// The failure of a factory that made no environments at all.
+    pub(crate) fn failure_to_make(&self, cause: FailureCause) -> EnvFailure {
+        EnvFailure {
+            env: String::new(),
+            worker: self.worker,
+            incarnation: self.incarnation,
+            index: 0,
+            place: FailurePlace::Make,
+            cause,
+            steps_made: 0,
+        }
+    }
+}
+
+/// Makes the environments of every worker.
+///
+/// Any closure from [`&EnvContext`](EnvContext) to an [`Env`], or to a `Result` of one, is a factory: its
+/// environments are stepped one after the other by [`SerialVectorEnv`]. Implement the trait itself for a vector
+/// environment of another kind.
+///
+/// ```
+/// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext};
+///
+/// fn n_envs(factory: impl EnvFactory) -> usize {
+///     let context = VectorContext { worker: 1, incarnation: 0, seed: 0 };
+///     factory.make_vector(&context, 4).map_or(0, |envs| envs.n_envs())
+/// }
+/// assert_eq!(n_envs(|_: &EnvContext| CartPole::new()), 4);
+///
+/// fn make(context: &EnvContext) -> Result<Box<dyn Env>, EnvError> {
+///     match context.index {
+///         0..8 => Ok(Box::new(CartPole::new())),
+///         _ => Err(EnvError::new("only eight licences")),
+///     }
+/// }
+/// assert_eq!(n_envs(make), 4);
+/// ```
+pub trait EnvFactory: Send + Sync {
+    /// Makes the environments of one worker.
+    ///
+    /// # Errors
+    /// The environment that could not be made, and why.
+    fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure>;
+}
+
+impl<F, M> EnvFactory for F
+where
+    F: Fn(&EnvContext) -> M + Send + Sync,
+    M: IntoEnv,
+    M::Env: 'static,
+{
+    fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        let envs = SerialVectorEnv::new(context, n_envs, |context| self(context).into_env())?;
+        Ok(Box::new(envs))
+    }
+}
+
+/// What a factory closure may return: an environment, or a `Result` of one.
+pub trait IntoEnv {
+    /// The environment.
+    type Env: Env;
+
+    /// The environment, or why there is none.
+    ///
+    /// # Errors
+    /// What the closure returned.
+    fn into_env(self) -> Result<Self::Env, EnvError>;
+}
+
+impl<E: Env> IntoEnv for E {
+    type Env = E;
+
+    fn into_env(self) -> Result<E, EnvError> {
+        Ok(self)
+    }
+}
+
+impl<E: Env> IntoEnv for Result<E, EnvError> {
+    type Env = E;
+
+    fn into_env(self) -> Result<E, EnvError> {
+        self
+    }
+}
+
+/// The spec of a factory's environments, found out by making one as worker 0 and dropping it again.
+///
+/// # Errors
+/// When the environment cannot be made.
+///
+/// ```
+/// use pronk_rollout::{CartPole, EnvContext, probe_spec};
+///
+/// let spec = probe_spec(&|_: &EnvContext| CartPole::new(), 0).expect("CartPole can be made");
+/// assert_eq!(spec.name, "CartPole-v1");
+/// ```
+pub fn probe_spec(factory: &dyn EnvFactory, seed: u64) -> Result<EnvSpec, EnvFailure> {
+    let envs = factory.make_vector(
+        &VectorContext {
+            worker: 0,
+            incarnation: 0,
+            seed,
+        },
+        1,
+    )?;
+    Ok(envs.spec().clone())
+}

@@ -1,0 +1,181 @@
+//! What is known when an environment fails: where, with which seed, at which step, and why.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::env::EnvError;
+
+/// An environment that failed, and how to see it fail again.
+///
+/// Its text names worker, environment, episode seed, step and cause:
+///
+/// ```
+/// use pronk_rollout::{EnvError, EnvFailure, FailureCause, FailurePlace};
+///
+/// let failure = EnvFailure {
+///     env: "Gripper".into(),
+///     worker: 3,
+///     incarnation: 0,
+///     index: 2,
+///     place: FailurePlace::Step { episode_seed: 71, step: 18 },
+///     cause: FailureCause::Error(EnvError::new("joint 4 is out of range")),
+///     steps_made: 2,
+/// };
+/// assert_eq!(
+///     failure.to_string(),
+///     "environment 2 of rollout-3 (Gripper, incarnation 0) failed at step 18 of the episode with seed 71: \
+///      joint 4 is out of range (to replay: reset with seed 71, then the 18 steps)"
+/// );
+/// ```
+#[derive(Debug)]
+pub struct EnvFailure {
+    /// The environment's name; empty when it could not be made.
+    pub env: String,
+    /// The worker it belongs to.
+    pub worker: u32,
+    /// How often the worker had rebuilt its environments before.
+    pub incarnation: u32,
+    /// Which environment of the worker, from 0.
+    pub index: u32,
+    /// What it was asked to do.
+    pub place: FailurePlace,
+    /// What went wrong.
+    pub cause: FailureCause,
+    /// How many environments had already made their step, in the step of the vector that failed.
+    pub steps_made: usize,
+}
+
+/// What an environment was doing when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailurePlace {
+    /// It was being made.
+    Make,
+    /// It was being reset.
+    Reset {
+        /// The seed of the episode to begin.
+        episode_seed: u64,
+    },
+    /// It was taking a step.
+    Step {
+        /// The seed of the episode.
+        episode_seed: u64,
+        /// The step of the episode, from 1.
+        step: u32,
+    },
+}
+
+impl fmt::Display for FailurePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FailurePlace::Make => write!(f, "while it was made"),
+            FailurePlace::Reset { episode_seed } => write!(f, "in reset with episode seed {episode_seed}"),
+            FailurePlace::Step { episode_seed, step } => {
+                write!(f, "at step {step} of the episode with seed {episode_seed}")
+            }
+        }
+    }
+}
+
+/// Why an environment failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FailureCause {
+    /// It returned an error.
+    Error(EnvError),
+    /// It panicked, with this message.
+    Panic(String),
+    /// It wrote an observation that is not finite.
+    NonFiniteObservation {
+        /// Which element of the observation.
+        element: usize,
+        /// NaN or an infinity.
+        value: f32,
+    },
+    /// It gave a reward that is not finite.
+    NonFiniteReward {
+        /// NaN or an infinity.
+        value: f32,
+    },
+}
+
+impl FailureCause {
+    /// The short name under which the step ledger counts what the failure cost.
+    pub fn key(&self) -> &'static str {
+        match self {
+            FailureCause::Error(_) => "env_error",
+            FailureCause::Panic(_) => "env_panic",
+            FailureCause::NonFiniteObservation { .. } => "non_finite_observation",
+            FailureCause::NonFiniteReward { .. } => "non_finite_reward",
+        }
+    }
+}
+
+impl fmt::Display for FailureCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FailureCause::Error(error) => error.fmt(f),
+            FailureCause::Panic(text) => write!(f, "it panicked: {text}"),
+            FailureCause::NonFiniteObservation { element, value } => {
+                write!(f, "observation element {element} is {value}")
+            }
+            FailureCause::NonFiniteReward { value } => write!(f, "the reward is {value}"),
+        }
+    }
+}
+
+impl fmt::Display for EnvFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            env,
+            worker,
+            incarnation,
+            index,
+            place,
+            cause,
+            ..
+        } = self;
+        write!(f, "environment {index} of rollout-{worker} (")?;
+        if !env.is_empty() {
+            write!(f, "{env}, ")?;
+        }
+        write!(f, "incarnation {incarnation}) failed {place}: {cause}")?;
+        match place {
+            FailurePlace::Step { episode_seed, step } => {
+                write!(f, " (to replay: reset with seed {episode_seed}, then the {step} steps)")
+            }
+            FailurePlace::Make | FailurePlace::Reset { .. } => Ok(()),
+        }
+    }
+}
+
+impl Error for EnvFailure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.cause {
+            // The error's own text is part of ours; the chain goes on below it.
+            FailureCause::Error(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+/// Calls code that is not ours; a panic in it comes back as its message.
+///
+/// Whatever the code was working on is thrown away by the caller after a panic, so nothing half-changed is seen.
+#[inline]
+pub(crate) fn catch<R>(call: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(panic_text)
+}
+
+/// The message of a panic, for the two types that `panic!` makes.
+#[cold]
+pub(crate) fn panic_text(payload: Box<dyn Any + Send>) -> String {
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => match payload.downcast::<&'static str>() {
+            Ok(text) => (*text).to_owned(),
+            Err(_) => "a panic whose payload is not text".to_owned(),
+        },
+    }
+}

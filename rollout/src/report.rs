@@ -1,0 +1,173 @@
+//! What a worker says sideways: episodes, failures and its own end.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pronk_buffer::{BatchError, Fold};
+use pronk_metrics::Steps;
+
+use crate::failure::EnvFailure;
+use crate::vector::EpisodeStat;
+use crate::worker::PolicyFault;
+
+/// Episodes that one report lists one by one; the counts and sums know all of them.
+const MAX_EPISODES: usize = 1024;
+/// Failures whose text one report keeps; the count knows all of them.
+const MAX_FAILURES: usize = 32;
+
+/// What one or more workers did since the last report: posted once per fragment, folded together when nobody reads.
+///
+/// Folding keeps every count and sum exact and the lists bounded: of episodes and of failure texts, the newest stay.
+///
+/// ```
+/// use pronk_buffer::Fold;
+/// use pronk_rollout::WorkerReport;
+///
+/// let mut report = WorkerReport { fragments: 1, n_episodes: 2, return_sum: 30.0, ..WorkerReport::default() };
+/// report.fold(WorkerReport { fragments: 1, n_episodes: 1, return_sum: 9.0, ..WorkerReport::default() });
+/// assert_eq!((report.fragments, report.episode_return_mean()), (2, Some(13.0)));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct WorkerReport {
+    /// Completed fragments.
+    pub fragments: u64,
+    /// The steps of the completed fragments.
+    pub steps: Steps,
+    /// The newest finished episodes, oldest first. Episodes of a fragment that failed are among them.
+    pub episodes: Vec<EpisodeStat>,
+    /// How many episodes finished.
+    pub n_episodes: u64,
+    /// The sum of their returns.
+    pub return_sum: f64,
+    /// The sum of their lengths, in steps.
+    pub len_sum: u64,
+    /// How often a worker rebuilt its environments.
+    pub restarts: u64,
+    /// How often environments failed, in steps, resets or while they were rebuilt.
+    pub n_failures: u64,
+    /// The newest failures in words, oldest first.
+    pub failures: Vec<String>,
+    /// Workers that gave up, and why.
+    pub ended: Vec<WorkerFailure>,
+}
+
+impl WorkerReport {
+    /// The mean return of the finished episodes; `None` when there are none.
+    pub fn episode_return_mean(&self) -> Option<f64> {
+        (self.n_episodes > 0).then(|| self.return_sum / self.n_episodes as f64)
+    }
+
+    /// The mean length of the finished episodes in steps; `None` when there are none.
+    pub fn episode_len_mean(&self) -> Option<f64> {
+        (self.n_episodes > 0).then(|| self.len_sum as f64 / self.n_episodes as f64)
+    }
+
+    /// Adds finished episodes.
+    pub(crate) fn add_episodes(&mut self, episodes: Vec<EpisodeStat>) {
+        for episode in &episodes {
+            self.n_episodes += 1;
+            self.return_sum += episode.episode_return;
+            self.len_sum += u64::from(episode.episode_len);
+        }
+        append_bounded(&mut self.episodes, episodes, MAX_EPISODES);
+    }
+
+    /// Adds a failure in words.
+    pub(crate) fn add_failure(&mut self, failure: String) {
+        self.n_failures += 1;
+        append_bounded(&mut self.failures, vec![failure], MAX_FAILURES);
+    }
+}
+
+impl Fold for WorkerReport {
+    fn fold(&mut self, later: Self) {
+        self.fragments += later.fragments;
+        self.steps += later.steps;
+        append_bounded(&mut self.episodes, later.episodes, MAX_EPISODES);
+        self.n_episodes += later.n_episodes;
+        self.return_sum += later.return_sum;
+        self.len_sum += later.len_sum;
+        self.restarts += later.restarts;
+        self.n_failures += later.n_failures;
+        append_bounded(&mut self.failures, later.failures, MAX_FAILURES);
+        // Bounded by itself: a worker ends once.
+        self.ended.extend(later.ended);
+    }
+}
+
+/// Appends `later` and forgets the oldest entries past `limit`.
+fn append_bounded<T>(list: &mut Vec<T>, later: Vec<T>, limit: usize) {
+    list.extend(later);
+    list.drain(..list.len().saturating_sub(limit));
+}
+
+/// A worker that gave up.
+///
+/// Its text names the thread and the whole cause:
+///
+/// ```
+/// use pronk_rollout::{WorkerFailure, WorkerFailureCause};
+///
+/// let failure = WorkerFailure {
+///     thread: "rollout-2".into(),
+///     consecutive_failures: 0,
+///     cause: WorkerFailureCause::Panic("index out of bounds".into()),
+/// };
+/// assert_eq!(failure.to_string(), "rollout-2 panicked outside its environments: index out of bounds");
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkerFailure {
+    /// The thread that ended.
+    pub thread: String,
+    /// How many failures of its environments came in a row, without a completed fragment between them.
+    pub consecutive_failures: u32,
+    /// Why it ended.
+    pub cause: WorkerFailureCause,
+}
+
+/// Why a worker gave up.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum WorkerFailureCause {
+    /// Its environments failed more often in a row than is tolerated; this is the last failure.
+    Environment(Arc<EnvFailure>),
+    /// The policy could not act.
+    Policy(Arc<PolicyFault>),
+    /// The vector environment wrote something that cannot be.
+    Batch(BatchError),
+    /// Code outside the environments panicked, with this message.
+    Panic(String),
+}
+
+impl fmt::Display for WorkerFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            thread,
+            consecutive_failures,
+            cause,
+        } = self;
+        match cause {
+            WorkerFailureCause::Environment(failure) => write!(
+                f,
+                "{thread} gave up after {consecutive_failures} failures in a row without a complete fragment, more than \
+                 num_consecutive_worker_failures_tolerance allows; the last: {failure}"
+            ),
+            WorkerFailureCause::Policy(fault) => write!(f, "{thread} cannot act: {fault}"),
+            WorkerFailureCause::Batch(error) => {
+                write!(f, "the vector environment of {thread} broke its rules: {error}")
+            }
+            WorkerFailureCause::Panic(text) => write!(f, "{thread} panicked outside its environments: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for WorkerFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // The cause's own text is part of ours; the chain goes on below it.
+        match &self.cause {
+            WorkerFailureCause::Environment(failure) => failure.source(),
+            WorkerFailureCause::Policy(fault) => fault.source(),
+            WorkerFailureCause::Batch(_) | WorkerFailureCause::Panic(_) => None,
+        }
+    }
+}

@@ -1,0 +1,243 @@
+use pronk_buffer::{BatchError, End, FinalObs};
+use pronk_policy::derive_seed;
+
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::factory::{EnvContext, VectorContext};
+use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
+use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
+
+/// Environments stepped one after the other on the calling thread.
+///
+/// Errors, panics and values that are not finite come back as [`EnvFailure`] with everything needed to see them again.
+/// The example is at [`VectorEnv`].
+#[derive(Debug)]
+pub struct SerialVectorEnv<E> {
+    context: VectorContext,
+    spec: EnvSpec,
+    slots: Vec<Slot<E>>,
+    finished: Vec<EpisodeStat>,
+}
+
+/// One environment and the episode it is in.
+#[derive(Debug)]
+struct Slot<E> {
+    env: E,
+    /// What the episode seeds are derived from.
+    seed: u64,
+    n_episodes: u64,
+    episode: Episode,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Episode {
+    seed: u64,
+    len: u32,
+    sum: f64,
+}
+
+impl<E: Env> SerialVectorEnv<E> {
+    /// Makes `n_envs` environments, one after the other.
+    ///
+    /// # Errors
+    /// The environment that could not be made: its maker failed or panicked, its spec is not that of the first one, or
+    /// the spec cannot work. No environment at all is an error too.
+    pub fn new<M>(context: &VectorContext, n_envs: usize, make: M) -> Result<Self, EnvFailure>
+    where
+        M: Fn(&EnvContext) -> Result<E, EnvError>,
+    {
+        let mut slots = Vec::with_capacity(n_envs);
+        let mut shared: Option<EnvSpec> = None;
+        for index in 0..n_envs as u32 {
+            let env_context = context.env(index);
+            let (env, spec) = make_one(&make, &env_context, shared.as_ref())
+                .map_err(|cause| failure(context, shared.as_ref(), index, FailurePlace::Make, cause))?;
+            slots.push(Slot {
+                env,
+                seed: env_context.seed,
+                n_episodes: 0,
+                episode: Episode::default(),
+            });
+            shared.get_or_insert(spec);
+        }
+        match shared {
+            Some(spec) => Ok(Self {
+                context: *context,
+                spec,
+                slots,
+                finished: Vec::new(),
+            }),
+            None => {
+                let cause = FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"));
+                Err(failure(context, None, 0, FailurePlace::Make, cause))
+            }
+        }
+    }
+}
+
+impl<E: Env> VectorEnv for SerialVectorEnv<E> {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn n_envs(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn reset_all(&mut self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+        let obs_len = obs.len() / self.slots.len();
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            slot.reset(obs.part(index * obs_len, obs_len))
+                .map_err(|(place, cause)| failure(&self.context, Some(&self.spec), index as u32, place, cause))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, actions: ActionRef<'_>, mut out: VectorStep<'_>) -> Result<(), EnvFailure> {
+        let Self {
+            context,
+            spec,
+            slots,
+            finished,
+        } = self;
+        let obs_len = out.obs.len() / slots.len();
+        let act_len = actions.len() / slots.len();
+        for (index, slot) in slots.iter_mut().enumerate() {
+            let action = actions.part(index * act_len, act_len);
+            let mut row = out.obs.part(index * obs_len, obs_len);
+            let failed = |(place, cause), steps_made| EnvFailure {
+                steps_made,
+                ..failure(context, Some(spec), index as u32, place, cause)
+            };
+
+            let step = slot
+                .step(action, row.part(0, obs_len))
+                .map_err(|failed_at| failed(failed_at, index))?;
+            let limit_reached = spec.max_episode_steps.is_some_and(|limit| slot.episode.len >= limit);
+            let end = match step.end {
+                End::No if limit_reached => End::Truncated,
+                end => end,
+            };
+            out.rewards[index] = step.reward;
+            out.ends[index] = end;
+            if end == End::No {
+                continue;
+            }
+
+            if end == End::Truncated {
+                keep(out.final_obs, out.t, index, &row)
+                    .map_err(|error| failed((slot.place(), FailureCause::Error(EnvError::new(error))), index + 1))?;
+            }
+            finished.push(EpisodeStat {
+                worker: context.worker,
+                index: index as u32,
+                seed: slot.episode.seed,
+                episode_return: slot.episode.sum,
+                episode_len: slot.episode.len,
+            });
+            slot.reset(row).map_err(|failed_at| failed(failed_at, index + 1))?;
+        }
+        Ok(())
+    }
+
+    fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
+        into.append(&mut self.finished);
+    }
+}
+
+impl<E: Env> Slot<E> {
+    fn reset(&mut self, mut obs: ObsMut<'_>) -> Result<(), (FailurePlace, FailureCause)> {
+        let seed = derive_seed(self.seed, &[self.n_episodes]);
+        self.n_episodes += 1;
+        self.episode = Episode { seed, len: 0, sum: 0.0 };
+        let len = obs.len();
+        let cause = match catch(|| self.env.reset(seed, obs.part(0, len))) {
+            Ok(Ok(())) => match obs.first_non_finite() {
+                None => return Ok(()),
+                Some((element, value)) => FailureCause::NonFiniteObservation { element, value },
+            },
+            Ok(Err(error)) => FailureCause::Error(error),
+            Err(text) => FailureCause::Panic(text),
+        };
+        Err((FailurePlace::Reset { episode_seed: seed }, cause))
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, mut obs: ObsMut<'_>) -> Result<Step, (FailurePlace, FailureCause)> {
+        self.episode.len += 1;
+        let len = obs.len();
+        let cause = match catch(|| self.env.step(action, obs.part(0, len))) {
+            Ok(Ok(step)) => match obs.first_non_finite() {
+                None if step.reward.is_finite() => {
+                    self.episode.sum += f64::from(step.reward);
+                    return Ok(step);
+                }
+                None => FailureCause::NonFiniteReward { value: step.reward },
+                Some((element, value)) => FailureCause::NonFiniteObservation { element, value },
+            },
+            Ok(Err(error)) => FailureCause::Error(error),
+            Err(text) => FailureCause::Panic(text),
+        };
+        Err((self.place(), cause))
+    }
+
+    /// The step that was made last, or is being made.
+    fn place(&self) -> FailurePlace {
+        FailurePlace::Step {
+            episode_seed: self.episode.seed,
+            step: self.episode.len,
+        }
+    }
+}
+
+fn keep(final_obs: &mut FinalObs, t: usize, index: usize, row: &ObsMut<'_>) -> Result<(), BatchError> {
+    match row {
+        ObsMut::F32(row) => final_obs.push(t, index, &**row),
+        ObsMut::U8(row) => final_obs.push(t, index, &**row),
+    }
+}
+
+/// Makes one environment and holds its spec against that of the ones before.
+fn make_one<E: Env>(
+    make: impl Fn(&EnvContext) -> Result<E, EnvError>,
+    context: &EnvContext,
+    shared: Option<&EnvSpec>,
+) -> Result<(E, EnvSpec), FailureCause> {
+    let made = catch(|| {
+        let env = make(context)?;
+        let spec = env.spec();
+        Ok((env, spec))
+    });
+    let (env, spec) = made.map_err(FailureCause::Panic)?.map_err(FailureCause::Error)?;
+    if spec.max_episode_steps == Some(0) {
+        return Err(FailureCause::Error(EnvError::new(
+            "max_episode_steps is 0: no episode could take a step",
+        )));
+    }
+    match shared {
+        Some(shared) if *shared != spec => {
+            let text = format!(
+                "the environments of one vector must have one spec: the first has {shared:?}, this one {spec:?}"
+            );
+            Err(FailureCause::Error(EnvError::new(text)))
+        }
+        _ => Ok((env, spec)),
+    }
+}
+
+#[cold]
+fn failure(
+    context: &VectorContext,
+    spec: Option<&EnvSpec>,
+    index: u32,
+    place: FailurePlace,
+    cause: FailureCause,
+) -> EnvFailure {
+    EnvFailure {
+        env: spec.map(|spec| spec.name.clone()).unwrap_or_default(),
+        worker: context.worker,
+        incarnation: context.incarnation,
+        index,
+        place,
+        cause,
+        steps_made: 0,
+    }
+}

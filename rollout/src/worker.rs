@@ -1,0 +1,389 @@
+//! One worker: weights in, fragments out.
+
+mod actor;
+mod error;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use pronk_buffer::{
+    ActionKind, BatchShape, MultiAgentBatch, ObsColumn, ObsKind, ObsView, ObsViewMut, Pool, SampleBatch, Tag, Tether,
+    Versioned,
+};
+use pronk_metrics::{StateClock, StepLedger, StepTicket, Steps, thread_states};
+use pronk_policy::{Network, ObsDtype, Params};
+
+use crate::env::{EnvError, EnvSpec};
+use crate::factory::{EnvFactory, VectorContext};
+use crate::failure::{EnvFailure, FailureCause, catch};
+use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
+
+use actor::Actor;
+pub use error::{BuildError, PolicyFault, SampleError};
+
+thread_states! {
+    /// What a rollout worker does.
+    pub enum WorkerState {
+        /// Between the making of its clock and its first fragment.
+        Starting = "starting",
+        /// Stepping environments.
+        Stepping = "stepping",
+        /// Computing actions and values.
+        Inferring = "inferring",
+        /// Waiting for room in the inqueue.
+        Blocked = "blocked",
+        /// Backing off after a failure and rebuilding the environments.
+        Restarting = "restarting",
+        /// Doing nothing, because nobody asks for a fragment. Only a worker without a thread can be idle.
+        Idle = "idle",
+    }
+}
+
+/// What one worker is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerConfig {
+    /// The worker's number: its thread is `rollout-<worker>`, and 0 runs on the thread of its caller.
+    pub worker: u32,
+    /// The seed of the run; 0 is a seed.
+    pub seed: u64,
+    /// `B`: environments that the worker steps together.
+    pub num_envs_per_worker: NonZeroUsize,
+    /// `T`: steps of one fragment.
+    pub rollout_fragment_length: NonZeroUsize,
+}
+
+/// What a worker shares with the rest of the run.
+#[derive(Clone, Debug)]
+pub struct WorkerLinks {
+    /// Where the storage of fragments comes from.
+    pub pool: Pool,
+    /// Where the steps are counted.
+    pub steps: StepLedger,
+    /// Ends the worker between two steps when the run ends.
+    pub tether: Tether,
+}
+
+/// Steps its environments with one version of the weights per fragment.
+///
+/// What it makes depends on the seed, its own number and the versions of the weights it is handed, never on time.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::sync::Arc;
+///
+/// use pronk_buffer::{Pool, Versioned, lifeline};
+/// use pronk_metrics::{StateClock, StepLedger};
+/// use pronk_policy::{CandleNetwork, Network, NetworkSpec};
+/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
+///
+/// let spec = CartPole::new().spec();
+/// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
+/// let weights = Versioned { version: 0, weights: network.init_params(1)? };
+/// let (_lifeline, tether) = lifeline();
+/// let steps = StepLedger::new();
+///
+/// let config = WorkerConfig {
+///     worker: 1,
+///     seed: 1,
+///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
+///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
+/// };
+/// let links = WorkerLinks { pool: Pool::new(2), steps: steps.clone(), tether };
+/// let network = Box::new(CandleNetwork::cpu(network)?);
+/// let mut worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
+/// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
+/// let fragment = worker.sample(&weights, &mut clock)?;
+/// assert_eq!((fragment.env_steps(), steps.snapshot().in_flight.env), (10, 10));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RolloutWorker {
+    config: WorkerConfig,
+    links: WorkerLinks,
+    factory: Arc<dyn EnvFactory>,
+    spec: EnvSpec,
+    shape: BatchShape,
+    actor: Actor,
+    /// `None` once they failed; the next fragment then begins with making new ones.
+    envs: Option<Box<dyn VectorEnv>>,
+    incarnation: u32,
+    /// Number of the next fragment within the incarnation.
+    sequence: u64,
+    /// `[B, obs_len]`: what the last fragment ended with and the next one begins with.
+    obs: ObsColumn,
+    /// Whether `obs` holds that, or the environments must be reset first.
+    under_way: bool,
+    /// Env-steps of the fragment being made.
+    steps_made: u64,
+    episodes: Vec<EpisodeStat>,
+}
+
+impl RolloutWorker {
+    /// Makes the environments of the worker and holds the network against their spaces.
+    ///
+    /// # Errors
+    /// The environment that could not be made, or why environments and network do not fit each other.
+    pub fn new(
+        config: WorkerConfig,
+        factory: Arc<dyn EnvFactory>,
+        network: Box<dyn Network>,
+        links: WorkerLinks,
+    ) -> Result<Self, BuildError> {
+        let envs = make_envs(factory.as_ref(), &config, 0)?;
+        let spec = envs.spec().clone();
+        let actor = Actor::new(&config, &spec, network)?;
+        let shape = BatchShape {
+            steps: config.rollout_fragment_length.get(),
+            columns: config.num_envs_per_worker.get(),
+            obs_len: spec.observation.obs_len(),
+            obs_kind: match spec.observation.obs_dtype() {
+                ObsDtype::F32 => ObsKind::F32,
+                ObsDtype::U8 => ObsKind::U8,
+            },
+            act_len: spec.action.act_len(),
+            act_kind: if spec.action.has_discrete_actions() {
+                ActionKind::U32
+            } else {
+                ActionKind::F32
+            },
+            dist_len: actor.dist_len(),
+            state_len: 0,
+        };
+        shape.check()?;
+        Ok(Self {
+            config,
+            links,
+            factory,
+            obs: ObsColumn::zeros(shape.obs_kind, shape.columns * shape.obs_len),
+            spec,
+            shape,
+            actor,
+            envs: Some(envs),
+            incarnation: 0,
+            sequence: 0,
+            under_way: false,
+            steps_made: 0,
+            episodes: Vec::new(),
+        })
+    }
+
+    /// What the environments are.
+    pub fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    /// What the worker is to do.
+    pub fn config(&self) -> &WorkerConfig {
+        &self.config
+    }
+
+    /// How often the worker has begun to rebuild its environments.
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// Makes one fragment, with one version of the weights.
+    ///
+    /// It begins with the observation that the one before ended with. After a failure it begins with new environments,
+    /// of the next incarnation: other episodes, so that a seed which leads to the failure is not tried again.
+    ///
+    /// Blocks: for `T` steps of the environments; when the run ends, for one.
+    ///
+    /// # Errors
+    /// The steps of the unfinished fragment are then booked as lost under a short name of the cause, or as dropped under
+    /// `"shutdown"` when the run ends.
+    pub fn sample(
+        &mut self,
+        weights: &Versioned<Params>,
+        clock: &mut StateClock<WorkerState>,
+    ) -> Result<MultiAgentBatch, SampleError> {
+        let made = self.fill(weights, clock);
+        if let Some(envs) = &mut self.envs {
+            envs.drain_episodes(&mut self.episodes);
+        }
+        match made {
+            Ok(batch) => {
+                let ticket = self.book();
+                let batch = MultiAgentBatch::single(batch);
+                Ok(batch.with_ticket(ticket))
+            }
+            Err(error) => {
+                if let SampleError::Environment(failure) = &error {
+                    self.steps_made += failure.steps_made as u64;
+                    self.drop_envs();
+                }
+                self.give_up_fragment(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the episodes that finished since the last call, those of failed fragments included.
+    pub fn take_episodes(&mut self) -> Vec<EpisodeStat> {
+        std::mem::take(&mut self.episodes)
+    }
+
+    /// Books what is left of a fragment whose making panicked.
+    pub(crate) fn lose_fragment(&mut self, cause: &'static str) {
+        if self.steps_made > 0 {
+            self.book().lost(cause);
+        }
+        self.under_way = false;
+    }
+
+    fn fill(
+        &mut self,
+        weights: &Versioned<Params>,
+        clock: &mut StateClock<WorkerState>,
+    ) -> Result<SampleBatch, SampleError> {
+        let envs = match &mut self.envs {
+            Some(envs) => envs,
+            None => {
+                clock.enter(WorkerState::Restarting);
+                self.incarnation += 1;
+                self.sequence = 0;
+                self.actor.begin(&self.config, self.incarnation);
+                self.envs.insert(remake_envs(
+                    self.factory.as_ref(),
+                    &self.config,
+                    self.incarnation,
+                    &self.spec,
+                )?)
+            }
+        };
+
+        let tag = Tag {
+            worker: self.config.worker,
+            incarnation: self.incarnation,
+            sequence: self.sequence,
+        };
+        let mut batch = self.links.pool.take(self.shape, tag);
+        batch.versions_mut().fill(weights.version);
+        // Whatever goes wrong from here on, the environments will have moved past the observation kept.
+        if std::mem::take(&mut self.under_way) {
+            copy_obs(self.obs.view(), batch.obs_row_mut(0));
+        } else {
+            clock.enter(WorkerState::Stepping);
+            envs.reset_all(batch.obs_row_mut(0).into())?;
+        }
+
+        for t in 0..self.shape.steps {
+            if self.links.tether.is_cut() {
+                return Err(SampleError::Closed);
+            }
+            clock.enter(WorkerState::Inferring);
+            let mut step = batch.step_mut(t);
+            self.actor.infer(weights, step.obs)?;
+            self.actor.choose(step.actions.reborrow(), step.behaviour_logp)?;
+            step.behaviour_inputs.copy_from_slice(self.actor.logits());
+            step.behaviour_values.copy_from_slice(self.actor.values());
+
+            clock.enter(WorkerState::Stepping);
+            let out = VectorStep {
+                t,
+                obs: step.next_obs.into(),
+                rewards: step.rewards,
+                ends: step.ends,
+                final_obs: step.final_obs,
+            };
+            envs.step(step.actions.as_view().into(), out)?;
+            self.steps_made += self.shape.columns as u64;
+        }
+
+        clock.enter(WorkerState::Inferring);
+        let last = self.shape.steps;
+        self.actor.infer(weights, batch.obs_row(last))?;
+        let values_from = last * self.shape.columns;
+        batch.behaviour_values_mut()[values_from..].copy_from_slice(self.actor.values());
+        batch.check_ends().map_err(SampleError::Batch)?;
+        copy_obs(batch.obs_row(last), self.obs.view_mut());
+        self.under_way = true;
+        self.sequence += 1;
+        Ok(batch)
+    }
+
+    /// Counts the steps of the fragment as sampled.
+    fn book(&mut self) -> StepTicket {
+        let made = std::mem::take(&mut self.steps_made);
+        self.links.steps.sampled(Steps { env: made, agent: made })
+    }
+
+    fn give_up_fragment(&mut self, error: &SampleError) {
+        if self.steps_made == 0 {
+            return;
+        }
+        let ticket = self.book();
+        match error.cause_key() {
+            Some(cause) => ticket.lost(cause),
+            None => ticket.dropped(SHUTDOWN),
+        }
+    }
+
+    fn drop_envs(&mut self) {
+        let failed = self.envs.take();
+        // What failed may panic once more while it is dropped. The failure that is reported is the first.
+        let _ = catch(|| drop(failed));
+    }
+}
+
+/// The reason under which steps are dropped because the run ended before they could be learned from.
+pub(crate) const SHUTDOWN: &str = "shutdown";
+
+fn copy_obs(from: ObsView<'_>, to: ObsViewMut<'_>) {
+    match (from, to) {
+        (ObsView::F32(from), ObsViewMut::F32(to)) => to.copy_from_slice(from),
+        (ObsView::U8(from), ObsViewMut::U8(to)) => to.copy_from_slice(from),
+        // Both sides were made from the same shape.
+        (ObsView::F32(_), ObsViewMut::U8(_)) | (ObsView::U8(_), ObsViewMut::F32(_)) => {}
+    }
+}
+
+/// Makes the environments of one incarnation; a panic of the factory is a failure like any other.
+fn make_envs(
+    factory: &dyn EnvFactory,
+    config: &WorkerConfig,
+    incarnation: u32,
+) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+    let n_envs = config.num_envs_per_worker.get();
+    let context = VectorContext {
+        worker: config.worker,
+        incarnation,
+        seed: config.seed,
+    };
+    let envs = catch(|| factory.make_vector(&context, n_envs))
+        .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
+    if envs.n_envs() == n_envs {
+        Ok(envs)
+    } else {
+        let text = format!(
+            "the factory was asked for {n_envs} environments and made {}",
+            envs.n_envs()
+        );
+        Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
+    }
+}
+
+/// Makes the environments anew and holds their spaces against the ones that the worker began with.
+fn remake_envs(
+    factory: &dyn EnvFactory,
+    config: &WorkerConfig,
+    incarnation: u32,
+    spec: &EnvSpec,
+) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+    let envs = make_envs(factory, config, incarnation)?;
+    if envs.spec() == spec {
+        return Ok(envs);
+    }
+    let text = format!(
+        "the rebuilt environment has {:?}, but the run began with {spec:?}",
+        envs.spec()
+    );
+    let context = VectorContext {
+        worker: config.worker,
+        incarnation,
+        seed: config.seed,
+    };
+    Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
+}
+
+#[cfg(test)]
+mod tests;

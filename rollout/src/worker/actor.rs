@@ -1,0 +1,119 @@
+use pronk_buffer::{ActionViewMut, ObsView, Versioned};
+use pronk_policy::{ActionsMut, Distribution, Input, Network, ObsRef, Outputs, Params, Rng, distribution_for};
+
+use super::WorkerConfig;
+use super::error::{BuildError, PolicyFault};
+use crate::env::{EnvSpec, first_non_finite};
+use crate::seed;
+
+/// The policy as a worker uses it: one inference for all its environments, then one draw for each.
+pub(super) struct Actor {
+    network: Box<dyn Network>,
+    distribution: Box<dyn Distribution>,
+    rng: Rng,
+    outputs: Outputs,
+    n_envs: usize,
+}
+
+impl Actor {
+    /// Holds the network against the spaces of the environments.
+    pub(super) fn new(config: &WorkerConfig, spec: &EnvSpec, network: Box<dyn Network>) -> Result<Self, BuildError> {
+        let distribution = distribution_for(&spec.action)?;
+        let expected = (
+            spec.observation.obs_len(),
+            spec.observation.obs_dtype(),
+            distribution.dist_len(),
+        );
+        let network_spec = network.spec();
+        let got = (
+            network_spec.obs.obs_len(),
+            network_spec.obs.obs_dtype(),
+            network_spec.dist_len,
+        );
+        if got != expected {
+            let network = Box::new(network_spec.clone());
+            return Err(BuildError::NetworkDoesNotFit {
+                env: Box::new(spec.clone()),
+                network,
+            });
+        }
+        Ok(Self {
+            network,
+            distribution,
+            rng: acting_stream(config, 0),
+            outputs: Outputs::default(),
+            n_envs: config.num_envs_per_worker.get(),
+        })
+    }
+
+    /// The numbers that describe one action distribution.
+    pub(super) fn dist_len(&self) -> usize {
+        self.distribution.dist_len()
+    }
+
+    /// Begins the random numbers of an incarnation.
+    pub(super) fn begin(&mut self, config: &WorkerConfig, incarnation: u32) {
+        self.rng = acting_stream(config, incarnation);
+    }
+
+    /// `[B, dist_len]`: the logits of the last inference.
+    pub(super) fn logits(&self) -> &[f32] {
+        &self.outputs.logits
+    }
+
+    /// `[B]`: the values of the last inference.
+    pub(super) fn values(&self) -> &[f32] {
+        &self.outputs.values
+    }
+
+    /// Computes logits and values of every environment's observation.
+    pub(super) fn infer(&mut self, weights: &Versioned<Params>, obs: ObsView<'_>) -> Result<(), PolicyFault> {
+        let obs = match obs {
+            ObsView::F32(obs) => ObsRef::F32(obs),
+            ObsView::U8(obs) => ObsRef::U8(obs),
+        };
+        let input = Input { obs, rows: self.n_envs };
+        let version = weights.version;
+        self.network
+            .forward(&weights.weights, &input, &mut self.outputs)
+            .map_err(|source| PolicyFault::Network { version, source })?;
+        check("logits", &self.outputs.logits, self.n_envs, self.dist_len(), version)?;
+        check("values", &self.outputs.values, self.n_envs, 1, version)
+    }
+
+    /// Draws an action for every environment from the last inference.
+    pub(super) fn choose(&mut self, actions: ActionViewMut<'_>, logp: &mut [f32]) -> Result<(), PolicyFault> {
+        let actions = match actions {
+            ActionViewMut::U32(actions) => ActionsMut::Discrete(actions),
+            ActionViewMut::F32(actions) => ActionsMut::Continuous(actions),
+        };
+        self.distribution
+            .sample(&self.outputs.logits, &mut self.rng, actions, logp)
+            .map_err(|source| PolicyFault::Distribution { source })
+    }
+}
+
+fn acting_stream(config: &WorkerConfig, incarnation: u32) -> Rng {
+    Rng::stream(config.seed, &[seed::ACTING, config.worker.into(), incarnation.into()])
+}
+
+/// Weights that went bad must not go on acting unseen: every output is looked at.
+fn check(what: &'static str, values: &[f32], rows: usize, row_len: usize, version: u64) -> Result<(), PolicyFault> {
+    let expected = rows * row_len;
+    if values.len() != expected {
+        return Err(PolicyFault::OutputLength {
+            what,
+            expected,
+            got: values.len(),
+        });
+    }
+    match first_non_finite(values) {
+        None => Ok(()),
+        Some((element, value)) => Err(PolicyFault::NonFinite {
+            what,
+            row: element / row_len,
+            value,
+            version,
+        }),
+    }
+}

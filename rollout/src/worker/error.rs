@@ -1,0 +1,132 @@
+use pronk_buffer::BatchError;
+use pronk_policy::{NetworkSpec, PolicyError};
+
+use crate::env::EnvSpec;
+use crate::failure::EnvFailure;
+
+/// Why a worker could not be made.
+///
+/// ```
+/// use pronk_rollout::BuildError;
+///
+/// let error = BuildError::Panic { what: "the network factory", text: "no device".into() };
+/// assert_eq!(error.to_string(), "the network factory panicked: no device");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// An environment could not be made.
+    #[error(transparent)]
+    Environment(#[from] EnvFailure),
+    /// The network or the action distribution could not be made.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// Something else than an environment panicked.
+    #[error("{what} panicked: {text}")]
+    Panic {
+        /// What panicked.
+        what: &'static str,
+        /// Its message.
+        text: String,
+    },
+    /// The network reads other observations or describes other actions than the environment has.
+    #[error(
+        "the network does not fit {}: it reads {} and puts out {} numbers, but the observations are {} and the actions \
+         {} need {}; make it with NetworkSpec::for_spaces",
+        env.name, network.obs, network.dist_len, env.observation, env.action, env.action.dist_len()
+    )]
+    NetworkDoesNotFit {
+        /// The environment.
+        env: Box<EnvSpec>,
+        /// The network.
+        network: Box<NetworkSpec>,
+    },
+    /// No fragment can have this shape.
+    #[error(transparent)]
+    Shape(#[from] BatchError),
+}
+
+/// Why there is no fragment.
+///
+/// ```
+/// use pronk_rollout::SampleError;
+///
+/// assert_eq!(SampleError::Closed.to_string(), "the run is ending");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SampleError {
+    /// The run is ending.
+    #[error("the run is ending")]
+    Closed,
+    /// An environment failed; the next fragment begins with new ones.
+    #[error(transparent)]
+    Environment(#[from] EnvFailure),
+    /// The policy could not act.
+    #[error(transparent)]
+    Policy(#[from] PolicyFault),
+    /// The vector environment wrote something that cannot be.
+    #[error("the vector environment broke its rules: {0}")]
+    Batch(BatchError),
+}
+
+impl SampleError {
+    /// The short name under which steps are lost by this; `None` when nothing failed.
+    pub(crate) fn cause_key(&self) -> Option<&'static str> {
+        match self {
+            SampleError::Closed => None,
+            SampleError::Environment(failure) => Some(failure.cause.key()),
+            SampleError::Policy(_) => Some("policy_error"),
+            SampleError::Batch(_) => Some("broken_batch"),
+        }
+    }
+}
+
+/// Why the policy could not act.
+///
+/// ```
+/// use pronk_rollout::PolicyFault;
+///
+/// let fault = PolicyFault::NonFinite { what: "logits", row: 2, value: f32::NAN, version: 17 };
+/// assert_eq!(fault.to_string(), "version 17 of the weights gives NaN logits for environment 2");
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyFault {
+    /// The network failed.
+    #[error("the network failed with version {version} of the weights")]
+    Network {
+        /// The version of the weights.
+        version: u64,
+        /// What it said.
+        source: PolicyError,
+    },
+    /// No action could be drawn.
+    #[error("no action could be drawn")]
+    Distribution {
+        /// What the distribution said.
+        source: PolicyError,
+    },
+    /// The network's output has another length than its spec says.
+    #[error("the network put out {got} {what}, its spec says {expected}")]
+    OutputLength {
+        /// Logits or values.
+        what: &'static str,
+        /// What the spec says.
+        expected: usize,
+        /// What came.
+        got: usize,
+    },
+    /// The network's output is NaN or infinite.
+    #[error("version {version} of the weights gives {value} {what} for environment {row}")]
+    NonFinite {
+        /// Logits or values.
+        what: &'static str,
+        /// The environment of the worker.
+        row: usize,
+        /// NaN or an infinity.
+        value: f32,
+        /// The version of the weights.
+        version: u64,
+    },
+}
