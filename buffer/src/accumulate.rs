@@ -69,3 +69,47 @@ impl<T> Accumulate<T> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs sizes through and gives the numbers of the pieces that came out together, and what stayed.
+    fn batches(threshold: u64, sizes: &[u64]) -> (Vec<(Vec<usize>, u64)>, u64) {
+        let mut accumulate = Accumulate::new(threshold);
+        let emitted = sizes
+            .iter()
+            .enumerate()
+            .filter_map(|(i, size)| accumulate.push(i, *size));
+        let emitted = emitted.map(|batch| (batch.pieces, batch.size)).collect();
+        (emitted, accumulate.size())
+    }
+
+    #[test]
+    fn pieces_are_never_split_and_the_surplus_goes_out_with_them() {
+        let (emitted, left) = batches(100, &[30, 30, 30, 30, 250, 10, 99, 1, 1]);
+        assert_eq!(emitted, [(vec![0, 1, 2, 3], 120), (vec![4], 250), (vec![5, 6], 109)]);
+        assert_eq!(left, 2);
+    }
+
+    #[test]
+    fn the_threshold_itself_is_enough_and_one_less_is_not() {
+        assert_eq!(batches(60, &[59]), (vec![], 59));
+        assert_eq!(batches(60, &[59, 1]), (vec![(vec![0, 1], 60)], 0));
+    }
+
+    #[test]
+    fn take_gives_what_waits_and_leaves_nothing() {
+        let mut accumulate = Accumulate::new(10);
+        assert_eq!(accumulate.push("a", 4), None);
+        assert_eq!(accumulate.pieces(), ["a"]);
+        assert_eq!(
+            accumulate.take(),
+            Gathered {
+                pieces: vec!["a"],
+                size: 4
+            }
+        );
+        assert_eq!((accumulate.size(), accumulate.pieces().len()), (0, 0));
+    }
+}

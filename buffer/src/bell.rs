@@ -118,3 +118,73 @@ impl Shared {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_ring_wakes_a_thread_that_waits() {
+        let bell = Bell::new();
+        let waiter = bell.clone();
+        let woken = thread::spawn(move || waiter.wait(LONG));
+        bell.ring();
+        assert!(woken.join().unwrap());
+    }
+
+    #[test]
+    fn every_handle_hears_for_itself() {
+        let bell = Bell::new();
+        let other = bell.clone();
+        bell.ring();
+        assert!(bell.wait(Duration::ZERO) && !bell.wait(Duration::ZERO));
+        assert!(
+            other.clone().wait(Duration::ZERO),
+            "a clone has heard as much as its original"
+        );
+        assert!(other.wait(Duration::ZERO));
+    }
+
+    #[test]
+    fn two_threads_in_step_by_bells_alone_never_miss_a_ring() {
+        const ROUNDS: usize = 2_000;
+        let (there, back) = (Bell::new(), Bell::new());
+        let (hears, answers) = (there.clone(), back.clone());
+        let echo = thread::spawn(move || {
+            (0..ROUNDS).all(|_| {
+                let heard = hears.wait(LONG);
+                answers.ring();
+                heard
+            })
+        });
+        assert!((0..ROUNDS).all(|_| {
+            there.ring();
+            back.wait(LONG)
+        }));
+        assert!(echo.join().unwrap());
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_task_hears_rings_before_and_during_its_wait() {
+        let bell = Bell::new();
+        bell.ring();
+        bell.rung().await;
+        let ringer = bell.clone();
+        let rings = thread::spawn(move || ringer.ring());
+        bell.rung().await;
+        rings.join().unwrap();
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_wait_dropped_half_way_takes_no_ring_with_it() {
+        let bell = Bell::new();
+        let half_way = tokio::time::timeout(Duration::from_millis(1), bell.rung()).await;
+        assert!(half_way.is_err());
+        bell.ring();
+        bell.rung().await;
+    }
+}

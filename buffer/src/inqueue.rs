@@ -29,10 +29,7 @@ mod tests;
 /// assert_eq!(returned.0, "next");
 /// # Ok::<(), pronk_buffer::ZeroCapacity>(())
 /// ```
-pub fn inqueue<T>(
-    capacity: usize,
-    tether: &Tether,
-) -> Result<(InqueueSender<T>, InqueueReceiver<T>), ZeroCapacity> {
+pub fn inqueue<T>(capacity: usize, tether: &Tether) -> Result<(InqueueSender<T>, InqueueReceiver<T>), ZeroCapacity> {
     if capacity == 0 {
         return Err(ZeroCapacity);
     }
@@ -112,9 +109,7 @@ impl<T> InqueueSender<T> {
         let ready = wait.select();
         if ready.index() == room {
             let sent = ready.send(&self.items, item);
-            return sent
-                .map(|()| began.elapsed())
-                .map_err(|error| Closed(error.0));
+            return sent.map(|()| began.elapsed()).map_err(|error| Closed(error.0));
         }
         // A selected operation must be completed; this one says that the lifeline is gone.
         let _ = ready.recv(self.tether.ended());
@@ -186,6 +181,14 @@ impl<T> InqueueReceiver<T> {
     }
 }
 
+impl<T> Drop for InqueueReceiver<T> {
+    /// Drops what waits, because the channel itself would keep it until the last sender is gone: storage and tickets
+    /// would be away for so long. An item pushed at this very moment still waits for that.
+    fn drop(&mut self) {
+        self.items.try_iter().for_each(drop);
+    }
+}
+
 /// Why a queue or mailbox gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PopError {
@@ -210,7 +213,5 @@ pub enum TryPushError<T> {
 
 /// A queue was asked for that can hold nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the capacity of an inqueue must be at least 1: at 0 no item could wait, and every push would wait for a pop"
-)]
+#[error("the capacity of an inqueue must be at least 1: at 0 no item could wait, and every push would wait for a pop")]
 pub struct ZeroCapacity;

@@ -26,8 +26,8 @@ mod mailbox;
 pub use lifeline::{Closed, Lifeline, Tether, lifeline};
 
 pub use batch::{
-    ActionColumn, ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End,
-    FinalObs, MultiAgentBatch, ObsColumn, ObsKind, ObsView, ObsViewMut, SampleBatch, StepMut, Tag,
+    ActionColumn, ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs,
+    MultiAgentBatch, ObsColumn, ObsKind, ObsView, ObsViewMut, SampleBatch, StepMut, Tag,
 };
 pub use pool::Pool;
 

@@ -79,9 +79,7 @@ impl Pool {
     pub(crate) fn take_untagged(&self, shape: BatchShape) -> SampleBatch {
         let (columns, tags) = match self.shelf.find(&shape) {
             Some(Idle {
-                mut columns,
-                mut tags,
-                ..
+                mut columns, mut tags, ..
             }) => {
                 columns.ends.fill(End::No);
                 columns.final_obs.clear();
@@ -95,11 +93,7 @@ impl Pool {
 
     pub(crate) fn put_back(&self, shape: BatchShape, columns: Columns, tags: Vec<Tag>) {
         let mut idle = self.shelf.lock();
-        idle.push_back(Idle {
-            shape,
-            columns,
-            tags,
-        });
+        idle.push_back(Idle { shape, columns, tags });
         let surplus = if idle.len() > self.shelf.max_idle {
             idle.pop_front()
         } else {
@@ -121,5 +115,97 @@ impl Shelf {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Idle>> {
         // Nothing that can panic runs under this lock, so a poisoned one still guards a whole list.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::batch::tests::shape;
+
+    /// Where the storage of every column lies, and how much there is.
+    fn storage(batch: &SampleBatch) -> [(usize, usize); 4] {
+        let obs = batch.obs().as_f32().unwrap();
+        let (rewards, inputs) = (batch.rewards(), batch.behaviour_inputs());
+        [
+            (obs.as_ptr() as usize, obs.len()),
+            (rewards.as_ptr() as usize, rewards.len()),
+            (inputs.as_ptr() as usize, inputs.len()),
+            (batch.versions().as_ptr() as usize, batch.versions().len()),
+        ]
+    }
+
+    #[test]
+    fn a_steady_cycle_of_take_fill_join_drop_allocates_no_storage() {
+        let pool = Pool::new(8);
+        let mut seen = HashSet::new();
+        for round in 0..20 {
+            let fragments: Vec<_> = (0..3)
+                .map(|worker| {
+                    let mut fragment = pool.take(
+                        shape(4, 2),
+                        Tag {
+                            worker,
+                            ..Tag::default()
+                        },
+                    );
+                    fragment.rewards_mut().fill(1.0);
+                    fragment
+                })
+                .collect();
+            let mut used: Vec<_> = fragments.iter().map(storage).collect();
+            let joined = SampleBatch::join(fragments, &pool).unwrap();
+            used.push(storage(&joined));
+            let new = used.into_iter().filter(|storage| seen.insert(*storage)).count();
+            assert_eq!(new, if round == 0 { 4 } else { 0 }, "round {round}");
+        }
+        assert_eq!(pool.idle(), 4);
+    }
+
+    #[test]
+    fn recycled_storage_has_no_ends_no_final_observations_and_only_the_new_tag() {
+        let pool = Pool::new(1);
+        let mut batch = pool.take(shape(2, 2), Tag::default());
+        batch.ends_mut()[3] = End::Truncated;
+        batch.final_obs_mut().push(1, 1, &[0.0_f32; 3][..]).unwrap();
+        drop(batch);
+        let tag = Tag {
+            worker: 5,
+            incarnation: 1,
+            sequence: 9,
+        };
+        let batch = pool.take(shape(2, 2), tag);
+        assert_eq!(batch.tags(), [tag]);
+        assert!(batch.final_obs().is_empty());
+        assert_eq!(batch.check_ends(), Ok(()));
+        assert!(batch.ends().iter().all(|end| *end == End::No));
+    }
+
+    #[test]
+    fn storage_serves_its_own_shape_only_and_the_longest_unused_is_freed() {
+        let pool = Pool::new(2);
+        for steps in 1..=3 {
+            drop(pool.take(shape(steps, 1), Tag::default()));
+        }
+        assert_eq!(pool.idle(), 2);
+        let batch = pool.take(shape(1, 1), Tag::default());
+        assert_eq!(pool.idle(), 2, "the first shape was freed");
+        drop(batch);
+        let batch = pool.take(shape(3, 1), Tag::default());
+        assert_eq!((pool.idle(), batch.rewards().len()), (1, 3));
+    }
+
+    #[test]
+    fn storage_goes_home_from_another_thread_and_outlives_the_pool() {
+        let pool = Pool::new(2);
+        let batch = pool.take(shape(1, 1), Tag::default());
+        let orphan = pool.take(shape(1, 1), Tag::default());
+        std::thread::spawn(move || drop(batch)).join().unwrap();
+        assert_eq!(pool.idle(), 1);
+        drop(pool);
+        assert_eq!(orphan.rewards().len(), 1);
     }
 }

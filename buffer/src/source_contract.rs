@@ -1,1 +1,153 @@
-//! What every [`Source`](crate::Source) promises, as functions that an implementer calls from tests.
+//! What every [`Source`] promises, as functions that an implementer calls from tests.
+//!
+//! [`check_all`] runs the whole list.
+//!
+//! ```
+//! use pronk_buffer::source_contract::{Rig, check_all};
+//! use pronk_buffer::{inqueue, lifeline};
+//!
+//! check_all(|| {
+//!     let (lifeline, tether) = lifeline();
+//!     let (sender, source) = inqueue(8, &tether).unwrap();
+//!     Rig { source, feed: move |n| drop(sender.push(n)), number: |n| *n, lifeline }
+//! });
+//! ```
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use crate::lifeline::Lifeline;
+use crate::source::{NextError, Source};
+
+/// Longer than any wait that ends as promised.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A source under test and the ends that govern it.
+#[derive(Debug)]
+pub struct Rig<S: Source, F> {
+    /// The source, with nothing in it and room for at least four items.
+    pub source: S,
+    /// Sends the item of this number towards the source. Dropping it drops the source's only sender.
+    pub feed: F,
+    /// The number of an item.
+    pub number: fn(&S::Item) -> u64,
+    /// What ends the run that the source belongs to.
+    pub lifeline: Lifeline,
+}
+
+/// Calls every function of this module.
+pub fn check_all<S: Source<Item: Debug>, F: FnMut(u64)>(make: impl Fn() -> Rig<S, F>) {
+    items_come_in_the_order_sent(make());
+    a_time_out_loses_nothing(make());
+    what_was_sent_comes_before_closed(make());
+    ending_the_run_ends_a_wait(make());
+    drain_gives_what_is_left_when_the_run_ended(make());
+    an_empty_source_has_no_backlog(make());
+}
+
+/// First in, first out.
+pub fn items_come_in_the_order_sent<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
+    for n in 1..=4 {
+        (rig.feed)(n);
+    }
+    for n in 1..=4 {
+        rig.expect(n);
+    }
+}
+
+/// A time-out says so, and the next item still comes.
+pub fn a_time_out_loses_nothing<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
+    for n in 1..=2 {
+        let empty = rig.source.next(Duration::ZERO);
+        assert!(
+            matches!(empty, Err(NextError::TimedOut)),
+            "nothing was sent, got {empty:?}"
+        );
+        (rig.feed)(n);
+        rig.expect(n);
+    }
+}
+
+/// When the senders are gone, what they sent is given first and `Closed` from then on.
+pub fn what_was_sent_comes_before_closed<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
+    (rig.feed)(1);
+    (rig.feed)(2);
+    let Rig {
+        mut source,
+        feed,
+        number,
+        lifeline,
+    } = rig;
+    drop(feed);
+    for n in 1..=2 {
+        expect(&mut source, number, n);
+    }
+    expect_closed(&mut source);
+    expect_closed(&mut source);
+    drop(lifeline);
+}
+
+/// A waiting source gives up as soon as the lifeline is dropped.
+pub fn ending_the_run_ends_a_wait<S: Source<Item: Debug>, F: FnMut(u64)>(rig: Rig<S, F>) {
+    let Rig {
+        mut source,
+        feed,
+        lifeline,
+        ..
+    } = rig;
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(lifeline));
+        expect_closed(&mut source);
+    });
+    drop(feed); // alive until here, so it was not the missing sender that closed the source
+}
+
+/// Nothing that was sent disappears with the run.
+pub fn drain_gives_what_is_left_when_the_run_ended<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
+    for n in 1..=3 {
+        (rig.feed)(n);
+    }
+    rig.expect(1);
+    let Rig {
+        mut source,
+        feed,
+        number,
+        lifeline,
+    } = rig;
+    drop(lifeline);
+    expect_closed(&mut source);
+    let left: Vec<u64> = source.drain().iter().map(number).collect();
+    assert_eq!(left, [2, 3], "drain gives what is left, in order");
+    assert!(source.drain().is_empty(), "a second drain gives nothing");
+    drop(feed);
+}
+
+/// The backlog counts what waits, and nothing waits in an empty source.
+pub fn an_empty_source_has_no_backlog<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
+    assert_eq!(rig.source.backlog(), 0);
+    (rig.feed)(1);
+    rig.expect(1);
+    assert_eq!(rig.source.backlog(), 0);
+}
+
+impl<S: Source<Item: Debug>, F> Rig<S, F> {
+    fn expect(&mut self, n: u64) {
+        expect(&mut self.source, self.number, n);
+    }
+}
+
+fn expect<S: Source<Item: Debug>>(source: &mut S, number: fn(&S::Item) -> u64, n: u64) {
+    let next = source.next(LONG);
+    assert!(
+        matches!(&next, Ok(item) if number(item) == n),
+        "item {n} is next, got {next:?}"
+    );
+}
+
+fn expect_closed<S: Source<Item: Debug>>(source: &mut S) {
+    let next = source.next(LONG);
+    assert!(
+        matches!(next, Err(NextError::Closed)),
+        "the source is closed, got {next:?}"
+    );
+}

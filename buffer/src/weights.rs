@@ -69,10 +69,7 @@ impl<W> WeightPublisher<W> {
         let recycled = self.take_unread();
         let version = self.version() + 1;
         let weights = write(recycled);
-        let replaced = self
-            .cell
-            .current
-            .swap(Arc::new(Versioned { version, weights }));
+        let replaced = self.cell.current.swap(Arc::new(Versioned { version, weights }));
         // After the swap: who sees the new number finds the new weights.
         self.cell.version.count.store(version, Ordering::Release);
         self.retired.push_back(replaced);

@@ -207,16 +207,8 @@ impl Columns {
         )?;
         check_length("rewards", self.rewards.len(), &[("T", t), ("B", b)])?;
         check_length("ends", self.ends.len(), &[("T", t), ("B", b)])?;
-        check_length(
-            "final_obs",
-            self.final_obs.obs_len(),
-            &[("obs_len", obs_len)],
-        )?;
-        check_length(
-            "behaviour_logp",
-            self.behaviour_logp.len(),
-            &[("T", t), ("B", b)],
-        )?;
+        check_length("final_obs", self.final_obs.obs_len(), &[("obs_len", obs_len)])?;
+        check_length("behaviour_logp", self.behaviour_logp.len(), &[("T", t), ("B", b)])?;
         let inputs = [("T", t), ("B", b), ("dist_len", dist_len)];
         check_length("behaviour_inputs", self.behaviour_inputs.len(), &inputs)?;
         check_length(
@@ -224,11 +216,7 @@ impl Columns {
             self.behaviour_values.len(),
             &[("T+1", t1), ("B", b)],
         )?;
-        check_length(
-            "state_in",
-            self.state_in.len(),
-            &[("B", b), ("state_len", state_len)],
-        )?;
+        check_length("state_in", self.state_in.len(), &[("B", b), ("state_len", state_len)])?;
         check_length("versions", self.versions.len(), &[("B", b)])?;
 
         for (column, got) in [
@@ -256,25 +244,14 @@ impl Columns {
 }
 
 /// `sizes` are the expected dimensions with their names, so that the error can say which is which.
-fn check_length(
-    column: &'static str,
-    got: usize,
-    sizes: &[(&str, usize)],
-) -> Result<(), BatchError> {
+fn check_length(column: &'static str, got: usize, sizes: &[(&str, usize)]) -> Result<(), BatchError> {
     let expected: usize = sizes.iter().map(|(_, size)| size).product();
     if got == expected {
         return Ok(());
     }
-    let dimensions: Vec<String> = sizes
-        .iter()
-        .map(|(name, size)| format!("{name}={size}"))
-        .collect();
+    let dimensions: Vec<String> = sizes.iter().map(|(name, size)| format!("{name}={size}")).collect();
     let expected = format!("[{}] = {expected}", dimensions.join(", "));
-    Err(BatchError::WrongLength {
-        column,
-        expected,
-        got,
-    })
+    Err(BatchError::WrongLength { column, expected, got })
 }
 
 fn action_kind_name(kind: ActionKind) -> &'static str {

@@ -13,9 +13,7 @@ pub enum BatchError {
         shape: BatchShape,
     },
     /// The sizes multiply to more than can be addressed.
-    #[error(
-        "a batch of {shape:?} is too large to be addressed: lower `steps`, `columns` or the row lengths"
-    )]
+    #[error("a batch of {shape:?} is too large to be addressed: lower `steps`, `columns` or the row lengths")]
     TooLarge {
         /// All the sizes.
         shape: BatchShape,
@@ -62,9 +60,7 @@ pub enum BatchError {
         why: &'static str,
     },
     /// A batch must say which fragments it is made of.
-    #[error(
-        "a batch needs at least one tag and at most one per column: got {got} tags for {columns} columns"
-    )]
+    #[error("a batch needs at least one tag and at most one per column: got {got} tags for {columns} columns")]
     WrongTags {
         /// How many tags were given.
         got: usize,

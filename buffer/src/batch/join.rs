@@ -8,9 +8,7 @@ impl SampleBatch {
     /// When there are no parts, or a part differs from the first in anything but its number of columns.
     pub fn join(mut parts: Vec<SampleBatch>, pool: &Pool) -> Result<SampleBatch, BatchError> {
         if parts.len() <= 1 {
-            return parts.pop().ok_or(BatchError::Empty {
-                what: "a joined batch",
-            });
+            return parts.pop().ok_or(BatchError::Empty { what: "a joined batch" });
         }
         let first = *parts[0].shape();
         for (i, part) in parts.iter().enumerate().skip(1) {
@@ -104,11 +102,7 @@ fn copy_part(joined: &mut SampleBatch, part: &SampleBatch, first: usize) {
     copy_rows(&mut to.ends, &from.ends, place(1));
     to.final_obs.append(&from.final_obs, first);
     copy_rows(&mut to.behaviour_logp, &from.behaviour_logp, place(1));
-    copy_rows(
-        &mut to.behaviour_inputs,
-        &from.behaviour_inputs,
-        place(dist_len),
-    );
+    copy_rows(&mut to.behaviour_inputs, &from.behaviour_inputs, place(dist_len));
     copy_rows(&mut to.behaviour_values, &from.behaviour_values, place(1));
     // These two have no time axis: the part's block is contiguous.
     to.state_in[first * state_len..(first + own) * state_len].copy_from_slice(&from.state_in);
@@ -124,10 +118,7 @@ struct Place {
 }
 
 fn copy_rows<T: Copy>(to: &mut [T], from: &[T], place: Place) {
-    for (to, from) in to
-        .chunks_exact_mut(place.whole)
-        .zip(from.chunks_exact(place.own))
-    {
+    for (to, from) in to.chunks_exact_mut(place.whole).zip(from.chunks_exact(place.own)) {
         to[place.at..place.at + place.own].copy_from_slice(from);
     }
 }

@@ -58,10 +58,7 @@ impl MultiAgentBatch {
     ///
     /// # Errors
     /// When there is no policy or no step.
-    pub fn new(
-        policies: BTreeMap<PolicyId, SampleBatch>,
-        env_steps: u64,
-    ) -> Result<Self, BatchError> {
+    pub fn new(policies: BTreeMap<PolicyId, SampleBatch>, env_steps: u64) -> Result<Self, BatchError> {
         if policies.is_empty() {
             return Err(BatchError::Empty {
                 what: "a multi-agent batch",
@@ -149,10 +146,7 @@ impl MultiAgentBatch {
     /// # Errors
     /// When there are no parts, or the parts of one policy differ in more than their number of columns. The parts are
     /// dropped then; [`check_fits`](Self::check_fits) tells beforehand.
-    pub fn join(
-        mut parts: Vec<MultiAgentBatch>,
-        pool: &Pool,
-    ) -> Result<MultiAgentBatch, BatchError> {
+    pub fn join(mut parts: Vec<MultiAgentBatch>, pool: &Pool) -> Result<MultiAgentBatch, BatchError> {
         if parts.len() <= 1 {
             return parts.pop().ok_or(BatchError::Empty {
                 what: "a joined multi-agent batch",
@@ -174,9 +168,7 @@ impl MultiAgentBatch {
             }
         }
         for (policy, batches) in by_policy {
-            joined
-                .policies
-                .insert(policy, SampleBatch::join(batches, pool)?);
+            joined.policies.insert(policy, SampleBatch::join(batches, pool)?);
         }
         Ok(joined)
     }

@@ -210,12 +210,7 @@ impl FinalObs {
     /// # Errors
     /// When the row has another length or element type, or `t` or `b` do not fit 32 bits. That the place exists and
     /// an episode ended there is checked with the whole batch.
-    pub fn push<'a>(
-        &mut self,
-        t: usize,
-        b: usize,
-        row: impl Into<ObsView<'a>>,
-    ) -> Result<(), BatchError> {
+    pub fn push<'a>(&mut self, t: usize, b: usize, row: impl Into<ObsView<'a>>) -> Result<(), BatchError> {
         let row = row.into();
         if row.len() != self.obs_len {
             return Err(BatchError::WrongLength {
@@ -303,11 +298,8 @@ impl FinalObs {
             (ObsColumn::U8(rows), ObsColumn::U8(more)) => rows.extend_from_slice(more),
             _ => return,
         }
-        self.index.extend(
-            part.index
-                .iter()
-                .map(|&(t, b)| (t, b + first_column as u32)),
-        );
+        self.index
+            .extend(part.index.iter().map(|&(t, b)| (t, b + first_column as u32)));
     }
 }
 

@@ -2,8 +2,7 @@ use std::fmt;
 use std::mem;
 
 use super::{
-    ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs, ObsColumn, ObsView,
-    ObsViewMut,
+    ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs, ObsColumn, ObsView, ObsViewMut,
 };
 use crate::Pool;
 
@@ -88,12 +87,7 @@ impl SampleBatch {
     }
 
     /// Storage of the right lengths, whatever it holds, that goes back to `home`.
-    pub(crate) fn from_storage(
-        shape: BatchShape,
-        columns: Columns,
-        tags: Vec<Tag>,
-        home: Pool,
-    ) -> Self {
+    pub(crate) fn from_storage(shape: BatchShape, columns: Columns, tags: Vec<Tag>, home: Pool) -> Self {
         Self {
             shape,
             columns,
@@ -134,11 +128,7 @@ impl SampleBatch {
                 return Err(BatchError::misplaced(t, b, end));
             }
         }
-        for (cell, _) in ends
-            .iter()
-            .enumerate()
-            .filter(|(_, end)| **end == End::Truncated)
-        {
+        for (cell, _) in ends.iter().enumerate().filter(|(_, end)| **end == End::Truncated) {
             let (t, b) = (cell / self.shape.columns, cell % self.shape.columns);
             if places.binary_search(&(t as u32, b as u32)).is_err() {
                 return Err(BatchError::NoFinalObs { t, b });
@@ -174,12 +164,7 @@ impl SampleBatch {
         }
         check_column("rewards", &columns.rewards, 1, width)?;
         check_column("behaviour_logp", &columns.behaviour_logp, 1, width)?;
-        check_column(
-            "behaviour_inputs",
-            &columns.behaviour_inputs,
-            shape.dist_len,
-            width,
-        )?;
+        check_column("behaviour_inputs", &columns.behaviour_inputs, shape.dist_len, width)?;
         check_column("behaviour_values", &columns.behaviour_values, 1, width)?;
         check_column("state_in", &columns.state_in, shape.state_len, width)
     }
@@ -259,18 +244,12 @@ impl SampleBatch {
             ObsColumn::F32(values) => {
                 let (before, after) = values.split_at_mut((t + 1) * width * obs_len);
                 let row = &before[t * width * obs_len..];
-                (
-                    ObsView::F32(row),
-                    ObsViewMut::F32(&mut after[..width * obs_len]),
-                )
+                (ObsView::F32(row), ObsViewMut::F32(&mut after[..width * obs_len]))
             }
             ObsColumn::U8(values) => {
                 let (before, after) = values.split_at_mut((t + 1) * width * obs_len);
                 let row = &before[t * width * obs_len..];
-                (
-                    ObsView::U8(row),
-                    ObsViewMut::U8(&mut after[..width * obs_len]),
-                )
+                (ObsView::U8(row), ObsViewMut::U8(&mut after[..width * obs_len]))
             }
         };
         StepMut {
@@ -281,8 +260,7 @@ impl SampleBatch {
             ends: &mut self.columns.ends[cells.clone()],
             final_obs: &mut self.columns.final_obs,
             behaviour_logp: &mut self.columns.behaviour_logp[cells.clone()],
-            behaviour_inputs: &mut self.columns.behaviour_inputs
-                [t * width * dist_len..(t + 1) * width * dist_len],
+            behaviour_inputs: &mut self.columns.behaviour_inputs[t * width * dist_len..(t + 1) * width * dist_len],
             behaviour_values: &mut self.columns.behaviour_values[cells],
         }
     }
@@ -362,11 +340,7 @@ impl SampleBatch {
 impl Drop for SampleBatch {
     fn drop(&mut self) {
         if let Some(home) = self.home.take() {
-            home.put_back(
-                self.shape,
-                mem::take(&mut self.columns),
-                mem::take(&mut self.tags),
-            );
+            home.put_back(self.shape, mem::take(&mut self.columns), mem::take(&mut self.tags));
         }
     }
 }
@@ -404,12 +378,7 @@ pub struct StepMut<'a> {
     pub behaviour_values: &'a mut [f32],
 }
 
-fn check_column(
-    column: &'static str,
-    values: &[f32],
-    row_len: usize,
-    width: usize,
-) -> Result<(), BatchError> {
+fn check_column(column: &'static str, values: &[f32], row_len: usize, width: usize) -> Result<(), BatchError> {
     match first_non_finite(values) {
         None => Ok(()),
         Some(i) => {
@@ -426,9 +395,7 @@ fn check_column(
 
 fn first_non_finite(values: &[f32]) -> Option<usize> {
     // The usual answer is "none", and a pass without an early exit is the one that becomes vector instructions.
-    let all_finite = values
-        .iter()
-        .fold(true, |finite, value| finite & value.is_finite());
+    let all_finite = values.iter().fold(true, |finite, value| finite & value.is_finite());
     if all_finite {
         None
     } else {

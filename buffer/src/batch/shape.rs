@@ -74,11 +74,7 @@ impl BatchShape {
         }
         // The longest column is `[T+1, B, longest row]`; four bytes an element must stay addressable, and `t` and `b`
         // are kept as u32 beside final observations.
-        let longest = self
-            .obs_len
-            .max(self.act_len)
-            .max(self.dist_len)
-            .max(self.state_len);
+        let longest = self.obs_len.max(self.act_len).max(self.dist_len).max(self.state_len);
         let fits = self
             .steps
             .checked_add(1)
