@@ -97,6 +97,11 @@ const RULES: &[Rule] = &[
         check: absent::unnamed_threads,
     },
     Rule {
+        name: "bounded-queues",
+        reason: "without a bound a slow reader becomes memory: use `pronk_buffer::inqueue`, or a mailbox, which folds",
+        check: absent::unbounded_queues,
+    },
+    Rule {
         name: "unfinished",
         reason: "what is not finished is not committed, and a test that does not run promises nothing",
         check: absent::unfinished,

@@ -9,11 +9,20 @@ const UNFINISHED_CODE: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[ignore"
 const UNFINISHED_COMMENT: &[&str] = &["FIXME", "XXX"];
 
 pub(super) fn unnamed_threads(repo: &Repo) -> Vec<Finding> {
+    outside_tests(repo, &["thread::spawn"])
+}
+
+pub(super) fn unbounded_queues(repo: &Repo) -> Vec<Finding> {
+    outside_tests(repo, &["mpsc::channel", "unbounded", "unbounded_channel"])
+}
+
+fn outside_tests(repo: &Repo, patterns: &[&str]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (file, source) in repo.rust().filter(|(file, _)| !file.is_test()) {
-        let lines = source.find("thread::spawn");
-        let lines = lines.filter(|&line| !source.is_test_line(line));
-        found.extend(lines.map(|line| Finding::new(file, line, "`thread::spawn`")));
+        for pattern in patterns {
+            let lines = source.find(pattern).filter(|&line| !source.is_test_line(line));
+            found.extend(lines.map(|line| Finding::new(file, line, format!("`{pattern}`"))));
+        }
     }
     found
 }

@@ -150,6 +150,18 @@ const PLANTS: &[(&str, &str, &str, usize)] = &[
         "fn f() { std::thread::spawn(|| {}); }\n",
         1,
     ),
+    (
+        "bounded-queues",
+        "src/outqueue.rs",
+        "fn f() { std::sync::mpsc::channel::<u8>(); }\n",
+        1,
+    ),
+    (
+        "bounded-queues",
+        "rollout/src/set.rs",
+        "use crossbeam_channel::unbounded;\n",
+        1,
+    ),
     ("unfinished", "policy/src/space.rs", "fn f() { todo!() }\n", 1),
     (
         "unfinished",
