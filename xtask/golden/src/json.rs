@@ -32,9 +32,7 @@ pub fn optional<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 /// One number, `"NaN"`, `"Infinity"` and `"-Infinity"` included.
 pub fn number(value: &Value) -> Result<f64> {
     match value {
-        Value::Number(n) => n
-            .as_f64()
-            .with_context(|| format!("{n} does not fit an f64")),
+        Value::Number(n) => n.as_f64().with_context(|| format!("{n} does not fit an f64")),
         Value::String(text) => match text.as_str() {
             "NaN" => Ok(f64::NAN),
             "Infinity" => Ok(f64::INFINITY),
@@ -171,10 +169,7 @@ mod tests {
         let value = json!({"expected": {"steps": [{"vs": 1.0}]}});
         assert_eq!(number_at(&value, "expected.steps.0.vs").unwrap(), 1.0);
         let error = get(&value, "expected.steps.1.vs").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "missing key `expected.steps.1` (of `expected.steps.1.vs`)"
-        );
+        assert_eq!(error, "missing key `expected.steps.1` (of `expected.steps.1.vs`)");
     }
 
     #[test]
@@ -182,10 +177,7 @@ mod tests {
         let flat = floats(&json!([[1, "NaN"], ["-Infinity", [2.5]], "Infinity"])).unwrap();
         assert_eq!(flat.len(), 5);
         assert!(flat[1].is_nan());
-        assert_eq!(
-            (flat[2], flat[3], flat[4]),
-            (f64::NEG_INFINITY, 2.5, f64::INFINITY)
-        );
+        assert_eq!((flat[2], flat[3], flat[4]), (f64::NEG_INFINITY, 2.5, f64::INFINITY));
     }
 
     #[test]

@@ -59,12 +59,7 @@ impl Recorder {
 
     /// Runs one case. An error or a panic out of `body` fails this case and no other; so does a
     /// `body` that compares nothing, because such a case could never fail.
-    pub fn case(
-        &mut self,
-        kind: &str,
-        name: impl Display,
-        body: impl FnOnce(&mut Case) -> anyhow::Result<()>,
-    ) {
+    pub fn case(&mut self, kind: &str, name: impl Display, body: impl FnOnce(&mut Case) -> anyhow::Result<()>) {
         let mut case = Case {
             kind: kind.to_owned(),
             name: name.to_string(),
@@ -172,12 +167,7 @@ impl Case {
     }
 
     /// `got == want`.
-    pub fn equal<G: PartialEq<W> + Debug, W: Debug>(
-        &mut self,
-        what: impl Display,
-        got: G,
-        want: W,
-    ) {
+    pub fn equal<G: PartialEq<W> + Debug, W: Debug>(&mut self, what: impl Display, got: G, want: W) {
         self.comparisons += 1;
         if got != want {
             self.mismatch(what.to_string(), format!("{got:?}"), format!("{want:?}"));
@@ -239,10 +229,7 @@ mod tests {
         assert_eq!(relative_error(1e-15, 0.0), 1e-15 / FLOOR);
         assert_eq!(relative_error(f64::NAN, f64::NAN), 0.0);
         assert_eq!(relative_error(f64::INFINITY, f64::INFINITY), 0.0);
-        assert_eq!(
-            relative_error(f64::INFINITY, f64::NEG_INFINITY),
-            f64::INFINITY
-        );
+        assert_eq!(relative_error(f64::INFINITY, f64::NEG_INFINITY), f64::INFINITY);
         assert_eq!(relative_error(f64::NAN, 1.0), f64::INFINITY);
         assert_eq!(relative_error(1.0, f64::NAN), f64::INFINITY);
     }
@@ -257,10 +244,7 @@ mod tests {
         assert_eq!(report.worst, Some(0.25));
         let text = report.failures[0].to_string();
         assert!(text.contains("vs[1]") && text.contains("1 of 3"), "{text}");
-        assert!(
-            text.contains("got 2.5") && text.contains("want 2.0"),
-            "{text}"
-        );
+        assert!(text.contains("got 2.5") && text.contains("want 2.0"), "{text}");
     }
 
     #[test]

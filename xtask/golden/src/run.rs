@@ -16,9 +16,7 @@ const NOT_SECTIONS: &[&str] = &["source", "notes"];
 
 pub(crate) fn run_dir(dir: &Path, runners: &[(&str, Runner)]) -> Result<Report> {
     let mut paths = Vec::new();
-    for entry in
-        fs::read_dir(dir).with_context(|| format!("cannot read the directory {}", dir.display()))?
-    {
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot read the directory {}", dir.display()))? {
         let path = entry?.path();
         if path.extension().is_some_and(|ext| ext == "json") {
             paths.push(path);
@@ -153,10 +151,7 @@ mod tests {
         assert!(!report.passed());
         assert_eq!((report.files[0].cases, report.files[0].failed), (2, 1));
         let text = report.to_string();
-        assert!(
-            text.contains("got 4.0") && text.contains("want 5.0"),
-            "{text}"
-        );
+        assert!(text.contains("got 4.0") && text.contains("want 5.0"), "{text}");
     }
 
     #[test]
@@ -199,10 +194,7 @@ mod tests {
             ("a.json", "{ not json"),
             ("b.json", r#"{"notes": ["no entries"]}"#),
             ("c.json", "[1]"),
-            (
-                "doubling.json",
-                r#"{"cases": [{"in": {"x": 2}, "want": 4}]}"#,
-            ),
+            ("doubling.json", r#"{"cases": [{"in": {"x": 2}, "want": 4}]}"#),
         ]);
         let report = run_dir(dir.path(), RUNNERS).unwrap();
         assert!(!report.passed());
