@@ -133,7 +133,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "crate-doc",
-        reason: "lib.rs opens with `//!` and the question the crate answers",
+        reason: "lib.rs opens with its doc, and that with the question the crate answers",
         check: layout::crate_docs,
     },
     Rule {

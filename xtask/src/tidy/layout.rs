@@ -39,7 +39,8 @@ pub(super) fn crate_docs(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in repo.files() {
         let is_crate = file.path == "src/lib.rs" || file.path.ends_with("/src/lib.rs");
-        if is_crate && !file.text.starts_with("//! ") {
+        let has_doc = file.text.starts_with("//! ") || file.text.starts_with("#![doc = include_str!");
+        if is_crate && !has_doc {
             found.push(Finding::new(file, 1, "does not open with a doc"));
         }
     }
