@@ -92,6 +92,14 @@ pub struct Outputs {
     pub values: Vec<f32>,
 }
 
+impl Outputs {
+    /// Gives both vectors the length for so many rows, in the memory they have. The values are whatever they were.
+    pub fn resize(&mut self, rows: usize, dist_len: usize) {
+        self.logits.resize(rows * dist_len, 0.0);
+        self.values.resize(rows, 0.0);
+    }
+}
+
 /// The gradient of a loss with respect to [`Outputs`].
 #[derive(Clone, Debug, Default)]
 pub struct OutputGrads {
