@@ -1,0 +1,3 @@
+//! The algorithms: one folder each.
+
+pub(crate) mod impala;

@@ -1,0 +1,57 @@
+//! What can go wrong in an update.
+
+use pronk_buffer::BatchError;
+use pronk_metrics::PolicyId;
+use pronk_policy::PolicyError;
+
+use crate::ShapeError;
+
+/// Why a batch was not learned from, or a part of the learner could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LearnError {
+    /// Two slices do not fit together.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The batch itself is wrong.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// The network or the action distribution refused.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A number of the update came out NaN or infinite; the weights are as they were.
+    #[error("{what} is not finite ({at}); the weights are as before this batch")]
+    NonFinite {
+        /// Which number.
+        what: &'static str,
+        /// Where, and what it was.
+        at: String,
+    },
+    /// A setting that cannot work.
+    #[error("{reason}")]
+    Config {
+        /// Which setting, its value, and why it cannot work.
+        reason: String,
+    },
+    /// Saved optimiser state that does not belong here.
+    #[error("the optimiser state cannot be used: {reason}")]
+    OptimizerState {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The batch has data for a policy that the learner does not train, or none for one that it does.
+    #[error("the learner trains '{expected}' and the train batch has data for {got:?}")]
+    MissingPolicy {
+        /// The policy that the learner trains.
+        expected: PolicyId,
+        /// The policies in the batch.
+        got: Vec<PolicyId>,
+    },
+}
+
+impl LearnError {
+    /// Whether the batch led to a number that is not finite: a reason to put it aside and go on.
+    pub fn is_non_finite(&self) -> bool {
+        matches!(self, LearnError::NonFinite { .. })
+    }
+}

@@ -1,0 +1,98 @@
+//! Optimisers: one pass over the flat parameter vector, with state that can be saved and restored exactly.
+
+mod adam;
+mod clip;
+mod rmsprop;
+mod sgd;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use num_traits::Float;
+use serde::{Deserialize, Serialize};
+
+pub use adam::{Adam, AdamConfig};
+pub use clip::{ClippedNorm, clip_global_norm};
+pub use rmsprop::{RmsProp, RmsPropConfig, RmsPropForm};
+pub use sgd::Sgd;
+pub use state::OptimizerState;
+
+use crate::{LearnError, ShapeError};
+
+/// Turns gradients into new parameters. Learning runs in `f32`; the same code in `f64` is what tests compare.
+///
+/// An optimiser is made for one parameter count and keeps it. Its learning rate comes with each step, because it may
+/// follow a schedule.
+pub trait Optimizer<F = f32>: Send {
+    /// The name its saved state goes by.
+    fn name(&self) -> &'static str;
+
+    /// Moves `params` against `grads`.
+    ///
+    /// # Errors
+    /// When a slice does not have the parameter count that the optimiser was made for; nothing has changed then.
+    fn step(&mut self, params: &mut [F], grads: &[F], lr: F) -> Result<(), LearnError>;
+
+    /// A copy of everything that the next step depends on.
+    fn state(&self) -> OptimizerState<F>;
+
+    /// Goes on exactly where the optimiser that made `state` was.
+    ///
+    /// # Errors
+    /// When the state is another optimiser's, or has other vectors or other lengths, or is not finite; nothing has
+    /// changed then.
+    fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError>;
+}
+
+/// Which optimiser, with its settings: what a config file names.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+pub enum OptimizerConfig {
+    /// See [`Adam`].
+    Adam(AdamConfig),
+    /// See [`RmsProp`].
+    RmsProp(RmsPropConfig),
+    /// See [`Sgd`].
+    Sgd,
+}
+
+impl Default for OptimizerConfig {
+    fn default() -> Self {
+        OptimizerConfig::Adam(AdamConfig::default())
+    }
+}
+
+impl OptimizerConfig {
+    /// Makes the optimiser for `n_params` parameters.
+    ///
+    /// # Errors
+    /// When a setting cannot work; the error says which and why.
+    pub fn build(&self, n_params: usize) -> Result<Box<dyn Optimizer>, LearnError> {
+        Ok(match *self {
+            OptimizerConfig::Adam(config) => Box::new(Adam::<f32>::new(n_params, config)?),
+            OptimizerConfig::RmsProp(config) => Box::new(RmsProp::<f32>::new(n_params, config)?),
+            OptimizerConfig::Sgd => Box::new(Sgd::new(n_params)),
+        })
+    }
+}
+
+fn check_lengths(n_params: usize, params: usize, grads: usize) -> Result<(), LearnError> {
+    for (name, got) in [("params", params), ("grads", grads)] {
+        ShapeError::check_shape(name, got, n_params, || format!("[parameters] = [{n_params}]"))?;
+    }
+    Ok(())
+}
+
+/// A setting as the float type of the computation.
+fn cast<F: Float>(setting: f64) -> F {
+    F::from(setting).unwrap_or_else(F::nan)
+}
+
+fn check_setting(name: &str, value: f64, ok: bool, rule: &str) -> Result<(), LearnError> {
+    if ok {
+        return Ok(());
+    }
+    Err(LearnError::Config {
+        reason: format!("{name} of the optimiser is {value}; it must be {rule}"),
+    })
+}

@@ -1,0 +1,117 @@
+//! Adam.
+
+use num_traits::Float;
+use serde::{Deserialize, Serialize};
+
+use super::{Optimizer, OptimizerState, cast, check_lengths, check_setting};
+use crate::LearnError;
+
+/// Settings of [`Adam`], with its paper's defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdamConfig {
+    /// Smoothing of the mean of gradients.
+    pub beta1: f64,
+    /// Smoothing of the mean of squared gradients.
+    pub beta2: f64,
+    /// Added to the root of the mean square.
+    pub eps: f64,
+}
+
+impl Default for AdamConfig {
+    fn default() -> Self {
+        AdamConfig {
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+        }
+    }
+}
+
+/// Adam with bias correction.
+///
+/// # Example
+/// ```
+/// use pronk_learner::{Adam, AdamConfig, Optimizer};
+///
+/// let mut adam = Adam::new(2, AdamConfig::default())?;
+/// let mut params = [1.0_f32, 1.0];
+/// adam.step(&mut params, &[0.5, -20.0], 0.1)?;
+/// // The first step is the learning rate long, whatever the gradient's size.
+/// assert!((params[0] - 0.9).abs() < 1e-6 && (params[1] - 1.1).abs() < 1e-6);
+/// # Ok::<(), pronk_learner::LearnError>(())
+/// ```
+///
+/// # Source
+/// Kingma & Ba 2015; `eps` outside the root, as `torch.optim.Adam`.
+#[derive(Clone, Debug)]
+pub struct Adam<F = f32> {
+    config: AdamConfig,
+    steps: u64,
+    mean: Vec<F>,
+    mean_square: Vec<F>,
+}
+
+impl<F: Float> Adam<F> {
+    /// For `n_params` parameters.
+    ///
+    /// # Errors
+    /// When a beta is not in `[0, 1)` or `eps` is negative or not finite.
+    pub fn new(n_params: usize, config: AdamConfig) -> Result<Adam<F>, LearnError> {
+        for (name, beta) in [("beta1", config.beta1), ("beta2", config.beta2)] {
+            check_setting(name, beta, (0.0..1.0).contains(&beta), "at least 0 and below 1")?;
+        }
+        let eps = config.eps;
+        check_setting("eps", eps, eps >= 0.0 && eps.is_finite(), "finite and not negative")?;
+        let zeros = vec![F::zero(); n_params];
+        Ok(Adam {
+            config,
+            steps: 0,
+            mean: zeros.clone(),
+            mean_square: zeros,
+        })
+    }
+}
+
+impl<F: Float + Send> Optimizer<F> for Adam<F> {
+    fn name(&self) -> &'static str {
+        "adam"
+    }
+
+    fn step(&mut self, params: &mut [F], grads: &[F], lr: F) -> Result<(), LearnError> {
+        check_lengths(self.mean.len(), params.len(), grads.len())?;
+        self.steps += 1;
+        let AdamConfig { beta1, beta2, eps } = self.config;
+        // In f64 and from the step count alone, so that a restored optimiser computes the same bits.
+        let steps = self.steps as f64;
+        let lr = lr / cast(1.0 - beta1.powf(steps));
+        let mean_square_scale: F = cast(1.0 / (1.0 - beta2.powf(steps)).sqrt());
+        let (beta1, rest1): (F, F) = (cast(beta1), cast(1.0 - beta1));
+        let (beta2, rest2): (F, F) = (cast(beta2), cast(1.0 - beta2));
+        let eps = cast(eps);
+
+        let moments = self.mean.iter_mut().zip(&mut self.mean_square);
+        for ((param, &grad), (mean, mean_square)) in params.iter_mut().zip(grads).zip(moments) {
+            *mean = beta1 * *mean + rest1 * grad;
+            *mean_square = beta2 * *mean_square + rest2 * grad * grad;
+            *param = *param - lr * *mean / (mean_square.sqrt() * mean_square_scale + eps);
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> OptimizerState<F> {
+        OptimizerState::new(
+            self.name(),
+            self.steps,
+            [("mean", &self.mean), ("mean_square", &self.mean_square)],
+        )
+    }
+
+    fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError> {
+        let n = self.mean.len();
+        let steps = state.steps;
+        let [mean, mean_square] = state.take(self.name(), n, ["mean", "mean_square"])?;
+        (self.steps, self.mean, self.mean_square) = (steps, mean, mean_square);
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! RMSProp, in the two forms that are in use.
+
+use num_traits::Float;
+use serde::{Deserialize, Serialize};
+
+use super::{Optimizer, OptimizerState, cast, check_lengths, check_setting};
+use crate::LearnError;
+
+/// Where `eps` stands and where the mean square starts. The two are different optimisers: with `eps = 0.1`, as IMPALA
+/// has it, the root makes it act like 0.32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RmsPropForm {
+    /// `grad / sqrt(mean_square + eps)`, the mean square starts at one: TensorFlow 1, which the IMPALA reference used.
+    #[default]
+    EpsInsideRoot,
+    /// `grad / (sqrt(mean_square) + eps)`, the mean square starts at zero: PyTorch.
+    EpsOutsideRoot,
+}
+
+/// Settings of [`RmsProp`], with IMPALA's defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RmsPropConfig {
+    /// Smoothing of the mean of squared gradients.
+    pub decay: f64,
+    /// Share of the last update that joins the next; 0 for none.
+    pub momentum: f64,
+    /// Keeps the division finite; where it stands is the [`RmsPropForm`].
+    pub eps: f64,
+    /// Times the parameter is added to its gradient.
+    pub weight_decay: f64,
+    /// Which RMSProp.
+    pub form: RmsPropForm,
+}
+
+impl Default for RmsPropConfig {
+    fn default() -> Self {
+        RmsPropConfig {
+            decay: 0.99,
+            momentum: 0.0,
+            eps: 0.1,
+            weight_decay: 0.0,
+            form: RmsPropForm::EpsInsideRoot,
+        }
+    }
+}
+
+/// RMSProp, by default as the IMPALA reference trained with it.
+///
+/// With momentum the two forms keep different buffers: TensorFlow's holds updates (learning rate included), PyTorch's
+/// holds directions, which the current learning rate multiplies.
+///
+/// # Example
+/// ```
+/// use pronk_learner::{Optimizer, RmsProp, RmsPropConfig};
+///
+/// let mut rmsprop = RmsProp::new(1, RmsPropConfig::default())?;
+/// let mut params = [1.0_f32];
+/// rmsprop.step(&mut params, &[1.0], 0.5)?;
+/// assert!((params[0] - (1.0 - 0.5 / 1.1_f32.sqrt())).abs() < 1e-6);
+/// # Ok::<(), pronk_learner::LearnError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RmsProp<F = f32> {
+    config: RmsPropConfig,
+    steps: u64,
+    mean_square: Vec<F>,
+    /// Empty without momentum.
+    momentum: Vec<F>,
+}
+
+impl<F: Float> RmsProp<F> {
+    /// For `n_params` parameters.
+    ///
+    /// # Errors
+    /// When `decay` is not in `[0, 1]`, `momentum` not in `[0, 1)`, or `eps` or `weight_decay` is negative or not
+    /// finite.
+    pub fn new(n_params: usize, config: RmsPropConfig) -> Result<RmsProp<F>, LearnError> {
+        let RmsPropConfig {
+            decay,
+            momentum,
+            eps,
+            weight_decay,
+            form,
+        } = config;
+        check_setting("decay", decay, (0.0..=1.0).contains(&decay), "from 0 to 1")?;
+        check_setting(
+            "momentum",
+            momentum,
+            (0.0..1.0).contains(&momentum),
+            "at least 0 and below 1",
+        )?;
+        for (name, value) in [("eps", eps), ("weight_decay", weight_decay)] {
+            check_setting(
+                name,
+                value,
+                value >= 0.0 && value.is_finite(),
+                "finite and not negative",
+            )?;
+        }
+        let first_mean_square = match form {
+            RmsPropForm::EpsInsideRoot => F::one(),
+            RmsPropForm::EpsOutsideRoot => F::zero(),
+        };
+        let n_momentum = if momentum > 0.0 { n_params } else { 0 };
+        Ok(RmsProp {
+            config,
+            steps: 0,
+            mean_square: vec![first_mean_square; n_params],
+            momentum: vec![F::zero(); n_momentum],
+        })
+    }
+
+    /// The one pass. `direction` divides a gradient by the root of its mean square. Without momentum the buffer has
+    /// no part in the update.
+    fn update(&mut self, params: &mut [F], grads: &[F], lr: F, direction: impl Fn(F, F) -> F) {
+        let RmsPropConfig {
+            decay,
+            momentum,
+            weight_decay,
+            form,
+            ..
+        } = self.config;
+        let (decay, rest): (F, F) = (cast(decay), cast(1.0 - decay));
+        let (momentum, weight_decay): (F, F) = (cast(momentum), cast(weight_decay));
+        // The learning rate multiplies what enters the buffer, or what leaves it.
+        let (lr_in, lr_out) = match form {
+            RmsPropForm::EpsInsideRoot => (lr, F::one()),
+            RmsPropForm::EpsOutsideRoot => (F::one(), lr),
+        };
+
+        let entries = params.iter_mut().zip(grads).zip(&mut self.mean_square);
+        let directed = entries.map(|((param, &grad), mean_square)| {
+            let grad = grad + weight_decay * *param;
+            *mean_square = decay * *mean_square + rest * grad * grad;
+            (direction(grad, *mean_square), param)
+        });
+        if self.momentum.is_empty() {
+            directed.for_each(|(direction, param)| *param = *param - lr * direction);
+        } else {
+            directed
+                .zip(&mut self.momentum)
+                .for_each(|((direction, param), buffer)| {
+                    *buffer = momentum * *buffer + lr_in * direction;
+                    *param = *param - lr_out * *buffer;
+                });
+        }
+    }
+}
+
+impl<F: Float + Send> Optimizer<F> for RmsProp<F> {
+    fn name(&self) -> &'static str {
+        match self.config.form {
+            RmsPropForm::EpsInsideRoot => "rmsprop",
+            RmsPropForm::EpsOutsideRoot => "rmsprop_eps_outside_root",
+        }
+    }
+
+    fn step(&mut self, params: &mut [F], grads: &[F], lr: F) -> Result<(), LearnError> {
+        check_lengths(self.mean_square.len(), params.len(), grads.len())?;
+        self.steps += 1;
+        let eps: F = cast(self.config.eps);
+        match self.config.form {
+            RmsPropForm::EpsInsideRoot => self.update(params, grads, lr, |grad, square| grad / (square + eps).sqrt()),
+            RmsPropForm::EpsOutsideRoot => self.update(params, grads, lr, |grad, square| grad / (square.sqrt() + eps)),
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> OptimizerState<F> {
+        let vectors = [("mean_square", &self.mean_square), ("momentum", &self.momentum)];
+        OptimizerState::new(
+            self.name(),
+            self.steps,
+            vectors.into_iter().filter(|(_, vector)| !vector.is_empty()),
+        )
+    }
+
+    fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError> {
+        let n = self.mean_square.len();
+        let steps = state.steps;
+        if self.momentum.is_empty() {
+            let [mean_square] = state.take(self.name(), n, ["mean_square"])?;
+            self.mean_square = mean_square;
+        } else {
+            let [mean_square, momentum] = state.take(self.name(), n, ["mean_square", "momentum"])?;
+            (self.mean_square, self.momentum) = (mean_square, momentum);
+        }
+        self.steps = steps;
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Plain gradient descent.
+
+use num_traits::Float;
+
+use super::{Optimizer, OptimizerState, check_lengths};
+use crate::LearnError;
+
+/// `params -= lr * grads`: the optimiser to compare others with.
+///
+/// # Example
+/// ```
+/// use pronk_learner::{Optimizer, Sgd};
+///
+/// let mut params = [1.0_f32, 2.0];
+/// Sgd::new(2).step(&mut params, &[1.0, -1.0], 0.5)?;
+/// assert_eq!(params, [0.5, 2.5]);
+/// # Ok::<(), pronk_learner::LearnError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sgd {
+    n_params: usize,
+    steps: u64,
+}
+
+impl Sgd {
+    /// For `n_params` parameters.
+    pub fn new(n_params: usize) -> Sgd {
+        Sgd { n_params, steps: 0 }
+    }
+}
+
+impl<F: Float + Send> Optimizer<F> for Sgd {
+    fn name(&self) -> &'static str {
+        "sgd"
+    }
+
+    fn step(&mut self, params: &mut [F], grads: &[F], lr: F) -> Result<(), LearnError> {
+        check_lengths(self.n_params, params.len(), grads.len())?;
+        self.steps += 1;
+        for (param, &grad) in params.iter_mut().zip(grads) {
+            *param = *param - lr * grad;
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> OptimizerState<F> {
+        OptimizerState::new("sgd", self.steps, [])
+    }
+
+    fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError> {
+        let steps = state.steps;
+        let [] = state.take("sgd", self.n_params, [])?;
+        self.steps = steps;
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! Saved optimiser state.
+
+use std::collections::{BTreeMap, HashMap};
+
+use num_traits::Float;
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+
+use crate::LearnError;
+
+const OPTIMIZER: &str = "optimizer";
+const STEPS: &str = "steps";
+
+/// Headers of optimiser files are far below this; the format itself would allow 100 MB.
+const MAX_HEADER_BYTES: u64 = 1 << 20;
+
+/// Everything that the next step of an optimiser depends on: named vectors, one entry per parameter, and the number
+/// of steps taken. Restored, the optimiser goes on bit by bit.
+///
+/// # Example
+/// ```
+/// use pronk_learner::{Adam, AdamConfig, Optimizer, OptimizerState};
+///
+/// let mut adam = Adam::<f32>::new(3, AdamConfig::default())?;
+/// let bytes = adam.state().to_safetensors()?;
+/// adam.load_state(OptimizerState::from_safetensors(&bytes)?)?;
+/// # Ok::<(), pronk_learner::LearnError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptimizerState<F = f32> {
+    /// Name of the optimiser that it is of.
+    pub optimizer: String,
+    /// Steps taken.
+    pub steps: u64,
+    /// Its vectors by name.
+    pub vectors: BTreeMap<String, Vec<F>>,
+}
+
+impl<F: Float> OptimizerState<F> {
+    pub(super) fn new<'a>(
+        optimizer: &str,
+        steps: u64,
+        vectors: impl IntoIterator<Item = (&'static str, &'a Vec<F>)>,
+    ) -> OptimizerState<F>
+    where
+        F: 'a,
+    {
+        let vectors = vectors
+            .into_iter()
+            .map(|(name, vector)| (name.to_owned(), vector.clone()))
+            .collect();
+        OptimizerState {
+            optimizer: optimizer.to_owned(),
+            steps,
+            vectors,
+        }
+    }
+
+    /// The vectors called `names`, after checking that the state fits.
+    pub(super) fn take<const N: usize>(
+        mut self,
+        optimizer: &str,
+        n_params: usize,
+        names: [&str; N],
+    ) -> Result<[Vec<F>; N], LearnError> {
+        if self.optimizer != optimizer {
+            return refuse(format!(
+                "it is of '{}' and this optimiser is '{optimizer}'",
+                self.optimizer
+            ));
+        }
+        for name in names {
+            match self.vectors.get(name) {
+                None => return refuse(format!("vector '{name}' is missing; it may come from other settings")),
+                Some(vector) if vector.len() != n_params => {
+                    let got = vector.len();
+                    return refuse(format!(
+                        "vector '{name}' has {got} elements and the network {n_params} parameters"
+                    ));
+                }
+                Some(vector) => {
+                    if let Some(i) = vector.iter().position(|value| !value.is_finite()) {
+                        return refuse(format!("vector '{name}' is not finite at element {i}"));
+                    }
+                }
+            }
+        }
+        let taken = names.map(|name| self.vectors.remove(name).unwrap_or_default());
+        match self.vectors.keys().next() {
+            Some(name) => refuse(format!(
+                "vector '{name}' has no place here; it may come from other settings"
+            )),
+            None => Ok(taken),
+        }
+    }
+}
+
+impl OptimizerState<f32> {
+    /// The state as a safetensors file; name and steps are in its metadata.
+    ///
+    /// # Errors
+    /// When the format refuses it.
+    pub fn to_safetensors(&self) -> Result<Vec<u8>, LearnError> {
+        let metadata = HashMap::from([
+            (OPTIMIZER.to_owned(), self.optimizer.clone()),
+            (STEPS.to_owned(), self.steps.to_string()),
+        ]);
+        let bytes: Vec<(&String, Vec<u8>)> = (self.vectors.iter())
+            .map(|(name, vector)| (name, vector.iter().flat_map(|value| value.to_le_bytes()).collect()))
+            .collect();
+        let views = bytes
+            .iter()
+            .map(|(name, bytes)| Ok((*name, TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes)?)));
+        let views: Vec<_> = views.collect::<Result<_, _>>().map_err(unreadable)?;
+        safetensors::serialize(views, Some(metadata)).map_err(unreadable)
+    }
+
+    /// Reads what [`OptimizerState::to_safetensors`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are no such file; the error says what is wrong with them.
+    pub fn from_safetensors(bytes: &[u8]) -> Result<OptimizerState, LearnError> {
+        let header_bytes = bytes.first_chunk().map(|size| u64::from_le_bytes(*size));
+        if header_bytes.is_none_or(|size| size > MAX_HEADER_BYTES) {
+            return refuse("it does not begin like a safetensors file".to_owned());
+        }
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
+        let entry = |name: &str| {
+            let value = header.metadata().as_ref().and_then(|metadata| metadata.get(name));
+            value.ok_or_else(|| LearnError::OptimizerState {
+                reason: format!("its metadata has no '{name}'"),
+            })
+        };
+        let optimizer = entry(OPTIMIZER)?.clone();
+        let Ok(steps) = entry(STEPS)?.parse() else {
+            return refuse(format!("'{STEPS}' in its metadata is not a count: {}", entry(STEPS)?));
+        };
+        let tensors = SafeTensors::deserialize(bytes).map_err(unreadable)?;
+        let mut vectors = BTreeMap::new();
+        for (name, view) in tensors.iter() {
+            if view.dtype() != Dtype::F32 || view.shape().len() != 1 {
+                return refuse(format!(
+                    "'{name}' is {:?} {:?} and not a vector of F32",
+                    view.dtype(),
+                    view.shape()
+                ));
+            }
+            let (words, _) = view.data().as_chunks();
+            vectors.insert(
+                name.to_owned(),
+                words.iter().map(|word| f32::from_le_bytes(*word)).collect(),
+            );
+        }
+        Ok(OptimizerState {
+            optimizer,
+            steps,
+            vectors,
+        })
+    }
+}
+
+fn refuse<T>(reason: String) -> Result<T, LearnError> {
+    Err(LearnError::OptimizerState { reason })
+}
+
+fn unreadable(error: safetensors::SafeTensorError) -> LearnError {
+    LearnError::OptimizerState {
+        reason: error.to_string(),
+    }
+}

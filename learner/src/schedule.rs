@@ -1,0 +1,217 @@
+//! A number that changes with the env-steps sampled so far: a learning rate, an entropy coefficient.
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+/// A value over env-steps.
+///
+/// Read from a config file it is a number (constant) or a list of `[env_steps, value]` points, as in RLlib.
+///
+/// # Example
+/// ```
+/// use pronk_learner::Schedule;
+///
+/// let lr = Schedule::piecewise_linear([(0.0, 1e-3), (1_000.0, 0.0)])?;
+/// assert_eq!(lr.value(250.0), 0.75e-3);
+/// assert_eq!(lr.value(5_000.0), 0.0);
+/// # Ok::<(), pronk_learner::ScheduleError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Repr", into = "Repr")]
+pub enum Schedule {
+    /// The same value for ever.
+    Constant(f64),
+    /// Straight lines between points.
+    PiecewiseLinear(PiecewiseLinear),
+}
+
+/// Points joined by straight lines, made by [`Schedule::piecewise_linear`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct PiecewiseLinear {
+    endpoints: Vec<(f64, f64)>,
+    outside_value: Option<f64>,
+}
+
+/// Why points do not make a schedule.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// There is no point at all.
+    #[error("a schedule needs at least one [env_steps, value] point; give one, or a plain number for a constant")]
+    Empty,
+    /// A step or value is NaN or infinite.
+    #[error("point {index} of the schedule, [{step}, {value}], is not finite")]
+    NotFinite {
+        /// Which point, from 0.
+        index: usize,
+        /// Its env-steps.
+        step: f64,
+        /// Its value.
+        value: f64,
+    },
+    /// The value outside all pieces, or a constant, is NaN or infinite.
+    #[error("the value {value} of the schedule is not finite")]
+    ValueNotFinite {
+        /// What came.
+        value: f64,
+    },
+    /// Points go back in time.
+    #[error(
+        "point {index} of the schedule is at {step} env-steps, before the point ahead of it at {previous}; sort them"
+    )]
+    NotSorted {
+        /// Which point, from 0.
+        index: usize,
+        /// Its env-steps.
+        step: f64,
+        /// The env-steps of the point ahead of it.
+        previous: f64,
+    },
+}
+
+impl Schedule {
+    /// Straight lines between `(env_steps, value)` points. Before the first point it has the first value, from the
+    /// last one on the last value. Two points at the same step make a jump, to the later one's value.
+    ///
+    /// # Errors
+    /// When there is no point, one is not finite, or they are not in order of env-steps.
+    pub fn piecewise_linear(endpoints: impl Into<Vec<(f64, f64)>>) -> Result<Schedule, ScheduleError> {
+        PiecewiseLinear::new(endpoints.into(), None).map(Schedule::PiecewiseLinear)
+    }
+
+    /// As [`Schedule::piecewise_linear`], but with `outside_value` before the first point and from the last one on, as
+    /// RLlib's `PiecewiseSchedule` has it.
+    ///
+    /// # Errors
+    /// As there, and when `outside_value` is not finite.
+    pub fn piecewise_linear_with_outside_value(
+        endpoints: impl Into<Vec<(f64, f64)>>,
+        outside_value: f64,
+    ) -> Result<Schedule, ScheduleError> {
+        PiecewiseLinear::new(endpoints.into(), Some(outside_value)).map(Schedule::PiecewiseLinear)
+    }
+
+    /// From `initial` to 0 over `env_steps`: what RLlib makes of an `entropy_coeff_schedule` that is a bare number.
+    ///
+    /// # Errors
+    /// When a number is not finite, or `env_steps` is negative.
+    pub fn linear_to_zero(initial: f64, env_steps: f64) -> Result<Schedule, ScheduleError> {
+        Schedule::piecewise_linear([(0.0, initial), (env_steps, 0.0)])
+    }
+
+    /// The value at `env_steps`.
+    pub fn value(&self, env_steps: f64) -> f64 {
+        match self {
+            Schedule::Constant(value) => *value,
+            Schedule::PiecewiseLinear(pieces) => pieces.value(env_steps),
+        }
+    }
+
+    /// The smallest value it can have, so that a config can be checked once.
+    pub fn min_value(&self) -> f64 {
+        match self {
+            Schedule::Constant(value) => *value,
+            Schedule::PiecewiseLinear(PiecewiseLinear {
+                endpoints,
+                outside_value,
+            }) => {
+                let values = endpoints.iter().map(|&(_, value)| value).chain(*outside_value);
+                values.fold(f64::INFINITY, f64::min)
+            }
+        }
+    }
+}
+
+impl PiecewiseLinear {
+    fn new(endpoints: Vec<(f64, f64)>, outside_value: Option<f64>) -> Result<PiecewiseLinear, ScheduleError> {
+        if endpoints.is_empty() {
+            return Err(ScheduleError::Empty);
+        }
+        for (index, &(step, value)) in endpoints.iter().enumerate() {
+            if !(step.is_finite() && value.is_finite()) {
+                return Err(ScheduleError::NotFinite { index, step, value });
+            }
+        }
+        for (index, pair) in endpoints.windows(2).enumerate() {
+            let (previous, step) = (pair[0].0, pair[1].0);
+            if step < previous {
+                return Err(ScheduleError::NotSorted {
+                    index: index + 1,
+                    step,
+                    previous,
+                });
+            }
+        }
+        if let Some(value) = outside_value.filter(|value| !value.is_finite()) {
+            return Err(ScheduleError::ValueNotFinite { value });
+        }
+        Ok(PiecewiseLinear {
+            endpoints,
+            outside_value,
+        })
+    }
+
+    fn value(&self, step: f64) -> f64 {
+        // The point that begins the half-open piece [t_i, t_i+1) with `step` in it is the last one not after it.
+        let begun = self.endpoints.partition_point(|&(t, _)| t <= step);
+        let left = begun.checked_sub(1).map(|i| self.endpoints[i]);
+        let right = self.endpoints.get(begun).copied();
+        match (left, right) {
+            (Some((t_left, left)), Some((t_right, right))) => {
+                left + (step - t_left) / (t_right - t_left) * (right - left)
+            }
+            (Some((_, edge)), None) | (None, Some((_, edge))) => self.outside_value.unwrap_or(edge),
+            // Not reached: there is at least one point.
+            (None, None) => self.outside_value.unwrap_or_default(),
+        }
+    }
+}
+
+/// How a schedule is written in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Repr {
+    Constant(f64),
+    Points(Vec<(f64, f64)>),
+    PointsAndOutside {
+        endpoints: Vec<(f64, f64)>,
+        outside_value: f64,
+    },
+}
+
+impl TryFrom<Repr> for Schedule {
+    type Error = ScheduleError;
+
+    fn try_from(repr: Repr) -> Result<Schedule, ScheduleError> {
+        match repr {
+            Repr::Constant(value) if value.is_finite() => Ok(Schedule::Constant(value)),
+            Repr::Constant(value) => Err(ScheduleError::ValueNotFinite { value }),
+            Repr::Points(endpoints) => Schedule::piecewise_linear(endpoints),
+            Repr::PointsAndOutside {
+                endpoints,
+                outside_value,
+            } => Schedule::piecewise_linear_with_outside_value(endpoints, outside_value),
+        }
+    }
+}
+
+impl From<Schedule> for Repr {
+    fn from(schedule: Schedule) -> Repr {
+        match schedule {
+            Schedule::Constant(value) => Repr::Constant(value),
+            Schedule::PiecewiseLinear(PiecewiseLinear {
+                endpoints,
+                outside_value: None,
+            }) => Repr::Points(endpoints),
+            Schedule::PiecewiseLinear(PiecewiseLinear {
+                endpoints,
+                outside_value: Some(outside_value),
+            }) => Repr::PointsAndOutside {
+                endpoints,
+                outside_value,
+            },
+        }
+    }
+}
