@@ -84,6 +84,7 @@ fn a_discarded_item_is_not_shown_again_and_its_slot_loads_the_next() {
     assert_eq!(get(&mut buffer), Some((0, 1, false)));
     assert_eq!(buffer.discard(), Some(0));
     assert_eq!(buffer.discard(), None);
+    assert_eq!(buffer.passes_left().collect::<Vec<_>>(), [0, 0]);
     assert_eq!(get(&mut buffer), Some((1, 1, false)));
     assert_eq!(
         get(&mut buffer),
