@@ -23,7 +23,13 @@ pub trait Distribution: Send + Sync {
     fn act_len(&self) -> usize;
 
     /// Draws an action for every row, and its log-probability, bit for bit what [`Distribution::logp`] gives for it.
-    fn sample(&self, inputs: &[f32], rng: &mut Rng, actions: ActionsMut<'_>, logp: &mut [f32]) -> Result<(), PolicyError>;
+    fn sample(
+        &self,
+        inputs: &[f32],
+        rng: &mut Rng,
+        actions: ActionsMut<'_>,
+        logp: &mut [f32],
+    ) -> Result<(), PolicyError>;
 
     /// The most likely action of every row.
     fn mode(&self, inputs: &[f32], actions: ActionsMut<'_>) -> Result<(), PolicyError>;
@@ -68,9 +74,9 @@ pub fn distribution_for(space: &Space) -> Result<Box<dyn Distribution>, PolicyEr
     space.check()?;
     match space {
         Space::Discrete { n } => Ok(Box::new(Categorical::new(*n)?)),
-        Space::MultiDiscrete { .. } | Space::Box { .. } => {
-            Err(PolicyError::UnsupportedActions { space: Box::new(space.clone()) })
-        }
+        Space::MultiDiscrete { .. } | Space::Box { .. } => Err(PolicyError::UnsupportedActions {
+            space: Box::new(space.clone()),
+        }),
     }
 }
 
@@ -132,7 +138,11 @@ impl<'a> ActionsMut<'a> {
 }
 
 fn wrong_kind(expected: &'static str, got: &'static str) -> PolicyError {
-    PolicyError::Kind { what: "actions", expected, got }
+    PolicyError::Kind {
+        what: "actions",
+        expected,
+        got,
+    }
 }
 
 #[cfg(test)]

@@ -27,7 +27,13 @@ fn is_head(entry: &ParamEntry, head: &str) -> bool {
 }
 
 fn orthogonal_gain(entry: &ParamEntry) -> f64 {
-    if is_head(entry, crate::spec::VALUE_HEAD) { 1.0 } else if is_head(entry, POLICY_HEAD) { 0.01 } else { 2_f64.sqrt() }
+    if is_head(entry, crate::spec::VALUE_HEAD) {
+        1.0
+    } else if is_head(entry, POLICY_HEAD) {
+        0.01
+    } else {
+        2_f64.sqrt()
+    }
 }
 
 fn xavier_gain(entry: &ParamEntry) -> f64 {

@@ -27,7 +27,12 @@ pub trait Network: Send {
     /// Learning: fills `out` as [`Network::forward`] does and keeps what [`Network::backward`] needs.
     ///
     /// `forward` may be called between the two without harm.
-    fn forward_for_learning(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError>;
+    fn forward_for_learning(
+        &mut self,
+        params: &Params,
+        input: &Input<'_>,
+        out: &mut Outputs,
+    ) -> Result<(), PolicyError>;
 
     /// Overwrites `grad`, laid out as the parameters, with the gradient of a loss whose gradient with respect to the
     /// outputs is `grads`.
@@ -73,13 +78,23 @@ impl ObsRef<'_> {
 impl Input<'_> {
     /// Whether a network with this description can read the input.
     pub fn check(&self, spec: &NetworkSpec) -> Result<(), PolicyError> {
-        let wrong = |expected, got| Err(PolicyError::Kind { what: "observations", expected, got });
+        let wrong = |expected, got| {
+            Err(PolicyError::Kind {
+                what: "observations",
+                expected,
+                got,
+            })
+        };
         match (spec.obs.obs_dtype(), self.obs) {
             (ObsDtype::F32, ObsRef::U8(_)) => return wrong("f32", "u8"),
             (ObsDtype::U8, ObsRef::F32(_)) => return wrong("u8", "f32"),
             (ObsDtype::F32, ObsRef::F32(_)) | (ObsDtype::U8, ObsRef::U8(_)) => {}
         }
-        check_len("observations", self.rows.saturating_mul(spec.obs.obs_len()), self.obs.len())
+        check_len(
+            "observations",
+            self.rows.saturating_mul(spec.obs.obs_len()),
+            self.obs.len(),
+        )
     }
 }
 

@@ -46,12 +46,21 @@ impl Policy {
     pub fn new(spec: NetworkSpec, params: Params, action: &Space) -> Result<Self, PolicyError> {
         let distribution = distribution_for(action)?;
         if distribution.dist_len() != spec.dist_len {
-            let reason =
-                format!("it puts out {} numbers and {action} is described by {}", spec.dist_len, distribution.dist_len());
+            let reason = format!(
+                "it puts out {} numbers and {action} is described by {}",
+                spec.dist_len,
+                distribution.dist_len()
+            );
             return Err(PolicyError::BadSpec { reason });
         }
         let network = Box::new(CandleNetwork::cpu(spec)?);
-        Ok(Self { network, params, distribution, outputs: Outputs::default(), logp: Vec::new() })
+        Ok(Self {
+            network,
+            params,
+            distribution,
+            outputs: Outputs::default(),
+            logp: Vec::new(),
+        })
     }
 
     /// Chooses an action for each of `rows` observations.
@@ -67,12 +76,14 @@ impl Policy {
         choice: &mut Choice,
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
-        self.network.forward(&self.params, &Input { obs, rows }, &mut self.outputs)?;
+        self.network
+            .forward(&self.params, &Input { obs, rows }, &mut self.outputs)?;
         match choice {
             Choice::Mode => self.distribution.mode(&self.outputs.logits, actions),
             Choice::Sample(rng) => {
                 self.logp.resize(rows, 0.0);
-                self.distribution.sample(&self.outputs.logits, rng, actions, &mut self.logp)
+                self.distribution
+                    .sample(&self.outputs.logits, rng, actions, &mut self.logp)
             }
         }
     }

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// A seeded random number generator (xoshiro256++) whose state can be saved and restored.
 ///
-/// The numbers a seed gives are a promise: they are the same on every machine and in every version of this library with
-/// the same major number, because recorded runs are replayed from their seeds. Every seed is a good one, 0 included.
+/// The numbers a seed gives are a promise: recorded runs are replayed from their seeds, so they are the same on every
+/// machine and in every version of this library with the same major number. (For [`Rng::normal`], on every machine with
+/// the same mathematical library: logarithm and cosine may differ in the last bit.) Every seed is a good one, 0 included.
 ///
 /// ```
 /// use pronk_policy::Rng;
@@ -24,7 +25,9 @@ pub struct Rng {
 impl Rng {
     /// The generator of one seed.
     pub fn seed_from(seed: u64) -> Self {
-        Self { state: Xoshiro256PlusPlus::seed_from_u64(seed) }
+        Self {
+            state: Xoshiro256PlusPlus::seed_from_u64(seed),
+        }
     }
 
     /// The generator at `path` below `seed`, for example worker, incarnation and environment.
@@ -78,7 +81,8 @@ impl Rng {
 /// assert_ne!(derive_seed(7, &[1]), derive_seed(7, &[1, 0]));
 /// ```
 pub fn derive_seed(seed: u64, path: &[u64]) -> u64 {
-    path.iter().fold(mix(seed), |seed, &step| mix(seed.rotate_left(32) ^ mix(step)))
+    path.iter()
+        .fold(mix(seed), |seed, &step| mix(seed.rotate_left(32) ^ mix(step)))
 }
 
 /// One step of SplitMix64 (Steele, Lea and Flood, 2014): a bijection in which every input bit moves half the output bits.

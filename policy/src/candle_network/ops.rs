@@ -28,12 +28,20 @@ impl From<Activation> for Activate {
 
 /// `activate(x + bias)` for `x` of shape `[rows, n]` and `bias` of shape `[n]`, outside any graph.
 pub(super) fn add_bias(x: &Tensor, bias: &Tensor, then: Activate) -> Result<Tensor> {
-    if x.device().is_cpu() { x.apply_op2_no_bwd(bias, &AddBias(then)) } else { plain_add_bias(x, bias, then) }
+    if x.device().is_cpu() {
+        x.apply_op2_no_bwd(bias, &AddBias(then))
+    } else {
+        plain_add_bias(x, bias, then)
+    }
 }
 
 /// The same as a node of the graph.
 pub(super) fn add_bias_tracked(x: &Tensor, bias: &Tensor, then: Activate) -> Result<Tensor> {
-    if x.device().is_cpu() { x.apply_op2(bias, AddBias(then)) } else { plain_add_bias(x, bias, then) }
+    if x.device().is_cpu() {
+        x.apply_op2(bias, AddBias(then))
+    } else {
+        plain_add_bias(x, bias, then)
+    }
 }
 
 /// The same from candle's own operations. Where `x + bias` is zero, their `relu` has slope 1; ours has 0, as PyTorch's.
@@ -54,7 +62,13 @@ impl CustomOp2 for AddBias {
         "add-bias"
     }
 
-    fn cpu_fwd(&self, x: &CpuStorage, x_at: &Layout, bias: &CpuStorage, bias_at: &Layout) -> Result<(CpuStorage, Shape)> {
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        x_at: &Layout,
+        bias: &CpuStorage,
+        bias_at: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
         let (x, bias) = (floats(x, x_at)?, floats(bias, bias_at)?);
         let out = match self.0 {
             Activate::Not => each_row(x, bias, |x| x),
@@ -80,7 +94,13 @@ impl CustomOp2 for TimesSlope {
         "times-slope"
     }
 
-    fn cpu_fwd(&self, y: &CpuStorage, y_at: &Layout, grad: &CpuStorage, grad_at: &Layout) -> Result<(CpuStorage, Shape)> {
+    fn cpu_fwd(
+        &self,
+        y: &CpuStorage,
+        y_at: &Layout,
+        grad: &CpuStorage,
+        grad_at: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
         let pairs = floats(y, y_at)?.iter().zip(floats(grad, grad_at)?);
         let out = match self.0 {
             Activate::Not => pairs.map(|(_, grad)| *grad).collect(),
@@ -130,7 +150,7 @@ fn each_row(x: &[f32], bias: &[f32], f: impl Fn(f32) -> f32 + Copy) -> Vec<f32> 
 ///
 /// tanh(x) / x is a smooth function of x². The quotient of polynomials in x² below fits it on [0, 9] to a relative error of
 /// 2.2e-8 (weighted least squares, the weights moved until the error is even); what remains is the rounding of f32. Beyond
-/// 9, tanh is 1 to the last bit.
+/// 9, the true value rounds to 1.
 fn tanh(x: f32) -> f32 {
     let x = x.clamp(-9.0, 9.0);
     let u = x * x;

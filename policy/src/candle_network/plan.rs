@@ -63,7 +63,12 @@ impl Plan {
                 layers.push(Linear::of(vec![part(&format!("{torso}.{layer}"))?]));
             }
             layers.push(Linear::of(heads));
-            Ok(Tower { layers, hidden: Activate::from(*activation), logits, values })
+            Ok(Tower {
+                layers,
+                hidden: Activate::from(*activation),
+                logits,
+                values,
+            })
         };
         let (policy, value) = (part(POLICY_HEAD)?, part(VALUE_HEAD)?);
         let towers = match spec.torso {
@@ -73,7 +78,10 @@ impl Plan {
                 tower("value_torso", vec![value], 0, 1)?,
             ],
         };
-        let widths = towers.iter().flat_map(|tower| &tower.layers).map(|layer| layer.inputs.max(layer.outputs));
+        let widths = towers
+            .iter()
+            .flat_map(|tower| &tower.layers)
+            .map(|layer| layer.inputs.max(layer.outputs));
         let widest = widths.max().unwrap_or(1);
         Ok(Self { towers, widest })
     }
@@ -85,7 +93,9 @@ impl Plan {
         device: &Device,
         slot: &'a mut Option<Weights>,
     ) -> Result<&'a Weights> {
-        self.upload(params, slot, |numbers, shape| Tensor::from_slice(numbers, shape, device))
+        self.upload(params, slot, |numbers, shape| {
+            Tensor::from_slice(numbers, shape, device)
+        })
     }
 
     /// Variables, so that operations on them make a graph.
@@ -95,7 +105,9 @@ impl Plan {
         device: &Device,
         slot: &'a mut Option<Weights>,
     ) -> Result<&'a Weights> {
-        self.upload(params, slot, |numbers, shape| Ok(Var::from_slice(numbers, shape, device)?.into_inner()))
+        self.upload(params, slot, |numbers, shape| {
+            Ok(Var::from_slice(numbers, shape, device)?.into_inner())
+        })
     }
 
     fn upload<'a>(
@@ -107,8 +119,17 @@ impl Plan {
         let current = match slot.take() {
             Some(weights) if weights.stamp == params.stamp() => weights,
             _ => {
-                let layers = |tower: &Tower| tower.layers.iter().map(|layer| layer.upload(params.values(), &tensor)).collect();
-                Weights { stamp: params.stamp(), towers: self.towers.iter().map(layers).collect::<Result<_>>()? }
+                let layers = |tower: &Tower| {
+                    tower
+                        .layers
+                        .iter()
+                        .map(|layer| layer.upload(params.values(), &tensor))
+                        .collect()
+                };
+                Weights {
+                    stamp: params.stamp(),
+                    towers: self.towers.iter().map(layers).collect::<Result<_>>()?,
+                }
             }
         };
         Ok(slot.insert(current))
@@ -133,7 +154,13 @@ impl Tower {
     }
 
     /// Adds the gradient of the parameters to the flat gradient, from that of the head.
-    pub(super) fn backward(&self, weights: &[Affine], head: Tensor, head_grad: Vec<f32>, grad: &mut [f32]) -> Result<()> {
+    pub(super) fn backward(
+        &self,
+        weights: &[Affine],
+        head: Tensor,
+        head_grad: Vec<f32>,
+        grad: &mut [f32],
+    ) -> Result<()> {
         let head_grad = Tensor::from_vec(head_grad, head.dims(), head.device())?;
         // The gradient of Σ head · head_grad with head_grad held fixed is the one wanted.
         let found = (head * head_grad)?.sum_all()?.backward()?;
@@ -175,7 +202,11 @@ impl Tower {
     }
 
     fn activation(&self, layer: usize) -> Activate {
-        if layer + 1 == self.layers.len() { Activate::Not } else { self.hidden }
+        if layer + 1 == self.layers.len() {
+            Activate::Not
+        } else {
+            self.hidden
+        }
     }
 }
 
@@ -190,7 +221,10 @@ impl Linear {
         let (weight_shape, bias_shape) = ([self.inputs, self.outputs], [self.outputs]);
         if let [part] = &self.parts[..] {
             let weight = tensor(&values[part.weight.clone()], &weight_shape)?;
-            return Ok(Affine { weight, bias: tensor(&values[part.bias.clone()], &bias_shape)? });
+            return Ok(Affine {
+                weight,
+                bias: tensor(&values[part.bias.clone()], &bias_shape)?,
+            });
         }
         let mut weight = Vec::with_capacity(self.inputs * self.outputs);
         for input in 0..self.inputs {
@@ -198,8 +232,16 @@ impl Linear {
                 weight.extend_from_slice(&values[part.weight_row(input)]);
             }
         }
-        let bias: Vec<_> = self.parts.iter().flat_map(|part| &values[part.bias.clone()]).copied().collect();
-        Ok(Affine { weight: tensor(&weight, &weight_shape)?, bias: tensor(&bias, &bias_shape)? })
+        let bias: Vec<_> = self
+            .parts
+            .iter()
+            .flat_map(|part| &values[part.bias.clone()])
+            .copied()
+            .collect();
+        Ok(Affine {
+            weight: tensor(&weight, &weight_shape)?,
+            bias: tensor(&bias, &bias_shape)?,
+        })
     }
 
     fn add_weight_grad(&self, from: &[f32], grad: &mut [f32]) {
@@ -223,7 +265,10 @@ impl Linear {
 
 impl Part {
     fn find(layout: &ParamLayout, layer: &str) -> std::result::Result<Self, PolicyError> {
-        let (weight, bias) = (layout.find(&format!("{layer}.weight")), layout.find(&format!("{layer}.bias")));
+        let (weight, bias) = (
+            layout.find(&format!("{layer}.weight")),
+            layout.find(&format!("{layer}.bias")),
+        );
         match (weight, bias) {
             (Some(weight), Some(bias)) if weight.shape.len() == 2 && bias.shape == weight.shape[1..] => Ok(Self {
                 inputs: weight.shape[0],
@@ -231,7 +276,9 @@ impl Part {
                 weight: weight.range(),
                 bias: bias.range(),
             }),
-            _ => Err(PolicyError::WrongParams { reason: format!("no linear layer `{layer}`") }),
+            _ => Err(PolicyError::WrongParams {
+                reason: format!("no linear layer `{layer}`"),
+            }),
         }
     }
 
@@ -250,13 +297,24 @@ pub(super) fn check_layout(expected: &ParamLayout, got: &ParamLayout) -> std::re
     if std::ptr::eq(expected, got) || expected == got {
         return Ok(());
     }
-    let differing = expected.entries().iter().zip(got.entries()).find(|(expected, got)| expected != got);
+    let differing = expected
+        .entries()
+        .iter()
+        .zip(got.entries())
+        .find(|(expected, got)| expected != got);
     let reason = match differing {
         Some((expected, got)) => {
             let (a, b) = (&expected.name, &got.name);
-            format!("expected `{a}` of shape {:?}, got `{b}` of shape {:?}", expected.shape, got.shape)
+            format!(
+                "expected `{a}` of shape {:?}, got `{b}` of shape {:?}",
+                expected.shape, got.shape
+            )
         }
-        None => format!("expected {} tensors, got {}", expected.entries().len(), got.entries().len()),
+        None => format!(
+            "expected {} tensors, got {}",
+            expected.entries().len(),
+            got.entries().len()
+        ),
     };
     Err(PolicyError::WrongParams { reason })
 }
