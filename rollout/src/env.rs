@@ -101,6 +101,27 @@ pub struct EnvSpec {
     pub max_episode_steps: Option<u32>,
 }
 
+impl EnvSpec {
+    /// Whether observations and actions are the same; name and time limit may differ.
+    pub(crate) fn has_spaces_of(&self, other: &EnvSpec) -> bool {
+        self.observation == other.observation && self.action == other.action
+    }
+}
+
+impl fmt::Display for EnvSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} (observations {}, actions {}, ",
+            self.name, self.observation, self.action
+        )?;
+        match self.max_episode_steps {
+            Some(limit) => write!(f, "at most {limit} steps)"),
+            None => write!(f, "no time limit)"),
+        }
+    }
+}
+
 /// What one step was worth and whether it ended the episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {

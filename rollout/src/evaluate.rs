@@ -3,6 +3,7 @@
 use pronk_buffer::{ActionColumn, ActionKind, End, FinalObs, ObsColumn, ObsKind};
 use pronk_policy::{Choice, ObsDtype, Policy, PolicyError};
 
+use crate::convert;
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
 use crate::vector::{EpisodeStat, VectorStep};
@@ -32,7 +33,8 @@ impl Evaluation {
     /// Standard deviation of the return over these episodes (population form); `None` without episodes.
     pub fn return_std(&self) -> Option<f64> {
         let mean = self.return_mean()?;
-        self.mean(|episode| (episode.episode_return - mean).powi(2)).map(f64::sqrt)
+        self.mean(|episode| (episode.episode_return - mean).powi(2))
+            .map(f64::sqrt)
     }
 
     /// Mean length in steps; `None` without episodes.
@@ -82,15 +84,29 @@ pub fn evaluate(
         return Ok(evaluation);
     }
     let n_envs = n_episodes.min(MAX_ENVS);
-    let mut envs = factory.make_vector(&VectorContext { worker: 0, incarnation: 0, seed }, n_envs)?;
+    let mut envs = factory.make_vector(
+        &VectorContext {
+            worker: 0,
+            incarnation: 0,
+            seed,
+        },
+        n_envs,
+    )?;
     let spec = envs.spec().clone();
-    let unfit = |source| EvaluateError::Policy { env: spec.name.clone(), source };
+    let unfit = |source| EvaluateError::Policy {
+        env: spec.name.clone(),
+        source,
+    };
 
     let obs_kind = match spec.observation.obs_dtype() {
         ObsDtype::F32 => ObsKind::F32,
         ObsDtype::U8 => ObsKind::U8,
     };
-    let act_kind = if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 };
+    let act_kind = if spec.action.has_discrete_actions() {
+        ActionKind::U32
+    } else {
+        ActionKind::F32
+    };
     let mut obs = ObsColumn::zeros(obs_kind, n_envs * spec.observation.obs_len());
     let mut actions = ActionColumn::zeros(act_kind, n_envs * spec.action.act_len());
     let (mut rewards, mut ends) = (vec![0.0; n_envs], vec![End::No; n_envs]);
@@ -100,7 +116,8 @@ pub fn evaluate(
     envs.reset_all(obs.view_mut().into())?;
     let mut ended = Vec::new();
     while evaluation.episodes.len() < n_episodes {
-        policy.act(obs.view().into(), n_envs, choice, actions.view_mut().into()).map_err(unfit)?;
+        let (obs_now, chosen) = (convert::observations(obs.view()), convert::actions(actions.view_mut()));
+        policy.act(obs_now, n_envs, choice, chosen).map_err(unfit)?;
         envs.step(
             actions.view().into(),
             VectorStep {

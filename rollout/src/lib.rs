@@ -4,6 +4,7 @@
 //! a [`RolloutWorker`] turns weights into fragments; a [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs
 //! one on the thread of its caller. An environment that fails costs its fragment, never the run.
 
+mod convert;
 mod env;
 mod factory;
 mod failure;
@@ -13,11 +14,16 @@ mod check_env;
 mod envs;
 mod vector;
 
+mod evaluate;
 mod inline;
 mod report;
 mod supervise;
 mod worker;
 mod worker_set;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod testing;
 
 pub use env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 pub use factory::{EnvContext, EnvFactory, IntoEnv, VectorContext, probe_spec};
@@ -28,6 +34,7 @@ pub use check_env::{EnvCheckError, EnvFault, check_env};
 pub use envs::CartPole;
 pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
 
+pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use inline::InlineSource;
 pub use report::{WorkerFailure, WorkerFailureCause, WorkerReport};
 pub use supervise::RestartPolicy;

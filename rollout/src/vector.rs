@@ -98,3 +98,6 @@ pub struct EpisodeStat {
     /// Its length in steps.
     pub episode_len: u32,
 }
+
+#[cfg(test)]
+mod tests;

@@ -370,7 +370,7 @@ fn remake_envs(
     spec: &EnvSpec,
 ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
     let envs = make_envs(factory, config, incarnation)?;
-    if envs.spec() == spec {
+    if envs.spec().has_spaces_of(spec) {
         return Ok(envs);
     }
     let text = format!(

@@ -279,7 +279,7 @@ fn build_one(
 }
 
 fn check_spaces(number: u32, first: &EnvSpec, spec: &EnvSpec) -> Result<(), StartError> {
-    if (&first.observation, &first.action) == (&spec.observation, &spec.action) {
+    if spec.has_spaces_of(first) {
         return Ok(());
     }
     Err(StartError::SpacesDiffer {

@@ -95,7 +95,7 @@ impl fmt::Display for EnvFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EnvFault::BadSpec { reason } => write!(f, "the spec cannot work: {reason}"),
-            EnvFault::SpecChanged { after } => write!(f, "the spec changed while episodes were played, to {after:?}"),
+            EnvFault::SpecChanged { after } => write!(f, "the spec changed while episodes were played, to {after}"),
             EnvFault::Error(error) => write!(f, "it failed: {error}"),
             EnvFault::Panic(text) => write!(f, "it panicked: {text}"),
             EnvFault::NotWritten { element } => write!(f, "observation element {element} was not written"),

@@ -121,3 +121,6 @@ impl Env for CartPole {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

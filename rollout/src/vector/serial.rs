@@ -214,9 +214,8 @@ fn make_one<E: Env>(
     }
     match shared {
         Some(shared) if *shared != spec => {
-            let text = format!(
-                "the environments of one vector must have one spec: the first has {shared:?}, this one {spec:?}"
-            );
+            let text =
+                format!("the environments of one worker must have one spec: the first is {shared}, this one {spec}");
             Err(FailureCause::Error(EnvError::new(text)))
         }
         _ => Ok((env, spec)),

@@ -1,8 +1,9 @@
 use pronk_buffer::{ActionViewMut, ObsView, Versioned};
-use pronk_policy::{ActionsMut, Distribution, Input, Network, ObsRef, Outputs, Params, Rng, distribution_for};
+use pronk_policy::{Distribution, Input, Network, Outputs, Params, Rng, distribution_for};
 
 use super::WorkerConfig;
 use super::error::{BuildError, PolicyFault};
+use crate::convert;
 use crate::env::{EnvSpec, first_non_finite};
 use crate::seed;
 
@@ -68,11 +69,10 @@ impl Actor {
 
     /// Computes logits and values of every environment's observation.
     pub(super) fn infer(&mut self, weights: &Versioned<Params>, obs: ObsView<'_>) -> Result<(), PolicyFault> {
-        let obs = match obs {
-            ObsView::F32(obs) => ObsRef::F32(obs),
-            ObsView::U8(obs) => ObsRef::U8(obs),
+        let input = Input {
+            obs: convert::observations(obs),
+            rows: self.n_envs,
         };
-        let input = Input { obs, rows: self.n_envs };
         let version = weights.version;
         self.network
             .forward(&weights.weights, &input, &mut self.outputs)
@@ -83,12 +83,8 @@ impl Actor {
 
     /// Draws an action for every environment from the last inference.
     pub(super) fn choose(&mut self, actions: ActionViewMut<'_>, logp: &mut [f32]) -> Result<(), PolicyFault> {
-        let actions = match actions {
-            ActionViewMut::U32(actions) => ActionsMut::Discrete(actions),
-            ActionViewMut::F32(actions) => ActionsMut::Continuous(actions),
-        };
         self.distribution
-            .sample(&self.outputs.logits, &mut self.rng, actions, logp)
+            .sample(&self.outputs.logits, &mut self.rng, convert::actions(actions), logp)
             .map_err(|source| PolicyFault::Distribution { source })
     }
 }

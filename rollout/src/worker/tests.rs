@@ -1,1 +1,363 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::sync::Arc;
+
+use pronk_buffer::{ActionView, End, ObsView};
+use pronk_metrics::StateClock;
+
+use super::*;
+use crate::env::{ActionRef, Env, ObsMut, Step};
+use crate::factory::EnvContext;
+use crate::testing::{Counter, Fault, OneWeight, config, links, n, weights};
+
+fn clock() -> StateClock<WorkerState> {
+    StateClock::new("rollout-1", WorkerState::Starting)
+}
+
+fn worker(factory: impl EnvFactory + 'static, config: WorkerConfig, links: WorkerLinks) -> RolloutWorker {
+    RolloutWorker::new(config, Arc::new(factory), Box::new(OneWeight::new()), links).unwrap()
+}
+
+fn f32s(obs: ObsView<'_>) -> Vec<f32> {
+    obs.as_f32().unwrap().to_vec()
+}
+
+/// Everything of the first `n` fragments that the seed and the weights decide.
+fn trace(worker: &mut RolloutWorker, n: u64) -> Vec<(Vec<f32>, Vec<u32>, Vec<f32>, Vec<End>)> {
+    let mut clock = clock();
+    (0..n)
+        .map(|version| {
+            let fragment = worker.sample(&weights(version, 0.5), &mut clock).unwrap();
+            let batch = fragment.get("default_policy").unwrap();
+            let ActionView::U32(actions) = batch.actions() else {
+                panic!("discrete actions")
+            };
+            (
+                f32s(batch.obs()),
+                actions.to_vec(),
+                batch.behaviour_values().to_vec(),
+                batch.ends().to_vec(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_fragment_holds_what_was_seen_done_and_thought() {
+    let (links, steps, _lifeline) = links();
+    let mut worker = worker(
+        |_: &EnvContext| Counter::new(&[(3, End::Truncated)]),
+        config(2, 0),
+        links,
+    );
+    let fragment = worker.sample(&weights(17, 0.25), &mut clock()).unwrap();
+    let batch = fragment.get("default_policy").unwrap();
+    assert_eq!((batch.shape().steps, batch.shape().columns), (4, 2));
+    assert_eq!(
+        batch.tags(),
+        [Tag {
+            worker: 2,
+            incarnation: 0,
+            sequence: 0
+        }]
+    );
+    assert_eq!(batch.versions(), [17, 17]);
+
+    // Row 3 is already the second episode's first observation, what it cut off is in final_obs.
+    let places: Vec<_> = (0..5)
+        .map(|t| (f32s(batch.obs_row(t))[0], f32s(batch.obs_row(t))[1]))
+        .collect();
+    assert_eq!(places, [(1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (2.0, 0.0), (2.0, 1.0)]);
+    assert_eq!(batch.rewards(), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 1.0, 1.0]);
+    assert_eq!(batch.ends()[4..6], [End::Truncated; 2]);
+    assert_eq!(batch.final_obs().index(), [(2, 0), (2, 1)]);
+
+    // The network's value is the weight plus the sum of the row; row T has one too.
+    for t in 0..5 {
+        for (b, row) in f32s(batch.obs_row(t)).chunks(3).enumerate() {
+            assert_eq!(batch.behaviour_values()[2 * t + b], 0.25 + row.iter().sum::<f32>());
+        }
+    }
+    assert_eq!(batch.behaviour_inputs(), [0.0; 16]);
+    assert!(
+        batch
+            .behaviour_logp()
+            .iter()
+            .all(|logp| (logp - 0.5_f32.ln()).abs() < 1e-6)
+    );
+    batch.check_finite().unwrap();
+    batch.check_ends().unwrap();
+
+    assert_eq!((fragment.env_steps(), fragment.agent_steps()), (8, 8));
+    assert_eq!(steps.snapshot().in_flight, fragment.steps());
+    let episodes = worker.take_episodes();
+    assert_eq!(
+        episodes
+            .iter()
+            .map(|episode| episode.episode_return)
+            .collect::<Vec<_>>(),
+        [6.0, 6.0]
+    );
+    assert!(worker.take_episodes().is_empty());
+}
+
+#[test]
+fn a_fragment_begins_with_what_the_one_before_ended_with() {
+    let (links, _steps, _lifeline) = links();
+    let mut worker = worker(
+        |_: &EnvContext| Counter::new(&[(5, End::Terminated)]),
+        config(1, 0),
+        links,
+    );
+    let mut clock = clock();
+    let mut before = None;
+    for sequence in 0..6 {
+        let fragment = worker.sample(&weights(sequence, 0.0), &mut clock).unwrap();
+        let batch = fragment.get("default_policy").unwrap();
+        assert_eq!(batch.tags()[0].sequence, sequence);
+        if let Some(before) = before {
+            assert_eq!(f32s(batch.obs_row(0)), before);
+        }
+        before = Some(f32s(batch.obs_row(4)));
+    }
+}
+
+#[test]
+fn a_seed_decides_every_bit_and_another_worker_or_seed_makes_something_else() {
+    let traced = |number, seed| {
+        let (links, _steps, _lifeline) = links();
+        trace(
+            &mut worker(|_: &EnvContext| Counter::of_three(), config(number, seed), links),
+            5,
+        )
+    };
+    let first = traced(1, 0);
+    assert_eq!(first, traced(1, 0), "0 is a seed");
+    for other in [traced(2, 0), traced(1, 1)] {
+        assert_ne!(first[0].0, other[0].0, "other episodes");
+        let actions = |trace: &[(_, Vec<u32>, _, _)]| {
+            trace
+                .iter()
+                .flat_map(|(_, actions, ..)| actions.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_ne!(actions(&first), actions(&other), "other actions");
+    }
+}
+
+#[test]
+fn environments_of_one_worker_play_different_episodes() {
+    let (links, _steps, _lifeline) = links();
+    let traced = trace(
+        &mut worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links),
+        1,
+    );
+    let noise = &traced[0].0;
+    assert_ne!(noise[2], noise[5]);
+}
+
+#[test]
+fn a_steady_worker_reuses_its_storage() {
+    let (links, _steps, _lifeline) = links();
+    let pool = links.pool.clone();
+    let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
+    let mut clock = clock();
+    let mut address = || {
+        let fragment = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
+        fragment.get("default_policy").unwrap().rewards().as_ptr()
+    };
+    let first = address();
+    assert_eq!(pool.idle(), 1);
+    assert!((0..10).all(|_| address() == first));
+}
+
+#[test]
+fn every_kind_of_failure_loses_the_steps_made_and_the_next_fragment_begins_anew() {
+    for (fault, key, made) in [
+        // The second of two environments fails in its sixth step, the second of the second fragment, after its
+        // neighbour has made its step: 2 + 1.
+        (Fault::StepErr(6), "env_error", 3),
+        (Fault::StepPanic(6), "env_panic", 3),
+        (Fault::StepNanObs(6), "non_finite_observation", 3),
+        (Fault::StepInfReward(6), "non_finite_reward", 3),
+        // The third episode begins after the sixth step, which was made.
+        (Fault::ResetErr(3), "env_error", 4),
+        (Fault::ResetPanic(3), "env_panic", 4),
+        (Fault::ResetNanObs(3), "non_finite_observation", 4),
+    ] {
+        let (links, steps, _lifeline) = links();
+        let planted = move |context: &EnvContext| {
+            let at_fault = context.index == 1 && context.incarnation == 0;
+            Counter::of_three().with_fault(if at_fault { fault } else { Fault::Nothing })
+        };
+        let (mut worker, mut clock) = (worker(planted, config(1, 0), links), clock());
+        let mut first = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
+        first.take_ticket().unwrap().trained();
+
+        let error = worker
+            .sample(&weights(0, 0.0), &mut clock)
+            .expect_err("the fault shows");
+        let SampleError::Environment(failure) = &error else {
+            panic!("{fault:?}: {error}")
+        };
+        assert_eq!((failure.index, failure.cause.key()), (1, key), "{error}");
+        let totals = steps.snapshot();
+        assert_eq!(
+            (totals.lost[key].env, totals.lost[key].agent),
+            (made, made),
+            "{fault:?}"
+        );
+        assert_eq!((totals.sampled.env, totals.in_flight.env), (8 + made, 0));
+        assert!(totals.is_closed());
+        assert_eq!(
+            worker.take_episodes().len() as u64,
+            2 + (made - 2),
+            "finished episodes are not forgotten"
+        );
+
+        let next = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
+        let batch = next.get("default_policy").unwrap();
+        assert_eq!(
+            batch.tags(),
+            [Tag {
+                worker: 1,
+                incarnation: 1,
+                sequence: 0
+            }]
+        );
+        assert_eq!(
+            f32s(batch.obs_row(0))[..2],
+            [1.0, 0.0],
+            "new environments begin with a reset"
+        );
+        assert_ne!(
+            f32s(batch.obs_row(0)),
+            f32s(first.get("default_policy").unwrap().obs_row(0)),
+            "and another seed"
+        );
+    }
+}
+
+#[test]
+fn a_failure_while_rebuilding_is_a_failure_like_any_other() {
+    let (links, steps, _lifeline) = links();
+    let factory = |context: &EnvContext| match context.incarnation {
+        0 => Ok(Counter::of_three().with_fault(Fault::StepErr(1))),
+        1 => Err(EnvError::new("the port is still taken")),
+        2 => panic!("planted make panic"),
+        3 => Ok(Counter::of_three().with_limit(9)),
+        _ => Ok(Counter::of_three()),
+    };
+    let (mut worker, mut clock) = (worker(factory, config(1, 0), links), clock());
+    let mut fail = || {
+        worker
+            .sample(&weights(0, 0.0), &mut clock)
+            .expect_err("planted")
+            .to_string()
+    };
+    assert!(fail().contains("planted step error"));
+    assert!(
+        fail().contains("environment 0 of rollout-1 (incarnation 1) failed while it was made: the port is still taken")
+    );
+    assert!(fail().contains("planted make panic"));
+    assert_eq!(steps.snapshot().sampled.env, 0, "no step was made");
+    assert_eq!(
+        worker.sample(&weights(0, 0.0), &mut clock).unwrap().env_steps(),
+        8,
+        "another time limit is no other space"
+    );
+    assert_eq!(worker.incarnation(), 3);
+}
+
+#[test]
+fn a_fragment_unfinished_at_shutdown_is_booked_as_dropped() {
+    /// Ends the run in its third step.
+    struct Ending(Counter, Option<pronk_buffer::Lifeline>, u32);
+    impl Env for Ending {
+        fn spec(&self) -> EnvSpec {
+            self.0.spec()
+        }
+        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+            self.0.reset(seed, obs)
+        }
+        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+            self.2 += 1;
+            if self.2 == 3 {
+                self.1 = None;
+            }
+            self.0.step(action, obs)
+        }
+    }
+    let (links, steps, lifeline) = links();
+    let lifeline = std::sync::Mutex::new(Some(lifeline));
+    let factory = move |_: &EnvContext| Ending(Counter::of_three(), lifeline.lock().unwrap().take(), 0);
+    let mut worker = worker(
+        factory,
+        WorkerConfig {
+            num_envs_per_worker: n(1),
+            ..config(1, 0)
+        },
+        links,
+    );
+    let error = worker.sample(&weights(0, 0.0), &mut clock()).expect_err("the run ends");
+    assert!(matches!(error, SampleError::Closed));
+    let totals = steps.snapshot();
+    assert_eq!(
+        (totals.dropped["shutdown"].env, totals.sampled.env, totals.in_flight.env),
+        (3, 3, 0)
+    );
+}
+
+#[test]
+fn weights_that_are_not_finite_never_act() {
+    let (links, steps, _lifeline) = links();
+    let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
+    let error = worker
+        .sample(&weights(4, f32::NAN), &mut clock())
+        .expect_err("NaN weights");
+    assert_eq!(
+        error.to_string(),
+        "version 4 of the weights gives NaN values for environment 0"
+    );
+    assert_eq!(steps.snapshot().sampled.env, 0);
+}
+
+#[test]
+fn a_network_for_other_spaces_is_refused() {
+    struct Wide(Counter);
+    impl Env for Wide {
+        fn spec(&self) -> EnvSpec {
+            EnvSpec {
+                action: pronk_policy::Space::discrete(5).unwrap(),
+                ..self.0.spec()
+            }
+        }
+        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+            self.0.reset(seed, obs)
+        }
+        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+            self.0.step(action, obs)
+        }
+    }
+    let (links, _steps, _lifeline) = links();
+    let factory = Arc::new(|_: &EnvContext| Wide(Counter::of_three()));
+    let made = RolloutWorker::new(config(1, 0), factory, Box::new(OneWeight::new()), links);
+    let Err(error) = made else { panic!("refused") };
+    let text = error.to_string();
+    assert!(
+        text.contains("puts out 2 numbers") && text.contains("Discrete(5) need 5"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_clock_shows_stepping_and_inferring_and_closes() {
+    let (links, _steps, _lifeline) = links();
+    let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
+    let mut clock = clock();
+    let _ = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
+    let time = clock.reader().read();
+    let secs = |name| time.states.iter().find(|(state, _)| *state == name).unwrap().1;
+    assert!(secs("stepping") > 0.0 && secs("inferring") > 0.0);
+    assert!(time.is_closed());
+}

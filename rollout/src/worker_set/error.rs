@@ -52,9 +52,7 @@ impl fmt::Display for StartError {
             }
             StartError::SpacesDiffer { thread, first, this } => write!(
                 f,
-                "the environments of all workers must have the same spaces, but rollout-1 has {} (observations {}, \
-                 actions {}) and {thread} has {} (observations {}, actions {})",
-                first.name, first.observation, first.action, this.name, this.observation, this.action
+                "the environments of all workers must have the same spaces, but rollout-1 has {first} and {thread} has {this}"
             ),
             StartError::Spawn { thread, cause } => {
                 write!(

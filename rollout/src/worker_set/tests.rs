@@ -1,1 +1,484 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pronk_buffer::{InqueueReceiver, Lifeline, PopError, inqueue, weight_cell};
+use pronk_metrics::StepLedger;
+
+use super::*;
+use crate::env::{ActionRef, Env, EnvError, ObsMut, Step};
+use crate::factory::EnvContext;
+use crate::testing::{Counter, Fault, LONG, NO_PAUSE, OneWeight, links, n, n_u32, params, until};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a test holds of a run: everything but the workers.
+struct Run {
+    lifeline: Option<Lifeline>,
+    fragments: InqueueReceiver<MultiAgentBatch>,
+    steps: StepLedger,
+    time: TimeLedger,
+    bell: Bell,
+}
+
+fn set_config(num_rollout_workers: u32, restart: RestartPolicy) -> WorkerSetConfig {
+    WorkerSetConfig {
+        num_rollout_workers: n_u32(num_rollout_workers),
+        num_envs_per_worker: n(2),
+        rollout_fragment_length: n(4),
+        seed: 0,
+        restart,
+    }
+}
+
+fn start_with(
+    config: WorkerSetConfig,
+    factory: impl EnvFactory + 'static,
+    network: &dyn Fn() -> Result<Box<dyn Network>, PolicyError>,
+) -> (Result<WorkerSet, StartError>, Run) {
+    let (links, steps, lifeline) = links();
+    let (sender, fragments) = inqueue(2, &links.tether).unwrap();
+    let (_, weights) = weight_cell(params(0.0));
+    let run = Run {
+        lifeline: Some(lifeline),
+        fragments,
+        steps,
+        time: TimeLedger::new(),
+        bell: Bell::new(),
+    };
+    let edges = WorkerEdges {
+        fragments: sender,
+        weights,
+        bell: run.bell.clone(),
+        time: run.time.clone(),
+    };
+    (WorkerSet::start(config, Arc::new(factory), network, links, edges), run)
+}
+
+fn start(config: WorkerSetConfig, factory: impl EnvFactory + 'static) -> (WorkerSet, Run) {
+    let (set, run) = start_with(config, factory, &OneWeight::boxed);
+    (set.unwrap(), run)
+}
+
+impl Run {
+    fn in_state(&self, thread: &str, state: &str) -> bool {
+        self.time
+            .read()
+            .iter()
+            .any(|time| time.thread == thread && time.current == Some(state))
+    }
+
+    /// Ends the run and checks that every thread ends within a second and both ledgers close.
+    fn end(mut self, set: WorkerSet) -> JoinOutcome {
+        let began = Instant::now();
+        self.lifeline = None;
+        let outcome = set.join(SECOND);
+        assert!(began.elapsed() < SECOND, "the threads took {:?}", began.elapsed());
+        assert_eq!(outcome.not_joined, Vec::<String>::new());
+        for mut fragment in self.fragments.drain() {
+            fragment.take_ticket().unwrap().dropped("unread");
+        }
+        self.check_ledgers();
+        assert_eq!(self.steps.snapshot().in_flight.env, 0);
+        assert!(
+            self.time.read().iter().all(|time| time.current.is_none()),
+            "no thread's clock goes on"
+        );
+        outcome
+    }
+
+    fn check_ledgers(&self) {
+        assert!(self.steps.snapshot().is_closed(), "{:?}", self.steps.snapshot());
+        assert!(self.time.is_closed(), "{:?}", self.time.read());
+    }
+}
+
+#[test]
+fn fragments_of_all_workers_arrive_and_the_threads_are_in_the_ledger() {
+    let (set, run) = start(set_config(3, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    let mut seen = [0; 3];
+    while seen.contains(&0) {
+        let mut fragment = run.fragments.pop(LONG).unwrap();
+        seen[fragment.get("default_policy").unwrap().tags()[0].worker as usize - 1] += 1;
+        fragment.take_ticket().unwrap().trained();
+        run.check_ledgers();
+    }
+    assert_eq!(set.n_running(), 3);
+    assert!(run.bell.wait(LONG), "reports ring");
+    let mut names: Vec<_> = run.time.read().into_iter().map(|time| time.thread).collect();
+    names.sort();
+    assert_eq!(names, ["rollout-1", "rollout-2", "rollout-3"]);
+    let outcome = run.end(set);
+    assert!(outcome.failure.is_none());
+    assert!(
+        outcome.unread.iter().map(|report| report.fragments).sum::<u64>() > 0,
+        "no report is forgotten"
+    );
+}
+
+#[test]
+fn what_workers_make_does_not_depend_on_their_neighbours() {
+    let first_fragments = |num_rollout_workers| {
+        let (set, run) = start(set_config(num_rollout_workers, NO_PAUSE), |_: &EnvContext| {
+            Counter::of_three()
+        });
+        let mut rows = Vec::new();
+        while rows.len() < 3 {
+            let fragment = run.fragments.pop(LONG).unwrap();
+            let batch = fragment.get("default_policy").unwrap();
+            if batch.tags()[0].worker == 1 {
+                rows.push((
+                    batch.tags()[0],
+                    batch.obs().as_f32().unwrap().to_vec(),
+                    batch.behaviour_logp().to_vec(),
+                ));
+            }
+        }
+        run.end(set);
+        rows
+    };
+    assert_eq!(first_fragments(1), first_fragments(3));
+}
+
+#[test]
+fn either_all_workers_start_or_none() {
+    let steps_taken = Arc::new(AtomicU32::new(0));
+    struct Watched(Counter, Arc<AtomicU32>);
+    impl Env for Watched {
+        fn spec(&self) -> EnvSpec {
+            self.0.spec()
+        }
+        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            self.0.reset(seed, obs)
+        }
+        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+            self.0.step(action, obs)
+        }
+    }
+    let failing = |how: &'static str| {
+        let steps_taken = Arc::clone(&steps_taken);
+        move |context: &EnvContext| match (context.worker, context.index, how) {
+            (3, 1, "error") => Err(EnvError::new("no licence")),
+            (3, 1, "panic") => panic!("no display"),
+            _ => Ok(Watched(Counter::of_three(), Arc::clone(&steps_taken))),
+        }
+    };
+    for (how, words) in [
+        (
+            "error",
+            "environment 1 of rollout-3 (Counter, incarnation 0) failed while it was made: no licence",
+        ),
+        (
+            "panic",
+            "environment 1 of rollout-3 (Counter, incarnation 0) failed while it was made: it panicked: no display",
+        ),
+    ] {
+        let (set, run) = start_with(set_config(4, NO_PAUSE), failing(how), &OneWeight::boxed);
+        let Err(error) = set else {
+            panic!("{how}: the set started")
+        };
+        assert_eq!(
+            error.to_string(),
+            format!("rollout-3 could not be made, so no worker was started: {words}")
+        );
+        assert!(run.time.read().is_empty(), "no thread ran");
+        assert_eq!(
+            run.fragments.pop(LONG).unwrap_err(),
+            PopError::Closed,
+            "the inqueue is let go of"
+        );
+    }
+    assert_eq!(steps_taken.load(Ordering::SeqCst), 0, "no environment was reset");
+}
+
+#[test]
+fn a_network_that_cannot_be_made_is_named_with_its_worker() {
+    let made = AtomicU32::new(0);
+    let second_panics = || match made.fetch_add(1, Ordering::SeqCst) {
+        1 => panic!("no device"),
+        _ => OneWeight::boxed(),
+    };
+    let (set, _run) = start_with(
+        set_config(2, NO_PAUSE),
+        |_: &EnvContext| Counter::of_three(),
+        &second_panics,
+    );
+    let Err(error) = set else { panic!("the set started") };
+    assert_eq!(
+        error.to_string(),
+        "rollout-2 could not be made, so no worker was started: the network factory panicked: no device"
+    );
+}
+
+#[test]
+fn workers_with_other_spaces_do_not_start() {
+    struct Wider(Counter, f32);
+    impl Env for Wider {
+        fn spec(&self) -> EnvSpec {
+            let observation = pronk_policy::Space::boxed(vec![0.0; 3], vec![self.1; 3], vec![3]).unwrap();
+            EnvSpec {
+                observation,
+                ..self.0.spec()
+            }
+        }
+        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+            self.0.reset(seed, obs)
+        }
+        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+            self.0.step(action, obs)
+        }
+    }
+    let factory = |context: &EnvContext| Wider(Counter::of_three(), if context.worker == 2 { 7.0 } else { 5.0 });
+    let (set, _run) = start_with(set_config(2, NO_PAUSE), factory, &OneWeight::boxed);
+    let Err(error) = set else { panic!("the set started") };
+    let text = error.to_string();
+    assert!(
+        text.contains("rollout-1 has Counter (observations Box(0..=5") && text.contains("rollout-2 has Counter"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_worker_blocked_on_a_full_inqueue_ends_with_the_run() {
+    for _ in 0..20 {
+        let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+        until("the block", || {
+            run.in_state("rollout-1", "blocked") && run.in_state("rollout-2", "blocked") && run.fragments.len() == 2
+        });
+        let totals = run.steps.clone();
+        let outcome = run.end(set);
+        assert!(outcome.failure.is_none());
+        assert_eq!(
+            totals.snapshot().dropped["shutdown"].env,
+            16,
+            "the two fragments in hand"
+        );
+    }
+}
+
+#[test]
+fn a_worker_ends_when_nobody_takes_its_fragments_any_more() {
+    let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    let Run {
+        lifeline,
+        fragments,
+        steps,
+        time,
+        ..
+    } = run;
+    drop(fragments);
+    let outcome = set.join(LONG);
+    assert!(outcome.failure.is_none() && outcome.not_joined.is_empty());
+    assert!(steps.snapshot().is_closed() && time.is_closed());
+    drop(lifeline);
+}
+
+#[test]
+fn a_worker_that_backs_off_ends_with_the_run() {
+    let slow = RestartPolicy {
+        first_backoff: LONG,
+        max_backoff: LONG,
+        ..NO_PAUSE
+    };
+    for _ in 0..20 {
+        let (set, run) = start(set_config(2, slow), |_: &EnvContext| {
+            Counter::of_three().with_fault(Fault::StepErr(1))
+        });
+        until("the pause", || {
+            run.in_state("rollout-1", "restarting") && run.in_state("rollout-2", "restarting")
+        });
+        let outcome = run.end(set);
+        assert!(outcome.failure.is_none(), "pausing is not giving up");
+        assert_eq!(outcome.unread.iter().map(|report| report.n_failures).sum::<u64>(), 2);
+    }
+}
+
+#[test]
+fn a_worker_that_gives_up_reports_it_rings_and_lets_go_of_the_inqueue() {
+    let (set, run) = start(set_config(1, NO_PAUSE), |_: &EnvContext| {
+        Counter::of_three().with_fault(Fault::StepPanic(2))
+    });
+    assert_eq!(run.fragments.pop(LONG).unwrap_err(), PopError::Closed);
+    assert!(run.bell.wait(LONG));
+    let reports = set.reports().drain();
+    let ended: Vec<_> = reports.iter().flat_map(|report| &report.ended).collect();
+    assert_eq!(ended.len(), 1);
+    assert!(
+        ended[0].to_string().contains("rollout-1 gave up after 4 failures"),
+        "{}",
+        ended[0]
+    );
+    until("the end of the thread", || set.n_running() == 0);
+    assert!(set.reports().is_closed());
+
+    let outcome = run.end(set);
+    let failure = outcome.failure.expect("the failure comes back as a value");
+    assert_eq!(
+        (failure.thread.as_str(), failure.consecutive_failures),
+        ("rollout-1", 4)
+    );
+}
+
+#[test]
+fn the_other_workers_go_on_when_one_gives_up() {
+    let factory = |context: &EnvContext| {
+        Counter::of_three().with_fault(if context.worker == 2 {
+            Fault::StepErr(1)
+        } else {
+            Fault::Nothing
+        })
+    };
+    let (set, run) = start(set_config(3, NO_PAUSE), factory);
+    while set.n_running() == 3 {
+        run.fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
+    }
+    for _ in 0..20 {
+        run.fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
+    }
+    let outcome = run.end(set);
+    assert_eq!(outcome.failure.expect("one gave up").thread, "rollout-2");
+}
+
+#[test]
+fn a_thread_that_panics_outside_its_environments_comes_back_by_name() {
+    let (links, _steps, _lifeline) = links();
+    let (sender, fragments) = inqueue(2, &links.tether).unwrap();
+    let (mut publisher, weights) = weight_cell(params(0.0));
+    let edges = WorkerEdges {
+        fragments: sender,
+        weights,
+        bell: Bell::new(),
+        time: TimeLedger::new(),
+    };
+    let factory = Arc::new(|_: &EnvContext| Counter::of_three());
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), factory, &OneWeight::boxed, links, edges).unwrap();
+    publisher.publish(params(OneWeight::PANIC));
+    while fragments.pop(LONG).is_ok() {}
+    let failure = set.join(LONG).failure.expect("the panic is a value");
+    assert!(
+        failure
+            .to_string()
+            .starts_with("rollout-1 panicked outside its environments: "),
+        "{failure}"
+    );
+}
+
+#[test]
+fn a_thread_that_hangs_is_named_and_does_not_hold_up_the_join() {
+    struct Hanging(Counter, crossbeam_channel::Receiver<()>);
+    impl Env for Hanging {
+        fn spec(&self) -> EnvSpec {
+            self.0.spec()
+        }
+        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+            self.0.reset(seed, obs)
+        }
+        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+            let _ = self.1.recv();
+            self.0.step(action, obs)
+        }
+    }
+    let (release, hang) = bounded(0);
+    let factory = move |context: &EnvContext| -> Box<dyn Env> {
+        match context.worker {
+            2 => Box::new(Hanging(Counter::of_three(), hang.clone())),
+            _ => Box::new(Counter::of_three()),
+        }
+    };
+    let (set, mut run) = start(set_config(3, NO_PAUSE), factory);
+    until("the hang", || run.in_state("rollout-2", "stepping"));
+    run.lifeline = None;
+    let began = Instant::now();
+    let outcome = set.join(Duration::from_millis(200));
+    assert!(began.elapsed() < SECOND);
+    assert_eq!(outcome.not_joined, ["rollout-2"]);
+    drop(release);
+    until("the end of the thread that hung", || {
+        run.time.read().iter().all(|time| time.current.is_none())
+    });
+}
+
+#[test]
+fn the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
+    // Which step fails is drawn from the environment's seed, how it fails from its number.
+    let factory = |context: &EnvContext| {
+        let step = 1 + (context.seed % 40) as u32;
+        Counter::new(&[(3, End::Terminated), (4, End::Truncated)]).with_fault(match context.seed % 7 {
+            0 => Fault::StepErr(step),
+            1 => Fault::StepPanic(step),
+            2 => Fault::StepNanObs(step),
+            3 => Fault::StepInfReward(step),
+            4 => Fault::ResetErr(1 + step / 4),
+            5 => Fault::ResetPanic(1 + step / 4),
+            _ => Fault::ResetNanObs(1 + step / 4),
+        })
+    };
+    use pronk_buffer::End;
+    let patient = RestartPolicy {
+        num_consecutive_worker_failures_tolerance: 1000,
+        ..NO_PAUSE
+    };
+    let (set, run) = start(set_config(4, patient), factory);
+    let (mut trained, mut restarts, mut reported) = (0, 0, 0);
+    while restarts < 200 {
+        run.check_ledgers();
+        if let Ok(mut fragment) = run.fragments.pop(Duration::from_millis(10)) {
+            trained += fragment.env_steps();
+            fragment.take_ticket().unwrap().trained();
+        }
+        for report in set.reports().drain() {
+            restarts += report.restarts;
+            reported += report.steps.env;
+            assert!(report.ended.is_empty());
+        }
+    }
+    let steps = run.steps.clone();
+    let outcome = run.end(set);
+    assert!(outcome.failure.is_none());
+    reported += outcome.unread.iter().map(|report| report.steps.env).sum::<u64>();
+    let totals = steps.snapshot();
+    assert_eq!(totals.trained_once.env, trained);
+    for cause in ["env_error", "env_panic", "non_finite_observation", "non_finite_reward"] {
+        assert!(totals.lost[cause].env > 0, "{cause}: {totals:?}");
+    }
+    let lost: u64 = totals.lost.values().map(|steps| steps.env).sum();
+    let unfinished = totals.sampled.env - lost - reported;
+    assert!(
+        unfinished < 4 * 8,
+        "all but the fragments in the making are reported: {totals:?}"
+    );
+}
+
+#[test]
+fn a_worker_whose_environment_panics_while_it_is_dropped_comes_back_by_name() {
+    struct Sticky(Counter, Arc<Mutex<bool>>);
+    impl Drop for Sticky {
+        fn drop(&mut self) {
+            if std::mem::take(&mut *self.1.lock().unwrap()) {
+                panic!("planted drop panic");
+            }
+        }
+    }
+    impl Env for Sticky {
+        fn spec(&self) -> EnvSpec {
+            self.0.spec()
+        }
+        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+            self.0.reset(seed, obs)
+        }
+        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+            self.0.step(action, obs)
+        }
+    }
+    let armed = Arc::new(Mutex::new(true));
+    let (set, run) = start(set_config(1, NO_PAUSE), move |_: &EnvContext| {
+        Sticky(Counter::of_three(), Arc::clone(&armed))
+    });
+    let failure = run.end(set).failure.expect("the panic is a value");
+    assert_eq!(
+        failure.to_string(),
+        "rollout-1 panicked outside its environments: planted drop panic"
+    );
+}

@@ -1,0 +1,242 @@
+//! Environments and a network whose every move is known, for the tests of this room.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pronk_buffer::{End, Lifeline, Pool, Versioned, lifeline};
+use pronk_metrics::StepLedger;
+use pronk_policy::{
+    Input, Network, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError, Space,
+};
+
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::supervise::RestartPolicy;
+use crate::worker::{WorkerConfig, WorkerLinks};
+
+/// Longer than anything here takes; a wait this long is a hang.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) const NO_PAUSE: RestartPolicy = RestartPolicy {
+    num_consecutive_worker_failures_tolerance: 3,
+    first_backoff: Duration::ZERO,
+    max_backoff: Duration::ZERO,
+};
+
+pub(crate) fn n(n: usize) -> NonZeroUsize {
+    NonZeroUsize::new(n).unwrap()
+}
+
+pub(crate) fn n_u32(n: u32) -> NonZeroU32 {
+    NonZeroU32::new(n).unwrap()
+}
+
+/// Spins until `condition` holds.
+pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < LONG, "{what} did not happen");
+        std::thread::yield_now();
+    }
+}
+
+/// What goes wrong, and in which call: steps are counted from 1 over the environment's whole life.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fault {
+    Nothing,
+    StepErr(u32),
+    StepPanic(u32),
+    StepNanObs(u32),
+    StepInfReward(u32),
+    /// In the reset that begins the given episode, from 1.
+    ResetErr(u32),
+    ResetPanic(u32),
+    ResetNanObs(u32),
+}
+
+/// An environment whose observation is `[episode, step of the episode, noise from the episode's seed]`, and whose reward
+/// is the step of the episode. Its episodes end after the given lengths, in turns.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    pub(crate) ends: Vec<(u32, End)>,
+    pub(crate) max_episode_steps: Option<u32>,
+    pub(crate) fault: Fault,
+    episode: u32,
+    step: u32,
+    life: u32,
+    noise: f32,
+}
+
+impl Counter {
+    pub(crate) fn new(ends: &[(u32, End)]) -> Self {
+        Self {
+            ends: ends.to_vec(),
+            max_episode_steps: None,
+            fault: Fault::Nothing,
+            episode: 0,
+            step: 0,
+            life: 0,
+            noise: 0.0,
+        }
+    }
+
+    /// Episodes of three steps that terminate.
+    pub(crate) fn of_three() -> Self {
+        Self::new(&[(3, End::Terminated)])
+    }
+
+    pub(crate) fn with_fault(self, fault: Fault) -> Self {
+        Self { fault, ..self }
+    }
+
+    pub(crate) fn with_limit(self, limit: u32) -> Self {
+        Self {
+            max_episode_steps: Some(limit),
+            ..self
+        }
+    }
+
+    fn observe(&self, obs: ObsMut<'_>, nan: bool) -> Result<(), EnvError> {
+        obs.write(&[
+            self.episode as f32,
+            if nan { f32::NAN } else { self.step as f32 },
+            self.noise,
+        ])
+    }
+}
+
+impl Env for Counter {
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "Counter".into(),
+            observation: Space::boxed(vec![0.0; 3], vec![1e6, 1e6, 1.0], vec![3]).unwrap(),
+            action: Space::discrete(2).unwrap(),
+            max_episode_steps: self.max_episode_steps,
+        }
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.episode += 1;
+        self.step = 0;
+        self.noise = (seed % 1000) as f32 / 1000.0;
+        match self.fault {
+            Fault::ResetErr(episode) if episode == self.episode => Err(EnvError::new("planted reset error")),
+            Fault::ResetPanic(episode) if episode == self.episode => panic!("planted reset panic"),
+            fault => self.observe(obs, fault == Fault::ResetNanObs(self.episode)),
+        }
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        action.discrete()?;
+        self.life += 1;
+        self.step += 1;
+        match self.fault {
+            Fault::StepErr(step) if step == self.life => return Err(EnvError::new("planted step error")),
+            Fault::StepPanic(step) if step == self.life => panic!("planted step panic"),
+            fault => self.observe(obs, fault == Fault::StepNanObs(self.life))?,
+        }
+        let reward = if self.fault == Fault::StepInfReward(self.life) {
+            f32::INFINITY
+        } else {
+            self.step as f32
+        };
+        let (len, end) = self.ends[(self.episode as usize - 1) % self.ends.len()];
+        Ok(Step {
+            reward,
+            end: if self.step == len { end } else { End::No },
+        })
+    }
+}
+
+/// A network for [`Counter`] with one weight `w`: both logits are `0` and the value is `w` plus the sum of the
+/// observation. It panics when the weight is [`PANIC`](Self::PANIC).
+pub(crate) struct OneWeight {
+    spec: NetworkSpec,
+    layout: Arc<ParamLayout>,
+}
+
+impl OneWeight {
+    pub(crate) const PANIC: f32 = 1e9;
+
+    pub(crate) fn new() -> Self {
+        let spec = Counter::of_three().spec();
+        let spec = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
+        Self { spec, layout: layout() }
+    }
+
+    pub(crate) fn boxed() -> Result<Box<dyn Network>, PolicyError> {
+        Ok(Box::new(Self::new()))
+    }
+}
+
+fn layout() -> Arc<ParamLayout> {
+    Arc::new(ParamLayout::new([("w", vec![1])]))
+}
+
+pub(crate) fn params(w: f32) -> Params {
+    Params::new(layout(), vec![w]).unwrap()
+}
+
+pub(crate) fn weights(version: u64, w: f32) -> Versioned<Params> {
+    Versioned {
+        version,
+        weights: params(w),
+    }
+}
+
+impl Network for OneWeight {
+    fn spec(&self) -> &NetworkSpec {
+        &self.spec
+    }
+
+    fn layout(&self) -> &Arc<ParamLayout> {
+        &self.layout
+    }
+
+    fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
+        input.check(&self.spec)?;
+        let w = params.values()[0];
+        assert_ne!(w, Self::PANIC, "planted network panic");
+        let ObsRef::F32(obs) = input.obs else {
+            unreachable!("checked above")
+        };
+        out.logits.clear();
+        out.logits.resize(2 * input.rows, 0.0);
+        out.values.clear();
+        out.values.extend(obs.chunks(3).map(|row| w + row.iter().sum::<f32>()));
+        Ok(())
+    }
+
+    fn forward_for_learning(&mut self, _: &Params, _: &Input<'_>, _: &mut Outputs) -> Result<(), PolicyError> {
+        unreachable!("workers do not learn")
+    }
+
+    fn backward(&mut self, _: &Params, _: &OutputGrads, _: &mut [f32]) -> Result<(), PolicyError> {
+        unreachable!("workers do not learn")
+    }
+}
+
+/// `T` = 4 steps of `B` = 2 environments.
+pub(crate) fn config(worker: u32, seed: u64) -> WorkerConfig {
+    WorkerConfig {
+        worker,
+        seed,
+        num_envs_per_worker: n(2),
+        rollout_fragment_length: n(4),
+    }
+}
+
+/// What a worker needs from a run, and the lifeline that ends it.
+pub(crate) fn links() -> (WorkerLinks, StepLedger, Lifeline) {
+    let (lifeline, tether) = lifeline();
+    let steps = StepLedger::new();
+    (
+        WorkerLinks {
+            pool: Pool::new(4),
+            steps: steps.clone(),
+            tether,
+        },
+        steps,
+        lifeline,
+    )
+}
