@@ -237,8 +237,9 @@ impl Space {
                         "the shape holds {len} numbers, but there are {lows} low and {highs} high bounds"
                     ));
                 }
-                let misordered = |i: &usize| !(low[*i] <= high[*i]);
-                if let Some(i) = (0..len).find(misordered) {
+                // NaN is in no order.
+                let in_order = |i: usize| low[i] <= high[i];
+                if let Some(i) = (0..len).find(|&i| !in_order(i)) {
                     return Some(format!(
                         "number {i} has low bound {} and high bound {}",
                         low[i], high[i]
