@@ -109,6 +109,26 @@ pub fn bool_at(value: &Value, path: &str) -> Result<bool> {
         .with_context(|| format!("`{path}`: expected true or false, got {found}"))
 }
 
+/// The booleans at `path`, also written as 0 and 1, flattened in reading order.
+pub fn flags_at(value: &Value, path: &str) -> Result<Vec<bool>> {
+    let mut flat = Vec::new();
+    flatten_flags(get(value, path)?, &mut flat).with_context(|| at(path))?;
+    Ok(flat)
+}
+
+fn flatten_flags(value: &Value, flat: &mut Vec<bool>) -> Result<()> {
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| flatten_flags(item, flat))?,
+        Value::Bool(flag) => flat.push(*flag),
+        other => {
+            let number = number(other)?;
+            anyhow::ensure!(number == 0.0 || number == 1.0, "expected true or false, got {number}");
+            flat.push(number == 1.0);
+        }
+    }
+    Ok(())
+}
+
 /// The string at `path`.
 pub fn str_at<'a>(value: &'a Value, path: &str) -> Result<&'a str> {
     let found = get(value, path)?;
@@ -188,6 +208,13 @@ mod tests {
         assert_eq!(optional_number_at(&value, "lr").unwrap(), Some(0.5));
         let error = format!("{:#}", number_at(&value, "clip").unwrap_err());
         assert_eq!(error, "at `clip`: expected a number, got null");
+    }
+
+    #[test]
+    fn flags_are_booleans_or_0_and_1_and_nothing_else() {
+        let value = json!({"dones": [[true, 0], [1.0, false]], "other": [2]});
+        assert_eq!(flags_at(&value, "dones").unwrap(), [true, false, true, false]);
+        assert!(flags_at(&value, "other").is_err());
     }
 
     #[test]
