@@ -1,1 +1,43 @@
-//! Learner room of pronk: how data becomes weights.
+//! Learner room of pronk: how does data become weights?
+//!
+//! An [`Algorithm`] turns a batch and the network's outputs into gradients of those outputs, on plain slices; the
+//! network turns them into gradients of the weights; an [`Optimizer`] turns those into new weights. V-trace, schedules
+//! and losses are pure functions, generic over the float type, so that they can be checked in `f64`.
+
+mod error;
+mod learner;
+mod state;
+
+mod metrics;
+mod report;
+mod thread;
+
+mod actor_critic;
+mod algorithm;
+mod algorithms;
+mod optim;
+mod schedule;
+mod vtrace;
+
+pub use actor_critic::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts};
+pub use algorithm::{Algorithm, LossInputs};
+pub use algorithms::impala::{
+    Impala, ImpalaConfig, ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, LastStep, MaskedSteps,
+    impala_loss,
+};
+pub use error::LearnError;
+pub use learner::Learner;
+pub use metrics::{LearnerMetrics, LearnerReadings, OverwriteLearnerInfo};
+pub use optim::{
+    Adam, AdamConfig, ClippedNorm, Optimizer, OptimizerConfig, OptimizerState, RmsProp, RmsPropConfig, RmsPropForm, Sgd,
+    clip_global_norm,
+};
+pub use report::{LearnerReport, PolicyLag};
+pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};
+pub use state::LearnerState;
+pub use thread::{
+    BatchName, Clock, ClosedBy, Diagnosis, FailureCause, LearnerFailure, LearnerLoop, LearnerLoopConfig,
+    LearnerLoopError, LearnerParts, LearnerThread, LearnerThreadState, MonotonicClock, NonFinite, OnStarved, Quarantine,
+    StateError, StepOutcome, TrainedPass,
+};
+pub use vtrace::{EpisodeEnds, PgBootstrap, ShapeError, VtraceConfig, VtraceInput, VtraceOutput, vtrace};

@@ -94,7 +94,7 @@ fn one_x_learner_stats(entry: &Value, c: &mut Case) -> Result<()> {
     Ok(())
 }
 
-fn compare_info(what: &str, got: &LearnerInfo, want: &Value, c: &mut Case) -> Result<()> {
+pub(crate) fn compare_info(what: &str, got: &LearnerInfo, want: &Value, c: &mut Case) -> Result<()> {
     let got: InfoTree = got
         .iter()
         .map(|(policy, info)| (policy.to_string(), info.clone()))
@@ -125,7 +125,7 @@ fn compare(at: &str, got: &Info, want: &Info, c: &mut Case) {
     }
 }
 
-fn learner_info_from(value: &Value) -> Result<LearnerInfo> {
+pub(crate) fn learner_info_from(value: &Value) -> Result<LearnerInfo> {
     let policies = value
         .as_object()
         .with_context(|| format!("expected results by policy, got {value}"))?;

@@ -1,0 +1,161 @@
+//! How much of the learner's time goes to anything but waiting, learning and publishing.
+//!
+//! `cargo bench -p pronk-learner --bench overhead`. Aim: at most 1 % with a real learner on CartPole-sized batches.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pronk_buffer::{
+    ActionKind, BatchShape, Bell, MultiAgentBatch, NextError, ObsKind, Pool, Source, Tag, lifeline, weight_cell,
+};
+use pronk_learner::{
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Impala, ImpalaConfig, LearnError, Learner, LearnerLoop,
+    LearnerLoopConfig, LearnerParts, LearnerState, LearnerThread, OptimizerConfig, OptimizerState,
+};
+use pronk_metrics::{Info, LearnerInfo, StepLedger, ThreadTime, TimeLedger, default_policy};
+use pronk_policy::{CandleNetwork, NetworkSpec, ParamLayout, Params, Space, distribution_for};
+
+/// Train batches as RLlib's defaults make them: 500 env-steps.
+const SHAPE: BatchShape = BatchShape {
+    steps: 20,
+    columns: 25,
+    obs_len: 4,
+    obs_kind: ObsKind::F32,
+    act_len: 1,
+    act_kind: ActionKind::U32,
+    dist_len: 2,
+    state_len: 0,
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Without `--bench` cargo runs this as a test: then it only has to work.
+    let passes = if std::env::args().any(|arg| arg == "--bench") { 20_000 } else { 50 };
+    println!("{passes} passes over batches of T = {}, B = {}", SHAPE.steps, SHAPE.columns);
+    println!("{:<14} {:>10} {:>12} {:>12} {:>9}", "learner", "us/pass", "outside us", "outside %", "starved %");
+    measure("trivial", Box::new(Trivial::new()), passes)?;
+    measure("actor-critic", Box::new(actor_critic()?), passes)
+}
+
+fn measure(name: &str, learner: Box<dyn Learner>, passes: u64) -> Result<(), Box<dyn Error>> {
+    let (_lifeline, tether) = lifeline();
+    let (publisher, _cell) = weight_cell(learner.weights().clone());
+    let (steps, time) = (StepLedger::new(), TimeLedger::new());
+    let parts = LearnerParts {
+        source: Endless { pool: Pool::new(4), steps: steps.clone(), left: passes },
+        learner,
+        publisher,
+        steps,
+        time: time.clone(),
+        tether,
+        bell: Bell::new(),
+    };
+    let (learner_loop, outqueue) = LearnerLoop::new(LearnerLoopConfig::default(), parts);
+    let thread = LearnerThread::spawn(learner_loop, outqueue)?;
+    let metrics = thread.metrics().clone();
+    // A trainer that is awake for every report is the dearest one for the learner.
+    while thread.outqueue().take(Duration::from_secs(60)).is_ok() {}
+    thread.join(Duration::from_secs(1))?;
+
+    let now = metrics.read();
+    let time = &time.read()[0];
+    let publishing = secs_in(time, "publishing");
+    let outside = time.wall_secs - secs_in(time, "starting") - now.queue.total_secs() - now.grad.total_secs() - publishing;
+    let per_pass = |secs: f64| secs / now.num_steps as f64 * 1e6;
+    let percent = |secs: f64| 100.0 * secs / time.wall_secs;
+    println!(
+        "{name:<14} {:>10.2} {:>12.2} {:>12.2} {:>9.2}",
+        per_pass(time.wall_secs),
+        per_pass(outside),
+        percent(outside),
+        percent(now.queue.total_secs()),
+    );
+    Ok(())
+}
+
+fn secs_in(time: &ThreadTime, state: &str) -> f64 {
+    time.states.iter().find(|(name, _)| *name == state).map_or(0.0, |(_, secs)| *secs)
+}
+
+/// Batches of zeros from recycled storage, without waiting.
+struct Endless {
+    pool: Pool,
+    steps: StepLedger,
+    left: u64,
+}
+
+impl Source for Endless {
+    type Item = MultiAgentBatch;
+
+    fn next(&mut self, _timeout: Duration) -> Result<MultiAgentBatch, NextError> {
+        self.left = self.left.checked_sub(1).ok_or(NextError::Closed)?;
+        let mut sample = self.pool.take(SHAPE, Tag { sequence: self.left, ..Tag::default() });
+        // Two equally likely actions, so that nothing runs away however long it learns.
+        sample.behaviour_logp_mut().fill(0.5_f32.ln());
+        let batch = MultiAgentBatch::single(sample);
+        let ticket = self.steps.sampled(batch.steps());
+        Ok(batch.with_ticket(ticket))
+    }
+
+    fn backlog(&self) -> usize {
+        0
+    }
+
+    fn drain(&mut self) -> Vec<MultiAgentBatch> {
+        Vec::new()
+    }
+}
+
+fn actor_critic() -> Result<ActorCriticLearner, Box<dyn Error>> {
+    let (observation, action) = (Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4])?, Space::discrete(2)?);
+    let spec = NetworkSpec::for_spaces(&observation, &action)?;
+    let params = spec.init_params(0)?;
+    let parts = ActorCriticParts {
+        optimizer: OptimizerConfig::default().build(params.values().len())?,
+        network: Box::new(CandleNetwork::cpu(spec)?),
+        params,
+        distribution: distribution_for(&action)?,
+        algorithm: Box::new(Impala::new(ImpalaConfig::default())?),
+    };
+    Ok(ActorCriticLearner::new(parts, ActorCriticConfig::default())?)
+}
+
+/// Learns nothing, and says as much as a real learner.
+struct Trivial {
+    params: Params,
+    info: LearnerInfo,
+}
+
+impl Trivial {
+    fn new() -> Self {
+        let params = Params::zeros(Arc::new(ParamLayout::new([("w", vec![64, 64])])));
+        let stats = Info::tree((0..16).map(|n| (format!("statistic_{n}"), f64::from(n))));
+        let info = LearnerInfo::from_iter([(default_policy(), Info::tree([("learner_stats", stats)]))]);
+        Self { params, info }
+    }
+}
+
+impl Learner for Trivial {
+    fn learn(&mut self, _batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
+        Ok(self.info.clone())
+    }
+
+    fn weights(&self) -> &Params {
+        &self.params
+    }
+
+    fn save(&self) -> LearnerState {
+        LearnerState {
+            params: self.params.clone(),
+            optimizer: OptimizerState { optimizer: "none".to_owned(), steps: 0, vectors: Default::default() },
+            updates: 0,
+            global_step: 0,
+        }
+    }
+
+    fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
+        self.params = state.params;
+        Ok(())
+    }
+}

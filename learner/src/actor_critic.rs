@@ -1,0 +1,314 @@
+//! The learner for an algorithm with a policy and a value network.
+
+mod publications;
+#[cfg(test)]
+mod tests;
+
+use pronk_buffer::{MultiAgentBatch, ObsView, SampleBatch};
+use pronk_metrics::{Info, InfoTree, LearnerInfo, PolicyId, Reduction, default_policy};
+use pronk_policy::{Distribution, Input, Network, ObsRef, OutputGrads, Outputs, Params, PolicyError};
+
+use crate::{
+    Algorithm, ClippedNorm, LearnError, Learner, LearnerState, LossInputs, Optimizer, PolicyLag, Schedule,
+    clip_global_norm,
+};
+use publications::Publications;
+
+/// What an [`ActorCriticLearner`] is made of.
+pub struct ActorCriticParts {
+    /// Computes outputs and turns their gradients into gradients of the weights.
+    pub network: Box<dyn Network>,
+    /// The weights to begin with.
+    pub params: Params,
+    /// What the network's logits are the inputs of.
+    pub distribution: Box<dyn Distribution>,
+    /// Computes the loss.
+    pub algorithm: Box<dyn Algorithm>,
+    /// Turns gradients into new weights.
+    pub optimizer: Box<dyn Optimizer>,
+}
+
+/// Options of an [`ActorCriticLearner`].
+#[derive(Clone, Debug)]
+pub struct ActorCriticConfig {
+    /// The policy it trains (`default_policy`).
+    pub policy: PolicyId,
+    /// Learning rate over env-steps trained on (0.0005).
+    pub lr: Schedule,
+    /// Longest gradient, in L2 norm over all parameters; `None` for no limit (40).
+    pub grad_clip: Option<f64>,
+}
+
+impl Default for ActorCriticConfig {
+    fn default() -> Self {
+        Self { policy: default_policy(), lr: Schedule::Constant(0.0005), grad_clip: Some(40.0) }
+    }
+}
+
+impl ActorCriticConfig {
+    fn check(&self) -> Result<(), LearnError> {
+        let refuse = |reason| Err(LearnError::Config { reason });
+        let lowest = self.lr.min_value();
+        if lowest < 0.0 || !lowest.is_finite() {
+            return refuse(format!("lr falls to {lowest}; below 0 the loss would be climbed"));
+        }
+        match self.grad_clip {
+            Some(clip) if clip <= 0.0 || !clip.is_finite() => {
+                refuse(format!("grad_clip is {clip}; it must be above 0, or nothing is learned; none turns it off"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Trains a policy and a value network with any [`Algorithm`].
+///
+/// An update is: outputs for all `T+1` rows of observations, and values of the final observations of truncated
+/// episodes; the algorithm's loss and its gradient with respect to the outputs; the network's gradient with respect to
+/// the weights; clipping; one step of the optimiser. Working memory is kept, so a steady run allocates nothing here but
+/// the statistics.
+///
+/// The statistics are RLlib 2.2's: `learner_stats` with the algorithm's own and `cur_lr`, `grad_gnorm` (as it came),
+/// `grad_gnorm_clipped`, `var_gnorm`, `policy_lag_{min,mean,max}`; `model`, `custom_metrics`,
+/// `num_agent_steps_trained`, `num_grad_updates_lifetime`, `diff_num_grad_updates_vs_sampler_policy`.
+///
+/// ```
+/// use pronk_learner::{
+///     ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Impala, ImpalaConfig, Learner, OptimizerConfig,
+/// };
+/// use pronk_policy::{CandleNetwork, NetworkSpec, Space, distribution_for};
+///
+/// let (observation, action) = (Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4])?, Space::discrete(2)?);
+/// let spec = NetworkSpec::for_spaces(&observation, &action)?;
+/// let params = spec.init_params(0)?;
+/// let learner = ActorCriticLearner::new(
+///     ActorCriticParts {
+///         optimizer: OptimizerConfig::default().build(params.values().len())?,
+///         network: Box::new(CandleNetwork::cpu(spec)?),
+///         params,
+///         distribution: distribution_for(&action)?,
+///         algorithm: Box::new(Impala::new(ImpalaConfig::default())?),
+///     },
+///     ActorCriticConfig::default(),
+/// )?;
+/// assert_eq!(learner.global_step(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ActorCriticLearner {
+    config: ActorCriticConfig,
+    network: Box<dyn Network>,
+    params: Params,
+    distribution: Box<dyn Distribution>,
+    algorithm: Box<dyn Algorithm>,
+    optimizer: Box<dyn Optimizer>,
+    updates: u64,
+    global_step: u64,
+    publications: Publications,
+    /// Of all `T+1` rows.
+    outputs: Outputs,
+    /// Of the final observations.
+    final_outputs: Outputs,
+    output_grads: OutputGrads,
+    grad: Vec<f32>,
+}
+
+impl ActorCriticLearner {
+    /// A learner that has made no update.
+    ///
+    /// # Errors
+    /// The parameters are not the network's, the distribution is not of the network's outputs, or an option cannot
+    /// work; the error says which and why.
+    pub fn new(parts: ActorCriticParts, config: ActorCriticConfig) -> Result<Self, LearnError> {
+        let ActorCriticParts { network, params, distribution, algorithm, optimizer } = parts;
+        config.check()?;
+        check_layout(&*network, &params)?;
+        let (given, needed) = (network.spec().dist_len, distribution.dist_len());
+        if given != needed {
+            let reason = format!("the network puts out {given} logits and the action distribution takes {needed}");
+            return Err(LearnError::Config { reason });
+        }
+        let grad = vec![0.0; params.values().len()];
+        Ok(Self {
+            config,
+            network,
+            params,
+            distribution,
+            algorithm,
+            optimizer,
+            updates: 0,
+            global_step: 0,
+            publications: Publications::default(),
+            outputs: Outputs::default(),
+            final_outputs: Outputs::default(),
+            output_grads: OutputGrads::default(),
+            grad,
+        })
+    }
+
+    /// Updates made, those before the last [`load`](Learner::load) included.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// The part of `batch` to train on; it must be all of it, or data would vanish.
+    fn own_part<'a>(&self, batch: &'a MultiAgentBatch) -> Result<&'a SampleBatch, LearnError> {
+        let mut policies = batch.policies();
+        match (policies.next(), policies.next()) {
+            (Some((policy, part)), None) if *policy == self.config.policy => Ok(part),
+            _ => Err(LearnError::MissingPolicy {
+                expected: self.config.policy.clone(),
+                got: batch.policies().map(|(policy, _)| policy.clone()).collect(),
+            }),
+        }
+    }
+
+    /// Fills `grad` and returns the algorithm's statistics.
+    fn compute_gradient(&mut self, part: &SampleBatch) -> Result<Info, LearnError> {
+        let shape = part.shape();
+        let final_obs = part.final_obs();
+        if final_obs.is_empty() {
+            self.final_outputs.values.clear();
+        } else {
+            let input = Input { obs: obs_ref(final_obs.rows().view()), rows: final_obs.len() };
+            self.network.forward(&self.params, &input, &mut self.final_outputs)?;
+        }
+        let input = Input { obs: obs_ref(part.obs()), rows: (shape.steps + 1) * shape.columns };
+        self.network.forward_for_learning(&self.params, &input, &mut self.outputs)?;
+        let inputs = LossInputs {
+            distribution: &*self.distribution,
+            logits: &self.outputs.logits,
+            values: &self.outputs.values,
+            final_values: &self.final_outputs.values,
+            env_steps: self.global_step,
+        };
+        let stats = self.algorithm.loss(part, &inputs, &mut self.output_grads)?;
+        if let Some(loss) = stats.number("total_loss").filter(|loss| !loss.is_finite()) {
+            return Err(LearnError::NonFinite { what: "the total loss", at: format!("{}: {loss}", self.algorithm.name()) });
+        }
+        self.network.backward(&self.params, &self.output_grads, &mut self.grad)?;
+        Ok(stats)
+    }
+
+    /// Clips the gradient, refusing one that is not finite.
+    fn clip_gradient(&mut self) -> Result<ClippedNorm, LearnError> {
+        let norm = clip_global_norm(&mut self.grad, self.config.grad_clip);
+        if norm.true_norm.is_finite() {
+            return Ok(norm);
+        }
+        let culprit = self.params.layout().entries().iter().find(|entry| {
+            self.grad[entry.range()].iter().any(|value| !value.is_finite())
+        });
+        let at = match culprit {
+            Some(entry) => format!("in `{}`", entry.name),
+            None => "its square overflows".to_owned(),
+        };
+        Err(LearnError::NonFinite { what: "the gradient's norm", at })
+    }
+
+    fn info(&self, stats: Info, part: &SampleBatch, lr: f64, norm: ClippedNorm) -> Info {
+        let lag = PolicyLag::of(self.publications.version(), part.versions().iter().copied());
+        let mut learner_stats = match stats {
+            Info::Tree(children) => children,
+            other => InfoTree::from_iter([(self.algorithm.name().to_owned(), other)]),
+        };
+        let mean = |value: f64| Info::leaf(value, Reduction::Mean);
+        let lags = [
+            ("policy_lag_min", lag.min().map(|lag| lag as f64), Reduction::Min),
+            ("policy_lag_mean", lag.mean(), Reduction::Mean),
+            ("policy_lag_max", lag.max().map(|lag| lag as f64), Reduction::Max),
+        ];
+        learner_stats.extend([
+            ("cur_lr".to_owned(), mean(lr)),
+            ("grad_gnorm".to_owned(), mean(norm.true_norm)),
+            ("grad_gnorm_clipped".to_owned(), mean(norm.clipped_norm)),
+            ("var_gnorm".to_owned(), mean(l2_norm(self.params.values()))),
+        ]);
+        for (name, lag, rule) in lags {
+            learner_stats.insert(name.to_owned(), lag.map_or(Info::None, |lag| Info::leaf(lag, rule)));
+        }
+        let behind = self.publications.mean_updates_behind(self.updates - 1, part.versions());
+        Info::tree([
+            ("learner_stats", Info::Tree(learner_stats)),
+            ("model", Info::Tree(InfoTree::new())),
+            ("custom_metrics", Info::Tree(InfoTree::new())),
+            ("num_agent_steps_trained", mean(part.steps() as f64)),
+            ("num_grad_updates_lifetime", mean(self.updates as f64)),
+            ("diff_num_grad_updates_vs_sampler_policy", mean(behind)),
+        ])
+    }
+}
+
+impl Learner for ActorCriticLearner {
+    fn learn(&mut self, batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
+        let part = self.own_part(batch)?;
+        let stats = self.compute_gradient(part)?;
+        let norm = self.clip_gradient()?;
+        let lr = self.config.lr.value(self.global_step as f64);
+        self.optimizer.step(self.params.values_mut(), &self.grad, lr as f32)?;
+        self.updates += 1;
+        let info = self.info(stats, part, lr, norm);
+        Ok(LearnerInfo::from_iter([(self.config.policy.clone(), info)]))
+    }
+
+    fn weights(&self) -> &Params {
+        &self.params
+    }
+
+    fn save(&self) -> LearnerState {
+        LearnerState {
+            params: self.params.clone(),
+            optimizer: self.optimizer.state(),
+            updates: self.updates,
+            global_step: self.global_step,
+        }
+    }
+
+    fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
+        let LearnerState { params, optimizer, updates, global_step } = state;
+        check_layout(&*self.network, &params)?;
+        self.optimizer.load_state(optimizer)?;
+        self.params = params;
+        self.updates = updates;
+        self.global_step = global_step;
+        self.publications = Publications::beginning_at(updates);
+        Ok(())
+    }
+
+    fn global_step(&self) -> u64 {
+        self.global_step
+    }
+
+    fn set_global_step(&mut self, env_steps: u64) {
+        self.global_step = env_steps;
+    }
+
+    fn published(&mut self, version: u64) {
+        self.publications.add(version, self.updates);
+    }
+}
+
+fn check_layout(network: &dyn Network, params: &Params) -> Result<(), LearnError> {
+    let (expected, got) = (network.layout(), params.layout());
+    if expected == got {
+        return Ok(());
+    }
+    let differs = expected.entries().iter().zip(got.entries()).find(|(expected, got)| expected != got);
+    let reason = match differs {
+        Some((expected, got)) => {
+            format!("expected `{}` {:?}, got `{}` {:?}", expected.name, expected.shape, got.name, got.shape)
+        }
+        None => format!("expected {} tensors, got {}", expected.entries().len(), got.entries().len()),
+    };
+    Err(PolicyError::WrongParams { reason }.into())
+}
+
+fn obs_ref(obs: ObsView<'_>) -> ObsRef<'_> {
+    match obs {
+        ObsView::F32(obs) => ObsRef::F32(obs),
+        ObsView::U8(obs) => ObsRef::U8(obs),
+    }
+}
+
+fn l2_norm(values: &[f32]) -> f64 {
+    values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt()
+}

@@ -1,0 +1,73 @@
+//! Which update each published version of the weights was made by.
+
+use std::collections::VecDeque;
+
+/// Workers that far behind are found by their version alone; older versions count as the oldest remembered.
+const REMEMBERED: usize = 1024;
+
+/// The newest publications, each with the number of updates made before it.
+pub(super) struct Publications {
+    /// `(version, updates)`, both rising; never empty.
+    recent: VecDeque<(u64, u64)>,
+}
+
+impl Publications {
+    /// The initial weights, version 0, are those after `updates`.
+    pub(super) fn beginning_at(updates: u64) -> Self {
+        Self { recent: VecDeque::from([(0, updates)]) }
+    }
+
+    pub(super) fn add(&mut self, version: u64, updates: u64) {
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((version, updates));
+    }
+
+    /// The newest version.
+    pub(super) fn version(&self) -> u64 {
+        self.recent.back().map_or(0, |newest| newest.0)
+    }
+
+    /// How many updates the makers of samples were behind `updates`, mean over their `versions`.
+    pub(super) fn mean_updates_behind(&self, updates: u64, versions: &[u64]) -> f64 {
+        let behind = versions.iter().map(|&version| updates.saturating_sub(self.updates_at(version)));
+        behind.sum::<u64>() as f64 / versions.len() as f64
+    }
+
+    fn updates_at(&self, version: u64) -> u64 {
+        let known = self.recent.iter().rev().find(|publication| publication.0 <= version);
+        known.or_else(|| self.recent.front()).map_or(0, |publication| publication.1)
+    }
+}
+
+impl Default for Publications {
+    fn default() -> Self {
+        Self::beginning_at(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_behind_are_counted_from_the_publication_a_version_came_from() {
+        let mut publications = Publications::beginning_at(100);
+        publications.add(1, 104);
+        publications.add(2, 108);
+        assert_eq!(publications.version(), 2);
+        assert_eq!(publications.mean_updates_behind(110, &[2]), 2.0);
+        assert_eq!(publications.mean_updates_behind(110, &[0, 1, 2]), (10 + 6 + 2) as f64 / 3.0);
+    }
+
+    #[test]
+    fn a_version_that_was_forgotten_counts_as_the_oldest_remembered() {
+        let mut publications = Publications::default();
+        for version in 1..=2 * REMEMBERED as u64 {
+            publications.add(version, version);
+        }
+        let oldest = REMEMBERED as u64 + 1;
+        assert_eq!(publications.mean_updates_behind(2 * oldest, &[3]), oldest as f64);
+    }
+}

@@ -1,0 +1,50 @@
+//! What the learner thread asks of whatever learns.
+
+use pronk_buffer::MultiAgentBatch;
+use pronk_metrics::LearnerInfo;
+use pronk_policy::Params;
+
+use crate::{LearnError, LearnerState};
+
+/// Turns train batches into weights.
+///
+/// [`ActorCriticLearner`](crate::ActorCriticLearner) is the one to use with an [`Algorithm`](crate::Algorithm) and a
+/// network; implement the trait directly for a learner that keeps another shape.
+///
+/// What an implementer promises:
+/// - `learn` makes one update, or returns an error and leaves the weights as they were;
+/// - a loss or gradient that is not finite is an error for which [`LearnError::is_non_finite`] holds: the batch is then
+///   taken out of the run and the run goes on;
+/// - `save`, then `load` into a learner made with the same options, then going on is bit for bit the same as going on.
+///
+/// A panic in `learn` ends the run with the panic's text; it does not bring the process down.
+pub trait Learner: Send {
+    /// Makes one update from `batch` and says what it found, per policy.
+    ///
+    /// # Errors
+    /// The batch does not fit the learner, or the update came out not finite.
+    fn learn(&mut self, batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError>;
+
+    /// The weights as they are now.
+    fn weights(&self) -> &Params;
+
+    /// Everything the next update depends on.
+    fn save(&self) -> LearnerState;
+
+    /// Goes on from `state`.
+    ///
+    /// # Errors
+    /// The state is of another network or optimiser; the learner is then unchanged.
+    fn load(&mut self, state: LearnerState) -> Result<(), LearnError>;
+
+    /// Env-steps trained on so far, each counted once: the time of schedules.
+    fn global_step(&self) -> u64 {
+        0
+    }
+
+    /// Sets the time of schedules. The loop calls it after the first pass over each batch.
+    fn set_global_step(&mut self, _env_steps: u64) {}
+
+    /// Tells that the weights as they are now were published as `version`.
+    fn published(&mut self, _version: u64) {}
+}

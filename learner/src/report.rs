@@ -1,0 +1,118 @@
+//! What the learner tells the trainer after every pass: the entry of the outqueue.
+
+use pronk_buffer::Fold;
+use pronk_metrics::{LearnerInfo, Steps};
+
+/// One pass of the learner, or several folded together because the trainer was slow to read.
+///
+/// RLlib 2.2 puts a tuple `(env_steps, agent_steps, learner_info)` on its outqueue for every pass; this is that tuple
+/// with what is needed to tell passes over the same batch from new data.
+///
+/// ```
+/// use pronk_buffer::Fold;
+/// use pronk_learner::{LearnerReport, PolicyLag};
+///
+/// let mut report = LearnerReport { env_steps: 500, agent_steps: 500, passes: 1, pass: 1, ..LearnerReport::default() };
+/// report.lag = PolicyLag::of(9, [7, 8]);
+/// report.fold(LearnerReport { env_steps: 500, agent_steps: 500, passes: 1, pass: 2, ..LearnerReport::default() });
+/// assert_eq!((report.env_steps, report.passes, report.pass), (1000, 2, 2));
+/// assert_eq!(report.lag.mean(), Some(1.5));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LearnerReport {
+    /// Env-steps that went through the learner, once per pass.
+    pub env_steps: u64,
+    /// Agent-steps that went through the learner, once per pass.
+    pub agent_steps: u64,
+    /// Steps whose batch was seen for the first time: what has been trained on, however many passes follow.
+    pub trained_once: Steps,
+    /// What the learner said about the pass, per policy; folded entries are merged leaf by leaf, weighted by agent-steps.
+    pub info: LearnerInfo,
+    /// Earlier infos that could not be merged because their trees differ; `info` is then the later one.
+    pub infos_replaced: u64,
+    /// Which pass over its batch the newest entry was, counted from 1.
+    pub pass: u32,
+    /// Passes folded into this report.
+    pub passes: u64,
+    /// Updates of the weights in this run, up to and including the newest entry.
+    pub updates: u64,
+    /// Newest published version of the weights.
+    pub version: u64,
+    /// How old the columns were when they were learned from for the first time.
+    pub lag: PolicyLag,
+}
+
+impl Fold for LearnerReport {
+    fn fold(&mut self, later: Self) {
+        let weights = (self.agent_steps as f64, later.agent_steps as f64);
+        let earlier_info = std::mem::take(&mut self.info);
+        let parts = [(earlier_info, weights.0), (later.info.clone(), weights.1)];
+        self.info = LearnerInfo::merge_all(parts.into_iter()).unwrap_or_else(|_| {
+            self.infos_replaced += 1;
+            later.info
+        });
+        self.env_steps += later.env_steps;
+        self.agent_steps += later.agent_steps;
+        self.trained_once += later.trained_once;
+        self.infos_replaced += later.infos_replaced;
+        self.pass = later.pass;
+        self.passes += later.passes;
+        self.updates = later.updates;
+        self.version = later.version;
+        self.lag.add(later.lag);
+    }
+}
+
+/// Policy lag of some columns: learner version minus the version that made them.
+///
+/// *Units*: publications of weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicyLag {
+    columns: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+}
+
+impl PolicyLag {
+    /// The lag of columns made with `versions`, seen by a learner at version `learner`.
+    pub fn of(learner: u64, versions: impl IntoIterator<Item = u64>) -> Self {
+        let mut lag = Self::default();
+        for version in versions {
+            let one = learner.saturating_sub(version);
+            lag.add(Self { columns: 1, sum: one, min: one, max: one });
+        }
+        lag
+    }
+
+    /// Adds the columns of `other`.
+    pub fn add(&mut self, other: Self) {
+        if other.columns == 0 {
+            return;
+        }
+        self.min = if self.columns == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.sum += other.sum;
+        self.columns += other.columns;
+    }
+
+    /// How many columns were counted.
+    pub fn columns(&self) -> u64 {
+        self.columns
+    }
+
+    /// Smallest lag, if there was a column.
+    pub fn min(&self) -> Option<u64> {
+        (self.columns > 0).then_some(self.min)
+    }
+
+    /// Mean lag over the columns, if there was one.
+    pub fn mean(&self) -> Option<f64> {
+        (self.columns > 0).then(|| self.sum as f64 / self.columns as f64)
+    }
+
+    /// Largest lag, if there was a column.
+    pub fn max(&self) -> Option<u64> {
+        (self.columns > 0).then_some(self.max)
+    }
+}

@@ -1,0 +1,143 @@
+//! The learner's loop and the thread that runs it.
+
+mod clock;
+mod config;
+mod diagnosis;
+mod failure;
+mod learner_loop;
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use pronk_buffer::{Mailbox, MultiAgentBatch, Source};
+use pronk_metrics::ClockReader;
+
+pub use clock::{Clock, MonotonicClock};
+pub use config::{LearnerLoopConfig, OnStarved};
+pub use diagnosis::Diagnosis;
+pub use failure::{BatchName, FailureCause, LearnerFailure, LearnerLoopError, NonFinite};
+pub use learner_loop::{
+    ClosedBy, LearnerLoop, LearnerParts, LearnerThreadState, Quarantine, StepOutcome, TrainedPass,
+};
+
+pub use requests::StateError;
+
+use crate::{Learner, LearnerMetrics, LearnerReport, LearnerState};
+use failure::panic_text;
+use requests::{StateRequests, state_requests};
+
+/// Name of the learner's thread, in the operating system, in the time ledger and in errors.
+const THREAD_NAME: &str = "learner";
+
+type Ending = Result<Box<dyn Learner>, FailureCause>;
+
+/// A [`LearnerLoop`] on a thread of its own, called `learner`.
+///
+/// It ends when no train batch can come any more, when its [`outqueue`](Self::outqueue) is dropped, when the run's
+/// lifeline is, or when it fails; [`join`](Self::join) says which failure, or gives the learner back. When it ends, the
+/// outqueue closes and workers that wait for room in the inqueue wake up with their fragment back.
+///
+/// *Blocks*: only `join`, up to its deadline. Dropping the handle leaves the thread to end by itself.
+#[derive(Debug)]
+pub struct LearnerThread {
+    outqueue: Mailbox<LearnerReport>,
+    metrics: LearnerMetrics,
+    state: ClockReader,
+    requests: StateRequests,
+    ending: Receiver<Ending>,
+    handle: JoinHandle<()>,
+}
+
+impl LearnerThread {
+    /// Starts `learner_loop` on a thread; `outqueue` is the one made with it.
+    ///
+    /// # Errors
+    /// The operating system refuses another thread.
+    pub fn spawn<S>(mut learner_loop: LearnerLoop<S>, outqueue: Mailbox<LearnerReport>) -> Result<Self, LearnerFailure>
+    where
+        S: Source<Item = MultiAgentBatch> + Send + 'static,
+    {
+        let metrics = learner_loop.metrics().clone();
+        let state = learner_loop.state_reader();
+        let (requests, receiver) = state_requests();
+        learner_loop.answer_on(receiver);
+        let (sender, ending) = mpsc::sync_channel(1);
+        let handle = thread::Builder::new()
+            .name(THREAD_NAME.to_owned())
+            .spawn(move || {
+                // The loop is gone when the closure returns or unwinds, so its ends are closed before anyone joins.
+                let ended: Ending = match catch_unwind(AssertUnwindSafe(|| learner_loop.run())) {
+                    Ok(result) => result.map_err(FailureCause::Failed),
+                    Err(payload) => Err(FailureCause::Panicked(panic_text(&*payload))),
+                };
+                // Nobody listens once the handle was dropped; the ledgers hold what happened.
+                let _ = sender.send(ended);
+            })
+            .map_err(|error| failure(FailureCause::NotStarted(error)))?;
+        Ok(Self { outqueue, metrics, state, requests, ending, handle })
+    }
+
+    /// Where the thread reports every pass.
+    pub fn outqueue(&self) -> &Mailbox<LearnerReport> {
+        &self.outqueue
+    }
+
+    /// The live handle on what the thread measures.
+    pub fn metrics(&self) -> &LearnerMetrics {
+        &self.metrics
+    }
+
+    /// What the learner's next update depends on, as it is between two passes, while the thread goes on.
+    ///
+    /// *Blocks* until the pass under way is done, up to `deadline`.
+    ///
+    /// # Errors
+    /// The pass took longer, or the thread has ended.
+    pub fn state(&self, deadline: Duration) -> Result<LearnerState, StateError> {
+        self.requests.ask(deadline)
+    }
+
+    /// Whether the thread still runs.
+    pub fn is_running(&self) -> bool {
+        !self.handle.is_finished()
+    }
+
+    /// Waits for the end, up to `deadline`, and gives the learner back.
+    ///
+    /// It does not ask the thread to end: drop the lifeline first.
+    ///
+    /// # Errors
+    /// The thread failed, panicked, or did not end in time; it is named, with the cause.
+    pub fn join(self, deadline: Duration) -> Result<Box<dyn Learner>, LearnerFailure> {
+        let Self { outqueue, state, ending, handle, .. } = self;
+        // A thread that is asked to end must not go on for a reader that has stopped reading.
+        drop(outqueue);
+        let ended = match ending.recv_timeout(deadline) {
+            Ok(ended) => ended,
+            Err(RecvTimeoutError::Timeout) => return Err(failure(not_joined(&state, deadline))),
+            // Unreachable while the closure above catches panics: it sends before it ends.
+            Err(RecvTimeoutError::Disconnected) => Err(FailureCause::Panicked("ended without a word".to_owned())),
+        };
+        // Only the thread's last instructions are left to wait for.
+        let _ = handle.join();
+        ended.map_err(failure)
+    }
+}
+
+fn failure(cause: FailureCause) -> LearnerFailure {
+    LearnerFailure { thread: THREAD_NAME.to_owned(), cause }
+}
+
+fn not_joined(state: &ClockReader, waited: Duration) -> FailureCause {
+    let time = state.read();
+    FailureCause::NotJoined {
+        waited,
+        state: time.current.unwrap_or("ended"),
+        since: Duration::try_from_secs_f64(time.since_secs).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,50 @@
+//! Options of the learner loop, checked once.
+
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What happens when no train batch comes within `learner_queue_timeout`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnStarved {
+    /// Say so, with a diagnosis, and go on waiting.
+    #[default]
+    Continue,
+    /// End the run with the diagnosis as its error.
+    Fail,
+}
+
+/// Options of a [`LearnerLoop`](crate::LearnerLoop); names and defaults are RLlib 2.2's where it has them.
+#[derive(Clone, Debug)]
+pub struct LearnerLoopConfig {
+    /// Passes over each train batch (1).
+    pub num_sgd_iter: NonZeroU32,
+    /// Train batches that take turns in the minibatch buffer (1).
+    pub minibatch_buffer_size: NonZeroUsize,
+    /// How long one step waits for a train batch (300 s).
+    pub learner_queue_timeout: Duration,
+    /// What a wait that ran out means ([`OnStarved::Continue`]).
+    pub on_starved: OnStarved,
+    /// Updates between two publications of the weights (1).
+    pub broadcast_interval: NonZeroU64,
+    /// Quarantined batches in a row that end the run (10).
+    pub max_consecutive_quarantined: NonZeroU32,
+    /// Reports the outqueue holds before further ones fold into the newest (256).
+    pub outqueue_capacity: NonZeroUsize,
+}
+
+impl Default for LearnerLoopConfig {
+    fn default() -> Self {
+        Self {
+            num_sgd_iter: NonZeroU32::MIN,
+            minibatch_buffer_size: NonZeroUsize::MIN,
+            learner_queue_timeout: Duration::from_secs(300),
+            on_starved: OnStarved::default(),
+            broadcast_interval: NonZeroU64::MIN,
+            max_consecutive_quarantined: NonZeroU32::MIN.saturating_add(9),
+            outqueue_capacity: NonZeroUsize::MIN.saturating_add(255),
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! The loop that turns train batches into updates, one pass per step.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, never};
+use pronk_buffer::{
+    Bell, Mailbox, MailboxSender, MinibatchBuffer, MultiAgentBatch, NextError, Pass, Source, Tether, WeightPublisher,
+    mailbox,
+};
+use pronk_metrics::{ClockReader, LearnerInfo, StateClock, StepLedger, Steps, TimeLedger, thread_states};
+use pronk_policy::Params;
+
+use super::failure::panic_text;
+use super::requests::{ANSWER_WITHIN, Reply};
+use super::{
+    BatchName, Clock, Diagnosis, LearnerLoopConfig, LearnerLoopError, MonotonicClock, NonFinite, OnStarved, THREAD_NAME,
+};
+use crate::{LearnError, Learner, LearnerMetrics, LearnerReport, PolicyLag};
+
+thread_states! {
+    /// What the learner is doing; the states are disjoint and sum to the wall time of its thread.
+    pub enum LearnerThreadState {
+        /// Not yet in its loop.
+        Starting = "starting",
+        /// Waiting for a train batch: the rest of the run is the limit.
+        Starved = "starved",
+        /// Checking a batch and learning from it.
+        Learning = "learning",
+        /// Copying the weights for the workers.
+        Publishing = "publishing",
+        /// Counting, and handing the report to the trainer.
+        Reporting = "reporting",
+    }
+}
+
+/// What a learner loop is joined to.
+pub struct LearnerParts<S> {
+    /// Where train batches come from.
+    pub source: S,
+    /// What learns from them.
+    pub learner: Box<dyn Learner>,
+    /// Where the workers find new weights.
+    pub publisher: WeightPublisher<Params>,
+    /// Where trained, dropped and lost steps are counted.
+    pub steps: StepLedger,
+    /// Where the thread's time is accounted for, and where a starved learner sees what the others do.
+    pub time: TimeLedger,
+    /// Ends the loop when it is cut.
+    pub tether: Tether,
+    /// Rung for every report.
+    pub bell: Bell,
+}
+
+/// The loop of the learner: waits for a train batch, learns from it, publishes the weights, reports.
+///
+/// It runs on the caller's thread through [`step`](Self::step), or on its own in a
+/// [`LearnerThread`](crate::LearnerThread). It is RLlib 2.2's `LearnerThread.step`, with an end for every wait.
+///
+/// *Blocks*: only while waiting for a train batch, up to `learner_queue_timeout`.
+///
+/// However it ends, what it still holds is taken out of the queue and counted as dropped under `shutdown`.
+pub struct LearnerLoop<S: Source<Item = MultiAgentBatch>> {
+    config: LearnerLoopConfig,
+    held: Held<S>,
+    learner: Box<dyn Learner>,
+    publisher: WeightPublisher<Params>,
+    outqueue: MailboxSender<LearnerReport>,
+    steps: StepLedger,
+    time: TimeLedger,
+    tether: Tether,
+    metrics: LearnerMetrics,
+    clock: Box<dyn Clock>,
+    state: StateClock<LearnerThreadState>,
+    /// Completed passes, which are also the updates of this run.
+    passes: u64,
+    updates_unpublished: u64,
+    quarantined_in_a_row: u32,
+    starved: Starved,
+    requests: Receiver<Reply>,
+}
+
+/// Waits that ran out since the last batch.
+#[derive(Clone, Copy, Default)]
+struct Starved {
+    secs: f64,
+    time_outs: u32,
+}
+
+/// What one step of the loop came to.
+#[derive(Debug)]
+pub enum StepOutcome {
+    /// No train batch came in time; nothing but the queue timer changed.
+    NotReady(Diagnosis),
+    /// One pass was completed.
+    Trained(TrainedPass),
+    /// A batch was taken out of the run; the weights are untouched.
+    Quarantined(Quarantine),
+    /// The loop is over; nothing went wrong.
+    Closed(ClosedBy),
+}
+
+/// One completed pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrainedPass {
+    /// Steps of the batch.
+    pub steps: Steps,
+    /// Which pass over the batch it was, counted from 1.
+    pub number: u32,
+    /// Newest published version of the weights.
+    pub version: u64,
+}
+
+/// A batch that was taken out of the run.
+#[derive(Debug, thiserror::Error)]
+#[error("update {update} on {batch}: {cause}")]
+pub struct Quarantine {
+    /// Which update of this run was being computed, counted from 1.
+    pub update: u64,
+    /// Which data it was.
+    pub batch: BatchName,
+    /// What was not finite.
+    #[source]
+    pub cause: NonFinite,
+}
+
+/// What ended the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClosedBy {
+    /// No train batch can come any more.
+    Source,
+    /// Nobody reads the outqueue any more.
+    Outqueue,
+    /// The owner of the run let go of it.
+    Lifeline,
+}
+
+impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
+    /// A loop over `parts`, and the outqueue it reports to.
+    ///
+    /// Its time counts from here: make it right before the thread that runs it.
+    pub fn new(config: LearnerLoopConfig, parts: LearnerParts<S>) -> (Self, Mailbox<LearnerReport>) {
+        let state = StateClock::new(THREAD_NAME, LearnerThreadState::Starting);
+        parts.time.add(state.reader());
+        let (outqueue, reports) = mailbox(config.outqueue_capacity, &parts.bell);
+        // No warm-up: every batch gets all its passes from the first one on.
+        let ring = MinibatchBuffer::new(
+            parts.source,
+            config.minibatch_buffer_size,
+            config.num_sgd_iter.get(),
+            config.num_sgd_iter.get(),
+        );
+        let learner_loop = Self {
+            config,
+            held: Held { ring },
+            learner: parts.learner,
+            publisher: parts.publisher,
+            outqueue,
+            steps: parts.steps,
+            time: parts.time,
+            tether: parts.tether,
+            metrics: LearnerMetrics::new(),
+            clock: Box::new(MonotonicClock::start()),
+            state,
+            passes: 0,
+            updates_unpublished: 0,
+            quarantined_in_a_row: 0,
+            starved: Starved::default(),
+            requests: never(),
+        };
+        (learner_loop, reports)
+    }
+
+    /// The same loop with its timers driven by `clock`.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Box::new(clock);
+        self
+    }
+
+    /// Answers those who ask for the learner's state on `requests`, between two passes.
+    pub(super) fn answer_on(&mut self, requests: Receiver<Reply>) {
+        self.requests = requests;
+    }
+
+    /// The live handle on what the loop measures.
+    pub fn metrics(&self) -> &LearnerMetrics {
+        &self.metrics
+    }
+
+    /// What learns.
+    pub fn learner(&self) -> &dyn Learner {
+        &*self.learner
+    }
+
+    /// Reads the time ledger of the thread that runs the loop.
+    pub(crate) fn state_reader(&self) -> ClockReader {
+        self.state.reader()
+    }
+
+    /// One step: wait for a train batch, learn from it, count, publish, report.
+    ///
+    /// # Errors
+    /// The loop cannot go on: the learner failed or panicked, too many batches in a row were not finite, the source
+    /// failed, or no data came and the run is to end then. The batch in hand is settled in the step ledger. Drop the
+    /// loop.
+    pub fn step(&mut self) -> Result<StepOutcome, LearnerLoopError> {
+        if self.tether.is_cut() {
+            return Ok(StepOutcome::Closed(ClosedBy::Lifeline));
+        }
+        self.state.enter(LearnerThreadState::Starved);
+        let outcome = self.dequeue_and_learn();
+        self.state.enter(LearnerThreadState::Starved);
+        outcome
+    }
+
+    /// Steps until the end and gives the learner back.
+    ///
+    /// # Errors
+    /// Those of [`step`](Self::step).
+    pub fn run(mut self) -> Result<Box<dyn Learner>, LearnerLoopError> {
+        loop {
+            match self.step()? {
+                StepOutcome::Trained(_) => {}
+                StepOutcome::NotReady(diagnosis) => tracing::warn!(%diagnosis, "learner not ready"),
+                StepOutcome::Quarantined(quarantine) => tracing::warn!(%quarantine, "batch quarantined"),
+                StepOutcome::Closed(by) => {
+                    tracing::debug!(?by, passes = self.passes, "learner loop ends");
+                    return Ok(self.finish());
+                }
+            }
+        }
+    }
+
+    /// Ends the loop and gives the learner back.
+    pub fn finish(self) -> Box<dyn Learner> {
+        self.learner
+    }
+
+    /// Waits until the minibatch buffer has a batch to show, and answers requests meanwhile.
+    fn wait_for_batch(&mut self) -> Result<(), NextError> {
+        let mut left = self.config.learner_queue_timeout;
+        loop {
+            while let Ok(reply) = self.requests.try_recv() {
+                // Refused only when whoever asked has stopped waiting.
+                let _ = reply.send(self.learner.save());
+            }
+            let wait = left.min(ANSWER_WITHIN);
+            match self.held.ring.load(wait) {
+                Err(NextError::TimedOut) if left > wait => left -= wait,
+                loaded => return loaded,
+            }
+        }
+    }
+
+    fn dequeue_and_learn(&mut self) -> Result<StepOutcome, LearnerLoopError> {
+        let started = self.clock.now_secs();
+        let loaded = self.wait_for_batch();
+        let waited_secs = self.clock.now_secs() - started;
+        self.metrics.record_dequeue(waited_secs);
+        // What was loaded is shown without a wait.
+        let shown = match loaded.and_then(|()| self.held.ring.next(Duration::ZERO)) {
+            Ok(shown) => shown,
+            Err(NextError::TimedOut) => return self.not_ready(waited_secs),
+            Err(NextError::Closed) => return Ok(StepOutcome::Closed(self.closed_by())),
+            Err(source) => return Err(LearnerLoopError::Source { passes: self.passes, source }),
+        };
+        self.starved = Starved::default();
+        self.state.enter(LearnerThreadState::Learning);
+        let number = shown.number;
+        let mut pass = shown.pass;
+        let (result, grad_secs) = learn(&mut *self.learner, pass.item(), number, &mut *self.clock);
+        match result {
+            Ok(info) => {
+                let batch = pass.item_mut();
+                let ticket = batch.take_ticket();
+                let steps = batch.steps();
+                let first = number == 1;
+                let lag = if first {
+                    PolicyLag::of(self.publisher.version(), batch.versions())
+                } else {
+                    PolicyLag::default()
+                };
+                // Storage of a batch shown for the last time goes home before the workers ask for more.
+                drop(pass);
+                if let Some(ticket) = ticket {
+                    ticket.trained();
+                }
+                self.steps.trained_pass(steps);
+                Ok(self.complete(Completed { info, grad_secs, number, steps, lag }))
+            }
+            Err(cause) => {
+                let last = match pass {
+                    Pass::Last(batch) => Some(batch),
+                    Pass::Again(_) => None,
+                };
+                let batch = last.or_else(|| self.held.ring.discard());
+                self.take_out(batch, cause)
+            }
+        }
+    }
+
+    fn complete(&mut self, done: Completed) -> StepOutcome {
+        let Completed { info, grad_secs, number, steps, lag } = done;
+        self.passes += 1;
+        self.quarantined_in_a_row = 0;
+        if number == 1 {
+            let trained = self.learner.global_step() + steps.env;
+            self.learner.set_global_step(trained);
+        }
+        self.publish_when_due();
+
+        self.state.enter(LearnerThreadState::Reporting);
+        let version = self.publisher.version();
+        self.metrics.record_pass(grad_secs, self.held.ring.source().backlog(), &info);
+        let report = LearnerReport {
+            env_steps: steps.env,
+            agent_steps: steps.agent,
+            trained_once: if number == 1 { steps } else { Steps::default() },
+            info,
+            infos_replaced: 0,
+            pass: number,
+            passes: 1,
+            updates: self.passes,
+            version,
+            lag,
+        };
+        match self.outqueue.post(report) {
+            Ok(()) => StepOutcome::Trained(TrainedPass { steps, number, version }),
+            Err(_) => StepOutcome::Closed(ClosedBy::Outqueue),
+        }
+    }
+
+    fn publish_when_due(&mut self) {
+        self.updates_unpublished += 1;
+        if self.updates_unpublished < self.config.broadcast_interval.get() {
+            return;
+        }
+        self.state.enter(LearnerThreadState::Publishing);
+        self.updates_unpublished = 0;
+        let weights = self.learner.weights();
+        let version = self.publisher.publish_with(|retired| match retired {
+            Some(mut params) => {
+                params.copy_from(weights);
+                params
+            }
+            None => weights.clone(),
+        });
+        self.learner.published(version);
+    }
+
+    fn not_ready(&mut self, waited_secs: f64) -> Result<StepOutcome, LearnerLoopError> {
+        self.starved.secs += waited_secs;
+        self.starved.time_outs = self.starved.time_outs.saturating_add(1);
+        let diagnosis = Diagnosis {
+            waited: duration(waited_secs),
+            waited_in_a_row: duration(self.starved.secs),
+            time_outs_in_a_row: self.starved.time_outs,
+            backlog: self.held.ring.source().backlog(),
+            passes: self.passes,
+            threads: self.time.read(),
+        };
+        self.metrics.record_starved(&diagnosis);
+        match self.config.on_starved {
+            OnStarved::Continue => Ok(StepOutcome::NotReady(diagnosis)),
+            OnStarved::Fail => Err(LearnerLoopError::Starved(diagnosis)),
+        }
+    }
+
+    fn closed_by(&self) -> ClosedBy {
+        if self.tether.is_cut() { ClosedBy::Lifeline } else { ClosedBy::Source }
+    }
+
+    /// Takes a batch that could not be learned from out of the run and counts its steps.
+    fn take_out(
+        &mut self,
+        batch: Option<MultiAgentBatch>,
+        cause: PassError,
+    ) -> Result<StepOutcome, LearnerLoopError> {
+        let update = self.passes + 1;
+        let name = batch.as_ref().map(BatchName::of).unwrap_or_default();
+        let ticket = batch.and_then(|mut batch| batch.take_ticket());
+        let cause = match cause {
+            PassError::NonFinite(cause) => cause,
+            PassError::Failed(source) => {
+                if let Some(ticket) = ticket {
+                    ticket.lost("learner_error");
+                }
+                return Err(LearnerLoopError::Learn { update, batch: name, source });
+            }
+            PassError::Panicked(message) => {
+                if let Some(ticket) = ticket {
+                    ticket.lost("learner_panic");
+                }
+                return Err(LearnerLoopError::Panicked { update, batch: name, message });
+            }
+        };
+        if let Some(ticket) = ticket {
+            ticket.dropped(cause.reason());
+        }
+        self.metrics.record_quarantined();
+        self.quarantined_in_a_row += 1;
+        let quarantine = Quarantine { update, batch: name, cause };
+        if self.quarantined_in_a_row >= self.config.max_consecutive_quarantined.get() {
+            return Err(LearnerLoopError::Quarantined { in_a_row: self.quarantined_in_a_row, last: quarantine });
+        }
+        Ok(StepOutcome::Quarantined(quarantine))
+    }
+}
+
+/// What a completed pass leaves to count and report.
+struct Completed {
+    info: LearnerInfo,
+    grad_secs: f64,
+    number: u32,
+    steps: Steps,
+    lag: PolicyLag,
+}
+
+enum PassError {
+    NonFinite(NonFinite),
+    Failed(LearnError),
+    Panicked(String),
+}
+
+/// Learns from `batch`, returning the seconds it took beside what came of it.
+fn learn(
+    learner: &mut dyn Learner,
+    batch: &MultiAgentBatch,
+    number: u32,
+    clock: &mut dyn Clock,
+) -> (Result<LearnerInfo, PassError>, f64) {
+    if number == 1
+        && let Some(error) = batch.policies().find_map(|(_, part)| part.check_finite().err())
+    {
+        return (Err(PassError::NonFinite(NonFinite::Batch(error))), 0.0);
+    }
+    let started = clock.now_secs();
+    // After a panic the learner is never used again, so no broken state of it can be seen.
+    let caught = catch_unwind(AssertUnwindSafe(|| learner.learn(batch)));
+    let grad_secs = clock.now_secs() - started;
+    let result = match caught {
+        Ok(Ok(info)) => Ok(info),
+        Ok(Err(error)) if error.is_non_finite() => Err(PassError::NonFinite(NonFinite::Update(error))),
+        Ok(Err(error)) => Err(PassError::Failed(error)),
+        Err(payload) => Err(PassError::Panicked(panic_text(&*payload))),
+    };
+    (result, grad_secs)
+}
+
+fn duration(secs: f64) -> Duration {
+    Duration::try_from_secs_f64(secs).unwrap_or_default()
+}
+
+/// The minibatch buffer with everything in front of it; on drop, what is still held is counted as dropped.
+struct Held<S: Source<Item = MultiAgentBatch>> {
+    ring: MinibatchBuffer<S>,
+}
+
+impl<S: Source<Item = MultiAgentBatch>> Drop for Held<S> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The source may be what panicked; its batches then count themselves as they are dropped.
+            return;
+        }
+        for mut batch in self.ring.drain() {
+            if let Some(ticket) = batch.take_ticket() {
+                ticket.dropped("shutdown");
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Asking a running learner for its state.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
+
+use crate::LearnerState;
+
+/// How long a learner that waits for data may leave a request unanswered.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_millis(50);
+
+/// Where the answer to a request goes.
+pub(super) type Reply = Sender<LearnerState>;
+
+/// Why a running learner did not give its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// It was still busy with the pass it is in.
+    #[error("the learner did not finish its pass within {waited:?}; wait longer, or ask for smaller train batches")]
+    TimedOut {
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// It has ended; joining it gives the learner itself.
+    #[error("the learner has ended; join it to get its state")]
+    Ended,
+}
+
+/// The asking end.
+#[derive(Debug)]
+pub(super) struct StateRequests(Sender<Reply>);
+
+/// Both ends; the loop answers on the second.
+pub(super) fn state_requests() -> (StateRequests, Receiver<Reply>) {
+    let (sender, receiver) = bounded(1);
+    (StateRequests(sender), receiver)
+}
+
+impl StateRequests {
+    pub(super) fn ask(&self, deadline: Duration) -> Result<LearnerState, StateError> {
+        let began = Instant::now();
+        let (reply, state) = bounded(1);
+        self.0.send_timeout(reply, deadline).map_err(|error| match error {
+            SendTimeoutError::Timeout(_) => StateError::TimedOut { waited: deadline },
+            SendTimeoutError::Disconnected(_) => StateError::Ended,
+        })?;
+        state.recv_timeout(deadline.saturating_sub(began.elapsed())).map_err(|error| match error {
+            RecvTimeoutError::Timeout => StateError::TimedOut { waited: deadline },
+            RecvTimeoutError::Disconnected => StateError::Ended,
+        })
+    }
+}
