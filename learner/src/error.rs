@@ -4,8 +4,6 @@ use pronk_buffer::BatchError;
 use pronk_metrics::PolicyId;
 use pronk_policy::PolicyError;
 
-use crate::ShapeError;
-
 /// Why a batch was not learned from, or a part of the learner could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,5 +51,45 @@ impl LearnError {
     /// Whether the batch led to a number that is not finite: a reason to put it aside and go on.
     pub fn is_non_finite(&self) -> bool {
         matches!(self, LearnError::NonFinite { .. })
+    }
+}
+
+/// A slice whose length does not fit the shape that its caller stated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} has {got} elements where {shape} needs {expected}")]
+pub struct ShapeError {
+    /// Which slice.
+    pub name: &'static str,
+    /// The shape it stands for, in words, as `[steps, columns] = [7, 4]`.
+    pub shape: String,
+    /// How many elements that shape has.
+    pub expected: usize,
+    /// How many came.
+    pub got: usize,
+}
+
+impl ShapeError {
+    /// Ok when `got` elements fill a `[steps, columns]` slice.
+    pub(crate) fn check(name: &'static str, got: usize, steps: usize, columns: usize) -> Result<(), ShapeError> {
+        let shape = || format!("[steps, columns] = [{steps}, {columns}]");
+        ShapeError::check_shape(name, got, steps.saturating_mul(columns), shape)
+    }
+
+    /// Ok when `got` is `expected`, the number of elements of `shape`.
+    pub(crate) fn check_shape(
+        name: &'static str,
+        got: usize,
+        expected: usize,
+        shape: impl FnOnce() -> String,
+    ) -> Result<(), ShapeError> {
+        if got == expected {
+            return Ok(());
+        }
+        Err(ShapeError {
+            name,
+            shape: shape(),
+            expected,
+            got,
+        })
     }
 }

@@ -8,45 +8,7 @@ use num_traits::Float;
 
 pub use ends::EpisodeEnds;
 
-/// A slice whose length does not fit the shape that its caller stated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} has {got} elements where {shape} needs {expected}")]
-pub struct ShapeError {
-    /// Which slice.
-    pub name: &'static str,
-    /// The shape it stands for, in words, as `[steps, columns] = [7, 4]`.
-    pub shape: String,
-    /// How many elements that shape has.
-    pub expected: usize,
-    /// How many came.
-    pub got: usize,
-}
-
-impl ShapeError {
-    /// Ok when `got` elements fill a `[steps, columns]` slice.
-    pub(crate) fn check(name: &'static str, got: usize, steps: usize, columns: usize) -> Result<(), ShapeError> {
-        let shape = || format!("[steps, columns] = [{steps}, {columns}]");
-        ShapeError::check_shape(name, got, steps * columns, shape)
-    }
-
-    /// Ok when `got` is `expected`, the number of elements of `shape`.
-    pub(crate) fn check_shape(
-        name: &'static str,
-        got: usize,
-        expected: usize,
-        shape: impl FnOnce() -> String,
-    ) -> Result<(), ShapeError> {
-        if got == expected {
-            return Ok(());
-        }
-        Err(ShapeError {
-            name,
-            shape: shape(),
-            expected,
-            got,
-        })
-    }
-}
+use crate::ShapeError;
 
 /// What the policy gradient of step `t` bootstraps from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

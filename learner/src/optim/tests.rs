@@ -171,10 +171,10 @@ fn a_norm_that_is_not_finite_is_told_and_the_gradients_are_left_for_inspection()
 
 #[test]
 fn the_norm_is_summed_in_double_precision() {
-    // In f32 the running sum would stop growing at 2^24.
-    let mut grads = vec![1.0_f32; 20_000_001];
+    // In f32, 4096^2 + 1 is 4096^2.
+    let mut grads = [vec![4096.0_f32; 8], vec![1.0; 800]].concat();
     let norm = clip_global_norm(&mut grads, None).true_norm;
-    assert_eq!(norm, 20_000_001.0_f64.sqrt());
+    assert_eq!(norm, (8.0 * 4096.0 * 4096.0 + 800.0_f64).sqrt());
 }
 
 #[test]

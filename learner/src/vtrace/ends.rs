@@ -3,7 +3,7 @@
 use num_traits::Float;
 use pronk_buffer::End;
 
-use super::ShapeError;
+use crate::ShapeError;
 
 /// Rewards and discounts in which the ends of episodes are already folded.
 ///

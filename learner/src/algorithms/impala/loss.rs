@@ -2,7 +2,7 @@
 
 use num_traits::Float;
 
-use crate::vtrace::{ShapeError, VtraceConfig, VtraceInput, VtraceOutput, vtrace};
+use crate::{ShapeError, VtraceConfig, VtraceInput, VtraceOutput, vtrace};
 
 /// What the last step of each column bootstraps from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -256,19 +256,22 @@ impl Sums {
 
 /// `max(-1, 1 - var(target - value) / var(target))`, with the same number of entries in both variances.
 fn explained_variance(target_and_value: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
+    let (first_target, first_value) = target_and_value.clone().next()?;
     let count = target_and_value.clone().count() as f64;
     if count < 2.0 {
         return None;
     }
-    let sum_of_squares = |numbers: &dyn Fn((f64, f64)) -> f64| {
-        let mean = target_and_value.clone().map(numbers).sum::<f64>() / count;
-        target_and_value
-            .clone()
-            .map(|pair| (numbers(pair) - mean).powi(2))
-            .sum::<f64>()
+    // Taking the first entry off each makes the variance of equal numbers exactly zero.
+    let shifted = target_and_value.map(|(target, value)| {
+        let target = target - first_target;
+        (target, target - (value - first_value))
+    });
+    let sum_of_squares = |number: fn((f64, f64)) -> f64| {
+        let numbers = shifted.clone().map(number);
+        let mean = numbers.clone().sum::<f64>() / count;
+        numbers.map(|number| (number - mean).powi(2)).sum::<f64>()
     };
-    let of_targets = sum_of_squares(&|(target, _)| target);
-    let of_errors = sum_of_squares(&|(target, value)| target - value);
+    let (of_targets, of_errors) = (sum_of_squares(|(target, _)| target), sum_of_squares(|(_, error)| error));
     if of_targets == 0.0 {
         return Some(-1.0);
     }

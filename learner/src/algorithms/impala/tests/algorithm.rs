@@ -250,6 +250,40 @@ fn the_same_batch_gives_the_same_bits_whatever_came_before() {
 }
 
 #[test]
+fn a_steady_run_works_in_the_same_memory() {
+    let case = Case::with_ends();
+    let mut impala = Impala::new(ImpalaConfig::default()).unwrap();
+    let mut grads = OutputGrads::default();
+    let mut buffers = || {
+        impala.loss(&case.batch, &case.inputs(), &mut grads).unwrap();
+        let Impala {
+            logp,
+            entropy,
+            ends,
+            grads: inner,
+            ..
+        } = &impala;
+        let vtrace = &inner.vtrace;
+        [
+            logp,
+            entropy,
+            &ends.rewards,
+            &ends.discounts,
+            &inner.logp,
+            &inner.entropy,
+            &inner.values,
+            &vtrace.rhos,
+            &vtrace.vs,
+            &vtrace.pg_advantages,
+            &grads.logits,
+            &grads.values,
+        ]
+        .map(|buffer| (buffer.as_ptr(), buffer.capacity()))
+    };
+    assert_eq!(buffers(), buffers());
+}
+
+#[test]
 fn a_loss_that_is_not_finite_names_the_number_and_its_place() {
     let mut case = Case::without_ends();
     case.values[2 * COLUMNS + 1] = f32::NAN;

@@ -296,6 +296,20 @@ fn explained_variance_is_none_for_one_target_and_lowest_for_constant_ones() {
         ..by_hand()
     };
     assert_eq!(constant.evaluate().unwrap().stats.vf_explained_var, Some(-1.0));
+    // Three tenths do not sum to three times a tenth.
+    let tenths = Case {
+        steps: 1,
+        columns: 3,
+        behaviour_logp: vec![-1.0; 3],
+        logits: vec![0.0; 3 * ACTIONS],
+        actions: vec![0; 3],
+        values: vec![0.0; 3],
+        next_values: vec![0.0; 3],
+        rewards: vec![0.1; 3],
+        discounts: vec![0.0; 3],
+        ..by_hand()
+    };
+    assert_eq!(tenths.evaluate().unwrap().stats.vf_explained_var, Some(-1.0));
     // Targets 0 and 1, errors 0.5 and 1.
     let half = Case {
         rewards: vec![0.0, 1.0],
