@@ -25,19 +25,19 @@ pub use algorithms::impala::{
     Impala, ImpalaConfig, ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, LastStep, MaskedSteps,
     impala_loss,
 };
-pub use error::LearnError;
+pub use error::{LearnError, ShapeError};
 pub use learner::Learner;
 pub use metrics::{LearnerMetrics, LearnerReadings, OverwriteLearnerInfo};
 pub use optim::{
-    Adam, AdamConfig, ClippedNorm, Optimizer, OptimizerConfig, OptimizerState, RmsProp, RmsPropConfig, RmsPropForm, Sgd,
-    clip_global_norm,
+    Adam, AdamConfig, ClippedNorm, Optimizer, OptimizerConfig, OptimizerState, RmsProp, RmsPropConfig, RmsPropForm,
+    Sgd, clip_global_norm,
 };
 pub use report::{LearnerReport, PolicyLag};
 pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};
 pub use state::LearnerState;
 pub use thread::{
     BatchName, Clock, ClosedBy, Diagnosis, FailureCause, LearnerFailure, LearnerLoop, LearnerLoopConfig,
-    LearnerLoopError, LearnerParts, LearnerThread, LearnerThreadState, MonotonicClock, NonFinite, OnStarved, Quarantine,
-    StateError, StepOutcome, TrainedPass,
+    LearnerLoopError, LearnerParts, LearnerThread, LearnerThreadState, MonotonicClock, NonFinite, OnStarved,
+    Quarantine, StateError, StepOutcome, TrainedPass,
 };
-pub use vtrace::{EpisodeEnds, PgBootstrap, ShapeError, VtraceConfig, VtraceInput, VtraceOutput, vtrace};
+pub use vtrace::{EpisodeEnds, PgBootstrap, VtraceConfig, VtraceInput, VtraceOutput, vtrace};

@@ -127,11 +127,6 @@ pub fn impala_loss<F: Float>(
         LastStep::Drop => (before_last, &input.values[before_last..]),
         LastStep::OwnValue => (all, &input.values[before_last..]),
     };
-    let (logp, values, entropy) = (
-        &input.logp[..learned],
-        &input.values[..learned],
-        &input.entropy[..learned],
-    );
     let mask = input.mask.map(|mask| &mask[..learned]);
     let is_learned = |i: usize| mask.is_none_or(|mask| mask[i]);
 
@@ -142,23 +137,7 @@ pub fn impala_loss<F: Float>(
         vtrace: targets,
         log_rhos,
     } = grads;
-    log_rhos.clear();
-    log_rhos.extend(logp.iter().zip(input.behaviour_logp).map(|(&now, &then)| now - then));
-    vtrace(
-        &config.vtrace,
-        &VtraceInput {
-            steps: learned.checked_div(columns).unwrap_or(0),
-            columns,
-            log_rhos,
-            discounts: &input.discounts[..learned],
-            rewards: &input.rewards[..learned],
-            values,
-            bootstrap,
-            mask: mask.filter(|_| config.masked_steps == MaskedSteps::Skip),
-        },
-        targets,
-    )?;
-
+    off_policy_targets(config, input, learned, bootstrap, log_rhos, targets)?;
     for gradient in [&mut *d_logp, &mut *d_entropy, &mut *d_values] {
         gradient.clear();
         gradient.resize(all, F::zero());
@@ -166,17 +145,45 @@ pub fn impala_loss<F: Float>(
     let mut sums = Sums::default();
     for i in (0..learned).filter(|&i| is_learned(i)) {
         let advantage = targets.pg_advantages[i];
-        let delta = values[i] - targets.vs[i];
+        let delta = input.values[i] - targets.vs[i];
         d_logp[i] = -advantage;
         d_entropy[i] = -config.entropy_coeff;
         d_values[i] = config.vf_loss_coeff * delta;
-        sums.add(config, logp[i] * advantage, delta, entropy[i], targets.rhos[i]);
+        let logp_advantage = input.logp[i] * advantage;
+        sums.add(config, logp_advantage, delta, input.entropy[i], targets.rhos[i]);
     }
     let counts = |i: &usize| config.masked_steps == MaskedSteps::Recurse || is_learned(*i);
-    let target_and_value = (0..learned)
-        .filter(counts)
-        .map(|i| (to_f64(targets.vs[i]), to_f64(values[i])));
-    sums.stats(config, explained_variance(target_and_value))
+    let target_and_value = |i: usize| (to_f64(targets.vs[i]), to_f64(input.values[i]));
+    let explained = explained_variance((0..learned).filter(counts).map(target_and_value));
+    sums.stats(config, explained)
+}
+
+/// V-trace of the first `learned` entries, whole rows of all columns.
+fn off_policy_targets<F: Float>(
+    config: &ImpalaLossConfig<F>,
+    input: &ImpalaLossInput<'_, F>,
+    learned: usize,
+    bootstrap: &[F],
+    log_rhos: &mut Vec<F>,
+    targets: &mut VtraceOutput<F>,
+) -> Result<(), ShapeError> {
+    let logps = input.logp[..learned].iter().zip(input.behaviour_logp);
+    log_rhos.clear();
+    log_rhos.extend(logps.map(|(&now, &then)| now - then));
+    let vtrace_input = VtraceInput {
+        steps: learned.checked_div(input.columns).unwrap_or(0),
+        columns: input.columns,
+        log_rhos,
+        discounts: &input.discounts[..learned],
+        rewards: &input.rewards[..learned],
+        values: &input.values[..learned],
+        bootstrap,
+        mask: match config.masked_steps {
+            MaskedSteps::Skip => input.mask.map(|mask| &mask[..learned]),
+            MaskedSteps::Recurse => None,
+        },
+    };
+    vtrace(&config.vtrace, &vtrace_input, targets)
 }
 
 fn check_shapes<F>(input: &ImpalaLossInput<'_, F>) -> Result<(), ShapeError> {
