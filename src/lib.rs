@@ -1,1 +1,37 @@
-//! pronk
+#![doc = include_str!("../README.md")]
+
+mod config;
+mod error;
+
+mod trainer;
+mod result;
+mod stop;
+mod checkpoint;
+mod signals;
+
+pub mod prelude;
+
+/// Environments that come with pronk.
+pub mod envs {
+    pub use pronk_rollout::CartPole;
+}
+
+pub use checkpoint::{Checkpoint, CheckpointError};
+pub use config::{ConfigError, ModelConfig, OptType, TrainerConfig};
+pub use error::TrainError;
+pub use result::TrainResult;
+pub use stop::{StopReason, StopWhen};
+pub use trainer::{Run, RunSummary, Trainer, TrainerState};
+
+pub use pronk_buffer::{Fold, Mailbox, MultiAgentBatch, SampleBatch};
+pub use pronk_learner::{
+    LearnError, Learner, LearnerFailure, LearnerReport, LearnerState, OnStarved, PolicyLag, Schedule,
+};
+pub use pronk_metrics::{
+    Console, JsonLines, LearnerInfo, ReportError, Reporter, ResultDict, StepTotals, Steps, ThreadTime,
+};
+pub use pronk_policy::{Activation, Choice, Init, ObsDtype, Params, Policy, PolicyError, Rng, Space, Torso};
+pub use pronk_rollout::{
+    ActionRef, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation,
+    ObsMut, Step, WorkerFailure, check_env, evaluate,
+};

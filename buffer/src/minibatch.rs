@@ -73,42 +73,48 @@ impl<S: Source> MinibatchBuffer<S> {
         }
     }
 
-    /// Shows the item of the current slot, loading one if the slot is empty, and moves on to the next slot.
+    /// Makes sure that the slot whose turn is next holds an item.
     ///
     /// *Blocks* for at most `timeout`, and only if the slot is empty.
     ///
     /// # Errors
     /// As the source's. Nothing changed then: neither the position nor the warm-up.
-    pub fn next(&mut self, timeout: Duration) -> Result<Shown<'_, S::Item>, NextError> {
-        let position = self.position;
-        let slots = self.slots.len();
-        let slot = &mut self.slots[position];
-        let item = match slot.item.take() {
-            Some(item) => item,
-            None => {
-                let item = self.source.next(timeout)?;
-                slot.passes_left = self.next_load_passes.into();
-                slot.passes_shown = 0;
-                if self.next_load_passes < self.num_passes {
-                    self.next_load_passes += 1;
-                }
-                item
+    pub fn load(&mut self, timeout: Duration) -> Result<(), NextError> {
+        let slot = &mut self.slots[self.position];
+        if slot.item.is_none() {
+            slot.item = Some(self.source.next(timeout)?);
+            slot.passes_left = self.next_load_passes.into();
+            slot.passes_shown = 0;
+            if self.next_load_passes < self.num_passes {
+                self.next_load_passes += 1;
             }
+        }
+        Ok(())
+    }
+
+    /// Shows the item of the current slot, loading one if the slot is empty, and moves on to the next slot.
+    ///
+    /// *Blocks* as [`load`](Self::load).
+    ///
+    /// # Errors
+    /// As the source's. Nothing changed then: neither the position nor the warm-up.
+    pub fn next(&mut self, timeout: Duration) -> Result<Shown<'_, S::Item>, NextError> {
+        self.load(timeout)?;
+        let position = self.position;
+        let slot = &mut self.slots[position];
+        let Some(item) = slot.item.take() else {
+            // Not reached: `load` has just filled the slot.
+            return Err(NextError::TimedOut);
         };
-        self.position = (position + 1) % slots;
+        self.position = (position + 1) % self.slots.len();
         self.last_shown = position;
 
+        let slot = &mut self.slots[position];
         slot.passes_left -= 1;
         slot.passes_shown += 1;
-        let pass = if slot.passes_left > 0 {
-            Pass::Again(slot.item.insert(item))
-        } else {
-            Pass::Last(item)
-        };
-        Ok(Shown {
-            pass,
-            number: slot.passes_shown,
-        })
+        let number = slot.passes_shown;
+        let pass = if slot.passes_left > 0 { Pass::Again(slot.item.insert(item)) } else { Pass::Last(item) };
+        Ok(Shown { pass, number })
     }
 
     /// Takes the item shown last out of its slot, so that it is not shown again; `None` if it was given away.

@@ -1,0 +1,55 @@
+//! Loads a trained policy and measures its return over whole episodes.
+//!
+//! ```text
+//! cargo run --release --example cartpole
+//! cargo run --release --example evaluate -- runs/cartpole
+//! ```
+//!
+//! The last line on stdout is one JSON object with the mean and the standard deviation of the return.
+
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use clap::Parser;
+use pronk::envs::CartPole;
+use pronk::prelude::*;
+use pronk::{Checkpoint, Choice, Rng, evaluate};
+
+/// Measures a policy that the `cartpole` example has trained.
+#[derive(Parser)]
+struct Args {
+    /// Folder of the checkpoint
+    #[arg(default_value = "runs/cartpole")]
+    checkpoint: PathBuf,
+    /// Episodes to play
+    #[arg(long, default_value_t = 100)]
+    episodes: usize,
+    /// Seed of the episodes
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Draw actions from the policy's distribution, as training does, instead of taking the most likely one
+    #[arg(long)]
+    sample: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let checkpoint = Checkpoint::load(&args.checkpoint)?;
+    let env = CartPole::new().spec().name;
+    ensure!(checkpoint.env == env, "the policy was trained on {}, not on {env}", checkpoint.env);
+
+    let mut policy = checkpoint.policy()?;
+    let mut choice = if args.sample { Choice::Sample(Rng::seed_from(args.seed)) } else { Choice::Mode };
+    let factory = |_: &EnvContext| CartPole::new();
+    let evaluation = evaluate(&mut policy, &mut choice, &factory, args.episodes, args.seed)?;
+
+    let summary = serde_json::json!({
+        "env": env,
+        "episodes": evaluation.episodes.len(),
+        "episode_return_mean": evaluation.return_mean(),
+        "episode_return_std": evaluation.return_std(),
+        "episode_len_mean": evaluation.len_mean(),
+    });
+    println!("{summary}");
+    Ok(())
+}

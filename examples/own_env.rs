@@ -1,0 +1,91 @@
+//! An environment of your own, and a policy trained for it: walk along a corridor to the door.
+//!
+//! ```text
+//! cargo run --release --example own_env
+//! ```
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use pronk::prelude::*;
+use pronk::{ActionRef, End, EnvError, EnvSpec, ObsDtype, ObsMut, Space, Step, check_env};
+
+/// Ten cells in a row. The walker starts in the first one and the door is in the last one; every step costs 0.1.
+struct Corridor {
+    cell: u32,
+}
+
+impl Corridor {
+    const DOOR: u32 = 9;
+
+    fn look(&self, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        obs.write(&[self.cell as f32 / Self::DOOR as f32])
+    }
+}
+
+impl Env for Corridor {
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "Corridor".to_owned(),
+            observation: Space::Box { low: vec![0.0], high: vec![1.0], shape: vec![1], dtype: ObsDtype::F32 },
+            action: Space::Discrete { n: 2 },
+            max_episode_steps: Some(100),
+        }
+    }
+
+    fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.cell = 0;
+        self.look(obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        let forward = action.discrete()? == 1;
+        self.cell = if forward { self.cell + 1 } else { self.cell.saturating_sub(1) };
+        self.look(obs)?;
+        Ok(match self.cell {
+            Self::DOOR => Step { reward: 1.0, end: End::Terminated },
+            _ => Step { reward: -0.1, end: End::No },
+        })
+    }
+}
+
+/// Trains a policy for the corridor.
+#[derive(Parser)]
+struct Args {
+    /// Seed of everything random in the run
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Folder for `results.jsonl` and the trained policy
+    #[arg(long, default_value = "runs/own_env")]
+    out: PathBuf,
+    /// Print nothing but the last line
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    check_env(Corridor { cell: 0 }, args.seed)?;
+    let config = TrainerConfig {
+        seed: args.seed,
+        num_rollout_workers: 1,
+        num_envs_per_worker: 16,
+        rollout_fragment_length: 20,
+        train_batch_size: 320,
+        lr: 0.003,
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    };
+    let mut trainer = Trainer::new(config, |_: &EnvContext| Corridor { cell: 0 })?;
+    trainer.add_reporter(JsonLines::create(args.out.join("results.jsonl"))?);
+    if !args.quiet {
+        trainer.add_reporter(Console::stderr());
+    }
+    // The shortest way takes nine steps: 1 - 8 × 0.1 = 0.2.
+    let stop = StopWhen { episode_return_mean: Some(0.15), env_steps: Some(2_000_000), ..StopWhen::default() };
+    let run = trainer.run(stop)?;
+    run.save(&args.out)?;
+    println!("{}", run.summary());
+    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,179 @@
+//! [`Checkpoint`]: a trained policy and its optimiser, on disk.
+
+mod error;
+mod files;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use pronk_learner::{LearnerState, OptimizerState};
+use pronk_policy::{NetworkSpec, ParamLayout, Params, Policy, PolicyError, Space};
+use serde::{Deserialize, Serialize};
+
+pub use error::CheckpointError;
+
+use crate::config::TrainerConfig;
+use files::{FileEntry, read_checked, write_atomically};
+
+const MANIFEST: &str = "manifest.json";
+const FORMAT: &str = "pronk checkpoint";
+const VERSION: u32 = 1;
+
+/// A trained policy and the state of its optimiser, with all that is needed to use or to go on training them.
+///
+/// On disk it is a folder: `manifest.json`, and two safetensors files that the manifest names with their sizes and
+/// checksums. The files are named after their content and the manifest is replaced last and atomically, so a process
+/// killed at any instant leaves either the old checkpoint or the new one.
+///
+/// # Example
+/// ```no_run
+/// use pronk::Checkpoint;
+///
+/// let checkpoint = Checkpoint::load("runs/cartpole")?;
+/// println!("{} after {} updates", checkpoint.env, checkpoint.state.updates);
+/// # Ok::<(), pronk::CheckpointError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Checkpoint {
+    /// Name of the environment it was trained on.
+    pub env: String,
+    /// Name of the algorithm it was trained with.
+    pub algorithm: String,
+    /// What the policy observes.
+    pub observation: Space,
+    /// What it decides on.
+    pub action: Space,
+    /// Its network.
+    pub network: NetworkSpec,
+    /// The settings of its run.
+    pub config: TrainerConfig,
+    /// Weights, optimiser state and counters.
+    pub state: LearnerState,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    format: String,
+    version: u32,
+    env: String,
+    algorithm: String,
+    observation_space: Space,
+    action_space: Space,
+    network: NetworkSpec,
+    updates: u64,
+    env_steps_trained: u64,
+    policy: FileEntry,
+    optimizer: FileEntry,
+    config: TrainerConfig,
+}
+
+/// What every version of the manifest has: enough to say that a file is another version's.
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+impl Checkpoint {
+    /// Writes the checkpoint into `dir`, made if need be, and syncs it to disk.
+    ///
+    /// *Blocks* on the disk.
+    ///
+    /// # Errors
+    /// The path that could not be written and why. An earlier checkpoint in `dir` is then still whole.
+    pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
+        let dir = dir.as_ref();
+        fs::create_dir_all(dir).map_err(|error| CheckpointError::io("make the folder", dir, error))?;
+        let policy = self.state.params.to_safetensors(&BTreeMap::new());
+        let optimizer =
+            self.state.optimizer.to_safetensors().map_err(|error| CheckpointError::unusable(dir, error))?;
+        let manifest = Manifest {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            env: self.env.clone(),
+            algorithm: self.algorithm.clone(),
+            observation_space: self.observation.clone(),
+            action_space: self.action.clone(),
+            network: self.network.clone(),
+            updates: self.state.updates,
+            env_steps_trained: self.state.global_step,
+            policy: FileEntry::of("policy", &policy),
+            optimizer: FileEntry::of("optimizer", &optimizer),
+            config: self.config.clone(),
+        };
+        let json =
+            serde_json::to_vec_pretty(&manifest).map_err(|error| CheckpointError::unusable(dir, error))?;
+        write_atomically(dir, &manifest.policy.file, &policy)?;
+        write_atomically(dir, &manifest.optimizer.file, &optimizer)?;
+        write_atomically(dir, MANIFEST, &json)?;
+        files::remove_others(dir, &[&manifest.policy.file, &manifest.optimizer.file]);
+        Ok(())
+    }
+
+    /// The trained policy, to act with.
+    ///
+    /// # Errors
+    /// When weights, network and action space do not fit each other.
+    pub fn policy(&self) -> Result<Policy, PolicyError> {
+        Policy::new(self.network.clone(), self.state.params.clone(), &self.action)
+    }
+
+    /// Reads the checkpoint in `dir`.
+    ///
+    /// # Errors
+    /// Which file is missing, damaged, of another version or does not fit the manifest, and how.
+    pub fn load(dir: impl AsRef<Path>) -> Result<Self, CheckpointError> {
+        let dir = dir.as_ref();
+        let manifest = read_manifest(&dir.join(MANIFEST))?;
+        let policy_path = dir.join(&manifest.policy.file);
+        let layout: Arc<ParamLayout> = manifest
+            .network
+            .layout()
+            .map_err(|error| CheckpointError::unusable(&dir.join(MANIFEST), error))?
+            .into();
+        let params = Params::from_safetensors(&layout, &read_checked(dir, &manifest.policy)?)
+            .map_err(|error| CheckpointError::unusable(&policy_path, error))?;
+        let optimizer = OptimizerState::from_safetensors(&read_checked(dir, &manifest.optimizer)?)
+            .map_err(|error| CheckpointError::unusable(&dir.join(&manifest.optimizer.file), error))?;
+        Ok(Self {
+            env: manifest.env,
+            algorithm: manifest.algorithm,
+            observation: manifest.observation_space,
+            action: manifest.action_space,
+            network: manifest.network,
+            config: manifest.config,
+            state: LearnerState {
+                params,
+                optimizer,
+                updates: manifest.updates,
+                global_step: manifest.env_steps_trained,
+            },
+        })
+    }
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, CheckpointError> {
+    let bytes = fs::read(path).map_err(|error| CheckpointError::io("read the manifest", path, error))?;
+    let header: Header =
+        serde_json::from_slice(&bytes).map_err(|error| CheckpointError::unusable(path, error))?;
+    if header.format != FORMAT {
+        return Err(CheckpointError::unusable(
+            path,
+            format!("its format is '{}' and not '{FORMAT}'", header.format),
+        ));
+    }
+    if header.version != VERSION {
+        return Err(CheckpointError::Version {
+            path: path.to_owned(),
+            found: header.version,
+            known: VERSION,
+        });
+    }
+    serde_json::from_slice(&bytes).map_err(|error| CheckpointError::unusable(path, error))
+}

@@ -1,0 +1,70 @@
+//! Why a checkpoint could not be written or read.
+
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a checkpoint could not be written or read. Every message names the path.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// The file system refused.
+    #[error("checkpoint: cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not what the manifest says: cut short, overwritten or damaged.
+    #[error(
+        "checkpoint: {} is damaged: {reason}; take another copy of the folder, or train again",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        reason: String,
+    },
+    /// The manifest is of another version of the format.
+    #[error(
+        "checkpoint: {} has version {found} of the format and this pronk reads version {known}; read it with the \
+         version of pronk that wrote it",
+        path.display()
+    )]
+    Version {
+        /// The manifest.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The version this library reads.
+        known: u32,
+    },
+    /// The content makes no sense as a checkpoint.
+    #[error("checkpoint: {} cannot be used: {source}", path.display())]
+    Unusable {
+        /// The file, or the folder when it was being written.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The learner did not give its state in time.
+    #[error("checkpoint: the learner did not give its state: {reason}")]
+    NoState {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl CheckpointError {
+    pub(super) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { doing, path: path.to_owned(), source }
+    }
+
+    pub(super) fn unusable(path: &Path, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unusable { path: path.to_owned(), source: source.into() }
+    }
+}

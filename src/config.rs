@@ -1,0 +1,484 @@
+//! [`TrainerConfig`]: every setting of a run, with RLlib's names and defaults.
+
+use std::time::Duration;
+
+use pronk_learner::{OnStarved, Schedule};
+use pronk_policy::{Activation, Init, Torso};
+use serde::{Deserialize, Serialize};
+
+/// Every setting of a run: plain public fields, checked once when the trainer is built.
+///
+/// Names and defaults are those of RLlib 2.2's `ImpalaConfig` where a setting exists there; each field says where pronk
+/// differs. Missing keys take their defaults and unknown keys are refused when a config is deserialised.
+///
+/// # Example
+/// ```
+/// use pronk::TrainerConfig;
+///
+/// let config = TrainerConfig { num_envs_per_worker: 16, lr: 0.003, ..TrainerConfig::default() };
+/// assert!(config.check().is_ok());
+///
+/// let wrong = TrainerConfig { gamma: 1.5, ..TrainerConfig::default() };
+/// assert!(wrong.check().unwrap_err().to_string().contains("gamma"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainerConfig {
+    /// Seed of everything random in the run. 0 is a seed like any other.
+    pub seed: u64,
+
+    /// Rollout threads. 0 runs one worker inline, on the thread that calls the trainer: bit-reproducible.
+    pub num_rollout_workers: usize,
+    /// Environments that one worker steps together: `B`, the columns of a fragment.
+    pub num_envs_per_worker: usize,
+    /// Steps of each environment in one fragment: `T`.
+    pub rollout_fragment_length: usize,
+    /// Failures in a row, without one finished fragment between them, after which a worker gives up and the run ends.
+    pub num_consecutive_worker_failures_tolerance: u32,
+    /// Wait before a failed worker's first restart; it doubles with every further failure in a row.
+    #[serde(with = "seconds")]
+    pub worker_restart_backoff: Duration,
+    /// Longest wait before a restart.
+    #[serde(with = "seconds")]
+    pub worker_restart_backoff_max: Duration,
+
+    /// Env-steps that make a train batch. Fragments are never split: the surplus of the last one stays in the batch.
+    pub train_batch_size: usize,
+    /// Passes over each train batch.
+    pub num_sgd_iter: usize,
+    /// Train batches that the minibatch buffer cycles through.
+    pub minibatch_buffer_size: usize,
+    /// Fragments that may wait for the learner before the workers are blocked. (In RLlib: train batches; 0 meant
+    /// unbounded there and is refused here.)
+    pub learner_queue_size: usize,
+    /// How long the learner waits for a train batch before it says that it is starved.
+    #[serde(with = "seconds")]
+    pub learner_queue_timeout: Duration,
+    /// What happens when the learner has waited for `learner_queue_timeout`.
+    pub on_starved: OnStarved,
+    /// Learner updates between two publications of the weights. (In RLlib: training-step calls of the driver.)
+    pub broadcast_interval: u64,
+    /// Fragments whose weights are more publications old than this are dropped and counted. `None` keeps all.
+    pub max_lag: Option<u64>,
+    /// Train batches in a row that may be quarantined for non-finite values before the run ends with that error.
+    pub max_consecutive_quarantined: u32,
+
+    /// The optimiser.
+    pub opt_type: OptType,
+    /// Learning rate, where `lr_schedule` is not given.
+    pub lr: f64,
+    /// Learning rate over env-steps trained; in a file, `[env_steps, value]` points joined by straight lines.
+    pub lr_schedule: Option<Schedule>,
+    /// Largest global L2 norm of the gradient; larger ones are scaled down. `None` never clips.
+    pub grad_clip: Option<f64>,
+    /// Smoothing of RMSProp's squared gradients.
+    pub decay: f64,
+    /// Momentum of RMSProp.
+    pub momentum: f64,
+    /// The small number inside RMSProp's square root. Adam uses its usual 1e-8.
+    pub epsilon: f64,
+
+    /// Discount per env-step.
+    pub gamma: f64,
+    /// Weight of the value loss.
+    pub vf_loss_coeff: f64,
+    /// Weight of the entropy bonus, where `entropy_coeff_schedule` is not given.
+    pub entropy_coeff: f64,
+    /// Weight of the entropy bonus over env-steps trained; in a file, points as for `lr_schedule`.
+    pub entropy_coeff_schedule: Option<Schedule>,
+    /// V-trace's ρ̄: largest importance weight in the value targets. `None` never clips.
+    pub vtrace_clip_rho_threshold: Option<f64>,
+    /// Largest importance weight in the policy gradient. `None` never clips.
+    pub vtrace_clip_pg_rho_threshold: Option<f64>,
+    /// Leave each fragment's last step out of the loss, as RLlib does. (Default there: true. Here fragments carry the
+    /// observation that follows them, so nothing needs to be left out.)
+    pub vtrace_drop_last_ts: bool,
+
+    /// The network.
+    pub model: ModelConfig,
+
+    /// Shortest time of one iteration: one result of the trainer covers at least this much.
+    pub min_time_s_per_iteration: f64,
+    /// Fewest env-steps sampled in one iteration.
+    pub min_sample_timesteps_per_iteration: u64,
+    /// Episodes that episode statistics cover at least, topped up from earlier iterations.
+    pub metrics_num_episodes_for_smoothing: usize,
+}
+
+/// The network of a run. Names and defaults as RLlib's model config.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelConfig {
+    /// Widths of the hidden layers.
+    pub fcnet_hiddens: Vec<usize>,
+    /// What follows each hidden layer.
+    pub fcnet_activation: Activation,
+    /// Whether policy and value share the hidden layers (RLlib's `vf_share_layers`).
+    pub torso: Torso,
+    /// How weights are drawn at the start.
+    pub init: Init,
+}
+
+impl Default for ModelConfig {
+    fn default() -> Self {
+        Self {
+            fcnet_hiddens: vec![256, 256],
+            fcnet_activation: Activation::Tanh,
+            torso: Torso::Shared,
+            init: Init::Orthogonal,
+        }
+    }
+}
+
+/// The optimisers to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptType {
+    /// Adam with betas 0.9 and 0.999 and epsilon 1e-8.
+    Adam,
+    /// RMSProp in the form of the IMPALA paper's code: epsilon inside the square root.
+    RmsProp,
+}
+
+impl Default for TrainerConfig {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            num_rollout_workers: 2,
+            num_envs_per_worker: 1,
+            rollout_fragment_length: 50,
+            num_consecutive_worker_failures_tolerance: 10,
+            worker_restart_backoff: Duration::from_millis(10),
+            worker_restart_backoff_max: Duration::from_secs(1),
+            train_batch_size: 500,
+            num_sgd_iter: 1,
+            minibatch_buffer_size: 1,
+            learner_queue_size: 16,
+            learner_queue_timeout: Duration::from_secs(300),
+            on_starved: OnStarved::Continue,
+            broadcast_interval: 1,
+            max_lag: None,
+            max_consecutive_quarantined: 10,
+            opt_type: OptType::Adam,
+            lr: 0.0005,
+            lr_schedule: None,
+            grad_clip: Some(40.0),
+            decay: 0.99,
+            momentum: 0.0,
+            epsilon: 0.1,
+            gamma: 0.99,
+            vf_loss_coeff: 0.5,
+            entropy_coeff: 0.01,
+            entropy_coeff_schedule: None,
+            vtrace_clip_rho_threshold: Some(1.0),
+            vtrace_clip_pg_rho_threshold: Some(1.0),
+            vtrace_drop_last_ts: false,
+            model: ModelConfig::default(),
+            min_time_s_per_iteration: 10.0,
+            min_sample_timesteps_per_iteration: 0,
+            metrics_num_episodes_for_smoothing: 100,
+        }
+    }
+}
+
+/// A setting, or a relation of settings, that cannot work. The message names it and says why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("config: {field} = {value} cannot work: {reason}")]
+pub struct ConfigError {
+    /// The field's name.
+    pub field: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Why it is refused and what to set instead.
+    pub reason: String,
+}
+
+fn refuse(field: &'static str, value: impl std::fmt::Debug, reason: &str) -> ConfigError {
+    ConfigError {
+        field,
+        value: format!("{value:?}"),
+        reason: reason.to_owned(),
+    }
+}
+
+impl TrainerConfig {
+    /// Checks every field and every relation between fields.
+    ///
+    /// # Errors
+    /// The first setting that cannot work, with the reason.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_sizes()?;
+        self.check_waits()?;
+        self.check_optimiser()?;
+        self.check_loss()?;
+        self.check_model()
+    }
+
+    fn check_sizes(&self) -> Result<(), ConfigError> {
+        let sizes = [
+            ("num_envs_per_worker", self.num_envs_per_worker, "a worker needs an environment to step"),
+            ("rollout_fragment_length", self.rollout_fragment_length, "a fragment needs at least one step"),
+            ("train_batch_size", self.train_batch_size, "a train batch needs at least one env-step"),
+            ("num_sgd_iter", self.num_sgd_iter, "a batch that is never used trains nothing; set at least 1"),
+            ("minibatch_buffer_size", self.minibatch_buffer_size, "the minibatch buffer needs at least one slot"),
+            (
+                "learner_queue_size",
+                self.learner_queue_size,
+                "every queue is bounded, or memory is not; set at least 1 (RLlib's 0 meant no bound)",
+            ),
+            (
+                "metrics_num_episodes_for_smoothing",
+                self.metrics_num_episodes_for_smoothing,
+                "episode statistics need at least one episode",
+            ),
+        ];
+        for (field, value, reason) in sizes {
+            if value == 0 {
+                return Err(refuse(field, value, reason));
+            }
+        }
+        let Some(fragment) = self.rollout_fragment_length.checked_mul(self.num_envs_per_worker) else {
+            return Err(refuse(
+                "rollout_fragment_length",
+                self.rollout_fragment_length,
+                "times num_envs_per_worker it is more steps than a machine can count",
+            ));
+        };
+        if fragment > u32::MAX as usize {
+            return Err(refuse(
+                "rollout_fragment_length",
+                self.rollout_fragment_length,
+                "times num_envs_per_worker it is more than 2^32 steps in one fragment",
+            ));
+        }
+        if self.learner_queue_size > 1 << 20 {
+            return Err(refuse("learner_queue_size", self.learner_queue_size, "a queue this long only makes data old"));
+        }
+        if u32::try_from(self.num_sgd_iter).is_err() {
+            return Err(refuse("num_sgd_iter", self.num_sgd_iter, "no batch is worth 2^32 passes"));
+        }
+        if self.num_rollout_workers > 4096 {
+            return Err(refuse(
+                "num_rollout_workers",
+                self.num_rollout_workers,
+                "each worker is a thread; raise num_envs_per_worker instead",
+            ));
+        }
+        if self.vtrace_drop_last_ts && self.rollout_fragment_length < 2 {
+            return Err(refuse(
+                "rollout_fragment_length",
+                self.rollout_fragment_length,
+                "vtrace_drop_last_ts leaves the last step out, and then nothing is left; set at least 2",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_waits(&self) -> Result<(), ConfigError> {
+        if self.learner_queue_timeout.is_zero() {
+            return Err(refuse(
+                "learner_queue_timeout",
+                self.learner_queue_timeout,
+                "the learner would call itself starved without waiting",
+            ));
+        }
+        if self.worker_restart_backoff > self.worker_restart_backoff_max {
+            return Err(refuse(
+                "worker_restart_backoff",
+                self.worker_restart_backoff,
+                "it is longer than worker_restart_backoff_max",
+            ));
+        }
+        if self.broadcast_interval == 0 {
+            return Err(refuse(
+                "broadcast_interval",
+                0,
+                "the workers would never see new weights; set at least 1",
+            ));
+        }
+        if self.max_consecutive_quarantined == 0 {
+            return Err(refuse(
+                "max_consecutive_quarantined",
+                0,
+                "the count is of batches allowed before the run ends; set at least 1",
+            ));
+        }
+        if !(self.min_time_s_per_iteration.is_finite() && self.min_time_s_per_iteration >= 0.0) {
+            return Err(refuse(
+                "min_time_s_per_iteration",
+                self.min_time_s_per_iteration,
+                "it is a time in seconds: finite and not negative",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_optimiser(&self) -> Result<(), ConfigError> {
+        positive("lr", self.lr)?;
+        never_negative("lr_schedule", self.lr_schedule.as_ref())?;
+        if let Some(clip) = self.grad_clip {
+            positive("grad_clip", clip)?;
+        }
+        within("decay", self.decay, 0.0, 1.0)?;
+        within("momentum", self.momentum, 0.0, 1.0)?;
+        if self.decay == 1.0 {
+            return Err(refuse("decay", self.decay, "the squared gradients would never change; set it below 1"));
+        }
+        if self.momentum == 1.0 {
+            return Err(refuse("momentum", self.momentum, "steps would add up for ever; set it below 1"));
+        }
+        positive("epsilon", self.epsilon)
+    }
+
+    fn check_loss(&self) -> Result<(), ConfigError> {
+        within("gamma", self.gamma, 0.0, 1.0)?;
+        for (field, value) in [("vf_loss_coeff", self.vf_loss_coeff), ("entropy_coeff", self.entropy_coeff)] {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(refuse(field, value, "a weight in the loss is finite and not negative"));
+            }
+        }
+        never_negative("entropy_coeff_schedule", self.entropy_coeff_schedule.as_ref())?;
+        for (field, threshold) in [
+            ("vtrace_clip_rho_threshold", self.vtrace_clip_rho_threshold),
+            ("vtrace_clip_pg_rho_threshold", self.vtrace_clip_pg_rho_threshold),
+        ] {
+            if let Some(value) = threshold {
+                positive(field, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_model(&self) -> Result<(), ConfigError> {
+        if self.model.fcnet_hiddens.contains(&0) {
+            return Err(refuse(
+                "model.fcnet_hiddens",
+                &self.model.fcnet_hiddens,
+                "a layer of width 0 lets nothing through",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn positive(field: &'static str, value: f64) -> Result<(), ConfigError> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    Err(refuse(field, value, "it has to be finite and above 0"))
+}
+
+fn within(field: &'static str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(refuse(field, value, &format!("it has to lie between {low} and {high}")))
+}
+
+fn never_negative(field: &'static str, schedule: Option<&Schedule>) -> Result<(), ConfigError> {
+    match schedule {
+        Some(schedule) if schedule.min_value() < 0.0 => Err(refuse(field, schedule, "its values have to be 0 or more")),
+        _ => Ok(()),
+    }
+}
+
+/// Durations as a number of seconds in config files.
+mod seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(value.as_secs_f64())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let secs = f64::deserialize(deserializer)?;
+        Duration::try_from_secs_f64(secs)
+            .map_err(|error| D::Error::custom(format!("{secs} is not a time in seconds: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    type Change = fn(&mut TrainerConfig);
+
+    #[test]
+    fn every_relation_that_cannot_work_is_refused_by_name() {
+        let wrong: &[(&str, Change)] = &[
+            ("num_envs_per_worker", |c| c.num_envs_per_worker = 0),
+            ("rollout_fragment_length", |c| c.rollout_fragment_length = 0),
+            ("rollout_fragment_length", |c| {
+                c.rollout_fragment_length = usize::MAX;
+                c.num_envs_per_worker = 2;
+            }),
+            ("rollout_fragment_length", |c| c.rollout_fragment_length = 1 << 33),
+            ("rollout_fragment_length", |c| {
+                c.rollout_fragment_length = 1;
+                c.vtrace_drop_last_ts = true;
+            }),
+            ("num_rollout_workers", |c| c.num_rollout_workers = 1 << 20),
+            ("train_batch_size", |c| c.train_batch_size = 0),
+            ("num_sgd_iter", |c| c.num_sgd_iter = 0),
+            ("num_sgd_iter", |c| c.num_sgd_iter = 1 << 40),
+            ("minibatch_buffer_size", |c| c.minibatch_buffer_size = 0),
+            ("learner_queue_size", |c| c.learner_queue_size = 0),
+            ("learner_queue_size", |c| c.learner_queue_size = usize::MAX),
+            ("metrics_num_episodes_for_smoothing", |c| c.metrics_num_episodes_for_smoothing = 0),
+            ("learner_queue_timeout", |c| c.learner_queue_timeout = Duration::ZERO),
+            ("worker_restart_backoff", |c| c.worker_restart_backoff = Duration::from_secs(9)),
+            ("broadcast_interval", |c| c.broadcast_interval = 0),
+            ("max_consecutive_quarantined", |c| c.max_consecutive_quarantined = 0),
+            ("min_time_s_per_iteration", |c| c.min_time_s_per_iteration = f64::NAN),
+            ("min_time_s_per_iteration", |c| c.min_time_s_per_iteration = -1.0),
+            ("lr", |c| c.lr = 0.0),
+            ("lr", |c| c.lr = f64::NAN),
+            ("lr_schedule", |c| c.lr_schedule = Some(Schedule::Constant(-0.1))),
+            ("grad_clip", |c| c.grad_clip = Some(0.0)),
+            ("decay", |c| c.decay = 1.0),
+            ("momentum", |c| c.momentum = -0.1),
+            ("momentum", |c| c.momentum = 1.0),
+            ("epsilon", |c| c.epsilon = 0.0),
+            ("gamma", |c| c.gamma = 1.01),
+            ("gamma", |c| c.gamma = f64::NAN),
+            ("vf_loss_coeff", |c| c.vf_loss_coeff = -0.5),
+            ("entropy_coeff", |c| c.entropy_coeff = -0.01),
+            ("entropy_coeff_schedule", |c| {
+                c.entropy_coeff_schedule = Schedule::piecewise_linear([(0.0, 0.1), (9.0, -0.1)]).ok();
+            }),
+            ("vtrace_clip_rho_threshold", |c| c.vtrace_clip_rho_threshold = Some(0.0)),
+            ("vtrace_clip_pg_rho_threshold", |c| c.vtrace_clip_pg_rho_threshold = Some(-1.0)),
+            ("model.fcnet_hiddens", |c| c.model.fcnet_hiddens = vec![64, 0]),
+        ];
+        for (field, change) in wrong {
+            let mut config = TrainerConfig::default();
+            change(&mut config);
+            let error = config.check().unwrap_err();
+            assert_eq!(&error.field, field, "{error}");
+            assert!(error.reason.len() > 10, "{field} gives no reason");
+        }
+        assert_eq!(TrainerConfig::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn a_config_survives_json_and_unknown_keys_are_refused() {
+        let config = TrainerConfig {
+            lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.01), (1000.0, 0.0)]).unwrap()),
+            worker_restart_backoff: Duration::from_millis(250),
+            ..TrainerConfig::default()
+        };
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<TrainerConfig>(&text).unwrap(), config);
+        assert_eq!(
+            serde_json::from_str::<TrainerConfig>("{}").unwrap(),
+            TrainerConfig::default()
+        );
+        let unknown = serde_json::from_str::<TrainerConfig>(r#"{"learning_rate": 1}"#).unwrap_err();
+        assert!(unknown.to_string().contains("learning_rate"), "{unknown}");
+        let negative = serde_json::from_str::<TrainerConfig>(r#"{"learner_queue_timeout": -1}"#).unwrap_err();
+        assert!(negative.to_string().contains("-1"), "{negative}");
+    }
+}

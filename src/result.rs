@@ -1,0 +1,62 @@
+//! [`TrainResult`]: what one iteration of the trainer found out.
+
+use std::fmt;
+use std::time::Duration;
+
+use pronk_learner::PolicyLag;
+use pronk_metrics::{LearnerInfo, ResultDict, StepTotals, ThreadTime};
+
+/// What one iteration of the trainer found out: the figures a program asks for most as fields, and all of them in the
+/// result dict under RLlib's keys.
+///
+/// `Display` prints the dict as indented JSON.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TrainResult {
+    /// Which iteration it is, counted from 1.
+    pub iteration: u64,
+    /// Env-steps sampled since the trainer was built.
+    pub env_steps_sampled: u64,
+    /// Env-steps trained since then, counted once per pass as RLlib does.
+    pub env_steps_trained: u64,
+    /// Env-steps trained since then, however many passes were made over them.
+    pub env_steps_trained_once: u64,
+    /// Episodes that ended in this iteration.
+    pub episodes_this_iteration: u64,
+    /// Mean return of this iteration's episodes, topped up from earlier ones to
+    /// `metrics_num_episodes_for_smoothing`. `None` before the first episode has ended.
+    pub episode_return_mean: Option<f64>,
+    /// Mean length of the same episodes, in env-steps.
+    pub episode_len_mean: Option<f64>,
+    /// Whether these means cover at least `metrics_num_episodes_for_smoothing` episodes.
+    pub enough_episodes: bool,
+    /// Time since the trainer was built.
+    pub time_total: Duration,
+    /// Time of this iteration.
+    pub time_this_iteration: Duration,
+    /// What the learner said in this iteration, per policy, all its passes merged.
+    pub learner_info: LearnerInfo,
+    /// How old the weights were that made the data trained on in this iteration.
+    pub policy_lag: PolicyLag,
+    /// The step ledger.
+    pub steps: StepTotals,
+    /// The time ledger: every thread's time since its start.
+    pub time: Vec<ThreadTime>,
+    /// Everything, as it is reported.
+    pub dict: ResultDict,
+}
+
+impl TrainResult {
+    /// Whether both ledgers close: each thread's states sum to its wall time within 0.1 %, and
+    /// `sampled = trained once + dropped + in flight + lost`.
+    pub fn ledger_closed(&self) -> bool {
+        self.steps.is_closed() && self.time.iter().all(ThreadTime::is_closed)
+    }
+}
+
+impl fmt::Display for TrainResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = serde_json::to_string_pretty(self.dict.as_json()).map_err(|_| fmt::Error)?;
+        f.write_str(&json)
+    }
+}

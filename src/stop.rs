@@ -1,0 +1,81 @@
+//! [`StopWhen`]: when a run is over.
+
+use std::time::Duration;
+
+use crate::result::TrainResult;
+
+/// When a run is over: at the first of the limits that are set. With none set, only Ctrl-C or a failure ends it.
+///
+/// Limits are looked at after each iteration, so a run may go past them by one iteration.
+///
+/// # Example
+/// ```
+/// use pronk::StopWhen;
+///
+/// let stop = StopWhen { episode_return_mean: Some(475.0), env_steps: Some(5_000_000), ..StopWhen::default() };
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StopWhen {
+    /// Mean episode return to reach, over at least `metrics_num_episodes_for_smoothing` episodes.
+    pub episode_return_mean: Option<f64>,
+    /// Env-steps sampled.
+    pub env_steps: Option<u64>,
+    /// Wall-clock time since the trainer was built.
+    pub time: Option<Duration>,
+    /// Iterations.
+    pub iterations: Option<u64>,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The mean episode return was reached.
+    ReturnReached,
+    /// The env-steps were sampled.
+    EnvSteps,
+    /// The time was up.
+    Time,
+    /// The iterations were done.
+    Iterations,
+    /// Somebody pressed Ctrl-C.
+    Interrupted,
+}
+
+impl StopWhen {
+    /// The limit that `result` reaches, a return before all others.
+    pub(crate) fn reached(&self, result: &TrainResult) -> Option<StopReason> {
+        let at_least = |value: u64, limit: Option<u64>| limit.is_some_and(|limit| value >= limit);
+        if self.reached_return(result) {
+            Some(StopReason::ReturnReached)
+        } else if at_least(result.env_steps_sampled, self.env_steps) {
+            Some(StopReason::EnvSteps)
+        } else if self.time.is_some_and(|limit| result.time_total >= limit) {
+            Some(StopReason::Time)
+        } else if at_least(result.iteration, self.iterations) {
+            Some(StopReason::Iterations)
+        } else {
+            None
+        }
+    }
+
+    fn reached_return(&self, result: &TrainResult) -> bool {
+        match (self.episode_return_mean, result.episode_return_mean) {
+            (Some(target), Some(mean)) => result.enough_episodes && mean >= target,
+            _ => false,
+        }
+    }
+
+    /// How much of the nearest countable limit is used up, 0 to 1.
+    pub(crate) fn progress(&self, result: &TrainResult) -> Option<f64> {
+        let share = |value: f64, limit: f64| if limit > 0.0 { value / limit } else { 1.0 };
+        [
+            self.env_steps.map(|limit| share(result.env_steps_sampled as f64, limit as f64)),
+            self.time.map(|limit| share(result.time_total.as_secs_f64(), limit.as_secs_f64())),
+            self.iterations.map(|limit| share(result.iteration as f64, limit as f64)),
+        ]
+        .into_iter()
+        .flatten()
+        .reduce(f64::max)
+        .map(|used| used.min(1.0))
+    }
+}

@@ -1,0 +1,320 @@
+//! [`Trainer`]: the rooms joined into a run.
+
+mod compose;
+mod engine;
+mod episodes;
+mod iteration;
+mod reporters;
+mod run;
+mod wiring;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pronk_buffer::{Bell, Lifeline, Tether};
+use pronk_learner::{Learner, LearnerMetrics};
+use pronk_metrics::{Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
+use pronk_rollout::{EnvFactory, EnvSpec};
+
+pub use run::{Run, RunSummary};
+
+use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::config::TrainerConfig;
+use crate::error::TrainError;
+use crate::result::TrainResult;
+use crate::signals;
+use crate::stop::{StopReason, StopWhen};
+use engine::{Ended, Engine};
+use episodes::EpisodeHistory;
+use iteration::Iteration;
+use reporters::Reporters;
+use wiring::Model;
+
+/// How long a dropped or failed run is waited for. Threads that do not end by then are left behind.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
+
+/// How long a run that ended well waits for the learner to finish the pass it is in, so that its state can be saved.
+const FINISH_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long the trainer lets reports gather after it was woken, so that it does not compete with those who work.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// Longest wait of the trainer when no iteration time bounds it.
+const LISTEN: Duration = Duration::from_secs(1);
+
+thread_states! {
+    /// What the thread that owns the trainer is doing.
+    pub enum TrainerState {
+        /// Running code that is not the trainer's.
+        Away = "away",
+        /// Waiting for reports of workers and learner.
+        Listening = "listening",
+        /// Running worker and learner itself, because there are no threads; their own clocks split this time.
+        Training = "training",
+        /// Composing a result and showing it to reporters.
+        Reporting = "reporting",
+    }
+}
+
+/// A run: rollout workers, a learner, and this thread, which listens to both.
+///
+/// It is an iterator of results, one per iteration, or runs to the end with [`run`](Self::run). With
+/// `num_rollout_workers: 0` there are no threads: workers and learner run inside `next`.
+///
+/// *Blocks*: each `next` for one iteration. Dropping a trainer ends its threads and waits for them, a second at most.
+///
+/// *Errors*: the first failure that ended the run, with the thread's name; the iterator ends after it.
+///
+/// # Example
+/// ```
+/// use pronk::envs::CartPole;
+/// use pronk::prelude::*;
+///
+/// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+/// let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+/// for result in trainer.by_ref().take(2) {
+///     let result = result?;
+///     println!("{} env-steps, return {:?}", result.env_steps_sampled, result.episode_return_mean);
+/// }
+/// let run = trainer.finish()?;
+/// assert!(run.ledger_closed());
+/// # Ok::<(), pronk::TrainError>(())
+/// ```
+pub struct Trainer {
+    config: TrainerConfig,
+    model: Model,
+    /// `None` once the run has ended.
+    engine: Option<Engine>,
+    /// Dropping it ends every wait of the run.
+    lifeline: Option<Lifeline>,
+    tether: Tether,
+    /// Rung with every report.
+    bell: Bell,
+    learner_metrics: LearnerMetrics,
+    steps: StepLedger,
+    time: TimeLedger,
+    clock: StateClock<TrainerState>,
+    reporters: Reporters,
+    history: EpisodeHistory,
+    started: Instant,
+    iterations: u64,
+    training_iteration: TimerStat,
+    worker_restarts: u64,
+    /// Steps of the fragments that were completed.
+    fragments_added: Steps,
+    /// Newest published version of the weights.
+    version: u64,
+    last: Option<TrainResult>,
+}
+
+impl Trainer {
+    /// Starts a run of IMPALA on the environments that `env` makes.
+    ///
+    /// `env` is any closure from [`&EnvContext`](crate::EnvContext) to an environment, or to a `Result` of one.
+    ///
+    /// # Errors
+    /// A setting that cannot work, an environment that cannot be made, or spaces that no network is made for. No thread
+    /// is left running.
+    pub fn new(config: TrainerConfig, env: impl EnvFactory + 'static) -> Result<Self, TrainError> {
+        Self::with_learner(config, env, |learner| Ok(learner))
+    }
+
+    /// Starts a run with a learner of your own.
+    ///
+    /// `replace` is given the learner that [`new`](Self::new) would have used and returns the one to use: another one,
+    /// or a wrapper around it. Its weights have to fit the network of the config, because the workers act with it.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), and that of `replace`.
+    pub fn with_learner(
+        config: TrainerConfig,
+        env: impl EnvFactory + 'static,
+        replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
+    ) -> Result<Self, TrainError> {
+        config.check()?;
+        let env: Arc<dyn EnvFactory> = Arc::new(env);
+        let model = Model::for_env(&config, env.as_ref())?;
+        let learner = replace(model.learner(&config)?)?;
+        wiring::connect(config, model, env, learner)
+    }
+
+    /// Starts a run that goes on from the weights and the optimiser of `checkpoint`.
+    ///
+    /// Schedules go on where they were; step counters, ledgers and episode statistics begin anew.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), and a checkpoint of another network, optimiser or other spaces.
+    pub fn resume(
+        config: TrainerConfig,
+        env: impl EnvFactory + 'static,
+        checkpoint: &Checkpoint,
+    ) -> Result<Self, TrainError> {
+        let state = checkpoint.state.clone();
+        Self::with_learner(config, env, |mut learner| {
+            learner.load(state)?;
+            Ok(learner)
+        })
+    }
+
+    /// Adds something that is shown every result. One that fails is named in the results from then on and left out.
+    pub fn add_reporter(&mut self, reporter: impl Reporter + 'static) {
+        self.reporters.add(Box::new(reporter));
+    }
+
+    /// What the environments said about themselves.
+    pub fn env_spec(&self) -> &EnvSpec {
+        &self.model.env
+    }
+
+    /// Iterates until a limit of `stop`, Ctrl-C or a failure, then ends the run.
+    ///
+    /// # Errors
+    /// The first failure that ended the run.
+    pub fn run(mut self, stop: StopWhen) -> Result<Run, TrainError> {
+        let interrupts = match signals::on_ctrl_c(&self.bell) {
+            Ok(interrupts) => Some(interrupts),
+            Err(error) => {
+                tracing::warn!(%error, "Ctrl-C will end the process instead of the run");
+                None
+            }
+        };
+        let interrupted = || interrupts.as_ref().is_some_and(|interrupts| !interrupts.is_empty());
+        loop {
+            let result = self.iterate(Some(&stop), &interrupted)?;
+            let interrupt = interrupted().then_some(StopReason::Interrupted);
+            if let Some(reason) = stop.reached(&result).or(interrupt) {
+                return self.end(Some(reason));
+            }
+        }
+    }
+
+    /// Ends the run: threads are stopped and joined, and what was under way is counted as dropped.
+    ///
+    /// # Errors
+    /// The failure that had ended the run before.
+    pub fn finish(mut self) -> Result<Run, TrainError> {
+        self.end(None)
+    }
+
+    /// Writes weights and optimiser into `dir` while the run goes on: see [`Checkpoint::save`].
+    ///
+    /// *Blocks* until the learner has finished the pass it is in, and on the disk.
+    ///
+    /// # Errors
+    /// The run has ended, or the folder could not be written.
+    pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
+        let no_state = |reason: String| CheckpointError::NoState { reason };
+        let engine = self.engine.as_ref().ok_or_else(|| no_state("the run has ended".to_owned()))?;
+        let state = engine.learner_state(FINISH_DEADLINE).map_err(|error| no_state(error.to_string()))?;
+        self.model.checkpoint(&self.config, state).save(dir)
+    }
+
+    /// One iteration; `interrupted` ends it early. After an error the run is over and all is joined.
+    fn iterate(
+        &mut self,
+        stop: Option<&StopWhen>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<TrainResult, TrainError> {
+        let mut iteration = Iteration::begin(&self.steps, &self.time);
+        while !(interrupted() || iteration.is_complete(&self.config, &self.steps)) {
+            let listened = self.listen(&mut iteration);
+            if let Err(error) = listened {
+                self.shut_down(SHUTDOWN_DEADLINE);
+                return Err(error);
+            }
+        }
+        self.clock.enter(TrainerState::Reporting);
+        let result = self.compose(iteration, stop);
+        self.clock.enter(TrainerState::Away);
+        self.last = Some(result.clone());
+        Ok(result)
+    }
+
+    /// Waits until there may be something new and takes it in; without threads, makes it.
+    fn listen(&mut self, iteration: &mut Iteration) -> Result<(), TrainError> {
+        let engine = self.engine.as_mut().ok_or(TrainError::Ended)?;
+        match engine {
+            Engine::Inline { .. } => {
+                self.clock.enter(TrainerState::Training);
+                engine.step_inline()?;
+            }
+            Engine::Threads { .. } => {
+                self.clock.enter(TrainerState::Listening);
+                let patience = iteration.time_left(&self.config).unwrap_or(LISTEN).min(LISTEN);
+                if self.bell.wait(patience) {
+                    // Only a cut tether ends this early, and the next look finds that out.
+                    let _ = self.tether.sleep(GATHER.min(patience));
+                }
+            }
+        }
+        let over = engine.outqueue().is_closed();
+        iteration.collect(engine.outqueue(), engine.worker_reports());
+        match iteration.worker_failure() {
+            Some(failure) => Err(TrainError::Worker(failure)),
+            None if over => Err(self.first_cause()),
+            None => Ok(()),
+        }
+    }
+
+    /// The learner is gone though nobody ended the run: who was the first to fail?
+    fn first_cause(&mut self) -> TrainError {
+        let ended = self.shut_down(SHUTDOWN_DEADLINE);
+        // The learner ends without a failure of its own when the workers have given up.
+        match (ended.first_worker_failure(), ended.learner) {
+            (_, Some(Err(failure))) => TrainError::Learner(failure),
+            (Some(failure), _) => TrainError::Worker(failure),
+            (None, _) => TrainError::Ended,
+        }
+    }
+
+    /// Ends every thread and joins it, before `deadline`.
+    fn shut_down(&mut self, deadline: Duration) -> Ended {
+        self.lifeline = None;
+        match self.engine.take() {
+            Some(engine) => engine.join(deadline),
+            None => Ended::default(),
+        }
+    }
+
+    fn end(&mut self, reason: Option<StopReason>) -> Result<Run, TrainError> {
+        let trained_for = self.started.elapsed();
+        let last = match self.last.take() {
+            Some(result) => result,
+            None => self.compose(Iteration::begin(&self.steps, &self.time), None),
+        };
+        let ended = self.shut_down(FINISH_DEADLINE);
+        if let Some(failure) = ended.first_worker_failure() {
+            return Err(TrainError::Worker(failure));
+        }
+        let learner = ended.learner.ok_or(TrainError::Ended)?.map_err(TrainError::Learner)?;
+        self.clock.enter(TrainerState::Reporting);
+        self.reporters.finish();
+        self.clock.enter(TrainerState::Away);
+        Ok(Run {
+            result: last,
+            reason,
+            time: trained_for,
+            steps: self.steps.snapshot(),
+            thread_times: self.time.read(),
+            checkpoint: self.model.checkpoint(&self.config, learner.save()),
+            not_joined: ended.not_joined,
+            reporter_failures: self.reporters.take_failures(),
+        })
+    }
+}
+
+impl Iterator for Trainer {
+    type Item = Result<TrainResult, TrainError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.engine.as_ref()?;
+        Some(self.iterate(None, &|| false))
+    }
+}
+
+impl Drop for Trainer {
+    fn drop(&mut self) {
+        self.shut_down(SHUTDOWN_DEADLINE);
+    }
+}

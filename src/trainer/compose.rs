@@ -1,0 +1,176 @@
+//! How an iteration becomes a result: every key of the result dict is written here.
+
+use std::time::{Duration, Instant};
+
+use pronk_learner::{OverwriteLearnerInfo, PolicyLag};
+use pronk_metrics::{ResultDict, StepTotals, Steps, ThreadTime};
+use serde_json::json;
+
+use super::Trainer;
+use super::iteration::Iteration;
+use crate::result::TrainResult;
+use crate::stop::StopWhen;
+
+impl Trainer {
+    /// Turns `iteration` into the next result and shows it to the reporters.
+    pub(super) fn compose(&mut self, mut iteration: Iteration, stop: Option<&StopWhen>) -> TrainResult {
+        let now = Instant::now();
+        let time_this_iteration = now - iteration.started;
+        let time_total = now - self.started;
+        let steps = self.steps.snapshot();
+        let time = self.time.read();
+        let episodes = self.history.summarise(&iteration.workers);
+        self.iterations += 1;
+        self.worker_restarts += iteration.workers.restarts;
+        self.fragments_added += iteration.workers.steps;
+        self.version = self.version.max(iteration.learner.version);
+        self.training_iteration.push(time_this_iteration);
+        let trained_this_iter = steps.trained_passes - iteration.steps_before.trained_passes;
+        self.training_iteration.push_units(trained_this_iter.env as f64);
+
+        let mut result = TrainResult {
+            iteration: self.iterations,
+            env_steps_sampled: steps.sampled.env,
+            env_steps_trained: steps.trained_passes.env,
+            env_steps_trained_once: steps.trained_once.env,
+            episodes_this_iteration: episodes.this_iteration,
+            episode_return_mean: episodes.return_mean,
+            episode_len_mean: episodes.len_mean,
+            enough_episodes: episodes.enough,
+            time_total,
+            time_this_iteration,
+            learner_info: iteration.take_info(),
+            policy_lag: iteration.learner.lag,
+            steps,
+            time,
+            dict: ResultDict::new(),
+        };
+
+        let mut dict = ResultDict::new();
+        dict.set("training_iteration", result.iteration);
+        dict.set("time_this_iter_s", time_this_iteration.as_secs_f64());
+        dict.set("time_total_s", time_total.as_secs_f64());
+        if let Some(progress) = stop.and_then(|stop| stop.progress(&result)) {
+            dict.set("progress", progress);
+        }
+        episodes.write_into(&mut dict);
+        self.write_steps(&mut dict, &result.steps, &iteration.steps_before);
+        self.write_info(&mut dict, &result);
+        self.write_workers(&mut dict, &iteration);
+        write_throughput(&mut dict, &result, &iteration);
+        write_lag(&mut dict, result.policy_lag);
+        write_ledgers(&mut dict, &result, &iteration.time_before);
+        dict.set("custom_metrics", json!({}));
+        dict.set("episode_media", json!({}));
+        result.dict = dict;
+        self.reporters.report(&result.dict);
+        result
+    }
+
+    /// RLlib's step counters: at the top level, and every counter under `counters` and in `info`.
+    fn write_steps(&self, dict: &mut ResultDict, now: &StepTotals, before: &StepTotals) {
+        let dropped = |steps: &StepTotals| steps.dropped.values().copied().sum::<Steps>();
+        let lost = |steps: &StepTotals| steps.lost.values().copied().sum::<Steps>();
+        let counters = [
+            ("num_env_steps_sampled", now.sampled.env),
+            ("num_env_steps_trained", now.trained_passes.env),
+            ("num_env_steps_trained_once", now.trained_once.env),
+            ("num_env_steps_dropped", dropped(now).env),
+            ("num_env_steps_lost", lost(now).env),
+            ("num_agent_steps_sampled", now.sampled.agent),
+            ("num_agent_steps_trained", now.trained_passes.agent),
+            ("num_agent_steps_trained_once", now.trained_once.agent),
+            ("num_samples_added_to_queue", self.fragments_added.agent),
+            ("num_weight_broadcasts", self.version),
+            ("num_batches_quarantined", self.learner_metrics.read().num_quarantined),
+        ];
+        for (name, count) in counters {
+            dict.set(&format!("counters.{name}"), count);
+            dict.set(&format!("info.{name}"), count);
+        }
+        dict.set("num_env_steps_sampled", now.sampled.env);
+        dict.set("num_env_steps_trained", now.trained_passes.env);
+        dict.set("num_env_steps_trained_once", now.trained_once.env);
+        dict.set("num_agent_steps_sampled", now.sampled.agent);
+        dict.set("num_agent_steps_trained", now.trained_passes.agent);
+        dict.set("num_agent_steps_trained_once", now.trained_once.agent);
+        let sampled = now.sampled - before.sampled;
+        let trained = now.trained_passes - before.trained_passes;
+        dict.set("num_env_steps_sampled_this_iter", sampled.env);
+        dict.set("num_env_steps_trained_this_iter", trained.env);
+        dict.set("num_steps_trained_this_iter", trained.env);
+        dict.set("timesteps_total", now.sampled.env);
+        dict.set("agent_timesteps_total", now.sampled.agent);
+    }
+
+    /// `info.learner` is all passes of the iteration merged; when there was none, the learner's last info.
+    fn write_info(&self, dict: &mut ResultDict, result: &TrainResult) {
+        let overwrite = if result.learner_info.is_empty() {
+            OverwriteLearnerInfo::Yes
+        } else {
+            dict.set("info.learner", result.learner_info.to_json());
+            OverwriteLearnerInfo::No
+        };
+        self.learner_metrics.add_learner_metrics(dict, overwrite);
+        dict.set("timers.training_iteration_time_ms", self.training_iteration.mean_ms_rounded());
+        let throughput = self.training_iteration.mean_throughput().unwrap_or(0.0);
+        dict.set("timers.training_iteration_throughput", pronk_metrics::round_half_even(throughput, 3));
+    }
+
+    fn write_workers(&self, dict: &mut ResultDict, iteration: &Iteration) {
+        let healthy = self.engine.as_ref().map_or(0, |engine| engine.healthy_workers());
+        dict.set("num_healthy_workers", healthy);
+        // Every live worker has exactly one fragment in the making.
+        dict.set("num_in_flight_async_reqs", healthy);
+        dict.set("num_remote_worker_restarts", self.worker_restarts);
+        dict.set("workers.healthy", healthy);
+        dict.set("workers.restarts", self.worker_restarts);
+        dict.set("workers.failures_this_iter", iteration.workers.n_failures);
+        if !iteration.workers.failures.is_empty() {
+            dict.set("workers.newest_failures", json!(iteration.workers.failures));
+        }
+        if !self.reporters.failures().is_empty() {
+            let failures: Vec<_> = self.reporters.failures().iter().map(ToString::to_string).collect();
+            dict.set("reporters_failed", json!(failures));
+        }
+    }
+}
+
+fn write_throughput(dict: &mut ResultDict, result: &TrainResult, iteration: &Iteration) {
+    let rate = |count: u64, time: Duration| {
+        let secs = time.as_secs_f64();
+        if secs > 0.0 { count as f64 / secs } else { 0.0 }
+    };
+    let sampled = result.env_steps_sampled - iteration.steps_before.sampled.env;
+    dict.set("throughput.env_steps_per_s", rate(sampled, result.time_this_iteration));
+    dict.set("throughput.env_steps_per_s_since_start", rate(result.env_steps_sampled, result.time_total));
+    dict.set("throughput.updates_per_s", rate(iteration.learner.passes, result.time_this_iteration));
+}
+
+fn write_lag(dict: &mut ResultDict, lag: PolicyLag) {
+    dict.set("policy_lag", json!({ "min": lag.min(), "mean": lag.mean(), "max": lag.max() }));
+}
+
+/// `ledger.steps`, `ledger.time` and, as shares of the iteration, `ledger.time_this_iter`.
+fn write_ledgers(dict: &mut ResultDict, result: &TrainResult, before: &[ThreadTime]) {
+    result.steps.write_into(dict, "ledger.steps");
+    let mut total = serde_json::Map::new();
+    let mut shares = serde_json::Map::new();
+    for thread in &result.time {
+        let states: serde_json::Map<_, _> =
+            thread.states.iter().map(|&(state, secs)| (state.to_owned(), json!(secs))).collect();
+        total.insert(thread.thread.clone(), json!({ "wall_secs": thread.wall_secs, "states": states }));
+        let earlier = before.iter().find(|earlier| earlier.thread == thread.thread);
+        let wall = thread.wall_secs - earlier.map_or(0.0, |earlier| earlier.wall_secs);
+        let share = |index: usize, secs: f64| {
+            let earlier = earlier.and_then(|earlier| earlier.states.get(index)).map_or(0.0, |&(_, secs)| secs);
+            if wall > 0.0 { (secs - earlier) / wall } else { 0.0 }
+        };
+        let states: serde_json::Map<_, _> = (thread.states.iter().enumerate())
+            .map(|(index, &(state, secs))| (state.to_owned(), json!(share(index, secs))))
+            .collect();
+        shares.insert(thread.thread.clone(), json!(states));
+    }
+    dict.set("ledger.time", total);
+    dict.set("ledger.time_this_iter", shares);
+}

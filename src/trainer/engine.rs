@@ -1,0 +1,131 @@
+//! What runs a run: threads, or the caller's own.
+
+use std::time::{Duration, Instant};
+
+use pronk_buffer::{Assemble, Mailbox, NextError};
+use pronk_learner::{
+    FailureCause, Learner, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport, LearnerState, LearnerThread,
+    StateError, StepOutcome,
+};
+use pronk_rollout::{InlineSource, WorkerFailure, WorkerReport, WorkerSet};
+
+use crate::error::TrainError;
+
+/// What runs a run.
+pub(super) enum Engine {
+    /// A thread for the learner and one for each worker.
+    Threads { learner: LearnerThread, workers: WorkerSet },
+    /// One worker and the learner, both on the thread that calls the trainer.
+    Inline {
+        learner_loop: Box<LearnerLoop<Assemble<InlineSource>>>,
+        outqueue: Mailbox<LearnerReport>,
+        reports: Mailbox<WorkerReport>,
+    },
+}
+
+/// How a run's threads ended.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) learner: Option<Result<Box<dyn Learner>, LearnerFailure>>,
+    /// Reports of workers that had not been read.
+    pub(super) unread: Vec<WorkerReport>,
+    /// The first worker that gave up.
+    pub(super) worker_failure: Option<WorkerFailure>,
+    /// Threads that did not end in time.
+    pub(super) not_joined: Vec<String>,
+}
+
+impl Engine {
+    pub(super) fn outqueue(&self) -> &Mailbox<LearnerReport> {
+        match self {
+            Self::Threads { learner, .. } => learner.outqueue(),
+            Self::Inline { outqueue, .. } => outqueue,
+        }
+    }
+
+    pub(super) fn worker_reports(&self) -> &Mailbox<WorkerReport> {
+        match self {
+            Self::Threads { workers, .. } => workers.reports(),
+            Self::Inline { reports, .. } => reports,
+        }
+    }
+
+    pub(super) fn healthy_workers(&self) -> usize {
+        match self {
+            Self::Threads { workers, .. } => workers.n_running(),
+            Self::Inline { .. } => 1,
+        }
+    }
+
+    /// Without threads: makes one pass of the learner, with the fragments it needs. With threads, nothing.
+    pub(super) fn step_inline(&mut self) -> Result<(), TrainError> {
+        let Self::Inline { learner_loop, .. } = self else { return Ok(()) };
+        match learner_loop.step() {
+            Ok(StepOutcome::Trained(_)) => Ok(()),
+            Ok(StepOutcome::NotReady(diagnosis)) => {
+                tracing::warn!(%diagnosis, "learner not ready");
+                Ok(())
+            }
+            Ok(StepOutcome::Quarantined(quarantine)) => {
+                tracing::warn!(%quarantine, "batch quarantined");
+                Ok(())
+            }
+            Ok(StepOutcome::Closed(_)) => Err(TrainError::Ended),
+            Err(error) => Err(inline_failure(error)),
+        }
+    }
+
+    /// What the learner's next update depends on, as it is between two passes.
+    pub(super) fn learner_state(&self, deadline: Duration) -> Result<LearnerState, StateError> {
+        match self {
+            Self::Threads { learner, .. } => learner.state(deadline),
+            Self::Inline { learner_loop, .. } => Ok(learner_loop.learner().save()),
+        }
+    }
+
+    /// Waits for all threads to end, until one deadline for all of them.
+    pub(super) fn join(self, deadline: Duration) -> Ended {
+        match self {
+            Self::Threads { learner, workers } => {
+                let began = Instant::now();
+                let learner = learner.join(deadline);
+                let workers = workers.join(deadline.saturating_sub(began.elapsed()));
+                Ended {
+                    learner: Some(learner),
+                    unread: workers.unread,
+                    worker_failure: workers.failure,
+                    not_joined: workers.not_joined,
+                }
+            }
+            Self::Inline { learner_loop, reports, .. } => Ended {
+                learner: Some(Ok(learner_loop.finish())),
+                unread: reports.drain(),
+                ..Ended::default()
+            },
+        }
+    }
+}
+
+impl Ended {
+    /// The first worker that gave up, as it said so itself or as its thread was joined.
+    pub(super) fn first_worker_failure(&self) -> Option<WorkerFailure> {
+        let said = self.unread.iter().flat_map(|report| &report.ended).next();
+        said.or(self.worker_failure.as_ref()).cloned()
+    }
+}
+
+/// Without threads, a worker that gives up is a source that failed.
+fn inline_failure(error: LearnerLoopError) -> TrainError {
+    let learner = |error| {
+        TrainError::Learner(LearnerFailure { thread: "learner".to_owned(), cause: FailureCause::Failed(error) })
+    };
+    match error {
+        LearnerLoopError::Source { passes, source: NextError::Failed(source) } => {
+            match source.downcast::<WorkerFailure>() {
+                Ok(failure) => TrainError::Worker(*failure),
+                Err(source) => learner(LearnerLoopError::Source { passes, source: NextError::Failed(source) }),
+            }
+        }
+        error => learner(error),
+    }
+}

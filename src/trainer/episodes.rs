@@ -1,0 +1,112 @@
+//! Episode statistics of an iteration, smoothed over earlier ones.
+
+use std::collections::VecDeque;
+
+use pronk_metrics::ResultDict;
+use pronk_rollout::{EpisodeStat, WorkerReport};
+use serde_json::json;
+
+/// The newest finished episodes, enough of them for smoothing.
+pub(super) struct EpisodeHistory {
+    smoothing: usize,
+    newest: VecDeque<EpisodeStat>,
+}
+
+/// Figures over the episodes of one iteration, topped up from earlier ones.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct EpisodeSummary {
+    pub(super) this_iteration: u64,
+    pub(super) covered: usize,
+    pub(super) enough: bool,
+    pub(super) return_min: Option<f64>,
+    pub(super) return_mean: Option<f64>,
+    pub(super) return_max: Option<f64>,
+    pub(super) len_mean: Option<f64>,
+}
+
+impl EpisodeHistory {
+    pub(super) fn new(smoothing: usize) -> Self {
+        Self { smoothing, newest: VecDeque::new() }
+    }
+
+    /// Takes in the iteration's episodes and sums up.
+    ///
+    /// All the episodes that the iteration's report lists take part; when they are fewer than the smoothing asks for,
+    /// the newest earlier ones join them.
+    pub(super) fn summarise(&mut self, report: &WorkerReport) -> EpisodeSummary {
+        let listed = report.episodes.len();
+        self.newest.extend(&report.episodes);
+        let keep = self.smoothing.max(listed);
+        self.newest.drain(..self.newest.len().saturating_sub(keep));
+
+        let returns = || self.newest.iter().map(|episode| episode.episode_return);
+        let covered = self.newest.len();
+        let mean = |sum: f64| (covered > 0).then(|| sum / covered as f64);
+        let summary = EpisodeSummary {
+            this_iteration: report.n_episodes,
+            covered,
+            enough: covered >= self.smoothing,
+            return_min: returns().reduce(f64::min),
+            return_mean: mean(returns().sum()),
+            return_max: returns().reduce(f64::max),
+            len_mean: mean(self.newest.iter().map(|episode| f64::from(episode.episode_len)).sum()),
+        };
+        self.newest.drain(..covered.saturating_sub(self.smoothing));
+        summary
+    }
+}
+
+impl EpisodeSummary {
+    /// Writes RLlib's episode keys, at the top level and under `sampler_results`.
+    pub(super) fn write_into(&self, dict: &mut ResultDict) {
+        for prefix in ["", "sampler_results."] {
+            let mut set = |key: &str, value: serde_json::Value| dict.set(&format!("{prefix}{key}"), value);
+            set("episode_reward_min", json!(self.return_min));
+            set("episode_reward_mean", json!(self.return_mean));
+            set("episode_reward_max", json!(self.return_max));
+            set("episode_len_mean", json!(self.len_mean));
+            set("episodes_this_iter", json!(self.this_iteration));
+        }
+        // The name the field has moved to since.
+        dict.set("episode_return_mean", json!(self.return_mean));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(returns: &[f64]) -> WorkerReport {
+        let episodes: Vec<_> = returns
+            .iter()
+            .map(|&episode_return| EpisodeStat { episode_return, episode_len: 10, worker: 1, index: 0 })
+            .collect();
+        WorkerReport { n_episodes: episodes.len() as u64, episodes, ..WorkerReport::default() }
+    }
+
+    #[test]
+    fn few_episodes_are_topped_up_from_earlier_iterations() {
+        let mut history = EpisodeHistory::new(3);
+        let first = history.summarise(&report(&[1.0, 2.0]));
+        assert_eq!((first.return_mean, first.enough), (Some(1.5), false));
+        let second = history.summarise(&report(&[6.0, 7.0]));
+        assert_eq!((second.return_mean, second.enough, second.covered), (Some(5.0), true, 3));
+        assert_eq!((second.return_min, second.return_max), (Some(2.0), Some(7.0)));
+    }
+
+    #[test]
+    fn more_episodes_than_the_smoothing_are_all_used() {
+        let mut history = EpisodeHistory::new(2);
+        history.summarise(&report(&[100.0]));
+        let many = history.summarise(&report(&[1.0, 2.0, 3.0, 4.0]));
+        assert_eq!((many.return_mean, many.covered, many.this_iteration), (Some(2.5), 4, 4));
+        let none = history.summarise(&report(&[]));
+        assert_eq!((none.return_mean, none.this_iteration), (Some(3.5), 0));
+    }
+
+    #[test]
+    fn without_episodes_there_is_no_mean() {
+        let none = EpisodeHistory::new(5).summarise(&WorkerReport::default());
+        assert_eq!(none, EpisodeSummary::default());
+    }
+}

@@ -1,0 +1,89 @@
+//! [`Run`]: what is left when a run has ended.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use pronk_metrics::{ReportError, StepTotals, ThreadTime};
+use serde_json::json;
+
+use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::result::TrainResult;
+use crate::stop::StopReason;
+
+/// What is left when a run has ended: the last result, the ledgers as they closed, and the trained policy.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Run {
+    /// The last result.
+    pub result: TrainResult,
+    /// The limit that ended it; `None` when the program did.
+    pub reason: Option<StopReason>,
+    /// Time from building the trainer to the end of training.
+    pub time: Duration,
+    /// The step ledger after everything had ended: nothing is in flight.
+    pub steps: StepTotals,
+    /// The time ledger after all threads had ended.
+    pub thread_times: Vec<ThreadTime>,
+    /// The trained policy and its optimiser.
+    pub checkpoint: Checkpoint,
+    /// Threads that did not end in time and were left behind.
+    pub not_joined: Vec<String>,
+    /// Reporters that failed on the way.
+    pub reporter_failures: Vec<ReportError>,
+}
+
+impl Run {
+    /// Whether the return that the run was to stop at was reached.
+    pub fn reached(&self) -> bool {
+        self.reason == Some(StopReason::ReturnReached)
+    }
+
+    /// Whether both ledgers close now that all is over: each thread's states sum to its wall time within 0.1 %,
+    /// `sampled = trained once + dropped + lost` exactly, and nothing is in flight.
+    pub fn ledger_closed(&self) -> bool {
+        self.steps.is_closed()
+            && self.steps.in_flight.env == 0
+            && self.steps.in_flight.agent == 0
+            && self.thread_times.iter().all(ThreadTime::is_closed)
+    }
+
+    /// Writes the trained policy and its optimiser into `dir`: see [`Checkpoint::save`].
+    ///
+    /// # Errors
+    /// The path that could not be written and why.
+    pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
+        self.checkpoint.save(dir)
+    }
+
+    /// The run in one line of JSON, for programs that compare runs.
+    pub fn summary(&self) -> RunSummary<'_> {
+        RunSummary(self)
+    }
+}
+
+/// A [`Run`] in one line of JSON:
+/// `{"env":…,"algorithm":…,"seed":…,"env_steps":…,"seconds":…,"env_steps_per_s":…,"episode_return_mean":…,
+/// "reached":…,"ledger_closed":…}`.
+#[derive(Clone, Copy, Debug)]
+pub struct RunSummary<'a>(&'a Run);
+
+impl fmt::Display for RunSummary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let run = self.0;
+        let secs = run.time.as_secs_f64();
+        let env_steps = run.steps.sampled.env;
+        let line = json!({
+            "env": run.checkpoint.env,
+            "algorithm": run.checkpoint.algorithm,
+            "seed": run.checkpoint.config.seed,
+            "env_steps": env_steps,
+            "seconds": secs,
+            "env_steps_per_s": if secs > 0.0 { env_steps as f64 / secs } else { 0.0 },
+            "episode_return_mean": run.result.episode_return_mean,
+            "reached": run.reached(),
+            "ledger_closed": run.ledger_closed(),
+        });
+        line.fmt(f)
+    }
+}

@@ -1,0 +1,258 @@
+//! How the rooms are joined: every queue, cell and mailbox of a run is made in [`connect`].
+
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::sync::Arc;
+use std::time::Instant;
+
+use pronk_buffer::{
+    Assemble, Bell, Mailbox, MultiAgentBatch, Pool, Source, VersionReader, inqueue, lifeline, weight_cell,
+};
+use pronk_learner::{
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, Impala, ImpalaConfig, Learner,
+    LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, LearnerState, LearnerThread, OptimizerConfig,
+    RmsPropConfig, Schedule,
+};
+use pronk_metrics::{StateClock, StepLedger, Steps, TimeLedger, TimerStat};
+use pronk_policy::{CandleNetwork, Encoder, Network, NetworkSpec, PolicyError, derive_seed, distribution_for};
+use pronk_rollout::{
+    EnvFactory, EnvSpec, InlineSource, RestartPolicy, StartError, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSet,
+    WorkerSetConfig, probe_spec,
+};
+
+use super::engine::Engine;
+use super::episodes::EpisodeHistory;
+use super::reporters::Reporters;
+use super::{Trainer, TrainerState};
+use crate::checkpoint::Checkpoint;
+use crate::config::{ConfigError, OptType, TrainerConfig};
+use crate::error::TrainError;
+
+/// Reports of the learner that wait for the trainer before they are folded together.
+const OUTQUEUE_CAPACITY: usize = 1024;
+
+/// Names the stream of random numbers that the network's first weights are drawn from.
+const INIT_STREAM: u64 = 0x0057_4549_4748_5453;
+
+/// What is trained: environment, network and algorithm as they belong together.
+pub(super) struct Model {
+    pub(super) env: EnvSpec,
+    pub(super) network: NetworkSpec,
+    pub(super) algorithm: &'static str,
+}
+
+impl Model {
+    /// Looks at an environment and describes the network for it.
+    pub(super) fn for_env(config: &TrainerConfig, env: &dyn EnvFactory) -> Result<Self, TrainError> {
+        let env = probe_spec(env, config.seed)?;
+        let network = NetworkSpec {
+            encoder: Encoder::Mlp {
+                hidden: config.model.fcnet_hiddens.clone(),
+                activation: config.model.fcnet_activation,
+            },
+            torso: config.model.torso,
+            init: config.model.init,
+            ..NetworkSpec::for_spaces(&env.observation, &env.action)?
+        };
+        Ok(Self { env, network, algorithm: "impala" })
+    }
+
+    /// The learner that the config describes.
+    pub(super) fn learner(&self, config: &TrainerConfig) -> Result<Box<dyn Learner>, TrainError> {
+        let params = self.network.init_params(derive_seed(config.seed, &[INIT_STREAM]))?;
+        let algorithm: Box<dyn Algorithm> = Box::new(Impala::new(ImpalaConfig {
+            gamma: config.gamma,
+            vf_loss_coeff: config.vf_loss_coeff,
+            entropy_coeff: config.entropy_coeff_schedule.clone().unwrap_or(Schedule::Constant(config.entropy_coeff)),
+            vtrace_clip_rho_threshold: config.vtrace_clip_rho_threshold,
+            vtrace_clip_pg_rho_threshold: config.vtrace_clip_pg_rho_threshold,
+            vtrace_drop_last_ts: config.vtrace_drop_last_ts,
+            ..ImpalaConfig::default()
+        })?);
+        let optimizer = match config.opt_type {
+            OptType::Adam => OptimizerConfig::default(),
+            OptType::RmsProp => OptimizerConfig::RmsProp(RmsPropConfig {
+                decay: config.decay,
+                momentum: config.momentum,
+                eps: config.epsilon,
+                ..RmsPropConfig::default()
+            }),
+        };
+        let parts = ActorCriticParts {
+            network: self.acting_network()?,
+            distribution: distribution_for(&self.env.action)?,
+            optimizer: optimizer.build(params.values().len())?,
+            params,
+            algorithm,
+        };
+        let options = ActorCriticConfig {
+            lr: config.lr_schedule.clone().unwrap_or(Schedule::Constant(config.lr)),
+            grad_clip: config.grad_clip,
+            ..ActorCriticConfig::default()
+        };
+        Ok(Box::new(ActorCriticLearner::new(parts, options)?))
+    }
+
+    /// A network to act or to learn with.
+    fn acting_network(&self) -> Result<Box<dyn Network>, PolicyError> {
+        Ok(Box::new(CandleNetwork::cpu(self.network.clone())?))
+    }
+
+    /// `state` with all that is needed to use it again.
+    pub(super) fn checkpoint(&self, config: &TrainerConfig, state: LearnerState) -> Checkpoint {
+        Checkpoint {
+            env: self.env.name.clone(),
+            algorithm: self.algorithm.to_owned(),
+            observation: self.env.observation.clone(),
+            action: self.env.action.clone(),
+            network: self.network.clone(),
+            config: config.clone(),
+            state,
+        }
+    }
+}
+
+/// Joins the rooms and starts the run.
+///
+/// ```text
+/// RolloutWorker ×N ──inqueue──▶ Assemble ─▶ LearnerLoop ──outqueue──▶ Trainer
+///       ▲   └───────────────── worker reports ──────────────────────────▶│
+///       └───────── WeightCell ◀─────────┘
+/// ```
+pub(super) fn connect(
+    config: TrainerConfig,
+    model: Model,
+    env: Arc<dyn EnvFactory>,
+    learner: Box<dyn Learner>,
+) -> Result<Trainer, TrainError> {
+    let started = Instant::now();
+    let (steps, time, bell) = (StepLedger::new(), TimeLedger::new(), Bell::new());
+    let clock = StateClock::new("trainer", TrainerState::Away);
+    time.add(clock.reader());
+    let (lifeline, tether) = lifeline();
+    let (publisher, weights) = weight_cell(learner.weights().clone());
+
+    // One fragment in the making and one being pushed for each worker, what waits, and what is being joined.
+    let fragment = config.num_envs_per_worker * config.rollout_fragment_length;
+    let fragments = 2 * config.num_rollout_workers.max(1)
+        + config.learner_queue_size
+        + config.train_batch_size.div_ceil(fragment);
+    let links = WorkerLinks { pool: Pool::new(fragments), steps: steps.clone(), tether: tether.clone() };
+    let train_batches = TrainBatches { config: &config, version: weights.version_reader() };
+    let parts = LearnerParts {
+        source: (),
+        learner,
+        publisher,
+        steps: steps.clone(),
+        time: time.clone(),
+        tether: tether.clone(),
+        bell: bell.clone(),
+    };
+
+    let (engine, learner_metrics) = match NonZeroU32::new(config.num_rollout_workers as u32) {
+        None => {
+            let one = WorkerConfig {
+                worker: 0,
+                seed: config.seed,
+                num_envs_per_worker: at_least_one(config.num_envs_per_worker),
+                rollout_fragment_length: at_least_one(config.rollout_fragment_length),
+            };
+            let network = model.acting_network()?;
+            let (source, reports) = InlineSource::new(one, restart(&config), env, network, weights, links, &bell)
+                .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
+            time.add(source.clock());
+            let (learner_loop, outqueue) = train_batches.learner_loop(source, parts);
+            let metrics = learner_loop.metrics().clone();
+            (Engine::Inline { learner_loop: Box::new(learner_loop), outqueue, reports }, metrics)
+        }
+        Some(num_rollout_workers) => {
+            let (sender, receiver) = inqueue(config.learner_queue_size, &tether).map_err(|error| ConfigError {
+                field: "learner_queue_size",
+                value: config.learner_queue_size.to_string(),
+                reason: error.to_string(),
+            })?;
+            let (learner_loop, outqueue) = train_batches.learner_loop(receiver, parts);
+            let set = WorkerSetConfig {
+                num_rollout_workers,
+                num_envs_per_worker: at_least_one(config.num_envs_per_worker),
+                rollout_fragment_length: at_least_one(config.rollout_fragment_length),
+                seed: config.seed,
+                restart: restart(&config),
+            };
+            let edges = WorkerEdges { fragments: sender, weights, bell: bell.clone(), time: time.clone() };
+            let workers = WorkerSet::start(set, env, &|| model.acting_network(), links, edges)?;
+            let learner = LearnerThread::spawn(learner_loop, outqueue)?;
+            let metrics = learner.metrics().clone();
+            (Engine::Threads { learner, workers }, metrics)
+        }
+    };
+    Ok(Trainer {
+        model,
+        engine: Some(engine),
+        lifeline: Some(lifeline),
+        tether,
+        bell,
+        learner_metrics,
+        steps,
+        time,
+        clock,
+        reporters: Reporters::default(),
+        history: EpisodeHistory::new(config.metrics_num_episodes_for_smoothing),
+        started,
+        iterations: 0,
+        training_iteration: TimerStat::new(),
+        worker_restarts: 0,
+        fragments_added: Steps::default(),
+        version: 0,
+        last: None,
+        config,
+    })
+}
+
+/// How train batches are made and what is done with them.
+struct TrainBatches<'a> {
+    config: &'a TrainerConfig,
+    version: VersionReader,
+}
+
+impl TrainBatches<'_> {
+    /// The learner's loop over the train batches made of `source`'s fragments.
+    fn learner_loop<S: Source<Item = MultiAgentBatch>>(
+        self,
+        source: S,
+        parts: LearnerParts<()>,
+    ) -> (LearnerLoop<Assemble<S>>, Mailbox<LearnerReport>) {
+        let Self { config, version } = self;
+        // Train batches in the ring, and one that is being joined.
+        let pool = Pool::new(config.minibatch_buffer_size + 1);
+        let mut assemble = Assemble::new(source, config.train_batch_size as u64, pool);
+        if let Some(max_lag) = config.max_lag {
+            assemble = assemble.with_max_lag(max_lag, version);
+        }
+        let options = LearnerLoopConfig {
+            num_sgd_iter: NonZeroU32::new(config.num_sgd_iter as u32).unwrap_or(NonZeroU32::MIN),
+            minibatch_buffer_size: at_least_one(config.minibatch_buffer_size),
+            learner_queue_timeout: config.learner_queue_timeout,
+            on_starved: config.on_starved,
+            broadcast_interval: NonZeroU64::new(config.broadcast_interval).unwrap_or(NonZeroU64::MIN),
+            max_consecutive_quarantined: NonZeroU32::new(config.max_consecutive_quarantined)
+                .unwrap_or(NonZeroU32::MIN),
+            outqueue_capacity: at_least_one(OUTQUEUE_CAPACITY),
+        };
+        let LearnerParts { learner, publisher, steps, time, tether, bell, source: () } = parts;
+        let parts = LearnerParts { source: assemble, learner, publisher, steps, time, tether, bell };
+        LearnerLoop::new(options, parts)
+    }
+}
+
+fn restart(config: &TrainerConfig) -> RestartPolicy {
+    RestartPolicy {
+        num_consecutive_worker_failures_tolerance: config.num_consecutive_worker_failures_tolerance,
+        first_backoff: config.worker_restart_backoff,
+        max_backoff: config.worker_restart_backoff_max,
+    }
+}
+
+/// `value`, which the config's check has found not to be 0.
+fn at_least_one(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).unwrap_or(NonZeroUsize::MIN)
+}

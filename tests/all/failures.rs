@@ -1,0 +1,196 @@
+//! The failure matrix: whatever fails, the run ends or goes on as it should, nothing hangs, every thread is joined, and
+//! the first cause comes back with the name of its thread.
+
+use std::sync::Arc;
+
+use pronk::envs::CartPole;
+use pronk::prelude::*;
+use pronk::{
+    LearnError, Learner, LearnerInfo, LearnerState, MultiAgentBatch, Params, ReportError, ResultDict, Run, TrainError,
+};
+
+use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
+
+const REPEATS: usize = 50;
+
+/// Runs `case` many times for 1 and for 4 workers. It is given a token that everything in the run holds on to: when
+/// the run is over and the token is still held, a thread was left behind.
+fn repeat(case: fn(usize, Arc<()>)) {
+    for workers in [1, 4] {
+        for _ in 0..REPEATS {
+            without_hanging("a run of the failure matrix", move || {
+                let token = Arc::new(());
+                case(workers, token.clone());
+                assert_eq!(Arc::strong_count(&token), 1, "a thread outlives the run with {workers} workers");
+            });
+        }
+    }
+}
+
+/// CartPole that holds on to the token.
+fn cartpole(token: Arc<()>) -> impl Fn(&EnvContext) -> CartPole + Send + Sync {
+    move |_| {
+        let _held = &token;
+        CartPole::new()
+    }
+}
+
+/// Environments of which those that `which` says go wrong in every episode.
+fn faulty(
+    token: Arc<()>,
+    fault: Fault,
+    which: fn(&EnvContext) -> bool,
+) -> impl Fn(&EnvContext) -> Faulty + Send + Sync {
+    move |context| {
+        let _held = &token;
+        Faulty::new(fault, if which(context) { 1 } else { u64::MAX })
+    }
+}
+
+/// A learner that goes wrong at its third update.
+struct Sabotaged {
+    inner: Box<dyn Learner>,
+    updates: u32,
+    at_third: fn() -> Result<(), LearnError>,
+    _token: Arc<()>,
+}
+
+impl Learner for Sabotaged {
+    fn learn(&mut self, batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
+        self.updates += 1;
+        if self.updates == 3 {
+            (self.at_third)()?;
+        }
+        self.inner.learn(batch)
+    }
+
+    fn weights(&self) -> &Params {
+        self.inner.weights()
+    }
+
+    fn save(&self) -> LearnerState {
+        self.inner.save()
+    }
+
+    fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
+        self.inner.load(state)
+    }
+}
+
+fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnError>) -> Result<Run, TrainError> {
+    let env = cartpole(token.clone());
+    let trainer = Trainer::with_learner(small(workers), env, |inner| {
+        Ok(Box::new(Sabotaged { inner, updates: 0, at_third, _token: token }))
+    });
+    trainer.unwrap().run(iterations(1_000_000))
+}
+
+/// The error, which has to name a thread whose name begins with `thread`, and to say each of `words`.
+fn check(result: Result<Run, TrainError>, thread: &str, words: &[&str]) {
+    let error = result.expect_err("the run was to fail");
+    assert!(error.thread().is_some_and(|name| name.starts_with(thread)), "{error:?}");
+    let text = error.to_string();
+    for word in words.iter().chain([&thread]) {
+        assert!(text.contains(word), "'{word}' is missing in: {text}");
+    }
+}
+
+#[test]
+fn the_learner_finishes() {
+    repeat(|workers, token| {
+        let trainer = Trainer::new(small(workers), cartpole(token)).unwrap();
+        let run = trainer.run(iterations(3)).unwrap();
+        assert!(run.ledger_closed(), "{:?}", run.steps);
+        assert_eq!(run.not_joined, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn the_learner_errs() {
+    repeat(|workers, token| {
+        let failed = || Err(LearnError::Config { reason: "sabotage".to_owned() });
+        check(sabotaged(workers, token, failed), "learner", &["sabotage", "update 3"]);
+    });
+}
+
+#[test]
+fn the_learner_panics() {
+    repeat(|workers, token| {
+        check(sabotaged(workers, token, || panic!("sabotage")), "learner", &["sabotage", "panicked", "update 3"]);
+    });
+}
+
+#[test]
+fn one_environment_errs_now_and_then() {
+    repeat(|workers, token| survive(workers, token, Fault::Error));
+}
+
+#[test]
+fn one_environment_panics_now_and_then() {
+    repeat(|workers, token| survive(workers, token, Fault::Panic));
+}
+
+/// A failing environment costs fragments and never the run.
+fn survive(workers: usize, token: Arc<()>, fault: Fault) {
+    let env = move |context: &EnvContext| {
+        let _held = &token;
+        let first = context.worker == 1 && context.index == 0 && context.incarnation == 0;
+        Faulty::new(fault, if first { 1 } else { u64::MAX })
+    };
+    let mut trainer = Trainer::new(small(workers), env).unwrap();
+    let lost = trainer.by_ref().take(10_000).map(Result::unwrap).find(|result| !result.steps.lost.is_empty());
+    assert!(lost.is_some(), "an environment failed and no step was lost");
+    let run = trainer.run(iterations(0)).unwrap();
+    assert!(run.ledger_closed(), "{:?}", run.steps);
+}
+
+#[test]
+fn one_environment_errs_for_ever() {
+    repeat(|workers, token| {
+        let only_one: fn(&EnvContext) -> bool = |context| context.worker == 1 && context.index == 1;
+        let trainer = Trainer::new(small(workers), faulty(token, Fault::Error, only_one)).unwrap();
+        let words = ["environment 1", "rollout-1", "gearbox is stuck", "seed", "step"];
+        check(trainer.run(iterations(1_000_000)), "rollout-1", &words);
+    });
+}
+
+#[test]
+fn every_environment_fails() {
+    repeat(|workers, token| {
+        let trainer = Trainer::new(small(workers), faulty(token, Fault::Panic, |_| true)).unwrap();
+        check(trainer.run(iterations(1_000_000)), "rollout-", &["gearbox exploded", "seed", "step"]);
+    });
+}
+
+#[test]
+fn the_trainer_is_dropped_in_the_middle_of_a_run() {
+    repeat(|workers, token| {
+        let mut trainer = Trainer::new(small(workers), cartpole(token)).unwrap();
+        trainer.next().unwrap().unwrap();
+    });
+}
+
+/// A reporter that fails at once.
+struct Broken(#[allow(dead_code)] Arc<()>);
+
+impl Reporter for Broken {
+    fn name(&self) -> &str {
+        "broken"
+    }
+
+    fn report(&mut self, _result: &ResultDict) -> Result<(), ReportError> {
+        Err(ReportError::new("broken", "no ink"))
+    }
+}
+
+#[test]
+fn a_reporter_fails() {
+    repeat(|workers, token| {
+        let mut trainer = Trainer::new(small(workers), cartpole(token.clone())).unwrap();
+        trainer.add_reporter(Broken(token));
+        let run = trainer.run(iterations(3)).unwrap();
+        let failures: Vec<_> = run.reporter_failures.iter().map(ToString::to_string).collect();
+        assert_eq!(failures, ["reporter `broken` failed: no ink"], "it is reported once");
+        assert!(run.result.dict.get("reporters_failed").is_some());
+    });
+}

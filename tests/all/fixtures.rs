@@ -1,0 +1,95 @@
+//! Small runs and environments that go wrong on purpose.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use pronk::envs::CartPole;
+use pronk::prelude::*;
+use pronk::{ActionRef, End, EnvError, EnvSpec, ModelConfig, ObsMut, Step};
+
+/// A run that needs milliseconds: tiny network, small batches, a result after every update.
+pub(crate) fn small(workers: usize) -> TrainerConfig {
+    TrainerConfig {
+        num_rollout_workers: workers,
+        num_envs_per_worker: 2,
+        rollout_fragment_length: 8,
+        train_batch_size: 16,
+        learner_queue_size: 2,
+        model: ModelConfig { fcnet_hiddens: vec![8], ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.0,
+        worker_restart_backoff: Duration::from_micros(100),
+        worker_restart_backoff_max: Duration::from_millis(1),
+        num_consecutive_worker_failures_tolerance: 3,
+        ..TrainerConfig::default()
+    }
+}
+
+pub(crate) fn iterations(n: u64) -> StopWhen {
+    StopWhen { iterations: Some(n), ..StopWhen::default() }
+}
+
+/// How an environment goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fault {
+    Error,
+    Panic,
+    NanObservation,
+    InfiniteReward,
+}
+
+/// CartPole that goes wrong at one step of some of its episodes.
+pub(crate) struct Faulty {
+    inner: CartPole,
+    fault: Fault,
+    /// One episode in this many goes wrong.
+    one_in: u64,
+    /// Steps until this episode goes wrong.
+    left: Option<u64>,
+}
+
+impl Faulty {
+    pub(crate) fn new(fault: Fault, one_in: u64) -> Self {
+        Self { inner: CartPole::new(), fault, one_in, left: None }
+    }
+}
+
+impl Env for Faulty {
+    fn spec(&self) -> EnvSpec {
+        self.inner.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.left = seed.is_multiple_of(self.one_in).then_some(seed / self.one_in % 8);
+        self.inner.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, mut obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        let now = self.left == Some(0);
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        if now && self.fault == Fault::NanObservation {
+            obs.write(&[0.0, f32::NAN, 0.0, 0.0])?;
+            return Ok(Step { reward: 0.0, end: End::No });
+        }
+        let step = self.inner.step(action, obs)?;
+        match self.fault {
+            Fault::Error if now => Err(EnvError::new("the gearbox is stuck")),
+            Fault::Panic if now => panic!("the gearbox exploded"),
+            Fault::InfiniteReward if now => Ok(Step { reward: f32::INFINITY, ..step }),
+            _ => Ok(step),
+        }
+    }
+}
+
+/// Runs `body` on a thread of its own and fails the test when it takes longer than a minute: a hang.
+pub(crate) fn without_hanging<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
+    let (done, result) = mpsc::channel();
+    let thread = std::thread::Builder::new().name(what.to_owned()).spawn(move || done.send(body())).unwrap();
+    match result.recv_timeout(Duration::from_secs(60)) {
+        Ok(value) => value,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(_) => unreachable!("a thread that sent nothing has panicked"),
+        },
+    }
+}

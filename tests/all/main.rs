@@ -1,0 +1,12 @@
+//! Whole runs: every room together, on real environments.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod bad_input;
+mod failures;
+mod fixtures;
+mod golden;
+mod learning;
+mod ledgers;
+mod reproducible;
+mod result_dict;
