@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use pronk_buffer::{ActionView, End, ObsViewMut};
-use pronk_policy::Space;
+use pronk_policy::{PolicyError, Space};
 
 /// An environment: a thing with a state, moved by actions, that says what can be seen of it and what that was worth.
 ///
@@ -102,6 +102,20 @@ pub struct EnvSpec {
 }
 
 impl EnvSpec {
+    /// Whether such an environment can be run.
+    ///
+    /// # Errors
+    /// A space that contradicts itself, or a time limit of 0.
+    pub fn check(&self) -> Result<(), EnvError> {
+        let refuse = |what: &str, error: PolicyError| EnvError::new(format!("{what} {error}"));
+        self.observation.check().map_err(|error| refuse("observation", error))?;
+        self.action.check().map_err(|error| refuse("action", error))?;
+        if self.max_episode_steps == Some(0) {
+            return Err(EnvError::new("max_episode_steps is 0: no episode could take a step"));
+        }
+        Ok(())
+    }
+
     /// Whether observations and actions are the same; name and time limit may differ.
     pub(crate) fn has_spaces_of(&self, other: &EnvSpec) -> bool {
         self.observation == other.observation && self.action == other.action

@@ -3,7 +3,7 @@
 use pronk_policy::derive_seed;
 
 use crate::env::{Env, EnvError, EnvSpec};
-use crate::failure::{EnvFailure, FailureCause, FailurePlace};
+use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::seed;
 use crate::vector::{SerialVectorEnv, VectorEnv};
 
@@ -156,13 +156,12 @@ impl<E: Env> IntoEnv for Result<E, EnvError> {
 /// assert_eq!(spec.name, "CartPole-v1");
 /// ```
 pub fn probe_spec(factory: &dyn EnvFactory, seed: u64) -> Result<EnvSpec, EnvFailure> {
-    let envs = factory.make_vector(
-        &VectorContext {
-            worker: 0,
-            incarnation: 0,
-            seed,
-        },
-        1,
-    )?;
+    let context = VectorContext {
+        worker: 0,
+        incarnation: 0,
+        seed,
+    };
+    let envs = catch(|| factory.make_vector(&context, 1))
+        .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
     Ok(envs.spec().clone())
 }

@@ -35,12 +35,12 @@ pub struct RestartPolicy {
 }
 
 impl Default for RestartPolicy {
-    /// RLlib's tolerance of 100 failures; pauses from 10 ms to 10 s.
+    /// RLlib's tolerance of 100 failures; pauses from 10 ms to 1 s.
     fn default() -> Self {
         Self {
             num_consecutive_worker_failures_tolerance: 100,
             first_backoff: Duration::from_millis(10),
-            max_backoff: Duration::from_secs(10),
+            max_backoff: Duration::from_secs(1),
         }
     }
 }

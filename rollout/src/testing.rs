@@ -148,6 +148,66 @@ impl Env for Counter {
     }
 }
 
+/// A moment of a [`Hooked`] environment's life.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Moment {
+    Reset,
+    Step,
+    Drop,
+}
+
+/// A [`Counter`] that tells what is about to happen to it, and may say something else about itself.
+pub(crate) struct Hooked {
+    counter: Counter,
+    hook: Box<dyn FnMut(Moment) + Send>,
+    spec: EnvSpec,
+}
+
+impl Hooked {
+    pub(crate) fn before(hook: impl FnMut(Moment) + Send + 'static) -> Self {
+        let counter = Counter::of_three();
+        let spec = counter.spec();
+        Self {
+            counter,
+            hook: Box::new(hook),
+            spec,
+        }
+    }
+
+    pub(crate) fn with_spec(change: impl FnOnce(&mut EnvSpec)) -> Self {
+        let mut env = Self::before(|_| {});
+        change(&mut env.spec);
+        env
+    }
+
+    pub(crate) fn with_fault(mut self, fault: Fault) -> Self {
+        self.counter.fault = fault;
+        self
+    }
+}
+
+impl Env for Hooked {
+    fn spec(&self) -> EnvSpec {
+        self.spec.clone()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        (self.hook)(Moment::Reset);
+        self.counter.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        (self.hook)(Moment::Step);
+        self.counter.step(action, obs)
+    }
+}
+
+impl Drop for Hooked {
+    fn drop(&mut self) {
+        (self.hook)(Moment::Drop);
+    }
+}
+
 /// A network for [`Counter`] with one weight `w`: both logits are `0` and the value is `w` plus the sum of the
 /// observation. It panics when the weight is [`PANIC`](Self::PANIC).
 pub(crate) struct OneWeight {

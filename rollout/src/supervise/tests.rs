@@ -9,7 +9,7 @@ use pronk_metrics::StepLedger;
 use super::*;
 use crate::env::EnvError;
 use crate::factory::{EnvContext, EnvFactory};
-use crate::testing::{Counter, Fault, LONG, NO_PAUSE, OneWeight, config, links, params};
+use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, config, links, params};
 
 struct Run {
     worker: SupervisedWorker,
@@ -289,34 +289,13 @@ fn a_vector_that_keeps_no_final_observation_ends_the_worker() {
 
 #[test]
 fn an_environment_that_panics_while_it_is_dropped_does_not_hide_the_failure() {
-    use crate::env::{ActionRef, Env, EnvSpec, ObsMut, Step};
-
-    struct Sticky(Counter);
-    impl Drop for Sticky {
-        fn drop(&mut self) {
-            if self.0.fault != Fault::Nothing {
-                panic!("planted drop panic");
-            }
-        }
-    }
-    impl Env for Sticky {
-        fn spec(&self) -> EnvSpec {
-            self.0.spec()
-        }
-        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-            self.0.reset(seed, obs)
-        }
-        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-            self.0.step(action, obs)
-        }
-    }
-    let mut run = run(
-        |context: &EnvContext| {
-            let at_fault = context.incarnation == 0 && context.index == 1;
-            Sticky(Counter::of_three().with_fault(if at_fault { Fault::StepErr(1) } else { Fault::Nothing }))
-        },
-        NO_PAUSE,
-    );
+    let sticky = |context: &EnvContext| {
+        let at_fault = context.incarnation == 0 && context.index == 1;
+        let fault = if at_fault { Fault::StepErr(1) } else { Fault::Nothing };
+        let hook = move |moment| assert!(!at_fault || moment != Moment::Drop, "planted drop panic");
+        Hooked::before(hook).with_fault(fault)
+    };
+    let mut run = run(sticky, NO_PAUSE);
     run.fragment();
     let report = run.report();
     assert_eq!((report.fragments, report.n_failures), (1, 1));

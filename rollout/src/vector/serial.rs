@@ -207,11 +207,7 @@ fn make_one<E: Env>(
         Ok((env, spec))
     });
     let (env, spec) = made.map_err(FailureCause::Panic)?.map_err(FailureCause::Error)?;
-    if spec.max_episode_steps == Some(0) {
-        return Err(FailureCause::Error(EnvError::new(
-            "max_episode_steps is 0: no episode could take a step",
-        )));
-    }
+    spec.check().map_err(FailureCause::Error)?;
     match shared {
         Some(shared) if *shared != spec => {
             let text =

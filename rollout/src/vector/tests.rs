@@ -1,12 +1,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use pronk_buffer::{End, FinalObs, ObsKind, ObsView};
+use pronk_policy::Space;
 
 use super::*;
 use crate::env::{Env, EnvError, Step};
 use crate::factory::VectorContext;
 use crate::failure::{FailureCause, FailurePlace};
-use crate::testing::{Counter, Fault};
+use crate::testing::{Counter, Fault, Hooked};
 
 const CONTEXT: VectorContext = VectorContext {
     worker: 3,
@@ -245,6 +246,15 @@ fn a_vector_is_not_made_of_nothing_or_of_environments_that_differ_or_cannot_run(
     }));
     assert!(no_step.contains("max_episode_steps is 0"), "{no_step}");
 
+    let choiceless = || Hooked::with_spec(|spec| spec.action = Space::Discrete { n: 0 });
+    let no_choice = SerialVectorEnv::new(&CONTEXT, 1, |_| Ok(choiceless()))
+        .map(drop)
+        .expect_err("refused");
+    assert!(
+        no_choice.to_string().contains("action space Discrete(0)"),
+        "{no_choice}"
+    );
+
     let error = failure(SerialVectorEnv::new(&CONTEXT, 1, |_| Err(EnvError::new("no licence"))));
     assert_eq!(
         error,
@@ -265,8 +275,8 @@ fn observations_of_bytes_are_kept_and_reset_too() {
         fn spec(&self) -> EnvSpec {
             EnvSpec {
                 name: "Pixels".into(),
-                observation: pronk_policy::Space::bytes(vec![2]).unwrap(),
-                action: pronk_policy::Space::discrete(2).unwrap(),
+                observation: Space::bytes(vec![2]).unwrap(),
+                action: Space::discrete(2).unwrap(),
                 max_episode_steps: Some(1),
             }
         }

@@ -1,14 +1,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pronk_buffer::{ActionView, End, ObsView};
 use pronk_metrics::StateClock;
+use pronk_policy::Space;
 
 use super::*;
-use crate::env::{ActionRef, Env, ObsMut, Step};
 use crate::factory::EnvContext;
-use crate::testing::{Counter, Fault, OneWeight, config, links, n, weights};
+use crate::testing::{Counter, Fault, Hooked, Moment, OneWeight, config, links, n, weights};
 
 fn clock() -> StateClock<WorkerState> {
     StateClock::new("rollout-1", WorkerState::Starting)
@@ -22,22 +22,33 @@ fn f32s(obs: ObsView<'_>) -> Vec<f32> {
     obs.as_f32().unwrap().to_vec()
 }
 
-/// Everything of the first `n` fragments that the seed and the weights decide.
-fn trace(worker: &mut RolloutWorker, n: u64) -> Vec<(Vec<f32>, Vec<u32>, Vec<f32>, Vec<End>)> {
+/// Everything of a fragment that the seed and the weights decide.
+#[derive(Debug, PartialEq)]
+struct Traced {
+    obs: Vec<f32>,
+    actions: Vec<u32>,
+    logp: Vec<f32>,
+    values: Vec<f32>,
+    ends: Vec<End>,
+}
+
+/// The first `n` fragments, each with the next version.
+fn trace(worker: &mut RolloutWorker, n: u64) -> Vec<Traced> {
     let mut clock = clock();
-    (0..n)
-        .map(|version| {
-            let fragment = worker.sample(&weights(version, 0.5), &mut clock).unwrap();
+    let fragments = (0..n).map(|version| worker.sample(&weights(version, 0.5), &mut clock).unwrap());
+    fragments
+        .map(|fragment| {
             let batch = fragment.get("default_policy").unwrap();
             let ActionView::U32(actions) = batch.actions() else {
                 panic!("discrete actions")
             };
-            (
-                f32s(batch.obs()),
-                actions.to_vec(),
-                batch.behaviour_values().to_vec(),
-                batch.ends().to_vec(),
-            )
+            Traced {
+                obs: f32s(batch.obs()),
+                actions: actions.to_vec(),
+                logp: batch.behaviour_logp().to_vec(),
+                values: batch.behaviour_values().to_vec(),
+                ends: batch.ends().to_vec(),
+            }
         })
         .collect()
 }
@@ -134,13 +145,8 @@ fn a_seed_decides_every_bit_and_another_worker_or_seed_makes_something_else() {
     let first = traced(1, 0);
     assert_eq!(first, traced(1, 0), "0 is a seed");
     for other in [traced(2, 0), traced(1, 1)] {
-        assert_ne!(first[0].0, other[0].0, "other episodes");
-        let actions = |trace: &[(_, Vec<u32>, _, _)]| {
-            trace
-                .iter()
-                .flat_map(|(_, actions, ..)| actions.clone())
-                .collect::<Vec<_>>()
-        };
+        assert_ne!(first[0].obs, other[0].obs, "other episodes");
+        let actions = |traced: &[Traced]| traced.iter().flat_map(|made| made.actions.clone()).collect::<Vec<_>>();
         assert_ne!(actions(&first), actions(&other), "other actions");
     }
 }
@@ -152,7 +158,7 @@ fn environments_of_one_worker_play_different_episodes() {
         &mut worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links),
         1,
     );
-    let noise = &traced[0].0;
+    let noise = &traced[0].obs;
     assert_ne!(noise[2], noise[5]);
 }
 
@@ -271,34 +277,22 @@ fn a_failure_while_rebuilding_is_a_failure_like_any_other() {
 
 #[test]
 fn a_fragment_unfinished_at_shutdown_is_booked_as_dropped() {
-    /// Ends the run in its third step.
-    struct Ending(Counter, Option<pronk_buffer::Lifeline>, u32);
-    impl Env for Ending {
-        fn spec(&self) -> EnvSpec {
-            self.0.spec()
-        }
-        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-            self.0.reset(seed, obs)
-        }
-        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-            self.2 += 1;
-            if self.2 == 3 {
-                self.1 = None;
-            }
-            self.0.step(action, obs)
-        }
-    }
     let (links, steps, lifeline) = links();
-    let lifeline = std::sync::Mutex::new(Some(lifeline));
-    let factory = move |_: &EnvContext| Ending(Counter::of_three(), lifeline.lock().unwrap().take(), 0);
-    let mut worker = worker(
-        factory,
-        WorkerConfig {
-            num_envs_per_worker: n(1),
-            ..config(1, 0)
-        },
-        links,
-    );
+    let lifeline = Arc::new(Mutex::new(Some(lifeline)));
+    let ends_the_run_in_its_third_step = move |_: &EnvContext| {
+        let (lifeline, mut step) = (Arc::clone(&lifeline), 0);
+        Hooked::before(move |moment| {
+            step += u32::from(moment == Moment::Step);
+            if step == 3 {
+                *lifeline.lock().unwrap() = None;
+            }
+        })
+    };
+    let one_env = WorkerConfig {
+        num_envs_per_worker: n(1),
+        ..config(1, 0)
+    };
+    let mut worker = worker(ends_the_run_in_its_third_step, one_env, links);
     let error = worker.sample(&weights(0, 0.0), &mut clock()).expect_err("the run ends");
     assert!(matches!(error, SampleError::Closed));
     let totals = steps.snapshot();
@@ -324,23 +318,9 @@ fn weights_that_are_not_finite_never_act() {
 
 #[test]
 fn a_network_for_other_spaces_is_refused() {
-    struct Wide(Counter);
-    impl Env for Wide {
-        fn spec(&self) -> EnvSpec {
-            EnvSpec {
-                action: pronk_policy::Space::discrete(5).unwrap(),
-                ..self.0.spec()
-            }
-        }
-        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-            self.0.reset(seed, obs)
-        }
-        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-            self.0.step(action, obs)
-        }
-    }
     let (links, _steps, _lifeline) = links();
-    let factory = Arc::new(|_: &EnvContext| Wide(Counter::of_three()));
+    let wide = |_: &EnvContext| Hooked::with_spec(|spec| spec.action = Space::Discrete { n: 5 });
+    let factory = Arc::new(wide);
     let made = RolloutWorker::new(config(1, 0), factory, Box::new(OneWeight::new()), links);
     let Err(error) = made else { panic!("refused") };
     let text = error.to_string();

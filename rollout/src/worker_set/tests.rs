@@ -1,15 +1,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pronk_buffer::{InqueueReceiver, Lifeline, PopError, inqueue, weight_cell};
+use pronk_buffer::{End, InqueueReceiver, Lifeline, PopError, inqueue, weight_cell};
 use pronk_metrics::StepLedger;
+use pronk_policy::Space;
 
 use super::*;
-use crate::env::{ActionRef, Env, EnvError, ObsMut, Step};
+use crate::env::EnvError;
 use crate::factory::EnvContext;
-use crate::testing::{Counter, Fault, LONG, NO_PAUSE, OneWeight, links, n, n_u32, params, until};
+use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, n, n_u32, params, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -143,26 +143,18 @@ fn what_workers_make_does_not_depend_on_their_neighbours() {
 
 #[test]
 fn either_all_workers_start_or_none() {
-    let steps_taken = Arc::new(AtomicU32::new(0));
-    struct Watched(Counter, Arc<AtomicU32>);
-    impl Env for Watched {
-        fn spec(&self) -> EnvSpec {
-            self.0.spec()
-        }
-        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-            self.1.fetch_add(1, Ordering::SeqCst);
-            self.0.reset(seed, obs)
-        }
-        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-            self.0.step(action, obs)
-        }
-    }
+    let resets = Arc::new(AtomicU32::new(0));
     let failing = |how: &'static str| {
-        let steps_taken = Arc::clone(&steps_taken);
+        let resets = Arc::clone(&resets);
         move |context: &EnvContext| match (context.worker, context.index, how) {
             (3, 1, "error") => Err(EnvError::new("no licence")),
             (3, 1, "panic") => panic!("no display"),
-            _ => Ok(Watched(Counter::of_three(), Arc::clone(&steps_taken))),
+            _ => {
+                let resets = Arc::clone(&resets);
+                Ok(Hooked::before(move |moment| {
+                    resets.fetch_add(u32::from(moment == Moment::Reset), Ordering::SeqCst);
+                }))
+            }
         }
     };
     for (how, words) in [
@@ -190,7 +182,7 @@ fn either_all_workers_start_or_none() {
             "the inqueue is let go of"
         );
     }
-    assert_eq!(steps_taken.load(Ordering::SeqCst), 0, "no environment was reset");
+    assert_eq!(resets.load(Ordering::SeqCst), 0, "no environment was reset");
 }
 
 #[test]
@@ -214,23 +206,11 @@ fn a_network_that_cannot_be_made_is_named_with_its_worker() {
 
 #[test]
 fn workers_with_other_spaces_do_not_start() {
-    struct Wider(Counter, f32);
-    impl Env for Wider {
-        fn spec(&self) -> EnvSpec {
-            let observation = pronk_policy::Space::boxed(vec![0.0; 3], vec![self.1; 3], vec![3]).unwrap();
-            EnvSpec {
-                observation,
-                ..self.0.spec()
-            }
-        }
-        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-            self.0.reset(seed, obs)
-        }
-        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-            self.0.step(action, obs)
-        }
-    }
-    let factory = |context: &EnvContext| Wider(Counter::of_three(), if context.worker == 2 { 7.0 } else { 5.0 });
+    let factory = |context: &EnvContext| {
+        let highest = if context.worker == 2 { 7.0 } else { 5.0 };
+        let observation = Space::boxed(vec![0.0; 3], vec![highest; 3], vec![3]).unwrap();
+        Hooked::with_spec(|spec| spec.observation = observation)
+    };
     let (set, _run) = start_with(set_config(2, NO_PAUSE), factory, &OneWeight::boxed);
     let Err(error) = set else { panic!("the set started") };
     let text = error.to_string();
@@ -367,25 +347,14 @@ fn a_thread_that_panics_outside_its_environments_comes_back_by_name() {
 
 #[test]
 fn a_thread_that_hangs_is_named_and_does_not_hold_up_the_join() {
-    struct Hanging(Counter, crossbeam_channel::Receiver<()>);
-    impl Env for Hanging {
-        fn spec(&self) -> EnvSpec {
-            self.0.spec()
-        }
-        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-            self.0.reset(seed, obs)
-        }
-        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-            let _ = self.1.recv();
-            self.0.step(action, obs)
-        }
-    }
-    let (release, hang) = bounded(0);
-    let factory = move |context: &EnvContext| -> Box<dyn Env> {
-        match context.worker {
-            2 => Box::new(Hanging(Counter::of_three(), hang.clone())),
-            _ => Box::new(Counter::of_three()),
-        }
+    let (release, hang) = bounded::<()>(0);
+    let factory = move |context: &EnvContext| {
+        let hang = (context.worker == 2).then(|| hang.clone());
+        Hooked::before(move |moment| {
+            if let (Moment::Step, Some(hang)) = (moment, &hang) {
+                let _ = hang.recv();
+            }
+        })
     };
     let (set, mut run) = start(set_config(3, NO_PAUSE), factory);
     until("the hang", || run.in_state("rollout-2", "stepping"));
@@ -415,7 +384,6 @@ fn the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
             _ => Fault::ResetNanObs(1 + step / 4),
         })
     };
-    use pronk_buffer::End;
     let patient = RestartPolicy {
         num_consecutive_worker_failures_tolerance: 1000,
         ..NO_PAUSE
@@ -453,29 +421,12 @@ fn the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
 
 #[test]
 fn a_worker_whose_environment_panics_while_it_is_dropped_comes_back_by_name() {
-    struct Sticky(Counter, Arc<Mutex<bool>>);
-    impl Drop for Sticky {
-        fn drop(&mut self) {
-            if std::mem::take(&mut *self.1.lock().unwrap()) {
-                panic!("planted drop panic");
-            }
-        }
-    }
-    impl Env for Sticky {
-        fn spec(&self) -> EnvSpec {
-            self.0.spec()
-        }
-        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-            self.0.reset(seed, obs)
-        }
-        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-            self.0.step(action, obs)
-        }
-    }
-    let armed = Arc::new(Mutex::new(true));
-    let (set, run) = start(set_config(1, NO_PAUSE), move |_: &EnvContext| {
-        Sticky(Counter::of_three(), Arc::clone(&armed))
-    });
+    // Only the first of the two panics: a second panic while the first unwinds aborts the process.
+    let sticky = |context: &EnvContext| {
+        let first = context.index == 0;
+        Hooked::before(move |moment| assert!(!first || moment != Moment::Drop, "planted drop panic"))
+    };
+    let (set, run) = start(set_config(1, NO_PAUSE), sticky);
     let failure = run.end(set).failure.expect("the panic is a value");
     assert_eq!(
         failure.to_string(),
