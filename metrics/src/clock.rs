@@ -5,10 +5,9 @@ mod sequence;
 mod states;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 pub use ledger::TimeLedger;
-use sequence::{Shared, nanos_between};
+use sequence::Shared;
 pub use states::ThreadState;
 
 /// The clock of one thread: it is always in exactly one state, and switching attributes the time that passed to the
@@ -43,19 +42,16 @@ pub use states::ThreadState;
 #[derive(Debug)]
 pub struct StateClock<S: ThreadState> {
     state: S,
-    entered: Instant,
     shared: Arc<Shared>,
 }
 
 impl<S: ThreadState> StateClock<S> {
     /// A clock for the thread of that name, which is in state `first` from now on.
     pub fn new(thread: impl Into<String>, first: S) -> StateClock<S> {
-        let now = Instant::now();
-        let shared = Arc::new(Shared::new(thread.into(), S::NAMES, first.index(), now));
+        let shared = Shared::new(thread.into(), S::NAMES, first.index());
         StateClock {
             state: first,
-            entered: now,
-            shared,
+            shared: Arc::new(shared),
         }
     }
 
@@ -66,11 +62,8 @@ impl<S: ThreadState> StateClock<S> {
         if state.index() == self.state.index() {
             return;
         }
-        let now = Instant::now();
-        let elapsed = nanos_between(self.entered, now);
-        self.shared.switch(self.state.index(), elapsed, state.index(), now);
+        self.shared.switch(self.state.index(), state.index());
         self.state = state;
-        self.entered = now;
     }
 
     /// The state the thread is in.
@@ -86,9 +79,7 @@ impl<S: ThreadState> StateClock<S> {
 
 impl<S: ThreadState> Drop for StateClock<S> {
     fn drop(&mut self) {
-        let now = Instant::now();
-        self.shared
-            .end(self.state.index(), nanos_between(self.entered, now), now);
+        self.shared.end(self.state.index());
     }
 }
 
@@ -106,7 +97,8 @@ impl<S: ThreadState> Drop for StateClock<S> {
 pub struct ClockReader(Arc<Shared>);
 
 impl ClockReader {
-    /// Where the thread's time went until now. Never a mixture of before and after a switch.
+    /// Where the thread's time went until now. Never a mixture of before and after a switch, and no state has less
+    /// time than in an earlier reading.
     pub fn read(&self) -> ThreadTime {
         self.0.read()
     }

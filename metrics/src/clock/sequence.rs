@@ -9,6 +9,10 @@ use super::ThreadTime;
 /// reader takes what it found only if `sequence` was even before and has the same value after (Boehm, "Can seqlocks
 /// get along with programming language memory models?", 2012). As every cell is an atomic, a torn read is a wrong
 /// value to be thrown away and not undefined behaviour.
+///
+/// A reader first notes in `seen` until when it will give time to the current state, and a switch is made no earlier
+/// than that. Otherwise a writer that was put off its core between looking at the time and switching would take
+/// time away from a state that a reader had seen with it.
 #[derive(Debug)]
 pub(super) struct Shared {
     thread: String,
@@ -23,83 +27,113 @@ pub(super) struct Shared {
     ended: AtomicU64,
     /// Nanoseconds attributed to each state so far.
     spent: Box<[AtomicU64]>,
+    /// Nanoseconds after `started` of the newest reading.
+    seen: AtomicU64,
 }
 
 /// No thread runs for 584 years.
 const RUNNING: u64 = u64::MAX;
 
+/// Tries before a reader leaves its core to the writer.
+const SPINS: u32 = 100;
+
 impl Shared {
-    pub(super) fn new(thread: String, names: &'static [&'static str], first: usize, now: Instant) -> Shared {
+    pub(super) fn new(thread: String, names: &'static [&'static str], first: usize) -> Shared {
         Shared {
             thread,
             names,
-            started: now,
+            started: Instant::now(),
             sequence: AtomicU64::new(0),
             current: AtomicUsize::new(first),
             entered: AtomicU64::new(0),
             ended: AtomicU64::new(RUNNING),
             spent: names.iter().map(|_| AtomicU64::new(0)).collect(),
+            seen: AtomicU64::new(0),
         }
     }
 
-    /// Adds `elapsed` to state `left` and enters state `next` at `now`. Called by the one writer only.
-    pub(super) fn switch(&self, left: usize, elapsed: u64, next: usize, now: Instant) {
-        self.write(|| {
-            self.attribute(left, elapsed);
+    /// Gives the time since the last switch to state `left` and enters state `next`. For the one writer only.
+    pub(super) fn switch(&self, left: usize, next: usize) {
+        self.leave(left, |at| {
             self.current.store(next, Ordering::Relaxed);
-            self.entered.store(nanos_between(self.started, now), Ordering::Relaxed);
+            self.entered.store(at, Ordering::Relaxed);
         });
     }
 
-    /// Adds `elapsed` to state `left` and stops the time at `now`. Called by the one writer only.
-    pub(super) fn end(&self, left: usize, elapsed: u64, now: Instant) {
-        self.write(|| {
-            self.attribute(left, elapsed);
-            self.ended.store(nanos_between(self.started, now), Ordering::Relaxed);
-        });
+    /// Gives the time since the last switch to state `left` and stops the time. For the one writer only.
+    pub(super) fn end(&self, left: usize) {
+        self.leave(left, |at| self.ended.store(at, Ordering::Relaxed));
     }
 
-    fn write(&self, stores: impl FnOnce()) {
+    fn leave(&self, left: usize, go_on: impl FnOnce(u64)) {
+        let now = self.now();
+        let entered = self.entered.load(Ordering::Relaxed);
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
-        // No store below may be seen before the odd number.
-        fence(Ordering::Release);
-        stores();
+        // No store below may be seen before the odd number. And with the fence of `read`: either this sees the
+        // reader's `seen`, or the reader sees the odd number.
+        fence(Ordering::SeqCst);
+        let at = now.max(entered).max(self.seen.load(Ordering::Relaxed));
+        if let Some(spent) = self.spent.get(left) {
+            // A plain load and store: there is only one writer.
+            spent.store(spent.load(Ordering::Relaxed) + (at - entered), Ordering::Relaxed);
+        }
+        go_on(at);
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
     }
 
-    fn attribute(&self, state: usize, elapsed: u64) {
-        if let Some(spent) = self.spent.get(state) {
-            // A plain load and store: there is only one writer.
-            spent.store(spent.load(Ordering::Relaxed) + elapsed, Ordering::Relaxed);
-        }
-    }
-
     pub(super) fn read(&self) -> ThreadTime {
+        let now = self.now();
+        self.seen.fetch_max(now, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         let mut spent = vec![0; self.spent.len()];
+        let mut n_tries = 0;
         loop {
-            let before = self.sequence.load(Ordering::Acquire);
-            for (copy, cell) in spent.iter_mut().zip(&self.spent) {
-                *copy = cell.load(Ordering::Relaxed);
+            if let Some(copy) = self.try_copy(&mut spent) {
+                return self.thread_time(spent, copy, now);
             }
-            let current = self.current.load(Ordering::Relaxed);
-            let entered = self.entered.load(Ordering::Relaxed);
-            let ended = self.ended.load(Ordering::Relaxed);
-            // Inside the checked part: the current state was still the current one at this instant.
-            let now = nanos_between(self.started, Instant::now());
-            // No load above may be moved below the second look at the sequence.
-            fence(Ordering::Acquire);
-            if before.is_multiple_of(2) && self.sequence.load(Ordering::Relaxed) == before {
-                return self.thread_time(spent, current, entered, ended, now);
+            // A switch takes some ten nanoseconds, unless the writer was put off its core in the middle of one.
+            n_tries += 1;
+            if n_tries < SPINS {
+                std::hint::spin_loop()
+            } else {
+                std::thread::yield_now()
             }
-            // The writer may have been put off its core between the two numbers: let it finish.
-            std::thread::yield_now();
         }
     }
 
-    fn thread_time(&self, mut spent: Vec<u64>, current: usize, entered: u64, ended: u64, now: u64) -> ThreadTime {
+    /// Copies what is shared, and the time of each state into `spent`; `None` if the writer wrote meanwhile.
+    fn try_copy(&self, spent: &mut [u64]) -> Option<Copied> {
+        let before = self.sequence.load(Ordering::Acquire);
+        for (copy, cell) in spent.iter_mut().zip(&self.spent) {
+            *copy = cell.load(Ordering::Relaxed);
+        }
+        let copied = Copied {
+            current: self.current.load(Ordering::Relaxed),
+            entered: self.entered.load(Ordering::Relaxed),
+            ended: self.ended.load(Ordering::Relaxed),
+        };
+        // No load above may be moved below the second look at the sequence.
+        fence(Ordering::Acquire);
+        let after = self.sequence.load(Ordering::Relaxed);
+        (before.is_multiple_of(2) && before == after).then_some(copied)
+    }
+
+    /// Nanoseconds since the clock was made.
+    fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(RUNNING - 1)
+    }
+
+    fn thread_time(&self, mut spent: Vec<u64>, copied: Copied, now: u64) -> ThreadTime {
+        let Copied {
+            current,
+            entered,
+            ended,
+        } = copied;
         let running = ended == RUNNING;
-        let since = if running { now.saturating_sub(entered) } else { 0 };
+        // The copy may show a switch later than `now`; then that is the newest instant known of.
+        let now = now.max(entered);
+        let since = if running { now - entered } else { 0 };
         if let Some(spent) = spent.get_mut(current) {
             *spent += since;
         }
@@ -113,9 +147,10 @@ impl Shared {
     }
 }
 
-/// Nanoseconds from `earlier` to `later`; 0 if the order is the other way round.
-pub(super) fn nanos_between(earlier: Instant, later: Instant) -> u64 {
-    u64::try_from(later.saturating_duration_since(earlier).as_nanos()).unwrap_or(RUNNING - 1)
+struct Copied {
+    current: usize,
+    entered: u64,
+    ended: u64,
 }
 
 fn secs(nanos: u64) -> f64 {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -111,44 +111,52 @@ fn closing_means_a_thousandth_and_a_microsecond() {
 
 #[test]
 fn live_readers_never_see_half_a_switch() {
+    const READINGS: usize = 50_000;
+    const SWITCHES_SEEN: usize = 50;
     let mut clock = StateClock::new("t", S::A);
     let reader = clock.reader();
-    let stop = AtomicBool::new(false);
+    let watchers_done = AtomicUsize::new(0);
+    let watch = || {
+        // Counted on a failed assertion too, so that the writer ends and the failure is shown.
+        let _done = CountOnDrop(&watchers_done);
+        let mut earlier = reader.read();
+        let (mut n_readings, mut n_seen) = (0, 0);
+        while n_readings < READINGS || n_seen < SWITCHES_SEEN {
+            let time = reader.read();
+            // Exact but for the conversion to f64: a torn read is off by a whole stay in a state.
+            assert!(
+                (time.sum_secs() - time.wall_secs).abs() < 1e-12 + 1e-12 * time.wall_secs,
+                "{time:?}"
+            );
+            assert!(time.wall_secs >= earlier.wall_secs);
+            assert!(
+                time.states
+                    .iter()
+                    .zip(&earlier.states)
+                    .all(|(now, before)| now.1 >= before.1)
+            );
+            n_readings += 1;
+            n_seen += usize::from(time.current != earlier.current);
+            earlier = time;
+        }
+    };
     thread::scope(|scope| {
-        let watchers: Vec<_> = (0..2)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut earlier = reader.read();
-                    for _ in 0..2_000 {
-                        let time = reader.read();
-                        // Exact but for the conversion to f64: a torn read would be off by whole switches.
-                        assert!(
-                            (time.sum_secs() - time.wall_secs).abs() < 1e-12 + 1e-12 * time.wall_secs,
-                            "{time:?}"
-                        );
-                        assert!(time.wall_secs >= earlier.wall_secs);
-                        assert!(
-                            time.states
-                                .iter()
-                                .zip(&earlier.states)
-                                .all(|(now, before)| now.1 >= before.1)
-                        );
-                        earlier = time;
-                    }
-                })
-            })
-            .collect();
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                for state in [S::B, S::C, S::A] {
-                    clock.enter(state);
-                }
+        let watchers = [scope.spawn(watch), scope.spawn(watch)];
+        while watchers_done.load(Ordering::Relaxed) < watchers.len() {
+            for state in [S::B, S::C, S::A] {
+                clock.enter(state);
+                work(Duration::from_nanos(200));
             }
-        });
-        let outcomes: Vec<_> = watchers.into_iter().map(|watcher| watcher.join()).collect();
-        stop.store(true, Ordering::Relaxed);
-        assert!(outcomes.iter().all(Result::is_ok));
+        }
     });
+}
+
+struct CountOnDrop<'a>(&'a AtomicUsize);
+
+impl Drop for CountOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 #[test]

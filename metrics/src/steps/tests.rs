@@ -54,11 +54,14 @@ fn a_ticket_of_another_ledger_is_settled_in_its_own_books() {
     let mut batch = here.sampled(steps(1, 1));
     let mut other = there.sampled(steps(10, 20));
     other.join(here.sampled(steps(100, 100)));
+    let mut last = here.sampled(steps(1000, 1000));
+    last.join(there.sampled(steps(20, 20)));
     batch.join(other);
-    assert_eq!(batch.steps(), steps(111, 121));
+    batch.join(last);
+    assert_eq!(batch.steps(), steps(1131, 1141));
     batch.lost("link");
-    assert_eq!(here.snapshot().lost["link"], steps(101, 101));
-    assert_eq!(there.snapshot().lost["link"], steps(10, 20));
+    assert_eq!(here.snapshot().lost["link"], steps(1101, 1101));
+    assert_eq!(there.snapshot().lost["link"], steps(30, 40));
     for totals in [here.snapshot(), there.snapshot()] {
         assert!(totals.is_closed() && totals.dropped.is_empty());
         assert_eq!(totals.in_flight, Steps::default());
