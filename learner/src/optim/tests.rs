@@ -4,11 +4,16 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A learning rate that changes, so that it matters what it multiplies and when.
+fn lr(step: usize) -> f64 {
+    0.01 / (step + 1) as f64
+}
+
 /// What each optimiser does to one parameter, written from its definition: all gradients so far give the parameter.
-fn reference(config: OptimizerConfig, first: f64, grads: &[f64], lr: f64) -> f64 {
+fn reference(config: OptimizerConfig, first: f64, grads: &[f64]) -> f64 {
     let mut param = first;
     match config {
-        OptimizerConfig::Sgd => grads.iter().for_each(|grad| param -= lr * grad),
+        OptimizerConfig::Sgd => grads.iter().enumerate().for_each(|(t, grad)| param -= lr(t) * grad),
         OptimizerConfig::Adam(AdamConfig { beta1, beta2, eps }) => {
             for t in 1..=grads.len() {
                 // Moments as weighted sums over the past, divided by the sum of weights.
@@ -18,7 +23,7 @@ fn reference(config: OptimizerConfig, first: f64, grads: &[f64], lr: f64) -> f64
                     let weights: f64 = (0..t).map(|age| beta.powi(age as i32)).sum();
                     terms.map(weighted).sum::<f64>() / weights
                 };
-                param -= lr * mean(beta1, 1) / (mean(beta2, 2).sqrt() + eps);
+                param -= lr(t - 1) * mean(beta1, 1) / (mean(beta2, 2).sqrt() + eps);
             }
         }
         OptimizerConfig::RmsProp(RmsPropConfig {
@@ -30,15 +35,15 @@ fn reference(config: OptimizerConfig, first: f64, grads: &[f64], lr: f64) -> f64
         }) => {
             let inside = form == RmsPropForm::EpsInsideRoot;
             let (mut mean_square, mut buffer) = (if inside { 1.0 } else { 0.0 }, 0.0);
-            for grad in grads {
+            for (t, grad) in grads.iter().enumerate() {
                 let grad = grad + weight_decay * param;
                 mean_square = decay * mean_square + (1.0 - decay) * grad * grad;
                 if inside {
-                    buffer = momentum * buffer + lr * grad / (mean_square + eps).sqrt();
+                    buffer = momentum * buffer + lr(t) * grad / (mean_square + eps).sqrt();
                     param -= buffer;
                 } else {
                     buffer = momentum * buffer + grad / (mean_square.sqrt() + eps);
-                    param -= lr * buffer;
+                    param -= lr(t) * buffer;
                 }
             }
         }
@@ -89,12 +94,12 @@ proptest! {
         let n = steps[0].len();
         let mut params: Vec<f64> = (0..n).map(|i| i as f64 / 10.0).collect();
         let mut optimizer = build::<f64>(config, n);
-        for grads in &steps {
-            optimizer.step(&mut params, grads, 0.01).unwrap();
+        for (t, grads) in steps.iter().enumerate() {
+            optimizer.step(&mut params, grads, lr(t)).unwrap();
         }
         for (i, got) in params.iter().enumerate() {
             let grads: Vec<f64> = steps.iter().map(|grads| grads[i]).collect();
-            let want = reference(config, i as f64 / 10.0, &grads, 0.01);
+            let want = reference(config, i as f64 / 10.0, &grads);
             assert!((got - want).abs() < 1e-10, "parameter {i}: got {got}, want {want}");
         }
     }

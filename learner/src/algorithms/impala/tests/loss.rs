@@ -345,12 +345,14 @@ fn statistics_of_the_ratios_tell_how_far_the_data_is_off_policy() {
 fn skipped_steps_are_not_there_and_recursing_ones_carry_what_follows_them() {
     let mut case = by_hand();
     case.mask = Some(vec![true, false]);
-    let skipped = case.evaluate().unwrap().grads.vtrace.vs;
-    assert_eq!(skipped, [1.0 + 0.5 * 2.0, 2.0]);
+    let skipped = case.evaluate().unwrap();
+    assert_eq!(skipped.grads.vtrace.vs, [1.0 + 0.5 * 2.0, 2.0]);
+    assert_eq!(skipped.stats.vf_explained_var, None, "one target is left");
     case.config.masked_steps = MaskedSteps::Recurse;
     let recursed = case.evaluate().unwrap();
     assert_eq!(recursed.grads.vtrace.vs, [1.0 + 0.5 * 4.0, 4.0]);
     assert_eq!(recursed.stats.entropy_mean, recursed.stats.entropy_sum);
+    assert_eq!(recursed.stats.vf_explained_var, Some(1.0), "both errors are 2");
 }
 
 #[test]
