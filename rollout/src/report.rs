@@ -171,3 +171,6 @@ impl std::error::Error for WorkerFailure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

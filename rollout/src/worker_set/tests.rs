@@ -224,8 +224,11 @@ fn workers_with_other_spaces_do_not_start() {
 fn a_worker_blocked_on_a_full_inqueue_ends_with_the_run() {
     for _ in 0..20 {
         let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+        // Four fragments made and two of them queued: the other two are in hand and stay there.
         until("the block", || {
-            run.in_state("rollout-1", "blocked") && run.in_state("rollout-2", "blocked") && run.fragments.len() == 2
+            let made = run.steps.snapshot().in_flight.env == 4 * 8;
+            let blocked = |thread| run.in_state(thread, "blocked");
+            made && run.fragments.len() == 2 && blocked("rollout-1") && blocked("rollout-2")
         });
         let totals = run.steps.clone();
         let outcome = run.end(set);
@@ -348,16 +351,18 @@ fn a_thread_that_panics_outside_its_environments_comes_back_by_name() {
 #[test]
 fn a_thread_that_hangs_is_named_and_does_not_hold_up_the_join() {
     let (release, hang) = bounded::<()>(0);
+    let (entering, entered) = bounded(1);
     let factory = move |context: &EnvContext| {
-        let hang = (context.worker == 2).then(|| hang.clone());
+        let hang = (context.worker == 2).then(|| (entering.clone(), hang.clone()));
         Hooked::before(move |moment| {
-            if let (Moment::Step, Some(hang)) = (moment, &hang) {
+            if let (Moment::Step, Some((entering, hang))) = (moment, &hang) {
+                let _ = entering.try_send(());
                 let _ = hang.recv();
             }
         })
     };
     let (set, mut run) = start(set_config(3, NO_PAUSE), factory);
-    until("the hang", || run.in_state("rollout-2", "stepping"));
+    entered.recv_timeout(LONG).unwrap();
     run.lifeline = None;
     let began = Instant::now();
     let outcome = set.join(Duration::from_millis(200));
