@@ -31,9 +31,19 @@ const SHAPE: BatchShape = BatchShape {
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Without `--bench` cargo runs this as a test: then it only has to work.
-    let passes = if std::env::args().any(|arg| arg == "--bench") { 20_000 } else { 50 };
-    println!("{passes} passes over batches of T = {}, B = {}", SHAPE.steps, SHAPE.columns);
-    println!("{:<14} {:>10} {:>12} {:>12} {:>9}", "learner", "us/pass", "outside us", "outside %", "starved %");
+    let passes = if std::env::args().any(|arg| arg == "--bench") {
+        20_000
+    } else {
+        50
+    };
+    println!(
+        "{passes} passes over batches of T = {}, B = {}",
+        SHAPE.steps, SHAPE.columns
+    );
+    println!(
+        "{:<14} {:>10} {:>12} {:>12} {:>9}",
+        "learner", "us/pass", "outside us", "outside %", "starved %"
+    );
     measure("trivial", Box::new(Trivial::new()), passes)?;
     measure("actor-critic", Box::new(actor_critic()?), passes)
 }
@@ -43,7 +53,11 @@ fn measure(name: &str, learner: Box<dyn Learner>, passes: u64) -> Result<(), Box
     let (publisher, _cell) = weight_cell(learner.weights().clone());
     let (steps, time) = (StepLedger::new(), TimeLedger::new());
     let parts = LearnerParts {
-        source: Endless { pool: Pool::new(4), steps: steps.clone(), left: passes },
+        source: Endless {
+            pool: Pool::new(4),
+            steps: steps.clone(),
+            left: passes,
+        },
         learner,
         publisher,
         steps,
@@ -61,7 +75,8 @@ fn measure(name: &str, learner: Box<dyn Learner>, passes: u64) -> Result<(), Box
     let now = metrics.read();
     let time = &time.read()[0];
     let publishing = secs_in(time, "publishing");
-    let outside = time.wall_secs - secs_in(time, "starting") - now.queue.total_secs() - now.grad.total_secs() - publishing;
+    let outside =
+        time.wall_secs - secs_in(time, "starting") - now.queue.total_secs() - now.grad.total_secs() - publishing;
     let per_pass = |secs: f64| secs / now.num_steps as f64 * 1e6;
     let percent = |secs: f64| 100.0 * secs / time.wall_secs;
     println!(
@@ -75,7 +90,10 @@ fn measure(name: &str, learner: Box<dyn Learner>, passes: u64) -> Result<(), Box
 }
 
 fn secs_in(time: &ThreadTime, state: &str) -> f64 {
-    time.states.iter().find(|(name, _)| *name == state).map_or(0.0, |(_, secs)| *secs)
+    time.states
+        .iter()
+        .find(|(name, _)| *name == state)
+        .map_or(0.0, |(_, secs)| *secs)
 }
 
 /// Batches of zeros from recycled storage, without waiting.
@@ -90,7 +108,13 @@ impl Source for Endless {
 
     fn next(&mut self, _timeout: Duration) -> Result<MultiAgentBatch, NextError> {
         self.left = self.left.checked_sub(1).ok_or(NextError::Closed)?;
-        let mut sample = self.pool.take(SHAPE, Tag { sequence: self.left, ..Tag::default() });
+        let mut sample = self.pool.take(
+            SHAPE,
+            Tag {
+                sequence: self.left,
+                ..Tag::default()
+            },
+        );
         // Two equally likely actions, so that nothing runs away however long it learns.
         sample.behaviour_logp_mut().fill(0.5_f32.ln());
         let batch = MultiAgentBatch::single(sample);
@@ -148,7 +172,11 @@ impl Learner for Trivial {
     fn save(&self) -> LearnerState {
         LearnerState {
             params: self.params.clone(),
-            optimizer: OptimizerState { optimizer: "none".to_owned(), steps: 0, vectors: Default::default() },
+            optimizer: OptimizerState {
+                optimizer: "none".to_owned(),
+                steps: 0,
+                vectors: Default::default(),
+            },
             updates: 0,
             global_step: 0,
         }

@@ -41,7 +41,11 @@ pub struct ActorCriticConfig {
 
 impl Default for ActorCriticConfig {
     fn default() -> Self {
-        Self { policy: default_policy(), lr: Schedule::Constant(0.0005), grad_clip: Some(40.0) }
+        Self {
+            policy: default_policy(),
+            lr: Schedule::Constant(0.0005),
+            grad_clip: Some(40.0),
+        }
     }
 }
 
@@ -53,9 +57,9 @@ impl ActorCriticConfig {
             return refuse(format!("lr falls to {lowest}; below 0 the loss would be climbed"));
         }
         match self.grad_clip {
-            Some(clip) if clip <= 0.0 || !clip.is_finite() => {
-                refuse(format!("grad_clip is {clip}; it must be above 0, or nothing is learned; none turns it off"))
-            }
+            Some(clip) if clip <= 0.0 || !clip.is_finite() => refuse(format!(
+                "grad_clip is {clip}; it must be above 0, or nothing is learned; none turns it off"
+            )),
             _ => Ok(()),
         }
     }
@@ -119,7 +123,13 @@ impl ActorCriticLearner {
     /// The parameters are not the network's, the distribution is not of the network's outputs, or an option cannot
     /// work; the error says which and why.
     pub fn new(parts: ActorCriticParts, config: ActorCriticConfig) -> Result<Self, LearnError> {
-        let ActorCriticParts { network, params, distribution, algorithm, optimizer } = parts;
+        let ActorCriticParts {
+            network,
+            params,
+            distribution,
+            algorithm,
+            optimizer,
+        } = parts;
         config.check()?;
         check_layout(&*network, &params)?;
         let (given, needed) = (network.spec().dist_len, distribution.dist_len());
@@ -169,11 +179,18 @@ impl ActorCriticLearner {
         if final_obs.is_empty() {
             self.final_outputs.values.clear();
         } else {
-            let input = Input { obs: obs_ref(final_obs.rows().view()), rows: final_obs.len() };
+            let input = Input {
+                obs: obs_ref(final_obs.rows().view()),
+                rows: final_obs.len(),
+            };
             self.network.forward(&self.params, &input, &mut self.final_outputs)?;
         }
-        let input = Input { obs: obs_ref(part.obs()), rows: (shape.steps + 1) * shape.columns };
-        self.network.forward_for_learning(&self.params, &input, &mut self.outputs)?;
+        let input = Input {
+            obs: obs_ref(part.obs()),
+            rows: (shape.steps + 1) * shape.columns,
+        };
+        self.network
+            .forward_for_learning(&self.params, &input, &mut self.outputs)?;
         let inputs = LossInputs {
             distribution: &*self.distribution,
             logits: &self.outputs.logits,
@@ -183,9 +200,13 @@ impl ActorCriticLearner {
         };
         let stats = self.algorithm.loss(part, &inputs, &mut self.output_grads)?;
         if let Some(loss) = stats.number("total_loss").filter(|loss| !loss.is_finite()) {
-            return Err(LearnError::NonFinite { what: "the total loss", at: format!("{}: {loss}", self.algorithm.name()) });
+            return Err(LearnError::NonFinite {
+                what: "the total loss",
+                at: format!("{}: {loss}", self.algorithm.name()),
+            });
         }
-        self.network.backward(&self.params, &self.output_grads, &mut self.grad)?;
+        self.network
+            .backward(&self.params, &self.output_grads, &mut self.grad)?;
         Ok(stats)
     }
 
@@ -195,14 +216,20 @@ impl ActorCriticLearner {
         if norm.true_norm.is_finite() {
             return Ok(norm);
         }
-        let culprit = self.params.layout().entries().iter().find(|entry| {
-            self.grad[entry.range()].iter().any(|value| !value.is_finite())
-        });
+        let culprit = self
+            .params
+            .layout()
+            .entries()
+            .iter()
+            .find(|entry| self.grad[entry.range()].iter().any(|value| !value.is_finite()));
         let at = match culprit {
             Some(entry) => format!("in `{}`", entry.name),
             None => "its square overflows".to_owned(),
         };
-        Err(LearnError::NonFinite { what: "the gradient's norm", at })
+        Err(LearnError::NonFinite {
+            what: "the gradient's norm",
+            at,
+        })
     }
 
     fn info(&self, stats: Info, part: &SampleBatch, lr: f64, norm: ClippedNorm) -> Info {
@@ -264,7 +291,12 @@ impl Learner for ActorCriticLearner {
     }
 
     fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
-        let LearnerState { params, optimizer, updates, global_step } = state;
+        let LearnerState {
+            params,
+            optimizer,
+            updates,
+            global_step,
+        } = state;
         check_layout(&*self.network, &params)?;
         self.optimizer.load_state(optimizer)?;
         self.params = params;
@@ -292,12 +324,23 @@ fn check_layout(network: &dyn Network, params: &Params) -> Result<(), LearnError
     if expected == got {
         return Ok(());
     }
-    let differs = expected.entries().iter().zip(got.entries()).find(|(expected, got)| expected != got);
+    let differs = expected
+        .entries()
+        .iter()
+        .zip(got.entries())
+        .find(|(expected, got)| expected != got);
     let reason = match differs {
         Some((expected, got)) => {
-            format!("expected `{}` {:?}, got `{}` {:?}", expected.name, expected.shape, got.name, got.shape)
+            format!(
+                "expected `{}` {:?}, got `{}` {:?}",
+                expected.name, expected.shape, got.name, got.shape
+            )
         }
-        None => format!("expected {} tensors, got {}", expected.entries().len(), got.entries().len()),
+        None => format!(
+            "expected {} tensors, got {}",
+            expected.entries().len(),
+            got.entries().len()
+        ),
     };
     Err(PolicyError::WrongParams { reason }.into())
 }
@@ -310,5 +353,9 @@ fn obs_ref(obs: ObsView<'_>) -> ObsRef<'_> {
 }
 
 fn l2_norm(values: &[f32]) -> f64 {
-    values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt()
+    values
+        .iter()
+        .map(|&value| f64::from(value) * f64::from(value))
+        .sum::<f64>()
+        .sqrt()
 }

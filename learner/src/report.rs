@@ -80,7 +80,12 @@ impl PolicyLag {
         let mut lag = Self::default();
         for version in versions {
             let one = learner.saturating_sub(version);
-            lag.add(Self { columns: 1, sum: one, min: one, max: one });
+            lag.add(Self {
+                columns: 1,
+                sum: one,
+                min: one,
+                max: one,
+            });
         }
         lag
     }
@@ -90,7 +95,11 @@ impl PolicyLag {
         if other.columns == 0 {
             return;
         }
-        self.min = if self.columns == 0 { other.min } else { self.min.min(other.min) };
+        self.min = if self.columns == 0 {
+            other.min
+        } else {
+            self.min.min(other.min)
+        };
         self.max = self.max.max(other.max);
         self.sum += other.sum;
         self.columns += other.columns;

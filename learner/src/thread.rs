@@ -4,7 +4,9 @@ mod clock;
 mod config;
 mod diagnosis;
 mod failure;
+mod held;
 mod learner_loop;
+mod outcome;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -21,10 +23,8 @@ pub use clock::{Clock, MonotonicClock};
 pub use config::{LearnerLoopConfig, OnStarved};
 pub use diagnosis::Diagnosis;
 pub use failure::{BatchName, FailureCause, LearnerFailure, LearnerLoopError, NonFinite};
-pub use learner_loop::{
-    ClosedBy, LearnerLoop, LearnerParts, LearnerThreadState, Quarantine, StepOutcome, TrainedPass,
-};
-
+pub use learner_loop::{LearnerLoop, LearnerParts, LearnerThreadState};
+pub use outcome::{ClosedBy, Quarantine, StepOutcome, TrainedPass};
 pub use requests::StateError;
 
 use crate::{Learner, LearnerMetrics, LearnerReport, LearnerState};
@@ -79,7 +79,14 @@ impl LearnerThread {
                 let _ = sender.send(ended);
             })
             .map_err(|error| failure(FailureCause::NotStarted(error)))?;
-        Ok(Self { outqueue, metrics, state, requests, ending, handle })
+        Ok(Self {
+            outqueue,
+            metrics,
+            state,
+            requests,
+            ending,
+            handle,
+        })
     }
 
     /// Where the thread reports every pass.
@@ -114,23 +121,23 @@ impl LearnerThread {
     /// # Errors
     /// The thread failed, panicked, or did not end in time; it is named, with the cause.
     pub fn join(self, deadline: Duration) -> Result<Box<dyn Learner>, LearnerFailure> {
-        let Self { outqueue, state, ending, handle, .. } = self;
-        // A thread that is asked to end must not go on for a reader that has stopped reading.
-        drop(outqueue);
-        let ended = match ending.recv_timeout(deadline) {
+        let ended = match self.ending.recv_timeout(deadline) {
             Ok(ended) => ended,
-            Err(RecvTimeoutError::Timeout) => return Err(failure(not_joined(&state, deadline))),
+            Err(RecvTimeoutError::Timeout) => return Err(failure(not_joined(&self.state, deadline))),
             // Unreachable while the closure above catches panics: it sends before it ends.
             Err(RecvTimeoutError::Disconnected) => Err(FailureCause::Panicked("ended without a word".to_owned())),
         };
         // Only the thread's last instructions are left to wait for.
-        let _ = handle.join();
+        let _ = self.handle.join();
         ended.map_err(failure)
     }
 }
 
 fn failure(cause: FailureCause) -> LearnerFailure {
-    LearnerFailure { thread: THREAD_NAME.to_owned(), cause }
+    LearnerFailure {
+        thread: THREAD_NAME.to_owned(),
+        cause,
+    }
 }
 
 fn not_joined(state: &ClockReader, waited: Duration) -> FailureCause {

@@ -12,9 +12,11 @@ use pronk_metrics::{ClockReader, LearnerInfo, StateClock, StepLedger, Steps, Tim
 use pronk_policy::Params;
 
 use super::failure::panic_text;
+use super::held::Held;
 use super::requests::{ANSWER_WITHIN, Reply};
 use super::{
-    BatchName, Clock, Diagnosis, LearnerLoopConfig, LearnerLoopError, MonotonicClock, NonFinite, OnStarved, THREAD_NAME,
+    BatchName, Clock, ClosedBy, Diagnosis, LearnerLoopConfig, LearnerLoopError, MonotonicClock, NonFinite, OnStarved,
+    Quarantine, StepOutcome, THREAD_NAME, TrainedPass,
 };
 use crate::{LearnError, Learner, LearnerMetrics, LearnerReport, PolicyLag};
 
@@ -85,54 +87,6 @@ pub struct LearnerLoop<S: Source<Item = MultiAgentBatch>> {
 struct Starved {
     secs: f64,
     time_outs: u32,
-}
-
-/// What one step of the loop came to.
-#[derive(Debug)]
-pub enum StepOutcome {
-    /// No train batch came in time; nothing but the queue timer changed.
-    NotReady(Diagnosis),
-    /// One pass was completed.
-    Trained(TrainedPass),
-    /// A batch was taken out of the run; the weights are untouched.
-    Quarantined(Quarantine),
-    /// The loop is over; nothing went wrong.
-    Closed(ClosedBy),
-}
-
-/// One completed pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TrainedPass {
-    /// Steps of the batch.
-    pub steps: Steps,
-    /// Which pass over the batch it was, counted from 1.
-    pub number: u32,
-    /// Newest published version of the weights.
-    pub version: u64,
-}
-
-/// A batch that was taken out of the run.
-#[derive(Debug, thiserror::Error)]
-#[error("update {update} on {batch}: {cause}")]
-pub struct Quarantine {
-    /// Which update of this run was being computed, counted from 1.
-    pub update: u64,
-    /// Which data it was.
-    pub batch: BatchName,
-    /// What was not finite.
-    #[source]
-    pub cause: NonFinite,
-}
-
-/// What ended the loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClosedBy {
-    /// No train batch can come any more.
-    Source,
-    /// Nobody reads the outqueue any more.
-    Outqueue,
-    /// The owner of the run let go of it.
-    Lifeline,
 }
 
 impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
@@ -263,7 +217,12 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
             Ok(shown) => shown,
             Err(NextError::TimedOut) => return self.not_ready(waited_secs),
             Err(NextError::Closed) => return Ok(StepOutcome::Closed(self.closed_by())),
-            Err(source) => return Err(LearnerLoopError::Source { passes: self.passes, source }),
+            Err(source) => {
+                return Err(LearnerLoopError::Source {
+                    passes: self.passes,
+                    source,
+                });
+            }
         };
         self.starved = Starved::default();
         self.state.enter(LearnerThreadState::Learning);
@@ -287,7 +246,13 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
                     ticket.trained();
                 }
                 self.steps.trained_pass(steps);
-                Ok(self.complete(Completed { info, grad_secs, number, steps, lag }))
+                Ok(self.complete(Completed {
+                    info,
+                    grad_secs,
+                    number,
+                    steps,
+                    lag,
+                }))
             }
             Err(cause) => {
                 let last = match pass {
@@ -301,7 +266,13 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
     }
 
     fn complete(&mut self, done: Completed) -> StepOutcome {
-        let Completed { info, grad_secs, number, steps, lag } = done;
+        let Completed {
+            info,
+            grad_secs,
+            number,
+            steps,
+            lag,
+        } = done;
         self.passes += 1;
         self.quarantined_in_a_row = 0;
         if number == 1 {
@@ -312,7 +283,8 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
 
         self.state.enter(LearnerThreadState::Reporting);
         let version = self.publisher.version();
-        self.metrics.record_pass(grad_secs, self.held.ring.source().backlog(), &info);
+        self.metrics
+            .record_pass(grad_secs, self.held.ring.source().backlog(), &info);
         let report = LearnerReport {
             env_steps: steps.env,
             agent_steps: steps.agent,
@@ -368,15 +340,15 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
     }
 
     fn closed_by(&self) -> ClosedBy {
-        if self.tether.is_cut() { ClosedBy::Lifeline } else { ClosedBy::Source }
+        if self.tether.is_cut() {
+            ClosedBy::Lifeline
+        } else {
+            ClosedBy::Source
+        }
     }
 
     /// Takes a batch that could not be learned from out of the run and counts its steps.
-    fn take_out(
-        &mut self,
-        batch: Option<MultiAgentBatch>,
-        cause: PassError,
-    ) -> Result<StepOutcome, LearnerLoopError> {
+    fn take_out(&mut self, batch: Option<MultiAgentBatch>, cause: PassError) -> Result<StepOutcome, LearnerLoopError> {
         let update = self.passes + 1;
         let name = batch.as_ref().map(BatchName::of).unwrap_or_default();
         let ticket = batch.and_then(|mut batch| batch.take_ticket());
@@ -386,13 +358,21 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
                 if let Some(ticket) = ticket {
                     ticket.lost("learner_error");
                 }
-                return Err(LearnerLoopError::Learn { update, batch: name, source });
+                return Err(LearnerLoopError::Learn {
+                    update,
+                    batch: name,
+                    source,
+                });
             }
             PassError::Panicked(message) => {
                 if let Some(ticket) = ticket {
                     ticket.lost("learner_panic");
                 }
-                return Err(LearnerLoopError::Panicked { update, batch: name, message });
+                return Err(LearnerLoopError::Panicked {
+                    update,
+                    batch: name,
+                    message,
+                });
             }
         };
         if let Some(ticket) = ticket {
@@ -400,9 +380,16 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         }
         self.metrics.record_quarantined();
         self.quarantined_in_a_row += 1;
-        let quarantine = Quarantine { update, batch: name, cause };
+        let quarantine = Quarantine {
+            update,
+            batch: name,
+            cause,
+        };
         if self.quarantined_in_a_row >= self.config.max_consecutive_quarantined.get() {
-            return Err(LearnerLoopError::Quarantined { in_a_row: self.quarantined_in_a_row, last: quarantine });
+            return Err(LearnerLoopError::Quarantined {
+                in_a_row: self.quarantined_in_a_row,
+                last: quarantine,
+            });
         }
         Ok(StepOutcome::Quarantined(quarantine))
     }
@@ -450,23 +437,4 @@ fn learn(
 
 fn duration(secs: f64) -> Duration {
     Duration::try_from_secs_f64(secs).unwrap_or_default()
-}
-
-/// The minibatch buffer with everything in front of it; on drop, what is still held is counted as dropped.
-struct Held<S: Source<Item = MultiAgentBatch>> {
-    ring: MinibatchBuffer<S>,
-}
-
-impl<S: Source<Item = MultiAgentBatch>> Drop for Held<S> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            // The source may be what panicked; its batches then count themselves as they are dropped.
-            return;
-        }
-        for mut batch in self.ring.drain() {
-            if let Some(ticket) = batch.take_ticket() {
-                ticket.dropped("shutdown");
-            }
-        }
-    }
 }

@@ -33,7 +33,8 @@ pub(super) struct StateRequests(Sender<Reply>);
 
 /// Both ends; the loop answers on the second.
 pub(super) fn state_requests() -> (StateRequests, Receiver<Reply>) {
-    let (sender, receiver) = bounded(1);
+    // Without room for a request to wait in: one that the loop did not take cannot be left behind when the loop ends.
+    let (sender, receiver) = bounded(0);
     (StateRequests(sender), receiver)
 }
 
@@ -45,9 +46,11 @@ impl StateRequests {
             SendTimeoutError::Timeout(_) => StateError::TimedOut { waited: deadline },
             SendTimeoutError::Disconnected(_) => StateError::Ended,
         })?;
-        state.recv_timeout(deadline.saturating_sub(began.elapsed())).map_err(|error| match error {
-            RecvTimeoutError::Timeout => StateError::TimedOut { waited: deadline },
-            RecvTimeoutError::Disconnected => StateError::Ended,
-        })
+        state
+            .recv_timeout(deadline.saturating_sub(began.elapsed()))
+            .map_err(|error| match error {
+                RecvTimeoutError::Timeout => StateError::TimedOut { waited: deadline },
+                RecvTimeoutError::Disconnected => StateError::Ended,
+            })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pronk_buffer::{
@@ -29,7 +29,7 @@ pub(super) struct FakeLearner<F> {
     pub(super) params: Params,
     pub(super) calls: u64,
     pub(super) global_step: u64,
-    pub(super) published: Vec<u64>,
+    pub(super) published: Arc<Mutex<Vec<u64>>>,
     pub(super) update: F,
 }
 
@@ -38,7 +38,13 @@ where
     F: FnMut(u64, &MultiAgentBatch) -> Result<LearnerInfo, LearnError> + Send + 'static,
 {
     pub(super) fn boxed(update: F) -> Box<dyn Learner> {
-        Box::new(Self { params: one_weight(), calls: 0, global_step: 0, published: Vec::new(), update })
+        Box::new(Self {
+            params: one_weight(),
+            calls: 0,
+            global_step: 0,
+            published: Arc::default(),
+            update,
+        })
     }
 }
 
@@ -60,7 +66,11 @@ where
     fn save(&self) -> LearnerState {
         LearnerState {
             params: self.params.clone(),
-            optimizer: OptimizerState { optimizer: "none".to_owned(), steps: self.calls, vectors: Default::default() },
+            optimizer: OptimizerState {
+                optimizer: "none".to_owned(),
+                steps: self.calls,
+                vectors: Default::default(),
+            },
             updates: self.calls,
             global_step: self.global_step,
         }
@@ -80,7 +90,7 @@ where
     }
 
     fn published(&mut self, version: u64) {
-        self.published.push(version);
+        self.published.lock().unwrap().push(version);
     }
 }
 
@@ -100,7 +110,10 @@ pub(super) fn content() -> Box<dyn Learner> {
 }
 
 pub(super) fn not_finite() -> LearnError {
-    LearnError::NonFinite { what: "the total loss", at: "test: NaN".to_owned() }
+    LearnError::NonFinite {
+        what: "the total loss",
+        at: "test: NaN".to_owned(),
+    }
 }
 
 pub(super) fn batch(sequence: u64) -> MultiAgentBatch {
@@ -118,7 +131,14 @@ pub(super) fn sample(sequence: u64) -> SampleBatch {
         dist_len: 2,
         state_len: 0,
     };
-    SampleBatch::blank(shape, Tag { worker: 3, incarnation: 1, sequence })
+    SampleBatch::blank(
+        shape,
+        Tag {
+            worker: 3,
+            incarnation: 1,
+            sequence,
+        },
+    )
 }
 
 /// Everything around a loop that a run would hold.
@@ -126,14 +146,15 @@ pub(super) struct Bench {
     pub(super) ledger: StepLedger,
     pub(super) time: TimeLedger,
     pub(super) lifeline: Option<Lifeline>,
-    pub(super) tether: Tether,
     pub(super) weights: WeightCell<Params>,
-    pub(super) bell: Bell,
 }
 
 /// A loop fed from an inqueue, that queue's sender, and the outqueue.
-pub(super) type Rig =
-    (LearnerLoop<InqueueReceiver<MultiAgentBatch>>, InqueueSender<MultiAgentBatch>, Mailbox<LearnerReport>);
+pub(super) type Rig = (
+    LearnerLoop<InqueueReceiver<MultiAgentBatch>>,
+    InqueueSender<MultiAgentBatch>,
+    Mailbox<LearnerReport>,
+);
 
 impl Bench {
     /// A loop with its inqueue of `capacity`.
@@ -152,18 +173,27 @@ impl Bench {
         learner: Box<dyn Learner>,
     ) -> (Self, LearnerLoop<S>, Mailbox<LearnerReport>) {
         let (publisher, weights) = weight_cell(one_weight());
-        let (ledger, time, bell) = (StepLedger::new(), TimeLedger::new(), Bell::new());
+        let (ledger, time) = (StepLedger::new(), TimeLedger::new());
         let parts = LearnerParts {
             source,
             learner,
             publisher,
             steps: ledger.clone(),
             time: time.clone(),
-            tether: tether.clone(),
-            bell: bell.clone(),
+            tether,
+            bell: Bell::new(),
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
-        (Self { ledger, time, lifeline: Some(lifeline), tether, weights, bell }, learner_loop, outqueue)
+        (
+            Self {
+                ledger,
+                time,
+                lifeline: Some(lifeline),
+                weights,
+            },
+            learner_loop,
+            outqueue,
+        )
     }
 
     /// A batch whose steps are in the ledger.
@@ -232,6 +262,14 @@ impl Source for Script {
 
     fn drain(&mut self) -> Vec<MultiAgentBatch> {
         let plays = self.0.drain(..);
-        plays.filter_map(|play| if let Play::Give(batch) = play { Some(batch) } else { None }).collect()
+        plays
+            .filter_map(|play| {
+                if let Play::Give(batch) = play {
+                    Some(batch)
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 }

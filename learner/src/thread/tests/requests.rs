@@ -1,0 +1,63 @@
+//! Asking a running learner for its state.
+
+use std::sync::mpsc;
+
+use super::fakes::*;
+use super::*;
+use crate::StateError;
+
+#[test]
+fn a_starved_learner_gives_its_state_and_goes_on() {
+    let config = LearnerLoopConfig {
+        learner_queue_timeout: LONG,
+        ..config(1)
+    };
+    let (bench, (learner_loop, sender, outqueue)) = Bench::set_up(config, 4, content());
+    let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
+    for update in 1..=3 {
+        sender.push(bench.sampled(update)).unwrap();
+        thread.outqueue().take(LONG).unwrap();
+        let state = thread.state(LONG).unwrap();
+        assert_eq!(
+            (state.updates, state.global_step, state.params.values()),
+            (update, update * STEPS, &[update as f32][..])
+        );
+    }
+    drop(sender);
+    thread.join(LONG).unwrap();
+}
+
+#[test]
+fn a_learner_deep_in_a_pass_is_waited_for_until_the_deadline_and_no_longer() {
+    let (release, hang) = mpsc::channel::<()>();
+    let (entered, inside) = mpsc::channel();
+    let learner = FakeLearner::boxed(move |_, _| {
+        entered.send(()).unwrap();
+        let _ = hang.recv();
+        Ok(loss_info(1.0))
+    });
+    let config = LearnerLoopConfig {
+        learner_queue_timeout: LONG,
+        ..config(1)
+    };
+    let (bench, (learner_loop, sender, outqueue)) = Bench::set_up(config, 4, learner);
+    let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
+    sender.push(bench.sampled(0)).unwrap();
+    inside.recv().unwrap();
+    assert!(matches!(
+        thread.state(Duration::from_millis(10)),
+        Err(StateError::TimedOut { .. })
+    ));
+    drop(release);
+    // The request nobody waits for any more does not stand in the way of the next.
+    assert_eq!(thread.state(LONG).unwrap().updates, 1);
+}
+
+#[test]
+fn a_learner_that_has_ended_says_so() {
+    let (_bench, (learner_loop, sender, outqueue)) = Bench::set_up(config(1), 4, content());
+    let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
+    drop(sender);
+    assert!(thread.outqueue().take(LONG).is_err());
+    assert_eq!(thread.state(LONG).map(drop), Err(StateError::Ended));
+}
