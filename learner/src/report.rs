@@ -47,7 +47,7 @@ impl Fold for LearnerReport {
         let weights = (self.agent_steps as f64, later.agent_steps as f64);
         let earlier_info = std::mem::take(&mut self.info);
         let parts = [(earlier_info, weights.0), (later.info.clone(), weights.1)];
-        self.info = LearnerInfo::merge_all(parts.into_iter()).unwrap_or_else(|_| {
+        self.info = LearnerInfo::merge_all(parts).unwrap_or_else(|_| {
             self.infos_replaced += 1;
             later.info
         });

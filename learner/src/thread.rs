@@ -7,6 +7,7 @@ mod failure;
 mod held;
 mod learner_loop;
 mod outcome;
+mod pass;
 mod requests;
 #[cfg(test)]
 mod tests;

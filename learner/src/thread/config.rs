@@ -1,4 +1,4 @@
-//! Options of the learner loop, checked once.
+//! Options of the learner loop; their types leave no value that cannot work.
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Duration;

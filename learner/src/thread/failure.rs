@@ -25,7 +25,7 @@ pub enum LearnerLoopError {
         /// Which data it was computed from.
         batch: BatchName,
         /// What the learner said.
-        source: LearnError,
+        source: Box<LearnError>,
     },
     /// The learner panicked.
     #[error("update {update} panicked on {batch}: {message}; its steps are counted as lost under `learner_panic`")]
@@ -47,11 +47,11 @@ pub enum LearnerLoopError {
         /// How many in a row.
         in_a_row: u32,
         /// The last of them.
-        last: Quarantine,
+        last: Box<Quarantine>,
     },
     /// No train batch came in time, and the run was told to end then.
     #[error("the learner starved: {0}")]
-    Starved(Diagnosis),
+    Starved(Box<Diagnosis>),
     /// The source of train batches failed.
     #[error("no train batch after {passes} passes: {source}")]
     Source {

@@ -1,6 +1,5 @@
 //! The loop that turns train batches into updates, one pass per step.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, never};
@@ -11,14 +10,14 @@ use pronk_buffer::{
 use pronk_metrics::{ClockReader, LearnerInfo, StateClock, StepLedger, Steps, TimeLedger, thread_states};
 use pronk_policy::Params;
 
-use super::failure::panic_text;
 use super::held::Held;
+use super::pass::{PassError, learn};
 use super::requests::{ANSWER_WITHIN, Reply};
 use super::{
-    BatchName, Clock, ClosedBy, Diagnosis, LearnerLoopConfig, LearnerLoopError, MonotonicClock, NonFinite, OnStarved,
-    Quarantine, StepOutcome, THREAD_NAME, TrainedPass,
+    BatchName, Clock, ClosedBy, Diagnosis, LearnerLoopConfig, LearnerLoopError, MonotonicClock, OnStarved, Quarantine,
+    StepOutcome, THREAD_NAME, TrainedPass,
 };
-use crate::{LearnError, Learner, LearnerMetrics, LearnerReport, PolicyLag};
+use crate::{Learner, LearnerMetrics, LearnerReport, PolicyLag};
 
 thread_states! {
     /// What the learner is doing; the states are disjoint and sum to the wall time of its thread.
@@ -335,7 +334,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         self.metrics.record_starved(&diagnosis);
         match self.config.on_starved {
             OnStarved::Continue => Ok(StepOutcome::NotReady(diagnosis)),
-            OnStarved::Fail => Err(LearnerLoopError::Starved(diagnosis)),
+            OnStarved::Fail => Err(LearnerLoopError::Starved(Box::new(diagnosis))),
         }
     }
 
@@ -361,7 +360,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
                 return Err(LearnerLoopError::Learn {
                     update,
                     batch: name,
-                    source,
+                    source: Box::new(source),
                 });
             }
             PassError::Panicked(message) => {
@@ -388,7 +387,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         if self.quarantined_in_a_row >= self.config.max_consecutive_quarantined.get() {
             return Err(LearnerLoopError::Quarantined {
                 in_a_row: self.quarantined_in_a_row,
-                last: quarantine,
+                last: Box::new(quarantine),
             });
         }
         Ok(StepOutcome::Quarantined(quarantine))
@@ -402,37 +401,6 @@ struct Completed {
     number: u32,
     steps: Steps,
     lag: PolicyLag,
-}
-
-enum PassError {
-    NonFinite(NonFinite),
-    Failed(LearnError),
-    Panicked(String),
-}
-
-/// Learns from `batch`, returning the seconds it took beside what came of it.
-fn learn(
-    learner: &mut dyn Learner,
-    batch: &MultiAgentBatch,
-    number: u32,
-    clock: &mut dyn Clock,
-) -> (Result<LearnerInfo, PassError>, f64) {
-    if number == 1
-        && let Some(error) = batch.policies().find_map(|(_, part)| part.check_finite().err())
-    {
-        return (Err(PassError::NonFinite(NonFinite::Batch(error))), 0.0);
-    }
-    let started = clock.now_secs();
-    // After a panic the learner is never used again, so no broken state of it can be seen.
-    let caught = catch_unwind(AssertUnwindSafe(|| learner.learn(batch)));
-    let grad_secs = clock.now_secs() - started;
-    let result = match caught {
-        Ok(Ok(info)) => Ok(info),
-        Ok(Err(error)) if error.is_non_finite() => Err(PassError::NonFinite(NonFinite::Update(error))),
-        Ok(Err(error)) => Err(PassError::Failed(error)),
-        Err(payload) => Err(PassError::Panicked(panic_text(&*payload))),
-    };
-    (result, grad_secs)
 }
 
 fn duration(secs: f64) -> Duration {

@@ -1,0 +1,42 @@
+//! One pass: a checked batch, a guarded call of the learner, and how long it took.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pronk_buffer::MultiAgentBatch;
+use pronk_metrics::LearnerInfo;
+
+use super::failure::panic_text;
+use super::{Clock, NonFinite};
+use crate::{LearnError, Learner};
+
+/// Why a pass was not completed.
+pub(super) enum PassError {
+    NonFinite(NonFinite),
+    Failed(LearnError),
+    Panicked(String),
+}
+
+/// Learns from `batch`, returning the seconds it took beside what came of it.
+pub(super) fn learn(
+    learner: &mut dyn Learner,
+    batch: &MultiAgentBatch,
+    number: u32,
+    clock: &mut dyn Clock,
+) -> (Result<LearnerInfo, PassError>, f64) {
+    if number == 1
+        && let Some(error) = batch.policies().find_map(|(_, part)| part.check_finite().err())
+    {
+        return (Err(PassError::NonFinite(NonFinite::Batch(error))), 0.0);
+    }
+    let started = clock.now_secs();
+    // After a panic the learner is never used again, so no broken state of it can be seen.
+    let caught = catch_unwind(AssertUnwindSafe(|| learner.learn(batch)));
+    let grad_secs = clock.now_secs() - started;
+    let result = match caught {
+        Ok(Ok(info)) => Ok(info),
+        Ok(Err(error)) if error.is_non_finite() => Err(PassError::NonFinite(NonFinite::Update(error))),
+        Ok(Err(error)) => Err(PassError::Failed(error)),
+        Err(payload) => Err(PassError::Panicked(panic_text(&*payload))),
+    };
+    (result, grad_secs)
+}
