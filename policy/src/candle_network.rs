@@ -1,9 +1,9 @@
 //! The network on candle's tensors and automatic differentiation.
 
-mod ops;
+mod linear;
 mod plan;
 
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use candle_core::{CpuStorage, Device, Storage, Tensor};
 
@@ -14,12 +14,11 @@ use crate::{Input, Network, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayo
 /// A [`Network`] on any candle device: the reference that every other implementation must agree with.
 ///
 /// *Threads*: on the CPU everything runs on the calling thread, as long as no layer has 65,536 weights or more. Workers
-/// and learner are threads already, and the pools of candle and gemm are shared by the whole process: two threads that
-/// enter them at once wait for each other and become slower than one. So batches are cut into pieces of a fixed size that
-/// stay below candle's threshold, and the first CPU network of a process tells `gemm` never to split a product, which
-/// holds for all of the process's use of it (`gemm::set_threading_threshold` takes it back).
+/// and learner are threads already, and candle's own pool is shared by the whole process: two threads that enter it at
+/// once wait for each other and become slower than one. So batches are cut into pieces of a fixed size that stay below
+/// candle's threshold, and matrix products never leave the thread.
 ///
-/// *Memory*: `forward_for_learning` keeps about five times the batch's activations until `backward`.
+/// *Memory*: `forward_for_learning` keeps the batch's activations until `backward`.
 ///
 /// ```
 /// use pronk_policy::{CandleNetwork, Input, Network, NetworkSpec, ObsRef, Outputs, Space};
@@ -59,16 +58,11 @@ impl CandleNetwork {
     pub fn new(spec: NetworkSpec, device: Device) -> Result<Self, PolicyError> {
         let layout = Arc::new(spec.layout()?);
         let plan = Plan::new(&spec, &layout)?;
-        let piece_rows = if device.is_cpu() {
-            static STAY_ON_THIS_THREAD: Once = Once::new();
-            STAY_ON_THIS_THREAD.call_once(|| gemm::set_threading_threshold(usize::MAX));
+        let piece_rows = match PIECE_NUMBERS / plan.widest {
+            _ if !device.is_cpu() => usize::MAX,
             // Never less than a row, and whole registers of rows when there are many.
-            match PIECE_NUMBERS / plan.widest {
-                rows @ 0..16 => rows.max(1),
-                rows => rows / 16 * 16,
-            }
-        } else {
-            usize::MAX
+            rows @ 0..16 => rows.max(1),
+            rows => rows / 16 * 16,
         };
         Ok(Self {
             spec,

@@ -10,6 +10,7 @@ mod distribution;
 mod error;
 mod init;
 mod network;
+mod ops;
 mod params;
 mod policy;
 mod rng;

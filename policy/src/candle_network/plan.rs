@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use candle_core::{Device, Result, Tensor, Var};
 
-use super::ops::{self, Activate};
+use super::linear::{Activate, Linear};
 use super::read;
 use crate::spec::{POLICY_HEAD, VALUE_HEAD};
 use crate::{Encoder, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError, Torso};
@@ -19,16 +19,16 @@ pub(super) struct Plan {
 
 /// Linear layers one above the other; the last is the head.
 pub(super) struct Tower {
-    layers: Vec<Linear>,
-    hidden: Activate,
+    layers: Vec<Layer>,
     /// How many columns of the head are logits: they come first.
     logits: usize,
     /// How many are values: 0 or 1.
     values: usize,
 }
 
-/// One linear layer. A head that serves both policy and value is one matrix here and two in the flat vector.
-struct Linear {
+/// A layer and its parameters. A head that serves both policy and value is one matrix here and two in the flat vector.
+struct Layer {
+    op: Linear,
     inputs: usize,
     outputs: usize,
     parts: Vec<Part>,
@@ -60,15 +60,11 @@ impl Plan {
         let tower = |torso: &str, heads: Vec<Part>, logits, values| {
             let mut layers = Vec::with_capacity(hidden.len() + 1);
             for layer in 0..hidden.len() {
-                layers.push(Linear::of(vec![part(&format!("{torso}.{layer}"))?]));
+                let parts = vec![part(&format!("{torso}.{layer}"))?];
+                layers.push(Layer::of(parts, Activate::from(*activation), layer));
             }
-            layers.push(Linear::of(heads));
-            Ok(Tower {
-                layers,
-                hidden: Activate::from(*activation),
-                logits,
-                values,
-            })
+            layers.push(Layer::of(heads, Activate::Not, hidden.len()));
+            Ok(Tower { layers, logits, values })
         };
         let (policy, value) = (part(POLICY_HEAD)?, part(VALUE_HEAD)?);
         let towers = match spec.torso {
@@ -139,16 +135,16 @@ impl Plan {
 impl Tower {
     /// The head's outputs, with no way back.
     pub(super) fn act(&self, weights: &[Affine], mut x: Tensor) -> Result<Tensor> {
-        for (layer, Affine { weight, bias }) in weights.iter().enumerate() {
-            x = ops::add_bias(&x.matmul(weight)?, bias, self.activation(layer))?;
+        for (layer, Affine { weight, bias }) in self.layers.iter().zip(weights) {
+            x = layer.op.act(&x, weight, bias)?;
         }
         Ok(x)
     }
 
     /// The head's outputs, with the graph behind them.
     pub(super) fn learn(&self, weights: &[Affine], mut x: Tensor) -> Result<Tensor> {
-        for (layer, Affine { weight, bias }) in weights.iter().enumerate() {
-            x = ops::add_bias_tracked(&x.matmul(weight)?, bias, self.activation(layer))?;
+        for (layer, Affine { weight, bias }) in self.layers.iter().zip(weights) {
+            x = layer.op.learn(&x, weight, bias)?;
         }
         Ok(x)
     }
@@ -200,21 +196,20 @@ impl Tower {
         }
         head_grad
     }
-
-    fn activation(&self, layer: usize) -> Activate {
-        if layer + 1 == self.layers.len() {
-            Activate::Not
-        } else {
-            self.hidden
-        }
-    }
 }
 
-impl Linear {
-    fn of(parts: Vec<Part>) -> Self {
+impl Layer {
+    /// The layer number `level` from below. Below the lowest lie the observations, whose gradient nobody wants.
+    fn of(parts: Vec<Part>, then: Activate, level: usize) -> Self {
+        let input_grad = level > 0;
         let inputs = parts.iter().map(|part| part.inputs).max().unwrap_or(0);
         let outputs = parts.iter().map(|part| part.outputs).sum();
-        Self { inputs, outputs, parts }
+        Self {
+            op: Linear { then, input_grad },
+            inputs,
+            outputs,
+            parts,
+        }
     }
 
     fn upload(&self, values: &[f32], tensor: impl Fn(&[f32], &[usize]) -> Result<Tensor>) -> Result<Affine> {

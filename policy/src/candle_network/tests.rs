@@ -204,7 +204,7 @@ fn pieces_give_what_the_whole_batch_gives() {
 }
 
 #[test]
-fn pieces_stay_below_every_threshold_that_would_leave_the_thread() {
+fn pieces_have_a_fixed_number_of_numbers() {
     for (obs_len, hidden, rows) in [
         (4, &[64, 64][..], 256),
         (4, &[8], 2048),
@@ -214,7 +214,6 @@ fn pieces_stay_below_every_threshold_that_would_leave_the_thread() {
         let network = CandleNetwork::cpu(spec(obs_len, hidden, Activation::Relu, Torso::Shared)).unwrap();
         assert_eq!(network.piece_rows, rows, "{hidden:?}");
     }
-    assert_eq!(gemm::get_threading_threshold(), usize::MAX);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use candle_core::{Device, Tensor, Var};
 
-use super::{Activate, add_bias, add_bias_tracked, plain_add_bias, tanh};
+use super::{Activate, Linear, tanh};
 use crate::Rng;
 
 const EVERY: [Activate; 3] = [Activate::Not, Activate::Tanh, Activate::Relu];
@@ -26,25 +26,30 @@ fn assert_close(got: &Tensor, want: &Tensor, what: &str) {
 #[test]
 fn values_and_gradients_agree_with_candles_own_operations() {
     let (mut rng, device) = (Rng::seed_from(1), Device::Cpu);
-    for shape in [[1, 1], [17, 5], [4, 64]] {
-        let x = Var::from_vec(normals(&mut rng, &shape), shape.as_slice(), &device).unwrap();
-        let bias = Var::from_vec(normals(&mut rng, &shape[1..]), &shape[1..], &device).unwrap();
-        let weight = Tensor::from_vec(normals(&mut rng, &shape), shape.as_slice(), &device).unwrap();
+    for [rows, inputs, outputs] in [[1, 1, 1], [17, 3, 5], [4, 10, 64]] {
+        let mut var = |shape: &[usize]| Var::from_vec(normals(&mut rng, shape), shape, &device).unwrap();
+        let (x, weight, bias) = (var(&[rows, inputs]), var(&[inputs, outputs]), var(&[outputs]));
+        let y_grad = var(&[rows, outputs]).as_detached_tensor();
         for then in EVERY {
-            let what = format!("{then:?} {shape:?}");
-            let ours = add_bias_tracked(&x, &bias, then).unwrap();
-            let theirs = plain_add_bias(&x, &bias, then).unwrap();
+            let what = format!("{then:?} {rows} {inputs} {outputs}");
+            let linear = Linear { then, input_grad: true };
+            let ours = linear.learn(&x, &weight, &bias).unwrap();
+            let theirs = linear.plain(&x, &weight, &bias).unwrap();
             assert_close(&ours, &theirs, &what);
-            assert_eq!(
-                numbers(&add_bias(&x, &bias, then).unwrap()),
-                numbers(&ours),
-                "{what}: outside a graph"
-            );
-            let grads = |y: &Tensor| (y * &weight).unwrap().sum_all().unwrap().backward().unwrap();
+            let acted = linear.act(&x, &weight, &bias).unwrap();
+            assert_eq!(numbers(&acted), numbers(&ours), "{what}: outside a graph");
+            let grads = |y: &Tensor| (y * &y_grad).unwrap().sum_all().unwrap().backward().unwrap();
             let (ours, theirs) = (grads(&ours), grads(&theirs));
-            for var in [&x, &bias] {
+            for var in [&x, &weight, &bias] {
                 assert_close(ours.get(var).unwrap(), theirs.get(var).unwrap(), &what);
             }
+            let without = Linear {
+                then,
+                input_grad: false,
+            }
+            .learn(&x, &weight, &bias)
+            .unwrap();
+            assert!(grads(&without).get(&x).is_none(), "{what}: not asked for");
         }
     }
 }
@@ -69,10 +74,8 @@ fn tanh_is_right_to_seven_digits_everywhere() {
 
 #[test]
 fn nan_stays_nan_forwards_and_backwards() {
-    let x = Var::new(&[[f32::NAN, 1.0]], &Device::Cpu).unwrap();
-    let bias = Tensor::new(&[0.0_f32, 0.0], &Device::Cpu).unwrap();
     for then in EVERY {
-        let y = add_bias_tracked(&x, &bias, then).unwrap();
+        let (x, y) = apply(then, &[f32::NAN, 1.0]);
         assert!(numbers(&y)[0].is_nan() && !numbers(&y)[1].is_nan(), "{then:?}");
         let loss = (&y * &y).unwrap().sum_all().unwrap();
         let grad = numbers(loss.backward().unwrap().get(&x).unwrap());
@@ -82,8 +85,16 @@ fn nan_stays_nan_forwards_and_backwards() {
 
 #[test]
 fn relu_has_no_slope_at_zero() {
-    let x = Var::new(&[[0.0_f32, -0.0, 1e-30]], &Device::Cpu).unwrap();
-    let bias = Tensor::new(&[0.0_f32; 3], &Device::Cpu).unwrap();
-    let loss = add_bias_tracked(&x, &bias, Activate::Relu).unwrap().sum_all().unwrap();
+    let (x, y) = apply(Activate::Relu, &[0.0, -0.0, 1e-30]);
+    let loss = y.sum_all().unwrap();
     assert_eq!(numbers(loss.backward().unwrap().get(&x).unwrap()), [0.0, 0.0, 1.0]);
+}
+
+/// The activation of each number, a row each.
+fn apply(then: Activate, xs: &[f32]) -> (Var, Tensor) {
+    let x = Var::from_slice(xs, (xs.len(), 1), &Device::Cpu).unwrap();
+    let one = Tensor::new(&[[1.0_f32]], &Device::Cpu).unwrap();
+    let zero = Tensor::new(&[0.0_f32], &Device::Cpu).unwrap();
+    let y = Linear { then, input_grad: true }.learn(&x, &one, &zero).unwrap();
+    (x, y)
 }
