@@ -245,6 +245,22 @@ fn every_kind_of_failure_loses_the_steps_made_and_the_next_fragment_begins_anew(
 }
 
 #[test]
+fn what_an_incarnation_makes_does_not_depend_on_how_long_the_one_before_lived() {
+    let second_life = |failing_step| {
+        let (links, _steps, _lifeline) = links();
+        let failing_once = move |context: &EnvContext| match context.incarnation {
+            0 => Counter::of_three().with_fault(Fault::StepErr(failing_step)),
+            _ => Counter::of_three(),
+        };
+        let mut worker = worker(failing_once, config(1, 0), links);
+        let mut clock = clock();
+        while worker.sample(&weights(0, 0.5), &mut clock).is_ok() {}
+        trace(&mut worker, 3)
+    };
+    assert_eq!(second_life(1), second_life(7));
+}
+
+#[test]
 fn a_failure_while_rebuilding_is_a_failure_like_any_other() {
     let (links, steps, _lifeline) = links();
     let factory = |context: &EnvContext| match context.incarnation {

@@ -395,7 +395,9 @@ fn the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
     };
     let (set, run) = start(set_config(4, patient), factory);
     let (mut trained, mut restarts, mut reported) = (0, 0, 0);
+    let began = Instant::now();
     while restarts < 200 {
+        assert!(began.elapsed() < LONG, "{restarts} restarts");
         run.check_ledgers();
         if let Ok(mut fragment) = run.fragments.pop(Duration::from_millis(10)) {
             trained += fragment.env_steps();
