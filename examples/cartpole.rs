@@ -50,7 +50,7 @@ fn main() -> anyhow::Result<ExitCode> {
         rollout_fragment_length: 20,
         train_batch_size: 20 * args.envs,
         learner_queue_size: 2,
-        lr: 0.003,
+        lr: 0.001,
         entropy_coeff: 0.01,
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],
@@ -77,5 +77,9 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("{}", run.result);
     }
     println!("{}", run.summary());
-    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if run.reached() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

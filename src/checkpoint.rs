@@ -91,8 +91,11 @@ impl Checkpoint {
         let dir = dir.as_ref();
         fs::create_dir_all(dir).map_err(|error| CheckpointError::io("make the folder", dir, error))?;
         let policy = self.state.params.to_safetensors(&BTreeMap::new());
-        let optimizer =
-            self.state.optimizer.to_safetensors().map_err(|error| CheckpointError::unusable(dir, error))?;
+        let optimizer = self
+            .state
+            .optimizer
+            .to_safetensors()
+            .map_err(|error| CheckpointError::unusable(dir, error))?;
         let manifest = Manifest {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -107,8 +110,7 @@ impl Checkpoint {
             optimizer: FileEntry::of("optimizer", &optimizer),
             config: self.config.clone(),
         };
-        let json =
-            serde_json::to_vec_pretty(&manifest).map_err(|error| CheckpointError::unusable(dir, error))?;
+        let json = serde_json::to_vec_pretty(&manifest).map_err(|error| CheckpointError::unusable(dir, error))?;
         write_atomically(dir, &manifest.policy.file, &policy)?;
         write_atomically(dir, &manifest.optimizer.file, &optimizer)?;
         write_atomically(dir, MANIFEST, &json)?;
@@ -160,8 +162,7 @@ impl Checkpoint {
 
 fn read_manifest(path: &Path) -> Result<Manifest, CheckpointError> {
     let bytes = fs::read(path).map_err(|error| CheckpointError::io("read the manifest", path, error))?;
-    let header: Header =
-        serde_json::from_slice(&bytes).map_err(|error| CheckpointError::unusable(path, error))?;
+    let header: Header = serde_json::from_slice(&bytes).map_err(|error| CheckpointError::unusable(path, error))?;
     if header.format != FORMAT {
         return Err(CheckpointError::unusable(
             path,

@@ -216,11 +216,31 @@ impl TrainerConfig {
 
     fn check_sizes(&self) -> Result<(), ConfigError> {
         let sizes = [
-            ("num_envs_per_worker", self.num_envs_per_worker, "a worker needs an environment to step"),
-            ("rollout_fragment_length", self.rollout_fragment_length, "a fragment needs at least one step"),
-            ("train_batch_size", self.train_batch_size, "a train batch needs at least one env-step"),
-            ("num_sgd_iter", self.num_sgd_iter, "a batch that is never used trains nothing; set at least 1"),
-            ("minibatch_buffer_size", self.minibatch_buffer_size, "the minibatch buffer needs at least one slot"),
+            (
+                "num_envs_per_worker",
+                self.num_envs_per_worker,
+                "a worker needs an environment to step",
+            ),
+            (
+                "rollout_fragment_length",
+                self.rollout_fragment_length,
+                "a fragment needs at least one step",
+            ),
+            (
+                "train_batch_size",
+                self.train_batch_size,
+                "a train batch needs at least one env-step",
+            ),
+            (
+                "num_sgd_iter",
+                self.num_sgd_iter,
+                "a batch that is never used trains nothing; set at least 1",
+            ),
+            (
+                "minibatch_buffer_size",
+                self.minibatch_buffer_size,
+                "the minibatch buffer needs at least one slot",
+            ),
             (
                 "learner_queue_size",
                 self.learner_queue_size,
@@ -252,10 +272,18 @@ impl TrainerConfig {
             ));
         }
         if self.learner_queue_size > 1 << 20 {
-            return Err(refuse("learner_queue_size", self.learner_queue_size, "a queue this long only makes data old"));
+            return Err(refuse(
+                "learner_queue_size",
+                self.learner_queue_size,
+                "a queue this long only makes data old",
+            ));
         }
         if u32::try_from(self.num_sgd_iter).is_err() {
-            return Err(refuse("num_sgd_iter", self.num_sgd_iter, "no batch is worth 2^32 passes"));
+            return Err(refuse(
+                "num_sgd_iter",
+                self.num_sgd_iter,
+                "no batch is worth 2^32 passes",
+            ));
         }
         if self.num_rollout_workers > 4096 {
             return Err(refuse(
@@ -322,17 +350,28 @@ impl TrainerConfig {
         within("decay", self.decay, 0.0, 1.0)?;
         within("momentum", self.momentum, 0.0, 1.0)?;
         if self.decay == 1.0 {
-            return Err(refuse("decay", self.decay, "the squared gradients would never change; set it below 1"));
+            return Err(refuse(
+                "decay",
+                self.decay,
+                "the squared gradients would never change; set it below 1",
+            ));
         }
         if self.momentum == 1.0 {
-            return Err(refuse("momentum", self.momentum, "steps would add up for ever; set it below 1"));
+            return Err(refuse(
+                "momentum",
+                self.momentum,
+                "steps would add up for ever; set it below 1",
+            ));
         }
         positive("epsilon", self.epsilon)
     }
 
     fn check_loss(&self) -> Result<(), ConfigError> {
         within("gamma", self.gamma, 0.0, 1.0)?;
-        for (field, value) in [("vf_loss_coeff", self.vf_loss_coeff), ("entropy_coeff", self.entropy_coeff)] {
+        for (field, value) in [
+            ("vf_loss_coeff", self.vf_loss_coeff),
+            ("entropy_coeff", self.entropy_coeff),
+        ] {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(refuse(field, value, "a weight in the loss is finite and not negative"));
             }
@@ -427,9 +466,13 @@ mod tests {
             ("minibatch_buffer_size", |c| c.minibatch_buffer_size = 0),
             ("learner_queue_size", |c| c.learner_queue_size = 0),
             ("learner_queue_size", |c| c.learner_queue_size = usize::MAX),
-            ("metrics_num_episodes_for_smoothing", |c| c.metrics_num_episodes_for_smoothing = 0),
+            ("metrics_num_episodes_for_smoothing", |c| {
+                c.metrics_num_episodes_for_smoothing = 0
+            }),
             ("learner_queue_timeout", |c| c.learner_queue_timeout = Duration::ZERO),
-            ("worker_restart_backoff", |c| c.worker_restart_backoff = Duration::from_secs(9)),
+            ("worker_restart_backoff", |c| {
+                c.worker_restart_backoff = Duration::from_secs(9)
+            }),
             ("broadcast_interval", |c| c.broadcast_interval = 0),
             ("max_consecutive_quarantined", |c| c.max_consecutive_quarantined = 0),
             ("min_time_s_per_iteration", |c| c.min_time_s_per_iteration = f64::NAN),
@@ -450,7 +493,9 @@ mod tests {
                 c.entropy_coeff_schedule = Schedule::piecewise_linear([(0.0, 0.1), (9.0, -0.1)]).ok();
             }),
             ("vtrace_clip_rho_threshold", |c| c.vtrace_clip_rho_threshold = Some(0.0)),
-            ("vtrace_clip_pg_rho_threshold", |c| c.vtrace_clip_pg_rho_threshold = Some(-1.0)),
+            ("vtrace_clip_pg_rho_threshold", |c| {
+                c.vtrace_clip_pg_rho_threshold = Some(-1.0)
+            }),
             ("model.fcnet_hiddens", |c| c.model.fcnet_hiddens = vec![64, 0]),
         ];
         for (field, change) in wrong {

@@ -3,11 +3,11 @@
 mod config;
 mod error;
 
-mod trainer;
-mod result;
-mod stop;
 mod checkpoint;
+mod result;
 mod signals;
+mod stop;
+mod trainer;
 
 pub mod prelude;
 

@@ -39,17 +39,12 @@ pub(crate) fn on_ctrl_c(bell: &Bell) -> io::Result<Mailbox<Interrupt>> {
         return Err(io::Error::other(format!("no Ctrl-C handler: {reason}")));
     }
     let (sender, interrupts) = mailbox(NonZeroUsize::MIN, bell);
-    listeners().push(Listener {
-        sender,
-        told: false,
-    });
+    listeners().push(Listener { sender, told: false });
     Ok(interrupts)
 }
 
 fn install() -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     std::thread::Builder::new()
         .name("pronk-signals".to_owned())
         .spawn(move || {

@@ -205,17 +205,18 @@ impl Trainer {
     /// The run has ended, or the folder could not be written.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
         let no_state = |reason: String| CheckpointError::NoState { reason };
-        let engine = self.engine.as_ref().ok_or_else(|| no_state("the run has ended".to_owned()))?;
-        let state = engine.learner_state(FINISH_DEADLINE).map_err(|error| no_state(error.to_string()))?;
+        let engine = self
+            .engine
+            .as_ref()
+            .ok_or_else(|| no_state("the run has ended".to_owned()))?;
+        let state = engine
+            .learner_state(FINISH_DEADLINE)
+            .map_err(|error| no_state(error.to_string()))?;
         self.model.checkpoint(&self.config, state).save(dir)
     }
 
     /// One iteration; `interrupted` ends it early. After an error the run is over and all is joined.
-    fn iterate(
-        &mut self,
-        stop: Option<&StopWhen>,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<TrainResult, TrainError> {
+    fn iterate(&mut self, stop: Option<&StopWhen>, interrupted: &dyn Fn() -> bool) -> Result<TrainResult, TrainError> {
         let mut iteration = Iteration::begin(&self.steps, &self.time);
         while !(interrupted() || iteration.is_complete(&self.config, &self.steps)) {
             let listened = self.listen(&mut iteration);

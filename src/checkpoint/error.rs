@@ -61,10 +61,17 @@ pub enum CheckpointError {
 
 impl CheckpointError {
     pub(super) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { doing, path: path.to_owned(), source }
+        Self::Io {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
     }
 
     pub(super) fn unusable(path: &Path, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Unusable { path: path.to_owned(), source: source.into() }
+        Self::Unusable {
+            path: path.to_owned(),
+            source: source.into(),
+        }
     }
 }

@@ -112,9 +112,15 @@ impl Trainer {
             OverwriteLearnerInfo::No
         };
         self.learner_metrics.add_learner_metrics(dict, overwrite);
-        dict.set("timers.training_iteration_time_ms", self.training_iteration.mean_ms_rounded());
+        dict.set(
+            "timers.training_iteration_time_ms",
+            self.training_iteration.mean_ms_rounded(),
+        );
         let throughput = self.training_iteration.mean_throughput().unwrap_or(0.0);
-        dict.set("timers.training_iteration_throughput", pronk_metrics::round_half_even(throughput, 3));
+        dict.set(
+            "timers.training_iteration_throughput",
+            pronk_metrics::round_half_even(throughput, 3),
+        );
     }
 
     fn write_workers(&self, dict: &mut ResultDict, iteration: &Iteration) {
@@ -143,12 +149,21 @@ fn write_throughput(dict: &mut ResultDict, result: &TrainResult, iteration: &Ite
     };
     let sampled = result.env_steps_sampled - iteration.steps_before.sampled.env;
     dict.set("throughput.env_steps_per_s", rate(sampled, result.time_this_iteration));
-    dict.set("throughput.env_steps_per_s_since_start", rate(result.env_steps_sampled, result.time_total));
-    dict.set("throughput.updates_per_s", rate(iteration.learner.passes, result.time_this_iteration));
+    dict.set(
+        "throughput.env_steps_per_s_since_start",
+        rate(result.env_steps_sampled, result.time_total),
+    );
+    dict.set(
+        "throughput.updates_per_s",
+        rate(iteration.learner.passes, result.time_this_iteration),
+    );
 }
 
 fn write_lag(dict: &mut ResultDict, lag: PolicyLag) {
-    dict.set("policy_lag", json!({ "min": lag.min(), "mean": lag.mean(), "max": lag.max() }));
+    dict.set(
+        "policy_lag",
+        json!({ "min": lag.min(), "mean": lag.mean(), "max": lag.max() }),
+    );
 }
 
 /// `ledger.steps`, `ledger.time` and, as shares of the iteration, `ledger.time_this_iter`.
@@ -157,13 +172,21 @@ fn write_ledgers(dict: &mut ResultDict, result: &TrainResult, before: &[ThreadTi
     let mut total = serde_json::Map::new();
     let mut shares = serde_json::Map::new();
     for thread in &result.time {
-        let states: serde_json::Map<_, _> =
-            thread.states.iter().map(|&(state, secs)| (state.to_owned(), json!(secs))).collect();
-        total.insert(thread.thread.clone(), json!({ "wall_secs": thread.wall_secs, "states": states }));
+        let states: serde_json::Map<_, _> = thread
+            .states
+            .iter()
+            .map(|&(state, secs)| (state.to_owned(), json!(secs)))
+            .collect();
+        total.insert(
+            thread.thread.clone(),
+            json!({ "wall_secs": thread.wall_secs, "states": states }),
+        );
         let earlier = before.iter().find(|earlier| earlier.thread == thread.thread);
         let wall = thread.wall_secs - earlier.map_or(0.0, |earlier| earlier.wall_secs);
         let share = |index: usize, secs: f64| {
-            let earlier = earlier.and_then(|earlier| earlier.states.get(index)).map_or(0.0, |&(_, secs)| secs);
+            let earlier = earlier
+                .and_then(|earlier| earlier.states.get(index))
+                .map_or(0.0, |&(_, secs)| secs);
             if wall > 0.0 { (secs - earlier) / wall } else { 0.0 }
         };
         let states: serde_json::Map<_, _> = (thread.states.iter().enumerate())

@@ -59,7 +59,9 @@ impl Engine {
 
     /// Without threads: makes one pass of the learner, with the fragments it needs. With threads, nothing.
     pub(super) fn step_inline(&mut self) -> Result<(), TrainError> {
-        let Self::Inline { learner_loop, .. } = self else { return Ok(()) };
+        let Self::Inline { learner_loop, .. } = self else {
+            return Ok(());
+        };
         match learner_loop.step() {
             Ok(StepOutcome::Trained(_)) => Ok(()),
             Ok(StepOutcome::NotReady(diagnosis)) => {
@@ -97,7 +99,9 @@ impl Engine {
                     not_joined: workers.not_joined,
                 }
             }
-            Self::Inline { learner_loop, reports, .. } => Ended {
+            Self::Inline {
+                learner_loop, reports, ..
+            } => Ended {
                 learner: Some(Ok(learner_loop.finish())),
                 unread: reports.drain(),
                 ..Ended::default()
@@ -117,15 +121,22 @@ impl Ended {
 /// Without threads, a worker that gives up is a source that failed.
 fn inline_failure(error: LearnerLoopError) -> TrainError {
     let learner = |error| {
-        TrainError::Learner(LearnerFailure { thread: "learner".to_owned(), cause: FailureCause::Failed(error) })
+        TrainError::Learner(LearnerFailure {
+            thread: "learner".to_owned(),
+            cause: FailureCause::Failed(error),
+        })
     };
     match error {
-        LearnerLoopError::Source { passes, source: NextError::Failed(source) } => {
-            match source.downcast::<WorkerFailure>() {
-                Ok(failure) => TrainError::Worker(*failure),
-                Err(source) => learner(LearnerLoopError::Source { passes, source: NextError::Failed(source) }),
-            }
-        }
+        LearnerLoopError::Source {
+            passes,
+            source: NextError::Failed(source),
+        } => match source.downcast::<WorkerFailure>() {
+            Ok(failure) => TrainError::Worker(*failure),
+            Err(source) => learner(LearnerLoopError::Source {
+                passes,
+                source: NextError::Failed(source),
+            }),
+        },
         error => learner(error),
     }
 }

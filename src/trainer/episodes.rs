@@ -26,7 +26,10 @@ pub(super) struct EpisodeSummary {
 
 impl EpisodeHistory {
     pub(super) fn new(smoothing: usize) -> Self {
-        Self { smoothing, newest: VecDeque::new() }
+        Self {
+            smoothing,
+            newest: VecDeque::new(),
+        }
     }
 
     /// Takes in the iteration's episodes and sums up.
@@ -79,9 +82,19 @@ mod tests {
     fn report(returns: &[f64]) -> WorkerReport {
         let episodes: Vec<_> = returns
             .iter()
-            .map(|&episode_return| EpisodeStat { episode_return, episode_len: 10, worker: 1, index: 0 })
+            .map(|&episode_return| EpisodeStat {
+                worker: 1,
+                index: 0,
+                seed: 0,
+                episode_return,
+                episode_len: 10,
+            })
             .collect();
-        WorkerReport { n_episodes: episodes.len() as u64, episodes, ..WorkerReport::default() }
+        WorkerReport {
+            n_episodes: episodes.len() as u64,
+            episodes,
+            ..WorkerReport::default()
+        }
     }
 
     #[test]
@@ -90,7 +103,10 @@ mod tests {
         let first = history.summarise(&report(&[1.0, 2.0]));
         assert_eq!((first.return_mean, first.enough), (Some(1.5), false));
         let second = history.summarise(&report(&[6.0, 7.0]));
-        assert_eq!((second.return_mean, second.enough, second.covered), (Some(5.0), true, 3));
+        assert_eq!(
+            (second.return_mean, second.enough, second.covered),
+            (Some(5.0), true, 3)
+        );
         assert_eq!((second.return_min, second.return_max), (Some(2.0), Some(7.0)));
     }
 

@@ -59,12 +59,10 @@ impl Iteration {
 
     /// Whether it covers the time, the env-steps and the one update that an iteration has to.
     pub(super) fn is_complete(&self, config: &TrainerConfig, steps: &StepLedger) -> bool {
-        self.learner.passes > 0
-            && self.time_left(config).is_none()
-            && {
-                let sampled = steps.snapshot().sampled.env - self.steps_before.sampled.env;
-                sampled >= config.min_sample_timesteps_per_iteration
-            }
+        self.learner.passes > 0 && self.time_left(config).is_none() && {
+            let sampled = steps.snapshot().sampled.env - self.steps_before.sampled.env;
+            sampled >= config.min_sample_timesteps_per_iteration
+        }
     }
 
     /// What is left of the shortest time an iteration may take.
@@ -83,7 +81,10 @@ impl Iteration {
         let weight = self.infos.iter().map(|(_, weight)| weight).sum();
         let newest = self.infos.last().map(|(info, _)| info.clone());
         // Infos whose trees differ cannot be merged: the newest then stands for all.
-        let merged = LearnerInfo::merge_all(self.infos.drain(..)).ok().or(newest).unwrap_or_default();
+        let merged = LearnerInfo::merge_all(self.infos.drain(..))
+            .ok()
+            .or(newest)
+            .unwrap_or_default();
         self.infos.push((merged, weight));
     }
 }

@@ -8,9 +8,9 @@ use pronk_buffer::{
     Assemble, Bell, Mailbox, MultiAgentBatch, Pool, Source, VersionReader, inqueue, lifeline, weight_cell,
 };
 use pronk_learner::{
-    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, Impala, ImpalaConfig, Learner,
-    LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, LearnerState, LearnerThread, OptimizerConfig,
-    RmsPropConfig, Schedule,
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, Impala, ImpalaConfig, Learner, LearnerLoop,
+    LearnerLoopConfig, LearnerParts, LearnerReport, LearnerState, LearnerThread, OptimizerConfig, RmsPropConfig,
+    Schedule,
 };
 use pronk_metrics::{StateClock, StepLedger, Steps, TimeLedger, TimerStat};
 use pronk_policy::{CandleNetwork, Encoder, Network, NetworkSpec, PolicyError, derive_seed, distribution_for};
@@ -53,7 +53,11 @@ impl Model {
             init: config.model.init,
             ..NetworkSpec::for_spaces(&env.observation, &env.action)?
         };
-        Ok(Self { env, network, algorithm: "impala" })
+        Ok(Self {
+            env,
+            network,
+            algorithm: "impala",
+        })
     }
 
     /// The learner that the config describes.
@@ -62,7 +66,10 @@ impl Model {
         let algorithm: Box<dyn Algorithm> = Box::new(Impala::new(ImpalaConfig {
             gamma: config.gamma,
             vf_loss_coeff: config.vf_loss_coeff,
-            entropy_coeff: config.entropy_coeff_schedule.clone().unwrap_or(Schedule::Constant(config.entropy_coeff)),
+            entropy_coeff: config
+                .entropy_coeff_schedule
+                .clone()
+                .unwrap_or(Schedule::Constant(config.entropy_coeff)),
             vtrace_clip_rho_threshold: config.vtrace_clip_rho_threshold,
             vtrace_clip_pg_rho_threshold: config.vtrace_clip_pg_rho_threshold,
             vtrace_drop_last_ts: config.vtrace_drop_last_ts,
@@ -133,11 +140,17 @@ pub(super) fn connect(
 
     // One fragment in the making and one being pushed for each worker, what waits, and what is being joined.
     let fragment = config.num_envs_per_worker * config.rollout_fragment_length;
-    let fragments = 2 * config.num_rollout_workers.max(1)
-        + config.learner_queue_size
-        + config.train_batch_size.div_ceil(fragment);
-    let links = WorkerLinks { pool: Pool::new(fragments), steps: steps.clone(), tether: tether.clone() };
-    let train_batches = TrainBatches { config: &config, version: weights.version_reader() };
+    let fragments =
+        2 * config.num_rollout_workers.max(1) + config.learner_queue_size + config.train_batch_size.div_ceil(fragment);
+    let links = WorkerLinks {
+        pool: Pool::new(fragments),
+        steps: steps.clone(),
+        tether: tether.clone(),
+    };
+    let train_batches = TrainBatches {
+        config: &config,
+        version: weights.version_reader(),
+    };
     let parts = LearnerParts {
         source: (),
         learner,
@@ -158,11 +171,21 @@ pub(super) fn connect(
             };
             let network = model.acting_network()?;
             let (source, reports) = InlineSource::new(one, restart(&config), env, network, weights, links, &bell)
-                .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
+                .map_err(|cause| StartError::Worker {
+                    thread: "rollout-0".to_owned(),
+                    cause: Box::new(cause),
+                })?;
             time.add(source.clock());
             let (learner_loop, outqueue) = train_batches.learner_loop(source, parts);
             let metrics = learner_loop.metrics().clone();
-            (Engine::Inline { learner_loop: Box::new(learner_loop), outqueue, reports }, metrics)
+            (
+                Engine::Inline {
+                    learner_loop: Box::new(learner_loop),
+                    outqueue,
+                    reports,
+                },
+                metrics,
+            )
         }
         Some(num_rollout_workers) => {
             let (sender, receiver) = inqueue(config.learner_queue_size, &tether).map_err(|error| ConfigError {
@@ -178,7 +201,12 @@ pub(super) fn connect(
                 seed: config.seed,
                 restart: restart(&config),
             };
-            let edges = WorkerEdges { fragments: sender, weights, bell: bell.clone(), time: time.clone() };
+            let edges = WorkerEdges {
+                fragments: sender,
+                weights,
+                bell: bell.clone(),
+                time: time.clone(),
+            };
             let workers = WorkerSet::start(set, env, &|| model.acting_network(), links, edges)?;
             let learner = LearnerThread::spawn(learner_loop, outqueue)?;
             let metrics = learner.metrics().clone();
@@ -234,12 +262,27 @@ impl TrainBatches<'_> {
             learner_queue_timeout: config.learner_queue_timeout,
             on_starved: config.on_starved,
             broadcast_interval: NonZeroU64::new(config.broadcast_interval).unwrap_or(NonZeroU64::MIN),
-            max_consecutive_quarantined: NonZeroU32::new(config.max_consecutive_quarantined)
-                .unwrap_or(NonZeroU32::MIN),
+            max_consecutive_quarantined: NonZeroU32::new(config.max_consecutive_quarantined).unwrap_or(NonZeroU32::MIN),
             outqueue_capacity: at_least_one(OUTQUEUE_CAPACITY),
         };
-        let LearnerParts { learner, publisher, steps, time, tether, bell, source: () } = parts;
-        let parts = LearnerParts { source: assemble, learner, publisher, steps, time, tether, bell };
+        let LearnerParts {
+            learner,
+            publisher,
+            steps,
+            time,
+            tether,
+            bell,
+            source: (),
+        } = parts;
+        let parts = LearnerParts {
+            source: assemble,
+            learner,
+            publisher,
+            steps,
+            time,
+            tether,
+            bell,
+        };
         LearnerLoop::new(options, parts)
     }
 }

@@ -21,7 +21,11 @@ fn repeat(case: fn(usize, Arc<()>)) {
             without_hanging("a run of the failure matrix", move || {
                 let token = Arc::new(());
                 case(workers, token.clone());
-                assert_eq!(Arc::strong_count(&token), 1, "a thread outlives the run with {workers} workers");
+                assert_eq!(
+                    Arc::strong_count(&token),
+                    1,
+                    "a thread outlives the run with {workers} workers"
+                );
             });
         }
     }
@@ -80,7 +84,12 @@ impl Learner for Sabotaged {
 fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnError>) -> Result<Run, TrainError> {
     let env = cartpole(token.clone());
     let trainer = Trainer::with_learner(small(workers), env, |inner| {
-        Ok(Box::new(Sabotaged { inner, updates: 0, at_third, _token: token }))
+        Ok(Box::new(Sabotaged {
+            inner,
+            updates: 0,
+            at_third,
+            _token: token,
+        }))
     });
     trainer.unwrap().run(iterations(1_000_000))
 }
@@ -108,7 +117,11 @@ fn the_learner_finishes() {
 #[test]
 fn the_learner_errs() {
     repeat(|workers, token| {
-        let failed = || Err(LearnError::Config { reason: "sabotage".to_owned() });
+        let failed = || {
+            Err(LearnError::Config {
+                reason: "sabotage".to_owned(),
+            })
+        };
         check(sabotaged(workers, token, failed), "learner", &["sabotage", "update 3"]);
     });
 }
@@ -116,7 +129,11 @@ fn the_learner_errs() {
 #[test]
 fn the_learner_panics() {
     repeat(|workers, token| {
-        check(sabotaged(workers, token, || panic!("sabotage")), "learner", &["sabotage", "panicked", "update 3"]);
+        check(
+            sabotaged(workers, token, || panic!("sabotage")),
+            "learner",
+            &["sabotage", "panicked", "update 3"],
+        );
     });
 }
 
@@ -138,7 +155,11 @@ fn survive(workers: usize, token: Arc<()>, fault: Fault) {
         Faulty::new(fault, if first { 1 } else { u64::MAX })
     };
     let mut trainer = Trainer::new(small(workers), env).unwrap();
-    let lost = trainer.by_ref().take(10_000).map(Result::unwrap).find(|result| !result.steps.lost.is_empty());
+    let lost = trainer
+        .by_ref()
+        .take(10_000)
+        .map(Result::unwrap)
+        .find(|result| !result.steps.lost.is_empty());
     assert!(lost.is_some(), "an environment failed and no step was lost");
     let run = trainer.run(iterations(0)).unwrap();
     assert!(run.ledger_closed(), "{:?}", run.steps);
@@ -158,7 +179,11 @@ fn one_environment_errs_for_ever() {
 fn every_environment_fails() {
     repeat(|workers, token| {
         let trainer = Trainer::new(small(workers), faulty(token, Fault::Panic, |_| true)).unwrap();
-        check(trainer.run(iterations(1_000_000)), "rollout-", &["gearbox exploded", "seed", "step"]);
+        check(
+            trainer.run(iterations(1_000_000)),
+            "rollout-",
+            &["gearbox exploded", "seed", "step"],
+        );
     });
 }
 

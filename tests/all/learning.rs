@@ -15,7 +15,7 @@ fn config(seed: u64, workers: usize) -> TrainerConfig {
         rollout_fragment_length: 20,
         train_batch_size: 640,
         learner_queue_size: 2,
-        lr: 0.003,
+        lr: 0.001,
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],
             fcnet_activation: Activation::Relu,

@@ -6,9 +6,21 @@ use pronk::prelude::*;
 use crate::fixtures::{Fault, Faulty, iterations, small};
 
 fn trained(seed: u64, env: impl pronk::EnvFactory + 'static) -> Vec<u32> {
-    let config = TrainerConfig { seed, num_sgd_iter: 2, minibatch_buffer_size: 2, ..small(0) };
+    let config = TrainerConfig {
+        seed,
+        num_sgd_iter: 2,
+        minibatch_buffer_size: 2,
+        num_consecutive_worker_failures_tolerance: 1_000,
+        ..small(0)
+    };
     let run = Trainer::new(config, env).unwrap().run(iterations(40)).unwrap();
-    run.checkpoint.state.params.values().iter().map(|value| value.to_bits()).collect()
+    run.checkpoint
+        .state
+        .params
+        .values()
+        .iter()
+        .map(|value| value.to_bits())
+        .collect()
 }
 
 #[test]

@@ -89,14 +89,21 @@ fn every_key_is_there_from_the_first_result_on() {
         let mut trainer = Trainer::new(small(workers), |_: &EnvContext| CartPole::new()).unwrap();
         let dict = trainer.next().unwrap().unwrap().dict;
         for key in KEYS {
-            assert!(dict.get(key).is_some(), "{workers} workers: {key} is missing in {}", dict.to_json_line());
+            assert!(
+                dict.get(key).is_some(),
+                "{workers} workers: {key} is missing in {}",
+                dict.to_json_line()
+            );
         }
     }
 }
 
 #[test]
 fn counters_count_passes_and_steps_as_rllib_does() {
-    let config = TrainerConfig { num_sgd_iter: 3, ..small(0) };
+    let config = TrainerConfig {
+        num_sgd_iter: 3,
+        ..small(0)
+    };
     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
     let last = trainer.by_ref().take(9).map(Result::unwrap).last().unwrap();
     let number = |key: &str| last.dict.number(key).unwrap();
@@ -125,7 +132,10 @@ fn json_lines_hold_every_result() {
 
 #[test]
 fn the_summary_is_one_json_object_with_its_nine_keys() {
-    let run = Trainer::new(small(0), |_: &EnvContext| CartPole::new()).unwrap().run(iterations(2)).unwrap();
+    let run = Trainer::new(small(0), |_: &EnvContext| CartPole::new())
+        .unwrap()
+        .run(iterations(2))
+        .unwrap();
     let summary: serde_json::Value = serde_json::from_str(&run.summary().to_string()).unwrap();
     let keys: Vec<_> = summary.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
@@ -142,5 +152,8 @@ fn the_summary_is_one_json_object_with_its_nine_keys() {
             "ledger_closed"
         ]
     );
-    assert_eq!((summary["env"].as_str(), summary["reached"].as_bool()), (Some("CartPole-v1"), Some(false)));
+    assert_eq!(
+        (summary["env"].as_str(), summary["reached"].as_bool()),
+        (Some("CartPole-v1"), Some(false))
+    );
 }
