@@ -90,6 +90,14 @@ fn below_reaches_every_number_equally_often() {
     assert_eq!((rng.below(0), rng.below(1)), (0, 0));
 }
 
+#[test]
+fn below_is_even_where_the_range_does_not_divide_the_generators() {
+    // Scaling 2^64 draws down to 3/4 of that hits every third number twice unless some draws are thrown away.
+    let mut rng = Rng::seed_from(9);
+    let thirds = (0..30_000).filter(|_| rng.below(3 << 62).is_multiple_of(3)).count();
+    assert!((9_500..10_500).contains(&thirds), "{thirds} of 30,000");
+}
+
 fn mean(xs: &[f64]) -> f64 {
     xs.iter().sum::<f64>() / xs.len() as f64
 }
