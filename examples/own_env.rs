@@ -4,6 +4,8 @@
 //! cargo run --release --example own_env
 //! ```
 
+#![allow(clippy::print_stdout)] // a program prints; the library never does
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 

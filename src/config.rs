@@ -1,5 +1,9 @@
 //! [`TrainerConfig`]: every setting of a run, with RLlib's names and defaults.
 
+mod seconds;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use pronk_learner::{OnStarved, Schedule};
@@ -418,112 +422,5 @@ fn never_negative(field: &'static str, schedule: Option<&Schedule>) -> Result<()
     match schedule {
         Some(schedule) if schedule.min_value() < 0.0 => Err(refuse(field, schedule, "its values have to be 0 or more")),
         _ => Ok(()),
-    }
-}
-
-/// Durations as a number of seconds in config files.
-mod seconds {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(value.as_secs_f64())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let secs = f64::deserialize(deserializer)?;
-        Duration::try_from_secs_f64(secs)
-            .map_err(|error| D::Error::custom(format!("{secs} is not a time in seconds: {error}")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    type Change = fn(&mut TrainerConfig);
-
-    #[test]
-    fn every_relation_that_cannot_work_is_refused_by_name() {
-        let wrong: &[(&str, Change)] = &[
-            ("num_envs_per_worker", |c| c.num_envs_per_worker = 0),
-            ("rollout_fragment_length", |c| c.rollout_fragment_length = 0),
-            ("rollout_fragment_length", |c| {
-                c.rollout_fragment_length = usize::MAX;
-                c.num_envs_per_worker = 2;
-            }),
-            ("rollout_fragment_length", |c| c.rollout_fragment_length = 1 << 33),
-            ("rollout_fragment_length", |c| {
-                c.rollout_fragment_length = 1;
-                c.vtrace_drop_last_ts = true;
-            }),
-            ("num_rollout_workers", |c| c.num_rollout_workers = 1 << 20),
-            ("train_batch_size", |c| c.train_batch_size = 0),
-            ("num_sgd_iter", |c| c.num_sgd_iter = 0),
-            ("num_sgd_iter", |c| c.num_sgd_iter = 1 << 40),
-            ("minibatch_buffer_size", |c| c.minibatch_buffer_size = 0),
-            ("learner_queue_size", |c| c.learner_queue_size = 0),
-            ("learner_queue_size", |c| c.learner_queue_size = usize::MAX),
-            ("metrics_num_episodes_for_smoothing", |c| {
-                c.metrics_num_episodes_for_smoothing = 0
-            }),
-            ("learner_queue_timeout", |c| c.learner_queue_timeout = Duration::ZERO),
-            ("worker_restart_backoff", |c| {
-                c.worker_restart_backoff = Duration::from_secs(9)
-            }),
-            ("broadcast_interval", |c| c.broadcast_interval = 0),
-            ("max_consecutive_quarantined", |c| c.max_consecutive_quarantined = 0),
-            ("min_time_s_per_iteration", |c| c.min_time_s_per_iteration = f64::NAN),
-            ("min_time_s_per_iteration", |c| c.min_time_s_per_iteration = -1.0),
-            ("lr", |c| c.lr = 0.0),
-            ("lr", |c| c.lr = f64::NAN),
-            ("lr_schedule", |c| c.lr_schedule = Some(Schedule::Constant(-0.1))),
-            ("grad_clip", |c| c.grad_clip = Some(0.0)),
-            ("decay", |c| c.decay = 1.0),
-            ("momentum", |c| c.momentum = -0.1),
-            ("momentum", |c| c.momentum = 1.0),
-            ("epsilon", |c| c.epsilon = 0.0),
-            ("gamma", |c| c.gamma = 1.01),
-            ("gamma", |c| c.gamma = f64::NAN),
-            ("vf_loss_coeff", |c| c.vf_loss_coeff = -0.5),
-            ("entropy_coeff", |c| c.entropy_coeff = -0.01),
-            ("entropy_coeff_schedule", |c| {
-                c.entropy_coeff_schedule = Schedule::piecewise_linear([(0.0, 0.1), (9.0, -0.1)]).ok();
-            }),
-            ("vtrace_clip_rho_threshold", |c| c.vtrace_clip_rho_threshold = Some(0.0)),
-            ("vtrace_clip_pg_rho_threshold", |c| {
-                c.vtrace_clip_pg_rho_threshold = Some(-1.0)
-            }),
-            ("model.fcnet_hiddens", |c| c.model.fcnet_hiddens = vec![64, 0]),
-        ];
-        for (field, change) in wrong {
-            let mut config = TrainerConfig::default();
-            change(&mut config);
-            let error = config.check().unwrap_err();
-            assert_eq!(&error.field, field, "{error}");
-            assert!(error.reason.len() > 10, "{field} gives no reason");
-        }
-        assert_eq!(TrainerConfig::default().check(), Ok(()));
-    }
-
-    #[test]
-    fn a_config_survives_json_and_unknown_keys_are_refused() {
-        let config = TrainerConfig {
-            lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.01), (1000.0, 0.0)]).unwrap()),
-            worker_restart_backoff: Duration::from_millis(250),
-            ..TrainerConfig::default()
-        };
-        let text = serde_json::to_string(&config).unwrap();
-        assert_eq!(serde_json::from_str::<TrainerConfig>(&text).unwrap(), config);
-        assert_eq!(
-            serde_json::from_str::<TrainerConfig>("{}").unwrap(),
-            TrainerConfig::default()
-        );
-        let unknown = serde_json::from_str::<TrainerConfig>(r#"{"learning_rate": 1}"#).unwrap_err();
-        assert!(unknown.to_string().contains("learning_rate"), "{unknown}");
-        let negative = serde_json::from_str::<TrainerConfig>(r#"{"learner_queue_timeout": -1}"#).unwrap_err();
-        assert!(negative.to_string().contains("-1"), "{negative}");
     }
 }

@@ -117,7 +117,7 @@ impl Trainer {
     /// A setting that cannot work, an environment that cannot be made, or spaces that no network is made for. No thread
     /// is left running.
     pub fn new(config: TrainerConfig, env: impl EnvFactory + 'static) -> Result<Self, TrainError> {
-        Self::with_learner(config, env, |learner| Ok(learner))
+        Self::with_learner(config, env, Ok)
     }
 
     /// Starts a run with a learner of your own.

@@ -113,7 +113,11 @@ impl<S: Source> MinibatchBuffer<S> {
         slot.passes_left -= 1;
         slot.passes_shown += 1;
         let number = slot.passes_shown;
-        let pass = if slot.passes_left > 0 { Pass::Again(slot.item.insert(item)) } else { Pass::Last(item) };
+        let pass = if slot.passes_left > 0 {
+            Pass::Again(slot.item.insert(item))
+        } else {
+            Pass::Last(item)
+        };
         Ok(Shown { pass, number })
     }
 

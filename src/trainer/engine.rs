@@ -14,7 +14,10 @@ use crate::error::TrainError;
 /// What runs a run.
 pub(super) enum Engine {
     /// A thread for the learner and one for each worker.
-    Threads { learner: LearnerThread, workers: WorkerSet },
+    Threads {
+        learner: Box<LearnerThread>,
+        workers: WorkerSet,
+    },
     /// One worker and the learner, both on the thread that calls the trainer.
     Inline {
         learner_loop: Box<LearnerLoop<Assemble<InlineSource>>>,

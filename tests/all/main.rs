@@ -1,6 +1,6 @@
 //! Whole runs: every room together, on real environments.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bad_input;
 mod failures;
@@ -10,3 +10,4 @@ mod learning;
 mod ledgers;
 mod reproducible;
 mod result_dict;
+mod signals;

@@ -1,0 +1,85 @@
+//! Env-steps per second of the `cartpole` example's run, and where its threads' time goes.
+//!
+//! ```text
+//! cargo bench --bench end_to_end
+//! ```
+//!
+//! The same run with and without threads in turn, so that the ratio of the two holds on a machine that others use too.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::time::Duration;
+
+use pronk::envs::CartPole;
+use pronk::prelude::*;
+use pronk::{Activation, ModelConfig, Run};
+
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_secs(2);
+
+fn run(workers: usize) -> Run {
+    let config = TrainerConfig {
+        num_rollout_workers: workers,
+        num_envs_per_worker: 32,
+        rollout_fragment_length: 20,
+        train_batch_size: 640,
+        learner_queue_size: 2,
+        lr: 0.001,
+        model: ModelConfig {
+            fcnet_hiddens: vec![64, 64],
+            fcnet_activation: Activation::Relu,
+            ..ModelConfig::default()
+        },
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    };
+    let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    trainer
+        .run(StopWhen {
+            time: Some(ROUND),
+            ..StopWhen::default()
+        })
+        .unwrap()
+}
+
+fn rate(run: &Run) -> f64 {
+    run.steps.trained_once.env as f64 / run.time.as_secs_f64()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let workers = [0, 1, 2];
+    let mut rates = workers.map(|_| Vec::new());
+    let mut last = workers.map(|_| None);
+    for _ in 0..ROUNDS {
+        for (index, &workers) in workers.iter().enumerate() {
+            let run = run(workers);
+            rates[index].push(rate(&run));
+            last[index] = Some(run);
+        }
+    }
+    let without_threads = median(rates[0].clone());
+    println!(
+        "env-steps trained per second, median of {ROUNDS} rounds of {} s",
+        ROUND.as_secs()
+    );
+    for (index, &workers) in workers.iter().enumerate() {
+        let rate = median(rates[index].clone());
+        println!(
+            "{workers} workers: {rate:>9.0}  ×{:.2} of no threads",
+            rate / without_threads
+        );
+        for thread in last[index].iter().flat_map(|run| &run.thread_times) {
+            let share = |secs: f64| 100.0 * secs / thread.wall_secs.max(f64::MIN_POSITIVE);
+            let states = thread.states.iter().filter(|(_, secs)| share(*secs) >= 0.05);
+            let states: Vec<_> = states
+                .map(|(state, secs)| format!("{state} {:.1} %", share(*secs)))
+                .collect();
+            println!("    {:<10} {}", thread.thread, states.join(", "));
+        }
+    }
+}
