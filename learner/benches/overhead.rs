@@ -41,14 +41,26 @@ fn main() -> Result<(), Box<dyn Error>> {
         SHAPE.steps, SHAPE.columns
     );
     println!(
-        "{:<14} {:>10} {:>12} {:>12} {:>9}",
-        "learner", "us/pass", "outside us", "outside %", "starved %"
+        "{:<14} {:<14} {:>10} {:>12} {:>12} {:>12} {:>12}",
+        "learner", "reader", "us/pass", "checking us", "reporting us", "outside us", "outside %"
     );
-    measure("trivial", Box::new(Trivial::new()), passes)?;
-    measure("actor-critic", Box::new(actor_critic()?), passes)
+    for reader in [Reader::Gathers, Reader::WakesForEach] {
+        measure("trivial", Box::new(Trivial::new()), reader, passes)?;
+        measure("actor-critic", Box::new(actor_critic()?), reader, passes)?;
+    }
+    Ok(())
 }
 
-fn measure(name: &str, learner: Box<dyn Learner>, passes: u64) -> Result<(), Box<dyn Error>> {
+/// How the outqueue is read: waking a sleeping reader costs the learner a system call.
+#[derive(Clone, Copy, Debug)]
+enum Reader {
+    /// Looks again a little later, as the trainer does.
+    Gathers,
+    /// Sleeps until the next report.
+    WakesForEach,
+}
+
+fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -> Result<(), Box<dyn Error>> {
     let (_lifeline, tether) = lifeline();
     let (publisher, _cell) = weight_cell(learner.weights().clone());
     let (steps, time) = (StepLedger::new(), TimeLedger::new());
@@ -62,29 +74,38 @@ fn measure(name: &str, learner: Box<dyn Learner>, passes: u64) -> Result<(), Box
         publisher,
         steps,
         time: time.clone(),
-        tether,
+        tether: tether.clone(),
         bell: Bell::new(),
     };
     let (learner_loop, outqueue) = LearnerLoop::new(LearnerLoopConfig::default(), parts);
     let thread = LearnerThread::spawn(learner_loop, outqueue)?;
     let metrics = thread.metrics().clone();
-    // A trainer that is awake for every report is the dearest one for the learner.
-    while thread.outqueue().take(Duration::from_secs(60)).is_ok() {}
+    match reader {
+        Reader::Gathers => {
+            while !thread.outqueue().is_closed() {
+                tether.sleep(Duration::from_millis(2))?;
+                drop(thread.outqueue().drain());
+            }
+        }
+        Reader::WakesForEach => while thread.outqueue().take(Duration::from_secs(60)).is_ok() {},
+    }
     thread.join(Duration::from_secs(1))?;
 
     let now = metrics.read();
     let time = &time.read()[0];
-    let publishing = secs_in(time, "publishing");
-    let outside =
-        time.wall_secs - secs_in(time, "starting") - now.queue.total_secs() - now.grad.total_secs() - publishing;
+    let checking = secs_in(time, "learning") - now.grad.total_secs();
+    let reporting = secs_in(time, "reporting");
+    let known = now.queue.total_secs() + now.grad.total_secs() + secs_in(time, "publishing");
+    let outside = time.wall_secs - secs_in(time, "starting") - known;
     let per_pass = |secs: f64| secs / now.num_steps as f64 * 1e6;
-    let percent = |secs: f64| 100.0 * secs / time.wall_secs;
     println!(
-        "{name:<14} {:>10.2} {:>12.2} {:>12.2} {:>9.2}",
+        "{name:<14} {:<14} {:>10.2} {:>12.2} {:>12.2} {:>12.2} {:>12.2}",
+        format!("{reader:?}"),
         per_pass(time.wall_secs),
+        per_pass(checking),
+        per_pass(reporting),
         per_pass(outside),
-        percent(outside),
-        percent(now.queue.total_secs()),
+        100.0 * outside / time.wall_secs,
     );
     Ok(())
 }

@@ -125,3 +125,49 @@ impl PolicyLag {
         (self.columns > 0).then_some(self.max)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pronk_metrics::{Info, default_policy};
+
+    use super::*;
+
+    fn report(agent_steps: u64, info: Info) -> LearnerReport {
+        LearnerReport {
+            env_steps: agent_steps,
+            agent_steps,
+            info: LearnerInfo::from_iter([(default_policy(), info)]),
+            passes: 1,
+            ..LearnerReport::default()
+        }
+    }
+
+    #[test]
+    fn folding_one_by_one_weighs_every_pass_by_its_rows() {
+        let loss = |value: f64| Info::tree([("total_loss", value)]);
+        let mut folded = report(100, loss(1.0));
+        folded.fold(report(300, loss(2.0)));
+        folded.fold(report(400, loss(4.0)));
+        assert_eq!(folded.info.number("default_policy", "total_loss"), Some(2.875));
+        assert_eq!((folded.env_steps, folded.passes, folded.infos_replaced), (800, 3, 0));
+    }
+
+    #[test]
+    fn an_info_that_cannot_be_merged_is_replaced_and_counted() {
+        let mut folded = report(100, Info::tree([("kl", 1.0)]));
+        folded.fold(report(100, Info::tree([("kl", Info::tree([("mean", 2.0)]))])));
+        assert_eq!(folded.info.number("default_policy", "kl.mean"), Some(2.0));
+        assert_eq!((folded.agent_steps, folded.infos_replaced), (200, 1));
+    }
+
+    #[test]
+    fn lag_of_no_columns_is_none_and_adding_it_changes_nothing() {
+        let mut lag = PolicyLag::of(5, [3, 4]);
+        lag.add(PolicyLag::default());
+        assert_eq!(
+            (lag.min(), lag.mean(), lag.max(), lag.columns()),
+            (Some(1), Some(1.5), Some(2), 2)
+        );
+        assert_eq!((PolicyLag::default().min(), PolicyLag::default().mean()), (None, None));
+    }
+}
