@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use pronk::prelude::*;
-use pronk::{ActionRef, End, EnvError, EnvSpec, ObsDtype, ObsMut, Space, Step, check_env};
+use pronk::{ActionRef, End, EnvError, EnvSpec, ModelConfig, ObsDtype, ObsMut, Space, Step, check_env};
 
 /// Ten cells in a row. The walker starts in the first one and the door is in the last one; every step costs 0.1.
 struct Corridor {
@@ -90,7 +90,11 @@ fn main() -> anyhow::Result<ExitCode> {
         num_envs_per_worker: 16,
         rollout_fragment_length: 20,
         train_batch_size: 320,
-        lr: 0.003,
+        lr: 0.001,
+        model: ModelConfig {
+            fcnet_hiddens: vec![32],
+            ..ModelConfig::default()
+        },
         min_time_s_per_iteration: 0.1,
         ..TrainerConfig::default()
     };

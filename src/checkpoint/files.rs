@@ -1,7 +1,7 @@
 //! Files that are whole or not there: written beside their place, synced, renamed, and checked when read.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -39,12 +39,22 @@ impl FileEntry {
 pub(super) fn write_atomically(dir: &Path, name: &str, content: &[u8]) -> Result<(), CheckpointError> {
     let path = dir.join(name);
     let failed = |error| CheckpointError::io("write", &path, error);
-    let mut file = NamedTempFile::new_in(dir).map_err(failed)?;
+    let mut file = temporary_file(dir).map_err(failed)?;
     file.write_all(content).map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
     file.persist(&path).map_err(|error| failed(error.error))?;
     // The rename itself is on disk only when the folder is.
     File::open(dir).and_then(|folder| folder.sync_all()).map_err(failed)
+}
+
+/// A file beside the ones to come, with the permissions that any new file gets and not those of a secret.
+fn temporary_file(dir: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    let permissions = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
+    #[cfg(unix)]
+    builder.permissions(permissions);
+    builder.tempfile_in(dir)
 }
 
 /// Reads a file of the manifest and holds it against its entry.

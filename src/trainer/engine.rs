@@ -12,15 +12,13 @@ use pronk_rollout::{InlineSource, WorkerFailure, WorkerReport, WorkerSet};
 use crate::error::TrainError;
 
 /// What runs a run.
+#[allow(clippy::large_enum_variant)] // there is one in a run, and it is never moved about
 pub(super) enum Engine {
     /// A thread for the learner and one for each worker.
-    Threads {
-        learner: Box<LearnerThread>,
-        workers: WorkerSet,
-    },
+    Threads { learner: LearnerThread, workers: WorkerSet },
     /// One worker and the learner, both on the thread that calls the trainer.
     Inline {
-        learner_loop: Box<LearnerLoop<Assemble<InlineSource>>>,
+        learner_loop: LearnerLoop<Assemble<InlineSource>>,
         outqueue: Mailbox<LearnerReport>,
         reports: Mailbox<WorkerReport>,
     },

@@ -180,7 +180,7 @@ pub(super) fn connect(
             let metrics = learner_loop.metrics().clone();
             (
                 Engine::Inline {
-                    learner_loop: Box::new(learner_loop),
+                    learner_loop,
                     outqueue,
                     reports,
                 },
@@ -208,7 +208,7 @@ pub(super) fn connect(
                 time: time.clone(),
             };
             let workers = WorkerSet::start(set, env, &|| model.acting_network(), links, edges)?;
-            let learner = Box::new(LearnerThread::spawn(learner_loop, outqueue)?);
+            let learner = LearnerThread::spawn(learner_loop, outqueue)?;
             let metrics = learner.metrics().clone();
             (Engine::Threads { learner, workers }, metrics)
         }
