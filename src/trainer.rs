@@ -35,6 +35,7 @@ use wiring::Model;
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
 
 /// How long a run that ended well waits for the learner to finish the pass it is in, so that its state can be saved.
+/// Workers are waited for no longer than [`SHUTDOWN_DEADLINE`].
 const FINISH_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long the trainer lets reports gather after it was woken, so that it does not compete with those who work.
@@ -105,6 +106,8 @@ pub struct Trainer {
     fragments_added: Steps,
     /// Newest published version of the weights.
     version: u64,
+    /// What has gathered since the last result.
+    iteration: Option<Iteration>,
     last: Option<TrainResult>,
 }
 
@@ -215,47 +218,121 @@ impl Trainer {
         self.model.checkpoint(&self.config, state).save(dir)
     }
 
-    /// One iteration; `interrupted` ends it early. After an error the run is over and all is joined.
-    fn iterate(&mut self, stop: Option<&StopWhen>, interrupted: &dyn Fn() -> bool) -> Result<TrainResult, TrainError> {
-        let mut iteration = Iteration::begin(&self.steps, &self.time);
-        while !(interrupted() || iteration.is_complete(&self.config, &self.steps)) {
-            let listened = self.listen(&mut iteration);
-            if let Err(error) = listened {
-                self.shut_down(SHUTDOWN_DEADLINE);
-                return Err(error);
+    /// The next result, awaited instead of blocked on; `None` once the run has ended.
+    ///
+    /// A future dropped half-way loses nothing: the next one goes on with the same iteration. Without threads
+    /// (`num_rollout_workers: 0`) the work is done inside and does block.
+    ///
+    /// *Needs* a tokio runtime with its timer enabled.
+    ///
+    /// # Errors
+    /// The failure that ended the run.
+    ///
+    /// # Example
+    /// ```
+    /// use pronk::envs::CartPole;
+    /// use pronk::prelude::*;
+    ///
+    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// runtime.block_on(async {
+    ///     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+    ///     if let Some(result) = trainer.next_result().await {
+    ///         println!("{} env-steps", result?.env_steps_sampled);
+    ///     }
+    ///     Ok::<_, pronk::TrainError>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn next_result(&mut self) -> Option<Result<TrainResult, TrainError>> {
+        self.engine.as_ref()?;
+        while !self.iteration_is_complete() {
+            if let Some(patience) = self.patience() {
+                // Both ends of the wait mean the same: look again.
+                let _ = tokio::time::timeout(patience, self.bell.rung()).await;
+                tokio::time::sleep(GATHER.min(patience)).await;
+            }
+            if let Err(error) = self.take_in() {
+                return Some(Err(error));
             }
         }
+        Some(Ok(self.complete_iteration(None)))
+    }
+
+    /// One iteration; `interrupted` ends it early. After an error the run is over and all is joined.
+    fn iterate(&mut self, stop: Option<&StopWhen>, interrupted: &dyn Fn() -> bool) -> Result<TrainResult, TrainError> {
+        while !(interrupted() || self.iteration_is_complete()) {
+            if let Some(patience) = self.patience()
+                && self.bell.wait(patience)
+            {
+                // Only a cut tether ends this early, and the next look finds that out.
+                let _ = self.tether.sleep(GATHER.min(patience));
+            }
+            self.take_in()?;
+        }
+        Ok(self.complete_iteration(stop))
+    }
+
+    /// The first look at an iteration begins it.
+    fn iteration_is_complete(&mut self) -> bool {
+        let iteration = self
+            .iteration
+            .get_or_insert_with(|| Iteration::begin(&self.steps, &self.time));
+        iteration.is_complete(&self.config, &self.steps)
+    }
+
+    fn complete_iteration(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         self.clock.enter(TrainerState::Reporting);
+        let iteration = self
+            .iteration
+            .take()
+            .unwrap_or_else(|| Iteration::begin(&self.steps, &self.time));
         let result = self.compose(iteration, stop);
         self.clock.enter(TrainerState::Away);
         self.last = Some(result.clone());
-        Ok(result)
+        result
     }
 
-    /// Waits until there may be something new and takes it in; without threads, makes it.
-    fn listen(&mut self, iteration: &mut Iteration) -> Result<(), TrainError> {
-        let engine = self.engine.as_mut().ok_or(TrainError::Ended)?;
-        match engine {
+    /// How long to wait for the bell before the next look; `None` without threads, where nobody else would ring it.
+    fn patience(&mut self) -> Option<Duration> {
+        match self.engine {
+            Some(Engine::Threads { .. }) => {
+                self.clock.enter(TrainerState::Listening);
+                let left = self
+                    .iteration
+                    .as_ref()
+                    .and_then(|iteration| iteration.time_left(&self.config));
+                Some(left.unwrap_or(LISTEN).min(LISTEN))
+            }
+            Some(Engine::Inline { .. }) | None => None,
+        }
+    }
+
+    /// Takes in what there is; without threads, makes it first. After an error the run is over and all is joined.
+    fn take_in(&mut self) -> Result<(), TrainError> {
+        let Some(engine) = self.engine.as_mut() else {
+            return Err(TrainError::Ended);
+        };
+        let stepped = match engine {
             Engine::Inline { .. } => {
                 self.clock.enter(TrainerState::Training);
-                engine.step_inline()?;
+                engine.step_inline()
             }
-            Engine::Threads { .. } => {
-                self.clock.enter(TrainerState::Listening);
-                let patience = iteration.time_left(&self.config).unwrap_or(LISTEN).min(LISTEN);
-                if self.bell.wait(patience) {
-                    // Only a cut tether ends this early, and the next look finds that out.
-                    let _ = self.tether.sleep(GATHER.min(patience));
-                }
-            }
-        }
+            Engine::Threads { .. } => Ok(()),
+        };
         let over = engine.outqueue().is_closed();
+        let iteration = self
+            .iteration
+            .get_or_insert_with(|| Iteration::begin(&self.steps, &self.time));
         iteration.collect(engine.outqueue(), engine.worker_reports());
-        match iteration.worker_failure() {
-            Some(failure) => Err(TrainError::Worker(failure)),
-            None if over => Err(self.first_cause()),
-            None => Ok(()),
-        }
+        let error = match (stepped, iteration.worker_failure()) {
+            (Err(error), _) => error,
+            (Ok(()), Some(failure)) => TrainError::Worker(failure),
+            (Ok(()), None) if over => return Err(self.first_cause()),
+            (Ok(()), None) => return Ok(()),
+        };
+        self.shut_down(SHUTDOWN_DEADLINE);
+        Err(error)
     }
 
     /// The learner is gone though nobody ended the run: who was the first to fail?

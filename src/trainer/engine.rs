@@ -9,6 +9,7 @@ use pronk_learner::{
 };
 use pronk_rollout::{InlineSource, WorkerFailure, WorkerReport, WorkerSet};
 
+use super::SHUTDOWN_DEADLINE;
 use crate::error::TrainError;
 
 /// What runs a run.
@@ -86,13 +87,13 @@ impl Engine {
         }
     }
 
-    /// Waits for all threads to end, until one deadline for all of them.
-    pub(super) fn join(self, deadline: Duration) -> Ended {
+    /// Waits for the learner until `learner_deadline`, and for all workers until [`SHUTDOWN_DEADLINE`].
+    pub(super) fn join(self, learner_deadline: Duration) -> Ended {
         match self {
             Self::Threads { learner, workers } => {
                 let began = Instant::now();
-                let learner = learner.join(deadline);
-                let workers = workers.join(deadline.saturating_sub(began.elapsed()));
+                let learner = learner.join(learner_deadline);
+                let workers = workers.join(SHUTDOWN_DEADLINE.saturating_sub(began.elapsed()));
                 Ended {
                     learner: Some(learner),
                     unread: workers.unread,

@@ -231,6 +231,7 @@ pub(super) fn connect(
         worker_restarts: 0,
         fragments_added: Steps::default(),
         version: 0,
+        iteration: None,
         last: None,
         config,
     })

@@ -157,3 +157,36 @@ fn the_summary_is_one_json_object_with_its_nine_keys() {
         (Some("CartPole-v1"), Some(false))
     );
 }
+
+#[test]
+fn results_can_be_awaited_and_a_wait_given_up_loses_nothing() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    for workers in [0, 2] {
+        let config = TrainerConfig {
+            min_time_s_per_iteration: 0.02,
+            ..small(workers)
+        };
+        let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+        let run = runtime.block_on(async {
+            for _ in 0..20 {
+                let short = std::time::Duration::from_millis(1);
+                if let Ok(result) = tokio::time::timeout(short, trainer.next_result()).await {
+                    result.unwrap().unwrap();
+                }
+            }
+            let result = trainer.next_result().await.unwrap().unwrap();
+            assert!(result.ledger_closed());
+            trainer.finish().unwrap()
+        });
+        // Every pass is in a result or was cut off by the end: none vanished with a future that was given up.
+        assert!(run.ledger_closed());
+        let updates = run
+            .result
+            .dict
+            .number("info.learner.default_policy.num_grad_updates_lifetime");
+        assert!(updates.is_some(), "{}", run.result);
+    }
+}
