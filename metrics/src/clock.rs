@@ -3,12 +3,14 @@
 mod ledger;
 mod sequence;
 mod states;
+mod written;
 
 use std::sync::Arc;
 
 pub use ledger::TimeLedger;
 use sequence::Shared;
 pub use states::ThreadState;
+pub use written::{write_shares, write_thread_times};
 
 /// The clock of one thread: it is always in exactly one state, and switching attributes the time that passed to the
 /// state left. So the states of a thread sum to its wall time.

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The name of a policy; cloning it copies a pointer.
 pub type PolicyId = Arc<str>;
@@ -6,11 +6,12 @@ pub type PolicyId = Arc<str>;
 /// The name of the only policy of a single-agent run.
 pub const DEFAULT_POLICY: &str = "default_policy";
 
-/// [`DEFAULT_POLICY`] as a [`PolicyId`].
+/// [`DEFAULT_POLICY`] as a [`PolicyId`], made once in a process.
 ///
 /// ```
 /// assert_eq!(&*pronk_metrics::default_policy(), "default_policy");
 /// ```
 pub fn default_policy() -> PolicyId {
-    PolicyId::from(DEFAULT_POLICY)
+    static ID: LazyLock<PolicyId> = LazyLock::new(|| PolicyId::from(DEFAULT_POLICY));
+    PolicyId::clone(&ID)
 }

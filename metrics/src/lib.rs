@@ -27,7 +27,7 @@ pub use numbers::round_half_even;
 pub use timer::TimerStat;
 pub use window::WindowStat;
 
-pub use clock::{ClockReader, StateClock, ThreadState, ThreadTime, TimeLedger};
+pub use clock::{ClockReader, StateClock, ThreadState, ThreadTime, TimeLedger, write_shares, write_thread_times};
 pub use steps::{StepLedger, StepTicket, StepTotals, Steps};
 
 pub use info::{Info, InfoError, InfoTree, Leaf, LeafValue, LearnerInfo, LearnerInfoBuilder, Reduction, learner_stats};

@@ -1,8 +1,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Map, Value, json};
-
-use super::{ClockReader, ThreadTime};
+use super::{ClockReader, ThreadTime, write_thread_times};
 use crate::result::ResultDict;
 
 /// The clocks of all threads of a run. Clones share one list.
@@ -43,35 +41,13 @@ impl TimeLedger {
         self.read().iter().all(ThreadTime::is_closed)
     }
 
-    /// Writes `<thread>.wall_secs`, `<thread>.current` and `<thread>.states.<state>` below `path`.
-    ///
-    /// A further thread of a name that is there already appears as `name#2`, so no time is hidden.
+    /// Writes where each thread's time went until now below `path`: see [`write_thread_times`].
     pub fn write_into(&self, dict: &mut ResultDict, path: &str) {
-        let mut threads = Map::new();
-        for time in self.read() {
-            let states: Map<String, Value> = time
-                .states
-                .iter()
-                .map(|&(name, secs)| (name.to_owned(), secs.into()))
-                .collect();
-            let entry = json!({"wall_secs": time.wall_secs, "current": time.current, "states": states});
-            threads.insert(free_name(&threads, time.thread), entry);
-        }
-        dict.set(path, threads);
+        write_thread_times(&self.read(), dict, path);
     }
 
     fn clocks(&self) -> MutexGuard<'_, Vec<ClockReader>> {
         // The list is whole even if a thread panicked while it held the lock: every use of it is one call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn free_name(taken: &Map<String, Value>, name: String) -> String {
-    if !taken.contains_key(&name) {
-        return name;
-    }
-    let numbered = (2..)
-        .map(|n| format!("{name}#{n}"))
-        .find(|numbered| !taken.contains_key(numbered));
-    numbered.unwrap_or(name)
 }

@@ -180,6 +180,64 @@ fn the_ledger_writes_every_thread_once() {
     assert_eq!(ledger.clone().read().len(), 3);
 }
 
+fn reading(thread: &str, a: f64, b: f64) -> ThreadTime {
+    ThreadTime {
+        thread: thread.into(),
+        wall_secs: a + b,
+        states: vec![("a", a), ("b", b)],
+        current: Some("a"),
+        since_secs: 0.0,
+    }
+}
+
+#[test]
+fn shares_are_of_the_time_since_the_earlier_reading() {
+    let before = [
+        reading("x", 1.0, 1.0),
+        reading("x", 0.0, 5.0),
+        reading("still", 1.0, 2.0),
+    ];
+    let now = [
+        reading("x", 2.0, 4.0),
+        reading("x", 1.0, 5.0),
+        reading("still", 1.0, 2.0),
+        reading("x", 1.0, 3.0),
+    ];
+    let mut dict = ResultDict::new();
+    write_shares(&now, &before, &mut dict, "shares");
+    assert_eq!(
+        dict.get("shares"),
+        Some(&json!({
+            "x": {"a": 0.25, "b": 0.75},
+            "x#2": {"a": 1.0, "b": 0.0},
+            "still": {"a": 0.0, "b": 0.0},
+            "x#3": {"a": 0.25, "b": 0.75},
+        }))
+    );
+    let mut times = ResultDict::new();
+    write_thread_times(&now, &mut times, "shares");
+    let threads = |dict: &ResultDict| {
+        dict.get("shares")
+            .unwrap()
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect()
+    };
+    let (of_shares, of_times): (Vec<String>, Vec<String>) = (threads(&dict), threads(&times));
+    assert_eq!(of_shares, of_times, "one thread has one name");
+}
+
+#[test]
+fn shares_stay_between_0_and_1_in_spite_of_rounding() {
+    let (mut now, before) = (reading("x", 0.3, 0.1), reading("x", 0.1, 0.1));
+    now.wall_secs = 0.39;
+    let mut dict = ResultDict::new();
+    write_shares(&[now], &[before], &mut dict, "shares");
+    assert_eq!(dict.number("shares.x.a"), Some(1.0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
