@@ -33,12 +33,17 @@ pub struct WorkerReport {
     pub fragments: u64,
     /// The steps of the completed fragments.
     pub steps: Steps,
-    /// The newest finished episodes, oldest first. Episodes of a fragment that failed are among them.
+    /// The newest finished episodes, oldest first, and at most 1024; the figures below are those of all finished episodes.
+    /// Episodes of a fragment that failed are among them.
     pub episodes: Vec<EpisodeStat>,
     /// How many episodes finished.
     pub n_episodes: u64,
     /// The sum of their returns.
     pub return_sum: f64,
+    /// The lowest of their returns; `None` when there are none.
+    pub return_min: Option<f64>,
+    /// The highest of their returns; `None` when there are none.
+    pub return_max: Option<f64>,
     /// The sum of their lengths, in steps.
     pub len_sum: u64,
     /// How often a worker rebuilt its environments.
@@ -67,6 +72,8 @@ impl WorkerReport {
         for episode in &episodes {
             self.n_episodes += 1;
             self.return_sum += episode.episode_return;
+            self.return_min = either(self.return_min, Some(episode.episode_return), f64::min);
+            self.return_max = either(self.return_max, Some(episode.episode_return), f64::max);
             self.len_sum += u64::from(episode.episode_len);
         }
         append_bounded(&mut self.episodes, episodes, MAX_EPISODES);
@@ -86,12 +93,22 @@ impl Fold for WorkerReport {
         append_bounded(&mut self.episodes, later.episodes, MAX_EPISODES);
         self.n_episodes += later.n_episodes;
         self.return_sum += later.return_sum;
+        self.return_min = either(self.return_min, later.return_min, f64::min);
+        self.return_max = either(self.return_max, later.return_max, f64::max);
         self.len_sum += later.len_sum;
         self.restarts += later.restarts;
         self.n_failures += later.n_failures;
         append_bounded(&mut self.failures, later.failures, MAX_FAILURES);
         // Bounded by itself: a worker ends once.
         self.ended.extend(later.ended);
+    }
+}
+
+/// The one of two figures that `choose` picks, or the only one there is.
+fn either(first: Option<f64>, second: Option<f64>, choose: fn(f64, f64) -> f64) -> Option<f64> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(choose(first, second)),
+        (first, second) => first.or(second),
     }
 }
 

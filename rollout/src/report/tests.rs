@@ -37,6 +37,8 @@ fn folding_keeps_sums_exact_and_the_newest_entries_of_bounded_lists() {
     assert_eq!((folded.n_episodes, folded.len_sum), (n.into(), sum));
     assert_eq!(folded.return_sum, sum as f64);
     assert_eq!(folded.episode_return_mean(), Some(f64::from(n + 1) / 2.0));
+    // The lowest return is that of an episode long forgotten.
+    assert_eq!((folded.return_min, folded.return_max), (Some(1.0), Some(f64::from(n))));
     assert_eq!(folded.episodes.len(), MAX_EPISODES);
     assert_eq!(folded.episodes.last(), Some(&episode(n)));
     assert_eq!(folded.episodes.first(), Some(&episode(n - MAX_EPISODES as u32 + 1)));
@@ -45,9 +47,23 @@ fn folding_keeps_sums_exact_and_the_newest_entries_of_bounded_lists() {
 }
 
 #[test]
-fn a_report_without_episodes_has_no_means() {
-    assert_eq!(WorkerReport::default().episode_return_mean(), None);
-    assert_eq!(WorkerReport::default().episode_len_mean(), None);
+fn one_addition_of_many_episodes_counts_them_all() {
+    let n = 2 * MAX_EPISODES as u32;
+    let mut report = WorkerReport::default();
+    report.add_episodes((1..=n).rev().map(episode).collect());
+    assert_eq!((report.n_episodes, report.episodes.len()), (n.into(), MAX_EPISODES));
+    assert_eq!((report.return_min, report.return_max), (Some(1.0), Some(f64::from(n))));
+}
+
+#[test]
+fn a_report_without_episodes_has_no_figures_and_takes_none_away() {
+    let empty = WorkerReport::default();
+    assert_eq!((empty.episode_return_mean(), empty.episode_len_mean()), (None, None));
+    assert_eq!((empty.return_min, empty.return_max), (None, None));
+
+    let mut folded = report(3);
+    folded.fold(empty);
+    assert_eq!((folded.return_min, folded.return_max), (Some(3.0), Some(3.0)));
 }
 
 #[test]
