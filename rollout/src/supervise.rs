@@ -35,10 +35,11 @@ pub struct RestartPolicy {
 }
 
 impl Default for RestartPolicy {
-    /// RLlib's tolerance of 100 failures; pauses from 10 ms to 1 s.
+    /// Ten failures in a row are tolerated, with pauses from 10 ms to 1 s between them. RLlib tolerates 100 and does not
+    /// pause; with pauses, ten take seconds already, in which an environment that can recover has done so.
     fn default() -> Self {
         Self {
-            num_consecutive_worker_failures_tolerance: 100,
+            num_consecutive_worker_failures_tolerance: 10,
             first_backoff: Duration::from_millis(10),
             max_backoff: Duration::from_secs(1),
         }
@@ -183,6 +184,25 @@ impl SupervisedWorker {
             ..WorkerReport::default()
         });
         failure
+    }
+
+    /// Drops the worker with its environments. A panic in there changes nothing about how the worker ended, so it is
+    /// reported as a failure and goes no further.
+    pub(crate) fn take_down(self) {
+        let thread = self.thread();
+        let Self {
+            worker,
+            reports,
+            // Its time goes on until all is taken down.
+            clock: _clock,
+            ..
+        } = self;
+        if let Err(text) = catch(|| drop(worker)) {
+            let mut report = WorkerReport::default();
+            report.add_failure(format!("{thread} panicked while its environments were dropped: {text}"));
+            // Refused only when the reader is gone: then nobody is left who could be told.
+            let _ = reports.post(report);
+        }
     }
 
     fn give_up(&mut self, cause: WorkerFailureCause) -> WorkerFailure {

@@ -15,7 +15,7 @@ use pronk_policy::{Network, Params, PolicyError};
 use crate::env::EnvSpec;
 use crate::factory::EnvFactory;
 use crate::failure::catch;
-use crate::report::{WorkerFailure, WorkerFailureCause, WorkerReport};
+use crate::report::{WorkerFailure, WorkerReport};
 use crate::supervise::{NoFragment, RestartPolicy, SupervisedWorker, thread_name};
 use crate::worker::{BuildError, RolloutWorker, SHUTDOWN, WorkerConfig, WorkerLinks, WorkerState};
 
@@ -289,18 +289,14 @@ fn check_spaces(number: u32, first: &EnvSpec, spec: &EnvSpec) -> Result<(), Star
     })
 }
 
-/// The body of a thread. A panic that no environment made ends it like any other failure.
+/// The body of a thread. A panic that no environment made ends it like any other failure, but for one while the worker is
+/// taken down: by then its work is done.
 fn run(mut worker: SupervisedWorker, edges: WorkerEdges) -> Result<(), WorkerFailure> {
-    let thread = worker.thread();
     let result = catch(|| push_fragments(&mut worker, &edges)).unwrap_or_else(|text| Err(worker.panicked(text)));
     // First of all the inqueue closes: environments may take their time, or panic, when they are dropped.
     drop(edges);
-    let dropped = catch(move || drop(worker)).map_err(|text| WorkerFailure {
-        thread,
-        consecutive_failures: 0,
-        cause: WorkerFailureCause::Panic(text),
-    });
-    result.and(dropped)
+    worker.take_down();
+    result
 }
 
 fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<(), WorkerFailure> {

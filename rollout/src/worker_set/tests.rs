@@ -426,17 +426,48 @@ fn the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
     );
 }
 
+/// Of a worker's two environments the first panics when it is dropped.
+fn sticky() -> impl EnvFactory {
+    // Only one of the two panics: a second panic while the first unwinds aborts the process.
+    move |context: &EnvContext| {
+        let is_first = context.index == 0;
+        Hooked::before(move |moment| assert!(!is_first || moment != Moment::Drop, "planted drop panic"))
+    }
+}
+
 #[test]
-fn a_worker_whose_environment_panics_while_it_is_dropped_comes_back_by_name() {
-    // Only the first of the two panics: a second panic while the first unwinds aborts the process.
-    let sticky = |context: &EnvContext| {
-        let first = context.index == 0;
-        Hooked::before(move |moment| assert!(!first || moment != Moment::Drop, "planted drop panic"))
-    };
-    let (set, run) = start(set_config(1, NO_PAUSE), sticky);
-    let failure = run.end(set).failure.expect("the panic is a value");
+fn an_environment_that_panics_while_it_is_dropped_is_reported_and_the_end_stays_clean() {
+    let (set, run) = start(set_config(1, NO_PAUSE), sticky());
+    let outcome = run.end(set);
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let last = outcome.unread.last().expect("the panic is reported");
+    assert_eq!(last.n_failures, 1);
     assert_eq!(
-        failure.to_string(),
-        "rollout-1 panicked outside its environments: planted drop panic"
+        last.failures,
+        ["rollout-1 panicked while its environments were dropped: planted drop panic"]
     );
+    assert!(last.ended.is_empty());
+}
+
+#[test]
+fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
+    let (links, steps, _lifeline) = links();
+    let (sender, fragments) = inqueue(2, &links.tether).unwrap();
+    let (mut publisher, weights) = weight_cell(params(0.0));
+    let edges = WorkerEdges {
+        fragments: sender,
+        weights,
+        bell: Bell::new(),
+        time: TimeLedger::new(),
+    };
+    publisher.publish(params(f32::NAN));
+    let factory = Arc::new(sticky());
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), factory, &OneWeight::boxed, links, edges).unwrap();
+    assert_eq!(fragments.pop(LONG).unwrap_err(), PopError::Closed);
+    let outcome = set.join(LONG);
+    let failure = outcome.failure.expect("the worker gave up").to_string();
+    assert!(failure.starts_with("rollout-1 cannot act"), "{failure}");
+    let told: Vec<_> = outcome.unread.iter().flat_map(|report| &report.failures).collect();
+    assert!(told[0].contains("planted drop panic"), "{told:?}");
+    assert!(steps.snapshot().is_closed());
 }
