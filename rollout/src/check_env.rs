@@ -17,8 +17,7 @@ const N_EPISODES: u64 = 3;
 
 /// Plays a few episodes with random actions and reports the first rule that the environment breaks.
 ///
-/// Checked are: the spec makes sense and stays the same; reset and step neither fail nor panic, not even a step after the
-/// end; every element of the observation is written, finite and inside its space; rewards are finite; episodes end, by
+/// Checked are: the spec makes sense and stays the same; reset and step neither fail nor panic; every element of the observation is written, finite and inside its space; rewards are finite; episodes end, by
 /// themselves or by [`EnvSpec::max_episode_steps`]; the same seed and actions give the same episode bit for bit, whatever
 /// was played before; 0 is a seed like any other.
 ///
