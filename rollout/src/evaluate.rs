@@ -1,11 +1,12 @@
 //! Measures a policy: whole episodes, and nothing learned from them.
 
 use pronk_buffer::{ActionColumn, ActionKind, End, FinalObs, ObsColumn, ObsKind};
-use pronk_policy::{Choice, ObsDtype, Policy, PolicyError};
+use pronk_policy::{Choice, ObsDtype, Policy, PolicyError, derive_seed};
 
 use crate::convert;
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
+use crate::seed;
 use crate::vector::{EpisodeStat, VectorStep};
 
 /// Environments that are stepped together.
@@ -68,7 +69,7 @@ pub enum EvaluateError {
 /// Plays `n_episodes` whole episodes of the environments that `factory` makes.
 ///
 /// The episodes are shared out among the environments beforehand, so that short ones are not preferred over long ones.
-/// The same seed gives the same evaluation.
+/// The same seed gives the same evaluation. Its episodes are never those of a run with that seed.
 ///
 /// # Errors
 /// An environment that fails, or a policy that does not fit it.
@@ -88,7 +89,7 @@ pub fn evaluate(
         &VectorContext {
             worker: 0,
             incarnation: 0,
-            seed,
+            seed: derive_seed(seed, &[seed::EVALUATION]),
         },
         n_envs,
     )?;
@@ -138,3 +139,6 @@ pub fn evaluate(
     }
     Ok(evaluation)
 }
+
+#[cfg(test)]
+mod tests;

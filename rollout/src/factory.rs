@@ -38,7 +38,7 @@ pub struct VectorContext {
     pub worker: u32,
     /// How often the worker has rebuilt its environments.
     pub incarnation: u32,
-    /// The seed of the run.
+    /// The seed of the run, or one derived from it for an evaluation.
     pub seed: u64,
 }
 

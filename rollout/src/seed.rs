@@ -6,3 +6,5 @@
 pub(crate) const ENVIRONMENT: u64 = 1;
 /// Followed by worker, incarnation: the random numbers that choose actions.
 pub(crate) const ACTING: u64 = 2;
+/// Alone: the seed that stands for the run's in an evaluation, which would replay training episodes otherwise.
+pub(crate) const EVALUATION: u64 = 3;
