@@ -20,8 +20,7 @@ use crate::worker::{BuildError, RolloutWorker, WorkerConfig, WorkerLinks, Worker
 /// between two of its fragments, a whole run repeats itself. Failures, restarts and reports are those of a worker on a
 /// thread.
 ///
-/// Its clock is not in the time ledger, because the thread's time is its caller's; [`clock`](Self::clock) tells how the
-/// time inside is split, for who wants to add it.
+/// It starts no thread, so its clock is not in the time ledger by itself: [`clock`](Self::clock) is there to be added.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
