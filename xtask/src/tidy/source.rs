@@ -25,6 +25,11 @@ impl Source {
         self.in_test.get(line - 1).copied().unwrap_or(false)
     }
 
+    /// The code of a line.
+    pub(super) fn line(&self, line: usize) -> &str {
+        self.code.lines().nth(line - 1).unwrap_or_default()
+    }
+
     /// The line of each place where `pattern` stands in the code, not as part of a longer name.
     pub(super) fn find<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = usize> + 'a {
         find(&self.code, pattern)

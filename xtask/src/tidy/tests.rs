@@ -14,6 +14,11 @@ const TIDY_HOUSE: &[(&str, &str)] = &[
     ("src/lib.rs", "//! The facade.\n"),
     ("src/trainer.rs", "fn run() { loop { break; } }\n"),
     (
+        "src/trainer/iteration.rs",
+        "fn drain() { while let Some(x) = outqueue.try_take() { for y in x {} } }\n",
+    ),
+    ("src/signals.rs", "fn wait() { while pressed() {} }\n"),
+    (
         "src/prelude.rs",
         "pub use crate::{A, B, C, D, E, F, G, H, I, J, K, L};\n",
     ),
@@ -144,6 +149,13 @@ const PLANTS: &[(&str, &str, &str, usize)] = &[
     ),
     ("facade-loops", "src/config.rs", "fn f() {\n    loop {}\n}\n", 2),
     ("facade-loops", "src/run.rs", "fn f() {\n    while true {}\n}\n", 2),
+    ("facade-loops", "src/trainer/run.rs", "fn f() {\n    loop {}\n}\n", 2),
+    (
+        "facade-loops",
+        "src/trainer/run.rs",
+        "fn f() {\n    while let Ok(x) = inqueue.pop() {}\n}\n",
+        2,
+    ),
     (
         "named-threads",
         "rollout/src/set.rs",
