@@ -18,13 +18,7 @@ struct Corridor {
     cell: u32,
 }
 
-impl Corridor {
-    const DOOR: u32 = 9;
-
-    fn look(&self, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        obs.write(&[self.cell as f32 / Self::DOOR as f32])
-    }
-}
+const DOOR: u32 = 9;
 
 impl Env for Corridor {
     fn spec(&self) -> EnvSpec {
@@ -43,7 +37,7 @@ impl Env for Corridor {
 
     fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
         self.cell = 0;
-        self.look(obs)
+        obs.write(&[0.0])
     }
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
@@ -53,9 +47,9 @@ impl Env for Corridor {
         } else {
             self.cell.saturating_sub(1)
         };
-        self.look(obs)?;
+        obs.write(&[self.cell as f32 / DOOR as f32])?;
         Ok(match self.cell {
-            Self::DOOR => Step {
+            DOOR => Step {
                 reward: 1.0,
                 end: End::Terminated,
             },

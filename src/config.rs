@@ -37,7 +37,8 @@ pub struct TrainerConfig {
     pub num_envs_per_worker: usize,
     /// Steps of each environment in one fragment: `T`.
     pub rollout_fragment_length: usize,
-    /// Failures in a row, without one finished fragment between them, after which a worker gives up and the run ends.
+    /// Failures in a row, without one finished fragment between them, that a worker survives; one more ends the run.
+    /// (RLlib survives 100, without pauses between restarts.)
     pub num_consecutive_worker_failures_tolerance: u32,
     /// Wait before a failed worker's first restart; it doubles with every further failure in a row.
     #[serde(with = "seconds")]
@@ -88,7 +89,8 @@ pub struct TrainerConfig {
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus, where `entropy_coeff_schedule` is not given.
     pub entropy_coeff: f64,
-    /// Weight of the entropy bonus over env-steps trained; in a file, points as for `lr_schedule`.
+    /// Weight of the entropy bonus over env-steps trained; in a file, points as for `lr_schedule`, or as in RLlib a bare
+    /// number of env-steps over which `entropy_coeff` falls to 0.
     pub entropy_coeff_schedule: Option<Schedule>,
     /// V-trace's ρ̄: largest importance weight in the value targets. `None` never clips.
     pub vtrace_clip_rho_threshold: Option<f64>,
@@ -119,7 +121,7 @@ pub struct ModelConfig {
     pub fcnet_activation: Activation,
     /// Whether policy and value share the hidden layers (RLlib's `vf_share_layers`).
     pub torso: Torso,
-    /// How weights are drawn at the start.
+    /// How weights are drawn at the start. (RLlib draws normal values and scales each column.)
     pub init: Init,
 }
 
@@ -205,6 +207,9 @@ fn refuse(field: &'static str, value: impl std::fmt::Debug, reason: &str) -> Con
     }
 }
 
+/// A century.
+const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 impl TrainerConfig {
     /// Checks every field and every relation between fields.
     ///
@@ -275,26 +280,42 @@ impl TrainerConfig {
                 "times num_envs_per_worker it is more than 2^32 steps in one fragment",
             ));
         }
-        if self.learner_queue_size > 1 << 20 {
-            return Err(refuse(
+        let limits = [
+            (
+                "train_batch_size",
+                self.train_batch_size,
+                1 << 30,
+                "no machine holds a train batch this large",
+            ),
+            (
+                "minibatch_buffer_size",
+                self.minibatch_buffer_size,
+                1 << 16,
+                "each slot holds a whole train batch",
+            ),
+            (
                 "learner_queue_size",
                 self.learner_queue_size,
+                1 << 20,
                 "a queue this long only makes data old",
-            ));
-        }
-        if u32::try_from(self.num_sgd_iter).is_err() {
-            return Err(refuse(
+            ),
+            (
                 "num_sgd_iter",
                 self.num_sgd_iter,
-                "no batch is worth 2^32 passes",
-            ));
-        }
-        if self.num_rollout_workers > 4096 {
-            return Err(refuse(
+                1 << 20,
+                "no batch is worth this many passes",
+            ),
+            (
                 "num_rollout_workers",
                 self.num_rollout_workers,
-                "each worker is a thread; raise num_envs_per_worker instead",
-            ));
+                4096,
+                "each is a thread; raise num_envs_per_worker instead",
+            ),
+        ];
+        for (field, value, limit, reason) in limits {
+            if value > limit {
+                return Err(refuse(field, value, reason));
+            }
         }
         if self.vtrace_drop_last_ts && self.rollout_fragment_length < 2 {
             return Err(refuse(
@@ -313,6 +334,19 @@ impl TrainerConfig {
                 self.learner_queue_timeout,
                 "the learner would call itself starved without waiting",
             ));
+        }
+        let waits = [
+            ("learner_queue_timeout", self.learner_queue_timeout),
+            ("worker_restart_backoff_max", self.worker_restart_backoff_max),
+        ];
+        for (field, wait) in waits {
+            if wait > LONGEST_WAIT {
+                return Err(refuse(
+                    field,
+                    wait,
+                    "it is longer than any run; a year is as good as for ever",
+                ));
+            }
         }
         if self.worker_restart_backoff > self.worker_restart_backoff_max {
             return Err(refuse(
@@ -405,10 +439,15 @@ impl TrainerConfig {
 }
 
 fn positive(field: &'static str, value: f64) -> Result<(), ConfigError> {
-    if value.is_finite() && value > 0.0 {
+    let in_use = value as f32;
+    if in_use.is_finite() && in_use > 0.0 {
         return Ok(());
     }
-    Err(refuse(field, value, "it has to be finite and above 0"))
+    Err(refuse(
+        field,
+        value,
+        "as a 32-bit float it has to be finite and above 0",
+    ))
 }
 
 fn within(field: &'static str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {

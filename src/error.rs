@@ -31,13 +31,19 @@ pub enum TrainError {
     Worker(#[from] WorkerFailure),
     /// The learner failed.
     #[error("the run ended: {0}")]
-    Learner(#[from] LearnerFailure),
+    Learner(#[source] Box<LearnerFailure>),
     /// A checkpoint could not be written or read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The run had ended before.
     #[error("the run has ended already; build another trainer to go on")]
     Ended,
+}
+
+impl From<LearnerFailure> for TrainError {
+    fn from(failure: LearnerFailure) -> Self {
+        Self::Learner(Box::new(failure))
+    }
 }
 
 impl TrainError {

@@ -23,10 +23,14 @@ pub use result::TrainResult;
 pub use stop::{StopReason, StopWhen};
 pub use trainer::{Run, RunSummary, Trainer, TrainerState};
 
-pub use pronk_buffer::{Fold, Mailbox, MultiAgentBatch, SampleBatch};
-pub use pronk_learner::{
-    LearnError, Learner, LearnerFailure, LearnerReport, LearnerState, OnStarved, PolicyLag, Schedule,
+// The rooms, for who wires a run of their own.
+pub use {
+    pronk_buffer as buffer, pronk_learner as learner, pronk_metrics as metrics, pronk_policy as policy,
+    pronk_rollout as rollout,
 };
+
+pub use pronk_buffer::{MultiAgentBatch, SampleBatch};
+pub use pronk_learner::{LearnError, Learner, LearnerFailure, LearnerState, OnStarved, PolicyLag, Schedule};
 pub use pronk_metrics::{
     Console, JsonLines, LearnerInfo, ReportError, Reporter, ResultDict, StepTotals, Steps, ThreadTime,
 };

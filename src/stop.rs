@@ -6,7 +6,8 @@ use crate::result::TrainResult;
 
 /// When a run is over: at the first of the limits that are set. With none set, only Ctrl-C or a failure ends it.
 ///
-/// Limits are looked at after each iteration, so a run may go past them by one iteration.
+/// The time limit ends the iteration under way; the others are looked at after each iteration, so a run may go past
+/// them by one.
 ///
 /// # Example
 /// ```
@@ -49,13 +50,18 @@ impl StopWhen {
             Some(StopReason::ReturnReached)
         } else if at_least(result.env_steps_sampled, self.env_steps) {
             Some(StopReason::EnvSteps)
-        } else if self.time.is_some_and(|limit| result.time_total >= limit) {
+        } else if self.time_is_up(result.time_total) {
             Some(StopReason::Time)
         } else if at_least(result.iteration, self.iterations) {
             Some(StopReason::Iterations)
         } else {
             None
         }
+    }
+
+    /// Whether the time limit has passed.
+    pub(crate) fn time_is_up(&self, time: Duration) -> bool {
+        self.time.is_some_and(|limit| time >= limit)
     }
 
     fn reached_return(&self, result: &TrainResult) -> bool {

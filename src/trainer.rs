@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Bell, Lifeline, Tether};
+use pronk_buffer::{Bell, Lifeline};
 use pronk_learner::{Learner, LearnerMetrics};
 use pronk_metrics::{Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
 use pronk_rollout::{EnvFactory, EnvSpec};
@@ -89,7 +89,6 @@ pub struct Trainer {
     engine: Option<Engine>,
     /// Dropping it ends every wait of the run.
     lifeline: Option<Lifeline>,
-    tether: Tether,
     /// Rung with every report.
     bell: Bell,
     learner_metrics: LearnerMetrics,
@@ -107,7 +106,7 @@ pub struct Trainer {
     /// Newest published version of the weights.
     version: u64,
     /// What has gathered since the last result.
-    iteration: Option<Iteration>,
+    iteration: Iteration,
     last: Option<TrainResult>,
 }
 
@@ -117,8 +116,7 @@ impl Trainer {
     /// `env` is any closure from [`&EnvContext`](crate::EnvContext) to an environment, or to a `Result` of one.
     ///
     /// # Errors
-    /// A setting that cannot work, an environment that cannot be made, or spaces that no network is made for. No thread
-    /// is left running.
+    /// A setting that cannot work, an environment that cannot be made, or spaces that no network is made for.
     pub fn new(config: TrainerConfig, env: impl EnvFactory + 'static) -> Result<Self, TrainError> {
         Self::with_learner(config, env, Ok)
     }
@@ -135,10 +133,18 @@ impl Trainer {
         env: impl EnvFactory + 'static,
         replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
     ) -> Result<Self, TrainError> {
+        Self::build(config, env, |_, learner| replace(learner))
+    }
+
+    fn build(
+        config: TrainerConfig,
+        env: impl EnvFactory + 'static,
+        replace: impl FnOnce(&Model, Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
+    ) -> Result<Self, TrainError> {
         config.check()?;
         let env: Arc<dyn EnvFactory> = Arc::new(env);
         let model = Model::for_env(&config, env.as_ref())?;
-        let learner = replace(model.learner(&config)?)?;
+        let learner = replace(&model, model.learner(&config)?)?;
         wiring::connect(config, model, env, learner)
     }
 
@@ -147,15 +153,15 @@ impl Trainer {
     /// Schedules go on where they were; step counters, ledgers and episode statistics begin anew.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new), and a checkpoint of another network, optimiser or other spaces.
+    /// Those of [`new`](Self::new), and a checkpoint of another network, other spaces or another optimiser.
     pub fn resume(
         config: TrainerConfig,
         env: impl EnvFactory + 'static,
         checkpoint: &Checkpoint,
     ) -> Result<Self, TrainError> {
-        let state = checkpoint.state.clone();
-        Self::with_learner(config, env, |mut learner| {
-            learner.load(state)?;
+        Self::build(config, env, |model, mut learner| {
+            model.check_fits(checkpoint)?;
+            learner.load(checkpoint.state.clone())?;
             Ok(learner)
         })
     }
@@ -182,7 +188,7 @@ impl Trainer {
                 None
             }
         };
-        let interrupted = || interrupts.as_ref().is_some_and(|interrupts| !interrupts.is_empty());
+        let interrupted = || interrupts.as_ref().is_some_and(signals::Interrupts::any);
         loop {
             let result = self.iterate(Some(&stop), &interrupted)?;
             let interrupt = interrupted().then_some(StopReason::Interrupted);
@@ -195,7 +201,7 @@ impl Trainer {
     /// Ends the run: threads are stopped and joined, and what was under way is counted as dropped.
     ///
     /// # Errors
-    /// The failure that had ended the run before.
+    /// The learner failed while it was ended, or the run had ended before.
     pub fn finish(mut self) -> Result<Run, TrainError> {
         self.end(None)
     }
@@ -261,33 +267,28 @@ impl Trainer {
 
     /// One iteration; `interrupted` ends it early. After an error the run is over and all is joined.
     fn iterate(&mut self, stop: Option<&StopWhen>, interrupted: &dyn Fn() -> bool) -> Result<TrainResult, TrainError> {
-        while !(interrupted() || self.iteration_is_complete()) {
+        let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.started.elapsed()));
+        while !(interrupted() || time_is_up(self) || self.iteration_is_complete()) {
             if let Some(patience) = self.patience()
                 && self.bell.wait(patience)
             {
-                // Only a cut tether ends this early, and the next look finds that out.
-                let _ = self.tether.sleep(GATHER.min(patience));
+                #[allow(clippy::disallowed_methods)]
+                // milliseconds, so that reports gather; nothing could end it sooner
+                std::thread::sleep(GATHER.min(patience));
             }
             self.take_in()?;
         }
         Ok(self.complete_iteration(stop))
     }
 
-    /// The first look at an iteration begins it.
-    fn iteration_is_complete(&mut self) -> bool {
-        let iteration = self
-            .iteration
-            .get_or_insert_with(|| Iteration::begin(&self.steps, &self.time));
-        iteration.is_complete(&self.config, &self.steps)
+    fn iteration_is_complete(&self) -> bool {
+        self.iteration
+            .is_complete(&self.config, &self.steps, &self.learner_metrics)
     }
 
     fn complete_iteration(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         self.clock.enter(TrainerState::Reporting);
-        let iteration = self
-            .iteration
-            .take()
-            .unwrap_or_else(|| Iteration::begin(&self.steps, &self.time));
-        let result = self.compose(iteration, stop);
+        let result = self.compose(stop);
         self.clock.enter(TrainerState::Away);
         self.last = Some(result.clone());
         result
@@ -298,10 +299,7 @@ impl Trainer {
         match self.engine {
             Some(Engine::Threads { .. }) => {
                 self.clock.enter(TrainerState::Listening);
-                let left = self
-                    .iteration
-                    .as_ref()
-                    .and_then(|iteration| iteration.time_left(&self.config));
+                let left = self.iteration.time_left(&self.config);
                 Some(left.unwrap_or(LISTEN).min(LISTEN))
             }
             Some(Engine::Inline { .. }) | None => None,
@@ -321,11 +319,8 @@ impl Trainer {
             Engine::Threads { .. } => Ok(()),
         };
         let over = engine.outqueue().is_closed();
-        let iteration = self
-            .iteration
-            .get_or_insert_with(|| Iteration::begin(&self.steps, &self.time));
-        iteration.collect(engine.outqueue(), engine.worker_reports());
-        let error = match (stepped, iteration.worker_failure()) {
+        self.iteration.collect(engine.outqueue(), engine.worker_reports());
+        let error = match (stepped, self.iteration.worker_failure()) {
             (Err(error), _) => error,
             (Ok(()), Some(failure)) => TrainError::Worker(failure),
             (Ok(()), None) if over => return Err(self.first_cause()),
@@ -339,8 +334,8 @@ impl Trainer {
     fn first_cause(&mut self) -> TrainError {
         let ended = self.shut_down(SHUTDOWN_DEADLINE);
         // The learner ends without a failure of its own when the workers have given up.
-        match (ended.first_worker_failure(), ended.learner) {
-            (_, Some(Err(failure))) => TrainError::Learner(failure),
+        match (ended.worker_failures().into_iter().next(), ended.learner) {
+            (_, Some(Err(failure))) => failure.into(),
             (Some(failure), _) => TrainError::Worker(failure),
             (None, _) => TrainError::Ended,
         }
@@ -349,23 +344,27 @@ impl Trainer {
     /// Ends every thread and joins it, before `deadline`.
     fn shut_down(&mut self, deadline: Duration) -> Ended {
         self.lifeline = None;
-        match self.engine.take() {
-            Some(engine) => engine.join(deadline),
-            None => Ended::default(),
+        let ended = self
+            .engine
+            .take()
+            .map(|engine| engine.join(deadline))
+            .unwrap_or_default();
+        for thread in &ended.not_joined {
+            tracing::warn!(%thread, "this thread did not end in time and is left behind");
         }
+        ended
     }
 
     fn end(&mut self, reason: Option<StopReason>) -> Result<Run, TrainError> {
         let trained_for = self.started.elapsed();
         let last = match self.last.take() {
             Some(result) => result,
-            None => self.compose(Iteration::begin(&self.steps, &self.time), None),
+            None => self.complete_iteration(None),
         };
         let ended = self.shut_down(FINISH_DEADLINE);
-        if let Some(failure) = ended.first_worker_failure() {
-            return Err(TrainError::Worker(failure));
-        }
-        let learner = ended.learner.ok_or(TrainError::Ended)?.map_err(TrainError::Learner)?;
+        // Whoever gave up after the end was decided takes nothing away from what was reached.
+        let worker_failures = ended.worker_failures();
+        let learner = ended.learner.ok_or(TrainError::Ended)??;
         self.clock.enter(TrainerState::Reporting);
         self.reporters.finish();
         self.clock.enter(TrainerState::Away);
@@ -377,6 +376,7 @@ impl Trainer {
             thread_times: self.time.read(),
             checkpoint: self.model.checkpoint(&self.config, learner.save()),
             not_joined: ended.not_joined,
+            worker_failures,
             reporter_failures: self.reporters.take_failures(),
         })
     }

@@ -51,6 +51,14 @@ pub enum CheckpointError {
         /// Why.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// It is of another policy than the run is to train.
+    #[error(
+        "checkpoint: its {what} is not that of the run; resume with the config and the environment it was made with"
+    )]
+    DoesNotFit {
+        /// What differs.
+        what: &'static str,
+    },
     /// The learner did not give its state in time.
     #[error("checkpoint: the learner did not give its state: {reason}")]
     NoState {

@@ -43,8 +43,17 @@ pub(super) fn write_atomically(dir: &Path, name: &str, content: &[u8]) -> Result
     file.write_all(content).map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
     file.persist(&path).map_err(|error| failed(error.error))?;
-    // The rename itself is on disk only when the folder is.
-    File::open(dir).and_then(|folder| folder.sync_all()).map_err(failed)
+    sync_folder(dir).map_err(failed)
+}
+
+/// A rename is on disk only when its folder is.
+fn sync_folder(dir: &Path) -> io::Result<()> {
+    // Other systems do not open folders as files, and order renames themselves.
+    if cfg!(unix) {
+        File::open(dir)?.sync_all()
+    } else {
+        Ok(())
+    }
 }
 
 /// A file beside the ones to come, with the permissions that any new file gets and not those of a secret.

@@ -19,6 +19,14 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         }),
         ("num_rollout_workers", |c| c.num_rollout_workers = 1 << 20),
         ("train_batch_size", |c| c.train_batch_size = 0),
+        ("train_batch_size", |c| c.train_batch_size = usize::MAX),
+        ("minibatch_buffer_size", |c| c.minibatch_buffer_size = usize::MAX),
+        ("learner_queue_timeout", |c| c.learner_queue_timeout = Duration::MAX),
+        ("worker_restart_backoff_max", |c| {
+            c.worker_restart_backoff_max = Duration::MAX
+        }),
+        ("lr", |c| c.lr = 1e39),
+        ("epsilon", |c| c.epsilon = 1e-60),
         ("num_sgd_iter", |c| c.num_sgd_iter = 0),
         ("num_sgd_iter", |c| c.num_sgd_iter = 1 << 40),
         ("minibatch_buffer_size", |c| c.minibatch_buffer_size = 0),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pronk_learner::{OverwriteLearnerInfo, PolicyLag};
-use pronk_metrics::{ResultDict, StepTotals, Steps, ThreadTime};
+use pronk_metrics::{ResultDict, StepTotals, Steps, ThreadTime, round_half_even, write_shares, write_thread_times};
 use serde_json::json;
 
 use super::Trainer;
@@ -12,9 +12,10 @@ use crate::result::TrainResult;
 use crate::stop::StopWhen;
 
 impl Trainer {
-    /// Turns `iteration` into the next result and shows it to the reporters.
-    pub(super) fn compose(&mut self, mut iteration: Iteration, stop: Option<&StopWhen>) -> TrainResult {
+    /// Turns what has gathered into the next result, begins the next iteration, and shows the result to the reporters.
+    pub(super) fn compose(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         let now = Instant::now();
+        let mut iteration = std::mem::replace(&mut self.iteration, Iteration::first(now));
         let time_this_iteration = now - iteration.started;
         let time_total = now - self.started;
         let steps = self.steps.snapshot();
@@ -56,6 +57,7 @@ impl Trainer {
         episodes.write_into(&mut dict);
         self.write_steps(&mut dict, &result.steps, &iteration.steps_before);
         self.write_info(&mut dict, &result);
+        self.write_health(&mut dict, iteration.infos_replaced);
         self.write_workers(&mut dict, &iteration);
         write_throughput(&mut dict, &result, &iteration);
         write_lag(&mut dict, result.policy_lag);
@@ -63,6 +65,7 @@ impl Trainer {
         dict.set("custom_metrics", json!({}));
         dict.set("episode_media", json!({}));
         result.dict = dict;
+        self.iteration = Iteration::after(&result, now);
         self.reporters.report(&result.dict);
         result
     }
@@ -117,10 +120,19 @@ impl Trainer {
             self.training_iteration.mean_ms_rounded(),
         );
         let throughput = self.training_iteration.mean_throughput().unwrap_or(0.0);
+        dict.set("timers.training_iteration_throughput", round_half_even(throughput, 3));
+    }
+
+    /// What went wrong in the learner without ending it: `learner_health`.
+    fn write_health(&self, dict: &mut ResultDict, infos_replaced: u64) {
+        let learner = self.learner_metrics.read();
+        dict.set("learner_health.batches_quarantined", learner.num_quarantined);
+        dict.set("learner_health.last_quarantine", json!(learner.last_quarantine));
         dict.set(
-            "timers.training_iteration_throughput",
-            pronk_metrics::round_half_even(throughput, 3),
+            "learner_health.starved",
+            json!(learner.starved.map(|diagnosis| diagnosis.to_string())),
         );
+        dict.set("learner_health.infos_replaced", infos_replaced);
     }
 
     fn write_workers(&self, dict: &mut ResultDict, iteration: &Iteration) {
@@ -169,31 +181,6 @@ fn write_lag(dict: &mut ResultDict, lag: PolicyLag) {
 /// `ledger.steps`, `ledger.time` and, as shares of the iteration, `ledger.time_this_iter`.
 fn write_ledgers(dict: &mut ResultDict, result: &TrainResult, before: &[ThreadTime]) {
     result.steps.write_into(dict, "ledger.steps");
-    let mut total = serde_json::Map::new();
-    let mut shares = serde_json::Map::new();
-    for thread in &result.time {
-        let states: serde_json::Map<_, _> = thread
-            .states
-            .iter()
-            .map(|&(state, secs)| (state.to_owned(), json!(secs)))
-            .collect();
-        total.insert(
-            thread.thread.clone(),
-            json!({ "wall_secs": thread.wall_secs, "states": states }),
-        );
-        let earlier = before.iter().find(|earlier| earlier.thread == thread.thread);
-        let wall = thread.wall_secs - earlier.map_or(0.0, |earlier| earlier.wall_secs);
-        let share = |index: usize, secs: f64| {
-            let earlier = earlier
-                .and_then(|earlier| earlier.states.get(index))
-                .map_or(0.0, |&(_, secs)| secs);
-            if wall > 0.0 { (secs - earlier) / wall } else { 0.0 }
-        };
-        let states: serde_json::Map<_, _> = (thread.states.iter().enumerate())
-            .map(|(index, &(state, secs))| (state.to_owned(), json!(share(index, secs))))
-            .collect();
-        shares.insert(thread.thread.clone(), json!(states));
-    }
-    dict.set("ledger.time", total);
-    dict.set("ledger.time_this_iter", shares);
+    write_thread_times(&result.time, dict, "ledger.time");
+    write_shares(&result.time, before, dict, "ledger.time_this_iter");
 }

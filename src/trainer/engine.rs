@@ -113,17 +113,22 @@ impl Engine {
 }
 
 impl Ended {
-    /// The first worker that gave up, as it said so itself or as its thread was joined.
-    pub(super) fn first_worker_failure(&self) -> Option<WorkerFailure> {
-        let said = self.unread.iter().flat_map(|report| &report.ended).next();
-        said.or(self.worker_failure.as_ref()).cloned()
+    /// Workers that gave up, as they said themselves or as their threads were joined.
+    pub(super) fn worker_failures(&self) -> Vec<WorkerFailure> {
+        let mut failures: Vec<_> = self.unread.iter().flat_map(|report| &report.ended).cloned().collect();
+        if let Some(joined) = &self.worker_failure
+            && failures.iter().all(|failure| failure.thread != joined.thread)
+        {
+            failures.push(joined.clone());
+        }
+        failures
     }
 }
 
 /// Without threads, a worker that gives up is a source that failed.
 fn inline_failure(error: LearnerLoopError) -> TrainError {
     let learner = |error| {
-        TrainError::Learner(LearnerFailure {
+        TrainError::from(LearnerFailure {
             thread: "learner".to_owned(),
             cause: FailureCause::Failed(error),
         })

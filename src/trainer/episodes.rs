@@ -16,7 +16,7 @@ pub(super) struct EpisodeHistory {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct EpisodeSummary {
     pub(super) this_iteration: u64,
-    pub(super) covered: usize,
+    pub(super) covered: u64,
     pub(super) enough: bool,
     pub(super) return_min: Option<f64>,
     pub(super) return_mean: Option<f64>,
@@ -34,28 +34,36 @@ impl EpisodeHistory {
 
     /// Takes in the iteration's episodes and sums up.
     ///
-    /// All the episodes that the iteration's report lists take part; when they are fewer than the smoothing asks for,
-    /// the newest earlier ones join them.
+    /// All of the iteration's episodes take part; when they are fewer than the smoothing asks for, the newest earlier
+    /// ones join them.
     pub(super) fn summarise(&mut self, report: &WorkerReport) -> EpisodeSummary {
-        let listed = report.episodes.len();
         self.newest.extend(&report.episodes);
-        let keep = self.smoothing.max(listed);
-        self.newest.drain(..self.newest.len().saturating_sub(keep));
-
+        self.newest.drain(..self.newest.len().saturating_sub(self.smoothing));
+        let this_iteration = report.n_episodes;
+        if this_iteration >= self.smoothing as u64 {
+            // The report lists only the newest of very many episodes; its figures know them all.
+            return EpisodeSummary {
+                this_iteration,
+                covered: this_iteration,
+                enough: true,
+                return_min: report.return_min,
+                return_mean: report.episode_return_mean(),
+                return_max: report.return_max,
+                len_mean: report.episode_len_mean(),
+            };
+        }
         let returns = || self.newest.iter().map(|episode| episode.episode_return);
         let covered = self.newest.len();
         let mean = |sum: f64| (covered > 0).then(|| sum / covered as f64);
-        let summary = EpisodeSummary {
-            this_iteration: report.n_episodes,
-            covered,
+        EpisodeSummary {
+            this_iteration,
+            covered: covered as u64,
             enough: covered >= self.smoothing,
             return_min: returns().reduce(f64::min),
             return_mean: mean(returns().sum()),
             return_max: returns().reduce(f64::max),
             len_mean: mean(self.newest.iter().map(|episode| f64::from(episode.episode_len)).sum()),
-        };
-        self.newest.drain(..covered.saturating_sub(self.smoothing));
-        summary
+        }
     }
 }
 
@@ -80,19 +88,25 @@ mod tests {
     use super::*;
 
     fn report(returns: &[f64]) -> WorkerReport {
-        let episodes: Vec<_> = returns
-            .iter()
-            .map(|&episode_return| EpisodeStat {
-                worker: 1,
-                index: 0,
-                seed: 0,
-                episode_return,
-                episode_len: 10,
-            })
-            .collect();
+        let episode = |&episode_return: &f64| EpisodeStat {
+            worker: 1,
+            index: 0,
+            seed: 0,
+            episode_return,
+            episode_len: 10,
+        };
         WorkerReport {
-            n_episodes: episodes.len() as u64,
-            episodes,
+            n_episodes: returns.len() as u64,
+            return_sum: returns.iter().sum(),
+            return_min: returns.iter().copied().reduce(f64::min),
+            return_max: returns.iter().copied().reduce(f64::max),
+            len_sum: 10 * returns.len() as u64,
+            // As if the list had forgotten all but the newest two.
+            episodes: returns
+                .iter()
+                .skip(returns.len().saturating_sub(2))
+                .map(episode)
+                .collect(),
             ..WorkerReport::default()
         }
     }

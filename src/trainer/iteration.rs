@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{Fold, Mailbox};
-use pronk_learner::LearnerReport;
-use pronk_metrics::{LearnerInfo, StepLedger, StepTotals, ThreadTime, TimeLedger};
+use pronk_learner::{LearnerMetrics, LearnerReport};
+use pronk_metrics::{LearnerInfo, StepLedger, StepTotals, ThreadTime};
 use pronk_rollout::{WorkerFailure, WorkerReport};
 
 use crate::config::TrainerConfig;
+use crate::result::TrainResult;
 
 /// Learner infos that are kept before they are merged into one.
 const INFOS_KEPT: usize = 256;
@@ -21,17 +22,30 @@ pub(super) struct Iteration {
     pub(super) learner: LearnerReport,
     pub(super) workers: WorkerReport,
     infos: Vec<(LearnerInfo, f64)>,
+    /// Infos left out of the merged one because their trees differ.
+    pub(super) infos_replaced: u64,
 }
 
 impl Iteration {
-    pub(super) fn begin(steps: &StepLedger, time: &TimeLedger) -> Self {
+    /// The first iteration, which begins with the run.
+    pub(super) fn first(started: Instant) -> Self {
         Self {
-            started: Instant::now(),
-            steps_before: steps.snapshot(),
-            time_before: time.read(),
+            started,
+            steps_before: StepTotals::default(),
+            time_before: Vec::new(),
             learner: LearnerReport::default(),
             workers: WorkerReport::default(),
             infos: Vec::new(),
+            infos_replaced: 0,
+        }
+    }
+
+    /// The iteration that begins where `result` ended: nothing falls between two iterations.
+    pub(super) fn after(result: &TrainResult, started: Instant) -> Self {
+        Self {
+            steps_before: result.steps.clone(),
+            time_before: result.time.clone(),
+            ..Self::first(started)
         }
     }
 
@@ -45,6 +59,7 @@ impl Iteration {
             if self.infos.len() >= INFOS_KEPT {
                 self.merge_infos();
             }
+            self.infos_replaced += report.infos_replaced;
             self.learner.fold(report);
         }
         while let Some(report) = workers.try_take() {
@@ -58,11 +73,15 @@ impl Iteration {
     }
 
     /// Whether it covers the time, the env-steps and the one update that an iteration has to.
-    pub(super) fn is_complete(&self, config: &TrainerConfig, steps: &StepLedger) -> bool {
-        self.learner.passes > 0 && self.time_left(config).is_none() && {
-            let sampled = steps.snapshot().sampled.env - self.steps_before.sampled.env;
-            sampled >= config.min_sample_timesteps_per_iteration
+    ///
+    /// A learner that says it is starved is not waited for: the result then says so.
+    pub(super) fn is_complete(&self, config: &TrainerConfig, steps: &StepLedger, learner: &LearnerMetrics) -> bool {
+        if self.time_left(config).is_some() {
+            return false;
         }
+        let sampled = || steps.snapshot().sampled.env - self.steps_before.sampled.env;
+        (self.learner.passes > 0 && sampled() >= config.min_sample_timesteps_per_iteration)
+            || learner.read().starved.is_some()
     }
 
     /// What is left of the shortest time an iteration may take.
@@ -78,13 +97,15 @@ impl Iteration {
     }
 
     fn merge_infos(&mut self) {
+        let Some(newest) = self.infos.last().cloned() else {
+            return;
+        };
         let weight = self.infos.iter().map(|(_, weight)| weight).sum();
-        let newest = self.infos.last().map(|(info, _)| info.clone());
-        // Infos whose trees differ cannot be merged: the newest then stands for all.
-        let merged = LearnerInfo::merge_all(self.infos.drain(..))
-            .ok()
-            .or(newest)
-            .unwrap_or_default();
-        self.infos.push((merged, weight));
+        let others = self.infos.len() as u64 - 1;
+        let merged = LearnerInfo::merge_all(self.infos.drain(..)).map(|merged| (merged, weight));
+        self.infos.push(merged.unwrap_or_else(|_| {
+            self.infos_replaced += others;
+            newest
+        }));
     }
 }

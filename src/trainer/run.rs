@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pronk_metrics::{ReportError, StepTotals, ThreadTime};
+use pronk_rollout::WorkerFailure;
 use serde_json::json;
 
 use crate::checkpoint::{Checkpoint, CheckpointError};
@@ -29,6 +30,8 @@ pub struct Run {
     pub checkpoint: Checkpoint,
     /// Threads that did not end in time and were left behind.
     pub not_joined: Vec<String>,
+    /// Workers that gave up after the end was decided, too late to change it.
+    pub worker_failures: Vec<WorkerFailure>,
     /// Reporters that failed on the way.
     pub reporter_failures: Vec<ReportError>,
 }

@@ -21,9 +21,10 @@ use pronk_rollout::{
 
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
+use super::iteration::Iteration;
 use super::reporters::Reporters;
 use super::{Trainer, TrainerState};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::config::{ConfigError, OptType, TrainerConfig};
 use crate::error::TrainError;
 
@@ -66,10 +67,7 @@ impl Model {
         let algorithm: Box<dyn Algorithm> = Box::new(Impala::new(ImpalaConfig {
             gamma: config.gamma,
             vf_loss_coeff: config.vf_loss_coeff,
-            entropy_coeff: config
-                .entropy_coeff_schedule
-                .clone()
-                .unwrap_or(Schedule::Constant(config.entropy_coeff)),
+            entropy_coeff: entropy_coeff(config)?,
             vtrace_clip_rho_threshold: config.vtrace_clip_rho_threshold,
             vtrace_clip_pg_rho_threshold: config.vtrace_clip_pg_rho_threshold,
             vtrace_drop_last_ts: config.vtrace_drop_last_ts,
@@ -97,6 +95,24 @@ impl Model {
             ..ActorCriticConfig::default()
         };
         Ok(Box::new(ActorCriticLearner::new(parts, options)?))
+    }
+
+    /// Refuses a checkpoint of another policy by the name of what differs.
+    pub(super) fn check_fits(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        // How the first weights were drawn makes no difference to weights that are there.
+        let network = NetworkSpec {
+            init: self.network.init,
+            ..checkpoint.network.clone()
+        };
+        let same = [
+            ("observation space", checkpoint.observation == self.env.observation),
+            ("action space", checkpoint.action == self.env.action),
+            ("network", network == self.network),
+        ];
+        match same.into_iter().find(|(_, same)| !same) {
+            None => Ok(()),
+            Some((what, _)) => Err(CheckpointError::DoesNotFit { what }),
+        }
     }
 
     /// A network to act or to learn with.
@@ -217,7 +233,6 @@ pub(super) fn connect(
         model,
         engine: Some(engine),
         lifeline: Some(lifeline),
-        tether,
         bell,
         learner_metrics,
         steps,
@@ -231,7 +246,7 @@ pub(super) fn connect(
         worker_restarts: 0,
         fragments_added: Steps::default(),
         version: 0,
-        iteration: None,
+        iteration: Iteration::first(started),
         last: None,
         config,
     })
@@ -285,6 +300,23 @@ impl TrainBatches<'_> {
             bell,
         };
         LearnerLoop::new(options, parts)
+    }
+}
+
+/// The weight of the entropy bonus over env-steps. A bare number of env-steps leads to 0 over as many, as in RLlib.
+fn entropy_coeff(config: &TrainerConfig) -> Result<Schedule, TrainError> {
+    match &config.entropy_coeff_schedule {
+        None => Ok(Schedule::Constant(config.entropy_coeff)),
+        Some(Schedule::Constant(env_steps)) => {
+            Schedule::linear_to_zero(config.entropy_coeff, *env_steps).map_err(|error| {
+                TrainError::Config(ConfigError {
+                    field: "entropy_coeff_schedule",
+                    value: env_steps.to_string(),
+                    reason: error.to_string(),
+                })
+            })
+        }
+        Some(schedule) => Ok(schedule.clone()),
     }
 }
 

@@ -2,11 +2,13 @@
 //! the first cause comes back with the name of its thread.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
-    LearnError, Learner, LearnerInfo, LearnerState, MultiAgentBatch, Params, ReportError, ResultDict, Run, TrainError,
+    ActionRef, EnvError, EnvSpec, LearnError, Learner, LearnerInfo, LearnerState, MultiAgentBatch, ObsMut, Params,
+    ReportError, ResultDict, Run, Step, StopReason, TrainError,
 };
 
 use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
@@ -79,6 +81,18 @@ impl Learner for Sabotaged {
     fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
         self.inner.load(state)
     }
+
+    fn global_step(&self) -> u64 {
+        self.inner.global_step()
+    }
+
+    fn set_global_step(&mut self, env_steps: u64) {
+        self.inner.set_global_step(env_steps);
+    }
+
+    fn published(&mut self, version: u64) {
+        self.inner.published(version);
+    }
 }
 
 fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnError>) -> Result<Run, TrainError> {
@@ -110,7 +124,11 @@ fn the_learner_finishes() {
         let trainer = Trainer::new(small(workers), cartpole(token)).unwrap();
         let run = trainer.run(iterations(3)).unwrap();
         assert!(run.ledger_closed(), "{:?}", run.steps);
-        assert_eq!(run.not_joined, Vec::<String>::new());
+        assert_eq!(
+            run.not_joined,
+            Vec::<String>::new(),
+            "a thread did not end within a second"
+        );
     });
 }
 
@@ -192,6 +210,13 @@ fn the_trainer_is_dropped_in_the_middle_of_a_run() {
     repeat(|workers, token| {
         let mut trainer = Trainer::new(small(workers), cartpole(token)).unwrap();
         trainer.next().unwrap().unwrap();
+        let began = Instant::now();
+        drop(trainer);
+        assert!(
+            began.elapsed() < Duration::from_secs(1),
+            "dropping took {:?}",
+            began.elapsed()
+        );
     });
 }
 
@@ -218,4 +243,109 @@ fn a_reporter_fails() {
         assert_eq!(failures, ["reporter `broken` failed: no ink"], "it is reported once");
         assert!(run.result.dict.get("reporters_failed").is_some());
     });
+}
+
+/// CartPole that hangs in its first step until the other end of the channel is dropped.
+struct Stuck {
+    inner: CartPole,
+    hang: Option<crossbeam_channel::Receiver<()>>,
+}
+
+impl Env for Stuck {
+    fn spec(&self) -> EnvSpec {
+        self.inner.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.inner.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        if let Some(hang) = &self.hang {
+            let _ = hang.recv();
+        }
+        self.inner.step(action, obs)
+    }
+}
+
+#[test]
+fn an_environment_that_hangs_is_left_behind_and_named() {
+    let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
+    let took = without_hanging("a run with a hung environment", move || {
+        let make = move |context: &EnvContext| Stuck {
+            inner: CartPole::new(),
+            hang: (context.worker == 1).then(|| hang.clone()),
+        };
+        let mut trainer = Trainer::new(small(2), make).unwrap();
+        assert!(trainer.by_ref().take(3).all(|result| result.is_ok()));
+        let began = Instant::now();
+        let run = trainer.finish().unwrap();
+        assert_eq!(run.not_joined, ["rollout-1"]);
+        assert!(run.ledger_closed(), "{:?} {:?}", run.steps, run.thread_times);
+        began.elapsed()
+    });
+    // The deadline is one second. Ten leave a busy machine room and are far from the minute that the learner would get.
+    assert!(took < Duration::from_secs(10), "ending took {took:?}");
+    drop(let_go);
+}
+
+#[test]
+fn a_time_limit_holds_though_nothing_comes_in() {
+    let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
+    let run = without_hanging("a run whose environments all hang", move || {
+        let make = move |_: &EnvContext| Stuck {
+            inner: CartPole::new(),
+            hang: Some(hang.clone()),
+        };
+        let stop = StopWhen {
+            time: Some(Duration::from_millis(100)),
+            ..StopWhen::default()
+        };
+        Trainer::new(small(2), make).unwrap().run(stop).unwrap()
+    });
+    assert_eq!(run.reason, Some(StopReason::Time));
+    assert_eq!(run.not_joined.len(), 2);
+    drop(let_go);
+}
+
+/// An environment that panics when it is dropped.
+struct Explosive(CartPole);
+
+impl Drop for Explosive {
+    fn drop(&mut self) {
+        panic!("the simulator does not close");
+    }
+}
+
+impl Env for Explosive {
+    fn spec(&self) -> EnvSpec {
+        self.0.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.0.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        self.0.step(action, obs)
+    }
+}
+
+#[test]
+fn what_was_reached_is_kept_though_environments_panic_as_they_are_dropped() {
+    let run = without_hanging("a run of explosive environments", || {
+        // The first one only shows its spaces.
+        let make = |context: &EnvContext| match context.worker {
+            0 => Box::new(CartPole::new()) as Box<dyn Env>,
+            _ => Box::new(Explosive(CartPole::new())),
+        };
+        // One for each worker: a second panic while the first unwinds ends any process.
+        let config = TrainerConfig {
+            num_envs_per_worker: 1,
+            ..small(2)
+        };
+        Trainer::new(config, make).unwrap().run(iterations(3)).unwrap()
+    });
+    assert!(run.ledger_closed());
+    assert_eq!(run.checkpoint.state.updates, run.steps.trained_passes.env / 16);
 }
