@@ -16,13 +16,13 @@ pub enum TrainError {
     Config(#[from] ConfigError),
     /// The environment could not be made to look at its spaces.
     #[error("the environment could not be made: {0}")]
-    Env(#[from] EnvFailure),
+    Env(#[source] Box<EnvFailure>),
     /// No network or action distribution fits the environment's spaces.
     #[error("no policy fits the environment: {0}")]
-    Policy(#[from] PolicyError),
+    Policy(#[source] Box<PolicyError>),
     /// The learner could not be built.
     #[error("the learner could not be built: {0}")]
-    Learn(#[from] LearnError),
+    Learn(#[source] Box<LearnError>),
     /// The rollout workers could not be started; none runs.
     #[error("the rollout workers could not be started: {0}")]
     Start(#[from] StartError),
@@ -40,11 +40,17 @@ pub enum TrainError {
     Ended,
 }
 
-impl From<LearnerFailure> for TrainError {
-    fn from(failure: LearnerFailure) -> Self {
-        Self::Learner(Box::new(failure))
-    }
+// The causes are boxed, so that results which carry no error stay small.
+macro_rules! boxed {
+    ($($cause:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$cause> for TrainError {
+            fn from(cause: $cause) -> Self {
+                Self::$variant(Box::new(cause))
+            }
+        }
+    )*};
 }
+boxed!(EnvFailure => Env, PolicyError => Policy, LearnError => Learn, LearnerFailure => Learner);
 
 impl TrainError {
     /// The thread that failed, where it was a thread.
