@@ -1,5 +1,8 @@
 //! [`TrainError`]: why a run could not start, or ended before its time.
 
+use std::error::Error;
+use std::fmt;
+
 use pronk_learner::{LearnError, LearnerFailure};
 use pronk_policy::PolicyError;
 use pronk_rollout::{EnvFailure, StartError, WorkerFailure};
@@ -7,37 +10,79 @@ use pronk_rollout::{EnvFailure, StartError, WorkerFailure};
 use crate::checkpoint::CheckpointError;
 use crate::config::ConfigError;
 
-/// Why a run could not start, or ended before its time: always the first cause, with the name of its thread.
-#[derive(Debug, thiserror::Error)]
+/// Why a run could not start, or ended before its time, with the name of the thread where it was one.
+///
+/// The text holds the whole cause; [`source`](Error::source) goes on below it.
+///
+/// # Example
+/// ```
+/// use pronk::envs::CartPole;
+/// use pronk::prelude::*;
+/// use pronk::TrainError;
+///
+/// let config = TrainerConfig { num_sgd_iter: 0, ..TrainerConfig::default() };
+/// let refused = Trainer::new(config, |_: &EnvContext| CartPole::new()).err();
+/// assert!(matches!(refused, Some(TrainError::Config(error)) if error.field == "num_sgd_iter"));
+/// ```
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum TrainError {
     /// A setting cannot work.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(ConfigError),
     /// The environment could not be made to look at its spaces.
-    #[error("the environment could not be made: {0}")]
-    Env(#[source] Box<EnvFailure>),
+    Env(Box<EnvFailure>),
     /// No network or action distribution fits the environment's spaces.
-    #[error("no policy fits the environment: {0}")]
-    Policy(#[source] Box<PolicyError>),
+    Policy(Box<PolicyError>),
     /// The learner could not be built.
-    #[error("the learner could not be built: {0}")]
-    Learn(#[source] Box<LearnError>),
+    Learn(Box<LearnError>),
     /// The rollout workers could not be started; none runs.
-    #[error("the rollout workers could not be started: {0}")]
-    Start(#[from] StartError),
+    Start(Box<StartError>),
     /// A rollout worker gave up.
-    #[error("the run ended: {0}")]
-    Worker(#[from] WorkerFailure),
+    Worker(Box<WorkerFailure>),
     /// The learner failed.
-    #[error("the run ended: {0}")]
-    Learner(#[source] Box<LearnerFailure>),
-    /// A checkpoint could not be written or read.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
+    Learner(Box<LearnerFailure>),
+    /// A checkpoint does not fit, or could not be read.
+    Checkpoint(Box<CheckpointError>),
     /// The run had ended before.
-    #[error("the run has ended already; build another trainer to go on")]
     Ended,
+}
+
+impl fmt::Display for TrainError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Env(failure) => write!(f, "the environment could not be made: {failure}"),
+            Self::Policy(error) => write!(f, "no policy fits the environment: {error}"),
+            Self::Learn(error) => write!(f, "the learner could not be built: {error}"),
+            Self::Start(error) => write!(f, "the run could not start: {error}"),
+            Self::Worker(failure) => write!(f, "the run ended: {failure}"),
+            Self::Learner(failure) => write!(f, "the run ended: {failure}"),
+            Self::Checkpoint(error) => error.fmt(f),
+            Self::Ended => f.write_str("the run has ended already; build another trainer to go on"),
+        }
+    }
+}
+
+impl Error for TrainError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Config(error) => error.source(),
+            Self::Env(failure) => failure.source(),
+            Self::Policy(error) => error.source(),
+            Self::Learn(error) => error.source(),
+            Self::Start(error) => error.source(),
+            Self::Worker(failure) => failure.source(),
+            Self::Learner(failure) => failure.source(),
+            Self::Checkpoint(error) => error.source(),
+            Self::Ended => None,
+        }
+    }
+}
+
+impl From<ConfigError> for TrainError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
 }
 
 // The causes are boxed, so that results which carry no error stay small.
@@ -50,7 +95,15 @@ macro_rules! boxed {
         }
     )*};
 }
-boxed!(EnvFailure => Env, PolicyError => Policy, LearnError => Learn, LearnerFailure => Learner);
+boxed!(
+    EnvFailure => Env,
+    PolicyError => Policy,
+    LearnError => Learn,
+    StartError => Start,
+    WorkerFailure => Worker,
+    LearnerFailure => Learner,
+    CheckpointError => Checkpoint,
+);
 
 impl TrainError {
     /// The thread that failed, where it was a thread.

@@ -322,7 +322,7 @@ impl Trainer {
         self.iteration.collect(engine.outqueue(), engine.worker_reports());
         let error = match (stepped, self.iteration.worker_failure()) {
             (Err(error), _) => error,
-            (Ok(()), Some(failure)) => TrainError::Worker(failure),
+            (Ok(()), Some(failure)) => failure.into(),
             (Ok(()), None) if over => return Err(self.first_cause()),
             (Ok(()), None) => return Ok(()),
         };
@@ -336,7 +336,7 @@ impl Trainer {
         // The learner ends without a failure of its own when the workers have given up.
         match (ended.worker_failures().into_iter().next(), ended.learner) {
             (_, Some(Err(failure))) => failure.into(),
-            (Some(failure), _) => TrainError::Worker(failure),
+            (Some(failure), _) => failure.into(),
             (None, _) => TrainError::Ended,
         }
     }

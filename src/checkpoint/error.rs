@@ -4,19 +4,19 @@ use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a checkpoint could not be written or read. Every message names the path.
+/// Why a checkpoint could not be written or read. Every message names the path and holds the whole cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
     /// The file system refused.
-    #[error("checkpoint: cannot {doing} {}: {source}", path.display())]
+    #[error("checkpoint: cannot {doing} {}: {cause}", path.display())]
     Io {
         /// What was tried.
         doing: &'static str,
         /// On which path.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A file is not what the manifest says: cut short, overwritten or damaged.
     #[error(
@@ -44,12 +44,12 @@ pub enum CheckpointError {
         known: u32,
     },
     /// The content makes no sense as a checkpoint.
-    #[error("checkpoint: {} cannot be used: {source}", path.display())]
+    #[error("checkpoint: {} cannot be used: {cause}", path.display())]
     Unusable {
         /// The file, or the folder when it was being written.
         path: PathBuf,
         /// Why.
-        source: Box<dyn Error + Send + Sync>,
+        cause: Box<dyn Error + Send + Sync>,
     },
     /// It is of another policy than the run is to train.
     #[error(
@@ -68,18 +68,18 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    pub(super) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+    pub(super) fn io(doing: &'static str, path: &Path, cause: io::Error) -> Self {
         Self::Io {
             doing,
             path: path.to_owned(),
-            source,
+            cause,
         }
     }
 
-    pub(super) fn unusable(path: &Path, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(super) fn unusable(path: &Path, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Unusable {
             path: path.to_owned(),
-            source: source.into(),
+            cause: cause.into(),
         }
     }
 }

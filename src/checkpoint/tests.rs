@@ -177,13 +177,13 @@ fn training_goes_on_from_a_checkpoint_and_refuses_one_of_another_network() {
     other.model.fcnet_hiddens = vec![5];
     assert!(matches!(
         resume(other),
-        Err(TrainError::Checkpoint(CheckpointError::DoesNotFit { what: "network" }))
+        Err(TrainError::Checkpoint(error)) if matches!(*error, CheckpointError::DoesNotFit { what: "network" })
     ));
     let mut other = config();
     other.model.fcnet_activation = crate::Activation::Relu;
     assert!(matches!(
         resume(other),
-        Err(TrainError::Checkpoint(CheckpointError::DoesNotFit { what: "network" }))
+        Err(TrainError::Checkpoint(error)) if matches!(*error, CheckpointError::DoesNotFit { what: "network" })
     ));
     let other = TrainerConfig {
         opt_type: crate::OptType::RmsProp,

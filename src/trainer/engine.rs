@@ -138,7 +138,7 @@ fn inline_failure(error: LearnerLoopError) -> TrainError {
             passes,
             source: NextError::Failed(source),
         } => match source.downcast::<WorkerFailure>() {
-            Ok(failure) => TrainError::Worker(*failure),
+            Ok(failure) => (*failure).into(),
             Err(source) => learner(LearnerLoopError::Source {
                 passes,
                 source: NextError::Failed(source),
