@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pronk_metrics::{LearnerInfo, ResultDict, TimerStat, WindowStat};
 
-use crate::thread::Diagnosis;
+use crate::thread::{Diagnosis, Quarantine};
 
 /// Entries of the window that remembers how long the inqueue was (RLlib's `WindowStat("size", 50)`).
 const QUEUE_SIZE_WINDOW: NonZeroUsize = NonZeroUsize::MIN.saturating_add(49);
@@ -57,6 +57,8 @@ pub struct LearnerReadings {
     pub learner_info: Arc<LearnerInfo>,
     /// Batches taken out of the run because they, or what was computed from them, were not finite.
     pub num_quarantined: u64,
+    /// The last of them: which data, which update, and what was not finite.
+    pub last_quarantine: Option<String>,
     /// Why the learner has nothing to learn from, while that lasts longer than its time-out.
     pub starved: Option<Diagnosis>,
 }
@@ -73,6 +75,7 @@ impl LearnerMetrics {
             num_steps: 0,
             learner_info: Arc::new(LearnerInfo::default()),
             num_quarantined: 0,
+            last_quarantine: None,
             starved: None,
         })))
     }
@@ -120,9 +123,11 @@ impl LearnerMetrics {
         now.starved = None;
     }
 
-    pub(crate) fn record_quarantined(&self) {
+    pub(crate) fn record_quarantined(&self, quarantine: &Quarantine) {
+        let text = quarantine.to_string();
         let mut now = self.lock();
         now.num_quarantined += 1;
+        now.last_quarantine = Some(text);
         now.starved = None;
     }
 

@@ -1,22 +1,22 @@
 //! What the loop holds, and what becomes of it when the loop ends.
 
 use pronk_buffer::{MinibatchBuffer, MultiAgentBatch, Source};
+use pronk_metrics::StepLedger;
 
-/// The minibatch buffer with everything in front of it; on drop, what is still held is counted as dropped.
+/// The minibatch buffer with everything in front of it. On drop, what is held here, and what workers still push until
+/// the queue is gone, is counted as dropped under `shutdown`.
 pub(super) struct Held<S: Source<Item = MultiAgentBatch>> {
     pub(super) ring: MinibatchBuffer<S>,
+    pub(super) steps: StepLedger,
 }
 
 impl<S: Source<Item = MultiAgentBatch>> Drop for Held<S> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            // The source may be what panicked; its batches then count themselves as they are dropped.
-            return;
-        }
-        for mut batch in self.ring.drain() {
-            if let Some(ticket) = batch.take_ticket() {
-                ticket.dropped("shutdown");
-            }
+        // First, for a worker may push between the drain and the moment the queue is gone.
+        self.steps.shut_down();
+        // The source may be what panicked; its batches then count themselves as it is dropped.
+        if !std::thread::panicking() {
+            self.ring.drain();
         }
     }
 }

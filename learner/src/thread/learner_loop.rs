@@ -30,7 +30,7 @@ thread_states! {
         Learning = "learning",
         /// Copying the weights for the workers.
         Publishing = "publishing",
-        /// Counting, and handing the report to the trainer.
+        /// Counting, handing the report to the trainer, and copying the state for whoever asked for it.
         Reporting = "reporting",
     }
 }
@@ -105,7 +105,10 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         );
         let learner_loop = Self {
             config,
-            held: Held { ring },
+            held: Held {
+                ring,
+                steps: parts.steps.clone(),
+            },
             learner: parts.learner,
             publisher: parts.publisher,
             outqueue,
@@ -195,8 +198,10 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         let mut left = self.config.learner_queue_timeout;
         loop {
             while let Ok(reply) = self.requests.try_recv() {
+                self.state.enter(LearnerThreadState::Reporting);
                 // Refused only when whoever asked has stopped waiting.
                 let _ = reply.send(self.learner.save());
+                self.state.enter(LearnerThreadState::Starved);
             }
             let wait = left.min(ANSWER_WITHIN);
             match self.held.ring.load(wait) {
@@ -241,10 +246,11 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
                 };
                 // Storage of a batch shown for the last time goes home before the workers ask for more.
                 drop(pass);
+                // Before the ticket: whoever reads the books in between sees a pass too many, never one too few.
+                self.steps.trained_pass(steps);
                 if let Some(ticket) = ticket {
                     ticket.trained();
                 }
-                self.steps.trained_pass(steps);
                 Ok(self.complete(Completed {
                     info,
                     grad_secs,
@@ -377,13 +383,13 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         if let Some(ticket) = ticket {
             ticket.dropped(cause.reason());
         }
-        self.metrics.record_quarantined();
-        self.quarantined_in_a_row += 1;
         let quarantine = Quarantine {
             update,
             batch: name,
             cause,
         };
+        self.metrics.record_quarantined(&quarantine);
+        self.quarantined_in_a_row += 1;
         if self.quarantined_in_a_row >= self.config.max_consecutive_quarantined.get() {
             return Err(LearnerLoopError::Quarantined {
                 in_a_row: self.quarantined_in_a_row,

@@ -151,6 +151,26 @@ fn every_pass_is_reported_and_data_counts_as_trained_once() {
 }
 
 #[test]
+fn no_snapshot_has_more_steps_trained_once_than_in_passes() {
+    let (bench, (mut learner_loop, sender, _outqueue)) = Bench::set_up(config(1), 4, content());
+    let ledger = bench.ledger.clone();
+    let reading = std::thread::spawn(move || {
+        loop {
+            let totals = ledger.snapshot();
+            assert!(totals.trained_once.env <= totals.trained_passes.env, "{totals:?}");
+            if totals.trained_once.env == 3000 * STEPS {
+                return;
+            }
+        }
+    });
+    for sequence in 0..3000 {
+        sender.push(bench.sampled(sequence)).unwrap();
+        trained(learner_loop.step().unwrap());
+    }
+    reading.join().unwrap();
+}
+
+#[test]
 fn lag_is_the_learners_version_less_the_columns_at_the_first_pass() {
     let (bench, (mut learner_loop, sender, outqueue)) = Bench::set_up(config(2), 4, content());
     for sequence in 0..2 {

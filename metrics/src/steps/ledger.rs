@@ -5,8 +5,9 @@ use super::{StepTotals, Steps};
 /// The books of a run's steps: `sampled = trained once + dropped + in flight + lost`, at every instant.
 ///
 /// Whoever makes steps gets a [`StepTicket`] for them, which travels with the data; whoever ends them resolves the
-/// ticket. Clones share the same books. One lock, held for a few additions, once per fragment or batch: so a
-/// snapshot is never taken between two halves of a booking.
+/// ticket. Clones share the same books. One lock, held for a few additions, once per fragment or batch: so no snapshot
+/// is taken in the middle of a booking, and the balance holds in each. A pass and the ticket of its batch are two
+/// bookings: with the pass first, no snapshot has more steps trained once than in passes.
 ///
 /// ```
 /// use pronk_metrics::{StepLedger, Steps};
@@ -24,7 +25,20 @@ use super::{StepTotals, Steps};
 /// assert!(totals.is_closed());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct StepLedger(Arc<Mutex<StepTotals>>);
+pub struct StepLedger(Arc<Mutex<Books>>);
+
+#[derive(Debug, Default)]
+struct Books {
+    totals: StepTotals,
+    shut_down: bool,
+}
+
+impl Books {
+    /// Why a ticket nobody resolved was dropped.
+    fn forgotten(&self) -> &'static str {
+        if self.shut_down { "shutdown" } else { "discarded" }
+    }
+}
 
 impl StepLedger {
     /// Empty books.
@@ -34,10 +48,10 @@ impl StepLedger {
 
     /// Books `steps` as sampled and in flight; the ticket goes with the data.
     pub fn sampled(&self, steps: Steps) -> StepTicket {
-        let mut totals = self.totals();
-        totals.sampled += steps;
-        totals.in_flight += steps;
-        drop(totals);
+        let mut books = self.books();
+        books.totals.sampled += steps;
+        books.totals.in_flight += steps;
+        drop(books);
         StepTicket {
             ledger: self.clone(),
             steps,
@@ -47,21 +61,28 @@ impl StepLedger {
 
     /// Books one pass over `steps`: RLlib's trained counter, which grows `num_sgd_iter` times per batch.
     pub fn trained_pass(&self, steps: Steps) {
-        self.totals().trained_passes += steps;
+        self.books().totals.trained_passes += steps;
     }
 
     /// The books as they stand now.
     pub fn snapshot(&self) -> StepTotals {
-        self.totals().clone()
+        self.books().totals.clone()
     }
 
-    fn settle(&self, steps: Steps, book: impl FnOnce(&mut StepTotals)) {
-        let mut totals = self.totals();
-        totals.in_flight -= steps;
-        book(&mut totals);
+    /// Tells that nothing will be learned from any more: from now on, a ticket that is dropped unresolved books its
+    /// steps as dropped under `"shutdown"`. So data that was on its way at that moment gets the true reason wherever it
+    /// ends.
+    pub fn shut_down(&self) {
+        self.books().shut_down = true;
     }
 
-    fn totals(&self) -> MutexGuard<'_, StepTotals> {
+    fn settle(&self, steps: Steps, book: impl FnOnce(&mut Books)) {
+        let mut books = self.books();
+        books.totals.in_flight -= steps;
+        book(&mut books);
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
         // Poisoned or not, the sums are whole: nothing between two of them can panic short of 2^64 steps.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,7 +90,8 @@ impl StepLedger {
 
 /// Steps in flight, owned by the batch that carries them, to be resolved once: as trained, dropped or lost.
 ///
-/// A ticket that is dropped unresolved books its steps as dropped under `"discarded"`: steps never vanish.
+/// A ticket that is dropped unresolved books its steps as dropped under `"discarded"`, or `"shutdown"` after
+/// [`StepLedger::shut_down`]: steps never vanish.
 ///
 /// ```
 /// use pronk_metrics::{StepLedger, Steps};
@@ -109,40 +131,43 @@ impl StepTicket {
         }
     }
 
-    /// The data has been learned from for the last time.
+    /// The data has been learned from for the first time; later passes over it change nothing here.
     pub fn trained(self) {
-        self.resolve(|totals, steps| totals.trained_once += steps);
+        self.resolve(|books, steps| books.totals.trained_once += steps);
     }
 
     /// The data is given up on purpose, for example as `"too_old"`.
     pub fn dropped(self, reason: impl Into<Arc<str>>) {
         let reason = reason.into();
-        self.resolve(|totals, steps| *totals.dropped.entry(Arc::clone(&reason)).or_default() += steps);
+        self.resolve(|books, steps| *books.totals.dropped.entry(Arc::clone(&reason)).or_default() += steps);
     }
 
     /// The data is gone by a failure, for example `"env_panic"`.
     pub fn lost(self, cause: impl Into<Arc<str>>) {
         let cause = cause.into();
-        self.resolve(|totals, steps| *totals.lost.entry(Arc::clone(&cause)).or_default() += steps);
+        self.resolve(|books, steps| *books.totals.lost.entry(Arc::clone(&cause)).or_default() += steps);
     }
 
-    fn resolve(mut self, book: impl Fn(&mut StepTotals, Steps)) {
+    fn resolve(mut self, book: impl Fn(&mut Books, Steps)) {
         self.settle(&book);
     }
 
-    fn settle(&mut self, book: &impl Fn(&mut StepTotals, Steps)) {
+    fn settle(&mut self, book: &impl Fn(&mut Books, Steps)) {
         for ticket in &mut self.foreign {
             ticket.settle(book);
         }
         let steps = std::mem::take(&mut self.steps);
         if steps != Steps::default() {
-            self.ledger.settle(steps, |totals| book(totals, steps));
+            self.ledger.settle(steps, |books| book(books, steps));
         }
     }
 }
 
 impl Drop for StepTicket {
     fn drop(&mut self) {
-        self.settle(&|totals, steps| *totals.dropped.entry("discarded".into()).or_default() += steps);
+        self.settle(&|books, steps| {
+            let reason = books.forgotten().into();
+            *books.totals.dropped.entry(reason).or_default() += steps;
+        });
     }
 }

@@ -37,6 +37,25 @@ fn every_fate_is_booked_under_its_name() {
 }
 
 #[test]
+fn what_is_forgotten_after_the_end_is_booked_as_shutdown_in_every_clone() {
+    let ledger = StepLedger::new();
+    let (before, after) = (ledger.sampled(steps(1, 1)), ledger.sampled(steps(2, 2)));
+    drop(before);
+    ledger.clone().shut_down();
+    drop(after);
+    drop(ledger.sampled(steps(4, 4)));
+    ledger.sampled(steps(8, 8)).lost("env_error");
+
+    let totals = ledger.snapshot();
+    assert_eq!(
+        totals.dropped,
+        [("discarded".into(), steps(1, 1)), ("shutdown".into(), steps(6, 6))].into()
+    );
+    assert_eq!(totals.lost["env_error"], steps(8, 8));
+    assert!(totals.is_closed());
+}
+
+#[test]
 fn a_joined_ticket_shares_the_fate_of_the_other() {
     let ledger = StepLedger::new();
     let mut batch = ledger.sampled(steps(2, 2));

@@ -41,6 +41,7 @@ fn an_update_that_is_not_finite_leaves_the_weights_and_is_counted() {
     );
     let now = learner_loop.metrics().read();
     assert_eq!((now.num_quarantined, now.num_steps, outqueue.len()), (1, 1, 1));
+    assert_eq!(now.last_quarantine, Some(text));
 
     trained(learner_loop.step().unwrap());
     assert_eq!(bench.final_totals().trained_once.env, 2 * STEPS);

@@ -28,6 +28,23 @@ fn a_starved_learner_gives_its_state_and_goes_on() {
 }
 
 #[test]
+fn copying_the_state_is_not_starving() {
+    let (bench, (learner_loop, _sender, outqueue)) = Bench::set_up(
+        LearnerLoopConfig {
+            learner_queue_timeout: LONG,
+            ..config(1)
+        },
+        4,
+        content(),
+    );
+    let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
+    thread.state(LONG).unwrap();
+    let time = &bench.time.read()[0];
+    let reporting = time.states.iter().find(|(name, _)| *name == "reporting");
+    assert!(reporting.is_some_and(|(_, secs)| *secs > 0.0), "{time:?}");
+}
+
+#[test]
 fn a_learner_deep_in_a_pass_is_waited_for_until_the_deadline_and_no_longer() {
     let (release, hang) = mpsc::channel::<()>();
     let (entered, inside) = mpsc::channel();
