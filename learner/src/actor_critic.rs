@@ -9,8 +9,7 @@ use pronk_metrics::{Info, InfoTree, LearnerInfo, PolicyId, Reduction, default_po
 use pronk_policy::{Distribution, Input, Network, ObsRef, OutputGrads, Outputs, Params, PolicyError};
 
 use crate::{
-    Algorithm, ClippedNorm, LearnError, Learner, LearnerState, LossInputs, Optimizer, PolicyLag, Schedule,
-    clip_global_norm,
+    Algorithm, ClippedNorm, LearnError, Learner, LearnerState, LossInputs, Optimizer, Schedule, clip_global_norm,
 };
 use publications::Publications;
 
@@ -52,9 +51,17 @@ impl Default for ActorCriticConfig {
 impl ActorCriticConfig {
     fn check(&self) -> Result<(), LearnError> {
         let refuse = |reason| Err(LearnError::Config { reason });
-        let lowest = self.lr.min_value();
+        let (lowest, highest) = (self.lr.min_value(), self.lr.max_value());
         if lowest < 0.0 || !lowest.is_finite() {
             return refuse(format!("lr falls to {lowest}; below 0 the loss would be climbed"));
+        }
+        if !(highest as f32).is_finite() {
+            return refuse(format!("lr rises to {highest}, which is infinite as f32; lower it"));
+        }
+        if highest as f32 == 0.0 {
+            return refuse(format!(
+                "lr is at most {highest}, which is 0 as f32: nothing would be learned"
+            ));
         }
         match self.grad_clip {
             Some(clip) if clip <= 0.0 || !clip.is_finite() => refuse(format!(
@@ -73,8 +80,8 @@ impl ActorCriticConfig {
 /// the statistics.
 ///
 /// The statistics are RLlib 2.2's: `learner_stats` with the algorithm's own and `cur_lr`, `grad_gnorm` (as it came),
-/// `grad_gnorm_clipped`, `var_gnorm`, `policy_lag_{min,mean,max}`; `model`, `custom_metrics`,
-/// `num_agent_steps_trained`, `num_grad_updates_lifetime`, `diff_num_grad_updates_vs_sampler_policy`.
+/// `grad_gnorm_clipped`, `var_gnorm`; `model`, `custom_metrics`, `num_agent_steps_trained`,
+/// `num_grad_updates_lifetime`, `diff_num_grad_updates_vs_sampler_policy`.
 ///
 /// ```
 /// use pronk_learner::{
@@ -120,7 +127,7 @@ impl ActorCriticLearner {
     /// A learner that has made no update.
     ///
     /// # Errors
-    /// The parameters are not the network's, the distribution is not of the network's outputs, or an option cannot
+    /// The parameters are not the network's or not finite, the distribution is not of the network's outputs, or an option cannot
     /// work; the error says which and why.
     pub fn new(parts: ActorCriticParts, config: ActorCriticConfig) -> Result<Self, LearnError> {
         let ActorCriticParts {
@@ -132,6 +139,7 @@ impl ActorCriticLearner {
         } = parts;
         config.check()?;
         check_layout(&*network, &params)?;
+        params.check_finite()?;
         let (given, needed) = (network.spec().dist_len, distribution.dist_len());
         if given != needed {
             let reason = format!("the network puts out {given} logits and the action distribution takes {needed}");
@@ -232,27 +240,32 @@ impl ActorCriticLearner {
         })
     }
 
-    fn info(&self, stats: Info, part: &SampleBatch, lr: f64, norm: ClippedNorm) -> Info {
-        let lag = PolicyLag::of(self.publications.version(), part.versions().iter().copied());
+    /// The norm of the new weights, refusing those that no worker could act with.
+    fn weight_norm(&self, lr: f64) -> Result<f64, LearnError> {
+        let norm = l2_norm(self.params.values());
+        if norm.is_finite() {
+            return Ok(norm);
+        }
+        self.params.check_finite().map_err(|source| LearnError::Diverged {
+            update: self.updates,
+            lr,
+            source,
+        })?;
+        Ok(norm)
+    }
+
+    fn info(&self, stats: Info, part: &SampleBatch, lr: f64, norm: ClippedNorm, weight_norm: f64) -> Info {
         let mut learner_stats = match stats {
             Info::Tree(children) => children,
             other => InfoTree::from_iter([(self.algorithm.name().to_owned(), other)]),
         };
         let mean = |value: f64| Info::leaf(value, Reduction::Mean);
-        let lags = [
-            ("policy_lag_min", lag.min().map(|lag| lag as f64), Reduction::Min),
-            ("policy_lag_mean", lag.mean(), Reduction::Mean),
-            ("policy_lag_max", lag.max().map(|lag| lag as f64), Reduction::Max),
-        ];
         learner_stats.extend([
             ("cur_lr".to_owned(), mean(lr)),
             ("grad_gnorm".to_owned(), mean(norm.true_norm)),
             ("grad_gnorm_clipped".to_owned(), mean(norm.clipped_norm)),
-            ("var_gnorm".to_owned(), mean(l2_norm(self.params.values()))),
+            ("var_gnorm".to_owned(), mean(weight_norm)),
         ]);
-        for (name, lag, rule) in lags {
-            learner_stats.insert(name.to_owned(), lag.map_or(Info::None, |lag| Info::leaf(lag, rule)));
-        }
         let behind = self.publications.mean_updates_behind(self.updates - 1, part.versions());
         Info::tree([
             ("learner_stats", Info::Tree(learner_stats)),
@@ -273,7 +286,8 @@ impl Learner for ActorCriticLearner {
         let lr = self.config.lr.value(self.global_step as f64);
         self.optimizer.step(self.params.values_mut(), &self.grad, lr as f32)?;
         self.updates += 1;
-        let info = self.info(stats, part, lr, norm);
+        let weight_norm = self.weight_norm(lr)?;
+        let info = self.info(stats, part, lr, norm, weight_norm);
         Ok(LearnerInfo::from_iter([(self.config.policy.clone(), info)]))
     }
 
@@ -298,6 +312,7 @@ impl Learner for ActorCriticLearner {
             global_step,
         } = state;
         check_layout(&*self.network, &params)?;
+        params.check_finite()?;
         self.optimizer.load_state(optimizer)?;
         self.params = params;
         self.updates = updates;

@@ -25,6 +25,19 @@ pub enum LearnError {
         /// Where, and what it was.
         at: String,
     },
+    /// The optimiser's step left weights that are not finite: they cannot be taken back, so the run ends.
+    #[error(
+        "the step of update {update}, at a learning rate of {lr}, made {source}; lower the learning rate and go on from \
+         the last checkpoint"
+    )]
+    Diverged {
+        /// Which update, counted from 1 over the learner's life.
+        update: u64,
+        /// The learning rate of the step.
+        lr: f64,
+        /// Which weight, and what it is now.
+        source: PolicyError,
+    },
     /// A setting that cannot work.
     #[error("{reason}")]
     Config {

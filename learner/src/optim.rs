@@ -88,6 +88,18 @@ fn cast<F: Float>(setting: f64) -> F {
     F::from(setting).unwrap_or_else(F::nan)
 }
 
+/// `eps` as the computation will have it: at 0 a gradient of 0 would be divided by 0.
+fn check_eps<F: Float>(eps: f64) -> Result<(), LearnError> {
+    let cast: F = cast(eps);
+    let ok = cast > F::zero() && cast.is_finite();
+    check_setting(
+        "eps",
+        eps,
+        ok,
+        "above 0 and finite, as the float type of the computation too",
+    )
+}
+
 fn check_setting(name: &str, value: f64, ok: bool, rule: &str) -> Result<(), LearnError> {
     if ok {
         return Ok(());

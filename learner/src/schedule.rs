@@ -1,4 +1,5 @@
-//! A number that changes with the env-steps sampled so far: a learning rate, an entropy coefficient.
+//! A number that changes with the env-steps trained on so far, each counted once: a learning rate, an entropy
+//! coefficient.
 
 #[cfg(test)]
 mod tests;
@@ -111,6 +112,15 @@ impl Schedule {
 
     /// The smallest value it can have, so that a config can be checked once.
     pub fn min_value(&self) -> f64 {
+        self.fold_values(f64::min)
+    }
+
+    /// The largest value it can have.
+    pub(crate) fn max_value(&self) -> f64 {
+        self.fold_values(f64::max)
+    }
+
+    fn fold_values(&self, pick: impl Fn(f64, f64) -> f64) -> f64 {
         match self {
             Schedule::Constant(value) => *value,
             Schedule::PiecewiseLinear(PiecewiseLinear {
@@ -118,7 +128,8 @@ impl Schedule {
                 outside_value,
             }) => {
                 let values = endpoints.iter().map(|&(_, value)| value).chain(*outside_value);
-                values.fold(f64::INFINITY, f64::min)
+                // There is at least one point; NaN, were there none, is refused by every check.
+                values.reduce(pick).unwrap_or(f64::NAN)
             }
         }
     }

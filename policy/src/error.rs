@@ -69,6 +69,17 @@ pub enum PolicyError {
         reason: String,
     },
 
+    /// Parameters that no network can compute with.
+    #[error("parameters that are not finite: `{tensor}` holds {value} at element {index}")]
+    NonFiniteParams {
+        /// The tensor, by name.
+        tensor: String,
+        /// Which of its values, in row-major order.
+        index: usize,
+        /// What it is.
+        value: f32,
+    },
+
     /// `backward` without a matching `forward_for_learning` before it.
     #[error("backward needs a forward_for_learning of the same parameters and rows just before it: {reason}")]
     NothingToDifferentiate {

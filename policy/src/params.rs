@@ -160,6 +160,22 @@ impl Params {
         self.layout.find(name).map(|entry| &self.values[entry.range()])
     }
 
+    /// Checks that every value is finite.
+    ///
+    /// # Errors
+    /// [`PolicyError::NonFiniteParams`] naming the first one that is not.
+    pub fn check_finite(&self) -> Result<(), PolicyError> {
+        let not_finite = |entry: &ParamEntry| {
+            let values = &self.values[entry.range()];
+            let index = values.iter().position(|value| !value.is_finite())?;
+            Some((entry.name.clone(), index, values[index]))
+        };
+        match self.layout.entries.iter().find_map(not_finite) {
+            Some((tensor, index, value)) => Err(PolicyError::NonFiniteParams { tensor, index, value }),
+            None => Ok(()),
+        }
+    }
+
     /// A number that no other values have had since the program started.
     pub fn stamp(&self) -> u64 {
         self.stamp

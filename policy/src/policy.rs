@@ -42,7 +42,7 @@ impl Policy {
     /// A policy that runs on the CPU.
     ///
     /// # Errors
-    /// When spec, weights and action space do not fit each other.
+    /// When spec, weights and action space do not fit each other, or a weight is not finite.
     pub fn new(spec: NetworkSpec, params: Params, action: &Space) -> Result<Self, PolicyError> {
         let distribution = distribution_for(action)?;
         if distribution.dist_len() != spec.dist_len {
@@ -53,6 +53,7 @@ impl Policy {
             );
             return Err(PolicyError::BadSpec { reason });
         }
+        params.check_finite()?;
         let network = Box::new(CandleNetwork::cpu(spec)?);
         Ok(Self {
             network,
@@ -91,5 +92,26 @@ impl Policy {
     /// The values of the observations that [`act`](Self::act) was last given.
     pub fn values(&self) -> &[f32] {
         &self.outputs.values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn weights_that_are_not_finite_are_refused_before_anyone_acts_with_them() {
+        let (observation, action) = (Space::discrete(4).unwrap(), Space::discrete(2).unwrap());
+        let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();
+        let mut params = spec.init_params(0).unwrap();
+        assert!(Policy::new(spec.clone(), params.clone(), &action).is_ok());
+        params.values_mut()[0] = f32::NEG_INFINITY;
+        let error = Policy::new(spec, params, &action).map(drop).unwrap_err();
+        assert!(
+            matches!(error, PolicyError::NonFiniteParams { index: 0, .. }),
+            "{error}"
+        );
     }
 }

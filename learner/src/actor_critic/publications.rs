@@ -26,11 +26,6 @@ impl Publications {
         self.recent.push_back((version, updates));
     }
 
-    /// The newest version.
-    pub(super) fn version(&self) -> u64 {
-        self.recent.back().map_or(0, |newest| newest.0)
-    }
-
     /// How many updates the makers of samples were behind `updates`, mean over their `versions`.
     pub(super) fn mean_updates_behind(&self, updates: u64, versions: &[u64]) -> f64 {
         let behind = versions
@@ -62,7 +57,6 @@ mod tests {
         let mut publications = Publications::beginning_at(100);
         publications.add(1, 104);
         publications.add(2, 108);
-        assert_eq!(publications.version(), 2);
         assert_eq!(publications.mean_updates_behind(110, &[2]), 2.0);
         assert_eq!(
             publications.mean_updates_behind(110, &[0, 1, 2]),

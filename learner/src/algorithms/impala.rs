@@ -55,7 +55,7 @@ impl ImpalaConfig {
     /// [`LearnError::Config`] naming the first setting that cannot work, its value, and why.
     pub fn check(&self) -> Result<(), LearnError> {
         let unit = |value: f64| (0.0..=1.0).contains(&value);
-        let positive_or_zero = |value: f64| value >= 0.0 && value.is_finite();
+        let positive_or_zero = |value: f64| value >= 0.0 && (value as f32).is_finite();
         let refuse = |name: &str, value: f64, rule: &str| {
             Err(LearnError::Config {
                 reason: format!("{name} is {value}; it must be {rule}"),
@@ -69,13 +69,14 @@ impl ImpalaConfig {
         if !positive_or_zero(self.vf_loss_coeff) {
             return refuse("vf_loss_coeff", self.vf_loss_coeff, "finite and not negative");
         }
-        let entropy_coeff = self.entropy_coeff.min_value();
-        if !positive_or_zero(entropy_coeff) {
-            return refuse(
-                "entropy_coeff",
-                entropy_coeff,
-                "finite and not negative: the entropy is a bonus",
-            );
+        for entropy_coeff in [self.entropy_coeff.min_value(), self.entropy_coeff.max_value()] {
+            if !positive_or_zero(entropy_coeff) {
+                return refuse(
+                    "entropy_coeff",
+                    entropy_coeff,
+                    "finite and not negative: the entropy is a bonus",
+                );
+            }
         }
         for (name, bar) in [
             ("vtrace_clip_rho_threshold", self.vtrace_clip_rho_threshold),

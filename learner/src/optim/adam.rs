@@ -3,7 +3,8 @@
 use num_traits::Float;
 use serde::{Deserialize, Serialize};
 
-use super::{Optimizer, OptimizerState, cast, check_lengths, check_setting};
+use super::state::MEAN_SQUARE;
+use super::{Optimizer, OptimizerState, cast, check_eps, check_lengths, check_setting};
 use crate::LearnError;
 
 /// Settings of [`Adam`], with its paper's defaults.
@@ -56,13 +57,12 @@ impl<F: Float> Adam<F> {
     /// For `n_params` parameters.
     ///
     /// # Errors
-    /// When a beta is not in `[0, 1)` or `eps` is negative or not finite.
+    /// When a beta is not in `[0, 1)` or `eps` is not above 0 or not finite.
     pub fn new(n_params: usize, config: AdamConfig) -> Result<Adam<F>, LearnError> {
         for (name, beta) in [("beta1", config.beta1), ("beta2", config.beta2)] {
             check_setting(name, beta, (0.0..1.0).contains(&beta), "at least 0 and below 1")?;
         }
-        let eps = config.eps;
-        check_setting("eps", eps, eps >= 0.0 && eps.is_finite(), "finite and not negative")?;
+        check_eps::<F>(config.eps)?;
         let zeros = vec![F::zero(); n_params];
         Ok(Adam {
             config,
@@ -103,14 +103,14 @@ impl<F: Float + Send> Optimizer<F> for Adam<F> {
         OptimizerState::new(
             self.name(),
             self.steps,
-            [("mean", &self.mean), ("mean_square", &self.mean_square)],
+            [("mean", &self.mean), (MEAN_SQUARE, &self.mean_square)],
         )
     }
 
     fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError> {
         let n = self.mean.len();
         let steps = state.steps;
-        let [mean, mean_square] = state.take(self.name(), n, ["mean", "mean_square"])?;
+        let [mean, mean_square] = state.take(self.name(), n, ["mean", MEAN_SQUARE])?;
         (self.steps, self.mean, self.mean_square) = (steps, mean, mean_square);
         Ok(())
     }

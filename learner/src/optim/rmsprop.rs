@@ -3,7 +3,8 @@
 use num_traits::Float;
 use serde::{Deserialize, Serialize};
 
-use super::{Optimizer, OptimizerState, cast, check_lengths, check_setting};
+use super::state::MEAN_SQUARE;
+use super::{Optimizer, OptimizerState, cast, check_eps, check_lengths, check_setting};
 use crate::LearnError;
 
 /// Where `eps` stands and where the mean square starts. The two are different optimisers: with `eps = 0.1`, as IMPALA
@@ -74,8 +75,8 @@ impl<F: Float> RmsProp<F> {
     /// For `n_params` parameters.
     ///
     /// # Errors
-    /// When `decay` is not in `[0, 1]`, `momentum` not in `[0, 1)`, or `eps` or `weight_decay` is negative or not
-    /// finite.
+    /// When `decay` is not in `[0, 1]`, `momentum` not in `[0, 1)`, `eps` not above 0 or not finite, or `weight_decay`
+    /// negative or not finite.
     pub fn new(n_params: usize, config: RmsPropConfig) -> Result<RmsProp<F>, LearnError> {
         let RmsPropConfig {
             decay,
@@ -91,14 +92,13 @@ impl<F: Float> RmsProp<F> {
             (0.0..1.0).contains(&momentum),
             "at least 0 and below 1",
         )?;
-        for (name, value) in [("eps", eps), ("weight_decay", weight_decay)] {
-            check_setting(
-                name,
-                value,
-                value >= 0.0 && value.is_finite(),
-                "finite and not negative",
-            )?;
-        }
+        check_eps::<F>(eps)?;
+        check_setting(
+            "weight_decay",
+            weight_decay,
+            weight_decay >= 0.0 && weight_decay.is_finite(),
+            "finite and not negative",
+        )?;
         let first_mean_square = match form {
             RmsPropForm::EpsInsideRoot => F::one(),
             RmsPropForm::EpsOutsideRoot => F::zero(),
@@ -169,7 +169,7 @@ impl<F: Float + Send> Optimizer<F> for RmsProp<F> {
     }
 
     fn state(&self) -> OptimizerState<F> {
-        let vectors = [("mean_square", &self.mean_square), ("momentum", &self.momentum)];
+        let vectors = [(MEAN_SQUARE, &self.mean_square), ("momentum", &self.momentum)];
         OptimizerState::new(
             self.name(),
             self.steps,
@@ -181,10 +181,10 @@ impl<F: Float + Send> Optimizer<F> for RmsProp<F> {
         let n = self.mean_square.len();
         let steps = state.steps;
         if self.momentum.is_empty() {
-            let [mean_square] = state.take(self.name(), n, ["mean_square"])?;
+            let [mean_square] = state.take(self.name(), n, [MEAN_SQUARE])?;
             self.mean_square = mean_square;
         } else {
-            let [mean_square, momentum] = state.take(self.name(), n, ["mean_square", "momentum"])?;
+            let [mean_square, momentum] = state.take(self.name(), n, [MEAN_SQUARE, "momentum"])?;
             (self.mean_square, self.momentum) = (mean_square, momentum);
         }
         self.steps = steps;

@@ -1,14 +1,19 @@
 //! Saved optimiser state.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use num_traits::Float;
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use pronk_policy::{ParamLayout, Params};
+use safetensors::{Dtype, SafeTensors};
 
 use crate::LearnError;
 
 const OPTIMIZER: &str = "optimizer";
 const STEPS: &str = "steps";
+
+/// The vector whose root is taken.
+pub(super) const MEAN_SQUARE: &str = "mean_square";
 
 /// Headers of optimiser files are far below this; the format itself would allow 100 MB.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
@@ -81,6 +86,14 @@ impl<F: Float> OptimizerState<F> {
                     if let Some(i) = vector.iter().position(|value| !value.is_finite()) {
                         return refuse(format!("vector '{name}' is not finite at element {i}"));
                     }
+                    let negative = |vector: &[F]| vector.iter().position(|value| *value < F::zero());
+                    if name == MEAN_SQUARE
+                        && let Some(i) = negative(vector)
+                    {
+                        return refuse(format!(
+                            "vector '{name}' is negative at element {i}; a square cannot be"
+                        ));
+                    }
                 }
             }
         }
@@ -95,23 +108,18 @@ impl<F: Float> OptimizerState<F> {
 }
 
 impl OptimizerState<f32> {
-    /// The state as a safetensors file; name and steps are in its metadata.
+    /// The state as a safetensors file; name and steps are in its metadata. Equal states give equal bytes.
     ///
     /// # Errors
-    /// When the format refuses it.
+    /// None that is known: the layout is made from the vectors themselves.
     pub fn to_safetensors(&self) -> Result<Vec<u8>, LearnError> {
-        let metadata = HashMap::from([
+        let metadata = BTreeMap::from([
             (OPTIMIZER.to_owned(), self.optimizer.clone()),
             (STEPS.to_owned(), self.steps.to_string()),
         ]);
-        let bytes: Vec<(&String, Vec<u8>)> = (self.vectors.iter())
-            .map(|(name, vector)| (name, vector.iter().flat_map(|value| value.to_le_bytes()).collect()))
-            .collect();
-        let views = bytes
-            .iter()
-            .map(|(name, bytes)| Ok((*name, TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes)?)));
-        let views: Vec<_> = views.collect::<Result<_, _>>().map_err(unreadable)?;
-        safetensors::serialize(views, Some(metadata)).map_err(unreadable)
+        let layout = ParamLayout::new(self.vectors.iter().map(|(name, vector)| (name, vec![vector.len()])));
+        let values = self.vectors.values().flatten().copied().collect();
+        Ok(Params::new(Arc::new(layout), values)?.to_safetensors(&metadata))
     }
 
     /// Reads what [`OptimizerState::to_safetensors`] wrote.

@@ -219,6 +219,21 @@ fn settings_that_cannot_work_are_refused_with_the_reason() {
         })
         .starts_with("eps")
     );
+    for eps in [0.0, -1.0, 1e-50, 1e50] {
+        let adam_error = adam(AdamConfig {
+            eps,
+            ..AdamConfig::default()
+        });
+        assert!(
+            adam_error.starts_with("eps") && adam_error.contains("above 0"),
+            "{adam_error}"
+        );
+        let config = RmsPropConfig {
+            eps,
+            ..RmsPropConfig::default()
+        };
+        assert_eq!(RmsProp::<f32>::new(1, config).unwrap_err().to_string(), adam_error);
+    }
     let rmsprop = |config| RmsProp::<f32>::new(1, config).unwrap_err().to_string();
     assert!(
         rmsprop(RmsPropConfig {
@@ -268,6 +283,24 @@ fn state_of_another_optimiser_network_or_setting_is_refused_and_says_why() {
     let mut not_finite = state(adam, 2);
     not_finite.vectors.get_mut("mean").unwrap()[1] = f32::NAN;
     assert!(refusal(not_finite, adam).contains("'mean' is not finite at element 1"));
+    for config in [adam, rmsprop] {
+        let mut negative = state(config, 2);
+        negative.vectors.get_mut("mean_square").unwrap()[1] = -1e-3;
+        assert!(refusal(negative, config).contains("'mean_square' is negative at element 1"));
+    }
+    let mut falling = state(adam, 2);
+    falling.vectors.get_mut("mean").unwrap()[1] = -1e-3;
+    adam.build(2).unwrap().load_state(falling).unwrap();
+}
+
+#[test]
+fn equal_states_give_equal_bytes() {
+    let state = OptimizerConfig::default().build(3).unwrap().state();
+    let bytes = state.to_safetensors().unwrap();
+    for _ in 0..20 {
+        assert_eq!(state.to_safetensors().unwrap(), bytes);
+    }
+    assert_eq!(OptimizerState::from_safetensors(&bytes).unwrap(), state);
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn points_that_make_no_schedule_are_refused_with_the_reason() {
 }
 
 #[test]
-fn the_smallest_value_counts_points_and_the_outside() {
+fn the_smallest_and_largest_value_count_points_and_the_outside() {
     assert_eq!(Schedule::Constant(-1.0).min_value(), -1.0);
     assert_eq!(
         Schedule::piecewise_linear([(0.0, 3.0), (1.0, 2.0)])
@@ -71,7 +71,7 @@ fn the_smallest_value_counts_points_and_the_outside() {
         2.0
     );
     let outside = Schedule::piecewise_linear_with_outside_value([(0.0, 3.0)], 1.0).unwrap();
-    assert_eq!(outside.min_value(), 1.0);
+    assert_eq!((outside.min_value(), outside.max_value()), (1.0, 3.0));
 }
 
 #[test]

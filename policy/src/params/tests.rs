@@ -58,3 +58,16 @@ fn a_copy_into_old_memory_allocates_nothing() {
     recycled.copy_from(&params);
     assert_eq!(recycled.values().as_ptr(), memory);
 }
+
+#[test]
+fn the_first_value_that_is_not_finite_is_named() {
+    let mut params = Params::zeros(layout());
+    assert!(params.check_finite().is_ok());
+    params.values_mut()[7] = f32::NAN;
+    params.values_mut()[9] = f32::INFINITY;
+    let error = params.check_finite().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "parameters that are not finite: `b` holds NaN at element 1"
+    );
+}
