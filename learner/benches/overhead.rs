@@ -170,6 +170,7 @@ fn actor_critic() -> Result<ActorCriticLearner, Box<dyn Error>> {
 struct Trivial {
     params: Params,
     info: LearnerInfo,
+    global_step: u64,
 }
 
 impl Trivial {
@@ -177,7 +178,11 @@ impl Trivial {
         let params = Params::zeros(Arc::new(ParamLayout::new([("w", vec![64, 64])])));
         let stats = Info::tree((0..16).map(|n| (format!("statistic_{n}"), f64::from(n))));
         let info = LearnerInfo::from_iter([(default_policy(), Info::tree([("learner_stats", stats)]))]);
-        Self { params, info }
+        Self {
+            params,
+            info,
+            global_step: 0,
+        }
     }
 }
 
@@ -199,7 +204,7 @@ impl Learner for Trivial {
                 vectors: Default::default(),
             },
             updates: 0,
-            global_step: 0,
+            global_step: self.global_step,
         }
     }
 
@@ -207,4 +212,14 @@ impl Learner for Trivial {
         self.params = state.params;
         Ok(())
     }
+
+    fn global_step(&self) -> u64 {
+        self.global_step
+    }
+
+    fn set_global_step(&mut self, env_steps: u64) {
+        self.global_step = env_steps;
+    }
+
+    fn published(&mut self, _version: u64) {}
 }

@@ -39,8 +39,8 @@ type Ending = Result<Box<dyn Learner>, FailureCause>;
 
 /// A [`LearnerLoop`] on a thread of its own, called `learner`.
 ///
-/// It ends when no train batch can come any more, when its [`outqueue`](Self::outqueue) is dropped, when the run's
-/// lifeline is, or when it fails; [`join`](Self::join) says which failure, or gives the learner back. When it ends, the
+/// It ends when no train batch can come any more, at its next report once its [`outqueue`](Self::outqueue) was dropped,
+/// when the run's lifeline is, or when it fails; [`join`](Self::join) says which failure, or gives the learner back. When it ends, the
 /// outqueue closes and workers that wait for room in the inqueue wake up with their fragment back.
 ///
 /// *Blocks*: only `join`, up to its deadline. Dropping the handle leaves the thread to end by itself.

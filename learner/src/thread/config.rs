@@ -23,7 +23,8 @@ pub struct LearnerLoopConfig {
     pub num_sgd_iter: NonZeroU32,
     /// Train batches that take turns in the minibatch buffer (1).
     pub minibatch_buffer_size: NonZeroUsize,
-    /// How long one step waits for a train batch (300 s).
+    /// How long one step waits for a train batch (300 s). Zero is for a caller of `step` with other things to do: `run`
+    /// would spin.
     pub learner_queue_timeout: Duration,
     /// What a wait that ran out means ([`OnStarved::Continue`]).
     pub on_starved: OnStarved,

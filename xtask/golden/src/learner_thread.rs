@@ -333,4 +333,13 @@ impl Learner for ScriptedLearner {
         self.params = state.params;
         Ok(())
     }
+
+    // The script knows no schedule and asks for no version.
+    fn global_step(&self) -> u64 {
+        0
+    }
+
+    fn set_global_step(&mut self, _env_steps: u64) {}
+
+    fn published(&mut self, _version: u64) {}
 }
