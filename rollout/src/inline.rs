@@ -94,6 +94,13 @@ impl InlineSource {
     }
 }
 
+impl Drop for InlineSource {
+    // What panics here would unwind into the trainer, which has a result to give.
+    fn drop(&mut self) {
+        self.worker.drop_envs();
+    }
+}
+
 impl Source for InlineSource {
     type Item = MultiAgentBatch;
 

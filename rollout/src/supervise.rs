@@ -112,6 +112,11 @@ impl SupervisedWorker {
         self.worker.spec()
     }
 
+    /// Drops the environments; one that panics at it takes nobody along.
+    pub(crate) fn drop_envs(&mut self) {
+        self.worker.drop_envs();
+    }
+
     pub(crate) fn clock(&self) -> ClockReader {
         self.clock.reader()
     }

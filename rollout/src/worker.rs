@@ -318,7 +318,8 @@ impl RolloutWorker {
         }
     }
 
-    fn drop_envs(&mut self) {
+    /// Drops the environments; one that panics at it takes nobody along.
+    pub(crate) fn drop_envs(&mut self) {
         let failed = self.envs.take();
         // What failed may panic once more while it is dropped. The failure that is reported is the first.
         let _ = catch(|| drop(failed));

@@ -2,6 +2,7 @@
 //! the first cause comes back with the name of its thread.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
@@ -333,19 +334,22 @@ impl Env for Explosive {
 
 #[test]
 fn what_was_reached_is_kept_though_environments_panic_as_they_are_dropped() {
-    let run = without_hanging("a run of explosive environments", || {
-        // The first one only shows its spaces.
-        let make = |context: &EnvContext| match context.worker {
-            0 => Box::new(CartPole::new()) as Box<dyn Env>,
-            _ => Box::new(Explosive(CartPole::new())),
-        };
-        // One for each worker: a second panic while the first unwinds ends any process.
-        let config = TrainerConfig {
-            num_envs_per_worker: 1,
-            ..small(2)
-        };
-        Trainer::new(config, make).unwrap().run(iterations(3)).unwrap()
-    });
-    assert!(run.ledger_closed());
-    assert_eq!(run.checkpoint.state.updates, run.steps.trained_passes.env / 16);
+    for workers in [0, 2] {
+        let run = without_hanging("a run of explosive environments", move || {
+            // The first environment only shows its spaces.
+            let made = AtomicUsize::new(0);
+            let make = move |_: &EnvContext| match made.fetch_add(1, Ordering::Relaxed) {
+                0 => Box::new(CartPole::new()) as Box<dyn Env>,
+                _ => Box::new(Explosive(CartPole::new())),
+            };
+            // One for each worker: a second panic while the first unwinds ends any process.
+            let config = TrainerConfig {
+                num_envs_per_worker: 1,
+                ..small(workers)
+            };
+            Trainer::new(config, make).unwrap().run(iterations(3)).unwrap()
+        });
+        assert!(run.ledger_closed());
+        assert_eq!(run.checkpoint.state.updates, run.steps.trained_passes.env / 16);
+    }
 }
