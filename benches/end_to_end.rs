@@ -34,12 +34,7 @@ fn run(workers: usize) -> Run {
         ..TrainerConfig::default()
     };
     let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
-    trainer
-        .run(StopWhen {
-            time: Some(ROUND),
-            ..StopWhen::default()
-        })
-        .unwrap()
+    trainer.run(StopWhen { time: Some(ROUND), ..StopWhen::default() }).unwrap()
 }
 
 fn rate(run: &Run) -> f64 {
@@ -63,22 +58,14 @@ fn main() {
         }
     }
     let without_threads = median(rates[0].clone());
-    println!(
-        "env-steps trained per second, median of {ROUNDS} rounds of {} s",
-        ROUND.as_secs()
-    );
+    println!("env-steps trained per second, median of {ROUNDS} rounds of {} s", ROUND.as_secs());
     for (index, &workers) in workers.iter().enumerate() {
         let rate = median(rates[index].clone());
-        println!(
-            "{workers} workers: {rate:>9.0}  ×{:.2} of no threads",
-            rate / without_threads
-        );
+        println!("{workers} workers: {rate:>9.0}  ×{:.2} of no threads", rate / without_threads);
         for thread in last[index].iter().flat_map(|run| &run.thread_times) {
             let share = |secs: f64| 100.0 * secs / thread.wall_secs.max(f64::MIN_POSITIVE);
             let states = thread.states.iter().filter(|(_, secs)| share(*secs) >= 0.05);
-            let states: Vec<_> = states
-                .map(|(state, secs)| format!("{state} {:.1} %", share(*secs)))
-                .collect();
+            let states: Vec<_> = states.map(|(state, secs)| format!("{state} {:.1} %", share(*secs))).collect();
             println!("    {:<10} {}", thread.thread, states.join(", "));
         }
     }

@@ -79,9 +79,5 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("{}", run.result);
     }
     println!("{}", run.summary());
-    Ok(if run.reached() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

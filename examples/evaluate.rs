@@ -38,18 +38,10 @@ fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let checkpoint = Checkpoint::load(&args.checkpoint)?;
     let env = CartPole::new().spec().name;
-    ensure!(
-        checkpoint.env == env,
-        "the policy was trained on {}, not on {env}",
-        checkpoint.env
-    );
+    ensure!(checkpoint.env == env, "the policy was trained on {}, not on {env}", checkpoint.env);
 
     let mut policy = checkpoint.policy()?;
-    let mut choice = if args.sample {
-        Choice::Sample(Rng::seed_from(args.seed))
-    } else {
-        Choice::Mode
-    };
+    let mut choice = if args.sample { Choice::Sample(Rng::seed_from(args.seed)) } else { Choice::Mode };
     let factory = |_: &EnvContext| CartPole::new();
     let evaluation = evaluate(&mut policy, &mut choice, &factory, args.episodes, args.seed)?;
 

@@ -24,12 +24,7 @@ impl Env for Corridor {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "Corridor".to_owned(),
-            observation: Space::Box {
-                low: vec![0.0],
-                high: vec![1.0],
-                shape: vec![1],
-                dtype: ObsDtype::F32,
-            },
+            observation: Space::Box { low: vec![0.0], high: vec![1.0], shape: vec![1], dtype: ObsDtype::F32 },
             action: Space::Discrete { n: 2 },
             max_episode_steps: Some(100),
         }
@@ -42,21 +37,11 @@ impl Env for Corridor {
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
         let forward = action.discrete()? == 1;
-        self.cell = if forward {
-            self.cell + 1
-        } else {
-            self.cell.saturating_sub(1)
-        };
+        self.cell = if forward { self.cell + 1 } else { self.cell.saturating_sub(1) };
         obs.write(&[self.cell as f32 / DOOR as f32])?;
         Ok(match self.cell {
-            DOOR => Step {
-                reward: 1.0,
-                end: End::Terminated,
-            },
-            _ => Step {
-                reward: -0.1,
-                end: End::No,
-            },
+            DOOR => Step { reward: 1.0, end: End::Terminated },
+            _ => Step { reward: -0.1, end: End::No },
         })
     }
 }
@@ -85,10 +70,7 @@ fn main() -> anyhow::Result<ExitCode> {
         rollout_fragment_length: 20,
         train_batch_size: 320,
         lr: 0.001,
-        model: ModelConfig {
-            fcnet_hiddens: vec![32],
-            ..ModelConfig::default()
-        },
+        model: ModelConfig { fcnet_hiddens: vec![32], ..ModelConfig::default() },
         min_time_s_per_iteration: 0.1,
         ..TrainerConfig::default()
     };
@@ -98,17 +80,9 @@ fn main() -> anyhow::Result<ExitCode> {
         trainer.add_reporter(Console::stderr());
     }
     // The shortest way takes nine steps: 1 - 8 × 0.1 = 0.2.
-    let stop = StopWhen {
-        episode_return_mean: Some(0.15),
-        env_steps: Some(2_000_000),
-        ..StopWhen::default()
-    };
+    let stop = StopWhen { episode_return_mean: Some(0.15), env_steps: Some(2_000_000), ..StopWhen::default() };
     let run = trainer.run(stop)?;
     run.save(&args.out)?;
     println!("{}", run.summary());
-    Ok(if run.reached() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -91,11 +91,7 @@ impl Checkpoint {
         let dir = dir.as_ref();
         fs::create_dir_all(dir).map_err(|error| CheckpointError::io("make the folder", dir, error))?;
         let policy = self.state.params.to_safetensors(&BTreeMap::new());
-        let optimizer = self
-            .state
-            .optimizer
-            .to_safetensors()
-            .map_err(|error| CheckpointError::unusable(dir, error))?;
+        let optimizer = self.state.optimizer.to_safetensors().map_err(|error| CheckpointError::unusable(dir, error))?;
         let manifest = Manifest {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -134,11 +130,8 @@ impl Checkpoint {
         let dir = dir.as_ref();
         let manifest = read_manifest(&dir.join(MANIFEST))?;
         let policy_path = dir.join(&manifest.policy.file);
-        let layout: Arc<ParamLayout> = manifest
-            .network
-            .layout()
-            .map_err(|error| CheckpointError::unusable(&dir.join(MANIFEST), error))?
-            .into();
+        let layout: Arc<ParamLayout> =
+            manifest.network.layout().map_err(|error| CheckpointError::unusable(&dir.join(MANIFEST), error))?.into();
         let params = Params::from_safetensors(&layout, &read_checked(dir, &manifest.policy)?)
             .map_err(|error| CheckpointError::unusable(&policy_path, error))?;
         let optimizer = OptimizerState::from_safetensors(&read_checked(dir, &manifest.optimizer)?)
@@ -164,17 +157,10 @@ fn read_manifest(path: &Path) -> Result<Manifest, CheckpointError> {
     let bytes = fs::read(path).map_err(|error| CheckpointError::io("read the manifest", path, error))?;
     let header: Header = serde_json::from_slice(&bytes).map_err(|error| CheckpointError::unusable(path, error))?;
     if header.format != FORMAT {
-        return Err(CheckpointError::unusable(
-            path,
-            format!("its format is '{}' and not '{FORMAT}'", header.format),
-        ));
+        return Err(CheckpointError::unusable(path, format!("its format is '{}' and not '{FORMAT}'", header.format)));
     }
     if header.version != VERSION {
-        return Err(CheckpointError::Version {
-            path: path.to_owned(),
-            found: header.version,
-            known: VERSION,
-        });
+        return Err(CheckpointError::Version { path: path.to_owned(), found: header.version, known: VERSION });
     }
     serde_json::from_slice(&bytes).map_err(|error| CheckpointError::unusable(path, error))
 }

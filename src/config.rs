@@ -200,11 +200,7 @@ pub struct ConfigError {
 }
 
 fn refuse(field: &'static str, value: impl std::fmt::Debug, reason: &str) -> ConfigError {
-    ConfigError {
-        field,
-        value: format!("{value:?}"),
-        reason: reason.to_owned(),
-    }
+    ConfigError { field, value: format!("{value:?}"), reason: reason.to_owned() }
 }
 
 /// A century.
@@ -225,31 +221,11 @@ impl TrainerConfig {
 
     fn check_sizes(&self) -> Result<(), ConfigError> {
         let sizes = [
-            (
-                "num_envs_per_worker",
-                self.num_envs_per_worker,
-                "a worker needs an environment to step",
-            ),
-            (
-                "rollout_fragment_length",
-                self.rollout_fragment_length,
-                "a fragment needs at least one step",
-            ),
-            (
-                "train_batch_size",
-                self.train_batch_size,
-                "a train batch needs at least one env-step",
-            ),
-            (
-                "num_sgd_iter",
-                self.num_sgd_iter,
-                "a batch that is never used trains nothing; set at least 1",
-            ),
-            (
-                "minibatch_buffer_size",
-                self.minibatch_buffer_size,
-                "the minibatch buffer needs at least one slot",
-            ),
+            ("num_envs_per_worker", self.num_envs_per_worker, "a worker needs an environment to step"),
+            ("rollout_fragment_length", self.rollout_fragment_length, "a fragment needs at least one step"),
+            ("train_batch_size", self.train_batch_size, "a train batch needs at least one env-step"),
+            ("num_sgd_iter", self.num_sgd_iter, "a batch that is never used trains nothing; set at least 1"),
+            ("minibatch_buffer_size", self.minibatch_buffer_size, "the minibatch buffer needs at least one slot"),
             (
                 "learner_queue_size",
                 self.learner_queue_size,
@@ -281,30 +257,10 @@ impl TrainerConfig {
             ));
         }
         let limits = [
-            (
-                "train_batch_size",
-                self.train_batch_size,
-                1 << 30,
-                "no machine holds a train batch this large",
-            ),
-            (
-                "minibatch_buffer_size",
-                self.minibatch_buffer_size,
-                1 << 16,
-                "each slot holds a whole train batch",
-            ),
-            (
-                "learner_queue_size",
-                self.learner_queue_size,
-                1 << 20,
-                "a queue this long only makes data old",
-            ),
-            (
-                "num_sgd_iter",
-                self.num_sgd_iter,
-                1 << 20,
-                "no batch is worth this many passes",
-            ),
+            ("train_batch_size", self.train_batch_size, 1 << 30, "no machine holds a train batch this large"),
+            ("minibatch_buffer_size", self.minibatch_buffer_size, 1 << 16, "each slot holds a whole train batch"),
+            ("learner_queue_size", self.learner_queue_size, 1 << 20, "a queue this long only makes data old"),
+            ("num_sgd_iter", self.num_sgd_iter, 1 << 20, "no batch is worth this many passes"),
             (
                 "num_rollout_workers",
                 self.num_rollout_workers,
@@ -341,11 +297,7 @@ impl TrainerConfig {
         ];
         for (field, wait) in waits {
             if wait > LONGEST_WAIT {
-                return Err(refuse(
-                    field,
-                    wait,
-                    "it is longer than any run; a year is as good as for ever",
-                ));
+                return Err(refuse(field, wait, "it is longer than any run; a year is as good as for ever"));
             }
         }
         if self.worker_restart_backoff > self.worker_restart_backoff_max {
@@ -356,11 +308,7 @@ impl TrainerConfig {
             ));
         }
         if self.broadcast_interval == 0 {
-            return Err(refuse(
-                "broadcast_interval",
-                0,
-                "the workers would never see new weights; set at least 1",
-            ));
+            return Err(refuse("broadcast_interval", 0, "the workers would never see new weights; set at least 1"));
         }
         if self.max_consecutive_quarantined == 0 {
             return Err(refuse(
@@ -388,28 +336,17 @@ impl TrainerConfig {
         within("decay", self.decay, 0.0, 1.0)?;
         within("momentum", self.momentum, 0.0, 1.0)?;
         if self.decay == 1.0 {
-            return Err(refuse(
-                "decay",
-                self.decay,
-                "the squared gradients would never change; set it below 1",
-            ));
+            return Err(refuse("decay", self.decay, "the squared gradients would never change; set it below 1"));
         }
         if self.momentum == 1.0 {
-            return Err(refuse(
-                "momentum",
-                self.momentum,
-                "steps would add up for ever; set it below 1",
-            ));
+            return Err(refuse("momentum", self.momentum, "steps would add up for ever; set it below 1"));
         }
         positive("epsilon", self.epsilon)
     }
 
     fn check_loss(&self) -> Result<(), ConfigError> {
         within("gamma", self.gamma, 0.0, 1.0)?;
-        for (field, value) in [
-            ("vf_loss_coeff", self.vf_loss_coeff),
-            ("entropy_coeff", self.entropy_coeff),
-        ] {
+        for (field, value) in [("vf_loss_coeff", self.vf_loss_coeff), ("entropy_coeff", self.entropy_coeff)] {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(refuse(field, value, "a weight in the loss is finite and not negative"));
             }
@@ -443,11 +380,7 @@ fn positive(field: &'static str, value: f64) -> Result<(), ConfigError> {
     if in_use.is_finite() && in_use > 0.0 {
         return Ok(());
     }
-    Err(refuse(
-        field,
-        value,
-        "as a 32-bit float it has to be finite and above 0",
-    ))
+    Err(refuse(field, value, "as a 32-bit float it has to be finite and above 0"))
 }
 
 fn within(field: &'static str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {

@@ -62,25 +62,19 @@ pub(crate) fn on_ctrl_c(bell: &Bell) -> io::Result<Interrupts> {
     }
     let (sender, mailbox) = mailbox(NonZeroUsize::MIN, bell);
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    listeners().push(Listener {
-        id,
-        sender,
-        told: false,
-    });
+    listeners().push(Listener { id, sender, told: false });
     Ok(Interrupts { id, mailbox })
 }
 
 fn install() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    std::thread::Builder::new()
-        .name("pronk-signals".to_owned())
-        .spawn(move || {
-            runtime.block_on(async {
-                while tokio::signal::ctrl_c().await.is_ok() {
-                    pass_on();
-                }
-            });
-        })?;
+    std::thread::Builder::new().name("pronk-signals".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                pass_on();
+            }
+        });
+    })?;
     Ok(())
 }
 

@@ -75,12 +75,9 @@ impl StopWhen {
     pub(crate) fn progress(&self, result: &TrainResult) -> Option<f64> {
         let share = |value: f64, limit: f64| if limit > 0.0 { value / limit } else { 1.0 };
         [
-            self.env_steps
-                .map(|limit| share(result.env_steps_sampled as f64, limit as f64)),
-            self.time
-                .map(|limit| share(result.time_total.as_secs_f64(), limit.as_secs_f64())),
-            self.iterations
-                .map(|limit| share(result.iteration as f64, limit as f64)),
+            self.env_steps.map(|limit| share(result.env_steps_sampled as f64, limit as f64)),
+            self.time.map(|limit| share(result.time_total.as_secs_f64(), limit.as_secs_f64())),
+            self.iterations.map(|limit| share(result.iteration as f64, limit as f64)),
         ]
         .into_iter()
         .flatten()

@@ -214,13 +214,8 @@ impl Trainer {
     /// The run has ended, or the folder could not be written.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
         let no_state = |reason: String| CheckpointError::NoState { reason };
-        let engine = self
-            .engine
-            .as_ref()
-            .ok_or_else(|| no_state("the run has ended".to_owned()))?;
-        let state = engine
-            .learner_state(FINISH_DEADLINE)
-            .map_err(|error| no_state(error.to_string()))?;
+        let engine = self.engine.as_ref().ok_or_else(|| no_state("the run has ended".to_owned()))?;
+        let state = engine.learner_state(FINISH_DEADLINE).map_err(|error| no_state(error.to_string()))?;
         self.model.checkpoint(&self.config, state).save(dir)
     }
 
@@ -282,8 +277,7 @@ impl Trainer {
     }
 
     fn iteration_is_complete(&self) -> bool {
-        self.iteration
-            .is_complete(&self.config, &self.steps, &self.learner_metrics)
+        self.iteration.is_complete(&self.config, &self.steps, &self.learner_metrics)
     }
 
     fn complete_iteration(&mut self, stop: Option<&StopWhen>) -> TrainResult {
@@ -344,11 +338,7 @@ impl Trainer {
     /// Ends every thread and joins it, before `deadline`.
     fn shut_down(&mut self, deadline: Duration) -> Ended {
         self.lifeline = None;
-        let ended = self
-            .engine
-            .take()
-            .map(|engine| engine.join(deadline))
-            .unwrap_or_default();
+        let ended = self.engine.take().map(|engine| engine.join(deadline)).unwrap_or_default();
         for thread in &ended.not_joined {
             tracing::warn!(%thread, "this thread did not end in time and is left behind");
         }

@@ -67,19 +67,10 @@ fn ways() -> Vec<(&'static str, Way)> {
     vec![
         ("made and dropped, no queue", Box::new(no_queue)),
         ("bare channel", Box::new(bare_in_one_thread)),
-        (
-            "inqueue + Assemble + MinibatchBuffer",
-            Box::new(|batches| whole_path_in_one_thread(batches, 1)),
-        ),
-        (
-            "the same, every 4 joined (per fragment)",
-            Box::new(|batches| whole_path_in_one_thread(batches, 4)),
-        ),
+        ("inqueue + Assemble + MinibatchBuffer", Box::new(|batches| whole_path_in_one_thread(batches, 1))),
+        ("the same, every 4 joined (per fragment)", Box::new(|batches| whole_path_in_one_thread(batches, 4))),
         ("bare channel", Box::new(bare_in_two_threads)),
-        (
-            "inqueue + Assemble + MinibatchBuffer",
-            Box::new(whole_path_in_two_threads),
-        ),
+        ("inqueue + Assemble + MinibatchBuffer", Box::new(whole_path_in_two_threads)),
     ]
 }
 
@@ -92,10 +83,7 @@ struct Worker {
 
 impl Worker {
     fn new() -> Self {
-        Self {
-            pool: Pool::new(MAX_IDLE),
-            ledger: StepLedger::new(),
-        }
+        Self { pool: Pool::new(MAX_IDLE), ledger: StepLedger::new() }
     }
 
     fn make(&self) -> MultiAgentBatch {
@@ -145,9 +133,7 @@ fn bare_in_two_threads(batches: usize) -> Duration {
     let worker = Worker::new();
     let (sender, receiver) = crossbeam_channel::bounded(QUEUE_SIZE);
     let work = || (0..batches).for_each(|_| sender.send(worker.make()).unwrap());
-    in_two_threads(work, || {
-        (0..batches).for_each(|_| settle(receiver.recv_timeout(LONG).unwrap()))
-    })
+    in_two_threads(work, || (0..batches).for_each(|_| settle(receiver.recv_timeout(LONG).unwrap())))
 }
 
 fn whole_path_in_two_threads(batches: usize) -> Duration {

@@ -32,13 +32,7 @@ pub struct Gathered<T> {
 impl<T> Accumulate<T> {
     /// Nothing gathered yet. A threshold of 0 lets every piece out by itself.
     pub fn new(threshold: u64) -> Self {
-        Self {
-            threshold,
-            gathered: Gathered {
-                pieces: Vec::new(),
-                size: 0,
-            },
-        }
+        Self { threshold, gathered: Gathered { pieces: Vec::new(), size: 0 } }
     }
 
     /// Adds a piece; gives everything gathered once the sizes sum to the threshold.
@@ -60,13 +54,7 @@ impl<T> Accumulate<T> {
 
     /// Takes what was gathered, whatever its size.
     pub fn take(&mut self) -> Gathered<T> {
-        std::mem::replace(
-            &mut self.gathered,
-            Gathered {
-                pieces: Vec::new(),
-                size: 0,
-            },
-        )
+        std::mem::replace(&mut self.gathered, Gathered { pieces: Vec::new(), size: 0 })
     }
 }
 
@@ -77,10 +65,7 @@ mod tests {
     /// Runs sizes through and gives the numbers of the pieces that came out together, and what stayed.
     fn batches(threshold: u64, sizes: &[u64]) -> (Vec<(Vec<usize>, u64)>, u64) {
         let mut accumulate = Accumulate::new(threshold);
-        let emitted = sizes
-            .iter()
-            .enumerate()
-            .filter_map(|(i, size)| accumulate.push(i, *size));
+        let emitted = sizes.iter().enumerate().filter_map(|(i, size)| accumulate.push(i, *size));
         let emitted = emitted.map(|batch| (batch.pieces, batch.size)).collect();
         (emitted, accumulate.size())
     }
@@ -103,13 +88,7 @@ mod tests {
         let mut accumulate = Accumulate::new(10);
         assert_eq!(accumulate.push("a", 4), None);
         assert_eq!(accumulate.pieces(), ["a"]);
-        assert_eq!(
-            accumulate.take(),
-            Gathered {
-                pieces: vec!["a"],
-                size: 4
-            }
-        );
+        assert_eq!(accumulate.take(), Gathered { pieces: vec!["a"], size: 4 });
         assert_eq!((accumulate.size(), accumulate.pieces().len()), (0, 0));
     }
 }

@@ -53,12 +53,7 @@ struct AgeLimit {
 impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
     /// Takes fragments from `source`; storage of joined batches comes from `pool`.
     pub fn new(source: S, train_batch_size: u64, pool: Pool) -> Self {
-        Self {
-            source,
-            partial: Accumulate::new(train_batch_size),
-            pool,
-            age_limit: None,
-        }
+        Self { source, partial: Accumulate::new(train_batch_size), pool, age_limit: None }
     }
 
     /// Drops fragments whose oldest sample lags more than `max_lag` versions behind `version`, counted under
@@ -88,10 +83,7 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
     /// Checks against every part, because parts of different policies may meet only in the fragment.
     fn check_fits(&self, fragment: &MultiAgentBatch) -> Result<(), NextError> {
         let parts = self.partial.pieces();
-        parts
-            .iter()
-            .try_for_each(|part| part.check_fits(fragment))
-            .map_err(|error| NextError::Failed(error.into()))
+        parts.iter().try_for_each(|part| part.check_fits(fragment)).map_err(|error| NextError::Failed(error.into()))
     }
 }
 

@@ -74,12 +74,7 @@ impl Bell {
                 return false;
             }
             rings.threads_waiting += 1;
-            rings = self
-                .shared
-                .rung
-                .wait_timeout(rings, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            rings = self.shared.rung.wait_timeout(rings, left).unwrap_or_else(PoisonError::into_inner).0;
             rings.threads_waiting -= 1;
         }
     }
@@ -106,10 +101,7 @@ impl Bell {
 impl Clone for Bell {
     /// Another handle on the same bell, which has heard as much as this one.
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            heard: AtomicU64::new(self.heard.load(Ordering::Relaxed)),
-        }
+        Self { shared: Arc::clone(&self.shared), heard: AtomicU64::new(self.heard.load(Ordering::Relaxed)) }
     }
 }
 
@@ -142,10 +134,7 @@ mod tests {
         let other = bell.clone();
         bell.ring();
         assert!(bell.wait(Duration::ZERO) && !bell.wait(Duration::ZERO));
-        assert!(
-            other.clone().wait(Duration::ZERO),
-            "a clone has heard as much as its original"
-        );
+        assert!(other.clone().wait(Duration::ZERO), "a clone has heard as much as its original");
         assert!(other.wait(Duration::ZERO));
     }
 

@@ -34,18 +34,8 @@ pub fn inqueue<T>(capacity: usize, tether: &Tether) -> Result<(InqueueSender<T>,
         return Err(ZeroCapacity);
     }
     let (items, received) = bounded(capacity);
-    let sender = InqueueSender {
-        items,
-        capacity,
-        tether: tether.clone(),
-    };
-    Ok((
-        sender,
-        InqueueReceiver {
-            items: received,
-            tether: tether.clone(),
-        },
-    ))
+    let sender = InqueueSender { items, capacity, tether: tether.clone() };
+    Ok((sender, InqueueReceiver { items: received, tether: tether.clone() }))
 }
 
 /// The end that rollout workers push into; each has a clone.
@@ -119,11 +109,7 @@ impl<T> InqueueSender<T> {
 
 impl<T> Clone for InqueueSender<T> {
     fn clone(&self) -> Self {
-        Self {
-            items: self.items.clone(),
-            capacity: self.capacity,
-            tether: self.tether.clone(),
-        }
+        Self { items: self.items.clone(), capacity: self.capacity, tether: self.tether.clone() }
     }
 }
 

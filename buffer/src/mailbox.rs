@@ -39,22 +39,9 @@ pub trait Fold {
 /// assert_eq!(reports.drain(), [Count(5)]);
 /// ```
 pub fn mailbox<R: Fold>(capacity: NonZeroUsize, bell: &Bell) -> (MailboxSender<R>, Mailbox<R>) {
-    let state = State {
-        reports: VecDeque::new(),
-        senders: 1,
-        has_reader: true,
-    };
-    let shared = Arc::new(Shared {
-        capacity: capacity.get(),
-        state: Mutex::new(state),
-        bell: bell.clone(),
-    });
-    (
-        MailboxSender {
-            shared: Arc::clone(&shared),
-        },
-        Mailbox { shared },
-    )
+    let state = State { reports: VecDeque::new(), senders: 1, has_reader: true };
+    let shared = Arc::new(Shared { capacity: capacity.get(), state: Mutex::new(state), bell: bell.clone() });
+    (MailboxSender { shared: Arc::clone(&shared) }, Mailbox { shared })
 }
 
 #[derive(Debug)]
@@ -109,9 +96,7 @@ impl<R: Fold> MailboxSender<R> {
 impl<R> Clone for MailboxSender<R> {
     fn clone(&self) -> Self {
         self.shared.lock().senders += 1;
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 

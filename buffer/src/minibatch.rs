@@ -56,21 +56,8 @@ impl<S: Source> MinibatchBuffer<S> {
     /// A ring of `size` empty slots in front of `source`. RLlib's learner thread has no warm-up: it passes
     /// `num_sgd_iter` as both numbers.
     pub fn new(source: S, size: NonZeroUsize, num_passes: u32, init_num_passes: u32) -> Self {
-        let slots = (0..size.get())
-            .map(|_| Slot {
-                item: None,
-                passes_left: 0,
-                passes_shown: 0,
-            })
-            .collect();
-        Self {
-            source,
-            slots,
-            position: 0,
-            num_passes,
-            next_load_passes: init_num_passes,
-            last_shown: 0,
-        }
+        let slots = (0..size.get()).map(|_| Slot { item: None, passes_left: 0, passes_shown: 0 }).collect();
+        Self { source, slots, position: 0, num_passes, next_load_passes: init_num_passes, last_shown: 0 }
     }
 
     /// Makes sure that the slot whose turn is next holds an item.
@@ -113,11 +100,7 @@ impl<S: Source> MinibatchBuffer<S> {
         slot.passes_left -= 1;
         slot.passes_shown += 1;
         let number = slot.passes_shown;
-        let pass = if slot.passes_left > 0 {
-            Pass::Again(slot.item.insert(item))
-        } else {
-            Pass::Last(item)
-        };
+        let pass = if slot.passes_left > 0 { Pass::Again(slot.item.insert(item)) } else { Pass::Last(item) };
         Ok(Shown { pass, number })
     }
 

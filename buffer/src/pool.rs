@@ -52,12 +52,7 @@ impl Pool {
     /// Keeps at most `max_idle` unused batches; the one unused for longest is freed beyond that. Enough is what a run
     /// holds at once: one fragment a worker, a full inqueue, and the train batches in the minibatch buffer.
     pub fn new(max_idle: usize) -> Self {
-        Self {
-            shelf: Arc::new(Shelf {
-                max_idle,
-                idle: Mutex::new(VecDeque::new()),
-            }),
-        }
+        Self { shelf: Arc::new(Shelf { max_idle, idle: Mutex::new(VecDeque::new()) }) }
     }
 
     /// A batch of this shape, from recycled storage when there is some, to be written in place. For shapes that passed
@@ -78,9 +73,7 @@ impl Pool {
 
     pub(crate) fn take_untagged(&self, shape: BatchShape) -> SampleBatch {
         let (columns, tags) = match self.shelf.find(&shape) {
-            Some(Idle {
-                mut columns, mut tags, ..
-            }) => {
+            Some(Idle { mut columns, mut tags, .. }) => {
                 columns.ends.fill(End::No);
                 columns.final_obs.clear();
                 tags.clear();
@@ -94,11 +87,7 @@ impl Pool {
     pub(crate) fn put_back(&self, shape: BatchShape, columns: Columns, tags: Vec<Tag>) {
         let mut idle = self.shelf.lock();
         idle.push_back(Idle { shape, columns, tags });
-        let surplus = if idle.len() > self.shelf.max_idle {
-            idle.pop_front()
-        } else {
-            None
-        };
+        let surplus = if idle.len() > self.shelf.max_idle { idle.pop_front() } else { None };
         drop(idle);
         drop(surplus); // freed outside the lock
     }
@@ -145,13 +134,7 @@ mod tests {
         for round in 0..20 {
             let fragments: Vec<_> = (0..3)
                 .map(|worker| {
-                    let mut fragment = pool.take(
-                        shape(4, 2),
-                        Tag {
-                            worker,
-                            ..Tag::default()
-                        },
-                    );
+                    let mut fragment = pool.take(shape(4, 2), Tag { worker, ..Tag::default() });
                     fragment.rewards_mut().fill(1.0);
                     fragment
                 })
@@ -172,11 +155,7 @@ mod tests {
         batch.ends_mut()[3] = End::Truncated;
         batch.final_obs_mut().push(1, 1, &[0.0_f32; 3][..]).unwrap();
         drop(batch);
-        let tag = Tag {
-            worker: 5,
-            incarnation: 1,
-            sequence: 9,
-        };
+        let tag = Tag { worker: 5, incarnation: 1, sequence: 9 };
         let batch = pool.take(shape(2, 2), tag);
         assert_eq!(batch.tags(), [tag]);
         assert!(batch.final_obs().is_empty());

@@ -59,10 +59,7 @@ pub fn items_come_in_the_order_sent<S: Source<Item: Debug>, F: FnMut(u64)>(mut r
 pub fn a_time_out_loses_nothing<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
     for n in 1..=2 {
         let empty = rig.source.next(Duration::ZERO);
-        assert!(
-            matches!(empty, Err(NextError::TimedOut)),
-            "nothing was sent, got {empty:?}"
-        );
+        assert!(matches!(empty, Err(NextError::TimedOut)), "nothing was sent, got {empty:?}");
         (rig.feed)(n);
         rig.expect(n);
     }
@@ -72,12 +69,7 @@ pub fn a_time_out_loses_nothing<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: 
 pub fn what_was_sent_comes_before_closed<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
     (rig.feed)(1);
     (rig.feed)(2);
-    let Rig {
-        mut source,
-        feed,
-        number,
-        lifeline,
-    } = rig;
+    let Rig { mut source, feed, number, lifeline } = rig;
     drop(feed);
     for n in 1..=2 {
         expect(&mut source, number, n);
@@ -89,12 +81,7 @@ pub fn what_was_sent_comes_before_closed<S: Source<Item: Debug>, F: FnMut(u64)>(
 
 /// A waiting source gives up as soon as the lifeline is dropped.
 pub fn ending_the_run_ends_a_wait<S: Source<Item: Debug>, F: FnMut(u64)>(rig: Rig<S, F>) {
-    let Rig {
-        mut source,
-        feed,
-        lifeline,
-        ..
-    } = rig;
+    let Rig { mut source, feed, lifeline, .. } = rig;
     std::thread::scope(|scope| {
         scope.spawn(move || drop(lifeline));
         expect_closed(&mut source);
@@ -108,12 +95,7 @@ pub fn drain_gives_what_is_left_when_the_run_ended<S: Source<Item: Debug>, F: Fn
         (rig.feed)(n);
     }
     rig.expect(1);
-    let Rig {
-        mut source,
-        feed,
-        number,
-        lifeline,
-    } = rig;
+    let Rig { mut source, feed, number, lifeline } = rig;
     drop(lifeline);
     expect_closed(&mut source);
     let left: Vec<u64> = source.drain().iter().map(number).collect();
@@ -138,16 +120,10 @@ impl<S: Source<Item: Debug>, F> Rig<S, F> {
 
 fn expect<S: Source<Item: Debug>>(source: &mut S, number: fn(&S::Item) -> u64, n: u64) {
     let next = source.next(LONG);
-    assert!(
-        matches!(&next, Ok(item) if number(item) == n),
-        "item {n} is next, got {next:?}"
-    );
+    assert!(matches!(&next, Ok(item) if number(item) == n), "item {n} is next, got {next:?}");
 }
 
 fn expect_closed<S: Source<Item: Debug>>(source: &mut S) {
     let next = source.next(LONG);
-    assert!(
-        matches!(next, Err(NextError::Closed)),
-        "the source is closed, got {next:?}"
-    );
+    assert!(matches!(next, Err(NextError::Closed)), "the source is closed, got {next:?}");
 }

@@ -19,21 +19,9 @@ mod tests;
 /// assert_eq!(cell.load().version, 1);
 /// ```
 pub fn weight_cell<W>(initial: W) -> (WeightPublisher<W>, WeightCell<W>) {
-    let first = Arc::new(Versioned {
-        version: 0,
-        weights: initial,
-    });
-    let cell = WeightCell {
-        current: Arc::new(ArcSwap::new(first)),
-        version: VersionReader::default(),
-    };
-    (
-        WeightPublisher {
-            cell: cell.clone(),
-            retired: VecDeque::new(),
-        },
-        cell,
-    )
+    let first = Arc::new(Versioned { version: 0, weights: initial });
+    let cell = WeightCell { current: Arc::new(ArcSwap::new(first)), version: VersionReader::default() };
+    (WeightPublisher { cell: cell.clone(), retired: VecDeque::new() }, cell)
 }
 
 /// Weights and the count of publications that made them; never changed after publication.
@@ -91,10 +79,7 @@ impl<W> WeightPublisher<W> {
 
     fn take_unread(&mut self) -> Option<W> {
         // A retired snapshot is no longer in the cell: once its count is 1 nobody can reach it any more.
-        let unread = self
-            .retired
-            .iter()
-            .position(|snapshot| Arc::strong_count(snapshot) == 1)?;
+        let unread = self.retired.iter().position(|snapshot| Arc::strong_count(snapshot) == 1)?;
         let snapshot = self.retired.remove(unread)?;
         Arc::into_inner(snapshot).map(|versioned| versioned.weights)
     }
@@ -126,10 +111,7 @@ impl<W> WeightCell<W> {
 
 impl<W> Clone for WeightCell<W> {
     fn clone(&self) -> Self {
-        Self {
-            current: Arc::clone(&self.current),
-            version: self.version.clone(),
-        }
+        Self { current: Arc::clone(&self.current), version: self.version.clone() }
     }
 }
 

@@ -31,15 +31,8 @@ const SHAPE: BatchShape = BatchShape {
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Without `--bench` cargo runs this as a test: then it only has to work.
-    let passes = if std::env::args().any(|arg| arg == "--bench") {
-        20_000
-    } else {
-        50
-    };
-    println!(
-        "{passes} passes over batches of T = {}, B = {}",
-        SHAPE.steps, SHAPE.columns
-    );
+    let passes = if std::env::args().any(|arg| arg == "--bench") { 20_000 } else { 50 };
+    println!("{passes} passes over batches of T = {}, B = {}", SHAPE.steps, SHAPE.columns);
     println!(
         "{:<14} {:<14} {:>10} {:>12} {:>12} {:>12} {:>12}",
         "learner", "reader", "us/pass", "checking us", "reporting us", "outside us", "outside %"
@@ -65,11 +58,7 @@ fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -
     let (publisher, _cell) = weight_cell(learner.weights().clone());
     let (steps, time) = (StepLedger::new(), TimeLedger::new());
     let parts = LearnerParts {
-        source: Endless {
-            pool: Pool::new(4),
-            steps: steps.clone(),
-            left: passes,
-        },
+        source: Endless { pool: Pool::new(4), steps: steps.clone(), left: passes },
         learner,
         publisher,
         steps,
@@ -111,10 +100,7 @@ fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -
 }
 
 fn secs_in(time: &ThreadTime, state: &str) -> f64 {
-    time.states
-        .iter()
-        .find(|(name, _)| *name == state)
-        .map_or(0.0, |(_, secs)| *secs)
+    time.states.iter().find(|(name, _)| *name == state).map_or(0.0, |(_, secs)| *secs)
 }
 
 /// Batches of zeros from recycled storage, without waiting.
@@ -129,13 +115,7 @@ impl Source for Endless {
 
     fn next(&mut self, _timeout: Duration) -> Result<MultiAgentBatch, NextError> {
         self.left = self.left.checked_sub(1).ok_or(NextError::Closed)?;
-        let mut sample = self.pool.take(
-            SHAPE,
-            Tag {
-                sequence: self.left,
-                ..Tag::default()
-            },
-        );
+        let mut sample = self.pool.take(SHAPE, Tag { sequence: self.left, ..Tag::default() });
         // Two equally likely actions, so that nothing runs away however long it learns.
         sample.behaviour_logp_mut().fill(0.5_f32.ln());
         let batch = MultiAgentBatch::single(sample);
@@ -178,11 +158,7 @@ impl Trivial {
         let params = Params::zeros(Arc::new(ParamLayout::new([("w", vec![64, 64])])));
         let stats = Info::tree((0..16).map(|n| (format!("statistic_{n}"), f64::from(n))));
         let info = LearnerInfo::from_iter([(default_policy(), Info::tree([("learner_stats", stats)]))]);
-        Self {
-            params,
-            info,
-            global_step: 0,
-        }
+        Self { params, info, global_step: 0 }
     }
 }
 
@@ -198,11 +174,7 @@ impl Learner for Trivial {
     fn save(&self) -> LearnerState {
         LearnerState {
             params: self.params.clone(),
-            optimizer: OptimizerState {
-                optimizer: "none".to_owned(),
-                steps: 0,
-                vectors: Default::default(),
-            },
+            optimizer: OptimizerState { optimizer: "none".to_owned(), steps: 0, vectors: Default::default() },
             updates: 0,
             global_step: self.global_step,
         }

@@ -40,11 +40,7 @@ pub struct ActorCriticConfig {
 
 impl Default for ActorCriticConfig {
     fn default() -> Self {
-        Self {
-            policy: default_policy(),
-            lr: Schedule::Constant(0.0005),
-            grad_clip: Some(40.0),
-        }
+        Self { policy: default_policy(), lr: Schedule::Constant(0.0005), grad_clip: Some(40.0) }
     }
 }
 
@@ -59,14 +55,12 @@ impl ActorCriticConfig {
             return refuse(format!("lr rises to {highest}, which is infinite as f32; lower it"));
         }
         if highest as f32 == 0.0 {
-            return refuse(format!(
-                "lr is at most {highest}, which is 0 as f32: nothing would be learned"
-            ));
+            return refuse(format!("lr is at most {highest}, which is 0 as f32: nothing would be learned"));
         }
         match self.grad_clip {
-            Some(clip) if clip <= 0.0 || !clip.is_finite() => refuse(format!(
-                "grad_clip is {clip}; it must be above 0, or nothing is learned; none turns it off"
-            )),
+            Some(clip) if clip <= 0.0 || !clip.is_finite() => {
+                refuse(format!("grad_clip is {clip}; it must be above 0, or nothing is learned; none turns it off"))
+            }
             _ => Ok(()),
         }
     }
@@ -130,13 +124,7 @@ impl ActorCriticLearner {
     /// The parameters are not the network's or not finite, the distribution is not of the network's outputs, or an option cannot
     /// work; the error says which and why.
     pub fn new(parts: ActorCriticParts, config: ActorCriticConfig) -> Result<Self, LearnError> {
-        let ActorCriticParts {
-            network,
-            params,
-            distribution,
-            algorithm,
-            optimizer,
-        } = parts;
+        let ActorCriticParts { network, params, distribution, algorithm, optimizer } = parts;
         config.check()?;
         check_layout(&*network, &params)?;
         params.check_finite()?;
@@ -187,18 +175,11 @@ impl ActorCriticLearner {
         if final_obs.is_empty() {
             self.final_outputs.values.clear();
         } else {
-            let input = Input {
-                obs: obs_ref(final_obs.rows().view()),
-                rows: final_obs.len(),
-            };
+            let input = Input { obs: obs_ref(final_obs.rows().view()), rows: final_obs.len() };
             self.network.forward(&self.params, &input, &mut self.final_outputs)?;
         }
-        let input = Input {
-            obs: obs_ref(part.obs()),
-            rows: (shape.steps + 1) * shape.columns,
-        };
-        self.network
-            .forward_for_learning(&self.params, &input, &mut self.outputs)?;
+        let input = Input { obs: obs_ref(part.obs()), rows: (shape.steps + 1) * shape.columns };
+        self.network.forward_for_learning(&self.params, &input, &mut self.outputs)?;
         let inputs = LossInputs {
             distribution: &*self.distribution,
             logits: &self.outputs.logits,
@@ -213,8 +194,7 @@ impl ActorCriticLearner {
                 at: format!("{}: {loss}", self.algorithm.name()),
             });
         }
-        self.network
-            .backward(&self.params, &self.output_grads, &mut self.grad)?;
+        self.network.backward(&self.params, &self.output_grads, &mut self.grad)?;
         Ok(stats)
     }
 
@@ -234,10 +214,7 @@ impl ActorCriticLearner {
             Some(entry) => format!("in `{}`", entry.name),
             None => "its square overflows".to_owned(),
         };
-        Err(LearnError::NonFinite {
-            what: "the gradient's norm",
-            at,
-        })
+        Err(LearnError::NonFinite { what: "the gradient's norm", at })
     }
 
     /// The norm of the new weights, refusing those that no worker could act with.
@@ -246,11 +223,7 @@ impl ActorCriticLearner {
         if norm.is_finite() {
             return Ok(norm);
         }
-        self.params.check_finite().map_err(|source| LearnError::Diverged {
-            update: self.updates,
-            lr,
-            source,
-        })?;
+        self.params.check_finite().map_err(|source| LearnError::Diverged { update: self.updates, lr, source })?;
         Ok(norm)
     }
 
@@ -305,12 +278,7 @@ impl Learner for ActorCriticLearner {
     }
 
     fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
-        let LearnerState {
-            params,
-            optimizer,
-            updates,
-            global_step,
-        } = state;
+        let LearnerState { params, optimizer, updates, global_step } = state;
         check_layout(&*self.network, &params)?;
         params.check_finite()?;
         self.optimizer.load_state(optimizer)?;
@@ -339,23 +307,12 @@ fn check_layout(network: &dyn Network, params: &Params) -> Result<(), LearnError
     if expected == got {
         return Ok(());
     }
-    let differs = expected
-        .entries()
-        .iter()
-        .zip(got.entries())
-        .find(|(expected, got)| expected != got);
+    let differs = expected.entries().iter().zip(got.entries()).find(|(expected, got)| expected != got);
     let reason = match differs {
         Some((expected, got)) => {
-            format!(
-                "expected `{}` {:?}, got `{}` {:?}",
-                expected.name, expected.shape, got.name, got.shape
-            )
+            format!("expected `{}` {:?}, got `{}` {:?}", expected.name, expected.shape, got.name, got.shape)
         }
-        None => format!(
-            "expected {} tensors, got {}",
-            expected.entries().len(),
-            got.entries().len()
-        ),
+        None => format!("expected {} tensors, got {}", expected.entries().len(), got.entries().len()),
     };
     Err(PolicyError::WrongParams { reason }.into())
 }
@@ -368,9 +325,5 @@ fn obs_ref(obs: ObsView<'_>) -> ObsRef<'_> {
 }
 
 fn l2_norm(values: &[f32]) -> f64 {
-    values
-        .iter()
-        .map(|&value| f64::from(value) * f64::from(value))
-        .sum::<f64>()
-        .sqrt()
+    values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt()
 }

@@ -98,11 +98,6 @@ impl ShapeError {
         if got == expected {
             return Ok(());
         }
-        Err(ShapeError {
-            name,
-            shape: shape(),
-            expected,
-            got,
-        })
+        Err(ShapeError { name, shape: shape(), expected, got })
     }
 }

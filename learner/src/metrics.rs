@@ -95,17 +95,9 @@ impl LearnerMetrics {
         if overwrite == OverwriteLearnerInfo::Yes {
             result.set("info.learner", now.learner_info.to_json());
         }
-        let timers = [
-            ("grad", &now.grad),
-            ("load", &now.load),
-            ("load_wait", &now.load_wait),
-            ("dequeue", &now.queue),
-        ];
+        let timers = [("grad", &now.grad), ("load", &now.load), ("load_wait", &now.load_wait), ("dequeue", &now.queue)];
         for (name, timer) in timers {
-            result.set(
-                &format!("info.timing_breakdown.learner_{name}_time_ms"),
-                timer.mean_ms_rounded(),
-            );
+            result.set(&format!("info.timing_breakdown.learner_{name}_time_ms"), timer.mean_ms_rounded());
         }
     }
 

@@ -92,19 +92,12 @@ fn cast<F: Float>(setting: f64) -> F {
 fn check_eps<F: Float>(eps: f64) -> Result<(), LearnError> {
     let cast: F = cast(eps);
     let ok = cast > F::zero() && cast.is_finite();
-    check_setting(
-        "eps",
-        eps,
-        ok,
-        "above 0 and finite, as the float type of the computation too",
-    )
+    check_setting("eps", eps, ok, "above 0 and finite, as the float type of the computation too")
 }
 
 fn check_setting(name: &str, value: f64, ok: bool, rule: &str) -> Result<(), LearnError> {
     if ok {
         return Ok(());
     }
-    Err(LearnError::Config {
-        reason: format!("{name} of the optimiser is {value}; it must be {rule}"),
-    })
+    Err(LearnError::Config { reason: format!("{name} of the optimiser is {value}; it must be {rule}") })
 }

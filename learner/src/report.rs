@@ -80,12 +80,7 @@ impl PolicyLag {
         let mut lag = Self::default();
         for version in versions {
             let one = learner.saturating_sub(version);
-            lag.add(Self {
-                columns: 1,
-                sum: one,
-                min: one,
-                max: one,
-            });
+            lag.add(Self { columns: 1, sum: one, min: one, max: one });
         }
         lag
     }
@@ -95,11 +90,7 @@ impl PolicyLag {
         if other.columns == 0 {
             return;
         }
-        self.min = if self.columns == 0 {
-            other.min
-        } else {
-            self.min.min(other.min)
-        };
+        self.min = if self.columns == 0 { other.min } else { self.min.min(other.min) };
         self.max = self.max.max(other.max);
         self.sum += other.sum;
         self.columns += other.columns;
@@ -164,10 +155,7 @@ mod tests {
     fn lag_of_no_columns_is_none_and_adding_it_changes_nothing() {
         let mut lag = PolicyLag::of(5, [3, 4]);
         lag.add(PolicyLag::default());
-        assert_eq!(
-            (lag.min(), lag.mean(), lag.max(), lag.columns()),
-            (Some(1), Some(1.5), Some(2), 2)
-        );
+        assert_eq!((lag.min(), lag.mean(), lag.max(), lag.columns()), (Some(1), Some(1.5), Some(2), 2));
         assert_eq!((PolicyLag::default().min(), PolicyLag::default().mean()), (None, None));
     }
 }

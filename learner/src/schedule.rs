@@ -123,10 +123,7 @@ impl Schedule {
     fn fold_values(&self, pick: impl Fn(f64, f64) -> f64) -> f64 {
         match self {
             Schedule::Constant(value) => *value,
-            Schedule::PiecewiseLinear(PiecewiseLinear {
-                endpoints,
-                outside_value,
-            }) => {
+            Schedule::PiecewiseLinear(PiecewiseLinear { endpoints, outside_value }) => {
                 let values = endpoints.iter().map(|&(_, value)| value).chain(*outside_value);
                 // There is at least one point; NaN, were there none, is refused by every check.
                 values.reduce(pick).unwrap_or(f64::NAN)
@@ -148,20 +145,13 @@ impl PiecewiseLinear {
         for (index, pair) in endpoints.windows(2).enumerate() {
             let (previous, step) = (pair[0].0, pair[1].0);
             if step < previous {
-                return Err(ScheduleError::NotSorted {
-                    index: index + 1,
-                    step,
-                    previous,
-                });
+                return Err(ScheduleError::NotSorted { index: index + 1, step, previous });
             }
         }
         if let Some(value) = outside_value.filter(|value| !value.is_finite()) {
             return Err(ScheduleError::ValueNotFinite { value });
         }
-        Ok(PiecewiseLinear {
-            endpoints,
-            outside_value,
-        })
+        Ok(PiecewiseLinear { endpoints, outside_value })
     }
 
     fn value(&self, step: f64) -> f64 {
@@ -186,10 +176,7 @@ impl PiecewiseLinear {
 enum Repr {
     Constant(f64),
     Points(Vec<(f64, f64)>),
-    PointsAndOutside {
-        endpoints: Vec<(f64, f64)>,
-        outside_value: f64,
-    },
+    PointsAndOutside { endpoints: Vec<(f64, f64)>, outside_value: f64 },
 }
 
 impl TryFrom<Repr> for Schedule {
@@ -200,10 +187,9 @@ impl TryFrom<Repr> for Schedule {
             Repr::Constant(value) if value.is_finite() => Ok(Schedule::Constant(value)),
             Repr::Constant(value) => Err(ScheduleError::ValueNotFinite { value }),
             Repr::Points(endpoints) => Schedule::piecewise_linear(endpoints),
-            Repr::PointsAndOutside {
-                endpoints,
-                outside_value,
-            } => Schedule::piecewise_linear_with_outside_value(endpoints, outside_value),
+            Repr::PointsAndOutside { endpoints, outside_value } => {
+                Schedule::piecewise_linear_with_outside_value(endpoints, outside_value)
+            }
         }
     }
 }
@@ -212,17 +198,10 @@ impl From<Schedule> for Repr {
     fn from(schedule: Schedule) -> Repr {
         match schedule {
             Schedule::Constant(value) => Repr::Constant(value),
-            Schedule::PiecewiseLinear(PiecewiseLinear {
-                endpoints,
-                outside_value: None,
-            }) => Repr::Points(endpoints),
-            Schedule::PiecewiseLinear(PiecewiseLinear {
-                endpoints,
-                outside_value: Some(outside_value),
-            }) => Repr::PointsAndOutside {
-                endpoints,
-                outside_value,
-            },
+            Schedule::PiecewiseLinear(PiecewiseLinear { endpoints, outside_value: None }) => Repr::Points(endpoints),
+            Schedule::PiecewiseLinear(PiecewiseLinear { endpoints, outside_value: Some(outside_value) }) => {
+                Repr::PointsAndOutside { endpoints, outside_value }
+            }
         }
     }
 }

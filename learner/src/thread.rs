@@ -80,14 +80,7 @@ impl LearnerThread {
                 let _ = sender.send(ended);
             })
             .map_err(|error| failure(FailureCause::NotStarted(error)))?;
-        Ok(Self {
-            outqueue,
-            metrics,
-            state,
-            requests,
-            ending,
-            handle,
-        })
+        Ok(Self { outqueue, metrics, state, requests, ending, handle })
     }
 
     /// Where the thread reports every pass.
@@ -135,10 +128,7 @@ impl LearnerThread {
 }
 
 fn failure(cause: FailureCause) -> LearnerFailure {
-    LearnerFailure {
-        thread: THREAD_NAME.to_owned(),
-        cause,
-    }
+    LearnerFailure { thread: THREAD_NAME.to_owned(), cause }
 }
 
 fn not_joined(state: &ClockReader, waited: Duration) -> FailureCause {

@@ -74,11 +74,7 @@ fn clip<F: Float>(ratio: F, bar: Option<F>, alpha: F) -> F {
         None => ratio,
     };
     // Without the branch an overflowed ratio would enter as 0 * infinity.
-    if alpha == F::one() {
-        clipped
-    } else {
-        alpha * clipped + (F::one() - alpha) * ratio
-    }
+    if alpha == F::one() { clipped } else { alpha * clipped + (F::one() - alpha) * ratio }
 }
 
 /// What V-trace reads: time-major slices of `[steps, columns]`, one row per step.
@@ -156,11 +152,7 @@ pub fn vtrace<F: Float>(
     output: &mut VtraceOutput<F>,
 ) -> Result<(), ShapeError> {
     check_shapes(input)?;
-    let VtraceOutput {
-        rhos,
-        vs,
-        pg_advantages,
-    } = output;
+    let VtraceOutput { rhos, vs, pg_advantages } = output;
     rhos.clear();
     rhos.extend(input.log_rhos.iter().map(|log_rho| log_rho.exp()));
     resize(vs, rhos.len());

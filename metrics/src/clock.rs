@@ -51,10 +51,7 @@ impl<S: ThreadState> StateClock<S> {
     /// A clock for the thread of that name, which is in state `first` from now on.
     pub fn new(thread: impl Into<String>, first: S) -> StateClock<S> {
         let shared = Shared::new(thread.into(), S::NAMES, first.index());
-        StateClock {
-            state: first,
-            shared: Arc::new(shared),
-        }
+        StateClock { state: first, shared: Arc::new(shared) }
     }
 
     /// Attributes the time that passed to the state left, and enters `state`.

@@ -52,12 +52,7 @@ impl Info {
 
     /// A tree of these children; of two with one key the later counts.
     pub fn tree<K: Into<String>, V: Into<Info>>(children: impl IntoIterator<Item = (K, V)>) -> Info {
-        Info::Tree(
-            children
-                .into_iter()
-                .map(|(key, info)| (key.into(), info.into()))
-                .collect(),
-        )
+        Info::Tree(children.into_iter().map(|(key, info)| (key.into(), info.into())).collect())
     }
 
     /// What is at `path`: keys, or places in a list, joined by dots.
@@ -82,12 +77,9 @@ impl Info {
         match self {
             Info::None => Value::Null,
             Info::Leaf(leaf) => leaf.value().to_json(),
-            Info::Tree(children) => Value::Object(
-                children
-                    .iter()
-                    .map(|(key, info)| (key.clone(), info.to_json()))
-                    .collect(),
-            ),
+            Info::Tree(children) => {
+                Value::Object(children.iter().map(|(key, info)| (key.clone(), info.to_json())).collect())
+            }
             Info::List(items) => items.iter().map(Info::to_json).collect(),
         }
     }

@@ -88,11 +88,7 @@ mod tests {
         let values: Vec<f64> = (0..700).map(|i| f64::from(i) * 0.5 - 30.0).collect();
         for n in 0..values.len() {
             // Halves of small integers add without rounding, so every order must give the same bits.
-            assert_eq!(
-                sum_as_numpy(&values[..n]),
-                values[..n].iter().sum::<f64>(),
-                "{n} values"
-            );
+            assert_eq!(sum_as_numpy(&values[..n]), values[..n].iter().sum::<f64>(), "{n} values");
         }
     }
 

@@ -67,9 +67,6 @@ pub struct ReportError {
 impl ReportError {
     /// The failure `source` of `reporter`.
     pub fn new(reporter: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> ReportError {
-        ReportError {
-            reporter: reporter.into(),
-            source: source.into(),
-        }
+        ReportError { reporter: reporter.into(), source: source.into() }
     }
 }

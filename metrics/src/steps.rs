@@ -30,10 +30,7 @@ impl Add for Steps {
     type Output = Steps;
 
     fn add(self, other: Steps) -> Steps {
-        Steps {
-            env: self.env + other.env,
-            agent: self.agent + other.agent,
-        }
+        Steps { env: self.env + other.env, agent: self.agent + other.agent }
     }
 }
 
@@ -47,10 +44,7 @@ impl Sub for Steps {
     type Output = Steps;
 
     fn sub(self, other: Steps) -> Steps {
-        Steps {
-            env: self.env - other.env,
-            agent: self.agent - other.agent,
-        }
+        Steps { env: self.env - other.env, agent: self.agent - other.agent }
     }
 }
 

@@ -181,10 +181,7 @@ mod tests {
         timer.push_units(10.0);
         timer.push_units(20.0);
         assert_eq!(timer.mean_units(), Some(15.0));
-        assert_eq!(
-            (timer.count(), timer.total_secs(), timer.max_secs()),
-            (3, 6.0, Some(3.0))
-        );
+        assert_eq!((timer.count(), timer.total_secs(), timer.max_secs()), (3, 6.0, Some(3.0)));
     }
 
     #[test]
@@ -207,9 +204,7 @@ mod tests {
     #[test]
     fn a_panicking_body_is_timed_too() {
         let mut timer = TimerStat::new();
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            timer.time(|| std::panic::resume_unwind(Box::new("body")))
-        }));
+        let outcome = catch_unwind(AssertUnwindSafe(|| timer.time(|| std::panic::resume_unwind(Box::new("body")))));
         assert!(outcome.is_err());
         assert_eq!(timer.count(), 1);
     }

@@ -33,12 +33,7 @@ pub struct WindowStat {
 impl WindowStat {
     /// An empty window of the newest `window` values; `name` begins its keys in the result dict.
     pub fn new(name: &str, window: NonZeroUsize) -> WindowStat {
-        WindowStat {
-            name: name.to_owned(),
-            window,
-            values: VecDeque::with_capacity(window.get()),
-            count: 0,
-        }
+        WindowStat { name: name.to_owned(), window, values: VecDeque::with_capacity(window.get()), count: 0 }
     }
 
     /// Adds a value; the oldest of a full window leaves.
@@ -104,11 +99,7 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
     let below = rank.floor() as usize;
     let (low, high) = (sorted[below], sorted[last.min(below + 1)]);
     // Equal neighbours need no line between them, and two infinities would give NaN on it.
-    if low == high {
-        low
-    } else {
-        low + (high - low) * rank.fract()
-    }
+    if low == high { low } else { low + (high - low) * rank.fract() }
 }
 
 #[cfg(test)]

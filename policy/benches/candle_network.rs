@@ -17,22 +17,13 @@ const SAMPLE: Duration = Duration::from_micros(200);
 
 fn main() {
     println!("MLP 4-64-64-(2+1), one thread, medians of {SAMPLES} samples, million rows/s");
-    println!(
-        "{:<10} {:<6} {:>6} {:>10} {:>10} {:>7}",
-        "", "", "rows", "network", "obvious", "ratio"
-    );
+    println!("{:<10} {:<6} {:>6} {:>10} {:>10} {:>7}", "", "", "rows", "network", "obvious", "ratio");
     for activation in [Activation::Relu, Activation::Tanh] {
         for rows in [1, 16, 64, 256] {
             let mut case = Case::new(activation, rows);
             let obvious = Obvious::new(&case);
-            let mut act = || {
-                case.network
-                    .forward(&case.params, &input(&case.obs, rows), &mut case.out)
-                    .unwrap()
-            };
-            report("forward", activation, rows, &mut act, &mut || {
-                drop(obvious.forward(&case.obs))
-            });
+            let mut act = || case.network.forward(&case.params, &input(&case.obs, rows), &mut case.out).unwrap();
+            report("forward", activation, rows, &mut act, &mut || drop(obvious.forward(&case.obs)));
         }
         for rows in [512, 1024] {
             let mut case = Case::new(activation, rows);
@@ -41,25 +32,16 @@ fn main() {
                 // A learner's weights change at every step.
                 case.params.values_mut();
                 let input = input(&case.obs, rows);
-                case.network
-                    .forward_for_learning(&case.params, &input, &mut case.out)
-                    .unwrap();
-                case.network
-                    .backward(&case.params, &case.grads, &mut case.grad)
-                    .unwrap();
+                case.network.forward_for_learning(&case.params, &input, &mut case.out).unwrap();
+                case.network.backward(&case.params, &case.grads, &mut case.grad).unwrap();
             };
-            report("learn", activation, rows, &mut learn, &mut || {
-                drop(obvious.learn(&case.obs, &case.grads))
-            });
+            report("learn", activation, rows, &mut learn, &mut || drop(obvious.learn(&case.obs, &case.grads)));
         }
     }
 }
 
 fn input(obs: &[f32], rows: usize) -> Input<'_> {
-    Input {
-        obs: ObsRef::F32(obs),
-        rows,
-    }
+    Input { obs: ObsRef::F32(obs), rows }
 }
 
 fn report(what: &str, activation: Activation, rows: usize, network: &mut dyn FnMut(), obvious: &mut dyn FnMut()) {
@@ -73,10 +55,7 @@ fn report(what: &str, activation: Activation, rows: usize, network: &mut dyn FnM
         rows as f64 / samples[SAMPLES / 2] / 1e6
     });
     let activation = format!("{activation:?}").to_lowercase();
-    println!(
-        "{what:<10} {activation:<6} {rows:>6} {ours:>10.3} {theirs:>10.3} {:>7.2}",
-        ours / theirs
-    );
+    println!("{what:<10} {activation:<6} {rows:>6} {ours:>10.3} {theirs:>10.3} {:>7.2}", ours / theirs);
 }
 
 fn seconds_per_call(call: &mut dyn FnMut()) -> f64 {
@@ -103,10 +82,7 @@ impl Case {
     fn new(activation: Activation, rows: usize) -> Self {
         let (observation, action) = (Space::boxed(vec![-9.0; 4], vec![9.0; 4], vec![4]), Space::discrete(2));
         let spec = NetworkSpec {
-            encoder: Encoder::Mlp {
-                hidden: vec![64, 64],
-                activation,
-            },
+            encoder: Encoder::Mlp { hidden: vec![64, 64], activation },
             ..NetworkSpec::for_spaces(&observation.unwrap(), &action.unwrap()).unwrap()
         };
         let params = spec.init_params(1).unwrap();
@@ -116,10 +92,7 @@ impl Case {
             network: CandleNetwork::cpu(spec).unwrap(),
             activation,
             obs: normals(rows * 4),
-            grads: OutputGrads {
-                logits: normals(rows * 2),
-                values: normals(rows),
-            },
+            grads: OutputGrads { logits: normals(rows * 2), values: normals(rows) },
             out: Outputs::default(),
             grad: vec![0.0; params.values().len()],
             params,
@@ -137,26 +110,16 @@ impl Obvious {
     fn new(case: &Case) -> Self {
         let var = |name: &str| {
             let entry = case.params.layout().find(name).unwrap();
-            Var::from_slice(
-                &case.params.values()[entry.range()],
-                entry.shape.as_slice(),
-                &Device::Cpu,
-            )
-            .unwrap()
+            Var::from_slice(&case.params.values()[entry.range()], entry.shape.as_slice(), &Device::Cpu).unwrap()
         };
         let names = ["torso.0.weight", "torso.0.bias", "torso.1.weight", "torso.1.bias"];
         let heads = ["policy.weight", "policy.bias", "value.weight", "value.bias"];
-        Self {
-            activation: case.activation,
-            vars: names.into_iter().chain(heads).map(var).collect(),
-        }
+        Self { activation: case.activation, vars: names.into_iter().chain(heads).map(var).collect() }
     }
 
     fn heads(&self, obs: &[f32]) -> candle_core::Result<(Tensor, Tensor)> {
-        let linear = |x: &Tensor, layer: usize| {
-            x.matmul(&self.vars[2 * layer])?
-                .broadcast_add(&self.vars[2 * layer + 1])
-        };
+        let linear =
+            |x: &Tensor, layer: usize| x.matmul(&self.vars[2 * layer])?.broadcast_add(&self.vars[2 * layer + 1]);
         let activate = |x: Tensor| match self.activation {
             Activation::Relu => x.relu(),
             Activation::Tanh => x.tanh(),

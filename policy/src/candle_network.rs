@@ -64,16 +64,7 @@ impl CandleNetwork {
             rows @ 0..16 => rows.max(1),
             rows => rows / 16 * 16,
         };
-        Ok(Self {
-            spec,
-            layout,
-            device,
-            plan,
-            piece_rows,
-            acting: None,
-            learning: None,
-            kept: None,
-        })
+        Ok(Self { spec, layout, device, plan, piece_rows, acting: None, learning: None, kept: None })
     }
 
     /// Builds the network on the CPU.
@@ -89,9 +80,7 @@ impl CandleNetwork {
     /// The pieces of a batch: first row and number of rows.
     fn pieces(&self, rows: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
         let piece_rows = self.piece_rows;
-        (0..rows)
-            .step_by(piece_rows)
-            .map(move |start| (start, piece_rows.min(rows - start)))
+        (0..rows).step_by(piece_rows).map(move |start| (start, piece_rows.min(rows - start)))
     }
 }
 
@@ -114,10 +103,7 @@ impl Network for CandleNetwork {
         out.resize(input.rows, self.spec.dist_len);
         let fail = failed_while("acting");
         let pieces = self.pieces(input.rows);
-        let weights = self
-            .plan
-            .upload_for_acting(params, &self.device, &mut self.acting)
-            .map_err(fail)?;
+        let weights = self.plan.upload_for_acting(params, &self.device, &mut self.acting).map_err(fail)?;
         for (start, rows) in pieces {
             let obs = piece_of(input, start, rows, &self.device).map_err(fail)?;
             for (tower, weights) in self.plan.towers.iter().zip(&weights.towers) {
@@ -139,15 +125,9 @@ impl Network for CandleNetwork {
         out.resize(input.rows, self.spec.dist_len);
         let fail = failed_while("running forward for learning");
         let pieces = self.pieces(input.rows);
-        let weights = self
-            .plan
-            .upload_for_learning(params, &self.device, &mut self.learning)
-            .map_err(fail)?;
-        let mut kept = Kept {
-            stamp: params.stamp(),
-            rows: input.rows,
-            pieces: Vec::with_capacity(pieces.size_hint().0),
-        };
+        let weights = self.plan.upload_for_learning(params, &self.device, &mut self.learning).map_err(fail)?;
+        let mut kept =
+            Kept { stamp: params.stamp(), rows: input.rows, pieces: Vec::with_capacity(pieces.size_hint().0) };
         for (start, rows) in pieces {
             let obs = piece_of(input, start, rows, &self.device).map_err(fail)?;
             let mut heads = Vec::with_capacity(self.plan.towers.len());
@@ -172,17 +152,9 @@ impl Network for CandleNetwork {
             return refuse("the parameters have changed since".into());
         }
         if grads.values.len() != kept.rows {
-            return refuse(format!(
-                "it saw {} rows, the gradient has {}",
-                kept.rows,
-                grads.values.len()
-            ));
+            return refuse(format!("it saw {} rows, the gradient has {}", kept.rows, grads.values.len()));
         }
-        check_len(
-            "gradient of the logits",
-            kept.rows * self.spec.dist_len,
-            grads.logits.len(),
-        )?;
+        check_len("gradient of the logits", kept.rows * self.spec.dist_len, grads.logits.len())?;
 
         let fail = failed_while("running backward");
         grad.fill(0.0);

@@ -41,11 +41,7 @@ impl Categorical {
         let actions = actions.discrete()?;
         check_len("actions", rows, actions.len())?;
         match actions.iter().position(|&action| action as usize >= self.n) {
-            Some(row) => Err(PolicyError::ActionOutOfRange {
-                row,
-                action: actions[row],
-                n: self.n,
-            }),
+            Some(row) => Err(PolicyError::ActionOutOfRange { row, action: actions[row], n: self.n }),
             None => Ok(()),
         }
     }
@@ -128,11 +124,7 @@ impl Distribution for Categorical {
         self.check_actions(rows, actions)?;
         check_len("weight", rows, weight.len())?;
         check_len("grad", inputs.len(), grad.len())?;
-        let rows = inputs
-            .chunks_exact(self.n)
-            .zip(actions.discrete()?)
-            .zip(weight)
-            .zip(grad.chunks_exact_mut(self.n));
+        let rows = inputs.chunks_exact(self.n).zip(actions.discrete()?).zip(weight).zip(grad.chunks_exact_mut(self.n));
         for (((logits, &action), &weight), grad) in rows {
             logp_grad(logits, action as usize, weight, grad);
         }
@@ -142,11 +134,7 @@ impl Distribution for Categorical {
     fn entropy_grad(&self, inputs: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError> {
         check_len("weight", self.rows("inputs", inputs)?, weight.len())?;
         check_len("grad", inputs.len(), grad.len())?;
-        for ((logits, &weight), grad) in inputs
-            .chunks_exact(self.n)
-            .zip(weight)
-            .zip(grad.chunks_exact_mut(self.n))
-        {
+        for ((logits, &weight), grad) in inputs.chunks_exact(self.n).zip(weight).zip(grad.chunks_exact_mut(self.n)) {
             entropy_grad(logits, weight, grad);
         }
         Ok(())
@@ -156,11 +144,7 @@ impl Distribution for Categorical {
         check_len("weight", self.rows("p", p)?, weight.len())?;
         check_len("q", p.len(), q.len())?;
         check_len("grad", p.len(), grad.len())?;
-        let rows = p
-            .chunks_exact(self.n)
-            .zip(q.chunks_exact(self.n))
-            .zip(weight)
-            .zip(grad.chunks_exact_mut(self.n));
+        let rows = p.chunks_exact(self.n).zip(q.chunks_exact(self.n)).zip(weight).zip(grad.chunks_exact_mut(self.n));
         for (((p, q), &weight), grad) in rows {
             kl_grad_q(p, q, weight, grad);
         }
@@ -244,24 +228,13 @@ struct Normalised<'a, F> {
 impl<'a, F: Float> Normalised<'a, F> {
     fn of(logits: &'a [F]) -> Self {
         // `Float::max` drops NaN; the sum brings it back.
-        let highest = logits
-            .iter()
-            .fold(F::neg_infinity(), |highest, &logit| highest.max(logit));
-        let sum = logits
-            .iter()
-            .fold(F::zero(), |sum, &logit| sum + (logit - highest).exp());
-        Self {
-            logits,
-            highest,
-            sum,
-            ln_sum: sum.ln(),
-        }
+        let highest = logits.iter().fold(F::neg_infinity(), |highest, &logit| highest.max(logit));
+        let sum = logits.iter().fold(F::zero(), |sum, &logit| sum + (logit - highest).exp());
+        Self { logits, highest, sum, ln_sum: sum.ln() }
     }
 
     fn logp(&self, i: usize) -> F {
-        self.logits
-            .get(i)
-            .map_or(F::nan(), |&logit| logit - self.highest - self.ln_sum)
+        self.logits.get(i).map_or(F::nan(), |&logit| logit - self.highest - self.ln_sum)
     }
 
     fn probability(&self, i: usize) -> F {
@@ -271,11 +244,7 @@ impl<'a, F: Float> Normalised<'a, F> {
     /// `p_i · f(i)`, where an impossible action has no share however infinite its `f`.
     fn share(&self, i: usize, f: impl Fn(usize) -> F) -> F {
         let probability = self.probability(i);
-        if probability == F::zero() {
-            probability
-        } else {
-            probability * f(i)
-        }
+        if probability == F::zero() { probability } else { probability * f(i) }
     }
 
     fn mean_of(&self, f: impl Fn(usize) -> F) -> F {

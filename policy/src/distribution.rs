@@ -74,9 +74,9 @@ pub fn distribution_for(space: &Space) -> Result<Box<dyn Distribution>, PolicyEr
     space.check()?;
     match space {
         Space::Discrete { n } => Ok(Box::new(Categorical::new(*n)?)),
-        Space::MultiDiscrete { .. } | Space::Box { .. } => Err(PolicyError::UnsupportedActions {
-            space: Box::new(space.clone()),
-        }),
+        Space::MultiDiscrete { .. } | Space::Box { .. } => {
+            Err(PolicyError::UnsupportedActions { space: Box::new(space.clone()) })
+        }
     }
 }
 
@@ -138,11 +138,7 @@ impl<'a> ActionsMut<'a> {
 }
 
 fn wrong_kind(expected: &'static str, got: &'static str) -> PolicyError {
-    PolicyError::Kind {
-        what: "actions",
-        expected,
-        got,
-    }
+    PolicyError::Kind { what: "actions", expected, got }
 }
 
 #[cfg(test)]

@@ -100,9 +100,5 @@ pub enum PolicyError {
 
 /// `Ok` if a slice has the length its shape asks for.
 pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Result<(), PolicyError> {
-    if expected == got {
-        Ok(())
-    } else {
-        Err(PolicyError::Length { what, expected, got })
-    }
+    if expected == got { Ok(()) } else { Err(PolicyError::Length { what, expected, got }) }
 }

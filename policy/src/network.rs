@@ -78,23 +78,13 @@ impl ObsRef<'_> {
 impl Input<'_> {
     /// Whether a network with this description can read the input.
     pub fn check(&self, spec: &NetworkSpec) -> Result<(), PolicyError> {
-        let wrong = |expected, got| {
-            Err(PolicyError::Kind {
-                what: "observations",
-                expected,
-                got,
-            })
-        };
+        let wrong = |expected, got| Err(PolicyError::Kind { what: "observations", expected, got });
         match (spec.obs.obs_dtype(), self.obs) {
             (ObsDtype::F32, ObsRef::U8(_)) => return wrong("f32", "u8"),
             (ObsDtype::U8, ObsRef::F32(_)) => return wrong("u8", "f32"),
             (ObsDtype::F32, ObsRef::F32(_)) | (ObsDtype::U8, ObsRef::U8(_)) => {}
         }
-        check_len(
-            "observations",
-            self.rows.saturating_mul(spec.obs.obs_len()),
-            self.obs.len(),
-        )
+        check_len("observations", self.rows.saturating_mul(spec.obs.obs_len()), self.obs.len())
     }
 }
 

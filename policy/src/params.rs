@@ -62,11 +62,7 @@ impl ParamLayout {
     pub fn new<N: Into<String>>(tensors: impl IntoIterator<Item = (N, Vec<usize>)>) -> Self {
         let mut layout = Self::default();
         for (name, shape) in tensors {
-            let entry = ParamEntry {
-                name: name.into(),
-                shape,
-                offset: layout.len,
-            };
+            let entry = ParamEntry { name: name.into(), shape, offset: layout.len };
             layout.len += entry.len();
             layout.entries.push(entry);
         }
@@ -122,21 +118,13 @@ impl Params {
     /// Takes the values over; an error if there are not as many as the layout holds.
     pub fn new(layout: Arc<ParamLayout>, values: Vec<f32>) -> Result<Self, PolicyError> {
         check_len("parameters", layout.len(), values.len())?;
-        Ok(Self {
-            layout,
-            values,
-            stamp: next_stamp(),
-        })
+        Ok(Self { layout, values, stamp: next_stamp() })
     }
 
     /// All zero.
     pub fn zeros(layout: Arc<ParamLayout>) -> Self {
         let values = vec![0.0; layout.len()];
-        Self {
-            layout,
-            values,
-            stamp: next_stamp(),
-        }
+        Self { layout, values, stamp: next_stamp() }
     }
 
     /// Where each tensor lies.

@@ -55,13 +55,7 @@ impl Policy {
         }
         params.check_finite()?;
         let network = Box::new(CandleNetwork::cpu(spec)?);
-        Ok(Self {
-            network,
-            params,
-            distribution,
-            outputs: Outputs::default(),
-            logp: Vec::new(),
-        })
+        Ok(Self { network, params, distribution, outputs: Outputs::default(), logp: Vec::new() })
     }
 
     /// Chooses an action for each of `rows` observations.
@@ -77,14 +71,12 @@ impl Policy {
         choice: &mut Choice,
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
-        self.network
-            .forward(&self.params, &Input { obs, rows }, &mut self.outputs)?;
+        self.network.forward(&self.params, &Input { obs, rows }, &mut self.outputs)?;
         match choice {
             Choice::Mode => self.distribution.mode(&self.outputs.logits, actions),
             Choice::Sample(rng) => {
                 self.logp.resize(rows, 0.0);
-                self.distribution
-                    .sample(&self.outputs.logits, rng, actions, &mut self.logp)
+                self.distribution.sample(&self.outputs.logits, rng, actions, &mut self.logp)
             }
         }
     }
@@ -109,9 +101,6 @@ mod tests {
         assert!(Policy::new(spec.clone(), params.clone(), &action).is_ok());
         params.values_mut()[0] = f32::NEG_INFINITY;
         let error = Policy::new(spec, params, &action).map(drop).unwrap_err();
-        assert!(
-            matches!(error, PolicyError::NonFiniteParams { index: 0, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, PolicyError::NonFiniteParams { index: 0, .. }), "{error}");
     }
 }

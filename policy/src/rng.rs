@@ -25,9 +25,7 @@ pub struct Rng {
 impl Rng {
     /// The generator of one seed.
     pub fn seed_from(seed: u64) -> Self {
-        Self {
-            state: Xoshiro256PlusPlus::seed_from_u64(seed),
-        }
+        Self { state: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
     /// The generator at `path` below `seed`, for example worker, incarnation and environment.
@@ -81,8 +79,7 @@ impl Rng {
 /// assert_ne!(derive_seed(7, &[1]), derive_seed(7, &[1, 0]));
 /// ```
 pub fn derive_seed(seed: u64, path: &[u64]) -> u64 {
-    path.iter()
-        .fold(mix(seed), |seed, &step| mix(seed.rotate_left(32) ^ mix(step)))
+    path.iter().fold(mix(seed), |seed, &step| mix(seed.rotate_left(32) ^ mix(step)))
 }
 
 /// One step of SplitMix64 (Steele, Lea and Flood, 2014): a bijection in which every input bit moves half the output bits.

@@ -76,26 +76,14 @@ impl Space {
 
     /// `f32` numbers between `low` and `high`, each as long as the product of `shape`.
     pub fn boxed(low: Vec<f32>, high: Vec<f32>, shape: Vec<usize>) -> Result<Self, PolicyError> {
-        Self::Box {
-            low,
-            high,
-            shape,
-            dtype: ObsDtype::F32,
-        }
-        .checked()
+        Self::Box { low, high, shape, dtype: ObsDtype::F32 }.checked()
     }
 
     /// Bytes from 0 to 255 in the given shape.
     pub fn bytes(shape: Vec<usize>) -> Result<Self, PolicyError> {
         // A shape too big to count is left to `check`, which names it; until then no memory is asked for.
         let len = numbers_in(&shape).filter(|&len| len <= MAX_NUMBERS).unwrap_or(0);
-        Self::Box {
-            low: vec![0.0; len],
-            high: vec![255.0; len],
-            shape,
-            dtype: ObsDtype::U8,
-        }
-        .checked()
+        Self::Box { low: vec![0.0; len], high: vec![255.0; len], shape, dtype: ObsDtype::U8 }.checked()
     }
 
     /// The number of stored numbers of one observation.
@@ -151,12 +139,7 @@ impl Space {
     /// Whether `obs` is an observation of this space stored as bytes.
     pub fn contains_u8(&self, obs: &[u8]) -> bool {
         match self {
-            Self::Box {
-                low,
-                high,
-                dtype: ObsDtype::U8,
-                ..
-            } => {
+            Self::Box { low, high, dtype: ObsDtype::U8, .. } => {
                 obs.len() == low.len()
                     && obs
                         .iter()
@@ -190,10 +173,7 @@ impl Space {
     pub fn check(&self) -> Result<(), PolicyError> {
         match self.contradiction() {
             None => Ok(()),
-            Some(reason) => Err(PolicyError::BadSpace {
-                space: Box::new(self.clone()),
-                reason,
-            }),
+            Some(reason) => Err(PolicyError::BadSpace { space: Box::new(self.clone()), reason }),
         }
     }
 
@@ -219,12 +199,7 @@ impl Space {
                 }
                 None => None,
             },
-            Self::Box {
-                low,
-                high,
-                shape,
-                dtype,
-            } => {
+            Self::Box { low, high, shape, dtype } => {
                 let Some(len) = numbers_in(shape).filter(|&len| len <= MAX_NUMBERS) else {
                     return too_big();
                 };
@@ -240,17 +215,13 @@ impl Space {
                 // NaN is in no order.
                 let in_order = |i: usize| low[i] <= high[i];
                 if let Some(i) = (0..len).find(|&i| !in_order(i)) {
-                    return Some(format!(
-                        "number {i} has low bound {} and high bound {}",
-                        low[i], high[i]
-                    ));
+                    return Some(format!("number {i} has low bound {} and high bound {}", low[i], high[i]));
                 }
                 let outside_a_byte = |i: &usize| low[*i] < 0.0 || high[*i] > 255.0;
                 match (0..len).find(outside_a_byte) {
-                    Some(i) if *dtype == ObsDtype::U8 => Some(format!(
-                        "number {i} is a byte, but its bounds are {} and {}",
-                        low[i], high[i]
-                    )),
+                    Some(i) if *dtype == ObsDtype::U8 => {
+                        Some(format!("number {i} is a byte, but its bounds are {} and {}", low[i], high[i]))
+                    }
                     _ => None,
                 }
             }
@@ -266,11 +237,7 @@ fn numbers_in(shape: &[usize]) -> Option<usize> {
 }
 
 fn within(xs: &[f32], low: &[f32], high: &[f32]) -> bool {
-    xs.len() == low.len()
-        && xs
-            .iter()
-            .zip(low.iter().zip(high))
-            .all(|(x, (low, high))| (low..=high).contains(&x))
+    xs.len() == low.len() && xs.iter().zip(low.iter().zip(high)).all(|(x, (low, high))| (low..=high).contains(&x))
 }
 
 fn is_one_hot(xs: &[f32], nvec: &[usize]) -> bool {
@@ -292,12 +259,7 @@ impl fmt::Display for Space {
         match self {
             Self::Discrete { n } => write!(f, "Discrete({n})"),
             Self::MultiDiscrete { nvec } => write!(f, "MultiDiscrete({nvec:?})"),
-            Self::Box {
-                low,
-                high,
-                shape,
-                dtype,
-            } => {
+            Self::Box { low, high, shape, dtype } => {
                 let lowest = low.iter().copied().fold(f32::INFINITY, f32::min);
                 let highest = high.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                 let dtype = match dtype {

@@ -84,10 +84,7 @@ impl NetworkSpec {
         let spec = Self {
             obs: observation.clone(),
             dist_len: distribution_for(action)?.dist_len(),
-            encoder: Encoder::Mlp {
-                hidden: vec![64, 64],
-                activation: Activation::Tanh,
-            },
+            encoder: Encoder::Mlp { hidden: vec![64, 64], activation: Activation::Tanh },
             torso: Torso::Shared,
             init: Init::Orthogonal,
         };
@@ -103,20 +100,11 @@ impl NetworkSpec {
         }
         let Encoder::Mlp { hidden, .. } = &self.encoder;
         if let Some(layer) = hidden.iter().position(|&width| width == 0) {
-            return refuse(format!(
-                "hidden layer {layer} has width 0: give every layer a width, or leave it out"
-            ));
+            return refuse(format!("hidden layer {layer} has width 0: give every layer a width, or leave it out"));
         }
         // Twice, for separate torsos; with room to multiply by a few bytes without overflow.
-        let widths: Vec<_> = [
-            &[self.obs.obs_len()],
-            hidden.as_slice(),
-            &[self.dist_len.saturating_add(1)],
-        ]
-        .concat();
-        let weights = widths
-            .windows(2)
-            .fold(0, |sum: usize, io| sum.saturating_add(io[0].saturating_mul(io[1])));
+        let widths: Vec<_> = [&[self.obs.obs_len()], hidden.as_slice(), &[self.dist_len.saturating_add(1)]].concat();
+        let weights = widths.windows(2).fold(0, |sum: usize, io| sum.saturating_add(io[0].saturating_mul(io[1])));
         if weights > MAX_WEIGHTS {
             return refuse(format!(
                 "layers of width {widths:?} need {weights} weights; more than {MAX_WEIGHTS} is a mistake"

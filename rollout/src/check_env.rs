@@ -48,19 +48,12 @@ pub fn check_env(mut env: impl Env, seed: u64) -> Result<(), EnvCheckError> {
     if after == spec {
         Ok(())
     } else {
-        Err(EnvCheckError::of_spec(
-            &spec,
-            EnvFault::SpecChanged { after: Box::new(after) },
-        ))
+        Err(EnvCheckError::of_spec(&spec, EnvFault::SpecChanged { after: Box::new(after) }))
     }
 }
 
 fn ask_spec(env: &impl Env) -> Result<EnvSpec, EnvCheckError> {
-    catch(|| env.spec()).map_err(|text| EnvCheckError {
-        env: String::new(),
-        place: None,
-        fault: EnvFault::Panic(text),
-    })
+    catch(|| env.spec()).map_err(|text| EnvCheckError { env: String::new(), place: None, fault: EnvFault::Panic(text) })
 }
 
 fn check_spec(spec: &EnvSpec) -> Result<(), String> {

@@ -124,11 +124,7 @@ impl EnvSpec {
 
 impl fmt::Display for EnvSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} (observations {}, actions {}, ",
-            self.name, self.observation, self.action
-        )?;
+        write!(f, "{} (observations {}, actions {}, ", self.name, self.observation, self.action)?;
         match self.max_episode_steps {
             Some(limit) => write!(f, "at most {limit} steps)"),
             None => write!(f, "no time limit)"),
@@ -178,9 +174,9 @@ impl<'a> ObsMut<'a> {
     pub fn f32(self) -> Result<&'a mut [f32], EnvError> {
         match self {
             ObsMut::F32(row) => Ok(row),
-            ObsMut::U8(_) => Err(EnvError::new(
-                "the environment writes f32 observations but its space has u8 elements",
-            )),
+            ObsMut::U8(_) => {
+                Err(EnvError::new("the environment writes f32 observations but its space has u8 elements"))
+            }
         }
     }
 
@@ -192,9 +188,9 @@ impl<'a> ObsMut<'a> {
     pub fn u8(self) -> Result<&'a mut [u8], EnvError> {
         match self {
             ObsMut::U8(row) => Ok(row),
-            ObsMut::F32(_) => Err(EnvError::new(
-                "the environment writes u8 observations but its space has f32 elements",
-            )),
+            ObsMut::F32(_) => {
+                Err(EnvError::new("the environment writes u8 observations but its space has f32 elements"))
+            }
         }
     }
 
@@ -252,11 +248,7 @@ pub(crate) fn first_non_finite(values: &[f32]) -> Option<(usize, f32)> {
     if values.iter().fold(true, |finite, value| finite & value.is_finite()) {
         return None;
     }
-    values
-        .iter()
-        .enumerate()
-        .find(|(_, value)| !value.is_finite())
-        .map(|(element, value)| (element, *value))
+    values.iter().enumerate().find(|(_, value)| !value.is_finite()).map(|(element, value)| (element, *value))
 }
 
 /// The action an environment is given.
@@ -292,9 +284,7 @@ impl<'a> ActionRef<'a> {
     pub fn discrete(self) -> Result<u32, EnvError> {
         match self {
             ActionRef::Discrete([index]) => Ok(*index),
-            other => Err(EnvError::new(format!(
-                "the environment expects one discrete action, got {other:?}"
-            ))),
+            other => Err(EnvError::new(format!("the environment expects one discrete action, got {other:?}"))),
         }
     }
 
@@ -306,9 +296,7 @@ impl<'a> ActionRef<'a> {
     pub fn continuous(self) -> Result<&'a [f32], EnvError> {
         match self {
             ActionRef::Continuous(values) => Ok(values),
-            other => Err(EnvError::new(format!(
-                "the environment expects continuous actions, got {other:?}"
-            ))),
+            other => Err(EnvError::new(format!("the environment expects continuous actions, got {other:?}"))),
         }
     }
 

@@ -34,8 +34,7 @@ impl Evaluation {
     /// Standard deviation of the return over these episodes (population form); `None` without episodes.
     pub fn return_std(&self) -> Option<f64> {
         let mean = self.return_mean()?;
-        self.mean(|episode| (episode.episode_return - mean).powi(2))
-            .map(f64::sqrt)
+        self.mean(|episode| (episode.episode_return - mean).powi(2)).map(f64::sqrt)
     }
 
     /// Mean length in steps; `None` without episodes.
@@ -86,28 +85,17 @@ pub fn evaluate(
     }
     let n_envs = n_episodes.min(MAX_ENVS);
     let mut envs = factory.make_vector(
-        &VectorContext {
-            worker: 0,
-            incarnation: 0,
-            seed: derive_seed(seed, &[seed::EVALUATION]),
-        },
+        &VectorContext { worker: 0, incarnation: 0, seed: derive_seed(seed, &[seed::EVALUATION]) },
         n_envs,
     )?;
     let spec = envs.spec().clone();
-    let unfit = |source| EvaluateError::Policy {
-        env: spec.name.clone(),
-        source,
-    };
+    let unfit = |source| EvaluateError::Policy { env: spec.name.clone(), source };
 
     let obs_kind = match spec.observation.obs_dtype() {
         ObsDtype::F32 => ObsKind::F32,
         ObsDtype::U8 => ObsKind::U8,
     };
-    let act_kind = if spec.action.has_discrete_actions() {
-        ActionKind::U32
-    } else {
-        ActionKind::F32
-    };
+    let act_kind = if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 };
     let mut obs = ObsColumn::zeros(obs_kind, n_envs * spec.observation.obs_len());
     let mut actions = ActionColumn::zeros(act_kind, n_envs * spec.action.act_len());
     let (mut rewards, mut ends) = (vec![0.0; n_envs], vec![End::No; n_envs]);

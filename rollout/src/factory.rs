@@ -45,18 +45,8 @@ pub struct VectorContext {
 impl VectorContext {
     /// The context of one of the environments, with a seed of its own.
     pub fn env(&self, index: u32) -> EnvContext {
-        let path = [
-            seed::ENVIRONMENT,
-            self.worker.into(),
-            self.incarnation.into(),
-            index.into(),
-        ];
-        EnvContext {
-            worker: self.worker,
-            index,
-            incarnation: self.incarnation,
-            seed: derive_seed(self.seed, &path),
-        }
+        let path = [seed::ENVIRONMENT, self.worker.into(), self.incarnation.into(), index.into()];
+        EnvContext { worker: self.worker, index, incarnation: self.incarnation, seed: derive_seed(self.seed, &path) }
     }
 
     /// The failure of a factory that made no environments at all.
@@ -156,11 +146,7 @@ impl<E: Env> IntoEnv for Result<E, EnvError> {
 /// assert_eq!(spec.name, "CartPole-v1");
 /// ```
 pub fn probe_spec(factory: &dyn EnvFactory, seed: u64) -> Result<EnvSpec, EnvFailure> {
-    let context = VectorContext {
-        worker: 0,
-        incarnation: 0,
-        seed,
-    };
+    let context = VectorContext { worker: 0, incarnation: 0, seed };
     let envs = catch(|| factory.make_vector(&context, 1))
         .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
     Ok(envs.spec().clone())

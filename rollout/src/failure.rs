@@ -127,15 +127,7 @@ impl fmt::Display for FailureCause {
 
 impl fmt::Display for EnvFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            env,
-            worker,
-            incarnation,
-            index,
-            place,
-            cause,
-            ..
-        } = self;
+        let Self { env, worker, incarnation, index, place, cause, .. } = self;
         write!(f, "environment {index} of rollout-{worker} (")?;
         if !env.is_empty() {
             write!(f, "{env}, ")?;

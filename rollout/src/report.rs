@@ -158,11 +158,7 @@ pub enum WorkerFailureCause {
 
 impl fmt::Display for WorkerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            thread,
-            consecutive_failures,
-            cause,
-        } = self;
+        let Self { thread, consecutive_failures, cause } = self;
         match cause {
             WorkerFailureCause::Environment(failure) => write!(
                 f,

@@ -91,16 +91,7 @@ impl SupervisedWorker {
         reports: MailboxSender<WorkerReport>,
         clock: StateClock<WorkerState>,
     ) -> Self {
-        Self {
-            worker,
-            restart,
-            tether,
-            reports,
-            clock,
-            consecutive_failures: 0,
-            pause: None,
-            gave_up: false,
-        }
+        Self { worker, restart, tether, reports, clock, consecutive_failures: 0, pause: None, gave_up: false }
     }
 
     /// The name of the worker's thread.
@@ -184,10 +175,7 @@ impl SupervisedWorker {
     pub(crate) fn panicked(&mut self, text: String) -> WorkerFailure {
         self.worker.lose_fragment("worker_panic");
         let failure = self.give_up(WorkerFailureCause::Panic(text));
-        self.post(WorkerReport {
-            ended: vec![failure.clone()],
-            ..WorkerReport::default()
-        });
+        self.post(WorkerReport { ended: vec![failure.clone()], ..WorkerReport::default() });
         failure
     }
 
@@ -212,11 +200,7 @@ impl SupervisedWorker {
 
     fn give_up(&mut self, cause: WorkerFailureCause) -> WorkerFailure {
         self.gave_up = true;
-        WorkerFailure {
-            thread: self.thread(),
-            consecutive_failures: self.consecutive_failures,
-            cause,
-        }
+        WorkerFailure { thread: self.thread(), consecutive_failures: self.consecutive_failures, cause }
     }
 
     /// Decides what follows a failure: a restart after a pause, or the end.
@@ -226,10 +210,7 @@ impl SupervisedWorker {
             return Some(WorkerFailureCause::Environment(Arc::new(failure)));
         }
         let length = self.restart.backoff(self.consecutive_failures);
-        self.pause = Some(Pause {
-            began: Instant::now(),
-            length,
-        });
+        self.pause = Some(Pause { began: Instant::now(), length });
         None
     }
 
@@ -238,9 +219,7 @@ impl SupervisedWorker {
         let Some(pause) = &self.pause else { return Ok(()) };
         self.clock.enter(WorkerState::Restarting);
         let left = pause.length.saturating_sub(pause.began.elapsed());
-        self.tether
-            .sleep(left.min(timeout))
-            .map_err(|_closed| NoFragment::Closed)?;
+        self.tether.sleep(left.min(timeout)).map_err(|_closed| NoFragment::Closed)?;
         if left > timeout {
             return Err(NoFragment::TimedOut);
         }

@@ -90,18 +90,11 @@ impl Counter {
     }
 
     pub(crate) fn with_limit(self, limit: u32) -> Self {
-        Self {
-            max_episode_steps: Some(limit),
-            ..self
-        }
+        Self { max_episode_steps: Some(limit), ..self }
     }
 
     fn observe(&self, obs: ObsMut<'_>, nan: bool) -> Result<(), EnvError> {
-        obs.write(&[
-            self.episode as f32,
-            if nan { f32::NAN } else { self.step as f32 },
-            self.noise,
-        ])
+        obs.write(&[self.episode as f32, if nan { f32::NAN } else { self.step as f32 }, self.noise])
     }
 }
 
@@ -135,16 +128,9 @@ impl Env for Counter {
             Fault::StepPanic(step) if step == self.life => panic!("planted step panic"),
             fault => self.observe(obs, fault == Fault::StepNanObs(self.life))?,
         }
-        let reward = if self.fault == Fault::StepInfReward(self.life) {
-            f32::INFINITY
-        } else {
-            self.step as f32
-        };
+        let reward = if self.fault == Fault::StepInfReward(self.life) { f32::INFINITY } else { self.step as f32 };
         let (len, end) = self.ends[(self.episode as usize - 1) % self.ends.len()];
-        Ok(Step {
-            reward,
-            end: if self.step == len { end } else { End::No },
-        })
+        Ok(Step { reward, end: if self.step == len { end } else { End::No } })
     }
 }
 
@@ -167,11 +153,7 @@ impl Hooked {
     pub(crate) fn before(hook: impl FnMut(Moment) + Send + 'static) -> Self {
         let counter = Counter::of_three();
         let spec = counter.spec();
-        Self {
-            counter,
-            hook: Box::new(hook),
-            spec,
-        }
+        Self { counter, hook: Box::new(hook), spec }
     }
 
     pub(crate) fn with_spec(change: impl FnOnce(&mut EnvSpec)) -> Self {
@@ -238,10 +220,7 @@ pub(crate) fn params(w: f32) -> Params {
 }
 
 pub(crate) fn weights(version: u64, w: f32) -> Versioned<Params> {
-    Versioned {
-        version,
-        weights: params(w),
-    }
+    Versioned { version, weights: params(w) }
 }
 
 impl Network for OneWeight {
@@ -257,9 +236,7 @@ impl Network for OneWeight {
         input.check(&self.spec)?;
         let w = params.values()[0];
         assert_ne!(w, Self::PANIC, "planted network panic");
-        let ObsRef::F32(obs) = input.obs else {
-            unreachable!("checked above")
-        };
+        let ObsRef::F32(obs) = input.obs else { unreachable!("checked above") };
         out.logits.clear();
         out.logits.resize(2 * input.rows, 0.0);
         out.values.clear();
@@ -278,25 +255,12 @@ impl Network for OneWeight {
 
 /// `T` = 4 steps of `B` = 2 environments.
 pub(crate) fn config(worker: u32, seed: u64) -> WorkerConfig {
-    WorkerConfig {
-        worker,
-        seed,
-        num_envs_per_worker: n(2),
-        rollout_fragment_length: n(4),
-    }
+    WorkerConfig { worker, seed, num_envs_per_worker: n(2), rollout_fragment_length: n(4) }
 }
 
 /// What a worker needs from a run, and the lifeline that ends it.
 pub(crate) fn links() -> (WorkerLinks, StepLedger, Lifeline) {
     let (lifeline, tether) = lifeline();
     let steps = StepLedger::new();
-    (
-        WorkerLinks {
-            pool: Pool::new(4),
-            steps: steps.clone(),
-            tether,
-        },
-        steps,
-        lifeline,
-    )
+    (WorkerLinks { pool: Pool::new(4), steps: steps.clone(), tether }, steps, lifeline)
 }

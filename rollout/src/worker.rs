@@ -140,11 +140,7 @@ impl RolloutWorker {
                 ObsDtype::U8 => ObsKind::U8,
             },
             act_len: spec.action.act_len(),
-            act_kind: if spec.action.has_discrete_actions() {
-                ActionKind::U32
-            } else {
-                ActionKind::F32
-            },
+            act_kind: if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 },
             dist_len: actor.dist_len(),
             state_len: 0,
         };
@@ -242,20 +238,11 @@ impl RolloutWorker {
                 self.incarnation += 1;
                 self.sequence = 0;
                 self.actor.begin(&self.config, self.incarnation);
-                self.envs.insert(remake_envs(
-                    self.factory.as_ref(),
-                    &self.config,
-                    self.incarnation,
-                    &self.spec,
-                )?)
+                self.envs.insert(remake_envs(self.factory.as_ref(), &self.config, self.incarnation, &self.spec)?)
             }
         };
 
-        let tag = Tag {
-            worker: self.config.worker,
-            incarnation: self.incarnation,
-            sequence: self.sequence,
-        };
+        let tag = Tag { worker: self.config.worker, incarnation: self.incarnation, sequence: self.sequence };
         let mut batch = self.links.pool.take(self.shape, tag);
         batch.versions_mut().fill(weights.version);
         // Whatever goes wrong from here on, the environments will have moved past the observation kept.
@@ -345,20 +332,13 @@ fn make_envs(
     incarnation: u32,
 ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
     let n_envs = config.num_envs_per_worker.get();
-    let context = VectorContext {
-        worker: config.worker,
-        incarnation,
-        seed: config.seed,
-    };
+    let context = VectorContext { worker: config.worker, incarnation, seed: config.seed };
     let envs = catch(|| factory.make_vector(&context, n_envs))
         .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
     if envs.n_envs() == n_envs {
         Ok(envs)
     } else {
-        let text = format!(
-            "the factory was asked for {n_envs} environments and made {}",
-            envs.n_envs()
-        );
+        let text = format!("the factory was asked for {n_envs} environments and made {}", envs.n_envs());
         Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
     }
 }
@@ -374,15 +354,8 @@ fn remake_envs(
     if envs.spec().has_spaces_of(spec) {
         return Ok(envs);
     }
-    let text = format!(
-        "the rebuilt environment has {:?}, but the run began with {spec:?}",
-        envs.spec()
-    );
-    let context = VectorContext {
-        worker: config.worker,
-        incarnation,
-        seed: config.seed,
-    };
+    let text = format!("the rebuilt environment has {:?}, but the run began with {spec:?}", envs.spec());
+    let context = VectorContext { worker: config.worker, incarnation, seed: config.seed };
     Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
 }
 

@@ -171,10 +171,7 @@ impl WorkerSet {
             let handle = thread::Builder::new()
                 .name(name.clone())
                 .spawn(body)
-                .map_err(|cause| StartError::Spawn {
-                    thread: name.clone(),
-                    cause,
-                })?;
+                .map_err(|cause| StartError::Spawn { thread: name.clone(), cause })?;
             threads.push((WorkerThread { name, handle }, clock));
         }
         let threads = threads
@@ -186,12 +183,7 @@ impl WorkerSet {
                 thread
             })
             .collect();
-        Ok(Self {
-            spec,
-            reports,
-            threads,
-            ended,
-        })
+        Ok(Self { spec, reports, threads, ended })
     }
 
     /// What the environments are.
@@ -254,28 +246,13 @@ fn build_one(
         rollout_fragment_length: config.rollout_fragment_length,
     };
     let make = || {
-        let network = catch(network).map_err(|text| BuildError::Panic {
-            what: "the network factory",
-            text,
-        })??;
-        catch(|| RolloutWorker::new(config_of_one, Arc::clone(factory), network, links.clone())).map_err(|text| {
-            BuildError::Panic {
-                what: "the making of the worker",
-                text,
-            }
-        })?
+        let network = catch(network).map_err(|text| BuildError::Panic { what: "the network factory", text })??;
+        catch(|| RolloutWorker::new(config_of_one, Arc::clone(factory), network, links.clone()))
+            .map_err(|text| BuildError::Panic { what: "the making of the worker", text })?
     };
-    let worker = make().map_err(|cause: BuildError| StartError::Worker {
-        thread: thread_name(number),
-        cause: Box::new(cause),
-    })?;
-    Ok(SupervisedWorker::new(
-        worker,
-        config.restart,
-        links.tether.clone(),
-        reports.clone(),
-        clock,
-    ))
+    let worker = make()
+        .map_err(|cause: BuildError| StartError::Worker { thread: thread_name(number), cause: Box::new(cause) })?;
+    Ok(SupervisedWorker::new(worker, config.restart, links.tether.clone(), reports.clone(), clock))
 }
 
 fn check_spaces(number: u32, first: &EnvSpec, spec: &EnvSpec) -> Result<(), StartError> {

@@ -69,17 +69,10 @@ pub enum CheckpointError {
 
 impl CheckpointError {
     pub(super) fn io(doing: &'static str, path: &Path, cause: io::Error) -> Self {
-        Self::Io {
-            doing,
-            path: path.to_owned(),
-            cause,
-        }
+        Self::Io { doing, path: path.to_owned(), cause }
     }
 
     pub(super) fn unusable(path: &Path, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Unusable {
-            path: path.to_owned(),
-            cause: cause.into(),
-        }
+        Self::Unusable { path: path.to_owned(), cause: cause.into() }
     }
 }

@@ -27,11 +27,7 @@ impl FileEntry {
     /// The entry of a file with this content, named after it: another content never takes its place.
     pub(super) fn of(stem: &str, content: &[u8]) -> Self {
         let crc32c = format!("{:08x}", crc32c::crc32c(content));
-        Self {
-            file: format!("{stem}-{crc32c}.{EXTENSION}"),
-            bytes: content.len() as u64,
-            crc32c,
-        }
+        Self { file: format!("{stem}-{crc32c}.{EXTENSION}"), bytes: content.len() as u64, crc32c }
     }
 }
 
@@ -49,11 +45,7 @@ pub(super) fn write_atomically(dir: &Path, name: &str, content: &[u8]) -> Result
 /// A rename is on disk only when its folder is.
 fn sync_folder(dir: &Path) -> io::Result<()> {
     // Other systems do not open folders as files, and order renames themselves.
-    if cfg!(unix) {
-        File::open(dir)?.sync_all()
-    } else {
-        Ok(())
-    }
+    if cfg!(unix) { File::open(dir)?.sync_all() } else { Ok(()) }
 }
 
 /// A file beside the ones to come, with the permissions that any new file gets and not those of a secret.
@@ -70,29 +62,16 @@ fn temporary_file(dir: &Path) -> io::Result<NamedTempFile> {
 pub(super) fn read_checked(dir: &Path, entry: &FileEntry) -> Result<Vec<u8>, CheckpointError> {
     let path = dir.join(&entry.file);
     if Path::new(&entry.file).components().count() != 1 || entry.file.starts_with("..") {
-        return Err(CheckpointError::unusable(
-            &path,
-            "the manifest names a file outside its folder",
-        ));
+        return Err(CheckpointError::unusable(&path, "the manifest names a file outside its folder"));
     }
     let content = fs::read(&path).map_err(|error| CheckpointError::io("read", &path, error))?;
-    let damaged = |reason| CheckpointError::Damaged {
-        path: path.clone(),
-        reason,
-    };
+    let damaged = |reason| CheckpointError::Damaged { path: path.clone(), reason };
     if content.len() as u64 != entry.bytes {
-        return Err(damaged(format!(
-            "it has {} bytes and the manifest says {}",
-            content.len(),
-            entry.bytes
-        )));
+        return Err(damaged(format!("it has {} bytes and the manifest says {}", content.len(), entry.bytes)));
     }
     let crc32c = format!("{:08x}", crc32c::crc32c(&content));
     if crc32c != entry.crc32c {
-        return Err(damaged(format!(
-            "its CRC-32C is {crc32c} and the manifest says {}",
-            entry.crc32c
-        )));
+        return Err(damaged(format!("its CRC-32C is {crc32c} and the manifest says {}", entry.crc32c)));
     }
     Ok(content)
 }

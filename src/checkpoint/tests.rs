@@ -23,12 +23,7 @@ fn config() -> TrainerConfig {
 
 fn trained(updates: u64) -> Run {
     let trainer = Trainer::new(config(), |_: &EnvContext| CartPole::new()).unwrap();
-    trainer
-        .run(StopWhen {
-            iterations: Some(updates),
-            ..StopWhen::default()
-        })
-        .unwrap()
+    trainer.run(StopWhen { iterations: Some(updates), ..StopWhen::default() }).unwrap()
 }
 
 fn saved() -> (TempDir, Run) {
@@ -39,10 +34,8 @@ fn saved() -> (TempDir, Run) {
 }
 
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -75,10 +68,7 @@ fn what_is_saved_is_loaded_bit_for_bit() {
     assert_eq!(loaded.state.optimizer, run.checkpoint.state.optimizer);
     assert_eq!((loaded.state.updates, loaded.state.global_step), (3, 48));
     assert_eq!(loaded.config, config());
-    assert_eq!(
-        (loaded.env.as_str(), loaded.algorithm.as_str()),
-        ("CartPole-v1", "impala")
-    );
+    assert_eq!((loaded.env.as_str(), loaded.algorithm.as_str()), ("CartPole-v1", "impala"));
 }
 
 #[test]
@@ -132,17 +122,13 @@ fn a_manifest_that_is_none_is_refused() {
     edit_manifest(dir.path(), |manifest| manifest["version"] = 99.into());
     refused(dir.path(), &["99", "version of pronk"]);
     restore();
-    edit_manifest(dir.path(), |manifest| {
-        manifest["policy"]["file"] = "../../etc/passwd".into()
-    });
+    edit_manifest(dir.path(), |manifest| manifest["policy"]["file"] = "../../etc/passwd".into());
     refused(dir.path(), &["outside its folder"]);
     restore();
     edit_manifest(dir.path(), |manifest| manifest["extra"] = 1.into());
     refused(dir.path(), &["extra"]);
     restore();
-    edit_manifest(dir.path(), |manifest| {
-        manifest["network"]["encoder"]["mlp"]["hidden"] = vec![7].into()
-    });
+    edit_manifest(dir.path(), |manifest| manifest["network"]["encoder"]["mlp"]["hidden"] = vec![7].into());
     refused(dir.path(), &["policy-"]);
 }
 
@@ -152,10 +138,7 @@ fn a_folder_that_cannot_be_written_is_named() {
     let blocked = dir.path().join("a file");
     fs::write(&blocked, "").unwrap();
     let error = trained(1).save(&blocked).unwrap_err().to_string();
-    assert!(
-        error.contains("cannot make the folder") && error.contains("a file"),
-        "{error}"
-    );
+    assert!(error.contains("cannot make the folder") && error.contains("a file"), "{error}");
 }
 
 #[test]
@@ -163,15 +146,9 @@ fn training_goes_on_from_a_checkpoint_and_refuses_one_of_another_network() {
     let (dir, _) = saved();
     let checkpoint = Checkpoint::load(dir.path()).unwrap();
     let resume = |config| Trainer::resume(config, |_: &EnvContext| CartPole::new(), &checkpoint);
-    let stop = StopWhen {
-        iterations: Some(2),
-        ..StopWhen::default()
-    };
+    let stop = StopWhen { iterations: Some(2), ..StopWhen::default() };
     let run = resume(config()).unwrap().run(stop).unwrap();
-    assert_eq!(
-        (run.checkpoint.state.updates, run.checkpoint.state.global_step),
-        (5, 80)
-    );
+    assert_eq!((run.checkpoint.state.updates, run.checkpoint.state.global_step), (5, 80));
 
     let mut other = config();
     other.model.fcnet_hiddens = vec![5];
@@ -185,10 +162,7 @@ fn training_goes_on_from_a_checkpoint_and_refuses_one_of_another_network() {
         resume(other),
         Err(TrainError::Checkpoint(error)) if matches!(*error, CheckpointError::DoesNotFit { what: "network" })
     ));
-    let other = TrainerConfig {
-        opt_type: crate::OptType::RmsProp,
-        ..config()
-    };
+    let other = TrainerConfig { opt_type: crate::OptType::RmsProp, ..config() };
     assert!(matches!(resume(other), Err(TrainError::Learn(_))));
 }
 
@@ -196,10 +170,7 @@ fn training_goes_on_from_a_checkpoint_and_refuses_one_of_another_network() {
 fn a_running_trainer_can_be_saved() {
     for workers in [0, 2] {
         let dir = TempDir::new().unwrap();
-        let config = TrainerConfig {
-            num_rollout_workers: workers,
-            ..config()
-        };
+        let config = TrainerConfig { num_rollout_workers: workers, ..config() };
         let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
         trainer.next().unwrap().unwrap();
         trainer.save(dir.path()).unwrap();

@@ -22,9 +22,7 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         ("train_batch_size", |c| c.train_batch_size = usize::MAX),
         ("minibatch_buffer_size", |c| c.minibatch_buffer_size = usize::MAX),
         ("learner_queue_timeout", |c| c.learner_queue_timeout = Duration::MAX),
-        ("worker_restart_backoff_max", |c| {
-            c.worker_restart_backoff_max = Duration::MAX
-        }),
+        ("worker_restart_backoff_max", |c| c.worker_restart_backoff_max = Duration::MAX),
         ("lr", |c| c.lr = 1e39),
         ("epsilon", |c| c.epsilon = 1e-60),
         ("num_sgd_iter", |c| c.num_sgd_iter = 0),
@@ -32,13 +30,9 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         ("minibatch_buffer_size", |c| c.minibatch_buffer_size = 0),
         ("learner_queue_size", |c| c.learner_queue_size = 0),
         ("learner_queue_size", |c| c.learner_queue_size = usize::MAX),
-        ("metrics_num_episodes_for_smoothing", |c| {
-            c.metrics_num_episodes_for_smoothing = 0
-        }),
+        ("metrics_num_episodes_for_smoothing", |c| c.metrics_num_episodes_for_smoothing = 0),
         ("learner_queue_timeout", |c| c.learner_queue_timeout = Duration::ZERO),
-        ("worker_restart_backoff", |c| {
-            c.worker_restart_backoff = Duration::from_secs(9)
-        }),
+        ("worker_restart_backoff", |c| c.worker_restart_backoff = Duration::from_secs(9)),
         ("broadcast_interval", |c| c.broadcast_interval = 0),
         ("max_consecutive_quarantined", |c| c.max_consecutive_quarantined = 0),
         ("min_time_s_per_iteration", |c| c.min_time_s_per_iteration = f64::NAN),
@@ -59,9 +53,7 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
             c.entropy_coeff_schedule = Schedule::piecewise_linear([(0.0, 0.1), (9.0, -0.1)]).ok();
         }),
         ("vtrace_clip_rho_threshold", |c| c.vtrace_clip_rho_threshold = Some(0.0)),
-        ("vtrace_clip_pg_rho_threshold", |c| {
-            c.vtrace_clip_pg_rho_threshold = Some(-1.0)
-        }),
+        ("vtrace_clip_pg_rho_threshold", |c| c.vtrace_clip_pg_rho_threshold = Some(-1.0)),
         ("model.fcnet_hiddens", |c| c.model.fcnet_hiddens = vec![64, 0]),
     ];
     for (field, change) in wrong {
@@ -83,10 +75,7 @@ fn a_config_survives_json_and_unknown_keys_are_refused() {
     };
     let text = serde_json::to_string(&config).unwrap();
     assert_eq!(serde_json::from_str::<TrainerConfig>(&text).unwrap(), config);
-    assert_eq!(
-        serde_json::from_str::<TrainerConfig>("{}").unwrap(),
-        TrainerConfig::default()
-    );
+    assert_eq!(serde_json::from_str::<TrainerConfig>("{}").unwrap(), TrainerConfig::default());
     let unknown = serde_json::from_str::<TrainerConfig>(r#"{"learning_rate": 1}"#).unwrap_err();
     assert!(unknown.to_string().contains("learning_rate"), "{unknown}");
     let negative = serde_json::from_str::<TrainerConfig>(r#"{"learner_queue_timeout": -1}"#).unwrap_err();

@@ -115,10 +115,7 @@ impl Trainer {
             OverwriteLearnerInfo::No
         };
         self.learner_metrics.add_learner_metrics(dict, overwrite);
-        dict.set(
-            "timers.training_iteration_time_ms",
-            self.training_iteration.mean_ms_rounded(),
-        );
+        dict.set("timers.training_iteration_time_ms", self.training_iteration.mean_ms_rounded());
         let throughput = self.training_iteration.mean_throughput().unwrap_or(0.0);
         dict.set("timers.training_iteration_throughput", round_half_even(throughput, 3));
     }
@@ -128,10 +125,7 @@ impl Trainer {
         let learner = self.learner_metrics.read();
         dict.set("learner_health.batches_quarantined", learner.num_quarantined);
         dict.set("learner_health.last_quarantine", json!(learner.last_quarantine));
-        dict.set(
-            "learner_health.starved",
-            json!(learner.starved.map(|diagnosis| diagnosis.to_string())),
-        );
+        dict.set("learner_health.starved", json!(learner.starved.map(|diagnosis| diagnosis.to_string())));
         dict.set("learner_health.infos_replaced", infos_replaced);
     }
 
@@ -161,21 +155,12 @@ fn write_throughput(dict: &mut ResultDict, result: &TrainResult, iteration: &Ite
     };
     let sampled = result.env_steps_sampled - iteration.steps_before.sampled.env;
     dict.set("throughput.env_steps_per_s", rate(sampled, result.time_this_iteration));
-    dict.set(
-        "throughput.env_steps_per_s_since_start",
-        rate(result.env_steps_sampled, result.time_total),
-    );
-    dict.set(
-        "throughput.updates_per_s",
-        rate(iteration.learner.passes, result.time_this_iteration),
-    );
+    dict.set("throughput.env_steps_per_s_since_start", rate(result.env_steps_sampled, result.time_total));
+    dict.set("throughput.updates_per_s", rate(iteration.learner.passes, result.time_this_iteration));
 }
 
 fn write_lag(dict: &mut ResultDict, lag: PolicyLag) {
-    dict.set(
-        "policy_lag",
-        json!({ "min": lag.min(), "mean": lag.mean(), "max": lag.max() }),
-    );
+    dict.set("policy_lag", json!({ "min": lag.min(), "mean": lag.mean(), "max": lag.max() }));
 }
 
 /// `ledger.steps`, `ledger.time` and, as shares of the iteration, `ledger.time_this_iter`.

@@ -101,13 +101,9 @@ impl Engine {
                     not_joined: workers.not_joined,
                 }
             }
-            Self::Inline {
-                learner_loop, reports, ..
-            } => Ended {
-                learner: Some(Ok(learner_loop.finish())),
-                unread: reports.drain(),
-                ..Ended::default()
-            },
+            Self::Inline { learner_loop, reports, .. } => {
+                Ended { learner: Some(Ok(learner_loop.finish())), unread: reports.drain(), ..Ended::default() }
+            }
         }
     }
 }
@@ -127,23 +123,15 @@ impl Ended {
 
 /// Without threads, a worker that gives up is a source that failed.
 fn inline_failure(error: LearnerLoopError) -> TrainError {
-    let learner = |error| {
-        TrainError::from(LearnerFailure {
-            thread: "learner".to_owned(),
-            cause: FailureCause::Failed(error),
-        })
-    };
+    let learner =
+        |error| TrainError::from(LearnerFailure { thread: "learner".to_owned(), cause: FailureCause::Failed(error) });
     match error {
-        LearnerLoopError::Source {
-            passes,
-            source: NextError::Failed(source),
-        } => match source.downcast::<WorkerFailure>() {
-            Ok(failure) => (*failure).into(),
-            Err(source) => learner(LearnerLoopError::Source {
-                passes,
-                source: NextError::Failed(source),
-            }),
-        },
+        LearnerLoopError::Source { passes, source: NextError::Failed(source) } => {
+            match source.downcast::<WorkerFailure>() {
+                Ok(failure) => (*failure).into(),
+                Err(source) => learner(LearnerLoopError::Source { passes, source: NextError::Failed(source) }),
+            }
+        }
         error => learner(error),
     }
 }

@@ -26,10 +26,7 @@ pub(super) struct EpisodeSummary {
 
 impl EpisodeHistory {
     pub(super) fn new(smoothing: usize) -> Self {
-        Self {
-            smoothing,
-            newest: VecDeque::new(),
-        }
+        Self { smoothing, newest: VecDeque::new() }
     }
 
     /// Takes in the iteration's episodes and sums up.
@@ -88,13 +85,8 @@ mod tests {
     use super::*;
 
     fn report(returns: &[f64]) -> WorkerReport {
-        let episode = |&episode_return: &f64| EpisodeStat {
-            worker: 1,
-            index: 0,
-            seed: 0,
-            episode_return,
-            episode_len: 10,
-        };
+        let episode =
+            |&episode_return: &f64| EpisodeStat { worker: 1, index: 0, seed: 0, episode_return, episode_len: 10 };
         WorkerReport {
             n_episodes: returns.len() as u64,
             return_sum: returns.iter().sum(),
@@ -102,11 +94,7 @@ mod tests {
             return_max: returns.iter().copied().reduce(f64::max),
             len_sum: 10 * returns.len() as u64,
             // As if the list had forgotten all but the newest two.
-            episodes: returns
-                .iter()
-                .skip(returns.len().saturating_sub(2))
-                .map(episode)
-                .collect(),
+            episodes: returns.iter().skip(returns.len().saturating_sub(2)).map(episode).collect(),
             ..WorkerReport::default()
         }
     }
@@ -117,10 +105,7 @@ mod tests {
         let first = history.summarise(&report(&[1.0, 2.0]));
         assert_eq!((first.return_mean, first.enough), (Some(1.5), false));
         let second = history.summarise(&report(&[6.0, 7.0]));
-        assert_eq!(
-            (second.return_mean, second.enough, second.covered),
-            (Some(5.0), true, 3)
-        );
+        assert_eq!((second.return_mean, second.enough, second.covered), (Some(5.0), true, 3));
         assert_eq!((second.return_min, second.return_max), (Some(2.0), Some(7.0)));
     }
 

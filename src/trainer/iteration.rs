@@ -42,11 +42,7 @@ impl Iteration {
 
     /// The iteration that begins where `result` ended: nothing falls between two iterations.
     pub(super) fn after(result: &TrainResult, started: Instant) -> Self {
-        Self {
-            steps_before: result.steps.clone(),
-            time_before: result.time.clone(),
-            ..Self::first(started)
-        }
+        Self { steps_before: result.steps.clone(), time_before: result.time.clone(), ..Self::first(started) }
     }
 
     /// Takes everything out of both mailboxes.

@@ -54,11 +54,7 @@ impl Model {
             init: config.model.init,
             ..NetworkSpec::for_spaces(&env.observation, &env.action)?
         };
-        Ok(Self {
-            env,
-            network,
-            algorithm: "impala",
-        })
+        Ok(Self { env, network, algorithm: "impala" })
     }
 
     /// The learner that the config describes.
@@ -100,10 +96,7 @@ impl Model {
     /// Refuses a checkpoint of another policy by the name of what differs.
     pub(super) fn check_fits(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         // How the first weights were drawn makes no difference to weights that are there.
-        let network = NetworkSpec {
-            init: self.network.init,
-            ..checkpoint.network.clone()
-        };
+        let network = NetworkSpec { init: self.network.init, ..checkpoint.network.clone() };
         let same = [
             ("observation space", checkpoint.observation == self.env.observation),
             ("action space", checkpoint.action == self.env.action),
@@ -158,15 +151,8 @@ pub(super) fn connect(
     let fragment = config.num_envs_per_worker * config.rollout_fragment_length;
     let fragments =
         2 * config.num_rollout_workers.max(1) + config.learner_queue_size + config.train_batch_size.div_ceil(fragment);
-    let links = WorkerLinks {
-        pool: Pool::new(fragments),
-        steps: steps.clone(),
-        tether: tether.clone(),
-    };
-    let train_batches = TrainBatches {
-        config: &config,
-        version: weights.version_reader(),
-    };
+    let links = WorkerLinks { pool: Pool::new(fragments), steps: steps.clone(), tether: tether.clone() };
+    let train_batches = TrainBatches { config: &config, version: weights.version_reader() };
     let parts = LearnerParts {
         source: (),
         learner,
@@ -187,21 +173,11 @@ pub(super) fn connect(
             };
             let network = model.acting_network()?;
             let (source, reports) = InlineSource::new(one, restart(&config), env, network, weights, links, &bell)
-                .map_err(|cause| StartError::Worker {
-                    thread: "rollout-0".to_owned(),
-                    cause: Box::new(cause),
-                })?;
+                .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
             time.add(source.clock());
             let (learner_loop, outqueue) = train_batches.learner_loop(source, parts);
             let metrics = learner_loop.metrics().clone();
-            (
-                Engine::Inline {
-                    learner_loop,
-                    outqueue,
-                    reports,
-                },
-                metrics,
-            )
+            (Engine::Inline { learner_loop, outqueue, reports }, metrics)
         }
         Some(num_rollout_workers) => {
             let (sender, receiver) = inqueue(config.learner_queue_size, &tether).map_err(|error| ConfigError {
@@ -217,12 +193,7 @@ pub(super) fn connect(
                 seed: config.seed,
                 restart: restart(&config),
             };
-            let edges = WorkerEdges {
-                fragments: sender,
-                weights,
-                bell: bell.clone(),
-                time: time.clone(),
-            };
+            let edges = WorkerEdges { fragments: sender, weights, bell: bell.clone(), time: time.clone() };
             let workers = WorkerSet::start(set, env, &|| model.acting_network(), links, edges)?;
             let learner = LearnerThread::spawn(learner_loop, outqueue)?;
             let metrics = learner.metrics().clone();
@@ -281,24 +252,8 @@ impl TrainBatches<'_> {
             max_consecutive_quarantined: NonZeroU32::new(config.max_consecutive_quarantined).unwrap_or(NonZeroU32::MIN),
             outqueue_capacity: at_least_one(OUTQUEUE_CAPACITY),
         };
-        let LearnerParts {
-            learner,
-            publisher,
-            steps,
-            time,
-            tether,
-            bell,
-            source: (),
-        } = parts;
-        let parts = LearnerParts {
-            source: assemble,
-            learner,
-            publisher,
-            steps,
-            time,
-            tether,
-            bell,
-        };
+        let LearnerParts { learner, publisher, steps, time, tether, bell, source: () } = parts;
+        let parts = LearnerParts { source: assemble, learner, publisher, steps, time, tether, bell };
         LearnerLoop::new(options, parts)
     }
 }

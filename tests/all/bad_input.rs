@@ -25,10 +25,7 @@ impl Env for AnySpaces {
 
     fn step(&mut self, _action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
         obs.write(&[0.5, 0.5])?;
-        Ok(Step {
-            reward: 1.0,
-            end: pronk::End::No,
-        })
+        Ok(Step { reward: 1.0, end: pronk::End::No })
     }
 }
 
@@ -42,9 +39,7 @@ fn refused<E: Env + 'static>(
     make: fn(&EnvContext) -> Result<E, EnvError>,
     words: &[&str],
 ) -> TrainError {
-    let Err(error) = Trainer::new(small(workers), make) else {
-        panic!("it was to be refused: {words:?}")
-    };
+    let Err(error) = Trainer::new(small(workers), make) else { panic!("it was to be refused: {words:?}") };
     let text = error.to_string();
     for word in words {
         assert!(text.contains(word), "'{word}' is missing in: {text}");
@@ -54,13 +49,8 @@ fn refused<E: Env + 'static>(
 
 #[test]
 fn a_config_that_cannot_work_starts_nothing() {
-    let config = TrainerConfig {
-        train_batch_size: 0,
-        ..small(1)
-    };
-    let Err(error) = Trainer::new(config, |_: &EnvContext| CartPole::new()) else {
-        panic!("it was to be refused")
-    };
+    let config = TrainerConfig { train_batch_size: 0, ..small(1) };
+    let Err(error) = Trainer::new(config, |_: &EnvContext| CartPole::new()) else { panic!("it was to be refused") };
     assert!(matches!(error, TrainError::Config(_)), "{error:?}");
     assert!(error.to_string().contains("train_batch_size"), "{error}");
 }
@@ -68,11 +58,7 @@ fn a_config_that_cannot_work_starts_nothing() {
 #[test]
 fn an_action_space_without_a_distribution_is_named() {
     for workers in [0, 2] {
-        refused(
-            workers,
-            |_| Ok(AnySpaces(boxed(2), boxed(1))),
-            &["no policy fits", "Box"],
-        );
+        refused(workers, |_| Ok(AnySpaces(boxed(2), boxed(1))), &["no policy fits", "Box"]);
     }
 }
 
@@ -104,23 +90,17 @@ fn an_environment_that_cannot_be_made_starts_nothing() {
 
 #[test]
 fn non_finite_observations_and_rewards_are_named_and_never_trained_on() {
-    for (fault, words) in [
-        (Fault::NanObservation, ["observation element 1", "NaN"]),
-        (Fault::InfiniteReward, ["reward", "inf"]),
-    ] {
+    for (fault, words) in
+        [(Fault::NanObservation, ["observation element 1", "NaN"]), (Fault::InfiniteReward, ["reward", "inf"])]
+    {
         for workers in [0, 2] {
             let error = without_hanging("non-finite", move || {
                 let trainer = Trainer::new(small(workers), move |_: &EnvContext| Faulty::new(fault, 1)).unwrap();
-                trainer
-                    .run(iterations(1_000_000))
-                    .expect_err("every episode goes wrong")
+                trainer.run(iterations(1_000_000)).expect_err("every episode goes wrong")
             });
             let text = error.to_string();
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
-            assert!(
-                error.thread().is_some_and(|thread| thread.starts_with("rollout-")),
-                "{error:?}"
-            );
+            assert!(error.thread().is_some_and(|thread| thread.starts_with("rollout-")), "{error:?}");
         }
     }
 }
@@ -130,16 +110,9 @@ fn a_loss_that_is_not_finite_ends_the_run_with_that_error_and_no_nan_weights() {
     // The first update throws the weights so far away that every later loss overflows.
     for workers in [0, 2] {
         let error = without_hanging("overflow", move || {
-            let config = TrainerConfig {
-                lr: 1e30,
-                grad_clip: None,
-                max_consecutive_quarantined: 3,
-                ..small(workers)
-            };
+            let config = TrainerConfig { lr: 1e30, grad_clip: None, max_consecutive_quarantined: 3, ..small(workers) };
             let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
-            trainer
-                .run(iterations(1_000_000))
-                .expect_err("1e30 is no learning rate")
+            trainer.run(iterations(1_000_000)).expect_err("1e30 is no learning rate")
         });
         let text = error.to_string();
         assert!(text.contains("not finite") || text.contains("non-finite"), "{text}");
@@ -151,15 +124,8 @@ fn a_learner_that_cannot_be_built_is_an_error() {
     let replaced = Trainer::with_learner(
         small(1),
         |_: &EnvContext| CartPole::new(),
-        |_| {
-            Err(LearnError::Config {
-                reason: "no learner today".to_owned(),
-            }
-            .into())
-        },
+        |_| Err(LearnError::Config { reason: "no learner today".to_owned() }.into()),
     );
-    let Err(error) = replaced else {
-        panic!("it was to be refused")
-    };
+    let Err(error) = replaced else { panic!("it was to be refused") };
     assert!(error.to_string().contains("no learner today"), "{error}");
 }

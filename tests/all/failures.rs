@@ -24,11 +24,7 @@ fn repeat(case: fn(usize, Arc<()>)) {
             without_hanging("a run of the failure matrix", move || {
                 let token = Arc::new(());
                 case(workers, token.clone());
-                assert_eq!(
-                    Arc::strong_count(&token),
-                    1,
-                    "a thread outlives the run with {workers} workers"
-                );
+                assert_eq!(Arc::strong_count(&token), 1, "a thread outlives the run with {workers} workers");
             });
         }
     }
@@ -99,12 +95,7 @@ impl Learner for Sabotaged {
 fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnError>) -> Result<Run, TrainError> {
     let env = cartpole(token.clone());
     let trainer = Trainer::with_learner(small(workers), env, |inner| {
-        Ok(Box::new(Sabotaged {
-            inner,
-            updates: 0,
-            at_third,
-            _token: token,
-        }))
+        Ok(Box::new(Sabotaged { inner, updates: 0, at_third, _token: token }))
     });
     trainer.unwrap().run(iterations(1_000_000))
 }
@@ -125,22 +116,14 @@ fn the_learner_finishes() {
         let trainer = Trainer::new(small(workers), cartpole(token)).unwrap();
         let run = trainer.run(iterations(3)).unwrap();
         assert!(run.ledger_closed(), "{:?}", run.steps);
-        assert_eq!(
-            run.not_joined,
-            Vec::<String>::new(),
-            "a thread did not end within a second"
-        );
+        assert_eq!(run.not_joined, Vec::<String>::new(), "a thread did not end within a second");
     });
 }
 
 #[test]
 fn the_learner_errs() {
     repeat(|workers, token| {
-        let failed = || {
-            Err(LearnError::Config {
-                reason: "sabotage".to_owned(),
-            })
-        };
+        let failed = || Err(LearnError::Config { reason: "sabotage".to_owned() });
         check(sabotaged(workers, token, failed), "learner", &["sabotage", "update 3"]);
     });
 }
@@ -148,11 +131,7 @@ fn the_learner_errs() {
 #[test]
 fn the_learner_panics() {
     repeat(|workers, token| {
-        check(
-            sabotaged(workers, token, || panic!("sabotage")),
-            "learner",
-            &["sabotage", "panicked", "update 3"],
-        );
+        check(sabotaged(workers, token, || panic!("sabotage")), "learner", &["sabotage", "panicked", "update 3"]);
     });
 }
 
@@ -174,11 +153,7 @@ fn survive(workers: usize, token: Arc<()>, fault: Fault) {
         Faulty::new(fault, if first { 1 } else { u64::MAX })
     };
     let mut trainer = Trainer::new(small(workers), env).unwrap();
-    let lost = trainer
-        .by_ref()
-        .take(10_000)
-        .map(Result::unwrap)
-        .find(|result| !result.steps.lost.is_empty());
+    let lost = trainer.by_ref().take(10_000).map(Result::unwrap).find(|result| !result.steps.lost.is_empty());
     assert!(lost.is_some(), "an environment failed and no step was lost");
     let run = trainer.run(iterations(0)).unwrap();
     assert!(run.ledger_closed(), "{:?}", run.steps);
@@ -198,11 +173,7 @@ fn one_environment_errs_for_ever() {
 fn every_environment_fails() {
     repeat(|workers, token| {
         let trainer = Trainer::new(small(workers), faulty(token, Fault::Panic, |_| true)).unwrap();
-        check(
-            trainer.run(iterations(1_000_000)),
-            "rollout-",
-            &["gearbox exploded", "seed", "step"],
-        );
+        check(trainer.run(iterations(1_000_000)), "rollout-", &["gearbox exploded", "seed", "step"]);
     });
 }
 
@@ -213,11 +184,7 @@ fn the_trainer_is_dropped_in_the_middle_of_a_run() {
         trainer.next().unwrap().unwrap();
         let began = Instant::now();
         drop(trainer);
-        assert!(
-            began.elapsed() < Duration::from_secs(1),
-            "dropping took {:?}",
-            began.elapsed()
-        );
+        assert!(began.elapsed() < Duration::from_secs(1), "dropping took {:?}", began.elapsed());
     });
 }
 
@@ -294,14 +261,8 @@ fn an_environment_that_hangs_is_left_behind_and_named() {
 fn a_time_limit_holds_though_nothing_comes_in() {
     let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
     let run = without_hanging("a run whose environments all hang", move || {
-        let make = move |_: &EnvContext| Stuck {
-            inner: CartPole::new(),
-            hang: Some(hang.clone()),
-        };
-        let stop = StopWhen {
-            time: Some(Duration::from_millis(100)),
-            ..StopWhen::default()
-        };
+        let make = move |_: &EnvContext| Stuck { inner: CartPole::new(), hang: Some(hang.clone()) };
+        let stop = StopWhen { time: Some(Duration::from_millis(100)), ..StopWhen::default() };
         Trainer::new(small(2), make).unwrap().run(stop).unwrap()
     });
     assert_eq!(run.reason, Some(StopReason::Time));
@@ -343,10 +304,7 @@ fn what_was_reached_is_kept_though_environments_panic_as_they_are_dropped() {
                 _ => Box::new(Explosive(CartPole::new())),
             };
             // One for each worker: a second panic while the first unwinds ends any process.
-            let config = TrainerConfig {
-                num_envs_per_worker: 1,
-                ..small(workers)
-            };
+            let config = TrainerConfig { num_envs_per_worker: 1, ..small(workers) };
             Trainer::new(config, make).unwrap().run(iterations(3)).unwrap()
         });
         assert!(run.ledger_closed());

@@ -15,10 +15,7 @@ pub(crate) fn small(workers: usize) -> TrainerConfig {
         rollout_fragment_length: 8,
         train_batch_size: 16,
         learner_queue_size: 2,
-        model: ModelConfig {
-            fcnet_hiddens: vec![8],
-            ..ModelConfig::default()
-        },
+        model: ModelConfig { fcnet_hiddens: vec![8], ..ModelConfig::default() },
         min_time_s_per_iteration: 0.0,
         worker_restart_backoff: Duration::from_micros(100),
         worker_restart_backoff_max: Duration::from_millis(1),
@@ -28,10 +25,7 @@ pub(crate) fn small(workers: usize) -> TrainerConfig {
 }
 
 pub(crate) fn iterations(n: u64) -> StopWhen {
-    StopWhen {
-        iterations: Some(n),
-        ..StopWhen::default()
-    }
+    StopWhen { iterations: Some(n), ..StopWhen::default() }
 }
 
 /// How an environment goes wrong.
@@ -55,12 +49,7 @@ pub(crate) struct Faulty {
 
 impl Faulty {
     pub(crate) fn new(fault: Fault, one_in: u64) -> Self {
-        Self {
-            inner: CartPole::new(),
-            fault,
-            one_in,
-            left: None,
-        }
+        Self { inner: CartPole::new(), fault, one_in, left: None }
     }
 }
 
@@ -79,19 +68,13 @@ impl Env for Faulty {
         self.left = self.left.map(|left| left.saturating_sub(1));
         if now && self.fault == Fault::NanObservation {
             obs.write(&[0.0, f32::NAN, 0.0, 0.0])?;
-            return Ok(Step {
-                reward: 0.0,
-                end: End::No,
-            });
+            return Ok(Step { reward: 0.0, end: End::No });
         }
         let step = self.inner.step(action, obs)?;
         match self.fault {
             Fault::Error if now => Err(EnvError::new("the gearbox is stuck")),
             Fault::Panic if now => panic!("the gearbox exploded"),
-            Fault::InfiniteReward if now => Ok(Step {
-                reward: f32::INFINITY,
-                ..step
-            }),
+            Fault::InfiniteReward if now => Ok(Step { reward: f32::INFINITY, ..step }),
             _ => Ok(step),
         }
     }
@@ -100,10 +83,7 @@ impl Env for Faulty {
 /// Runs `body` on a thread of its own and fails the test when it takes longer than a minute: a hang.
 pub(crate) fn without_hanging<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
-    let thread = std::thread::Builder::new()
-        .name(what.to_owned())
-        .spawn(move || done.send(body()))
-        .unwrap();
+    let thread = std::thread::Builder::new().name(what.to_owned()).spawn(move || done.send(body())).unwrap();
     match result.recv_timeout(Duration::from_secs(60)) {
         Ok(value) => value,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} hangs"),

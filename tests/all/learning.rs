@@ -31,11 +31,8 @@ fn cartpole_is_solved_with_and_without_threads() {
     for (seed, workers) in [(1, 1), (2, 2), (3, 0)] {
         let run = without_hanging("learning", move || {
             let trainer = Trainer::new(config(seed, workers), |_: &EnvContext| CartPole::new()).unwrap();
-            let stop = StopWhen {
-                episode_return_mean: Some(475.0),
-                env_steps: Some(10_000_000),
-                ..StopWhen::default()
-            };
+            let stop =
+                StopWhen { episode_return_mean: Some(475.0), env_steps: Some(10_000_000), ..StopWhen::default() };
             trainer.run(stop).unwrap()
         });
         println!("{workers} workers: {}", run.summary());

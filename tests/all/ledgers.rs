@@ -11,10 +11,7 @@ use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
 fn they_close_at_every_result_and_nothing_is_in_flight_at_the_end() {
     for workers in [0, 1, 3] {
         let run = without_hanging("ledger", move || {
-            let config = TrainerConfig {
-                num_sgd_iter: 3,
-                ..small(workers)
-            };
+            let config = TrainerConfig { num_sgd_iter: 3, ..small(workers) };
             let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
             for result in trainer.by_ref().take(50) {
                 let result = result.unwrap();
@@ -22,18 +19,9 @@ fn they_close_at_every_result_and_nothing_is_in_flight_at_the_end() {
             }
             trainer.finish().unwrap()
         });
-        assert!(
-            run.ledger_closed(),
-            "{workers} workers: {:?} {:?}",
-            run.steps,
-            run.thread_times
-        );
+        assert!(run.ledger_closed(), "{workers} workers: {:?} {:?}", run.steps, run.thread_times);
         assert!(run.steps.trained_once.env > 0);
-        assert!(
-            !run.steps.dropped.keys().any(|reason| &**reason == "discarded"),
-            "{:?}",
-            run.steps
-        );
+        assert!(!run.steps.dropped.keys().any(|reason| &**reason == "discarded"), "{:?}", run.steps);
         assert!(run.steps.trained_passes.env >= run.steps.trained_once.env);
     }
 }
@@ -48,10 +36,7 @@ fn they_close_while_environments_die_at_random() {
             let made = MADE.fetch_add(1, Ordering::Relaxed);
             Faulty::new(faults[made as usize % faults.len()], 6)
         };
-        let config = TrainerConfig {
-            num_consecutive_worker_failures_tolerance: 1_000,
-            ..small(3)
-        };
+        let config = TrainerConfig { num_consecutive_worker_failures_tolerance: 1_000, ..small(3) };
         let mut trainer = Trainer::new(config, make).unwrap();
         for result in trainer.by_ref().take(300) {
             let result = result.unwrap();
@@ -61,10 +46,7 @@ fn they_close_while_environments_die_at_random() {
     });
     assert!(run.ledger_closed(), "{:?}", run.steps);
     let causes: Vec<&str> = run.steps.lost.keys().map(|cause| &**cause).collect();
-    assert_eq!(
-        causes,
-        ["env_error", "env_panic", "non_finite_observation", "non_finite_reward"]
-    );
+    assert_eq!(causes, ["env_error", "env_panic", "non_finite_observation", "non_finite_reward"]);
 }
 
 #[test]
@@ -74,9 +56,6 @@ fn a_run_that_is_stopped_at_once_closes_too() {
         let run = trainer.finish().unwrap();
         assert!(run.ledger_closed(), "{:?}", run.steps);
     }
-    let run = Trainer::new(small(1), |_: &EnvContext| CartPole::new())
-        .unwrap()
-        .run(iterations(1))
-        .unwrap();
+    let run = Trainer::new(small(1), |_: &EnvContext| CartPole::new()).unwrap().run(iterations(1)).unwrap();
     assert!(run.ledger_closed());
 }

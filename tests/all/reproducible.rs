@@ -14,13 +14,7 @@ fn trained(seed: u64, env: impl pronk::EnvFactory + 'static) -> Vec<u32> {
         ..small(0)
     };
     let run = Trainer::new(config, env).unwrap().run(iterations(40)).unwrap();
-    run.checkpoint
-        .state
-        .params
-        .values()
-        .iter()
-        .map(|value| value.to_bits())
-        .collect()
+    run.checkpoint.state.params.values().iter().map(|value| value.to_bits()).collect()
 }
 
 #[test]

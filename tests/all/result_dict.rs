@@ -101,10 +101,7 @@ fn every_key_is_there_from_the_first_result_on() {
 
 #[test]
 fn counters_count_passes_and_steps_as_rllib_does() {
-    let config = TrainerConfig {
-        num_sgd_iter: 3,
-        ..small(0)
-    };
+    let config = TrainerConfig { num_sgd_iter: 3, ..small(0) };
     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
     let last = trainer.by_ref().take(9).map(Result::unwrap).last().unwrap();
     let number = |key: &str| last.dict.number(key).unwrap();
@@ -153,10 +150,7 @@ fn json_lines_hold_every_result() {
 
 #[test]
 fn the_summary_is_one_json_object_with_its_nine_keys() {
-    let run = Trainer::new(small(0), |_: &EnvContext| CartPole::new())
-        .unwrap()
-        .run(iterations(2))
-        .unwrap();
+    let run = Trainer::new(small(0), |_: &EnvContext| CartPole::new()).unwrap().run(iterations(2)).unwrap();
     let summary: serde_json::Value = serde_json::from_str(&run.summary().to_string()).unwrap();
     let keys: Vec<_> = summary.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
@@ -173,23 +167,14 @@ fn the_summary_is_one_json_object_with_its_nine_keys() {
             "ledger_closed"
         ]
     );
-    assert_eq!(
-        (summary["env"].as_str(), summary["reached"].as_bool()),
-        (Some("CartPole-v1"), Some(false))
-    );
+    assert_eq!((summary["env"].as_str(), summary["reached"].as_bool()), (Some("CartPole-v1"), Some(false)));
 }
 
 #[test]
 fn results_can_be_awaited_and_a_wait_given_up_loses_nothing() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for workers in [0, 2] {
-        let config = TrainerConfig {
-            min_time_s_per_iteration: 0.02,
-            ..small(workers)
-        };
+        let config = TrainerConfig { min_time_s_per_iteration: 0.02, ..small(workers) };
         let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
         let run = runtime.block_on(async {
             for _ in 0..20 {
@@ -204,10 +189,7 @@ fn results_can_be_awaited_and_a_wait_given_up_loses_nothing() {
         });
         // Every pass is in a result or was cut off by the end: none vanished with a future that was given up.
         assert!(run.ledger_closed());
-        let updates = run
-            .result
-            .dict
-            .number("info.learner.default_policy.num_grad_updates_lifetime");
+        let updates = run.result.dict.number("info.learner.default_policy.num_grad_updates_lifetime");
         assert!(updates.is_some(), "{}", run.result);
     }
 }

@@ -34,10 +34,7 @@ fn child() {
     if std::env::var_os(IS_CHILD).is_none() {
         return;
     }
-    let config = TrainerConfig {
-        min_time_s_per_iteration: 0.05,
-        ..small(2)
-    };
+    let config = TrainerConfig { min_time_s_per_iteration: 0.05, ..small(2) };
     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
     trainer.add_reporter(Herald);
     let run = trainer.run(StopWhen::default()).unwrap();
@@ -57,14 +54,8 @@ fn ctrl_c_ends_a_run_cleanly() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
-        assert!(
-            lines.by_ref().any(|line| line.ends_with(UNDER_WAY)),
-            "the run never started"
-        );
-        let interrupted = Command::new("kill")
-            .args(["-INT", &run.id().to_string()])
-            .status()
-            .unwrap();
+        assert!(lines.by_ref().any(|line| line.ends_with(UNDER_WAY)), "the run never started");
+        let interrupted = Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
         assert!(interrupted.success());
         assert!(lines.any(|line| line == ENDED), "the run did not end as it should");
         assert!(run.wait().unwrap().success());

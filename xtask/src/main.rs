@@ -50,10 +50,7 @@ mod tests {
     fn every_stage_of_ci_can_be_called_alone() {
         for stage in STAGES {
             let called = command_line().try_get_matches_from(["xtask", stage.name]);
-            assert_eq!(
-                called.ok().and_then(|m| m.subcommand_name().map(str::to_owned)),
-                Some(stage.name.to_owned())
-            );
+            assert_eq!(called.ok().and_then(|m| m.subcommand_name().map(str::to_owned)), Some(stage.name.to_owned()));
         }
     }
 }

@@ -43,21 +43,13 @@ pub(crate) const STAGES: &[Stage] = &[
         "Lint every target, warnings being errors",
         "clippy --workspace --all-targets -- -D warnings",
     ),
-    Stage::cargo(
-        "docs",
-        "Build the documentation, warnings being errors",
-        "doc --workspace --no-deps",
-    ),
+    Stage::cargo("docs", "Build the documentation, warnings being errors", "doc --workspace --no-deps"),
     Stage::cargo(
         "test",
         "Run the unit and integration tests, the golden numbers included",
         "test --workspace --lib --bins --tests",
     ),
-    Stage::cargo(
-        "doctest",
-        "Run the examples in the documentation",
-        "test --workspace --doc",
-    ),
+    Stage::cargo("doctest", "Run the examples in the documentation", "test --workspace --doc"),
     Stage::cargo("examples", "Build the examples", "build --workspace --examples"),
     Stage::cargo("benches", "Build the benches", "build --workspace --benches"),
 ];

@@ -21,22 +21,13 @@ fn set_up(train_batch_size: u64) -> (Workers, Batches) {
     let (lifeline, tether) = lifeline();
     let (sender, receiver) = inqueue(64, &tether).unwrap();
     let pool = Pool::new(64);
-    let workers = Workers {
-        sender,
-        ledger: StepLedger::new(),
-        pool: pool.clone(),
-        sequence: 0,
-        lifeline,
-    };
+    let workers = Workers { sender, ledger: StepLedger::new(), pool: pool.clone(), sequence: 0, lifeline };
     (workers, Assemble::new(receiver, train_batch_size, pool))
 }
 
 impl Workers {
     fn fragment(&mut self, shape: BatchShape, version: u64) -> MultiAgentBatch {
-        let tag = Tag {
-            sequence: self.sequence,
-            ..Tag::default()
-        };
+        let tag = Tag { sequence: self.sequence, ..Tag::default() };
         self.sequence += 1;
         let mut batch = self.pool.take(shape, tag);
         batch.versions_mut().fill(version);
@@ -90,10 +81,7 @@ fn the_partial_batch_survives_time_outs() {
     let (mut workers, mut batches) = set_up(3);
     for pushed in 1..3 {
         workers.push(1, 0);
-        assert!(matches!(
-            batches.next(Duration::from_millis(1)),
-            Err(NextError::TimedOut)
-        ));
+        assert!(matches!(batches.next(Duration::from_millis(1)), Err(NextError::TimedOut)));
         assert_eq!(batches.partial_env_steps(), pushed);
     }
     workers.push(1, 0);
@@ -133,13 +121,7 @@ fn a_fragment_that_lags_too_far_is_dropped_and_counted() {
 fn a_fragment_of_another_shape_is_an_error_that_costs_only_itself() {
     let (mut workers, mut batches) = set_up(4);
     workers.push(2, 0);
-    let odd = workers.fragment(
-        BatchShape {
-            obs_len: 4,
-            ..shape(1, 3)
-        },
-        0,
-    );
+    let odd = workers.fragment(BatchShape { obs_len: 4, ..shape(1, 3) }, 0);
     workers.sender.push(odd).unwrap();
     workers.push(2, 0);
     let error = batches.next(Duration::ZERO).unwrap_err();
@@ -158,10 +140,7 @@ fn drain_gives_back_the_partial_batch_and_the_queue_in_order() {
     drop(workers.lifeline);
     assert!(matches!(batches.next(Duration::ZERO), Err(NextError::Closed)));
     let held = batches.drain();
-    assert_eq!(
-        held.iter().map(MultiAgentBatch::env_steps).collect::<Vec<_>>(),
-        [1, 2, 3]
-    );
+    assert_eq!(held.iter().map(MultiAgentBatch::env_steps).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(workers.ledger.snapshot().in_flight.env, 6);
     for mut batch in held {
         batch.take_ticket().unwrap().dropped("run_ended");
@@ -174,20 +153,13 @@ fn drain_gives_back_the_partial_batch_and_the_queue_in_order() {
 fn it_keeps_the_promises_of_a_source() {
     check_all(|| {
         let (workers, source) = set_up(1);
-        let Workers {
-            sender, lifeline, pool, ..
-        } = workers;
+        let Workers { sender, lifeline, pool, .. } = workers;
         let feed = move |n| {
             let mut fragment = pool.take(shape(1, 1), Tag::default());
             fragment.versions_mut().fill(n);
             sender.push(MultiAgentBatch::single(fragment)).map(drop).unwrap();
         };
-        Rig {
-            source,
-            feed,
-            number: |batch| batch.oldest_version().unwrap(),
-            lifeline,
-        }
+        Rig { source, feed, number: |batch| batch.oldest_version().unwrap(), lifeline }
     });
 }
 

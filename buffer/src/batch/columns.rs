@@ -185,50 +185,23 @@ impl Columns {
 
     /// Checks every length and element type against the shape.
     pub(super) fn check_lengths(&self, shape: &BatchShape) -> Result<(), BatchError> {
-        let BatchShape {
-            steps: t,
-            columns: b,
-            obs_len,
-            act_len,
-            dist_len,
-            state_len,
-            ..
-        } = *shape;
+        let BatchShape { steps: t, columns: b, obs_len, act_len, dist_len, state_len, .. } = *shape;
         let t1 = t + 1;
-        check_length(
-            "obs",
-            self.obs.view().len(),
-            &[("T+1", t1), ("B", b), ("obs_len", obs_len)],
-        )?;
-        check_length(
-            "actions",
-            self.actions.view().len(),
-            &[("T", t), ("B", b), ("act_len", act_len)],
-        )?;
+        check_length("obs", self.obs.view().len(), &[("T+1", t1), ("B", b), ("obs_len", obs_len)])?;
+        check_length("actions", self.actions.view().len(), &[("T", t), ("B", b), ("act_len", act_len)])?;
         check_length("rewards", self.rewards.len(), &[("T", t), ("B", b)])?;
         check_length("ends", self.ends.len(), &[("T", t), ("B", b)])?;
         check_length("final_obs", self.final_obs.obs_len(), &[("obs_len", obs_len)])?;
         check_length("behaviour_logp", self.behaviour_logp.len(), &[("T", t), ("B", b)])?;
         let inputs = [("T", t), ("B", b), ("dist_len", dist_len)];
         check_length("behaviour_inputs", self.behaviour_inputs.len(), &inputs)?;
-        check_length(
-            "behaviour_values",
-            self.behaviour_values.len(),
-            &[("T+1", t1), ("B", b)],
-        )?;
+        check_length("behaviour_values", self.behaviour_values.len(), &[("T+1", t1), ("B", b)])?;
         check_length("state_in", self.state_in.len(), &[("B", b), ("state_len", state_len)])?;
         check_length("versions", self.versions.len(), &[("B", b)])?;
 
-        for (column, got) in [
-            ("obs", self.obs.view().kind()),
-            ("final_obs", self.final_obs.rows().view().kind()),
-        ] {
+        for (column, got) in [("obs", self.obs.view().kind()), ("final_obs", self.final_obs.rows().view().kind())] {
             if got != shape.obs_kind {
-                return Err(BatchError::WrongKind {
-                    column,
-                    expected: kind_name(shape.obs_kind),
-                    got: kind_name(got),
-                });
+                return Err(BatchError::WrongKind { column, expected: kind_name(shape.obs_kind), got: kind_name(got) });
             }
         }
         let got = self.actions.view().kind();

@@ -109,10 +109,6 @@ impl BatchError {
             Some(End::No) => "where no episode ended",
             Some(End::Terminated | End::Truncated) => "twice",
         };
-        Self::MisplacedFinalObs {
-            t: t as usize,
-            b: b as usize,
-            why,
-        }
+        Self::MisplacedFinalObs { t: t as usize, b: b as usize, why }
     }
 }

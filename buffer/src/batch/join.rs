@@ -39,32 +39,17 @@ impl BatchShape {
             ("dist_len", self.dist_len, other.dist_len),
             ("state_len", self.state_len, other.state_len),
         ];
-        let mismatch = |what, expected, got| {
-            Err(BatchError::Mismatch {
-                part,
-                what,
-                expected,
-                got,
-            })
-        };
+        let mismatch = |what, expected, got| Err(BatchError::Mismatch { part, what, expected, got });
         for (what, expected, got) in sizes {
             if expected != got {
                 return mismatch(what, expected.to_string(), got.to_string());
             }
         }
         if self.obs_kind != other.obs_kind {
-            return mismatch(
-                "obs_kind",
-                format!("{:?}", self.obs_kind),
-                format!("{:?}", other.obs_kind),
-            );
+            return mismatch("obs_kind", format!("{:?}", self.obs_kind), format!("{:?}", other.obs_kind));
         }
         if self.act_kind != other.act_kind {
-            return mismatch(
-                "act_kind",
-                format!("{:?}", self.act_kind),
-                format!("{:?}", other.act_kind),
-            );
+            return mismatch("act_kind", format!("{:?}", self.act_kind), format!("{:?}", other.act_kind));
         }
         Ok(())
     }
@@ -72,19 +57,9 @@ impl BatchShape {
 
 /// Copies every column of `part` into the columns of `joined` that begin at `first`. Shapes agree.
 fn copy_part(joined: &mut SampleBatch, part: &SampleBatch, first: usize) {
-    let BatchShape {
-        obs_len,
-        act_len,
-        dist_len,
-        state_len,
-        ..
-    } = *part.shape();
+    let BatchShape { obs_len, act_len, dist_len, state_len, .. } = *part.shape();
     let (whole, own) = (joined.shape().columns, part.shape().columns);
-    let place = |row_len: usize| Place {
-        whole: whole * row_len,
-        own: own * row_len,
-        at: first * row_len,
-    };
+    let place = |row_len: usize| Place { whole: whole * row_len, own: own * row_len, at: first * row_len };
     let from = part.columns();
     let to = joined.columns_mut();
 

@@ -47,11 +47,7 @@ impl MultiAgentBatch {
     /// A single agent's batch, under the default policy: each agent-step was an environment step.
     pub fn single(batch: SampleBatch) -> Self {
         let env_steps = batch.steps();
-        Self {
-            policies: BTreeMap::from([(default_policy(), batch)]),
-            env_steps,
-            ticket: None,
-        }
+        Self { policies: BTreeMap::from([(default_policy(), batch)]), env_steps, ticket: None }
     }
 
     /// The batches of several policies over `env_steps` environment steps.
@@ -60,18 +56,12 @@ impl MultiAgentBatch {
     /// When there is no policy or no step.
     pub fn new(policies: BTreeMap<PolicyId, SampleBatch>, env_steps: u64) -> Result<Self, BatchError> {
         if policies.is_empty() {
-            return Err(BatchError::Empty {
-                what: "a multi-agent batch",
-            });
+            return Err(BatchError::Empty { what: "a multi-agent batch" });
         }
         if env_steps == 0 {
             return Err(BatchError::NoEnvSteps);
         }
-        Ok(Self {
-            policies,
-            env_steps,
-            ticket: None,
-        })
+        Ok(Self { policies, env_steps, ticket: None })
     }
 
     /// The policies and their samples, by name.
@@ -101,17 +91,12 @@ impl MultiAgentBatch {
 
     /// Both counts.
     pub fn steps(&self) -> Steps {
-        Steps {
-            env: self.env_steps,
-            agent: self.agent_steps(),
-        }
+        Steps { env: self.env_steps, agent: self.agent_steps() }
     }
 
     /// The policy version of every column of every policy.
     pub fn versions(&self) -> impl Iterator<Item = u64> {
-        self.policies
-            .values()
-            .flat_map(|batch| batch.versions().iter().copied())
+        self.policies.values().flat_map(|batch| batch.versions().iter().copied())
     }
 
     /// The oldest policy version that made samples of this batch.
@@ -148,15 +133,9 @@ impl MultiAgentBatch {
     /// dropped then; [`check_fits`](Self::check_fits) tells beforehand.
     pub fn join(mut parts: Vec<MultiAgentBatch>, pool: &Pool) -> Result<MultiAgentBatch, BatchError> {
         if parts.len() <= 1 {
-            return parts.pop().ok_or(BatchError::Empty {
-                what: "a joined multi-agent batch",
-            });
+            return parts.pop().ok_or(BatchError::Empty { what: "a joined multi-agent batch" });
         }
-        let mut joined = Self {
-            policies: BTreeMap::new(),
-            env_steps: 0,
-            ticket: None,
-        };
+        let mut joined = Self { policies: BTreeMap::new(), env_steps: 0, ticket: None };
         let mut by_policy: BTreeMap<PolicyId, Vec<SampleBatch>> = BTreeMap::new();
         for part in parts {
             joined.env_steps += part.env_steps;

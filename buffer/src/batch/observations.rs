@@ -198,11 +198,7 @@ pub struct FinalObs {
 impl FinalObs {
     /// No entries yet, for observations of `obs_len` elements.
     pub fn new(kind: ObsKind, obs_len: usize) -> Self {
-        Self {
-            rows: ObsColumn::zeros(kind, 0),
-            index: Vec::new(),
-            obs_len,
-        }
+        Self { rows: ObsColumn::zeros(kind, 0), index: Vec::new(), obs_len }
     }
 
     /// Keeps the observation that followed step `t` of column `b`.
@@ -220,11 +216,7 @@ impl FinalObs {
             });
         }
         let (Ok(step), Ok(column)) = (u32::try_from(t), u32::try_from(b)) else {
-            return Err(BatchError::MisplacedFinalObs {
-                t,
-                b,
-                why: "which is outside any batch",
-            });
+            return Err(BatchError::MisplacedFinalObs { t, b, why: "which is outside any batch" });
         };
         match (&mut self.rows, row) {
             (ObsColumn::F32(rows), ObsView::F32(row)) => rows.extend_from_slice(row),
@@ -269,18 +261,12 @@ impl FinalObs {
     /// `(t, b, observation)` of every entry.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32, ObsView<'_>)> {
         let rows = self.rows.view();
-        self.index
-            .iter()
-            .enumerate()
-            .map(move |(i, &(t, b))| (t, b, rows.row(i, self.obs_len)))
+        self.index.iter().enumerate().map(move |(i, &(t, b))| (t, b, rows.row(i, self.obs_len)))
     }
 
     /// The observation that followed step `t` of column `b`, if the episode ended there and it was kept.
     pub fn get(&self, t: usize, b: usize) -> Option<ObsView<'_>> {
-        let entry = self
-            .index
-            .iter()
-            .position(|&(step, column)| (step as usize, column as usize) == (t, b))?;
+        let entry = self.index.iter().position(|&(step, column)| (step as usize, column as usize) == (t, b))?;
         Some(self.rows.view().row(entry, self.obs_len))
     }
 
@@ -298,8 +284,7 @@ impl FinalObs {
             (ObsColumn::U8(rows), ObsColumn::U8(more)) => rows.extend_from_slice(more),
             _ => return,
         }
-        self.index
-            .extend(part.index.iter().map(|&(t, b)| (t, b + first_column as u32)));
+        self.index.extend(part.index.iter().map(|&(t, b)| (t, b + first_column as u32)));
     }
 }
 

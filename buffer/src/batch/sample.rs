@@ -61,39 +61,21 @@ impl SampleBatch {
         shape.check()?;
         columns.check_lengths(&shape)?;
         if tags.is_empty() || tags.len() > shape.columns {
-            return Err(BatchError::WrongTags {
-                got: tags.len(),
-                columns: shape.columns,
-            });
+            return Err(BatchError::WrongTags { got: tags.len(), columns: shape.columns });
         }
-        let batch = Self {
-            shape,
-            columns,
-            tags,
-            home: None,
-        };
+        let batch = Self { shape, columns, tags, home: None };
         batch.check_ends()?;
         Ok(batch)
     }
 
     /// Zeros, to be written in place. For shapes that passed [`BatchShape::check`].
     pub fn blank(shape: BatchShape, tag: Tag) -> Self {
-        Self {
-            shape,
-            columns: Columns::zeros(&shape),
-            tags: vec![tag],
-            home: None,
-        }
+        Self { shape, columns: Columns::zeros(&shape), tags: vec![tag], home: None }
     }
 
     /// Storage of the right lengths, whatever it holds, that goes back to `home`.
     pub(crate) fn from_storage(shape: BatchShape, columns: Columns, tags: Vec<Tag>, home: Pool) -> Self {
-        Self {
-            shape,
-            columns,
-            tags,
-            home: Some(home),
-        }
+        Self { shape, columns, tags, home: Some(home) }
     }
 
     /// The sizes.
@@ -152,12 +134,7 @@ impl SampleBatch {
         {
             let (t, b) = columns.final_obs.index()[i / shape.obs_len];
             let (t, b) = (t as usize, b as usize);
-            return Err(BatchError::NonFinite {
-                column: "final_obs",
-                t,
-                b,
-                value: rows[i],
-            });
+            return Err(BatchError::NonFinite { column: "final_obs", t, b, value: rows[i] });
         }
         if let ActionView::F32(actions) = columns.actions.view() {
             check_column("actions", actions, shape.act_len, width)?;
@@ -232,13 +209,7 @@ impl SampleBatch {
     /// # Panics
     /// When `t >= T`.
     pub fn step_mut(&mut self, t: usize) -> StepMut<'_> {
-        let BatchShape {
-            columns: width,
-            obs_len,
-            act_len,
-            dist_len,
-            ..
-        } = self.shape;
+        let BatchShape { columns: width, obs_len, act_len, dist_len, .. } = self.shape;
         let cells = t * width..(t + 1) * width;
         let (obs, next_obs) = match &mut self.columns.obs {
             ObsColumn::F32(values) => {
@@ -347,10 +318,7 @@ impl Drop for SampleBatch {
 
 impl fmt::Debug for SampleBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SampleBatch")
-            .field("shape", &self.shape)
-            .field("tags", &self.tags)
-            .finish_non_exhaustive()
+        f.debug_struct("SampleBatch").field("shape", &self.shape).field("tags", &self.tags).finish_non_exhaustive()
     }
 }
 
@@ -383,12 +351,7 @@ fn check_column(column: &'static str, values: &[f32], row_len: usize, width: usi
         None => Ok(()),
         Some(i) => {
             let cell = i / row_len;
-            Err(BatchError::NonFinite {
-                column,
-                t: cell / width,
-                b: cell % width,
-                value: values[i],
-            })
+            Err(BatchError::NonFinite { column, t: cell / width, b: cell % width, value: values[i] })
         }
     }
 }
@@ -396,9 +359,5 @@ fn check_column(column: &'static str, values: &[f32], row_len: usize, width: usi
 fn first_non_finite(values: &[f32]) -> Option<usize> {
     // The usual answer is "none", and a pass without an early exit is the one that becomes vector instructions.
     let all_finite = values.iter().fold(true, |finite, value| finite & value.is_finite());
-    if all_finite {
-        None
-    } else {
-        values.iter().position(|value| !value.is_finite())
-    }
+    if all_finite { None } else { values.iter().position(|value| !value.is_finite()) }
 }

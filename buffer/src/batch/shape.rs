@@ -82,11 +82,7 @@ impl BatchShape {
             .and_then(|cells| cells.checked_mul(longest))
             .is_some_and(|elements| elements <= isize::MAX as usize / 4);
         let indexable = u32::try_from(self.steps).is_ok() && u32::try_from(self.columns).is_ok();
-        if fits && indexable {
-            Ok(())
-        } else {
-            Err(BatchError::TooLarge { shape: *self })
-        }
+        if fits && indexable { Ok(()) } else { Err(BatchError::TooLarge { shape: *self }) }
     }
 
     /// `T * B`: every column is one agent.

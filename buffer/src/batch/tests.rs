@@ -27,10 +27,7 @@ fn numbered(shape: &BatchShape, salt: u32) -> Columns {
     let mut columns = Columns::zeros(shape);
     match &mut columns.obs {
         ObsColumn::F32(obs) => *obs = floats(obs.len()),
-        ObsColumn::U8(obs) => obs
-            .iter_mut()
-            .enumerate()
-            .for_each(|(i, o)| *o = (salt as usize * 31 + i) as u8),
+        ObsColumn::U8(obs) => obs.iter_mut().enumerate().for_each(|(i, o)| *o = (salt as usize * 31 + i) as u8),
     }
     match &mut columns.actions {
         ActionColumn::U32(actions) => (base..).zip(actions).for_each(|(n, action)| *action = n),
@@ -41,17 +38,12 @@ fn numbered(shape: &BatchShape, salt: u32) -> Columns {
     columns.behaviour_inputs = floats(columns.behaviour_inputs.len());
     columns.behaviour_values = floats(columns.behaviour_values.len());
     columns.state_in = floats(columns.state_in.len());
-    (u64::from(base)..)
-        .zip(&mut columns.versions)
-        .for_each(|(n, version)| *version = n);
+    (u64::from(base)..).zip(&mut columns.versions).for_each(|(n, version)| *version = n);
     columns
 }
 
 fn tag(worker: u32) -> Tag {
-    Tag {
-        worker,
-        ..Tag::default()
-    }
+    Tag { worker, ..Tag::default() }
 }
 
 /// A column made too short, under its name.
@@ -75,15 +67,9 @@ fn a_wrong_length_names_the_column_what_was_expected_and_what_came() {
         let mut columns = Columns::zeros(&shape);
         shorten(&mut columns);
         let error = SampleBatch::new(shape, columns, vec![tag(1)]).unwrap_err();
-        assert!(
-            matches!(error, BatchError::WrongLength { column, got: 7, .. } if column == name),
-            "{error}"
-        );
+        assert!(matches!(error, BatchError::WrongLength { column, got: 7, .. } if column == name), "{error}");
     }
-    let columns = Columns {
-        rewards: vec![0.0; 7],
-        ..Columns::zeros(&shape)
-    };
+    let columns = Columns { rewards: vec![0.0; 7], ..Columns::zeros(&shape) };
     let error = SampleBatch::new(shape, columns, vec![tag(1)]).unwrap_err();
     assert_eq!(error.to_string(), "column `rewards` must be [T=4, B=2] = 8 long, got 7");
 }
@@ -95,20 +81,11 @@ fn a_wrong_element_type_is_named() {
         BatchError::WrongKind { column, expected, got } => (column, expected, got),
         other => panic!("{other}"),
     };
-    let bytes = Columns {
-        obs: ObsColumn::U8(vec![0; 6]),
-        ..Columns::zeros(&shape)
-    };
+    let bytes = Columns { obs: ObsColumn::U8(vec![0; 6]), ..Columns::zeros(&shape) };
     assert_eq!(kind_error(bytes), ("obs", "f32", "u8"));
-    let finals = Columns {
-        final_obs: FinalObs::new(ObsKind::U8, 3),
-        ..Columns::zeros(&shape)
-    };
+    let finals = Columns { final_obs: FinalObs::new(ObsKind::U8, 3), ..Columns::zeros(&shape) };
     assert_eq!(kind_error(finals), ("final_obs", "f32", "u8"));
-    let continuous = Columns {
-        actions: ActionColumn::F32(vec![0.0]),
-        ..Columns::zeros(&shape)
-    };
+    let continuous = Columns { actions: ActionColumn::F32(vec![0.0]), ..Columns::zeros(&shape) };
     assert_eq!(kind_error(continuous), ("actions", "u32", "f32"));
 }
 
@@ -124,24 +101,12 @@ fn zero_sizes_and_sizes_past_memory_are_refused() {
     ];
     for (name, shape) in zeros {
         let error = SampleBatch::new(shape, Columns::default(), vec![tag(1)]).unwrap_err();
-        assert!(
-            matches!(error, BatchError::ZeroSize { what, .. } if what == name),
-            "{error}"
-        );
+        assert!(matches!(error, BatchError::ZeroSize { what, .. } if what == name), "{error}");
     }
     let huge = [
-        BatchShape {
-            steps: usize::MAX,
-            ..good
-        },
-        BatchShape {
-            columns: usize::MAX / 2,
-            ..good
-        },
-        BatchShape {
-            obs_len: usize::MAX / 8,
-            ..good
-        },
+        BatchShape { steps: usize::MAX, ..good },
+        BatchShape { columns: usize::MAX / 2, ..good },
+        BatchShape { obs_len: usize::MAX / 8, ..good },
     ];
     for shape in huge {
         assert_eq!(shape.check(), Err(BatchError::TooLarge { shape }));
@@ -164,9 +129,7 @@ fn every_truncated_end_needs_exactly_one_final_observation() {
     let with = |ends: &[(usize, usize, End)], finals: &[(usize, usize)]| {
         let mut columns = Columns::zeros(&shape);
         ends.iter().for_each(|&(t, b, end)| columns.ends[t * 2 + b] = end);
-        finals
-            .iter()
-            .for_each(|&(t, b)| columns.final_obs.push(t, b, &[0.0_f32; 3][..]).unwrap());
+        finals.iter().for_each(|&(t, b)| columns.final_obs.push(t, b, &[0.0_f32; 3][..]).unwrap());
         SampleBatch::new(shape, columns, vec![tag(1)]).map(drop)
     };
     let place = |error| match error {
@@ -175,41 +138,19 @@ fn every_truncated_end_needs_exactly_one_final_observation() {
     };
     let ends = [(1, 0, End::Truncated), (2, 1, End::Truncated), (3, 1, End::Terminated)];
     assert_eq!(with(&ends, &[(2, 1), (1, 0)]), Ok(()), "in any order");
-    assert_eq!(
-        with(&ends, &[(1, 0), (2, 1), (3, 1)]),
-        Ok(()),
-        "a terminated end may have one"
-    );
+    assert_eq!(with(&ends, &[(1, 0), (2, 1), (3, 1)]), Ok(()), "a terminated end may have one");
     assert_eq!(place(with(&ends, &[(1, 0)])), (2, 1), "missing");
-    assert_eq!(
-        place(with(&ends, &[(1, 0), (2, 1), (0, 0)])),
-        (0, 0),
-        "where nothing ended"
-    );
+    assert_eq!(place(with(&ends, &[(1, 0), (2, 1), (0, 0)])), (0, 0), "where nothing ended");
     assert_eq!(place(with(&ends, &[(1, 0), (2, 1), (1, 0)])), (1, 0), "twice");
-    assert_eq!(
-        place(with(&ends, &[(1, 0), (2, 1), (4, 0)])),
-        (4, 0),
-        "past the last step"
-    );
-    assert_eq!(
-        place(with(&ends, &[(1, 0), (2, 1), (0, 2)])),
-        (0, 2),
-        "past the last column"
-    );
+    assert_eq!(place(with(&ends, &[(1, 0), (2, 1), (4, 0)])), (4, 0), "past the last step");
+    assert_eq!(place(with(&ends, &[(1, 0), (2, 1), (0, 2)])), (0, 2), "past the last column");
 }
 
 #[test]
 fn a_final_observation_of_another_length_or_type_is_refused_and_not_kept() {
     let mut finals = FinalObs::new(ObsKind::F32, 3);
-    assert!(matches!(
-        finals.push(0, 0, &[0.0_f32; 2][..]),
-        Err(BatchError::WrongLength { got: 2, .. })
-    ));
-    assert!(matches!(
-        finals.push(0, 0, &[0_u8; 3][..]),
-        Err(BatchError::WrongKind { .. })
-    ));
+    assert!(matches!(finals.push(0, 0, &[0.0_f32; 2][..]), Err(BatchError::WrongLength { got: 2, .. })));
+    assert!(matches!(finals.push(0, 0, &[0_u8; 3][..]), Err(BatchError::WrongKind { .. })));
     assert!(finals.is_empty() && finals.rows().view().is_empty());
 }
 
@@ -218,34 +159,14 @@ type Spoil = (&'static str, fn(&mut SampleBatch), (usize, usize));
 
 #[test]
 fn a_number_that_is_not_finite_is_named_with_its_place() {
-    let shape = BatchShape {
-        state_len: 2,
-        act_kind: ActionKind::F32,
-        ..shape(4, 2)
-    };
+    let shape = BatchShape { state_len: 2, act_kind: ActionKind::F32, ..shape(4, 2) };
     let spoil: [Spoil; 7] = [
-        (
-            "obs",
-            |batch| batch.obs_row_mut(4).into_f32().unwrap()[5] = f32::NAN,
-            (4, 1),
-        ),
+        ("obs", |batch| batch.obs_row_mut(4).into_f32().unwrap()[5] = f32::NAN, (4, 1)),
         ("actions", |batch| set_action(batch, 3, f32::NAN), (1, 1)),
         ("rewards", |batch| batch.rewards_mut()[5] = f32::INFINITY, (2, 1)),
-        (
-            "behaviour_logp",
-            |batch| batch.behaviour_logp_mut()[0] = f32::NEG_INFINITY,
-            (0, 0),
-        ),
-        (
-            "behaviour_inputs",
-            |batch| batch.behaviour_inputs_mut()[7] = f32::NAN,
-            (1, 1),
-        ),
-        (
-            "behaviour_values",
-            |batch| batch.behaviour_values_mut()[9] = f32::NAN,
-            (4, 1),
-        ),
+        ("behaviour_logp", |batch| batch.behaviour_logp_mut()[0] = f32::NEG_INFINITY, (0, 0)),
+        ("behaviour_inputs", |batch| batch.behaviour_inputs_mut()[7] = f32::NAN, (1, 1)),
+        ("behaviour_values", |batch| batch.behaviour_values_mut()[9] = f32::NAN, (4, 1)),
         ("state_in", |batch| batch.state_in_mut()[2] = f32::NAN, (0, 1)),
     ];
     for (name, spoil, place) in spoil {
@@ -273,10 +194,7 @@ fn set_action(batch: &mut SampleBatch, i: usize, value: f32) {
 #[test]
 fn a_step_reaches_its_own_rows_and_the_observation_that_follows() {
     for obs_kind in [ObsKind::F32, ObsKind::U8] {
-        let shape = BatchShape {
-            obs_kind,
-            ..shape(3, 2)
-        };
+        let shape = BatchShape { obs_kind, ..shape(3, 2) };
         let mut batch = SampleBatch::new(shape, numbered(&shape, 0), vec![tag(1)]).unwrap();
         let before = batch.clone();
         let step = batch.step_mut(1);
@@ -307,80 +225,45 @@ fn batches_of_other_row_lengths_do_not_join() {
     let others = [
         ("steps", BatchShape { steps: 5, ..first }),
         ("obs_len", BatchShape { obs_len: 4, ..first }),
-        (
-            "obs_kind",
-            BatchShape {
-                obs_kind: ObsKind::U8,
-                ..first
-            },
-        ),
+        ("obs_kind", BatchShape { obs_kind: ObsKind::U8, ..first }),
         ("act_len", BatchShape { act_len: 2, ..first }),
-        (
-            "act_kind",
-            BatchShape {
-                act_kind: ActionKind::F32,
-                ..first
-            },
-        ),
+        ("act_kind", BatchShape { act_kind: ActionKind::F32, ..first }),
         ("dist_len", BatchShape { dist_len: 3, ..first }),
         ("state_len", BatchShape { state_len: 1, ..first }),
     ];
     for (name, other) in others {
         let parts = vec![SampleBatch::blank(first, tag(1)), SampleBatch::blank(other, tag(2))];
         let error = SampleBatch::join(parts, &Pool::new(4)).unwrap_err();
-        assert!(
-            matches!(error, BatchError::Mismatch { part: 1, what, .. } if what == name),
-            "{error}"
-        );
+        assert!(matches!(error, BatchError::Mismatch { part: 1, what, .. } if what == name), "{error}");
     }
-    assert!(matches!(
-        SampleBatch::join(vec![], &Pool::new(4)),
-        Err(BatchError::Empty { .. })
-    ));
+    assert!(matches!(SampleBatch::join(vec![], &Pool::new(4)), Err(BatchError::Empty { .. })));
 }
 
 /// Shapes that differ only in their columns, and where episodes were cut in each.
 fn joinable() -> impl Strategy<Value = Vec<(BatchShape, Vec<(usize, usize)>)>> {
-    let sizes = (
-        1..4_usize,
-        1..4_usize,
-        1..3_usize,
-        1..4_usize,
-        0..3_usize,
-        any::<bool>(),
-        any::<bool>(),
-    );
-    (
-        sizes,
-        prop::collection::vec((1..4_usize, prop::collection::vec(any::<(u8, u8)>(), 0..4)), 2..5),
+    let sizes = (1..4_usize, 1..4_usize, 1..3_usize, 1..4_usize, 0..3_usize, any::<bool>(), any::<bool>());
+    (sizes, prop::collection::vec((1..4_usize, prop::collection::vec(any::<(u8, u8)>(), 0..4)), 2..5)).prop_map(
+        |((steps, obs_len, act_len, dist_len, state_len, bytes, continuous), parts)| {
+            let with_columns = |columns| BatchShape {
+                steps,
+                columns,
+                obs_len,
+                obs_kind: if bytes { ObsKind::U8 } else { ObsKind::F32 },
+                act_len,
+                act_kind: if continuous { ActionKind::F32 } else { ActionKind::U32 },
+                dist_len,
+                state_len,
+            };
+            let cut = |columns: usize, cuts: Vec<(u8, u8)>| {
+                let mut cuts: Vec<_> =
+                    cuts.into_iter().map(|(t, b)| (t as usize % steps, b as usize % columns)).collect();
+                cuts.sort_unstable();
+                cuts.dedup();
+                cuts
+            };
+            parts.into_iter().map(|(columns, cuts)| (with_columns(columns), cut(columns, cuts))).collect()
+        },
     )
-        .prop_map(
-            |((steps, obs_len, act_len, dist_len, state_len, bytes, continuous), parts)| {
-                let with_columns = |columns| BatchShape {
-                    steps,
-                    columns,
-                    obs_len,
-                    obs_kind: if bytes { ObsKind::U8 } else { ObsKind::F32 },
-                    act_len,
-                    act_kind: if continuous { ActionKind::F32 } else { ActionKind::U32 },
-                    dist_len,
-                    state_len,
-                };
-                let cut = |columns: usize, cuts: Vec<(u8, u8)>| {
-                    let mut cuts: Vec<_> = cuts
-                        .into_iter()
-                        .map(|(t, b)| (t as usize % steps, b as usize % columns))
-                        .collect();
-                    cuts.sort_unstable();
-                    cuts.dedup();
-                    cuts
-                };
-                parts
-                    .into_iter()
-                    .map(|(columns, cuts)| (with_columns(columns), cut(columns, cuts)))
-                    .collect()
-            },
-        )
 }
 
 /// Element `k` of row `t`, column `b` of a column with rows of `len` elements.
@@ -471,10 +354,7 @@ fn joining_several_agents_sums_their_steps_per_policy_and_their_tickets() {
     let parts = vec![part(&[("a", 1), ("b", 2)], 2), part(&[("a", 3)], 6)];
     let mut joined = MultiAgentBatch::join(parts, &Pool::new(4)).unwrap();
     assert_eq!((joined.env_steps(), joined.agent_steps()), (8, 12));
-    let columns: Vec<_> = joined
-        .policies()
-        .map(|(policy, batch)| (&**policy, batch.shape().columns))
-        .collect();
+    let columns: Vec<_> = joined.policies().map(|(policy, batch)| (&**policy, batch.shape().columns)).collect();
     assert_eq!(columns, [("a", 4), ("b", 2)]);
     assert_eq!(joined.ticket_steps(), Some(joined.steps()));
     joined.take_ticket().unwrap().trained();
@@ -485,10 +365,7 @@ fn joining_several_agents_sums_their_steps_per_policy_and_their_tickets() {
 
 #[test]
 fn a_multi_agent_batch_needs_a_policy_and_a_step() {
-    assert!(matches!(
-        MultiAgentBatch::new(BTreeMap::new(), 1),
-        Err(BatchError::Empty { .. })
-    ));
+    assert!(matches!(MultiAgentBatch::new(BTreeMap::new(), 1), Err(BatchError::Empty { .. })));
     let policies = BTreeMap::from([(DEFAULT_POLICY.into(), SampleBatch::blank(shape(1, 1), tag(1)))]);
     assert!(matches!(MultiAgentBatch::new(policies, 0), Err(BatchError::NoEnvSteps)));
 }

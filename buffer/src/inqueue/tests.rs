@@ -177,12 +177,7 @@ fn every_item_of_many_senders_arrives_once(make: Make) {
 fn it_is_a_source(make: Make) {
     check_all(|| {
         let (sender, source, lifeline) = make(4);
-        Rig {
-            source,
-            feed: move |n| sender.push(n).map(drop).unwrap(),
-            number: |n| *n,
-            lifeline,
-        }
+        Rig { source, feed: move |n| sender.push(n).map(drop).unwrap(), number: |n| *n, lifeline }
     });
 }
 
@@ -209,9 +204,5 @@ fn items_left_in_a_dropped_queue_are_dropped_with_it() {
     let item = Arc::new(());
     sender.push(Arc::clone(&item)).unwrap();
     drop(receiver);
-    assert_eq!(
-        Arc::strong_count(&item),
-        1,
-        "so a ticket inside is settled although the sender lives on"
-    );
+    assert_eq!(Arc::strong_count(&item), 1, "so a ticket inside is settled although the sender lives on");
 }

@@ -113,11 +113,7 @@ fn one_bell_wakes_the_reader_of_several_mailboxes_for_every_report() {
     // A lost wake-up would show as a wait that times out.
     loop {
         let all_closed = mailboxes.iter().all(Mailbox::is_closed);
-        count += mailboxes
-            .iter()
-            .flat_map(Mailbox::drain)
-            .map(|report| report.count)
-            .sum::<u64>();
+        count += mailboxes.iter().flat_map(Mailbox::drain).map(|report| report.count).sum::<u64>();
         if all_closed {
             break;
         }

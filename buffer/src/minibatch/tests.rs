@@ -13,11 +13,7 @@ fn ring(
     let (lifeline, tether) = lifeline();
     let (sender, receiver) = inqueue(256, &tether).unwrap();
     let size = NonZeroUsize::new(size).unwrap();
-    (
-        sender,
-        MinibatchBuffer::new(receiver, size, num_passes, init_num_passes),
-        lifeline,
-    )
+    (sender, MinibatchBuffer::new(receiver, size, num_passes, init_num_passes), lifeline)
 }
 
 /// `(item, pass number, given away)`, or `None` after a time-out.
@@ -86,11 +82,7 @@ fn a_discarded_item_is_not_shown_again_and_its_slot_loads_the_next() {
     assert_eq!(buffer.discard(), None);
     assert_eq!(buffer.passes_left().collect::<Vec<_>>(), [0, 0]);
     assert_eq!(get(&mut buffer), Some((1, 1, false)));
-    assert_eq!(
-        get(&mut buffer),
-        Some((2, 1, false)),
-        "in the place of the discarded one"
-    );
+    assert_eq!(get(&mut buffer), Some((2, 1, false)), "in the place of the discarded one");
     assert_eq!(get(&mut buffer), Some((1, 2, false)));
 }
 
@@ -101,11 +93,7 @@ fn drain_gives_items_between_passes_and_then_the_queue() {
     get(&mut buffer);
     get(&mut buffer);
     drop(lifeline);
-    assert_eq!(
-        get(&mut buffer),
-        Some((0, 2, true)),
-        "what is in the ring needs no queue"
-    );
+    assert_eq!(get(&mut buffer), Some((0, 2, true)), "what is in the ring needs no queue");
     assert_eq!(buffer.drain(), [1, 2, 3]);
     assert!(buffer.drain().is_empty());
     assert!(matches!(buffer.next(Duration::ZERO), Err(NextError::Closed)));

@@ -14,9 +14,7 @@ pub(super) struct Publications {
 impl Publications {
     /// The initial weights, version 0, are those after `updates`.
     pub(super) fn beginning_at(updates: u64) -> Self {
-        Self {
-            recent: VecDeque::from([(0, updates)]),
-        }
+        Self { recent: VecDeque::from([(0, updates)]) }
     }
 
     pub(super) fn add(&mut self, version: u64, updates: u64) {
@@ -28,17 +26,13 @@ impl Publications {
 
     /// How many updates the makers of samples were behind `updates`, mean over their `versions`.
     pub(super) fn mean_updates_behind(&self, updates: u64, versions: &[u64]) -> f64 {
-        let behind = versions
-            .iter()
-            .map(|&version| updates.saturating_sub(self.updates_at(version)));
+        let behind = versions.iter().map(|&version| updates.saturating_sub(self.updates_at(version)));
         behind.sum::<u64>() as f64 / versions.len() as f64
     }
 
     fn updates_at(&self, version: u64) -> u64 {
         let known = self.recent.iter().rev().find(|publication| publication.0 <= version);
-        known
-            .or_else(|| self.recent.front())
-            .map_or(0, |publication| publication.1)
+        known.or_else(|| self.recent.front()).map_or(0, |publication| publication.1)
     }
 }
 
@@ -58,10 +52,7 @@ mod tests {
         publications.add(1, 104);
         publications.add(2, 108);
         assert_eq!(publications.mean_updates_behind(110, &[2]), 2.0);
-        assert_eq!(
-            publications.mean_updates_behind(110, &[0, 1, 2]),
-            (10 + 6 + 2) as f64 / 3.0
-        );
+        assert_eq!(publications.mean_updates_behind(110, &[0, 1, 2]), (10 + 6 + 2) as f64 / 3.0);
     }
 
     #[test]

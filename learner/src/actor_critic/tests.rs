@@ -19,55 +19,36 @@ struct Bandit {
 
 impl Bandit {
     fn new(seed: u64) -> Self {
-        Self {
-            actor: CandleNetwork::cpu(spec()).unwrap(),
-            rng: Rng::seed_from(seed),
-            outputs: Outputs::default(),
-        }
+        Self { actor: CandleNetwork::cpu(spec()).unwrap(), rng: Rng::seed_from(seed), outputs: Outputs::default() }
     }
 
     /// One fragment, played by `params`; the last pull of each column is truncated if `truncate`.
     fn play(&mut self, params: &Params, end: End) -> MultiAgentBatch {
         let mut batch = SampleBatch::blank(shape(), Tag::default());
-        let contexts: Vec<usize> = (0..(STEPS + 1) * COLUMNS)
-            .map(|_| self.rng.below(CONTEXTS as u64) as usize)
-            .collect();
+        let contexts: Vec<usize> =
+            (0..(STEPS + 1) * COLUMNS).map(|_| self.rng.below(CONTEXTS as u64) as usize).collect();
         let obs = batch.obs_mut().into_f32().unwrap();
         for (row, context) in obs.chunks_mut(CONTEXTS).zip(&contexts) {
             row[*context] = 1.0;
         }
         let obs = batch.obs().as_f32().unwrap();
-        let input = Input {
-            obs: ObsRef::F32(obs),
-            rows: (STEPS + 1) * COLUMNS,
-        };
+        let input = Input { obs: ObsRef::F32(obs), rows: (STEPS + 1) * COLUMNS };
         self.actor.forward(params, &input, &mut self.outputs).unwrap();
         let rows = STEPS * COLUMNS;
         let distribution = distribution_for(&Space::discrete(CONTEXTS).unwrap()).unwrap();
         let (mut actions, mut logp) = (vec![0; rows], vec![0.0; rows]);
         let logits = &self.outputs.logits[..rows * CONTEXTS];
-        distribution
-            .sample(logits, &mut self.rng, ActionsMut::Discrete(&mut actions), &mut logp)
-            .unwrap();
-        let ActionViewMut::U32(column) = batch.actions_mut() else {
-            unreachable!()
-        };
+        distribution.sample(logits, &mut self.rng, ActionsMut::Discrete(&mut actions), &mut logp).unwrap();
+        let ActionViewMut::U32(column) = batch.actions_mut() else { unreachable!() };
         column.copy_from_slice(&actions);
         batch.behaviour_logp_mut().copy_from_slice(&logp);
         for (row, reward) in batch.rewards_mut().iter_mut().enumerate() {
-            *reward = if actions[row] as usize == contexts[row] {
-                1.0
-            } else {
-                0.0
-            };
+            *reward = if actions[row] as usize == contexts[row] { 1.0 } else { 0.0 };
         }
         batch.ends_mut().fill(end);
         if end == End::Truncated {
             for row in 0..rows {
-                batch
-                    .final_obs_mut()
-                    .push(row / COLUMNS, row % COLUMNS, &[0.5_f32; CONTEXTS][..])
-                    .unwrap();
+                batch.final_obs_mut().push(row / COLUMNS, row % COLUMNS, &[0.5_f32; CONTEXTS][..]).unwrap();
             }
         }
         batch.check_ends().unwrap();
@@ -78,10 +59,7 @@ impl Bandit {
     fn best_arm_probabilities(&mut self, params: &Params) -> Vec<f64> {
         let mut obs = [0.0; CONTEXTS * CONTEXTS];
         (0..CONTEXTS).for_each(|context| obs[context * (CONTEXTS + 1)] = 1.0);
-        let input = Input {
-            obs: ObsRef::F32(&obs),
-            rows: CONTEXTS,
-        };
+        let input = Input { obs: ObsRef::F32(&obs), rows: CONTEXTS };
         self.actor.forward(params, &input, &mut self.outputs).unwrap();
         let rows = self.outputs.logits.chunks(CONTEXTS).enumerate();
         rows.map(|(context, logits)| {
@@ -108,10 +86,7 @@ fn shape() -> BatchShape {
 fn spec() -> NetworkSpec {
     let observation = Space::boxed(vec![0.0; CONTEXTS], vec![1.0; CONTEXTS], vec![CONTEXTS]).unwrap();
     NetworkSpec {
-        encoder: Encoder::Mlp {
-            hidden: vec![16],
-            activation: Activation::Tanh,
-        },
+        encoder: Encoder::Mlp { hidden: vec![16], activation: Activation::Tanh },
         torso: Torso::Shared,
         ..NetworkSpec::for_spaces(&observation, &Space::discrete(CONTEXTS).unwrap()).unwrap()
     }
@@ -130,10 +105,7 @@ fn parts(seed: u64) -> ActorCriticParts {
 }
 
 fn config() -> ActorCriticConfig {
-    ActorCriticConfig {
-        lr: Schedule::Constant(0.02),
-        ..ActorCriticConfig::default()
-    }
+    ActorCriticConfig { lr: Schedule::Constant(0.02), ..ActorCriticConfig::default() }
 }
 
 fn learner(seed: u64) -> ActorCriticLearner {
@@ -149,10 +121,7 @@ fn a_contextual_bandit_is_solved_from_every_seed() {
             learner.learn(&batch).unwrap();
         }
         let probabilities = bandit.best_arm_probabilities(learner.weights());
-        assert!(
-            probabilities.iter().all(|p| *p > 0.95),
-            "seed {seed}: {probabilities:?}"
-        );
+        assert!(probabilities.iter().all(|p| *p > 0.95), "seed {seed}: {probabilities:?}");
     }
 }
 
@@ -164,11 +133,8 @@ fn save_load_and_going_on_is_bit_for_bit_going_on() {
             let parts = parts(seed);
             let optimizer = optimizer.build(parts.params.values().len()).unwrap();
             let lr = Schedule::piecewise_linear([(0.0, 0.02), (400.0, 0.001)]).unwrap();
-            ActorCriticLearner::new(
-                ActorCriticParts { optimizer, ..parts },
-                ActorCriticConfig { lr, ..config() },
-            )
-            .unwrap()
+            ActorCriticLearner::new(ActorCriticParts { optimizer, ..parts }, ActorCriticConfig { lr, ..config() })
+                .unwrap()
         };
         let mut bandit = Bandit::new(1);
         let mut uninterrupted = make(1);
@@ -188,14 +154,8 @@ fn save_load_and_going_on_is_bit_for_bit_going_on() {
             learn(&mut uninterrupted, &batch);
             learn(&mut resumed, &batch);
         }
-        let bits = |learner: &ActorCriticLearner| {
-            learner
-                .weights()
-                .values()
-                .iter()
-                .map(|v| v.to_bits())
-                .collect::<Vec<_>>()
-        };
+        let bits =
+            |learner: &ActorCriticLearner| learner.weights().values().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&resumed), bits(&uninterrupted));
         assert_eq!((resumed.updates(), resumed.global_step()), (10, 320));
         assert_eq!(resumed.save().optimizer, uninterrupted.save().optimizer);
@@ -205,13 +165,7 @@ fn save_load_and_going_on_is_bit_for_bit_going_on() {
 #[test]
 fn a_state_of_another_network_is_refused_and_changes_nothing() {
     let (mut learner, mut state) = (learner(0), learner(1).save());
-    let other = NetworkSpec {
-        encoder: Encoder::Mlp {
-            hidden: vec![8],
-            activation: Activation::Tanh,
-        },
-        ..spec()
-    };
+    let other = NetworkSpec { encoder: Encoder::Mlp { hidden: vec![8], activation: Activation::Tanh }, ..spec() };
     state.params = other.init_params(0).unwrap();
     let before = learner.weights().stamp();
     let text = learner.load(state).unwrap_err().to_string();
@@ -233,44 +187,29 @@ fn weights_that_are_not_finite_are_refused_by_name_and_change_nothing() {
     let text = learner.load(state).unwrap_err().to_string();
     assert!(text.contains(&tensor) && text.contains("inf"), "{text}");
     let after = learner.save();
-    assert_eq!(
-        (after.params.stamp(), after.optimizer),
-        (before.params.stamp(), before.optimizer)
-    );
+    assert_eq!((after.params.stamp(), after.optimizer), (before.params.stamp(), before.optimizer));
 
     let mut parts = parts(0);
     let tensor = poison(&mut parts.params);
-    let text = ActorCriticLearner::new(parts, config())
-        .map(drop)
-        .unwrap_err()
-        .to_string();
+    let text = ActorCriticLearner::new(parts, config()).map(drop).unwrap_err().to_string();
     assert!(text.contains(&tensor), "{text}");
 }
 
 #[test]
 fn a_step_that_leaves_the_finite_numbers_ends_the_run_and_says_what_to_do() {
-    let config = ActorCriticConfig {
-        lr: Schedule::Constant(3e38),
-        ..config()
-    };
+    let config = ActorCriticConfig { lr: Schedule::Constant(3e38), ..config() };
     let mut learner = ActorCriticLearner::new(parts(0), config).unwrap();
     let batch = Bandit::new(0).play(learner.weights(), End::Terminated);
     let error = learner.learn(&batch).unwrap_err();
     assert!(matches!(error, LearnError::Diverged { update: 1, .. }), "{error}");
     assert!(!error.is_non_finite(), "the weights are not as they were");
     let text = error.to_string();
-    assert!(
-        text.contains("weight") && text.contains("lower the learning rate"),
-        "{text}"
-    );
+    assert!(text.contains("weight") && text.contains("lower the learning rate"), "{text}");
 }
 
 #[test]
 fn the_info_has_rllibs_keys_with_true_and_clipped_norm_apart() {
-    let clipped = ActorCriticConfig {
-        grad_clip: Some(0.25),
-        ..config()
-    };
+    let clipped = ActorCriticConfig { grad_clip: Some(0.25), ..config() };
     let mut learner = ActorCriticLearner::new(parts(0), clipped).unwrap();
     let batch = Bandit::new(0).play(learner.weights(), End::Terminated);
     let info = learner.learn(&batch).unwrap();
@@ -287,20 +226,11 @@ fn the_info_has_rllibs_keys_with_true_and_clipped_norm_apart() {
         "grad_gnorm_clipped",
         "var_gnorm",
     ] {
-        assert!(
-            of(&format!("learner_stats.{key}")).is_some_and(f64::is_finite),
-            "{key} in {info:?}"
-        );
+        assert!(of(&format!("learner_stats.{key}")).is_some_and(f64::is_finite), "{key} in {info:?}");
     }
     assert!(of("learner_stats.grad_gnorm") > Some(0.25));
-    assert_eq!(
-        (of("learner_stats.grad_gnorm_clipped"), of("learner_stats.cur_lr")),
-        (Some(0.25), Some(0.02))
-    );
-    assert_eq!(
-        (of("num_agent_steps_trained"), of("num_grad_updates_lifetime")),
-        (Some(32.0), Some(1.0))
-    );
+    assert_eq!((of("learner_stats.grad_gnorm_clipped"), of("learner_stats.cur_lr")), (Some(0.25), Some(0.02)));
+    assert_eq!((of("num_agent_steps_trained"), of("num_grad_updates_lifetime")), (Some(32.0), Some(1.0)));
     let info = info.get("default_policy").unwrap();
     for empty in ["model", "custom_metrics"] {
         assert_eq!(info.get(empty), Some(&Info::Tree(InfoTree::new())));
@@ -338,11 +268,7 @@ fn the_learning_rate_follows_its_schedule_over_env_steps() {
     learner.set_global_step(1000);
     let before = learner.weights().values().to_vec();
     learner.learn(&batch).unwrap();
-    assert_eq!(
-        learner.weights().values(),
-        before,
-        "a learning rate of 0 changes nothing"
-    );
+    assert_eq!(learner.weights().values(), before, "a learning rate of 0 changes nothing");
 }
 
 /// Replaces what IMPALA says by what a test wants.
@@ -397,11 +323,7 @@ fn values_of_final_observations_reach_the_loss_where_episodes_were_truncated() {
     let loss = |bandit: &mut Bandit, end| {
         let mut learner = learner(0);
         let batch = bandit.play(&weights, end);
-        learner
-            .learn(&batch)
-            .unwrap()
-            .number("default_policy", "learner_stats.vf_loss")
-            .unwrap()
+        learner.learn(&batch).unwrap().number("default_policy", "learner_stats.vf_loss").unwrap()
     };
     let terminated = loss(&mut bandit, End::Terminated);
     let truncated = loss(&mut Bandit::new(0), End::Truncated);
@@ -412,27 +334,19 @@ fn values_of_final_observations_reach_the_loss_where_episodes_were_truncated() {
 fn a_batch_of_another_policy_or_of_several_is_refused_by_name() {
     let mut learner = learner(0);
     let policies = |names: &[&str]| {
-        let parts = names
-            .iter()
-            .map(|name| (PolicyId::from(*name), SampleBatch::blank(shape(), Tag::default())));
+        let parts = names.iter().map(|name| (PolicyId::from(*name), SampleBatch::blank(shape(), Tag::default())));
         MultiAgentBatch::new(parts.collect(), 32).unwrap()
     };
     for names in [&["walker"][..], &["default_policy", "walker"]] {
         let error = learner.learn(&policies(names)).unwrap_err();
-        assert!(
-            error.to_string().contains("walker") && error.to_string().contains("default_policy"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("walker") && error.to_string().contains("default_policy"), "{error}");
     }
 }
 
 #[test]
 fn options_and_parts_that_cannot_work_are_refused_with_the_reason() {
     let refused = |parts, config, reason: &str| {
-        let error = ActorCriticLearner::new(parts, config)
-            .map(drop)
-            .unwrap_err()
-            .to_string();
+        let error = ActorCriticLearner::new(parts, config).map(drop).unwrap_err().to_string();
         assert!(error.contains(reason), "`{reason}` is not in: {error}");
     };
     for (lr, reason) in [
@@ -446,37 +360,10 @@ fn options_and_parts_that_cannot_work_are_refused_with_the_reason() {
         refused(parts(0), ActorCriticConfig { lr, ..config() }, reason);
     }
     for clip in [0.0, -1.0, f64::NAN] {
-        refused(
-            parts(0),
-            ActorCriticConfig {
-                grad_clip: Some(clip),
-                ..config()
-            },
-            "grad_clip",
-        );
+        refused(parts(0), ActorCriticConfig { grad_clip: Some(clip), ..config() }, "grad_clip");
     }
     let two_arms = distribution_for(&Space::discrete(2).unwrap()).unwrap();
-    refused(
-        ActorCriticParts {
-            distribution: two_arms,
-            ..parts(0)
-        },
-        config(),
-        "3 logits",
-    );
-    let other = NetworkSpec {
-        encoder: Encoder::Mlp {
-            hidden: vec![8],
-            activation: Activation::Tanh,
-        },
-        ..spec()
-    };
-    refused(
-        ActorCriticParts {
-            params: other.init_params(0).unwrap(),
-            ..parts(0)
-        },
-        config(),
-        "16",
-    );
+    refused(ActorCriticParts { distribution: two_arms, ..parts(0) }, config(), "3 logits");
+    let other = NetworkSpec { encoder: Encoder::Mlp { hidden: vec![8], activation: Activation::Tanh }, ..spec() };
+    refused(ActorCriticParts { params: other.init_params(0).unwrap(), ..parts(0) }, config(), "16");
 }

@@ -57,9 +57,7 @@ impl ImpalaConfig {
         let unit = |value: f64| (0.0..=1.0).contains(&value);
         let positive_or_zero = |value: f64| value >= 0.0 && (value as f32).is_finite();
         let refuse = |name: &str, value: f64, rule: &str| {
-            Err(LearnError::Config {
-                reason: format!("{name} is {value}; it must be {rule}"),
-            })
+            Err(LearnError::Config { reason: format!("{name} is {value}; it must be {rule}") })
         };
         for (name, value) in [("gamma", self.gamma), ("vtrace_lambda", self.vtrace_lambda)] {
             if !unit(value) {
@@ -71,11 +69,7 @@ impl ImpalaConfig {
         }
         for entropy_coeff in [self.entropy_coeff.min_value(), self.entropy_coeff.max_value()] {
             if !positive_or_zero(entropy_coeff) {
-                return refuse(
-                    "entropy_coeff",
-                    entropy_coeff,
-                    "finite and not negative: the entropy is a bonus",
-                );
+                return refuse("entropy_coeff", entropy_coeff, "finite and not negative: the entropy is a bonus");
             }
         }
         for (name, bar) in [
@@ -178,19 +172,8 @@ impl Algorithm for Impala {
         inputs.distribution.logp(logits, actions, &mut self.logp)?;
         self.entropy.resize(rows, 0.0);
         inputs.distribution.entropy(logits, &mut self.entropy)?;
-        let final_values = batch
-            .final_obs()
-            .index()
-            .iter()
-            .copied()
-            .zip(inputs.final_values.iter().copied());
-        self.ends.fold(
-            self.config.gamma as f32,
-            columns,
-            batch.rewards(),
-            batch.ends(),
-            final_values,
-        )?;
+        let final_values = batch.final_obs().index().iter().copied().zip(inputs.final_values.iter().copied());
+        self.ends.fold(self.config.gamma as f32, columns, batch.rewards(), batch.ends(), final_values)?;
 
         let config = self.config.loss_config(inputs.env_steps);
         let input = ImpalaLossInput {
@@ -217,12 +200,8 @@ impl Algorithm for Impala {
         grads.logits.clear();
         grads.logits.resize(inputs.logits.len(), 0.0);
         let d_logits = &mut grads.logits[..rows * dist_len];
-        inputs
-            .distribution
-            .logp_grad(logits, actions, &self.grads.logp, d_logits)?;
-        inputs
-            .distribution
-            .entropy_grad(logits, &self.grads.entropy, d_logits)?;
+        inputs.distribution.logp_grad(logits, actions, &self.grads.logp, d_logits)?;
+        inputs.distribution.entropy_grad(logits, &self.grads.entropy, d_logits)?;
         grads.values.clear();
         grads.values.extend_from_slice(&self.grads.values);
         grads.values.resize(learning_rows, 0.0);
@@ -263,8 +242,5 @@ fn not_finite(stats: &ImpalaLossStats, input: &ImpalaLossInput<'_, f32>) -> Lear
         Some(format!("{name} is {} at step {t}, column {b}", numbers[i]))
     });
     let at = at.unwrap_or_else(|| format!("policy loss {}, value loss {}", stats.policy_loss, stats.vf_loss));
-    LearnError::NonFinite {
-        what: "the IMPALA loss",
-        at,
-    }
+    LearnError::NonFinite { what: "the IMPALA loss", at }
 }

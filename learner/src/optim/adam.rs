@@ -21,11 +21,7 @@ pub struct AdamConfig {
 
 impl Default for AdamConfig {
     fn default() -> Self {
-        AdamConfig {
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-        }
+        AdamConfig { beta1: 0.9, beta2: 0.999, eps: 1e-8 }
     }
 }
 
@@ -64,12 +60,7 @@ impl<F: Float> Adam<F> {
         }
         check_eps::<F>(config.eps)?;
         let zeros = vec![F::zero(); n_params];
-        Ok(Adam {
-            config,
-            steps: 0,
-            mean: zeros.clone(),
-            mean_square: zeros,
-        })
+        Ok(Adam { config, steps: 0, mean: zeros.clone(), mean_square: zeros })
     }
 }
 
@@ -100,11 +91,7 @@ impl<F: Float + Send> Optimizer<F> for Adam<F> {
     }
 
     fn state(&self) -> OptimizerState<F> {
-        OptimizerState::new(
-            self.name(),
-            self.steps,
-            [("mean", &self.mean), (MEAN_SQUARE, &self.mean_square)],
-        )
+        OptimizerState::new(self.name(), self.steps, [("mean", &self.mean), (MEAN_SQUARE, &self.mean_square)])
     }
 
     fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError> {

@@ -26,10 +26,7 @@ pub struct ClippedNorm {
 pub fn clip_global_norm<F: Float>(grads: &mut [F], max_norm: Option<f64>) -> ClippedNorm {
     let true_norm = sum_of_squares(grads).sqrt();
     let Some(max_norm) = max_norm.filter(|_| true_norm.is_finite()) else {
-        return ClippedNorm {
-            true_norm,
-            clipped_norm: true_norm,
-        };
+        return ClippedNorm { true_norm, clipped_norm: true_norm };
     };
     let factor = max_norm / (true_norm + 1e-6);
     if factor < 1.0
@@ -37,10 +34,7 @@ pub fn clip_global_norm<F: Float>(grads: &mut [F], max_norm: Option<f64>) -> Cli
     {
         grads.iter_mut().for_each(|grad| *grad = *grad * factor);
     }
-    ClippedNorm {
-        true_norm,
-        clipped_norm: true_norm.min(max_norm),
-    }
+    ClippedNorm { true_norm, clipped_norm: true_norm.min(max_norm) }
 }
 
 /// In `f64`, with independent partial sums in a fixed order: one running sum would wait for each addition.

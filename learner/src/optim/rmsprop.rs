@@ -37,13 +37,7 @@ pub struct RmsPropConfig {
 
 impl Default for RmsPropConfig {
     fn default() -> Self {
-        RmsPropConfig {
-            decay: 0.99,
-            momentum: 0.0,
-            eps: 0.1,
-            weight_decay: 0.0,
-            form: RmsPropForm::EpsInsideRoot,
-        }
+        RmsPropConfig { decay: 0.99, momentum: 0.0, eps: 0.1, weight_decay: 0.0, form: RmsPropForm::EpsInsideRoot }
     }
 }
 
@@ -78,20 +72,9 @@ impl<F: Float> RmsProp<F> {
     /// When `decay` is not in `[0, 1]`, `momentum` not in `[0, 1)`, `eps` not above 0 or not finite, or `weight_decay`
     /// negative or not finite.
     pub fn new(n_params: usize, config: RmsPropConfig) -> Result<RmsProp<F>, LearnError> {
-        let RmsPropConfig {
-            decay,
-            momentum,
-            eps,
-            weight_decay,
-            form,
-        } = config;
+        let RmsPropConfig { decay, momentum, eps, weight_decay, form } = config;
         check_setting("decay", decay, (0.0..=1.0).contains(&decay), "from 0 to 1")?;
-        check_setting(
-            "momentum",
-            momentum,
-            (0.0..1.0).contains(&momentum),
-            "at least 0 and below 1",
-        )?;
+        check_setting("momentum", momentum, (0.0..1.0).contains(&momentum), "at least 0 and below 1")?;
         check_eps::<F>(eps)?;
         check_setting(
             "weight_decay",
@@ -115,13 +98,7 @@ impl<F: Float> RmsProp<F> {
     /// The one pass. `direction` divides a gradient by the root of its mean square. Without momentum the buffer has
     /// no part in the update.
     fn update(&mut self, params: &mut [F], grads: &[F], lr: F, direction: impl Fn(F, F) -> F) {
-        let RmsPropConfig {
-            decay,
-            momentum,
-            weight_decay,
-            form,
-            ..
-        } = self.config;
+        let RmsPropConfig { decay, momentum, weight_decay, form, .. } = self.config;
         let (decay, rest): (F, F) = (cast(decay), cast(1.0 - decay));
         let (momentum, weight_decay): (F, F) = (cast(momentum), cast(weight_decay));
         // The learning rate multiplies what enters the buffer, or what leaves it.
@@ -139,12 +116,10 @@ impl<F: Float> RmsProp<F> {
         if self.momentum.is_empty() {
             directed.for_each(|(direction, param)| *param = *param - lr * direction);
         } else {
-            directed
-                .zip(&mut self.momentum)
-                .for_each(|((direction, param), buffer)| {
-                    *buffer = momentum * *buffer + lr_in * direction;
-                    *param = *param - lr_out * *buffer;
-                });
+            directed.zip(&mut self.momentum).for_each(|((direction, param), buffer)| {
+                *buffer = momentum * *buffer + lr_in * direction;
+                *param = *param - lr_out * *buffer;
+            });
         }
     }
 }
@@ -170,11 +145,7 @@ impl<F: Float + Send> Optimizer<F> for RmsProp<F> {
 
     fn state(&self) -> OptimizerState<F> {
         let vectors = [(MEAN_SQUARE, &self.mean_square), ("momentum", &self.momentum)];
-        OptimizerState::new(
-            self.name(),
-            self.steps,
-            vectors.into_iter().filter(|(_, vector)| !vector.is_empty()),
-        )
+        OptimizerState::new(self.name(), self.steps, vectors.into_iter().filter(|(_, vector)| !vector.is_empty()))
     }
 
     fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError> {

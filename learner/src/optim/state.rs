@@ -49,15 +49,8 @@ impl<F: Float> OptimizerState<F> {
     where
         F: 'a,
     {
-        let vectors = vectors
-            .into_iter()
-            .map(|(name, vector)| (name.to_owned(), vector.clone()))
-            .collect();
-        OptimizerState {
-            optimizer: optimizer.to_owned(),
-            steps,
-            vectors,
-        }
+        let vectors = vectors.into_iter().map(|(name, vector)| (name.to_owned(), vector.clone())).collect();
+        OptimizerState { optimizer: optimizer.to_owned(), steps, vectors }
     }
 
     /// The vectors called `names`, after checking that the state fits.
@@ -68,19 +61,14 @@ impl<F: Float> OptimizerState<F> {
         names: [&str; N],
     ) -> Result<[Vec<F>; N], LearnError> {
         if self.optimizer != optimizer {
-            return refuse(format!(
-                "it is of '{}' and this optimiser is '{optimizer}'",
-                self.optimizer
-            ));
+            return refuse(format!("it is of '{}' and this optimiser is '{optimizer}'", self.optimizer));
         }
         for name in names {
             match self.vectors.get(name) {
                 None => return refuse(format!("vector '{name}' is missing; it may come from other settings")),
                 Some(vector) if vector.len() != n_params => {
                     let got = vector.len();
-                    return refuse(format!(
-                        "vector '{name}' has {got} elements and the network {n_params} parameters"
-                    ));
+                    return refuse(format!("vector '{name}' has {got} elements and the network {n_params} parameters"));
                 }
                 Some(vector) => {
                     if let Some(i) = vector.iter().position(|value| !value.is_finite()) {
@@ -90,18 +78,14 @@ impl<F: Float> OptimizerState<F> {
                     if name == MEAN_SQUARE
                         && let Some(i) = negative(vector)
                     {
-                        return refuse(format!(
-                            "vector '{name}' is negative at element {i}; a square cannot be"
-                        ));
+                        return refuse(format!("vector '{name}' is negative at element {i}; a square cannot be"));
                     }
                 }
             }
         }
         let taken = names.map(|name| self.vectors.remove(name).unwrap_or_default());
         match self.vectors.keys().next() {
-            Some(name) => refuse(format!(
-                "vector '{name}' has no place here; it may come from other settings"
-            )),
+            Some(name) => refuse(format!("vector '{name}' has no place here; it may come from other settings")),
             None => Ok(taken),
         }
     }
@@ -134,9 +118,7 @@ impl OptimizerState<f32> {
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(unreadable)?;
         let entry = |name: &str| {
             let value = header.metadata().as_ref().and_then(|metadata| metadata.get(name));
-            value.ok_or_else(|| LearnError::OptimizerState {
-                reason: format!("its metadata has no '{name}'"),
-            })
+            value.ok_or_else(|| LearnError::OptimizerState { reason: format!("its metadata has no '{name}'") })
         };
         let optimizer = entry(OPTIMIZER)?.clone();
         let Ok(steps) = entry(STEPS)?.parse() else {
@@ -146,23 +128,12 @@ impl OptimizerState<f32> {
         let mut vectors = BTreeMap::new();
         for (name, view) in tensors.iter() {
             if view.dtype() != Dtype::F32 || view.shape().len() != 1 {
-                return refuse(format!(
-                    "'{name}' is {:?} {:?} and not a vector of F32",
-                    view.dtype(),
-                    view.shape()
-                ));
+                return refuse(format!("'{name}' is {:?} {:?} and not a vector of F32", view.dtype(), view.shape()));
             }
             let (words, _) = view.data().as_chunks();
-            vectors.insert(
-                name.to_owned(),
-                words.iter().map(|word| f32::from_le_bytes(*word)).collect(),
-            );
+            vectors.insert(name.to_owned(), words.iter().map(|word| f32::from_le_bytes(*word)).collect());
         }
-        Ok(OptimizerState {
-            optimizer,
-            steps,
-            vectors,
-        })
+        Ok(OptimizerState { optimizer, steps, vectors })
     }
 }
 
@@ -171,7 +142,5 @@ fn refuse<T>(reason: String) -> Result<T, LearnError> {
 }
 
 fn unreadable(error: safetensors::SafeTensorError) -> LearnError {
-    LearnError::OptimizerState {
-        reason: error.to_string(),
-    }
+    LearnError::OptimizerState { reason: error.to_string() }
 }

@@ -26,13 +26,7 @@ fn reference(config: OptimizerConfig, first: f64, grads: &[f64]) -> f64 {
                 param -= lr(t - 1) * mean(beta1, 1) / (mean(beta2, 2).sqrt() + eps);
             }
         }
-        OptimizerConfig::RmsProp(RmsPropConfig {
-            decay,
-            momentum,
-            eps,
-            weight_decay,
-            form,
-        }) => {
+        OptimizerConfig::RmsProp(RmsPropConfig { decay, momentum, eps, weight_decay, form }) => {
             let inside = form == RmsPropForm::EpsInsideRoot;
             let (mut mean_square, mut buffer) = (if inside { 1.0 } else { 0.0 }, 0.0);
             for (t, grad) in grads.iter().enumerate() {
@@ -71,13 +65,7 @@ fn configs() -> impl Strategy<Value = OptimizerConfig> {
             eps
         })),
         (0.5..0.999, momentum, 1e-3..0.2, weight_decay, form).prop_map(|(decay, momentum, eps, weight_decay, form)| {
-            OptimizerConfig::RmsProp(RmsPropConfig {
-                decay,
-                momentum,
-                eps,
-                weight_decay,
-                form,
-            })
+            OptimizerConfig::RmsProp(RmsPropConfig { decay, momentum, eps, weight_decay, form })
         }),
     ]
 }
@@ -147,20 +135,8 @@ proptest! {
 #[test]
 fn gradients_within_the_limit_are_not_touched() {
     let mut grads = [3.0_f32, 4.0];
-    assert_eq!(
-        clip_global_norm(&mut grads, Some(6.0)),
-        ClippedNorm {
-            true_norm: 5.0,
-            clipped_norm: 5.0
-        }
-    );
-    assert_eq!(
-        clip_global_norm(&mut grads, None),
-        ClippedNorm {
-            true_norm: 5.0,
-            clipped_norm: 5.0
-        }
-    );
+    assert_eq!(clip_global_norm(&mut grads, Some(6.0)), ClippedNorm { true_norm: 5.0, clipped_norm: 5.0 });
+    assert_eq!(clip_global_norm(&mut grads, None), ClippedNorm { true_norm: 5.0, clipped_norm: 5.0 });
     assert_eq!(grads, [3.0, 4.0]);
 }
 
@@ -193,10 +169,7 @@ fn lengths_that_do_not_fit_are_refused_and_nothing_changes() {
         let before = optimizer.state();
         let mut params = [1.0, 2.0];
         let error = optimizer.step(&mut params, &[1.0], 0.1).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "grads has 1 elements where [parameters] = [2] needs 2"
-        );
+        assert_eq!(error.to_string(), "grads has 1 elements where [parameters] = [2] needs 2");
         assert!(optimizer.step(&mut [1.0], &[1.0, 1.0], 0.1).is_err());
         assert_eq!((params, optimizer.state()), ([1.0, 2.0], before));
     }
@@ -206,56 +179,20 @@ fn lengths_that_do_not_fit_are_refused_and_nothing_changes() {
 fn settings_that_cannot_work_are_refused_with_the_reason() {
     let adam = |config| Adam::<f32>::new(1, config).unwrap_err().to_string();
     assert_eq!(
-        adam(AdamConfig {
-            beta2: 1.0,
-            ..AdamConfig::default()
-        }),
+        adam(AdamConfig { beta2: 1.0, ..AdamConfig::default() }),
         "beta2 of the optimiser is 1; it must be at least 0 and below 1"
     );
-    assert!(
-        adam(AdamConfig {
-            eps: f64::NAN,
-            ..AdamConfig::default()
-        })
-        .starts_with("eps")
-    );
+    assert!(adam(AdamConfig { eps: f64::NAN, ..AdamConfig::default() }).starts_with("eps"));
     for eps in [0.0, -1.0, 1e-50, 1e50] {
-        let adam_error = adam(AdamConfig {
-            eps,
-            ..AdamConfig::default()
-        });
-        assert!(
-            adam_error.starts_with("eps") && adam_error.contains("above 0"),
-            "{adam_error}"
-        );
-        let config = RmsPropConfig {
-            eps,
-            ..RmsPropConfig::default()
-        };
+        let adam_error = adam(AdamConfig { eps, ..AdamConfig::default() });
+        assert!(adam_error.starts_with("eps") && adam_error.contains("above 0"), "{adam_error}");
+        let config = RmsPropConfig { eps, ..RmsPropConfig::default() };
         assert_eq!(RmsProp::<f32>::new(1, config).unwrap_err().to_string(), adam_error);
     }
     let rmsprop = |config| RmsProp::<f32>::new(1, config).unwrap_err().to_string();
-    assert!(
-        rmsprop(RmsPropConfig {
-            decay: -0.1,
-            ..RmsPropConfig::default()
-        })
-        .starts_with("decay")
-    );
-    assert!(
-        rmsprop(RmsPropConfig {
-            momentum: 1.0,
-            ..RmsPropConfig::default()
-        })
-        .starts_with("momentum")
-    );
-    assert!(
-        rmsprop(RmsPropConfig {
-            weight_decay: -1.0,
-            ..RmsPropConfig::default()
-        })
-        .starts_with("weight_decay")
-    );
+    assert!(rmsprop(RmsPropConfig { decay: -0.1, ..RmsPropConfig::default() }).starts_with("decay"));
+    assert!(rmsprop(RmsPropConfig { momentum: 1.0, ..RmsPropConfig::default() }).starts_with("momentum"));
+    assert!(rmsprop(RmsPropConfig { weight_decay: -1.0, ..RmsPropConfig::default() }).starts_with("weight_decay"));
 }
 
 #[test]
@@ -269,10 +206,7 @@ fn state_of_another_optimiser_network_or_setting_is_refused_and_says_why() {
     };
     let adam = OptimizerConfig::Adam(AdamConfig::default());
     let rmsprop = RmsPropConfig::default();
-    let with_momentum = OptimizerConfig::RmsProp(RmsPropConfig {
-        momentum: 0.9,
-        ..rmsprop
-    });
+    let with_momentum = OptimizerConfig::RmsProp(RmsPropConfig { momentum: 0.9, ..rmsprop });
     let rmsprop = OptimizerConfig::RmsProp(rmsprop);
     let state = |config: OptimizerConfig, n| config.build(n).unwrap().state();
 
@@ -305,12 +239,7 @@ fn equal_states_give_equal_bytes() {
 
 #[test]
 fn bytes_that_are_no_state_are_refused_without_a_panic() {
-    let good = OptimizerConfig::default()
-        .build(3)
-        .unwrap()
-        .state()
-        .to_safetensors()
-        .unwrap();
+    let good = OptimizerConfig::default().build(3).unwrap().state().to_safetensors().unwrap();
     assert!(OptimizerState::from_safetensors(&good).is_ok());
     for end in 0..good.len() {
         assert!(OptimizerState::from_safetensors(&good[..end]).is_err(), "cut at {end}");
@@ -334,12 +263,6 @@ fn a_config_file_names_the_optimiser_and_unknown_settings_are_refused() {
     let read = |text: &str| serde_json::from_str::<OptimizerConfig>(text);
     assert_eq!(read(r#"{"type": "adam"}"#).unwrap(), OptimizerConfig::default());
     let rmsprop = read(r#"{"type": "rmsprop", "momentum": 0.5}"#).unwrap();
-    assert_eq!(
-        rmsprop,
-        OptimizerConfig::RmsProp(RmsPropConfig {
-            momentum: 0.5,
-            ..RmsPropConfig::default()
-        })
-    );
+    assert_eq!(rmsprop, OptimizerConfig::RmsProp(RmsPropConfig { momentum: 0.5, ..RmsPropConfig::default() }));
     assert!(read(r#"{"type": "rmsprop", "epsilon": 0.5}"#).is_err());
 }

@@ -5,15 +5,9 @@ use super::*;
 #[test]
 fn values_lie_on_the_lines_and_stay_at_the_ends() {
     let schedule = Schedule::piecewise_linear([(10.0, 1.0), (20.0, 0.5), (40.0, 2.5)]).unwrap();
-    for (env_steps, value) in [
-        (0.0, 1.0),
-        (10.0, 1.0),
-        (15.0, 0.75),
-        (20.0, 0.5),
-        (30.0, 1.5),
-        (40.0, 2.5),
-        (1e18, 2.5),
-    ] {
+    for (env_steps, value) in
+        [(0.0, 1.0), (10.0, 1.0), (15.0, 0.75), (20.0, 0.5), (30.0, 1.5), (40.0, 2.5), (1e18, 2.5)]
+    {
         assert_eq!(schedule.value(env_steps), value, "at {env_steps}");
     }
 }
@@ -36,14 +30,8 @@ fn two_points_at_one_step_make_a_jump() {
 #[test]
 fn a_bare_number_of_steps_goes_from_the_coefficient_to_zero() {
     let schedule = Schedule::linear_to_zero(0.01, 1000.0).unwrap();
-    assert_eq!(
-        (schedule.value(0.0), schedule.value(500.0), schedule.value(1000.0)),
-        (0.01, 0.005, 0.0)
-    );
-    assert!(matches!(
-        Schedule::linear_to_zero(0.01, -5.0),
-        Err(ScheduleError::NotSorted { .. })
-    ));
+    assert_eq!((schedule.value(0.0), schedule.value(500.0), schedule.value(1000.0)), (0.01, 0.005, 0.0));
+    assert!(matches!(Schedule::linear_to_zero(0.01, -5.0), Err(ScheduleError::NotSorted { .. })));
     assert_eq!(Schedule::linear_to_zero(0.01, 0.0).unwrap().value(0.0), 0.0);
 }
 
@@ -64,12 +52,7 @@ fn points_that_make_no_schedule_are_refused_with_the_reason() {
 #[test]
 fn the_smallest_and_largest_value_count_points_and_the_outside() {
     assert_eq!(Schedule::Constant(-1.0).min_value(), -1.0);
-    assert_eq!(
-        Schedule::piecewise_linear([(0.0, 3.0), (1.0, 2.0)])
-            .unwrap()
-            .min_value(),
-        2.0
-    );
+    assert_eq!(Schedule::piecewise_linear([(0.0, 3.0), (1.0, 2.0)]).unwrap().min_value(), 2.0);
     let outside = Schedule::piecewise_linear_with_outside_value([(0.0, 3.0)], 1.0).unwrap();
     assert_eq!((outside.min_value(), outside.max_value()), (1.0, 3.0));
 }
@@ -81,12 +64,7 @@ fn a_file_has_a_number_or_points_and_wrong_ones_are_refused() {
     assert_eq!(read("1").unwrap(), Schedule::Constant(1.0));
     let points = read("[[0, 1], [10, 0.5]]").unwrap();
     assert_eq!(points, Schedule::piecewise_linear([(0.0, 1.0), (10.0, 0.5)]).unwrap());
-    assert!(
-        read("[[10, 1], [0, 0.5]]")
-            .unwrap_err()
-            .to_string()
-            .contains("sort them")
-    );
+    assert!(read("[[10, 1], [0, 0.5]]").unwrap_err().to_string().contains("sort them"));
     assert!(read("[]").unwrap_err().to_string().contains("at least one"));
 
     let outside = Schedule::piecewise_linear_with_outside_value([(0.0, 1.0), (10.0, 0.5)], 2.0).unwrap();

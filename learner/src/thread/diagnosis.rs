@@ -37,11 +37,7 @@ impl fmt::Display for Diagnosis {
             self.backlog,
             self.passes,
         )?;
-        let mut others: Vec<_> = self
-            .threads
-            .iter()
-            .filter(|time| time.thread != super::THREAD_NAME)
-            .collect();
+        let mut others: Vec<_> = self.threads.iter().filter(|time| time.thread != super::THREAD_NAME).collect();
         others.sort_by(|a, b| b.since_secs.total_cmp(&a.since_secs));
         for (index, time) in others.iter().take(THREADS_NAMED).enumerate() {
             f.write_str(if index == 0 { "; threads: " } else { ", " })?;

@@ -90,12 +90,7 @@ pub struct BatchName(Vec<(PolicyId, Vec<Tag>)>);
 
 impl BatchName {
     pub(crate) fn of(batch: &MultiAgentBatch) -> Self {
-        Self(
-            batch
-                .policies()
-                .map(|(policy, part)| (policy.clone(), part.tags().to_vec()))
-                .collect(),
-        )
+        Self(batch.policies().map(|(policy, part)| (policy.clone(), part.tags().to_vec())).collect())
     }
 
     /// Per policy, the tags of the fragments.
@@ -113,11 +108,7 @@ impl fmt::Display for BatchName {
             }
             write!(f, "{policy}:")?;
             for tag in tags.iter().take(TAGS_NAMED) {
-                write!(
-                    f,
-                    " worker {} incarnation {} fragment {},",
-                    tag.worker, tag.incarnation, tag.sequence
-                )?;
+                write!(f, " worker {} incarnation {} fragment {},", tag.worker, tag.incarnation, tag.sequence)?;
             }
             match tags.len() {
                 0 => f.write_str(" untagged")?,
@@ -167,7 +158,5 @@ pub enum FailureCause {
 /// The text of a caught panic.
 pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
-        .to_owned()
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }

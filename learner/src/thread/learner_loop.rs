@@ -105,10 +105,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         );
         let learner_loop = Self {
             config,
-            held: Held {
-                ring,
-                steps: parts.steps.clone(),
-            },
+            held: Held { ring, steps: parts.steps.clone() },
             learner: parts.learner,
             publisher: parts.publisher,
             outqueue,
@@ -222,10 +219,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
             Err(NextError::TimedOut) => return self.not_ready(waited_secs),
             Err(NextError::Closed) => return Ok(StepOutcome::Closed(self.closed_by())),
             Err(source) => {
-                return Err(LearnerLoopError::Source {
-                    passes: self.passes,
-                    source,
-                });
+                return Err(LearnerLoopError::Source { passes: self.passes, source });
             }
         };
         self.starved = Starved::default();
@@ -251,13 +245,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
                 if let Some(ticket) = ticket {
                     ticket.trained();
                 }
-                Ok(self.complete(Completed {
-                    info,
-                    grad_secs,
-                    number,
-                    steps,
-                    lag,
-                }))
+                Ok(self.complete(Completed { info, grad_secs, number, steps, lag }))
             }
             Err(cause) => {
                 let last = match pass {
@@ -271,13 +259,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
     }
 
     fn complete(&mut self, done: Completed) -> StepOutcome {
-        let Completed {
-            info,
-            grad_secs,
-            number,
-            steps,
-            lag,
-        } = done;
+        let Completed { info, grad_secs, number, steps, lag } = done;
         self.passes += 1;
         self.quarantined_in_a_row = 0;
         if number == 1 {
@@ -288,8 +270,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
 
         self.state.enter(LearnerThreadState::Reporting);
         let version = self.publisher.version();
-        self.metrics
-            .record_pass(grad_secs, self.held.ring.source().backlog(), &info);
+        self.metrics.record_pass(grad_secs, self.held.ring.source().backlog(), &info);
         let report = LearnerReport {
             env_steps: steps.env,
             agent_steps: steps.agent,
@@ -345,11 +326,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
     }
 
     fn closed_by(&self) -> ClosedBy {
-        if self.tether.is_cut() {
-            ClosedBy::Lifeline
-        } else {
-            ClosedBy::Source
-        }
+        if self.tether.is_cut() { ClosedBy::Lifeline } else { ClosedBy::Source }
     }
 
     /// Takes a batch that could not be learned from out of the run and counts its steps.
@@ -363,31 +340,19 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
                 if let Some(ticket) = ticket {
                     ticket.lost("learner_error");
                 }
-                return Err(LearnerLoopError::Learn {
-                    update,
-                    batch: name,
-                    source: Box::new(source),
-                });
+                return Err(LearnerLoopError::Learn { update, batch: name, source: Box::new(source) });
             }
             PassError::Panicked(message) => {
                 if let Some(ticket) = ticket {
                     ticket.lost("learner_panic");
                 }
-                return Err(LearnerLoopError::Panicked {
-                    update,
-                    batch: name,
-                    message,
-                });
+                return Err(LearnerLoopError::Panicked { update, batch: name, message });
             }
         };
         if let Some(ticket) = ticket {
             ticket.dropped(cause.reason());
         }
-        let quarantine = Quarantine {
-            update,
-            batch: name,
-            cause,
-        };
+        let quarantine = Quarantine { update, batch: name, cause };
         self.metrics.record_quarantined(&quarantine);
         self.quarantined_in_a_row += 1;
         if self.quarantined_in_a_row >= self.config.max_consecutive_quarantined.get() {

@@ -46,11 +46,9 @@ impl StateRequests {
             SendTimeoutError::Timeout(_) => StateError::TimedOut { waited: deadline },
             SendTimeoutError::Disconnected(_) => StateError::Ended,
         })?;
-        state
-            .recv_timeout(deadline.saturating_sub(began.elapsed()))
-            .map_err(|error| match error {
-                RecvTimeoutError::Timeout => StateError::TimedOut { waited: deadline },
-                RecvTimeoutError::Disconnected => StateError::Ended,
-            })
+        state.recv_timeout(deadline.saturating_sub(began.elapsed())).map_err(|error| match error {
+            RecvTimeoutError::Timeout => StateError::TimedOut { waited: deadline },
+            RecvTimeoutError::Disconnected => StateError::Ended,
+        })
     }
 }

@@ -36,9 +36,7 @@ fn a_time_out_changes_nothing_but_the_queue_timer() {
     let (bench, (learner_loop, sender, outqueue)) = Bench::set_up(config(1), 4, content());
     let mut learner_loop = learner_loop.with_clock(Readings(vec![5.0, 5.25, 6.0, 6.5, 7.0, 9.0].into_iter()));
     let before = bench.totals();
-    let StepOutcome::NotReady(diagnosis) = learner_loop.step().unwrap() else {
-        panic!("there was nothing to learn")
-    };
+    let StepOutcome::NotReady(diagnosis) = learner_loop.step().unwrap() else { panic!("there was nothing to learn") };
     assert_eq!(diagnosis.waited, Duration::from_millis(250));
 
     let now = learner_loop.metrics().read();
@@ -51,10 +49,7 @@ fn a_time_out_changes_nothing_but_the_queue_timer() {
     sender.push(bench.sampled(0)).unwrap();
     trained(learner_loop.step().unwrap());
     let now = learner_loop.metrics().read();
-    assert_eq!(
-        (now.queue.mean_secs(), now.grad.mean_secs(), now.num_steps),
-        (Some(0.375), Some(2.0), 1)
-    );
+    assert_eq!((now.queue.mean_secs(), now.grad.mean_secs(), now.num_steps), (Some(0.375), Some(2.0), 1));
 }
 
 thread_states! {
@@ -71,17 +66,12 @@ fn a_time_out_says_how_long_what_waits_and_who_is_in_which_state() {
     let worker = StateClock::new("rollout-7", Crawling::Stepping);
     bench.time.add(worker.reader());
     for time_out in 1..=3 {
-        let StepOutcome::NotReady(diagnosis) = learner_loop.step().unwrap() else {
-            panic!("nothing to learn")
-        };
+        let StepOutcome::NotReady(diagnosis) = learner_loop.step().unwrap() else { panic!("nothing to learn") };
         assert_eq!(diagnosis.time_outs_in_a_row, time_out);
         assert!(diagnosis.waited_in_a_row >= diagnosis.waited);
         assert_eq!((diagnosis.backlog, diagnosis.passes), (0, 0));
         let text = diagnosis.to_string();
-        assert!(
-            text.contains("rollout-7 `stepping` for") && text.contains("learner_queue_timeout"),
-            "{text}"
-        );
+        assert!(text.contains("rollout-7 `stepping` for") && text.contains("learner_queue_timeout"), "{text}");
         assert!(learner_loop.metrics().read().starved.is_some());
     }
 }
@@ -93,24 +83,16 @@ fn a_batch_ends_the_row_of_time_outs() {
     sender.push(bench.sampled(0)).unwrap();
     trained(learner_loop.step().unwrap());
     assert!(learner_loop.metrics().read().starved.is_none());
-    let StepOutcome::NotReady(diagnosis) = learner_loop.step().unwrap() else {
-        panic!("nothing to learn")
-    };
+    let StepOutcome::NotReady(diagnosis) = learner_loop.step().unwrap() else { panic!("nothing to learn") };
     assert_eq!((diagnosis.time_outs_in_a_row, diagnosis.passes), (1, 1));
 }
 
 #[test]
 fn starving_ends_the_run_when_that_was_asked_for() {
-    let config = LearnerLoopConfig {
-        on_starved: OnStarved::Fail,
-        ..config(1)
-    };
+    let config = LearnerLoopConfig { on_starved: OnStarved::Fail, ..config(1) };
     let (_bench, (mut learner_loop, _sender, _outqueue)) = Bench::set_up(config, 4, content());
     let error = learner_loop.step().unwrap_err();
-    assert!(
-        matches!(&error, LearnerLoopError::Starved(diagnosis) if diagnosis.time_outs_in_a_row == 1),
-        "{error}"
-    );
+    assert!(matches!(&error, LearnerLoopError::Starved(diagnosis) if diagnosis.time_outs_in_a_row == 1), "{error}");
 }
 
 #[test]
@@ -129,23 +111,11 @@ fn every_pass_is_reported_and_data_counts_as_trained_once() {
     let mut once = Steps::default();
     for (index, report) in reports.iter().enumerate() {
         assert_eq!((report.env_steps, report.agent_steps), (STEPS, STEPS));
-        assert_eq!(
-            (report.pass as usize, report.passes, report.updates as usize),
-            (index + 1, 1, index + 1)
-        );
-        assert_eq!(
-            report.info.number("default_policy", "learner_stats.total_loss"),
-            Some((index + 1) as f64)
-        );
+        assert_eq!((report.pass as usize, report.passes, report.updates as usize), (index + 1, 1, index + 1));
+        assert_eq!(report.info.number("default_policy", "learner_stats.total_loss"), Some((index + 1) as f64));
         once += report.trained_once;
     }
-    assert_eq!(
-        once,
-        Steps {
-            env: STEPS,
-            agent: STEPS
-        }
-    );
+    assert_eq!(once, Steps { env: STEPS, agent: STEPS });
     assert_eq!(learner_loop.learner().global_step(), STEPS);
     bench.final_totals();
 }
@@ -185,29 +155,13 @@ fn lag_is_the_learners_version_less_the_columns_at_the_first_pass() {
     let lags: Vec<PolicyLag> = outqueue.drain().iter().map(|report| report.lag).collect();
     let none = PolicyLag::default();
     // Two passes, hence two publications, a batch.
-    assert_eq!(
-        lags,
-        [
-            PolicyLag::of(0, [0, 0]),
-            none,
-            PolicyLag::of(2, [0, 0]),
-            none,
-            PolicyLag::of(4, [1, 3]),
-            none
-        ]
-    );
-    assert_eq!(
-        (lags[4].min(), lags[4].mean(), lags[4].max()),
-        (Some(1), Some(2.0), Some(3))
-    );
+    assert_eq!(lags, [PolicyLag::of(0, [0, 0]), none, PolicyLag::of(2, [0, 0]), none, PolicyLag::of(4, [1, 3]), none]);
+    assert_eq!((lags[4].min(), lags[4].mean(), lags[4].max()), (Some(1), Some(2.0), Some(3)));
 }
 
 #[test]
 fn weights_are_published_every_broadcast_interval_updates_in_recycled_memory() {
-    let config = LearnerLoopConfig {
-        broadcast_interval: NonZeroU64::new(3).unwrap(),
-        ..config(1)
-    };
+    let config = LearnerLoopConfig { broadcast_interval: NonZeroU64::new(3).unwrap(), ..config(1) };
     let (bench, (mut learner_loop, sender, _outqueue)) = Bench::set_up(config, 4, content());
     let mut places = std::collections::BTreeSet::new();
     for update in 1..=30_u64 {
@@ -231,10 +185,7 @@ fn the_learner_is_told_each_version_right_after_the_update_that_made_it() {
         published: told.clone(),
         update: |_, _: &MultiAgentBatch| Ok(loss_info(0.0)),
     };
-    let config = LearnerLoopConfig {
-        broadcast_interval: NonZeroU64::new(2).unwrap(),
-        ..config(1)
-    };
+    let config = LearnerLoopConfig { broadcast_interval: NonZeroU64::new(2).unwrap(), ..config(1) };
     let (bench, (mut learner_loop, sender, _outqueue)) = Bench::set_up(config, 8, Box::new(learner));
     for update in 1..=6_u64 {
         sender.push(bench.sampled(update)).unwrap();
@@ -245,10 +196,7 @@ fn the_learner_is_told_each_version_right_after_the_update_that_made_it() {
 
 #[test]
 fn an_outqueue_nobody_reads_folds_and_keeps_every_total() {
-    let config = LearnerLoopConfig {
-        outqueue_capacity: slots(2),
-        ..config(2)
-    };
+    let config = LearnerLoopConfig { outqueue_capacity: slots(2), ..config(2) };
     let (bench, (mut learner_loop, sender, outqueue)) = Bench::set_up(config, 8, content());
     for sequence in 0..8 {
         sender.push(bench.sampled(sequence)).unwrap();
@@ -259,24 +207,12 @@ fn an_outqueue_nobody_reads_folds_and_keeps_every_total() {
     let reports = outqueue.drain();
     assert_eq!(reports.len(), 2);
     let folded = &reports[1];
-    assert_eq!(
-        (folded.passes, folded.pass, folded.updates, folded.version),
-        (15, 2, 16, 16)
-    );
+    assert_eq!((folded.passes, folded.pass, folded.updates, folded.version), (15, 2, 16, 16));
     assert_eq!(reports.iter().map(|report| report.env_steps).sum::<u64>(), 16 * STEPS);
-    assert_eq!(
-        reports.iter().map(|report| report.trained_once.agent).sum::<u64>(),
-        8 * STEPS
-    );
-    assert_eq!(
-        reports.iter().map(|report| report.lag.columns()).sum::<u64>(),
-        8 * B as u64
-    );
+    assert_eq!(reports.iter().map(|report| report.trained_once.agent).sum::<u64>(), 8 * STEPS);
+    assert_eq!(reports.iter().map(|report| report.lag.columns()).sum::<u64>(), 8 * B as u64);
     // Losses 2 to 16, equally weighted.
-    assert_eq!(
-        folded.info.number("default_policy", "learner_stats.total_loss"),
-        Some(9.0)
-    );
+    assert_eq!(folded.info.number("default_policy", "learner_stats.total_loss"), Some(9.0));
 }
 
 #[test]
@@ -300,20 +236,14 @@ fn metrics_are_written_under_rllibs_keys_and_keep_a_drained_info() {
     assert_eq!((timing("load"), timing("load_wait")), (Some(0.0), Some(0.0)));
 
     metrics.add_learner_metrics(&mut result, OverwriteLearnerInfo::Yes);
-    assert_eq!(
-        result.number("info.learner.default_policy.learner_stats.total_loss"),
-        Some(1.0)
-    );
+    assert_eq!(result.number("info.learner.default_policy.learner_stats.total_loss"), Some(1.0));
 }
 
 #[test]
 fn the_time_ledger_knows_the_learner_before_its_thread_and_closes_after_it() {
     let (bench, (learner_loop, sender, outqueue)) = Bench::set_up(config(1), 4, content());
     let time = bench.time.read();
-    assert_eq!(
-        (time.len(), time[0].thread.as_str(), time[0].current),
-        (1, "learner", Some("starting"))
-    );
+    assert_eq!((time.len(), time[0].thread.as_str(), time[0].current), (1, "learner", Some("starting")));
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     for sequence in 0..100 {
         sender.push(bench.sampled(sequence)).unwrap();

@@ -51,8 +51,7 @@ impl<F: Float> EpisodeEnds<F> {
         self.rewards.clear();
         self.rewards.extend_from_slice(rewards);
         self.discounts.clear();
-        self.discounts
-            .extend(ends.iter().map(|end| if *end == End::No { gamma } else { F::zero() }));
+        self.discounts.extend(ends.iter().map(|end| if *end == End::No { gamma } else { F::zero() }));
         for ((t, b), value) in final_values {
             let (t, b) = (t as usize, b as usize);
             if t >= steps || b >= columns {

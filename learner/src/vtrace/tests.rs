@@ -39,11 +39,7 @@ impl Case {
     }
 
     fn value_after(&self, t: usize, b: usize) -> f64 {
-        if t + 1 == self.steps {
-            self.bootstrap[b]
-        } else {
-            self.values[(t + 1) * self.columns + b]
-        }
+        if t + 1 == self.steps { self.bootstrap[b] } else { self.values[(t + 1) * self.columns + b] }
     }
 }
 
@@ -75,11 +71,7 @@ fn advantages_of_the_paper(case: &Case, config: &VtraceConfig<f64>, vs: &[f64]) 
     for t in 0..case.steps {
         for b in 0..case.columns {
             let i = t * case.columns + b;
-            let next = if t + 1 == case.steps {
-                case.bootstrap[b]
-            } else {
-                vs[i + case.columns]
-            };
+            let next = if t + 1 == case.steps { case.bootstrap[b] } else { vs[i + case.columns] };
             let rho = case.log_rhos[i].exp();
             let rho = config.clip_pg_rho.map_or(rho, |bar| rho.min(bar));
             advantages.push(rho * (case.rewards[i] + case.discounts[i] * next - case.values[i]));
@@ -128,10 +120,7 @@ fn configs() -> impl Strategy<Value = VtraceConfig<f64>> {
 fn assert_close(got: &[f64], want: &[f64]) {
     assert_eq!(got.len(), want.len());
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!(
-            (got - want).abs() <= 1e-9 * want.abs().max(1.0),
-            "[{i}] got {got}, want {want}"
-        );
+        assert!((got - want).abs() <= 1e-9 * want.abs().max(1.0), "[{i}] got {got}, want {want}");
     }
 }
 
@@ -251,10 +240,7 @@ fn a_ratio_that_overflows_is_harmless_when_clipped() {
     let mut output = VtraceOutput::default();
     vtrace(&VtraceConfig::default(), &input, &mut output).unwrap();
     assert_eq!(output.rhos[0], f32::INFINITY);
-    let on_policy = VtraceInput {
-        log_rhos: &[0.0, 0.0],
-        ..input
-    };
+    let on_policy = VtraceInput { log_rhos: &[0.0, 0.0], ..input };
     let mut want = VtraceOutput::default();
     vtrace(&VtraceConfig::default(), &on_policy, &mut want).unwrap();
     assert_eq!((output.vs, output.pg_advantages), (want.vs, want.pg_advantages));
@@ -274,20 +260,9 @@ fn a_wrong_length_names_slice_shape_and_both_lengths() {
         mask: None,
     };
     let error = vtrace(&VtraceConfig::default(), &input, &mut VtraceOutput::default()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "rewards has 5 elements where [steps, columns] = [2, 3] needs 6"
-    );
-    let bootstrap_of_all_steps = VtraceInput {
-        rewards: &[0.0; 6],
-        bootstrap: &[0.0; 6],
-        ..input
-    };
-    let result = vtrace(
-        &VtraceConfig::default(),
-        &bootstrap_of_all_steps,
-        &mut VtraceOutput::default(),
-    );
+    assert_eq!(error.to_string(), "rewards has 5 elements where [steps, columns] = [2, 3] needs 6");
+    let bootstrap_of_all_steps = VtraceInput { rewards: &[0.0; 6], bootstrap: &[0.0; 6], ..input };
+    let result = vtrace(&VtraceConfig::default(), &bootstrap_of_all_steps, &mut VtraceOutput::default());
     assert_eq!(result.unwrap_err().name, "bootstrap");
 }
 
@@ -338,12 +313,6 @@ fn a_final_value_outside_the_batch_is_refused() {
         let result = folded.fold(0.5, 2, &[1.0; 4], &[End::Truncated; 4], [(place, 3.0)]);
         assert_eq!(result.unwrap_err().name, "final_obs");
     }
-    assert_eq!(
-        folded.fold(0.5, 2, &[1.0; 4], &[End::No; 3], []).unwrap_err().name,
-        "ends"
-    );
-    assert_eq!(
-        folded.fold(0.5, 2, &[1.0; 3], &[End::No; 3], []).unwrap_err().name,
-        "rewards"
-    );
+    assert_eq!(folded.fold(0.5, 2, &[1.0; 4], &[End::No; 3], []).unwrap_err().name, "ends");
+    assert_eq!(folded.fold(0.5, 2, &[1.0; 3], &[End::No; 3], []).unwrap_err().name, "rewards");
 }

@@ -94,11 +94,7 @@ impl Shared {
             }
             // A switch takes some ten nanoseconds, unless the writer was put off its core in the middle of one.
             n_tries += 1;
-            if n_tries < SPINS {
-                std::hint::spin_loop()
-            } else {
-                std::thread::yield_now()
-            }
+            if n_tries < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
 
@@ -125,11 +121,7 @@ impl Shared {
     }
 
     fn thread_time(&self, mut spent: Vec<u64>, copied: Copied, now: u64) -> ThreadTime {
-        let Copied {
-            current,
-            entered,
-            ended,
-        } = copied;
+        let Copied { current, entered, ended } = copied;
         let running = ended == RUNNING;
         // The copy may show a switch later than `now`; then that is the newest instant known of.
         let now = now.max(entered);

@@ -38,10 +38,7 @@ fn time_goes_to_the_state_it_was_spent_in() {
     work(Duration::from_millis(1));
     let time = reader.read();
     assert_eq!(time.states[0], ("a", left_a), "a state that was left gets no more time");
-    assert!(
-        time.states[1].1 >= 0.001,
-        "the current state's time is visible before it is left"
-    );
+    assert!(time.states[1].1 >= 0.001, "the current state's time is visible before it is left");
     assert_eq!((time.states[2], time.current), (("c", 0.0), Some("b")));
     assert_eq!(time.since_secs, time.states[1].1);
     assert_eq!(clock.state(), S::B);
@@ -124,17 +121,9 @@ fn live_readers_never_see_half_a_switch() {
         while n_readings < READINGS || n_seen < SWITCHES_SEEN {
             let time = reader.read();
             // Exact but for the conversion to f64: a torn read is off by a whole stay in a state.
-            assert!(
-                (time.sum_secs() - time.wall_secs).abs() < 1e-12 + 1e-12 * time.wall_secs,
-                "{time:?}"
-            );
+            assert!((time.sum_secs() - time.wall_secs).abs() < 1e-12 + 1e-12 * time.wall_secs, "{time:?}");
             assert!(time.wall_secs >= earlier.wall_secs);
-            assert!(
-                time.states
-                    .iter()
-                    .zip(&earlier.states)
-                    .all(|(now, before)| now.1 >= before.1)
-            );
+            assert!(time.states.iter().zip(&earlier.states).all(|(now, before)| now.1 >= before.1));
             n_readings += 1;
             n_seen += usize::from(time.current != earlier.current);
             earlier = time;
@@ -168,10 +157,7 @@ fn the_ledger_writes_every_thread_once() {
     let mut dict = ResultDict::new();
     ledger.write_into(&mut dict, "ledger.time");
     let threads = dict.get("ledger.time").unwrap().as_object().unwrap();
-    assert_eq!(
-        threads.keys().collect::<Vec<_>>(),
-        ["learner", "rollout-1", "rollout-1#2"]
-    );
+    assert_eq!(threads.keys().collect::<Vec<_>>(), ["learner", "rollout-1", "rollout-1#2"]);
     let learner = &threads["learner"];
     assert_eq!(learner["current"], json!(null));
     assert_eq!(learner["states"]["a"], learner["wall_secs"]);
@@ -192,17 +178,8 @@ fn reading(thread: &str, a: f64, b: f64) -> ThreadTime {
 
 #[test]
 fn shares_are_of_the_time_since_the_earlier_reading() {
-    let before = [
-        reading("x", 1.0, 1.0),
-        reading("x", 0.0, 5.0),
-        reading("still", 1.0, 2.0),
-    ];
-    let now = [
-        reading("x", 2.0, 4.0),
-        reading("x", 1.0, 5.0),
-        reading("still", 1.0, 2.0),
-        reading("x", 1.0, 3.0),
-    ];
+    let before = [reading("x", 1.0, 1.0), reading("x", 0.0, 5.0), reading("still", 1.0, 2.0)];
+    let now = [reading("x", 2.0, 4.0), reading("x", 1.0, 5.0), reading("still", 1.0, 2.0), reading("x", 1.0, 3.0)];
     let mut dict = ResultDict::new();
     write_shares(&now, &before, &mut dict, "shares");
     assert_eq!(
@@ -216,15 +193,7 @@ fn shares_are_of_the_time_since_the_earlier_reading() {
     );
     let mut times = ResultDict::new();
     write_thread_times(&now, &mut times, "shares");
-    let threads = |dict: &ResultDict| {
-        dict.get("shares")
-            .unwrap()
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect()
-    };
+    let threads = |dict: &ResultDict| dict.get("shares").unwrap().as_object().unwrap().keys().cloned().collect();
     let (of_shares, of_times): (Vec<String>, Vec<String>) = (threads(&dict), threads(&times));
     assert_eq!(of_shares, of_times, "one thread has one name");
 }

@@ -26,11 +26,8 @@ pub fn write_thread_times(times: &[ThreadTime], dict: &mut ResultDict, path: &st
         .into_iter()
         .zip(times)
         .map(|(name, time)| {
-            let states: Map<String, Value> = time
-                .states
-                .iter()
-                .map(|&(state, secs)| (state.to_owned(), secs.into()))
-                .collect();
+            let states: Map<String, Value> =
+                time.states.iter().map(|&(state, secs)| (state.to_owned(), secs.into())).collect();
             let entry = json!({"wall_secs": time.wall_secs, "current": time.current, "states": states});
             (name, entry)
         })
@@ -81,11 +78,7 @@ fn shares(now: &ThreadTime, before: Option<&ThreadTime>) -> Map<String, Value> {
                 .and_then(|before| before.states.iter().find(|(name, _)| *name == state))
                 .map_or(0.0, |&(_, secs)| secs);
             // Differences of rounded seconds can leave the range by a bit.
-            let share = if wall > 0.0 {
-                ((secs - earlier) / wall).clamp(0.0, 1.0)
-            } else {
-                0.0
-            };
+            let share = if wall > 0.0 { ((secs - earlier) / wall).clamp(0.0, 1.0) } else { 0.0 };
             (state.to_owned(), share.into())
         })
         .collect()

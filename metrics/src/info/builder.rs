@@ -33,11 +33,7 @@ pub struct LearnerInfoBuilder {
 impl LearnerInfoBuilder {
     /// A builder for the results of `n_devices` devices; there is always at least one.
     pub fn new(n_devices: usize) -> LearnerInfoBuilder {
-        LearnerInfoBuilder {
-            n_devices: n_devices.max(1),
-            results: IndexMap::new(),
-            finalized: false,
-        }
+        LearnerInfoBuilder { n_devices: n_devices.max(1), results: IndexMap::new(), finalized: false }
     }
 
     /// Adds the results of one minibatch of `policy`, or of the default policy. Means count every minibatch alike.
@@ -64,9 +60,7 @@ impl LearnerInfoBuilder {
     /// As [`add`](Self::add); the policies before the failing one stay added.
     pub fn add_multi_agent(&mut self, results: LearnerInfo) -> Result<(), InfoError> {
         self.check_open()?;
-        results
-            .into_policies()
-            .try_for_each(|(policy, info)| self.push(Some(&policy), info, None))
+        results.into_policies().try_for_each(|(policy, info)| self.push(Some(&policy), info, None))
     }
 
     /// Merges what was added, policies in the order of their first results. The builder is then done.
@@ -97,22 +91,13 @@ impl LearnerInfoBuilder {
     }
 
     fn check_open(&self) -> Result<(), InfoError> {
-        if self.finalized {
-            Err(InfoError::Finalized)
-        } else {
-            Ok(())
-        }
+        if self.finalized { Err(InfoError::Finalized) } else { Ok(()) }
     }
 }
 
 fn reduce_minibatches(policy: &PolicyId, results: &[(Info, Option<f64>)]) -> Result<Info, InfoError> {
-    let entries: Vec<Entry<'_>> = results
-        .iter()
-        .map(|(info, rows)| Entry {
-            info,
-            weight: rows.unwrap_or(1.0),
-        })
-        .collect();
+    let entries: Vec<Entry<'_>> =
+        results.iter().map(|(info, rows)| Entry { info, weight: rows.unwrap_or(1.0) }).collect();
     if results.iter().all(|(_, rows)| rows.is_none()) {
         Merge::unweighted(policy).reduce(&entries)
     } else {
@@ -125,11 +110,7 @@ fn merge_towers(policy: &PolicyId, mut results: InfoTree, n_devices: usize) -> R
     for device in 0..n_devices {
         let key = format!("tower_{device}");
         let tower = results.shift_remove(&key);
-        towers.push(tower.ok_or(InfoError::MissingTower {
-            policy: policy.clone(),
-            tower: key,
-            n_devices,
-        })?);
+        towers.push(tower.ok_or(InfoError::MissingTower { policy: policy.clone(), tower: key, n_devices })?);
     }
     let entries: Vec<Entry<'_>> = towers.iter().map(|info| Entry { info, weight: 1.0 }).collect();
     let mut merged = match Merge::unweighted(policy).reduce(&entries)? {

@@ -22,11 +22,7 @@ pub struct Leaf {
 impl Leaf {
     /// A statistic that is merged by `rule`.
     pub fn new(value: impl Into<LeafValue>, rule: Reduction) -> Leaf {
-        Leaf {
-            value: value.into(),
-            rule,
-            share: 1.0,
-        }
+        Leaf { value: value.into(), rule, share: 1.0 }
     }
 
     /// The value.
@@ -73,10 +69,7 @@ impl LeafValue {
         if size == Some(values.len()) {
             Ok(LeafValue::Array { shape, values })
         } else {
-            Err(InfoError::Array {
-                shape,
-                n_values: values.len(),
-            })
+            Err(InfoError::Array { shape, n_values: values.len() })
         }
     }
 
@@ -118,9 +111,7 @@ fn nested(shape: &[usize], values: &[f64]) -> Value {
         [_] => Value::from(values.to_vec()),
         [rows, inner @ ..] => {
             let size: usize = inner.iter().product();
-            (0..*rows)
-                .map(|row| nested(inner, &values[row * size..(row + 1) * size]))
-                .collect()
+            (0..*rows).map(|row| nested(inner, &values[row * size..(row + 1) * size])).collect()
         }
     }
 }
@@ -133,10 +124,7 @@ impl From<f64> for LeafValue {
 
 impl From<Vec<f64>> for LeafValue {
     fn from(values: Vec<f64>) -> LeafValue {
-        LeafValue::Array {
-            shape: vec![values.len()],
-            values,
-        }
+        LeafValue::Array { shape: vec![values.len()], values }
     }
 }
 

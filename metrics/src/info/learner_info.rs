@@ -50,12 +50,7 @@ impl LearnerInfo {
 
     /// `{policy: tree}` as JSON; what is none, NaN or infinite becomes null.
     pub fn to_json(&self) -> Value {
-        Value::Object(
-            self.0
-                .iter()
-                .map(|(policy, info)| (policy.to_string(), info.to_json()))
-                .collect(),
-        )
+        Value::Object(self.0.iter().map(|(policy, info)| (policy.to_string(), info.to_json())).collect())
     }
 
     /// Merges the infos of several updates, each policy over the updates in which it appears; an entry

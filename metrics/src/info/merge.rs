@@ -35,32 +35,17 @@ enum Part<'a> {
 impl<'a> Merge<'a> {
     /// Every entry counts alike, and so does the merger in the next one: a mean of means.
     pub(super) fn unweighted(policy: &'a PolicyId) -> Merge<'a> {
-        Merge {
-            policy,
-            structure: Structure::Equal,
-            total_weight: None,
-            path: Vec::new(),
-        }
+        Merge { policy, structure: Structure::Equal, total_weight: None, path: Vec::new() }
     }
 
     /// Entries count by their weight, of which there is `total` in all.
     pub(super) fn weighted(policy: &'a PolicyId, total: f64) -> Merge<'a> {
-        Merge {
-            policy,
-            structure: Structure::Equal,
-            total_weight: Some(total),
-            path: Vec::new(),
-        }
+        Merge { policy, structure: Structure::Equal, total_weight: Some(total), path: Vec::new() }
     }
 
     /// As `weighted`, of entries from different updates, which need not have the same tree.
     pub(super) fn reports(policy: &'a PolicyId, total: f64) -> Merge<'a> {
-        Merge {
-            policy,
-            structure: Structure::Union,
-            total_weight: Some(total),
-            path: Vec::new(),
-        }
+        Merge { policy, structure: Structure::Union, total_weight: Some(total), path: Vec::new() }
     }
 
     pub(super) fn reduce(&mut self, entries: &[Entry<'a>]) -> Result<Info, InfoError> {
@@ -96,12 +81,7 @@ impl<'a> Merge<'a> {
         for key in keys {
             let having: Vec<Entry<'a>> = trees
                 .iter()
-                .filter_map(|&(children, weight)| {
-                    Some(Entry {
-                        info: children.get(key)?,
-                        weight,
-                    })
-                })
+                .filter_map(|&(children, weight)| Some(Entry { info: children.get(key)?, weight }))
                 .collect();
             if matches!(self.structure, Structure::Equal) && having.len() < entries.len() {
                 return Err(self.structure_error(&format!("`{key}`"), "no such key"));
@@ -125,13 +105,8 @@ impl<'a> Merge<'a> {
         }
         (0..first.len())
             .map(|index| {
-                let items: Vec<Entry<'a>> = lists
-                    .iter()
-                    .map(|&(items, weight)| Entry {
-                        info: &items[index],
-                        weight,
-                    })
-                    .collect();
+                let items: Vec<Entry<'a>> =
+                    lists.iter().map(|&(items, weight)| Entry { info: &items[index], weight }).collect();
                 self.below(Part::Index(index), &items)
             })
             .collect()
@@ -146,9 +121,7 @@ impl<'a> Merge<'a> {
 
     /// A leaf and none may stand at one place, but neither beside a tree or a list.
     fn check_leaves(&self, expected: &str, entries: &[Entry<'_>]) -> Result<(), InfoError> {
-        let inner = entries
-            .iter()
-            .find(|entry| matches!(entry.info, Info::Tree(_) | Info::List(_)));
+        let inner = entries.iter().find(|entry| matches!(entry.info, Info::Tree(_) | Info::List(_)));
         inner.map_or(Ok(()), |entry| Err(self.structure_error(expected, entry.info.kind())))
     }
 
@@ -161,16 +134,10 @@ impl<'a> Merge<'a> {
                 Info::None | Info::Tree(_) | Info::List(_) => None,
             })
             .collect();
-        let explicit = leaves
-            .iter()
-            .map(|(leaf, _)| leaf.rule())
-            .find(|rule| *rule != Reduction::ByName);
+        let explicit = leaves.iter().map(|(leaf, _)| leaf.rule()).find(|rule| *rule != Reduction::ByName);
         let (value, share) = match explicit.unwrap_or_else(|| self.rule_of_name()) {
             Reduction::Concat => (self.concat(&leaves)?, 1.0),
-            Reduction::Last => (
-                leaves.last().map_or(f64::NAN.into(), |(leaf, _)| leaf.value().clone()),
-                1.0,
-            ),
+            Reduction::Last => (leaves.last().map_or(f64::NAN.into(), |(leaf, _)| leaf.value().clone()), 1.0),
             Reduction::Sum => (self.fold_numbers(&leaves, |a, b| a + b)?, 1.0),
             Reduction::Min => (self.fold_numbers(&leaves, f64::min)?, 1.0),
             Reduction::Max => (self.fold_numbers(&leaves, f64::max)?, 1.0),
@@ -217,11 +184,7 @@ impl<'a> Merge<'a> {
     fn fold_numbers(&self, leaves: &[(&Leaf, f64)], fold: fn(f64, f64) -> f64) -> Result<LeafValue, InfoError> {
         self.check_equal_shapes(leaves)?;
         let values = leaves.iter().flat_map(|(leaf, _)| leaf.value().values()).copied();
-        Ok(values
-            .filter(|value| !value.is_nan())
-            .reduce(fold)
-            .unwrap_or(f64::NAN)
-            .into())
+        Ok(values.filter(|value| !value.is_nan()).reduce(fold).unwrap_or(f64::NAN).into())
     }
 
     fn concat(&self, leaves: &[(&Leaf, f64)]) -> Result<LeafValue, InfoError> {
@@ -256,10 +219,7 @@ impl<'a> Merge<'a> {
         InfoError::Shape {
             policy: self.policy.clone(),
             path: self.path_text(),
-            expected: leaves
-                .first()
-                .map(|(leaf, _)| leaf.value().shape().to_vec())
-                .unwrap_or_default(),
+            expected: leaves.first().map(|(leaf, _)| leaf.value().shape().to_vec()).unwrap_or_default(),
             got: odd.value().shape().to_vec(),
         }
     }
@@ -306,9 +266,5 @@ impl fmt::Display for Part<'_> {
 }
 
 pub(super) fn check_weight(rows: f64) -> Result<(), InfoError> {
-    if rows.is_finite() && rows >= 0.0 {
-        Ok(())
-    } else {
-        Err(InfoError::Weight { rows })
-    }
+    if rows.is_finite() && rows >= 0.0 { Ok(()) } else { Err(InfoError::Weight { rows }) }
 }

@@ -62,16 +62,10 @@ fn an_explicit_rule_wins_over_the_name_in_whichever_result_it_stands() {
         for first in [true, false] {
             let bare = |x: f64| Info::tree([(name, x)]);
             let ruled = |x: f64| Info::tree([(name, Info::leaf(x, rule))]);
-            let results = if first {
-                [ruled(1.0), bare(4.0)]
-            } else {
-                [bare(1.0), ruled(4.0)]
-            };
+            let results = if first { [ruled(1.0), bare(4.0)] } else { [bare(1.0), ruled(4.0)] };
             let once = merged(results).unwrap();
             assert_eq!(once.to_json()[name], expected, "{name}");
-            let Some(Info::Leaf(leaf)) = once.get(name) else {
-                unreachable!("{name} is a leaf")
-            };
+            let Some(Info::Leaf(leaf)) = once.get(name) else { unreachable!("{name} is a leaf") };
             assert_eq!(leaf.rule(), rule, "the merger is merged further by the same rule");
         }
     }
@@ -79,15 +73,7 @@ fn an_explicit_rule_wins_over_the_name_in_whichever_result_it_stands() {
 
 #[test]
 fn nan_takes_no_part_unless_there_is_nothing_else() {
-    let leaves = |x: f64| {
-        stats([
-            ("mean", x),
-            ("min_q", x),
-            ("max_q", x),
-            ("gone", f64::NAN),
-            ("max_gone", f64::NAN),
-        ])
-    };
+    let leaves = |x: f64| stats([("mean", x), ("min_q", x), ("max_q", x), ("gone", f64::NAN), ("max_gone", f64::NAN)]);
     let info = merged([leaves(f64::NAN), leaves(2.0), leaves(4.0)]).unwrap();
     let number = |name: &str| info.number(&format!("learner_stats.{name}")).unwrap();
     assert_eq!((number("mean"), number("min_q"), number("max_q")), (3.0, 2.0, 4.0));
@@ -98,29 +84,16 @@ fn nan_takes_no_part_unless_there_is_nothing_else() {
 #[test]
 fn a_first_none_stays_none_and_a_later_none_counts_as_missing() {
     let leaves = |a: Option<f64>, b: Option<f64>| {
-        Info::tree([
-            ("a", a.map_or(Info::None, Info::from)),
-            ("b", b.map_or(Info::None, Info::from)),
-        ])
+        Info::tree([("a", a.map_or(Info::None, Info::from)), ("b", b.map_or(Info::None, Info::from))])
     };
-    let info = merged([
-        leaves(None, Some(1.0)),
-        leaves(Some(2.0), None),
-        leaves(None, Some(2.0)),
-    ])
-    .unwrap();
+    let info = merged([leaves(None, Some(1.0)), leaves(Some(2.0), None), leaves(None, Some(2.0))]).unwrap();
     assert_eq!(info.to_json(), json!({"a": null, "b": 1.5}));
 }
 
 #[test]
 fn an_array_becomes_the_mean_of_all_its_elements() {
     let array = |values: &[f64]| Info::tree([("per_action", values.to_vec())]);
-    assert_eq!(
-        merged([array(&[1.0, 2.0]), array(&[3.0, f64::NAN])])
-            .unwrap()
-            .number("per_action"),
-        Some(2.0)
-    );
+    assert_eq!(merged([array(&[1.0, 2.0]), array(&[3.0, f64::NAN])]).unwrap().number("per_action"), Some(2.0));
     assert_eq!(merged([array(&[1.0, 2.0])]).unwrap().number("per_action"), Some(1.5));
     assert!(merged([array(&[])]).unwrap().number("per_action").unwrap().is_nan());
 }
@@ -131,27 +104,16 @@ fn joined_arrays_keep_their_inner_shape() {
         Info::tree([("td_error", LeafValue::array(shape.to_vec(), values.to_vec()).unwrap())])
     };
     let joined = merged([rows(&[1, 2], &[1.0, 2.0]), rows(&[2, 2], &[3.0, 4.0, 5.0, 6.0])]).unwrap();
-    assert_eq!(
-        joined.to_json(),
-        json!({"td_error": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]})
-    );
+    assert_eq!(joined.to_json(), json!({"td_error": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}));
     let error = merged([rows(&[1, 2], &[1.0, 2.0]), rows(&[1, 1], &[3.0])]).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("differ at `td_error`: expected [1, 2], got [1, 1]"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("differ at `td_error`: expected [1, 2], got [1, 1]"), "{error}");
 }
 
 #[test]
 fn shapes_that_differ_are_an_error_that_names_the_place() {
     let array = |values: &[f64]| Info::tree([("learner_stats", Info::tree([("per_action", values.to_vec())]))]);
     let error = merged([array(&[1.0, 2.0]), array(&[1.0])]).unwrap_err().to_string();
-    assert!(
-        error.contains("policy `default_policy`") && error.contains("`learner_stats.per_action`"),
-        "{error}"
-    );
+    assert!(error.contains("policy `default_policy`") && error.contains("`learner_stats.per_action`"), "{error}");
     assert!(LeafValue::array(vec![usize::MAX, 2], vec![1.0]).is_err());
 }
 
@@ -187,36 +149,23 @@ fn empty_trees_survive() {
 fn means_are_weighted_by_rows_only_where_rows_are_given() {
     let policy: PolicyId = "p".into();
     let mut builder = LearnerInfoBuilder::new(1);
-    builder
-        .add_weighted(Some(&policy), stats([("loss", 1.0), ("max_q", 1.0)]), 300.0)
-        .unwrap();
-    builder
-        .add_weighted(Some(&policy), stats([("loss", 5.0), ("max_q", 5.0)]), 100.0)
-        .unwrap();
+    builder.add_weighted(Some(&policy), stats([("loss", 1.0), ("max_q", 1.0)]), 300.0).unwrap();
+    builder.add_weighted(Some(&policy), stats([("loss", 5.0), ("max_q", 5.0)]), 100.0).unwrap();
     builder.add(None, stats([("loss", 1.0)])).unwrap();
     builder.add(None, stats([("loss", 5.0)])).unwrap();
     let info = builder.finalize().unwrap();
     assert_eq!(info.number("p", "learner_stats.loss"), Some(2.0));
     assert_eq!(info.number("p", "learner_stats.max_q"), Some(5.0));
     assert_eq!(info.number("default_policy", "learner_stats.loss"), Some(3.0));
-    assert_eq!(
-        info.iter().map(|(policy, _)| &**policy).collect::<Vec<_>>(),
-        ["p", "default_policy"]
-    );
+    assert_eq!(info.iter().map(|(policy, _)| &**policy).collect::<Vec<_>>(), ["p", "default_policy"]);
 }
 
 #[test]
 fn a_weight_must_be_a_number_of_rows() {
     for rows in [-1.0, f64::NAN, f64::INFINITY] {
         let mut builder = LearnerInfoBuilder::new(1);
-        assert!(matches!(
-            builder.add_weighted(None, stats([]), rows),
-            Err(InfoError::Weight { .. })
-        ));
-        assert!(matches!(
-            LearnerInfo::merge_all([(LearnerInfo::new(), rows)]),
-            Err(InfoError::Weight { .. })
-        ));
+        assert!(matches!(builder.add_weighted(None, stats([]), rows), Err(InfoError::Weight { .. })));
+        assert!(matches!(LearnerInfo::merge_all([(LearnerInfo::new(), rows)]), Err(InfoError::Weight { .. })));
     }
     let nothing_behind = LearnerInfo::merge_all([1.0, 3.0].map(|x| (report(stats([("a", x)])), 0.0))).unwrap();
     assert_eq!(nothing_behind.number("default_policy", "learner_stats.a"), Some(2.0));
@@ -225,9 +174,7 @@ fn a_weight_must_be_a_number_of_rows() {
 #[test]
 fn a_missing_tower_is_named() {
     let mut builder = LearnerInfoBuilder::new(3);
-    let error = builder
-        .add(None, Info::tree([("tower_0", stats([])), ("tower_2", stats([]))]))
-        .unwrap_err();
+    let error = builder.add(None, Info::tree([("tower_0", stats([])), ("tower_2", stats([]))])).unwrap_err();
     assert_eq!(
         error.to_string(),
         "policy `default_policy`: results of 3 devices were announced, but `tower_1` is missing"
@@ -238,10 +185,7 @@ fn a_missing_tower_is_named() {
 #[test]
 fn what_stands_beside_the_towers_is_laid_over_them() {
     let mut builder = LearnerInfoBuilder::new(1);
-    let tower = Info::tree([
-        ("learner_stats", Info::tree([("kl", 1.0), ("lr", 2.0)])),
-        ("model", stats([("a", 1.0)])),
-    ]);
+    let tower = Info::tree([("learner_stats", Info::tree([("kl", 1.0), ("lr", 2.0)])), ("model", stats([("a", 1.0)]))]);
     let over = Info::tree([
         ("tower_0", tower),
         ("tower_1", 7.0.into()),
@@ -276,10 +220,7 @@ fn batch_count_is_no_policy() {
         .collect();
     let mut builder = LearnerInfoBuilder::new(1);
     builder.add_multi_agent(info.clone()).unwrap();
-    for merged in [
-        builder.finalize().unwrap(),
-        LearnerInfo::merge_all([(info, 1.0)]).unwrap(),
-    ] {
+    for merged in [builder.finalize().unwrap(), LearnerInfo::merge_all([(info, 1.0)]).unwrap()] {
         assert_eq!(merged.to_json(), json!({"p0": {"learner_stats": {"x": 1.0}}}));
     }
 }
@@ -310,12 +251,7 @@ fn paths_lead_through_trees_and_lists_to_numbers_only() {
 /// A report of random leaves: some are missing, some NaN, some arrays.
 fn random_report() -> impl Strategy<Value = (LearnerInfo, f64)> {
     let value = || prop_oneof![4 => -100.0..100.0, 1 => Just(f64::NAN)];
-    let leaves = (
-        prop::option::of(value()),
-        prop::option::of((value(), value())),
-        value(),
-        any::<bool>(),
-    );
+    let leaves = (prop::option::of(value()), prop::option::of((value(), value())), value(), any::<bool>());
     (leaves, 1u32..500).prop_map(|((mean, pair, extreme, has_policy), rows)| {
         let mut info = InfoTree::new();
         info.extend(mean.map(|x: f64| ("mean".to_owned(), x.into())));

@@ -91,9 +91,7 @@ fn line_of(result: &ResultDict) -> String {
 /// The largest shares of the learner's time, largest first; what rounds to nothing is left out.
 fn learner_states(result: &ResultDict) -> Vec<String> {
     const SHOWN: usize = 3;
-    let shares = result
-        .get("ledger.time_this_iter.learner")
-        .and_then(|states| states.as_object());
+    let shares = result.get("ledger.time_this_iter.learner").and_then(|states| states.as_object());
     let mut shares: Vec<(&str, f64)> = shares
         .into_iter()
         .flatten()
@@ -101,11 +99,7 @@ fn learner_states(result: &ResultDict) -> Vec<String> {
         .filter(|(_, share)| *share >= 0.005)
         .collect();
     shares.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-    shares
-        .iter()
-        .take(SHOWN)
-        .map(|(state, share)| format!("{state} {}", percent(*share)))
-        .collect()
+    shares.iter().take(SHOWN).map(|(state, share)| format!("{state} {}", percent(*share))).collect()
 }
 
 fn percent(share: f64) -> String {
@@ -163,29 +157,18 @@ mod tests {
     #[test]
     fn the_three_largest_states_are_shown() {
         let mut result = ResultDict::new();
-        for (state, share) in [
-            ("starting", 0.0),
-            ("publishing", 0.06),
-            ("starved", 0.3),
-            ("learning", 0.61),
-        ] {
+        for (state, share) in [("starting", 0.0), ("publishing", 0.06), ("starved", 0.3), ("learning", 0.61)] {
             result.set(&format!("ledger.time_this_iter.learner.{state}"), share);
         }
         result.set("ledger.time_this_iter.learner.reporting", 0.03);
         let line = line_of(&result);
-        assert!(
-            line.ends_with("learner: learning 61%, starved 30%, publishing 6%"),
-            "{line}"
-        );
+        assert!(line.ends_with("learner: learning 61%, starved 30%, publishing 6%"), "{line}");
     }
 
     #[test]
     fn absent_and_unusable_figures_keep_the_columns() {
         let empty = line_of(&ResultDict::new());
-        assert_eq!(
-            empty,
-            "iter     -     -  env-steps     -      -/s  return        -  lag     -"
-        );
+        assert_eq!(empty, "iter     -     -  env-steps     -      -/s  return        -  lag     -");
 
         let mut result = ResultDict::new();
         result.set("progress", f64::NAN);

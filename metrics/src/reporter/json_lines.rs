@@ -49,23 +49,14 @@ impl Reporter for JsonLines {
         let mut line = result.to_json_line();
         line.push('\n');
         // A `File` has no buffer of its own, so the line is with the system when this returns.
-        self.file
-            .write_all(line.as_bytes())
-            .map_err(|error| failed("write to", &self.path, error))
+        self.file.write_all(line.as_bytes()).map_err(|error| failed("write to", &self.path, error))
     }
 }
 
 const NAME: &str = "json_lines";
 
 fn failed(what: &str, path: &Path, error: io::Error) -> ReportError {
-    ReportError::new(
-        NAME,
-        FileError {
-            what: what.to_owned(),
-            path: path.to_owned(),
-            source: error,
-        },
-    )
+    ReportError::new(NAME, FileError { what: what.to_owned(), path: path.to_owned(), source: error })
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -105,10 +96,7 @@ mod tests {
         fs::write(&in_the_way, "").unwrap();
         let error = JsonLines::create(in_the_way.join("results.jsonl")).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains("json_lines") && text.contains(&*in_the_way.to_string_lossy()),
-            "{text}"
-        );
+        assert!(text.contains("json_lines") && text.contains(&*in_the_way.to_string_lossy()), "{text}");
 
         let error = JsonLines::create(folder.path()).unwrap_err();
         assert!(error.to_string().contains(&*folder.path().to_string_lossy()), "{error}");

@@ -52,11 +52,7 @@ impl StepLedger {
         books.totals.sampled += steps;
         books.totals.in_flight += steps;
         drop(books);
-        StepTicket {
-            ledger: self.clone(),
-            steps,
-            foreign: Vec::new(),
-        }
+        StepTicket { ledger: self.clone(), steps, foreign: Vec::new() }
     }
 
     /// Books one pass over `steps`: RLlib's trained counter, which grows `num_sgd_iter` times per batch.

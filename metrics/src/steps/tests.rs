@@ -28,10 +28,7 @@ fn every_fate_is_booked_under_its_name() {
     assert_eq!(totals.sampled, steps(25, 38));
     assert_eq!((totals.trained_once, totals.trained_passes), (steps(1, 2), steps(2, 4)));
     assert_eq!(totals.in_flight, in_flight.steps());
-    assert_eq!(
-        totals.dropped,
-        [("discarded".into(), steps(7, 7)), ("too_old".into(), steps(3, 6))].into()
-    );
+    assert_eq!(totals.dropped, [("discarded".into(), steps(7, 7)), ("too_old".into(), steps(3, 6))].into());
     assert_eq!(totals.lost, [("env_error".into(), steps(5, 5))].into());
     assert!(totals.is_closed());
 }
@@ -47,10 +44,7 @@ fn what_is_forgotten_after_the_end_is_booked_as_shutdown_in_every_clone() {
     ledger.sampled(steps(8, 8)).lost("env_error");
 
     let totals = ledger.snapshot();
-    assert_eq!(
-        totals.dropped,
-        [("discarded".into(), steps(1, 1)), ("shutdown".into(), steps(6, 6))].into()
-    );
+    assert_eq!(totals.dropped, [("discarded".into(), steps(1, 1)), ("shutdown".into(), steps(6, 6))].into());
     assert_eq!(totals.lost["env_error"], steps(8, 8));
     assert!(totals.is_closed());
 }
@@ -89,11 +83,7 @@ fn a_ticket_of_another_ledger_is_settled_in_its_own_books() {
 
 #[test]
 fn agent_steps_must_close_on_their_own() {
-    let mut totals = StepTotals {
-        sampled: steps(4, 8),
-        trained_once: steps(4, 8),
-        ..StepTotals::default()
-    };
+    let mut totals = StepTotals { sampled: steps(4, 8), trained_once: steps(4, 8), ..StepTotals::default() };
     assert!(totals.is_closed());
     totals.trained_once.agent = 7;
     assert!(!totals.is_closed());

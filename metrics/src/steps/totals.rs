@@ -46,10 +46,7 @@ impl StepTotals {
     /// Writes every figure below `path`.
     pub fn write_into(&self, dict: &mut ResultDict, path: &str) {
         let by_name = |steps: &BTreeMap<Arc<str>, Steps>| -> serde_json::Map<_, _> {
-            steps
-                .iter()
-                .map(|(name, steps)| (name.to_string(), json!(steps)))
-                .collect()
+            steps.iter().map(|(name, steps)| (name.to_string(), json!(steps))).collect()
         };
         dict.set(
             path,

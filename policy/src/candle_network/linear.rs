@@ -40,20 +40,12 @@ pub(super) struct Linear {
 impl Linear {
     /// The outputs, outside any graph.
     pub(super) fn act(self, x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
-        if x.device().is_cpu() {
-            x.apply_op3_no_bwd(weight, bias, &self)
-        } else {
-            self.plain(x, weight, bias)
-        }
+        if x.device().is_cpu() { x.apply_op3_no_bwd(weight, bias, &self) } else { self.plain(x, weight, bias) }
     }
 
     /// The outputs as a node of the graph.
     pub(super) fn learn(self, x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
-        if x.device().is_cpu() {
-            x.apply_op3(weight, bias, self)
-        } else {
-            self.plain(x, weight, bias)
-        }
+        if x.device().is_cpu() { x.apply_op3(weight, bias, self) } else { self.plain(x, weight, bias) }
     }
 
     /// The same from candle's own operations. Where the activation's input is zero, their `relu` has slope 1; ours has 0,
@@ -105,10 +97,7 @@ impl CustomOp3 for Linear {
         grad: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let grad = y.apply_op2_no_bwd(&grad.contiguous()?, &TimesSlope(self.then))?;
-        let x_grad = self
-            .input_grad
-            .then(|| grad.apply_op2_no_bwd(weight, &Product::WithTransposed))
-            .transpose()?;
+        let x_grad = self.input_grad.then(|| grad.apply_op2_no_bwd(weight, &Product::WithTransposed)).transpose()?;
         let weight_grad = x.apply_op2_no_bwd(&grad, &Product::TransposedWith)?;
         let bias_grad = grad.apply_op1_no_bwd(&SumOfRows)?;
         Ok((x_grad, Some(weight_grad), Some(bias_grad)))

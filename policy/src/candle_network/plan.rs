@@ -69,15 +69,11 @@ impl Plan {
         let (policy, value) = (part(POLICY_HEAD)?, part(VALUE_HEAD)?);
         let towers = match spec.torso {
             Torso::Shared => vec![tower("torso", vec![policy, value], spec.dist_len, 1)?],
-            Torso::Separate => vec![
-                tower("policy_torso", vec![policy], spec.dist_len, 0)?,
-                tower("value_torso", vec![value], 0, 1)?,
-            ],
+            Torso::Separate => {
+                vec![tower("policy_torso", vec![policy], spec.dist_len, 0)?, tower("value_torso", vec![value], 0, 1)?]
+            }
         };
-        let widths = towers
-            .iter()
-            .flat_map(|tower| &tower.layers)
-            .map(|layer| layer.inputs.max(layer.outputs));
+        let widths = towers.iter().flat_map(|tower| &tower.layers).map(|layer| layer.inputs.max(layer.outputs));
         let widest = widths.max().unwrap_or(1);
         Ok(Self { towers, widest })
     }
@@ -89,9 +85,7 @@ impl Plan {
         device: &Device,
         slot: &'a mut Option<Weights>,
     ) -> Result<&'a Weights> {
-        self.upload(params, slot, |numbers, shape| {
-            Tensor::from_slice(numbers, shape, device)
-        })
+        self.upload(params, slot, |numbers, shape| Tensor::from_slice(numbers, shape, device))
     }
 
     /// Variables, so that operations on them make a graph.
@@ -101,9 +95,7 @@ impl Plan {
         device: &Device,
         slot: &'a mut Option<Weights>,
     ) -> Result<&'a Weights> {
-        self.upload(params, slot, |numbers, shape| {
-            Ok(Var::from_slice(numbers, shape, device)?.into_inner())
-        })
+        self.upload(params, slot, |numbers, shape| Ok(Var::from_slice(numbers, shape, device)?.into_inner()))
     }
 
     fn upload<'a>(
@@ -115,17 +107,9 @@ impl Plan {
         let current = match slot.take() {
             Some(weights) if weights.stamp == params.stamp() => weights,
             _ => {
-                let layers = |tower: &Tower| {
-                    tower
-                        .layers
-                        .iter()
-                        .map(|layer| layer.upload(params.values(), &tensor))
-                        .collect()
-                };
-                Weights {
-                    stamp: params.stamp(),
-                    towers: self.towers.iter().map(layers).collect::<Result<_>>()?,
-                }
+                let layers =
+                    |tower: &Tower| tower.layers.iter().map(|layer| layer.upload(params.values(), &tensor)).collect();
+                Weights { stamp: params.stamp(), towers: self.towers.iter().map(layers).collect::<Result<_>>()? }
             }
         };
         Ok(slot.insert(current))
@@ -204,22 +188,14 @@ impl Layer {
         let input_grad = level > 0;
         let inputs = parts.iter().map(|part| part.inputs).max().unwrap_or(0);
         let outputs = parts.iter().map(|part| part.outputs).sum();
-        Self {
-            op: Linear { then, input_grad },
-            inputs,
-            outputs,
-            parts,
-        }
+        Self { op: Linear { then, input_grad }, inputs, outputs, parts }
     }
 
     fn upload(&self, values: &[f32], tensor: impl Fn(&[f32], &[usize]) -> Result<Tensor>) -> Result<Affine> {
         let (weight_shape, bias_shape) = ([self.inputs, self.outputs], [self.outputs]);
         if let [part] = &self.parts[..] {
             let weight = tensor(&values[part.weight.clone()], &weight_shape)?;
-            return Ok(Affine {
-                weight,
-                bias: tensor(&values[part.bias.clone()], &bias_shape)?,
-            });
+            return Ok(Affine { weight, bias: tensor(&values[part.bias.clone()], &bias_shape)? });
         }
         let mut weight = Vec::with_capacity(self.inputs * self.outputs);
         for input in 0..self.inputs {
@@ -227,16 +203,8 @@ impl Layer {
                 weight.extend_from_slice(&values[part.weight_row(input)]);
             }
         }
-        let bias: Vec<_> = self
-            .parts
-            .iter()
-            .flat_map(|part| &values[part.bias.clone()])
-            .copied()
-            .collect();
-        Ok(Affine {
-            weight: tensor(&weight, &weight_shape)?,
-            bias: tensor(&bias, &bias_shape)?,
-        })
+        let bias: Vec<_> = self.parts.iter().flat_map(|part| &values[part.bias.clone()]).copied().collect();
+        Ok(Affine { weight: tensor(&weight, &weight_shape)?, bias: tensor(&bias, &bias_shape)? })
     }
 
     fn add_weight_grad(&self, from: &[f32], grad: &mut [f32]) {
@@ -260,10 +228,7 @@ impl Layer {
 
 impl Part {
     fn find(layout: &ParamLayout, layer: &str) -> std::result::Result<Self, PolicyError> {
-        let (weight, bias) = (
-            layout.find(&format!("{layer}.weight")),
-            layout.find(&format!("{layer}.bias")),
-        );
+        let (weight, bias) = (layout.find(&format!("{layer}.weight")), layout.find(&format!("{layer}.bias")));
         match (weight, bias) {
             (Some(weight), Some(bias)) if weight.shape.len() == 2 && bias.shape == weight.shape[1..] => Ok(Self {
                 inputs: weight.shape[0],
@@ -271,9 +236,7 @@ impl Part {
                 weight: weight.range(),
                 bias: bias.range(),
             }),
-            _ => Err(PolicyError::WrongParams {
-                reason: format!("no linear layer `{layer}`"),
-            }),
+            _ => Err(PolicyError::WrongParams { reason: format!("no linear layer `{layer}`") }),
         }
     }
 
@@ -292,24 +255,13 @@ pub(super) fn check_layout(expected: &ParamLayout, got: &ParamLayout) -> std::re
     if std::ptr::eq(expected, got) || expected == got {
         return Ok(());
     }
-    let differing = expected
-        .entries()
-        .iter()
-        .zip(got.entries())
-        .find(|(expected, got)| expected != got);
+    let differing = expected.entries().iter().zip(got.entries()).find(|(expected, got)| expected != got);
     let reason = match differing {
         Some((expected, got)) => {
             let (a, b) = (&expected.name, &got.name);
-            format!(
-                "expected `{a}` of shape {:?}, got `{b}` of shape {:?}",
-                expected.shape, got.shape
-            )
+            format!("expected `{a}` of shape {:?}, got `{b}` of shape {:?}", expected.shape, got.shape)
         }
-        None => format!(
-            "expected {} tensors, got {}",
-            expected.entries().len(),
-            got.entries().len()
-        ),
+        None => format!("expected {} tensors, got {}", expected.entries().len(), got.entries().len()),
     };
     Err(PolicyError::WrongParams { reason })
 }

@@ -17,10 +17,7 @@ fn spec(obs_len: usize, hidden: &[usize], activation: Activation, torso: Torso) 
     NetworkSpec {
         obs: Space::boxed(vec![-9.0; obs_len], vec![9.0; obs_len], vec![obs_len]).unwrap(),
         dist_len: 3,
-        encoder: Encoder::Mlp {
-            hidden: hidden.to_vec(),
-            activation,
-        },
+        encoder: Encoder::Mlp { hidden: hidden.to_vec(), activation },
         torso,
         init: Init::Orthogonal,
     }
@@ -38,11 +35,7 @@ fn normals(rng: &mut Rng, n: usize) -> Vec<f32> {
 fn trained_params(spec: &NetworkSpec, seed: u64) -> Params {
     let mut params = spec.init_params(seed).unwrap();
     let noise = normals(&mut Rng::stream(seed, &[99]), params.values().len());
-    params
-        .values_mut()
-        .iter_mut()
-        .zip(noise)
-        .for_each(|(value, noise)| *value += 0.3 * noise);
+    params.values_mut().iter_mut().zip(noise).for_each(|(value, noise)| *value += 0.3 * noise);
     params
 }
 
@@ -56,18 +49,12 @@ impl Batch {
     fn new(spec: &NetworkSpec, rows: usize, seed: u64) -> Self {
         let mut rng = Rng::stream(seed, &[rows as u64]);
         let obs = normals(&mut rng, rows * spec.obs.obs_len());
-        let grads = OutputGrads {
-            logits: normals(&mut rng, rows * spec.dist_len),
-            values: normals(&mut rng, rows),
-        };
+        let grads = OutputGrads { logits: normals(&mut rng, rows * spec.dist_len), values: normals(&mut rng, rows) };
         Self { obs, grads, rows }
     }
 
     fn input(&self) -> Input<'_> {
-        Input {
-            obs: ObsRef::F32(&self.obs),
-            rows: self.rows,
-        }
+        Input { obs: ObsRef::F32(&self.obs), rows: self.rows }
     }
 }
 
@@ -89,20 +76,14 @@ fn distance(got: &[f32], want: &[f64]) -> f64 {
     assert_eq!(got.len(), want.len());
     let size = want.iter().fold(1e-3, |size: f64, want| size.max(want.abs()));
     let far = |far: f64, (&got, want): (&f32, &f64)| {
-        if got.is_nan() {
-            f64::NAN
-        } else {
-            far.max((f64::from(got) - want).abs())
-        }
+        if got.is_nan() { f64::NAN } else { far.max((f64::from(got) - want).abs()) }
     };
     got.iter().zip(want).fold(0.0, far) / size
 }
 
 fn kinds() -> impl Iterator<Item = (Activation, Torso)> {
     let torsos = [Torso::Shared, Torso::Separate];
-    [Activation::Tanh, Activation::Relu]
-        .into_iter()
-        .flat_map(move |activation| torsos.map(|torso| (activation, torso)))
+    [Activation::Tanh, Activation::Relu].into_iter().flat_map(move |activation| torsos.map(|torso| (activation, torso)))
 }
 
 /// f32 carries 7 digits and a gradient sums some hundred products of both signs: 1e-5 of the largest entry is rounding,
@@ -150,11 +131,7 @@ fn gradients_agree_with_finite_differences() {
     for (i, &value) in values.iter().enumerate() {
         let slope = (loss_at(i, value + 1e-2) - loss_at(i, value - 1e-2)) / 2e-2;
         loss_at(i, value);
-        assert!(
-            (slope - f64::from(grad[i])).abs() < 2e-3,
-            "parameter {i}: got {}, slope {slope}",
-            grad[i]
-        );
+        assert!((slope - f64::from(grad[i])).abs() < 2e-3, "parameter {i}: got {}, slope {slope}", grad[i]);
     }
 }
 
@@ -185,32 +162,18 @@ fn pieces_give_what_the_whole_batch_gives() {
             pieces.piece_rows = piece_rows;
             let (piece_out, piece_grad) = learn(&mut pieces, &params, &batch);
             let wide = |xs: &[f32]| xs.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
-            assert!(
-                distance(&piece_out.logits, &wide(&out.logits)) < ROUNDING,
-                "{piece_rows} rows"
-            );
-            assert!(
-                distance(&piece_out.values, &wide(&out.values)) < ROUNDING,
-                "{piece_rows} rows"
-            );
+            assert!(distance(&piece_out.logits, &wide(&out.logits)) < ROUNDING, "{piece_rows} rows");
+            assert!(distance(&piece_out.values, &wide(&out.values)) < ROUNDING, "{piece_rows} rows");
             assert!(distance(&piece_grad, &wide(&grad)) < ROUNDING, "{piece_rows} rows");
             let acted = act(&mut pieces, &params, &batch);
-            assert!(
-                distance(&acted.logits, &wide(&out.logits)) < ROUNDING,
-                "{piece_rows} rows"
-            );
+            assert!(distance(&acted.logits, &wide(&out.logits)) < ROUNDING, "{piece_rows} rows");
         }
     }
 }
 
 #[test]
 fn pieces_have_a_fixed_number_of_numbers() {
-    for (obs_len, hidden, rows) in [
-        (4, &[64, 64][..], 256),
-        (4, &[8], 2048),
-        (100, &[1024], 16),
-        (9, &[1 << 15], 1),
-    ] {
+    for (obs_len, hidden, rows) in [(4, &[64, 64][..], 256), (4, &[8], 2048), (100, &[1024], 16), (9, &[1 << 15], 1)] {
         let network = CandleNetwork::cpu(spec(obs_len, hidden, Activation::Relu, Torso::Shared)).unwrap();
         assert_eq!(network.piece_rows, rows, "{hidden:?}");
     }
@@ -230,10 +193,7 @@ fn acting_and_learning_see_the_same_outputs_and_repeat_bit_for_bit() {
     fresh.piece_rows = 16;
     for network in [&mut network, &mut fresh] {
         let (again, grad_again) = learn(network, &params, &batch);
-        assert_eq!(
-            (again.logits, again.values, grad_again),
-            (out.logits.clone(), out.values.clone(), grad.clone())
-        );
+        assert_eq!((again.logits, again.values, grad_again), (out.logits.clone(), out.values.clone(), grad.clone()));
     }
 }
 
@@ -248,10 +208,7 @@ fn changed_parameters_are_seen_at_once() {
     changing.copy_from(&other);
     let second = act(&mut network, &changing, &batch).logits;
     assert_ne!(first, second);
-    assert_eq!(
-        second,
-        act(&mut CandleNetwork::cpu(spec.clone()).unwrap(), &other, &batch).logits
-    );
+    assert_eq!(second, act(&mut CandleNetwork::cpu(spec.clone()).unwrap(), &other, &batch).logits);
     assert_eq!(first, act(&mut network, &one, &batch).logits, "and so is the way back");
     changing.values_mut().copy_from_slice(one.values());
     let (learned, grad) = learn(&mut network, &changing, &batch);
@@ -262,11 +219,7 @@ fn changed_parameters_are_seen_at_once() {
 #[test]
 fn acting_between_forward_and_backward_does_no_harm() {
     let spec = small(Activation::Tanh, Torso::Shared);
-    let (params, batch, other) = (
-        trained_params(&spec, 1),
-        Batch::new(&spec, 9, 2),
-        Batch::new(&spec, 4, 8),
-    );
+    let (params, batch, other) = (trained_params(&spec, 1), Batch::new(&spec, 9, 2), Batch::new(&spec, 4, 8));
     let mut network = CandleNetwork::cpu(spec.clone()).unwrap();
     let (_, want) = learn(&mut network, &params, &batch);
     let (mut out, mut grad) = (Outputs::default(), vec![0.0; want.len()]);
@@ -279,24 +232,15 @@ fn acting_between_forward_and_backward_does_no_harm() {
 #[test]
 fn bytes_are_scaled_to_one() {
     let obs = Space::bytes(vec![2, 3]).unwrap();
-    let spec = NetworkSpec {
-        obs,
-        ..small(Activation::Tanh, Torso::Shared)
-    };
+    let spec = NetworkSpec { obs, ..small(Activation::Tanh, Torso::Shared) };
     let float_spec = self::spec(6, &[7, 5], Activation::Tanh, Torso::Shared);
     let params = trained_params(&spec, 1);
     let bytes = [0, 1, 127, 128, 254, 255, 3, 2, 1, 0, 9, 8];
     let floats: Vec<f32> = bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect();
     let (mut from_bytes, mut from_floats) = (Outputs::default(), Outputs::default());
     let input = |obs| Input { obs, rows: 2 };
-    CandleNetwork::cpu(spec)
-        .unwrap()
-        .forward(&params, &input(ObsRef::U8(&bytes)), &mut from_bytes)
-        .unwrap();
-    CandleNetwork::cpu(float_spec)
-        .unwrap()
-        .forward(&params, &input(ObsRef::F32(&floats)), &mut from_floats)
-        .unwrap();
+    CandleNetwork::cpu(spec).unwrap().forward(&params, &input(ObsRef::U8(&bytes)), &mut from_bytes).unwrap();
+    CandleNetwork::cpu(float_spec).unwrap().forward(&params, &input(ObsRef::F32(&floats)), &mut from_floats).unwrap();
     let want: Vec<f64> = from_floats.logits.iter().map(|&x| f64::from(x)).collect();
     assert!(distance(&from_bytes.logits, &want) < ROUNDING);
 }
@@ -311,11 +255,7 @@ fn nan_in_one_row_is_nan_in_that_row_and_in_the_gradient() {
         let (out, grad) = learn(&mut CandleNetwork::cpu(spec).unwrap(), &params, &batch);
         let nan: Vec<_> = out.values.iter().chain(&out.logits).map(|x| x.is_nan()).collect();
         let t = true;
-        assert_eq!(
-            nan,
-            [!t, t, !t, !t, !t, !t, t, t, t, !t, !t, !t],
-            "{activation:?} {torso:?}"
-        );
+        assert_eq!(nan, [!t, t, !t, !t, !t, !t, t, t, t, !t, !t, !t], "{activation:?} {torso:?}");
         assert!(grad.iter().any(|g| g.is_nan()));
     }
 }
@@ -336,20 +276,15 @@ fn what_does_not_fit_is_named() {
     let mut out = Outputs::default();
     let mut refusal = |params: &Params, obs, rows| {
         let input = Input { obs, rows };
-        let errors = [
-            network.forward(params, &input, &mut out),
-            network.forward_for_learning(params, &input, &mut out),
-        ];
+        let errors =
+            [network.forward(params, &input, &mut out), network.forward_for_learning(params, &input, &mut out)];
         let [acting, learning] = errors.map(|result| result.unwrap_err().to_string());
         assert_eq!(acting, learning);
         acting
     };
     let (eight, bytes) = (ObsRef::F32(&[0.0; 8]), ObsRef::U8(&[0; 8]));
     assert_eq!(refusal(&params, eight, 3), "observations: expected 12 numbers, got 8");
-    assert_eq!(
-        refusal(&params, eight, usize::MAX),
-        format!("observations: expected {} numbers, got 8", usize::MAX)
-    );
+    assert_eq!(refusal(&params, eight, usize::MAX), format!("observations: expected {} numbers, got 8", usize::MAX));
     assert_eq!(refusal(&params, bytes, 2), "observations: expected f32 numbers, got u8");
     let wider = trained_params(&self::spec(4, &[8, 5], Activation::Relu, Torso::Shared), 1);
     assert_eq!(
@@ -362,18 +297,9 @@ fn what_does_not_fit_is_named() {
     let mut grad = vec![0.0; params.values().len()];
     let len = grad.len();
     network.forward_for_learning(&params, &batch.input(), &mut out).unwrap();
-    let error = network
-        .backward(&params, &batch.grads, &mut grad[1..])
-        .unwrap_err()
-        .to_string();
-    assert_eq!(
-        error,
-        format!("parameter gradient: expected {len} numbers, got {}", len - 1)
-    );
-    let grads = OutputGrads {
-        logits: vec![0.0; 5],
-        values: vec![0.0; 2],
-    };
+    let error = network.backward(&params, &batch.grads, &mut grad[1..]).unwrap_err().to_string();
+    assert_eq!(error, format!("parameter gradient: expected {len} numbers, got {}", len - 1));
+    let grads = OutputGrads { logits: vec![0.0; 5], values: vec![0.0; 2] };
     let error = network.backward(&params, &grads, &mut grad).unwrap_err().to_string();
     assert_eq!(error, "gradient of the logits: expected 6 numbers, got 5");
 }
@@ -401,10 +327,7 @@ fn backward_needs_its_own_forward() {
 
     network.forward_for_learning(&params, &batch.input(), &mut out).unwrap();
     let three = Batch::new(&spec, 3, 2).grads;
-    assert_eq!(
-        reason(network.backward(&params, &three, &mut grad)),
-        "it saw 2 rows, the gradient has 3"
-    );
+    assert_eq!(reason(network.backward(&params, &three, &mut grad)), "it saw 2 rows, the gradient has 3");
 }
 
 #[test]

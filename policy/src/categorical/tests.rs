@@ -14,9 +14,7 @@ fn slopes(logits: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
         logits[i] += by;
         f(&logits)
     };
-    (0..logits.len())
-        .map(|i| (moved(i, step) - moved(i, -step)) / (2.0 * step))
-        .collect()
+    (0..logits.len()).map(|i| (moved(i, step) - moved(i, -step)) / (2.0 * step)).collect()
 }
 
 fn assert_close(got: &[f64], want: &[f64], tolerance: f64) {
@@ -70,12 +68,7 @@ proptest! {
 
 #[test]
 fn logits_of_any_size_give_finite_numbers() {
-    for row in [
-        [1e4_f32, -1e4, 0.0],
-        [-1e4, -1e4, -1e4],
-        [1e4, 1e4, 1e4],
-        [3e38, -3e38, 0.0],
-    ] {
+    for row in [[1e4_f32, -1e4, 0.0], [-1e4, -1e4, -1e4], [1e4, 1e4, 1e4], [3e38, -3e38, 0.0]] {
         let other = [-1e4_f32, 1e4, 5.0];
         let total: f32 = (0..3).map(|action| logp(&row, action).exp()).sum();
         assert!((total - 1.0).abs() < 1e-6, "{row:?}");
@@ -105,13 +98,7 @@ fn a_masked_action_has_no_share_in_anything() {
     logp_grad(&masked, 0, 1.0, &mut grad);
     assert!(grad[1] == 0.0 && grad.iter().all(|g| g.is_finite()), "{grad:?}");
     assert!((0..1000).all(|i| sample(&masked, f64::from(i) / 1000.0) != 1));
-    assert_eq!(
-        (
-            sample(&[f64::NEG_INFINITY, 0.0], 0.0),
-            sample(&[0.0, f64::NEG_INFINITY], 1.0 - f64::EPSILON)
-        ),
-        (1, 0)
-    );
+    assert_eq!((sample(&[f64::NEG_INFINITY, 0.0], 0.0), sample(&[0.0, f64::NEG_INFINITY], 1.0 - f64::EPSILON)), (1, 0));
 }
 
 #[test]
@@ -121,14 +108,7 @@ fn sampled_frequencies_are_the_probabilities() {
     let inputs = row.repeat(rows);
     let (mut actions, mut logps) = (vec![0; rows], vec![0.0; rows]);
     let categorical = Categorical::new(5).unwrap();
-    categorical
-        .sample(
-            &inputs,
-            &mut Rng::seed_from(11),
-            ActionsMut::Discrete(&mut actions),
-            &mut logps,
-        )
-        .unwrap();
+    categorical.sample(&inputs, &mut Rng::seed_from(11), ActionsMut::Discrete(&mut actions), &mut logps).unwrap();
 
     let mut counts = [0_u32; 5];
     actions.iter().for_each(|&action| counts[action as usize] += 1);
@@ -141,9 +121,7 @@ fn sampled_frequencies_are_the_probabilities() {
     assert!(chi_square < 18.5, "p < 0.001 with 4 degrees of freedom: {counts:?}");
 
     let mut again = vec![0.0; rows];
-    categorical
-        .logp(&inputs, ActionsRef::Discrete(&actions), &mut again)
-        .unwrap();
+    categorical.logp(&inputs, ActionsRef::Discrete(&actions), &mut again).unwrap();
     assert_eq!(logps, again, "bit for bit");
 }
 
@@ -153,13 +131,9 @@ fn sampling_uses_one_uniform_a_row() {
     let (mut all, mut one, mut logps) = ([0; 4], [0; 1], [0.0; 4]);
     let inputs = [0.1, 0.2, 0.3, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 5.0, 6.0, 7.0];
     let (mut rng, mut twin) = (Rng::seed_from(1), Rng::seed_from(1));
-    categorical
-        .sample(&inputs, &mut rng, ActionsMut::Discrete(&mut all), &mut logps)
-        .unwrap();
+    categorical.sample(&inputs, &mut rng, ActionsMut::Discrete(&mut all), &mut logps).unwrap();
     for (row, action) in inputs.chunks_exact(3).zip(all) {
-        categorical
-            .sample(row, &mut twin, ActionsMut::Discrete(&mut one), &mut logps[..1])
-            .unwrap();
+        categorical.sample(row, &mut twin, ActionsMut::Discrete(&mut one), &mut logps[..1]).unwrap();
         assert_eq!(one, [action]);
     }
     assert_eq!(rng, twin);
@@ -170,33 +144,17 @@ fn nan_comes_out_as_nan() {
     let categorical = Categorical::new(3).unwrap();
     let rows = [f32::NAN, 0.0, 0.0, 0.0, 1.0, f32::NAN, f32::INFINITY, 0.0, 0.0];
     let (mut actions, mut logps, mut entropies) = ([9; 3], [0.0; 3], [0.0; 3]);
-    categorical
-        .sample(
-            &rows,
-            &mut Rng::seed_from(0),
-            ActionsMut::Discrete(&mut actions),
-            &mut logps,
-        )
-        .unwrap();
+    categorical.sample(&rows, &mut Rng::seed_from(0), ActionsMut::Discrete(&mut actions), &mut logps).unwrap();
     categorical.entropy(&rows, &mut entropies).unwrap();
     assert!(actions.iter().all(|&action| action < 3));
-    assert!(
-        logps.iter().chain(&entropies).all(|x| x.is_nan()),
-        "{logps:?} {entropies:?}"
-    );
+    assert!(logps.iter().chain(&entropies).all(|x| x.is_nan()), "{logps:?} {entropies:?}");
 }
 
 #[test]
 fn the_mode_is_the_first_highest() {
-    assert_eq!(
-        [mode(&[1.0, 3.0, 3.0]), mode(&[2.0]), mode(&[f32::NEG_INFINITY, -1e30])],
-        [1, 0, 1]
-    );
+    assert_eq!([mode(&[1.0, 3.0, 3.0]), mode(&[2.0]), mode(&[f32::NEG_INFINITY, -1e30])], [1, 0, 1]);
     let mut actions = [9; 2];
-    Categorical::new(2)
-        .unwrap()
-        .mode(&[0.0, 1.0, 1.0, 0.0], ActionsMut::Discrete(&mut actions))
-        .unwrap();
+    Categorical::new(2).unwrap().mode(&[0.0, 1.0, 1.0, 0.0], ActionsMut::Discrete(&mut actions)).unwrap();
     assert_eq!(actions, [1, 0]);
 }
 
@@ -207,23 +165,11 @@ fn an_action_out_of_range_is_an_error_that_names_the_row() {
     let actions = ActionsRef::Discrete(&actions);
     let errors = [
         categorical.logp(&inputs, actions, &mut [0.0; 3]).unwrap_err(),
-        categorical
-            .logp_grad(&inputs, actions, &[1.0; 3], &mut [0.0; 6])
-            .unwrap_err(),
+        categorical.logp_grad(&inputs, actions, &[1.0; 3], &mut [0.0; 6]).unwrap_err(),
     ];
     for error in errors {
-        assert!(matches!(
-            error,
-            PolicyError::ActionOutOfRange {
-                row: 2,
-                action: 2,
-                n: 2
-            }
-        ));
-        assert_eq!(
-            error.to_string(),
-            "action 2 in row 2 does not exist: this distribution has actions 0 to 1"
-        );
+        assert!(matches!(error, PolicyError::ActionOutOfRange { row: 2, action: 2, n: 2 }));
+        assert_eq!(error.to_string(), "action 2 in row 2 does not exist: this distribution has actions 0 to 1");
     }
 }
 
@@ -235,14 +181,8 @@ fn every_slice_of_a_wrong_length_is_named() {
     let one_action = ActionsRef::Discrete(&[0]);
     let results = [
         ("inputs", c.entropy(&[0.0; 3], &mut [0.0; 1])),
-        (
-            "actions",
-            c.sample(four, rng, ActionsMut::Discrete(&mut [0; 3]), &mut [0.0; 2]),
-        ),
-        (
-            "logp",
-            c.sample(four, rng, ActionsMut::Discrete(&mut [0; 2]), &mut [0.0; 1]),
-        ),
+        ("actions", c.sample(four, rng, ActionsMut::Discrete(&mut [0; 3]), &mut [0.0; 2])),
+        ("logp", c.sample(four, rng, ActionsMut::Discrete(&mut [0; 2]), &mut [0.0; 1])),
         ("actions", c.mode(four, ActionsMut::Discrete(&mut [0; 1]))),
         ("actions", c.logp(four, one_action, &mut [0.0; 2])),
         ("logp", c.logp(four, actions, &mut [0.0; 3])),
@@ -260,11 +200,7 @@ fn every_slice_of_a_wrong_length_is_named() {
     ];
     for (expected, result) in results {
         match result {
-            Err(PolicyError::Length {
-                what,
-                expected: a,
-                got: b,
-            }) => assert!(what == expected && a != b, "{what}"),
+            Err(PolicyError::Length { what, expected: a, got: b }) => assert!(what == expected && a != b, "{what}"),
             other => panic!("{expected}: {other:?}"),
         }
     }
@@ -282,8 +218,7 @@ fn the_distribution_and_the_functions_agree() {
     c.entropy(&p, &mut entropies).unwrap();
     c.kl(&p, &q, &mut kls).unwrap();
     let (mut got, mut want) = (vec![0.5; 12], vec![0.5; 12]);
-    c.logp_grad(&p, ActionsRef::Discrete(&actions), &weight, &mut got)
-        .unwrap();
+    c.logp_grad(&p, ActionsRef::Discrete(&actions), &weight, &mut got).unwrap();
     c.entropy_grad(&p, &weight, &mut got).unwrap();
     c.kl_grad_q(&q, &p, &weight, &mut got).unwrap();
     for i in 0..4 {
@@ -299,7 +234,6 @@ fn the_distribution_and_the_functions_agree() {
 #[test]
 fn no_rows_are_fine() {
     let c = Categorical::new(2).unwrap();
-    c.sample(&[], &mut Rng::seed_from(0), ActionsMut::Discrete(&mut []), &mut [])
-        .unwrap();
+    c.sample(&[], &mut Rng::seed_from(0), ActionsMut::Discrete(&mut []), &mut []).unwrap();
     c.logp_grad(&[], ActionsRef::Discrete(&[]), &[], &mut []).unwrap();
 }

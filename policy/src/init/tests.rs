@@ -5,10 +5,7 @@ use crate::{Activation, Encoder, Init, NetworkSpec, ParamEntry, Params, Space, T
 fn spec(init: Init) -> NetworkSpec {
     let observation = Space::boxed(vec![-1.0; 6], vec![1.0; 6], vec![6]).unwrap();
     NetworkSpec {
-        encoder: Encoder::Mlp {
-            hidden: vec![32, 20],
-            activation: Activation::Tanh,
-        },
+        encoder: Encoder::Mlp { hidden: vec![32, 20], activation: Activation::Tanh },
         torso: Torso::Separate,
         init,
         ..NetworkSpec::for_spaces(&observation, &Space::discrete(3).unwrap()).unwrap()
@@ -46,11 +43,7 @@ fn orthogonal_matrices_keep_lengths_times_the_gain() {
         for a in 0..inputs.min(outputs) {
             for b in 0..inputs.min(outputs) {
                 let want = if a == b { square } else { 0.0 };
-                assert!(
-                    (product(a, b) - want).abs() < 1e-5 * square,
-                    "{} at {a}, {b}",
-                    entry.name
-                );
+                assert!((product(a, b) - want).abs() < 1e-5 * square, "{} at {a}, {b}", entry.name);
             }
         }
     }
@@ -67,11 +60,7 @@ fn xavier_weights_fill_their_interval_with_the_right_variance() {
         let found = weights.iter().map(|&w| f64::from(w).powi(2)).sum::<f64>() / weights.len() as f64;
         // The mean of n squares of a uniform scatters by 0.9 / √n of itself; allow four times that.
         let scatter = 3.6 / (weights.len() as f64).sqrt();
-        assert!(
-            (found / variance - 1.0).abs() < scatter,
-            "{}: {found} for {variance}",
-            entry.name
-        );
+        assert!((found / variance - 1.0).abs() < scatter, "{}: {found} for {variance}", entry.name);
     }
 }
 
@@ -79,16 +68,8 @@ fn xavier_weights_fill_their_interval_with_the_right_variance() {
 fn biases_start_at_zero() {
     for init in [Init::Orthogonal, Init::Xavier] {
         let params = spec(init).init_params(1).unwrap();
-        let biases = params
-            .layout()
-            .entries()
-            .iter()
-            .filter(|entry| entry.name.ends_with("bias"));
-        assert!(
-            biases
-                .flat_map(|entry| params.get(&entry.name).unwrap())
-                .all(|&bias| bias == 0.0)
-        );
+        let biases = params.layout().entries().iter().filter(|entry| entry.name.ends_with("bias"));
+        assert!(biases.flat_map(|entry| params.get(&entry.name).unwrap()).all(|&bias| bias == 0.0));
     }
 }
 

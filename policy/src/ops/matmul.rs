@@ -20,13 +20,7 @@ impl<'a> Matrix<'a> {
     /// Row after row.
     pub(crate) fn new(numbers: &'a [f32], rows: usize, columns: usize) -> Result<Self, PolicyError> {
         check_len("matrix", rows.saturating_mul(columns), numbers.len())?;
-        Ok(Self {
-            numbers,
-            rows,
-            columns,
-            row_stride: columns,
-            column_stride: 1,
-        })
+        Ok(Self { numbers, rows, columns, row_stride: columns, column_stride: 1 })
     }
 
     /// The transpose of the same numbers.

@@ -124,10 +124,9 @@ impl Params {
     pub fn from_safetensors(layout: &Arc<ParamLayout>, bytes: &[u8]) -> Result<Self, LoadError> {
         check_length(bytes)?;
         let file = SafeTensors::deserialize(bytes).map_err(|source| match source {
-            SafeTensorError::MetadataIncompleteBuffer => LoadError::Truncated {
-                expected: promised_len(bytes),
-                got: bytes.len(),
-            },
+            SafeTensorError::MetadataIncompleteBuffer => {
+                LoadError::Truncated { expected: promised_len(bytes), got: bytes.len() }
+            }
             source => LoadError::Damaged(source),
         })?;
 
@@ -135,39 +134,23 @@ impl Params {
         for entry in layout.entries() {
             let name = || entry.name.clone();
             let Ok(tensor) = file.tensor(&entry.name) else {
-                return Err(LoadError::Missing {
-                    name: name(),
-                    shape: entry.shape.clone(),
-                });
+                return Err(LoadError::Missing { name: name(), shape: entry.shape.clone() });
             };
             if tensor.dtype() != Dtype::F32 {
-                return Err(LoadError::Dtype {
-                    name: name(),
-                    got: tensor.dtype(),
-                });
+                return Err(LoadError::Dtype { name: name(), got: tensor.dtype() });
             }
             if tensor.shape() != entry.shape {
                 let (expected, got) = (entry.shape.clone(), tensor.shape().to_vec());
-                return Err(LoadError::Shape {
-                    name: name(),
-                    expected,
-                    got,
-                });
+                return Err(LoadError::Shape { name: name(), expected, got });
             }
             let (numbers, _) = tensor.data().as_chunks::<4>();
             values.extend(numbers.iter().map(|&number| f32::from_le_bytes(number)));
         }
         // Sorted, so that the same file always gets the same error.
         let known = |name: &str| layout.find(name).is_some();
-        let unknown = file
-            .iter()
-            .filter(|(name, _)| !known(name))
-            .min_by_key(|&(name, _)| name.to_owned());
+        let unknown = file.iter().filter(|(name, _)| !known(name)).min_by_key(|&(name, _)| name.to_owned());
         if let Some((name, tensor)) = unknown {
-            return Err(LoadError::Unknown {
-                name: name.to_owned(),
-                shape: tensor.shape().to_vec(),
-            });
+            return Err(LoadError::Unknown { name: name.to_owned(), shape: tensor.shape().to_vec() });
         }
         let mut params = Self::zeros(Arc::clone(layout));
         params.values = values;
@@ -177,19 +160,13 @@ impl Params {
 
 fn check_length(bytes: &[u8]) -> Result<(), LoadError> {
     let Some((header_bytes, rest)) = bytes.split_first_chunk() else {
-        return Err(LoadError::Truncated {
-            expected: 8,
-            got: bytes.len(),
-        });
+        return Err(LoadError::Truncated { expected: 8, got: bytes.len() });
     };
     let header_bytes = u64::from_le_bytes(*header_bytes);
     if header_bytes > MAX_HEADER_BYTES {
         Err(LoadError::HeaderTooLong { bytes: header_bytes })
     } else if header_bytes > rest.len() as u64 {
-        Err(LoadError::Truncated {
-            expected: 8 + header_bytes,
-            got: bytes.len(),
-        })
+        Err(LoadError::Truncated { expected: 8 + header_bytes, got: bytes.len() })
     } else {
         Ok(())
     }
@@ -201,13 +178,8 @@ fn promised_len(bytes: &[u8]) -> u64 {
         return 8;
     };
     let header_bytes = u64::from_le_bytes(*header_bytes);
-    let header = rest
-        .get(..header_bytes as usize)
-        .and_then(|header| serde_json::from_slice::<Map<_, _>>(header).ok());
-    let ends = header
-        .iter()
-        .flat_map(Map::values)
-        .filter_map(|tensor: &Value| tensor["data_offsets"][1].as_u64());
+    let header = rest.get(..header_bytes as usize).and_then(|header| serde_json::from_slice::<Map<_, _>>(header).ok());
+    let ends = header.iter().flat_map(Map::values).filter_map(|tensor: &Value| tensor["data_offsets"][1].as_u64());
     (8 + header_bytes).saturating_add(ends.max().unwrap_or(0))
 }
 

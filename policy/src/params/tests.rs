@@ -13,10 +13,7 @@ fn tensors_lie_one_after_the_other() {
     let layout = layout();
     let ranges: Vec<_> = layout.entries().iter().map(|entry| entry.range()).collect();
     assert_eq!(ranges, [0..6, 6..9, 9..10]);
-    assert_eq!(
-        (layout.len(), layout.is_empty(), ParamLayout::default().is_empty()),
-        (10, false, true)
-    );
+    assert_eq!((layout.len(), layout.is_empty(), ParamLayout::default().is_empty()), (10, false, true));
     let params = Params::new(layout, (0..10).map(|i| i as f32).collect()).unwrap();
     assert_eq!(params.get("b"), Some([6.0, 7.0, 8.0].as_slice()));
     assert_eq!(params.get("d"), None);
@@ -33,11 +30,7 @@ fn equal_stamps_mean_equal_values() {
     let mut params = Params::zeros(layout());
     let first = params.stamp();
     assert_eq!(params.clone().stamp(), first, "a clone keeps it");
-    assert_ne!(
-        Params::zeros(layout()).stamp(),
-        first,
-        "another vector has another, whatever its values"
-    );
+    assert_ne!(Params::zeros(layout()).stamp(), first, "another vector has another, whatever its values");
 
     params.values_mut()[0] = 1.0;
     let second = params.stamp();
@@ -66,8 +59,5 @@ fn the_first_value_that_is_not_finite_is_named() {
     params.values_mut()[7] = f32::NAN;
     params.values_mut()[9] = f32::INFINITY;
     let error = params.check_finite().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "parameters that are not finite: `b` holds NaN at element 1"
-    );
+    assert_eq!(error.to_string(), "parameters that are not finite: `b` holds NaN at element 1");
 }

@@ -7,15 +7,7 @@ fn the_numbers_of_a_seed_never_change() {
     // The first four are those of the reference implementation of xoshiro256++ seeded by SplitMix64 from 0.
     let mut rng = Rng::seed_from(0);
     let first = [(); 4].map(|()| rng.next_u64());
-    assert_eq!(
-        first,
-        [
-            0x5317_5d61_490b_23df,
-            0x61da_6f3d_c380_d507,
-            0x5c0f_df91_ec9a_7bfc,
-            0x02ee_bf8c_3bbe_5e1a
-        ]
-    );
+    assert_eq!(first, [0x5317_5d61_490b_23df, 0x61da_6f3d_c380_d507, 0x5c0f_df91_ec9a_7bfc, 0x02ee_bf8c_3bbe_5e1a]);
     assert_eq!(derive_seed(0, &[]), 0xe220_a839_7b1d_cdaf);
     assert_eq!(derive_seed(7, &[3, 0, 12]), 0xda2b_8441_e6c2_d6c2);
 }

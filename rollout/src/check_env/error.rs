@@ -75,19 +75,11 @@ pub enum EnvFault {
 
 impl EnvCheckError {
     pub(crate) fn of_spec(spec: &EnvSpec, fault: EnvFault) -> Self {
-        Self {
-            env: spec.name.clone(),
-            place: None,
-            fault,
-        }
+        Self { env: spec.name.clone(), place: None, fault }
     }
 
     pub(crate) fn in_episode(spec: &EnvSpec, seed: u64, step: u32, fault: EnvFault) -> Self {
-        Self {
-            env: spec.name.clone(),
-            place: Some((seed, step)),
-            fault,
-        }
+        Self { env: spec.name.clone(), place: Some((seed, step)), fault }
     }
 }
 
@@ -118,20 +110,12 @@ impl fmt::Display for EnvFault {
 
 impl fmt::Display for EnvCheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let env = if self.env.is_empty() {
-            "the environment"
-        } else {
-            &self.env
-        };
+        let env = if self.env.is_empty() { "the environment" } else { &self.env };
         match self.place {
             None => write!(f, "{env} breaks a rule: {}", self.fault),
             Some((seed, 0)) => write!(f, "{env} breaks a rule in reset with seed {seed}: {}", self.fault),
             Some((seed, step)) => {
-                write!(
-                    f,
-                    "{env} breaks a rule at step {step} of the episode with seed {seed}: {}",
-                    self.fault
-                )
+                write!(f, "{env} breaks a rule at step {step} of the episode with seed {seed}: {}", self.fault)
             }
         }
     }

@@ -28,9 +28,7 @@ impl Played {
     /// The first step in which two episodes differ, 0 being the reset.
     pub(super) fn differs_at(&self, other: &Self) -> Option<u32> {
         let steps = self.0.len().max(other.0.len());
-        (0..steps)
-            .find(|&step| self.0.get(step) != other.0.get(step))
-            .map(|step| step as u32)
+        (0..steps).find(|&step| self.0.get(step) != other.0.get(step)).map(|step| step as u32)
     }
 }
 
@@ -119,13 +117,7 @@ impl Row {
             }
             Row::U8(row) => space.contains_u8(row),
         };
-        if inside {
-            Ok(())
-        } else {
-            Err(EnvFault::OutsideSpace {
-                what: self.outside(space),
-            })
-        }
+        if inside { Ok(()) } else { Err(EnvFault::OutsideSpace { what: self.outside(space) }) }
     }
 
     /// Where a row that is not in the space leaves it.
@@ -136,9 +128,7 @@ impl Row {
         };
         match space {
             Space::Box { low, high, .. } => {
-                let element = (0..low.len())
-                    .find(|&i| !(low[i]..=high[i]).contains(&value_at(i)))
-                    .unwrap_or(0);
+                let element = (0..low.len()).find(|&i| !(low[i]..=high[i]).contains(&value_at(i))).unwrap_or(0);
                 format!(
                     "observation element {element} is {}, outside its bounds {} to {}",
                     value_at(element),

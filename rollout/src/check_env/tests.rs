@@ -16,12 +16,7 @@ struct Walk {
 }
 
 fn walk(fault: &'static str) -> Walk {
-    Walk {
-        fault,
-        position: 0.0,
-        steps: 0,
-        calls: 0,
-    }
+    Walk { fault, position: 0.0, steps: 0, calls: 0 }
 }
 
 impl Walk {
@@ -49,26 +44,11 @@ impl Env for Walk {
             max_episode_steps: None,
         };
         match self.fault {
-            "no name" => EnvSpec {
-                name: String::new(),
-                ..spec
-            },
-            "no step" => EnvSpec {
-                max_episode_steps: Some(0),
-                ..spec
-            },
-            "no action" => EnvSpec {
-                action: Space::Discrete { n: 0 },
-                ..spec
-            },
-            "endless, limited" => EnvSpec {
-                max_episode_steps: Some(7),
-                ..spec
-            },
-            "changing" => EnvSpec {
-                name: format!("Walk{}", self.calls),
-                ..spec
-            },
+            "no name" => EnvSpec { name: String::new(), ..spec },
+            "no step" => EnvSpec { max_episode_steps: Some(0), ..spec },
+            "no action" => EnvSpec { action: Space::Discrete { n: 0 }, ..spec },
+            "endless, limited" => EnvSpec { max_episode_steps: Some(7), ..spec },
+            "changing" => EnvSpec { name: format!("Walk{}", self.calls), ..spec },
             "panicking spec" => panic!("planted spec panic"),
             _ => spec,
         }
@@ -76,11 +56,7 @@ impl Env for Walk {
 
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
         let zero_is_no_seed = self.fault == "zero is no seed" && seed == 0;
-        self.position = if zero_is_no_seed {
-            self.calls as f32 / 1e6
-        } else {
-            (seed % 100) as f32 / 1000.0
-        };
+        self.position = if zero_is_no_seed { self.calls as f32 / 1e6 } else { (seed % 100) as f32 / 1000.0 };
         self.steps = 0;
         self.calls += 1;
         self.observe(obs)
@@ -101,16 +77,8 @@ impl Env for Walk {
         }
         self.observe(obs)?;
         Ok(Step {
-            reward: if self.fault == "reward" && self.steps == 3 {
-                f32::NAN
-            } else {
-                1.0
-            },
-            end: if self.steps < 20 || endless {
-                End::No
-            } else {
-                End::Terminated
-            },
+            reward: if self.fault == "reward" && self.steps == 3 { f32::NAN } else { 1.0 },
+            end: if self.steps < 20 || endless { End::No } else { End::Terminated },
         })
     }
 }
@@ -128,10 +96,7 @@ fn an_environment_that_keeps_the_rules_passes() {
 #[test]
 fn every_planted_fault_is_found_and_named() {
     for (fault, words) in [
-        (
-            "short write",
-            "in reset with seed 0: observation element 1 was not written",
-        ),
+        ("short write", "in reset with seed 0: observation element 1 was not written"),
         (
             "short write, checked",
             "in reset with seed 0: it failed: the environment writes 1 observation values but its space has 2",
@@ -143,23 +108,11 @@ fn every_planted_fault_is_found_and_named() {
         ),
         ("nan", "in reset with seed 0: observation element 1 is NaN"),
         ("infinite", "in reset with seed 0: observation element 0 is -inf"),
-        (
-            "out of bounds",
-            "in reset with seed 0: observation element 1 is 1.5, outside its bounds -1 to 1",
-        ),
+        ("out of bounds", "in reset with seed 0: observation element 1 is 1.5, outside its bounds -1 to 1"),
         ("reward", "at step 3 of the episode with seed 0: the reward is NaN"),
-        (
-            "random",
-            "at step 1 of the episode with seed 0: the same seed and actions gave another episode",
-        ),
-        (
-            "zero is no seed",
-            "in reset with seed 0: the same seed and actions gave another episode",
-        ),
-        (
-            "endless",
-            "at step 10000 of the episode with seed 0: the episode did not end in 10000 steps",
-        ),
+        ("random", "at step 1 of the episode with seed 0: the same seed and actions gave another episode"),
+        ("zero is no seed", "in reset with seed 0: the same seed and actions gave another episode"),
+        ("endless", "at step 10000 of the episode with seed 0: the episode did not end in 10000 steps"),
         ("no name", "the spec cannot work: the name is empty"),
         ("no step", "the spec cannot work: max_episode_steps is 0"),
         ("no action", "the spec cannot work: action space"),
@@ -190,17 +143,11 @@ fn a_byte_that_is_not_written_is_found() {
         fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
             assert!(action.continuous()?[0] >= -1.0);
             obs.u8()?[..2].fill(7);
-            Ok(Step {
-                reward: 0.0,
-                end: End::No,
-            })
+            Ok(Step { reward: 0.0, end: End::No })
         }
     }
     let found = fault_of(HalfAnImage);
-    assert!(
-        found.contains("at step 1") && found.contains("the observation is not written whole"),
-        "{found}"
-    );
+    assert!(found.contains("at step 1") && found.contains("the observation is not written whole"), "{found}");
 }
 
 #[test]
@@ -211,8 +158,5 @@ fn errors_and_panics_are_faults() {
         "{found}"
     );
     let found = fault_of(Counter::of_three().with_fault(Fault::ResetPanic(2)));
-    assert!(
-        found.contains("in reset") && found.contains("it panicked: planted reset panic"),
-        "{found}"
-    );
+    assert!(found.contains("in reset") && found.contains("it panicked: planted reset panic"), "{found}");
 }

@@ -65,12 +65,7 @@ impl CartPole {
 
 impl Env for CartPole {
     fn spec(&self) -> EnvSpec {
-        let high = [
-            (2.0 * MAX_POSITION) as f32,
-            f32::INFINITY,
-            (2.0 * MAX_ANGLE) as f32,
-            f32::INFINITY,
-        ];
+        let high = [(2.0 * MAX_POSITION) as f32, f32::INFINITY, (2.0 * MAX_ANGLE) as f32, f32::INFINITY];
         EnvSpec {
             name: "CartPole-v1".to_owned(),
             observation: Space::Box {
@@ -115,10 +110,7 @@ impl Env for CartPole {
         let reward = if terminated && self.fallen { 0.0 } else { 1.0 };
         self.fallen |= terminated;
         self.observe(obs)?;
-        Ok(Step {
-            reward,
-            end: if terminated { End::Terminated } else { End::No },
-        })
+        Ok(Step { reward, end: if terminated { End::Terminated } else { End::No } })
     }
 }
 

@@ -34,14 +34,9 @@ fn fragments_are_made_when_they_are_asked_for_and_the_clock_idles_between() {
 #[test]
 fn giving_up_is_told_once_with_its_cause_and_then_the_source_is_closed() {
     let (mut source, reports, steps, _lifeline) = source(Fault::StepErr(3), NO_PAUSE);
-    let Err(NextError::Failed(error)) = source.next(LONG) else {
-        panic!("the worker gives up")
-    };
+    let Err(NextError::Failed(error)) = source.next(LONG) else { panic!("the worker gives up") };
     let failure = error.downcast_ref::<WorkerFailure>().expect("the failure itself");
-    assert_eq!(
-        (failure.thread.as_str(), failure.consecutive_failures),
-        ("rollout-0", 4)
-    );
+    assert_eq!((failure.thread.as_str(), failure.consecutive_failures), ("rollout-0", 4));
     assert_eq!(reports.try_take().unwrap().ended.len(), 1);
     assert!(matches!(source.next(LONG), Err(NextError::Closed)));
     assert!(steps.snapshot().is_closed());
@@ -49,11 +44,7 @@ fn giving_up_is_told_once_with_its_cause_and_then_the_source_is_closed() {
 
 #[test]
 fn a_pause_before_a_restart_times_out_and_ends_with_the_run() {
-    let slow = RestartPolicy {
-        first_backoff: LONG,
-        max_backoff: LONG,
-        ..NO_PAUSE
-    };
+    let slow = RestartPolicy { first_backoff: LONG, max_backoff: LONG, ..NO_PAUSE };
     let (mut source, _reports, _steps, lifeline) = source(Fault::StepErr(3), slow);
     assert!(matches!(source.next(Duration::ZERO), Err(NextError::TimedOut)));
     drop(lifeline);

@@ -1,22 +1,12 @@
 use super::*;
 
 fn episode(n: u32) -> EpisodeStat {
-    EpisodeStat {
-        worker: 1,
-        index: 0,
-        seed: u64::from(n),
-        episode_return: f64::from(n),
-        episode_len: n,
-    }
+    EpisodeStat { worker: 1, index: 0, seed: u64::from(n), episode_return: f64::from(n), episode_len: n }
 }
 
 fn report(n: u32) -> WorkerReport {
-    let mut report = WorkerReport {
-        fragments: 1,
-        steps: Steps { env: 8, agent: 16 },
-        restarts: 2,
-        ..WorkerReport::default()
-    };
+    let mut report =
+        WorkerReport { fragments: 1, steps: Steps { env: 8, agent: 16 }, restarts: 2, ..WorkerReport::default() };
     report.add_episodes(vec![episode(n)]);
     report.add_failure(format!("failure {n}"));
     report
@@ -29,10 +19,7 @@ fn folding_keeps_sums_exact_and_the_newest_entries_of_bounded_lists() {
     (1..=n).for_each(|i| folded.fold(report(i)));
 
     assert_eq!((folded.fragments, folded.restarts), (n.into(), 2 * u64::from(n)));
-    assert_eq!(
-        (folded.steps.env, folded.steps.agent),
-        (8 * u64::from(n), 16 * u64::from(n))
-    );
+    assert_eq!((folded.steps.env, folded.steps.agent), (8 * u64::from(n), 16 * u64::from(n)));
     let sum = u64::from(n) * u64::from(n + 1) / 2;
     assert_eq!((folded.n_episodes, folded.len_sum), (n.into(), sum));
     assert_eq!(folded.return_sum, sum as f64);

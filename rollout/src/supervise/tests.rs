@@ -28,14 +28,7 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
     let tether = links.tether.clone();
     let worker = RolloutWorker::new(config(1, 0), Arc::new(factory), Box::new(OneWeight::new()), links).unwrap();
     let worker = SupervisedWorker::new(worker, restart, tether, sender, clock);
-    Run {
-        worker,
-        publisher,
-        weights,
-        reports,
-        steps,
-        lifeline: Some(lifeline),
-    }
+    Run { worker, publisher, weights, reports, steps, lifeline: Some(lifeline) }
 }
 
 impl Run {
@@ -66,11 +59,7 @@ impl Run {
 /// Environments that fail in the given step in their first `n` incarnations.
 fn failing_until(incarnation: u32, fault: Fault) -> impl EnvFactory {
     move |context: &EnvContext| {
-        Counter::of_three().with_fault(if context.incarnation < incarnation {
-            fault
-        } else {
-            Fault::Nothing
-        })
+        Counter::of_three().with_fault(if context.incarnation < incarnation { fault } else { Fault::Nothing })
     }
 }
 
@@ -96,14 +85,7 @@ fn as_many_failures_in_a_row_as_tolerated_cost_their_fragments_only() {
     assert_eq!(fragment.get("default_policy").unwrap().tags()[0].incarnation, 3);
     let report = run.report();
     assert_eq!((report.fragments, report.restarts, report.n_failures), (1, 3, 3));
-    assert!(
-        report
-            .failures
-            .iter()
-            .all(|failure| failure.contains("planted step error")),
-        "{:?}",
-        report.failures
-    );
+    assert!(report.failures.iter().all(|failure| failure.contains("planted step error")), "{:?}", report.failures);
     assert!(report.ended.is_empty());
     // Every time both environments made one step, then the first failed in its second.
     assert_eq!(run.steps.snapshot().lost["env_error"].env, 3 * 2);
@@ -114,19 +96,10 @@ fn as_many_failures_in_a_row_as_tolerated_cost_their_fragments_only() {
 fn one_failure_more_ends_the_worker_with_the_whole_story() {
     let mut run = run(failing_until(u32::MAX, Fault::StepPanic(2)), NO_PAUSE);
     let failure = run.failure();
-    assert_eq!(
-        (failure.thread.as_str(), failure.consecutive_failures),
-        ("rollout-1", 4)
-    );
+    assert_eq!((failure.thread.as_str(), failure.consecutive_failures), ("rollout-1", 4));
     let text = failure.to_string();
-    assert!(
-        text.starts_with("rollout-1 gave up after 4 failures in a row"),
-        "{text}"
-    );
-    assert!(
-        text.contains("environment 0 of rollout-1 (Counter, incarnation 3) failed at step 2"),
-        "{text}"
-    );
+    assert!(text.starts_with("rollout-1 gave up after 4 failures in a row"), "{text}");
+    assert!(text.contains("environment 0 of rollout-1 (Counter, incarnation 3) failed at step 2"), "{text}");
     assert!(text.contains("planted step panic"), "{text}");
 
     let report = run.report();
@@ -139,10 +112,7 @@ fn one_failure_more_ends_the_worker_with_the_whole_story() {
 #[test]
 fn a_complete_fragment_forgives_the_failures_before_it() {
     // Every incarnation makes one fragment of four steps and fails in the second: many failures, never two in a row.
-    let once = RestartPolicy {
-        num_consecutive_worker_failures_tolerance: 1,
-        ..NO_PAUSE
-    };
+    let once = RestartPolicy { num_consecutive_worker_failures_tolerance: 1, ..NO_PAUSE };
     let mut run = run(failing_until(u32::MAX, Fault::StepErr(6)), once);
     for _ in 0..20 {
         run.fragment();
@@ -159,20 +129,12 @@ fn a_failing_make_counts_as_a_failure() {
     let mut run = run(factory, NO_PAUSE);
     let failure = run.failure();
     assert_eq!(failure.consecutive_failures, 4);
-    assert!(
-        failure
-            .to_string()
-            .contains("failed while it was made: no licence left"),
-        "{failure}"
-    );
+    assert!(failure.to_string().contains("failed while it was made: no licence left"), "{failure}");
 }
 
 #[test]
 fn without_tolerance_the_first_failure_is_the_last() {
-    let never = RestartPolicy {
-        num_consecutive_worker_failures_tolerance: 0,
-        ..NO_PAUSE
-    };
+    let never = RestartPolicy { num_consecutive_worker_failures_tolerance: 0, ..NO_PAUSE };
     let mut run = run(failing_until(1, Fault::ResetErr(1)), never);
     assert_eq!(run.failure().consecutive_failures, 1);
     assert_eq!(run.report().restarts, 0);
@@ -180,11 +142,7 @@ fn without_tolerance_the_first_failure_is_the_last() {
 
 #[test]
 fn the_pause_before_a_restart_goes_on_over_time_outs_and_ends_with_the_run() {
-    let slow = RestartPolicy {
-        first_backoff: LONG,
-        max_backoff: LONG,
-        ..NO_PAUSE
-    };
+    let slow = RestartPolicy { first_backoff: LONG, max_backoff: LONG, ..NO_PAUSE };
     let mut run = run(failing_until(u32::MAX, Fault::StepErr(1)), slow);
     let began = Instant::now();
     assert!(matches!(run.next(Duration::ZERO), Err(NoFragment::TimedOut)));
@@ -244,23 +202,8 @@ fn a_vector_that_keeps_no_final_observation_ends_the_worker() {
             self.0.reset_all(obs)
         }
         fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
-            let VectorStep {
-                t,
-                obs,
-                rewards,
-                ends,
-                final_obs,
-            } = out;
-            self.0.step(
-                actions,
-                VectorStep {
-                    t,
-                    obs,
-                    rewards,
-                    ends: &mut *ends,
-                    final_obs,
-                },
-            )?;
+            let VectorStep { t, obs, rewards, ends, final_obs } = out;
+            self.0.step(actions, VectorStep { t, obs, rewards, ends: &mut *ends, final_obs })?;
             ends.fill(End::Truncated);
             Ok(())
         }
@@ -271,19 +214,12 @@ fn a_vector_that_keeps_no_final_observation_ends_the_worker() {
     struct Factory;
     impl EnvFactory for Factory {
         fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-            Ok(Box::new(Forgetful(SerialVectorEnv::new(context, n_envs, |_| {
-                Ok(Counter::of_three())
-            })?)))
+            Ok(Box::new(Forgetful(SerialVectorEnv::new(context, n_envs, |_| Ok(Counter::of_three()))?)))
         }
     }
     let mut run = run(Factory, NO_PAUSE);
     let failure = run.failure();
-    assert!(
-        failure
-            .to_string()
-            .contains("the vector environment of rollout-1 broke its rules"),
-        "{failure}"
-    );
+    assert!(failure.to_string().contains("the vector environment of rollout-1 broke its rules"), "{failure}");
     assert_eq!(run.steps.snapshot().lost["broken_batch"].env, 8);
 }
 
@@ -299,9 +235,5 @@ fn an_environment_that_panics_while_it_is_dropped_does_not_hide_the_failure() {
     run.fragment();
     let report = run.report();
     assert_eq!((report.fragments, report.n_failures), (1, 1));
-    assert!(
-        report.failures[0].contains("planted step error"),
-        "{:?}",
-        report.failures
-    );
+    assert!(report.failures[0].contains("planted step error"), "{:?}", report.failures);
 }

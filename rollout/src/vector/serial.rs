@@ -51,21 +51,11 @@ impl<E: Env> SerialVectorEnv<E> {
             let env_context = context.env(index);
             let (env, spec) = make_one(&make, &env_context, shared.as_ref())
                 .map_err(|cause| failure(context, shared.as_ref(), index, FailurePlace::Make, cause))?;
-            slots.push(Slot {
-                env,
-                seed: env_context.seed,
-                n_episodes: 0,
-                episode: Episode::default(),
-            });
+            slots.push(Slot { env, seed: env_context.seed, n_episodes: 0, episode: Episode::default() });
             shared.get_or_insert(spec);
         }
         match shared {
-            Some(spec) => Ok(Self {
-                context: *context,
-                spec,
-                slots,
-                finished: Vec::new(),
-            }),
+            Some(spec) => Ok(Self { context: *context, spec, slots, finished: Vec::new() }),
             None => {
                 let cause = FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"));
                 Err(failure(context, None, 0, FailurePlace::Make, cause))
@@ -93,12 +83,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
     }
 
     fn step(&mut self, actions: ActionRef<'_>, mut out: VectorStep<'_>) -> Result<(), EnvFailure> {
-        let Self {
-            context,
-            spec,
-            slots,
-            finished,
-        } = self;
+        let Self { context, spec, slots, finished } = self;
         let obs_len = out.obs.len() / slots.len();
         let act_len = actions.len() / slots.len();
         for (index, slot) in slots.iter_mut().enumerate() {
@@ -109,9 +94,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
                 ..failure(context, Some(spec), index as u32, place, cause)
             };
 
-            let step = slot
-                .step(action, row.part(0, obs_len))
-                .map_err(|failed_at| failed(failed_at, index))?;
+            let step = slot.step(action, row.part(0, obs_len)).map_err(|failed_at| failed(failed_at, index))?;
             let limit_reached = spec.max_episode_steps.is_some_and(|limit| slot.episode.len >= limit);
             let end = match step.end {
                 End::No if limit_reached => End::Truncated,
@@ -181,10 +164,7 @@ impl<E: Env> Slot<E> {
 
     /// The step that was made last, or is being made.
     fn place(&self) -> FailurePlace {
-        FailurePlace::Step {
-            episode_seed: self.episode.seed,
-            step: self.episode.len,
-        }
+        FailurePlace::Step { episode_seed: self.episode.seed, step: self.episode.len }
     }
 }
 

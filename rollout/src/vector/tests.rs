@@ -9,11 +9,7 @@ use crate::factory::VectorContext;
 use crate::failure::{FailureCause, FailurePlace};
 use crate::testing::{Counter, Fault, Hooked};
 
-const CONTEXT: VectorContext = VectorContext {
-    worker: 3,
-    incarnation: 1,
-    seed: 0,
-};
+const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, seed: 0 };
 
 /// A vector of environments with what it wrote last.
 struct Played {
@@ -72,27 +68,18 @@ fn failure_of(fault: Fault) -> EnvFailure {
         Ok(played) => played,
         Err(failure) => return failure,
     };
-    (0..10)
-        .find_map(|_| played.step().err())
-        .expect("the fault shows within ten steps")
+    (0..10).find_map(|_| played.step().err()).expect("the fault shows within ten steps")
 }
 
 #[test]
 fn the_next_episode_begins_in_the_step_that_ended_the_last() {
-    let mut played = Played::reset(vec![
-        Counter::new(&[(2, End::Terminated)]),
-        Counter::new(&[(5, End::Terminated)]),
-    ])
-    .unwrap();
+    let mut played =
+        Played::reset(vec![Counter::new(&[(2, End::Terminated)]), Counter::new(&[(5, End::Terminated)])]).unwrap();
     assert_eq!((played.at(0), played.at(1)), ((1.0, 0.0), (1.0, 0.0)));
     played.step().unwrap();
     assert_eq!((played.at(0), played.at(1)), ((1.0, 1.0), (1.0, 1.0)));
     played.step().unwrap();
-    assert_eq!(
-        (played.at(0), played.at(1)),
-        ((2.0, 0.0), (1.0, 2.0)),
-        "row t + 1 is the reset observation"
-    );
+    assert_eq!((played.at(0), played.at(1)), ((2.0, 0.0), (1.0, 2.0)), "row t + 1 is the reset observation");
     assert_eq!(played.rewards, [2.0, 2.0], "the reward is the old episode's");
     assert_eq!(played.ends, [End::Terminated, End::No]);
     assert!(played.final_obs.is_empty(), "nothing follows a terminal state");
@@ -109,11 +96,8 @@ fn the_next_episode_begins_in_the_step_that_ended_the_last() {
 
 #[test]
 fn what_followed_a_truncated_episode_is_kept() {
-    let mut played = Played::reset(vec![
-        Counter::new(&[(3, End::Terminated)]),
-        Counter::new(&[(2, End::Truncated)]),
-    ])
-    .unwrap();
+    let mut played =
+        Played::reset(vec![Counter::new(&[(3, End::Terminated)]), Counter::new(&[(2, End::Truncated)])]).unwrap();
     let noise = played.obs[5];
     for _ in 0..4 {
         played.step().unwrap();
@@ -128,24 +112,12 @@ fn the_time_limit_truncates_and_an_end_of_its_own_on_that_step_counts_first() {
     let endless = Counter::new(&[(u32::MAX, End::Terminated)]).with_limit(3);
     let terminal = Counter::new(&[(3, End::Terminated)]).with_limit(3);
     let mut played = Played::reset(vec![endless, terminal]).unwrap();
-    for expected in [
-        [End::No; 2],
-        [End::No; 2],
-        [End::Truncated, End::Terminated],
-        [End::No; 2],
-    ] {
+    for expected in [[End::No; 2], [End::No; 2], [End::Truncated, End::Terminated], [End::No; 2]] {
         played.step().unwrap();
         assert_eq!(played.ends, expected);
     }
     assert_eq!(played.final_obs.index(), &[(2, 0)]);
-    assert_eq!(
-        played
-            .episodes()
-            .iter()
-            .map(|episode| episode.episode_len)
-            .collect::<Vec<_>>(),
-        [3, 3]
-    );
+    assert_eq!(played.episodes().iter().map(|episode| episode.episode_len).collect::<Vec<_>>(), [3, 3]);
 }
 
 #[test]
@@ -173,11 +145,7 @@ fn a_failing_step_is_named_with_its_environment_seed_and_step() {
     for (fault, key, words) in [
         (Fault::StepErr(5), "env_error", "planted step error"),
         (Fault::StepPanic(5), "env_panic", "it panicked: planted step panic"),
-        (
-            Fault::StepNanObs(5),
-            "non_finite_observation",
-            "observation element 1 is NaN",
-        ),
+        (Fault::StepNanObs(5), "non_finite_observation", "observation element 1 is NaN"),
         (Fault::StepInfReward(5), "non_finite_reward", "the reward is inf"),
     ] {
         let failure = failure_of(fault);
@@ -185,10 +153,7 @@ fn a_failing_step_is_named_with_its_environment_seed_and_step() {
         let FailurePlace::Step { episode_seed, step: 2 } = failure.place else {
             panic!("{fault:?} at {:?}", failure.place)
         };
-        assert_eq!(
-            (failure.worker, failure.incarnation, failure.index, failure.steps_made),
-            (3, 1, 1, 1)
-        );
+        assert_eq!((failure.worker, failure.incarnation, failure.index, failure.steps_made), (3, 1, 1, 1));
         assert_eq!(failure.cause.key(), key);
         let expected = format!(
             "environment 1 of rollout-3 (Counter, incarnation 1) failed at step 2 of the episode with seed {episode_seed}: \
@@ -203,23 +168,13 @@ fn a_failing_reset_is_named_with_its_environment_and_seed() {
     for (fault, key, words, steps_made) in [
         (Fault::ResetErr(1), "env_error", "planted reset error", 0),
         (Fault::ResetPanic(1), "env_panic", "it panicked: planted reset panic", 0),
-        (
-            Fault::ResetNanObs(1),
-            "non_finite_observation",
-            "observation element 1 is NaN",
-            0,
-        ),
+        (Fault::ResetNanObs(1), "non_finite_observation", "observation element 1 is NaN", 0),
         // The step before the second reset was made, its neighbour's too.
         (Fault::ResetErr(2), "env_error", "planted reset error", 2),
     ] {
         let failure = failure_of(fault);
-        let FailurePlace::Reset { episode_seed } = failure.place else {
-            panic!("{fault:?} at {:?}", failure.place)
-        };
-        assert_eq!(
-            (failure.index, failure.steps_made, failure.cause.key()),
-            (1, steps_made, key)
-        );
+        let FailurePlace::Reset { episode_seed } = failure.place else { panic!("{fault:?} at {:?}", failure.place) };
+        assert_eq!((failure.index, failure.steps_made, failure.cause.key()), (1, steps_made, key));
         let expected = format!(
             "environment 1 of rollout-3 (Counter, incarnation 1) failed in reset with episode seed {episode_seed}: {words}"
         );
@@ -233,39 +188,22 @@ fn a_vector_is_not_made_of_nothing_or_of_environments_that_differ_or_cannot_run(
     let none = failure(SerialVectorEnv::new(&CONTEXT, 0, |_| Ok(Counter::of_three())));
     assert!(none.contains("at least one environment, got 0"), "{none}");
 
-    let differing = failure(SerialVectorEnv::new(&CONTEXT, 2, |context| {
-        Ok(Counter::of_three().with_limit(1 + context.index))
-    }));
-    assert!(
-        differing.contains("environment 1") && differing.contains("must have one spec"),
-        "{differing}"
-    );
+    let differing =
+        failure(SerialVectorEnv::new(&CONTEXT, 2, |context| Ok(Counter::of_three().with_limit(1 + context.index))));
+    assert!(differing.contains("environment 1") && differing.contains("must have one spec"), "{differing}");
 
-    let no_step = failure(SerialVectorEnv::new(&CONTEXT, 1, |_| {
-        Ok(Counter::of_three().with_limit(0))
-    }));
+    let no_step = failure(SerialVectorEnv::new(&CONTEXT, 1, |_| Ok(Counter::of_three().with_limit(0))));
     assert!(no_step.contains("max_episode_steps is 0"), "{no_step}");
 
     let choiceless = || Hooked::with_spec(|spec| spec.action = Space::Discrete { n: 0 });
-    let no_choice = SerialVectorEnv::new(&CONTEXT, 1, |_| Ok(choiceless()))
-        .map(drop)
-        .expect_err("refused");
-    assert!(
-        no_choice.to_string().contains("action space Discrete(0)"),
-        "{no_choice}"
-    );
+    let no_choice = SerialVectorEnv::new(&CONTEXT, 1, |_| Ok(choiceless())).map(drop).expect_err("refused");
+    assert!(no_choice.to_string().contains("action space Discrete(0)"), "{no_choice}");
 
     let error = failure(SerialVectorEnv::new(&CONTEXT, 1, |_| Err(EnvError::new("no licence"))));
-    assert_eq!(
-        error,
-        "environment 0 of rollout-3 (incarnation 1) failed while it was made: no licence"
-    );
+    assert_eq!(error, "environment 0 of rollout-3 (incarnation 1) failed while it was made: no licence");
 
     let panic = SerialVectorEnv::<Counter>::new(&CONTEXT, 1, |_| panic!("no display")).expect_err("refused");
-    assert!(
-        matches!(&panic.cause, FailureCause::Panic(text) if text == "no display"),
-        "{panic}"
-    );
+    assert!(matches!(&panic.cause, FailureCause::Panic(text) if text == "no display"), "{panic}");
 }
 
 #[test]
@@ -287,10 +225,7 @@ fn observations_of_bytes_are_kept_and_reset_too() {
         fn step(&mut self, _action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
             self.0 += 1;
             obs.u8()?.fill(100 + self.0);
-            Ok(Step {
-                reward: 0.0,
-                end: End::No,
-            })
+            Ok(Step { reward: 0.0, end: End::No })
         }
     }
     let mut envs = SerialVectorEnv::new(&CONTEXT, 1, |_| Ok(Pixels(0))).unwrap();

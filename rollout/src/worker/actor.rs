@@ -20,23 +20,12 @@ impl Actor {
     /// Holds the network against the spaces of the environments.
     pub(super) fn new(config: &WorkerConfig, spec: &EnvSpec, network: Box<dyn Network>) -> Result<Self, BuildError> {
         let distribution = distribution_for(&spec.action)?;
-        let expected = (
-            spec.observation.obs_len(),
-            spec.observation.obs_dtype(),
-            distribution.dist_len(),
-        );
+        let expected = (spec.observation.obs_len(), spec.observation.obs_dtype(), distribution.dist_len());
         let network_spec = network.spec();
-        let got = (
-            network_spec.obs.obs_len(),
-            network_spec.obs.obs_dtype(),
-            network_spec.dist_len,
-        );
+        let got = (network_spec.obs.obs_len(), network_spec.obs.obs_dtype(), network_spec.dist_len);
         if got != expected {
             let network = Box::new(network_spec.clone());
-            return Err(BuildError::NetworkDoesNotFit {
-                env: Box::new(spec.clone()),
-                network,
-            });
+            return Err(BuildError::NetworkDoesNotFit { env: Box::new(spec.clone()), network });
         }
         Ok(Self {
             network,
@@ -69,10 +58,7 @@ impl Actor {
 
     /// Computes logits and values of every environment's observation.
     pub(super) fn infer(&mut self, weights: &Versioned<Params>, obs: ObsView<'_>) -> Result<(), PolicyFault> {
-        let input = Input {
-            obs: convert::observations(obs),
-            rows: self.n_envs,
-        };
+        let input = Input { obs: convert::observations(obs), rows: self.n_envs };
         let version = weights.version;
         self.network
             .forward(&weights.weights, &input, &mut self.outputs)
@@ -97,19 +83,10 @@ fn acting_stream(config: &WorkerConfig, incarnation: u32) -> Rng {
 fn check(what: &'static str, values: &[f32], rows: usize, row_len: usize, version: u64) -> Result<(), PolicyFault> {
     let expected = rows * row_len;
     if values.len() != expected {
-        return Err(PolicyFault::OutputLength {
-            what,
-            expected,
-            got: values.len(),
-        });
+        return Err(PolicyFault::OutputLength { what, expected, got: values.len() });
     }
     match first_non_finite(values) {
         None => Ok(()),
-        Some((element, value)) => Err(PolicyFault::NonFinite {
-            what,
-            row: element / row_len,
-            value,
-            version,
-        }),
+        Some((element, value)) => Err(PolicyFault::NonFinite { what, row: element / row_len, value, version }),
     }
 }

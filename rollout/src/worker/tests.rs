@@ -39,9 +39,7 @@ fn trace(worker: &mut RolloutWorker, n: u64) -> Vec<Traced> {
     fragments
         .map(|fragment| {
             let batch = fragment.get("default_policy").unwrap();
-            let ActionView::U32(actions) = batch.actions() else {
-                panic!("discrete actions")
-            };
+            let ActionView::U32(actions) = batch.actions() else { panic!("discrete actions") };
             Traced {
                 obs: f32s(batch.obs()),
                 actions: actions.to_vec(),
@@ -56,28 +54,15 @@ fn trace(worker: &mut RolloutWorker, n: u64) -> Vec<Traced> {
 #[test]
 fn a_fragment_holds_what_was_seen_done_and_thought() {
     let (links, steps, _lifeline) = links();
-    let mut worker = worker(
-        |_: &EnvContext| Counter::new(&[(3, End::Truncated)]),
-        config(2, 0),
-        links,
-    );
+    let mut worker = worker(|_: &EnvContext| Counter::new(&[(3, End::Truncated)]), config(2, 0), links);
     let fragment = worker.sample(&weights(17, 0.25), &mut clock()).unwrap();
     let batch = fragment.get("default_policy").unwrap();
     assert_eq!((batch.shape().steps, batch.shape().columns), (4, 2));
-    assert_eq!(
-        batch.tags(),
-        [Tag {
-            worker: 2,
-            incarnation: 0,
-            sequence: 0
-        }]
-    );
+    assert_eq!(batch.tags(), [Tag { worker: 2, incarnation: 0, sequence: 0 }]);
     assert_eq!(batch.versions(), [17, 17]);
 
     // Row 3 is already the second episode's first observation, what it cut off is in final_obs.
-    let places: Vec<_> = (0..5)
-        .map(|t| (f32s(batch.obs_row(t))[0], f32s(batch.obs_row(t))[1]))
-        .collect();
+    let places: Vec<_> = (0..5).map(|t| (f32s(batch.obs_row(t))[0], f32s(batch.obs_row(t))[1])).collect();
     assert_eq!(places, [(1.0, 0.0), (1.0, 1.0), (1.0, 2.0), (2.0, 0.0), (2.0, 1.0)]);
     assert_eq!(batch.rewards(), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 1.0, 1.0]);
     assert_eq!(batch.ends()[4..6], [End::Truncated; 2]);
@@ -90,36 +75,21 @@ fn a_fragment_holds_what_was_seen_done_and_thought() {
         }
     }
     assert_eq!(batch.behaviour_inputs(), [0.0; 16]);
-    assert!(
-        batch
-            .behaviour_logp()
-            .iter()
-            .all(|logp| (logp - 0.5_f32.ln()).abs() < 1e-6)
-    );
+    assert!(batch.behaviour_logp().iter().all(|logp| (logp - 0.5_f32.ln()).abs() < 1e-6));
     batch.check_finite().unwrap();
     batch.check_ends().unwrap();
 
     assert_eq!((fragment.env_steps(), fragment.agent_steps()), (8, 8));
     assert_eq!(steps.snapshot().in_flight, fragment.steps());
     let episodes = worker.take_episodes();
-    assert_eq!(
-        episodes
-            .iter()
-            .map(|episode| episode.episode_return)
-            .collect::<Vec<_>>(),
-        [6.0, 6.0]
-    );
+    assert_eq!(episodes.iter().map(|episode| episode.episode_return).collect::<Vec<_>>(), [6.0, 6.0]);
     assert!(worker.take_episodes().is_empty());
 }
 
 #[test]
 fn a_fragment_begins_with_what_the_one_before_ended_with() {
     let (links, _steps, _lifeline) = links();
-    let mut worker = worker(
-        |_: &EnvContext| Counter::new(&[(5, End::Terminated)]),
-        config(1, 0),
-        links,
-    );
+    let mut worker = worker(|_: &EnvContext| Counter::new(&[(5, End::Terminated)]), config(1, 0), links);
     let mut clock = clock();
     let mut before = None;
     for sequence in 0..6 {
@@ -137,10 +107,7 @@ fn a_fragment_begins_with_what_the_one_before_ended_with() {
 fn a_seed_decides_every_bit_and_another_worker_or_seed_makes_something_else() {
     let traced = |number, seed| {
         let (links, _steps, _lifeline) = links();
-        trace(
-            &mut worker(|_: &EnvContext| Counter::of_three(), config(number, seed), links),
-            5,
-        )
+        trace(&mut worker(|_: &EnvContext| Counter::of_three(), config(number, seed), links), 5)
     };
     let first = traced(1, 0);
     assert_eq!(first, traced(1, 0), "0 is a seed");
@@ -154,10 +121,7 @@ fn a_seed_decides_every_bit_and_another_worker_or_seed_makes_something_else() {
 #[test]
 fn environments_of_one_worker_play_different_episodes() {
     let (links, _steps, _lifeline) = links();
-    let traced = trace(
-        &mut worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links),
-        1,
-    );
+    let traced = trace(&mut worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links), 1);
     let noise = &traced[0].obs;
     assert_ne!(noise[2], noise[5]);
 }
@@ -200,47 +164,20 @@ fn every_kind_of_failure_loses_the_steps_made_and_the_next_fragment_begins_anew(
         let mut first = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
         first.take_ticket().unwrap().trained();
 
-        let error = worker
-            .sample(&weights(0, 0.0), &mut clock)
-            .expect_err("the fault shows");
-        let SampleError::Environment(failure) = &error else {
-            panic!("{fault:?}: {error}")
-        };
+        let error = worker.sample(&weights(0, 0.0), &mut clock).expect_err("the fault shows");
+        let SampleError::Environment(failure) = &error else { panic!("{fault:?}: {error}") };
         assert_eq!((failure.index, failure.cause.key()), (1, key), "{error}");
         let totals = steps.snapshot();
-        assert_eq!(
-            (totals.lost[key].env, totals.lost[key].agent),
-            (made, made),
-            "{fault:?}"
-        );
+        assert_eq!((totals.lost[key].env, totals.lost[key].agent), (made, made), "{fault:?}");
         assert_eq!((totals.sampled.env, totals.in_flight.env), (8 + made, 0));
         assert!(totals.is_closed());
-        assert_eq!(
-            worker.take_episodes().len() as u64,
-            2 + (made - 2),
-            "finished episodes are not forgotten"
-        );
+        assert_eq!(worker.take_episodes().len() as u64, 2 + (made - 2), "finished episodes are not forgotten");
 
         let next = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
         let batch = next.get("default_policy").unwrap();
-        assert_eq!(
-            batch.tags(),
-            [Tag {
-                worker: 1,
-                incarnation: 1,
-                sequence: 0
-            }]
-        );
-        assert_eq!(
-            f32s(batch.obs_row(0))[..2],
-            [1.0, 0.0],
-            "new environments begin with a reset"
-        );
-        assert_ne!(
-            f32s(batch.obs_row(0)),
-            f32s(first.get("default_policy").unwrap().obs_row(0)),
-            "and another seed"
-        );
+        assert_eq!(batch.tags(), [Tag { worker: 1, incarnation: 1, sequence: 0 }]);
+        assert_eq!(f32s(batch.obs_row(0))[..2], [1.0, 0.0], "new environments begin with a reset");
+        assert_ne!(f32s(batch.obs_row(0)), f32s(first.get("default_policy").unwrap().obs_row(0)), "and another seed");
     }
 }
 
@@ -271,12 +208,7 @@ fn a_failure_while_rebuilding_is_a_failure_like_any_other() {
         _ => Ok(Counter::of_three()),
     };
     let (mut worker, mut clock) = (worker(factory, config(1, 0), links), clock());
-    let mut fail = || {
-        worker
-            .sample(&weights(0, 0.0), &mut clock)
-            .expect_err("planted")
-            .to_string()
-    };
+    let mut fail = || worker.sample(&weights(0, 0.0), &mut clock).expect_err("planted").to_string();
     assert!(fail().contains("planted step error"));
     assert!(
         fail().contains("environment 0 of rollout-1 (incarnation 1) failed while it was made: the port is still taken")
@@ -304,31 +236,20 @@ fn a_fragment_unfinished_at_shutdown_is_booked_as_dropped() {
             }
         })
     };
-    let one_env = WorkerConfig {
-        num_envs_per_worker: n(1),
-        ..config(1, 0)
-    };
+    let one_env = WorkerConfig { num_envs_per_worker: n(1), ..config(1, 0) };
     let mut worker = worker(ends_the_run_in_its_third_step, one_env, links);
     let error = worker.sample(&weights(0, 0.0), &mut clock()).expect_err("the run ends");
     assert!(matches!(error, SampleError::Closed));
     let totals = steps.snapshot();
-    assert_eq!(
-        (totals.dropped["shutdown"].env, totals.sampled.env, totals.in_flight.env),
-        (3, 3, 0)
-    );
+    assert_eq!((totals.dropped["shutdown"].env, totals.sampled.env, totals.in_flight.env), (3, 3, 0));
 }
 
 #[test]
 fn weights_that_are_not_finite_never_act() {
     let (links, steps, _lifeline) = links();
     let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
-    let error = worker
-        .sample(&weights(4, f32::NAN), &mut clock())
-        .expect_err("NaN weights");
-    assert_eq!(
-        error.to_string(),
-        "version 4 of the weights gives NaN values for environment 0"
-    );
+    let error = worker.sample(&weights(4, f32::NAN), &mut clock()).expect_err("NaN weights");
+    assert_eq!(error.to_string(), "version 4 of the weights gives NaN values for environment 0");
     assert_eq!(steps.snapshot().sampled.env, 0);
 }
 
@@ -340,10 +261,7 @@ fn a_network_for_other_spaces_is_refused() {
     let made = RolloutWorker::new(config(1, 0), factory, Box::new(OneWeight::new()), links);
     let Err(error) = made else { panic!("refused") };
     let text = error.to_string();
-    assert!(
-        text.contains("puts out 2 numbers") && text.contains("Discrete(5) need 5"),
-        "{text}"
-    );
+    assert!(text.contains("puts out 2 numbers") && text.contains("Discrete(5) need 5"), "{text}");
 }
 
 #[test]

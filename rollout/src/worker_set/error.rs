@@ -55,10 +55,7 @@ impl fmt::Display for StartError {
                 "the environments of all workers must have the same spaces, but rollout-1 has {first} and {thread} has {this}"
             ),
             StartError::Spawn { thread, cause } => {
-                write!(
-                    f,
-                    "the thread {thread} could not be started, so no worker runs: {cause}"
-                )
+                write!(f, "the thread {thread} could not be started, so no worker runs: {cause}")
             }
         }
     }

@@ -40,19 +40,8 @@ fn start_with(
     let (links, steps, lifeline) = links();
     let (sender, fragments) = inqueue(2, &links.tether).unwrap();
     let (_, weights) = weight_cell(params(0.0));
-    let run = Run {
-        lifeline: Some(lifeline),
-        fragments,
-        steps,
-        time: TimeLedger::new(),
-        bell: Bell::new(),
-    };
-    let edges = WorkerEdges {
-        fragments: sender,
-        weights,
-        bell: run.bell.clone(),
-        time: run.time.clone(),
-    };
+    let run = Run { lifeline: Some(lifeline), fragments, steps, time: TimeLedger::new(), bell: Bell::new() };
+    let edges = WorkerEdges { fragments: sender, weights, bell: run.bell.clone(), time: run.time.clone() };
     (WorkerSet::start(config, Arc::new(factory), network, links, edges), run)
 }
 
@@ -63,10 +52,7 @@ fn start(config: WorkerSetConfig, factory: impl EnvFactory + 'static) -> (Worker
 
 impl Run {
     fn in_state(&self, thread: &str, state: &str) -> bool {
-        self.time
-            .read()
-            .iter()
-            .any(|time| time.thread == thread && time.current == Some(state))
+        self.time.read().iter().any(|time| time.thread == thread && time.current == Some(state))
     }
 
     /// Ends the run and checks that every thread ends within a second and both ledgers close.
@@ -81,10 +67,7 @@ impl Run {
         }
         self.check_ledgers();
         assert_eq!(self.steps.snapshot().in_flight.env, 0);
-        assert!(
-            self.time.read().iter().all(|time| time.current.is_none()),
-            "no thread's clock goes on"
-        );
+        assert!(self.time.read().iter().all(|time| time.current.is_none()), "no thread's clock goes on");
         outcome
     }
 
@@ -111,28 +94,19 @@ fn fragments_of_all_workers_arrive_and_the_threads_are_in_the_ledger() {
     assert_eq!(names, ["rollout-1", "rollout-2", "rollout-3"]);
     let outcome = run.end(set);
     assert!(outcome.failure.is_none());
-    assert!(
-        outcome.unread.iter().map(|report| report.fragments).sum::<u64>() > 0,
-        "no report is forgotten"
-    );
+    assert!(outcome.unread.iter().map(|report| report.fragments).sum::<u64>() > 0, "no report is forgotten");
 }
 
 #[test]
 fn what_workers_make_does_not_depend_on_their_neighbours() {
     let first_fragments = |num_rollout_workers| {
-        let (set, run) = start(set_config(num_rollout_workers, NO_PAUSE), |_: &EnvContext| {
-            Counter::of_three()
-        });
+        let (set, run) = start(set_config(num_rollout_workers, NO_PAUSE), |_: &EnvContext| Counter::of_three());
         let mut rows = Vec::new();
         while rows.len() < 3 {
             let fragment = run.fragments.pop(LONG).unwrap();
             let batch = fragment.get("default_policy").unwrap();
             if batch.tags()[0].worker == 1 {
-                rows.push((
-                    batch.tags()[0],
-                    batch.obs().as_f32().unwrap().to_vec(),
-                    batch.behaviour_logp().to_vec(),
-                ));
+                rows.push((batch.tags()[0], batch.obs().as_f32().unwrap().to_vec(), batch.behaviour_logp().to_vec()));
             }
         }
         run.end(set);
@@ -158,29 +132,17 @@ fn either_all_workers_start_or_none() {
         }
     };
     for (how, words) in [
-        (
-            "error",
-            "environment 1 of rollout-3 (Counter, incarnation 0) failed while it was made: no licence",
-        ),
+        ("error", "environment 1 of rollout-3 (Counter, incarnation 0) failed while it was made: no licence"),
         (
             "panic",
             "environment 1 of rollout-3 (Counter, incarnation 0) failed while it was made: it panicked: no display",
         ),
     ] {
         let (set, run) = start_with(set_config(4, NO_PAUSE), failing(how), &OneWeight::boxed);
-        let Err(error) = set else {
-            panic!("{how}: the set started")
-        };
-        assert_eq!(
-            error.to_string(),
-            format!("rollout-3 could not be made, so no worker was started: {words}")
-        );
+        let Err(error) = set else { panic!("{how}: the set started") };
+        assert_eq!(error.to_string(), format!("rollout-3 could not be made, so no worker was started: {words}"));
         assert!(run.time.read().is_empty(), "no thread ran");
-        assert_eq!(
-            run.fragments.pop(LONG).unwrap_err(),
-            PopError::Closed,
-            "the inqueue is let go of"
-        );
+        assert_eq!(run.fragments.pop(LONG).unwrap_err(), PopError::Closed, "the inqueue is let go of");
     }
     assert_eq!(resets.load(Ordering::SeqCst), 0, "no environment was reset");
 }
@@ -192,11 +154,7 @@ fn a_network_that_cannot_be_made_is_named_with_its_worker() {
         1 => panic!("no device"),
         _ => OneWeight::boxed(),
     };
-    let (set, _run) = start_with(
-        set_config(2, NO_PAUSE),
-        |_: &EnvContext| Counter::of_three(),
-        &second_panics,
-    );
+    let (set, _run) = start_with(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three(), &second_panics);
     let Err(error) = set else { panic!("the set started") };
     assert_eq!(
         error.to_string(),
@@ -233,24 +191,14 @@ fn a_worker_blocked_on_a_full_inqueue_ends_with_the_run() {
         let totals = run.steps.clone();
         let outcome = run.end(set);
         assert!(outcome.failure.is_none());
-        assert_eq!(
-            totals.snapshot().dropped["shutdown"].env,
-            16,
-            "the two fragments in hand"
-        );
+        assert_eq!(totals.snapshot().dropped["shutdown"].env, 16, "the two fragments in hand");
     }
 }
 
 #[test]
 fn a_worker_ends_when_nobody_takes_its_fragments_any_more() {
     let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
-    let Run {
-        lifeline,
-        fragments,
-        steps,
-        time,
-        ..
-    } = run;
+    let Run { lifeline, fragments, steps, time, .. } = run;
     drop(fragments);
     let outcome = set.join(LONG);
     assert!(outcome.failure.is_none() && outcome.not_joined.is_empty());
@@ -260,18 +208,10 @@ fn a_worker_ends_when_nobody_takes_its_fragments_any_more() {
 
 #[test]
 fn a_worker_that_backs_off_ends_with_the_run() {
-    let slow = RestartPolicy {
-        first_backoff: LONG,
-        max_backoff: LONG,
-        ..NO_PAUSE
-    };
+    let slow = RestartPolicy { first_backoff: LONG, max_backoff: LONG, ..NO_PAUSE };
     for _ in 0..20 {
-        let (set, run) = start(set_config(2, slow), |_: &EnvContext| {
-            Counter::of_three().with_fault(Fault::StepErr(1))
-        });
-        until("the pause", || {
-            run.in_state("rollout-1", "restarting") && run.in_state("rollout-2", "restarting")
-        });
+        let (set, run) = start(set_config(2, slow), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(1)));
+        until("the pause", || run.in_state("rollout-1", "restarting") && run.in_state("rollout-2", "restarting"));
         let outcome = run.end(set);
         assert!(outcome.failure.is_none(), "pausing is not giving up");
         assert_eq!(outcome.unread.iter().map(|report| report.n_failures).sum::<u64>(), 2);
@@ -280,38 +220,26 @@ fn a_worker_that_backs_off_ends_with_the_run() {
 
 #[test]
 fn a_worker_that_gives_up_reports_it_rings_and_lets_go_of_the_inqueue() {
-    let (set, run) = start(set_config(1, NO_PAUSE), |_: &EnvContext| {
-        Counter::of_three().with_fault(Fault::StepPanic(2))
-    });
+    let (set, run) =
+        start(set_config(1, NO_PAUSE), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepPanic(2)));
     assert_eq!(run.fragments.pop(LONG).unwrap_err(), PopError::Closed);
     assert!(run.bell.wait(LONG));
     let reports = set.reports().drain();
     let ended: Vec<_> = reports.iter().flat_map(|report| &report.ended).collect();
     assert_eq!(ended.len(), 1);
-    assert!(
-        ended[0].to_string().contains("rollout-1 gave up after 4 failures"),
-        "{}",
-        ended[0]
-    );
+    assert!(ended[0].to_string().contains("rollout-1 gave up after 4 failures"), "{}", ended[0]);
     until("the end of the thread", || set.n_running() == 0);
     assert!(set.reports().is_closed());
 
     let outcome = run.end(set);
     let failure = outcome.failure.expect("the failure comes back as a value");
-    assert_eq!(
-        (failure.thread.as_str(), failure.consecutive_failures),
-        ("rollout-1", 4)
-    );
+    assert_eq!((failure.thread.as_str(), failure.consecutive_failures), ("rollout-1", 4));
 }
 
 #[test]
 fn the_other_workers_go_on_when_one_gives_up() {
     let factory = |context: &EnvContext| {
-        Counter::of_three().with_fault(if context.worker == 2 {
-            Fault::StepErr(1)
-        } else {
-            Fault::Nothing
-        })
+        Counter::of_three().with_fault(if context.worker == 2 { Fault::StepErr(1) } else { Fault::Nothing })
     };
     let (set, run) = start(set_config(3, NO_PAUSE), factory);
     while set.n_running() == 3 {
@@ -329,23 +257,13 @@ fn a_thread_that_panics_outside_its_environments_comes_back_by_name() {
     let (links, _steps, _lifeline) = links();
     let (sender, fragments) = inqueue(2, &links.tether).unwrap();
     let (mut publisher, weights) = weight_cell(params(0.0));
-    let edges = WorkerEdges {
-        fragments: sender,
-        weights,
-        bell: Bell::new(),
-        time: TimeLedger::new(),
-    };
+    let edges = WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new() };
     let factory = Arc::new(|_: &EnvContext| Counter::of_three());
     let set = WorkerSet::start(set_config(1, NO_PAUSE), factory, &OneWeight::boxed, links, edges).unwrap();
     publisher.publish(params(OneWeight::PANIC));
     while fragments.pop(LONG).is_ok() {}
     let failure = set.join(LONG).failure.expect("the panic is a value");
-    assert!(
-        failure
-            .to_string()
-            .starts_with("rollout-1 panicked outside its environments: "),
-        "{failure}"
-    );
+    assert!(failure.to_string().starts_with("rollout-1 panicked outside its environments: "), "{failure}");
 }
 
 #[test]
@@ -369,9 +287,7 @@ fn a_thread_that_hangs_is_named_and_does_not_hold_up_the_join() {
     assert!(began.elapsed() < SECOND);
     assert_eq!(outcome.not_joined, ["rollout-2"]);
     drop(release);
-    until("the end of the thread that hung", || {
-        run.time.read().iter().all(|time| time.current.is_none())
-    });
+    until("the end of the thread that hung", || run.time.read().iter().all(|time| time.current.is_none()));
 }
 
 #[test]
@@ -389,10 +305,7 @@ fn the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
             _ => Fault::ResetNanObs(1 + step / 4),
         })
     };
-    let patient = RestartPolicy {
-        num_consecutive_worker_failures_tolerance: 1000,
-        ..NO_PAUSE
-    };
+    let patient = RestartPolicy { num_consecutive_worker_failures_tolerance: 1000, ..NO_PAUSE };
     let (set, run) = start(set_config(4, patient), factory);
     let (mut trained, mut restarts, mut reported) = (0, 0, 0);
     let began = Instant::now();
@@ -420,10 +333,7 @@ fn the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
     }
     let lost: u64 = totals.lost.values().map(|steps| steps.env).sum();
     let unfinished = totals.sampled.env - lost - reported;
-    assert!(
-        unfinished < 4 * 8,
-        "all but the fragments in the making are reported: {totals:?}"
-    );
+    assert!(unfinished < 4 * 8, "all but the fragments in the making are reported: {totals:?}");
 }
 
 /// Of a worker's two environments the first panics when it is dropped.
@@ -442,10 +352,7 @@ fn an_environment_that_panics_while_it_is_dropped_is_reported_and_the_end_stays_
     assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
     let last = outcome.unread.last().expect("the panic is reported");
     assert_eq!(last.n_failures, 1);
-    assert_eq!(
-        last.failures,
-        ["rollout-1 panicked while its environments were dropped: planted drop panic"]
-    );
+    assert_eq!(last.failures, ["rollout-1 panicked while its environments were dropped: planted drop panic"]);
     assert!(last.ended.is_empty());
 }
 
@@ -454,12 +361,7 @@ fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
     let (links, steps, _lifeline) = links();
     let (sender, fragments) = inqueue(2, &links.tether).unwrap();
     let (mut publisher, weights) = weight_cell(params(0.0));
-    let edges = WorkerEdges {
-        fragments: sender,
-        weights,
-        bell: Bell::new(),
-        time: TimeLedger::new(),
-    };
+    let edges = WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new() };
     publisher.publish(params(f32::NAN));
     let factory = Arc::new(sticky());
     let set = WorkerSet::start(set_config(1, NO_PAUSE), factory, &OneWeight::boxed, links, edges).unwrap();

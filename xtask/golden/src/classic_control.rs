@@ -28,10 +28,7 @@ pub(crate) fn run(file: &Value, r: &mut Recorder) {
     }
     for (index, trajectory) in json::section(file, "trajectories").iter().enumerate() {
         let name = json::name_of(trajectory, index);
-        let env = trajectory
-            .get("env")
-            .and_then(Value::as_str)
-            .unwrap_or("an environment without a name");
+        let env = trajectory.get("env").and_then(Value::as_str).unwrap_or("an environment without a name");
         let kind = format!("trajectories/{env}");
         match env {
             CART_POLE => r.case(&kind, name, |c| check_trajectory(c, trajectory)),
@@ -48,18 +45,8 @@ fn check_spec(c: &mut Case, got: &EnvSpec, name: &str, want: &Value) -> Result<(
     let Space::Box { low, high, .. } = &got.observation else {
         anyhow::bail!("the observation space is {}, not a box", got.observation);
     };
-    c.close_all(
-        "obs_low",
-        &widen(low),
-        &json::floats_at(want, "obs_low")?,
-        F32_TOLERANCE,
-    );
-    c.close_all(
-        "obs_high",
-        &widen(high),
-        &json::floats_at(want, "obs_high")?,
-        F32_TOLERANCE,
-    );
+    c.close_all("obs_low", &widen(low), &json::floats_at(want, "obs_low")?, F32_TOLERANCE);
+    c.close_all("obs_high", &widen(high), &json::floats_at(want, "obs_high")?, F32_TOLERANCE);
     match &got.action {
         Space::Discrete { n } => c.equal("action.discrete", *n, json::usize_at(want, "action.discrete")?),
         other => anyhow::bail!("the action space {other} has no counterpart in the file"),
@@ -82,15 +69,9 @@ struct Trajectory {
 impl Trajectory {
     fn read(entry: &Value) -> Result<Self> {
         let initial = json::floats_at(entry, "initial_state")?;
-        let actions: Vec<u32> = json::usizes_at(entry, "actions")?
-            .into_iter()
-            .map(|action| action as u32)
-            .collect();
+        let actions: Vec<u32> = json::usizes_at(entry, "actions")?.into_iter().map(|action| action as u32).collect();
         let read = Self {
-            initial: initial
-                .try_into()
-                .ok()
-                .context("`initial_state` must hold four numbers")?,
+            initial: initial.try_into().ok().context("`initial_state` must hold four numbers")?,
             max_episode_steps: u32::try_from(json::usize_at(entry, "max_episode_steps")?)?,
             states: json::floats_at(entry, "states")?,
             observations: json::floats_at(entry, "observations")?,
@@ -146,16 +127,8 @@ fn check_dynamics(c: &mut Case, want: &Trajectory) -> Result<()> {
 
 /// The environment in a vector, which enforces the limit and keeps what was cut off.
 fn check_ends(c: &mut Case, want: &Trajectory) -> Result<()> {
-    let start = FromState {
-        env: CartPole::new(),
-        initial: want.initial,
-        max_episode_steps: want.max_episode_steps,
-    };
-    let context = VectorContext {
-        worker: 0,
-        incarnation: 0,
-        seed: 0,
-    };
+    let start = FromState { env: CartPole::new(), initial: want.initial, max_episode_steps: want.max_episode_steps };
+    let context = VectorContext { worker: 0, incarnation: 0, seed: 0 };
     let mut envs = SerialVectorEnv::new(&context, 1, |_| Ok(start.clone()))?;
     let mut row = [0.0; 4];
     envs.reset_all(ObsMut::F32(&mut row))?;
@@ -176,21 +149,11 @@ fn check_ends(c: &mut Case, want: &Trajectory) -> Result<()> {
     }
     let truncated_at = want.ends().iter().position(|end| *end == End::Truncated);
     c.equal("ends", ends, want.ends());
-    c.equal(
-        "final observations",
-        final_obs.len(),
-        usize::from(truncated_at.is_some()),
-    );
+    c.equal("final observations", final_obs.len(), usize::from(truncated_at.is_some()));
     if let Some(t) = truncated_at {
-        let got = final_obs
-            .get(t, 0)
-            .and_then(|row| row.as_f32())
-            .context("the truncated step has no final observation")?;
-        let want = want
-            .observations
-            .chunks(row.len())
-            .nth(t)
-            .context("`observations` is shorter than `actions`")?;
+        let got =
+            final_obs.get(t, 0).and_then(|row| row.as_f32()).context("the truncated step has no final observation")?;
+        let want = want.observations.chunks(row.len()).nth(t).context("`observations` is shorter than `actions`")?;
         c.close_all("final observation", &widen(got), want, F32_TOLERANCE);
     }
     Ok(())
@@ -206,10 +169,7 @@ struct FromState {
 
 impl Env for FromState {
     fn spec(&self) -> EnvSpec {
-        EnvSpec {
-            max_episode_steps: Some(self.max_episode_steps),
-            ..self.env.spec()
-        }
+        EnvSpec { max_episode_steps: Some(self.max_episode_steps), ..self.env.spec() }
     }
 
     fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
@@ -224,12 +184,7 @@ impl Env for FromState {
 
 fn bools_at(entry: &Value, path: &str) -> Result<Vec<bool>> {
     let items = json::array_at(entry, path)?.iter();
-    items
-        .map(|item| {
-            item.as_bool()
-                .with_context(|| format!("`{path}`: expected booleans, got {item}"))
-        })
-        .collect()
+    items.map(|item| item.as_bool().with_context(|| format!("`{path}`: expected booleans, got {item}"))).collect()
 }
 
 fn widen(values: &[f32]) -> Vec<f64> {

@@ -48,18 +48,9 @@ fn categorical_rows(entry: &Value, c: &mut Case) -> Result<()> {
         };
         (0..p.len()).flat_map(grad_of).collect::<Vec<_>>()
     };
-    compare(
-        "grad_sum_logp",
-        gradient(&|row, grad| categorical::logp_grad(&p[row], actions[row], 1.0, grad)),
-    )?;
-    compare(
-        "grad_sum_entropy",
-        gradient(&|row, grad| categorical::entropy_grad(&p[row], 1.0, grad)),
-    )?;
-    compare(
-        "grad_sum_kl",
-        gradient(&|row, grad| categorical::kl_grad_p(&p[row], &q[row], 1.0, grad)),
-    )?;
+    compare("grad_sum_logp", gradient(&|row, grad| categorical::logp_grad(&p[row], actions[row], 1.0, grad)))?;
+    compare("grad_sum_entropy", gradient(&|row, grad| categorical::entropy_grad(&p[row], 1.0, grad)))?;
+    compare("grad_sum_kl", gradient(&|row, grad| categorical::kl_grad_p(&p[row], &q[row], 1.0, grad)))?;
 
     let modes: Vec<_> = p.iter().map(|p| categorical::mode(p)).collect();
     c.equal("deterministic", modes, usizes_at(entry, "deterministic")?);

@@ -70,9 +70,7 @@ pub fn number_at(value: &Value, path: &str) -> Result<f64> {
 
 /// The number at `path`; `None` where it is absent or `null`.
 pub fn optional_number_at(value: &Value, path: &str) -> Result<Option<f64>> {
-    optional(value, path)
-        .map(|found| number(found).with_context(|| at(path)))
-        .transpose()
+    optional(value, path).map(|found| number(found).with_context(|| at(path))).transpose()
 }
 
 /// All numbers at `path`, flattened in reading order.
@@ -104,9 +102,7 @@ pub fn usizes_at(value: &Value, path: &str) -> Result<Vec<usize>> {
 /// The boolean at `path`.
 pub fn bool_at(value: &Value, path: &str) -> Result<bool> {
     let found = get(value, path)?;
-    found
-        .as_bool()
-        .with_context(|| format!("`{path}`: expected true or false, got {found}"))
+    found.as_bool().with_context(|| format!("`{path}`: expected true or false, got {found}"))
 }
 
 /// The booleans at `path`, also written as 0 and 1, flattened in reading order.
@@ -132,9 +128,7 @@ fn flatten_flags(value: &Value, flat: &mut Vec<bool>) -> Result<()> {
 /// The string at `path`.
 pub fn str_at<'a>(value: &'a Value, path: &str) -> Result<&'a str> {
     let found = get(value, path)?;
-    found
-        .as_str()
-        .with_context(|| format!("`{path}`: expected a string, got {}", kind_of(found)))
+    found.as_str().with_context(|| format!("`{path}`: expected a string, got {}", kind_of(found)))
 }
 
 /// The array at `path`.

@@ -17,11 +17,8 @@ const TOLERANCE: f64 = 1e-12;
 type Runner = fn(&Value, &mut Case) -> Result<()>;
 
 pub(crate) fn run(file: &Value, r: &mut Recorder) {
-    let runners: [(&str, Runner); 3] = [
-        ("builder", builder),
-        ("trained_results", trained_results),
-        ("learner_stats", one_x_learner_stats),
-    ];
+    let runners: [(&str, Runner); 3] =
+        [("builder", builder), ("trained_results", trained_results), ("learner_stats", one_x_learner_stats)];
     for (kind, runner) in runners {
         for (index, entry) in section(file, kind).iter().enumerate() {
             r.case(kind, name_of(entry, index), |c| runner(entry, c));
@@ -40,10 +37,7 @@ fn builder(entry: &Value, c: &mut Case) -> Result<()> {
     }
     compare_info("expected", &builder.finalize()?, json::get(entry, "expected")?, c)?;
     if let Some(expected) = json::optional(entry, "add_after_finalize") {
-        ensure!(
-            expected == "assertion",
-            "add_after_finalize: unknown outcome {expected}"
-        );
+        ensure!(expected == "assertion", "add_after_finalize: unknown outcome {expected}");
         let outcome = builder.add(None, Info::tree([("x", 1.0)]));
         c.equal("add after finalize", outcome, Err(InfoError::Finalized));
     }
@@ -55,10 +49,7 @@ fn trained_results(entry: &Value, c: &mut Case) -> Result<()> {
     let mut outqueue = VecDeque::new();
     for item in json::array_at(entry, "outqueue")? {
         let steps = match json::usizes_at(item, "e")?[..] {
-            [env, agent] => Steps {
-                env: env as u64,
-                agent: agent as u64,
-            },
+            [env, agent] => Steps { env: env as u64, agent: agent as u64 },
             _ => bail!("`e` is not a pair of env-steps and agent-steps"),
         };
         outqueue.push_back((steps, learner_info_from(json::get(item, "info")?)?));
@@ -78,10 +69,7 @@ fn trained_results(entry: &Value, c: &mut Case) -> Result<()> {
         LearnerInfo::merge_all(infos)?
     };
     compare_info("expected", &result, json::get(entry, "expected")?, c)?;
-    for (key, got) in [
-        ("num_env_steps_trained", trained.env),
-        ("num_agent_steps_trained", trained.agent),
-    ] {
+    for (key, got) in [("num_env_steps_trained", trained.env), ("num_agent_steps_trained", trained.agent)] {
         c.equal(key, got, json::usize_at(entry, &format!("counters.{key}"))? as u64);
     }
     c.equal("left_in_queue", outqueue.len(), json::usize_at(entry, "left_in_queue")?);
@@ -95,10 +83,7 @@ fn one_x_learner_stats(entry: &Value, c: &mut Case) -> Result<()> {
 }
 
 pub(crate) fn compare_info(what: &str, got: &LearnerInfo, want: &Value, c: &mut Case) -> Result<()> {
-    let got: InfoTree = got
-        .iter()
-        .map(|(policy, info)| (policy.to_string(), info.clone()))
-        .collect();
+    let got: InfoTree = got.iter().map(|(policy, info)| (policy.to_string(), info.clone())).collect();
     compare(what, &Info::Tree(got), &info_from(want)?, c);
     Ok(())
 }
@@ -126,13 +111,8 @@ fn compare(at: &str, got: &Info, want: &Info, c: &mut Case) {
 }
 
 pub(crate) fn learner_info_from(value: &Value) -> Result<LearnerInfo> {
-    let policies = value
-        .as_object()
-        .with_context(|| format!("expected results by policy, got {value}"))?;
-    policies
-        .iter()
-        .map(|(policy, results)| Ok((PolicyId::from(policy.as_str()), info_from(results)?)))
-        .collect()
+    let policies = value.as_object().with_context(|| format!("expected results by policy, got {value}"))?;
+    policies.iter().map(|(policy, results)| Ok((PolicyId::from(policy.as_str()), info_from(results)?))).collect()
 }
 
 /// JSON as the golden files write results: `{"array": […]}` is an array leaf, any other object a tree, a list a

@@ -32,11 +32,7 @@ pub(crate) fn run(file: &Value, r: &mut Recorder) {
         r.case("learner", name_of(entry, index), |c| learner(entry, c));
     }
     for (index, entry) in section(file, "multi_gpu").iter().enumerate() {
-        r.no_runner(
-            "multi_gpu",
-            name_of(entry, index),
-            "there are no device stacks and loader threads yet",
-        );
+        r.no_runner("multi_gpu", name_of(entry, index), "there are no device stacks and loader threads yet");
     }
 }
 
@@ -93,10 +89,7 @@ impl Rig {
         let script = Script::default();
         let parts = LearnerParts {
             source,
-            learner: Box::new(ScriptedLearner {
-                script: script.clone(),
-                params,
-            }),
+            learner: Box::new(ScriptedLearner { script: script.clone(), params }),
             publisher,
             steps: StepLedger::new(),
             time: TimeLedger::new(),
@@ -105,24 +98,12 @@ impl Rig {
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
         let learner_loop = learner_loop.with_clock(script.clone());
-        Ok(Self {
-            learner_loop,
-            inqueue,
-            outqueue,
-            script,
-            reports: 0,
-            updated: Vec::new(),
-            _lifeline: lifeline,
-        })
+        Ok(Self { learner_loop, inqueue, outqueue, script, reports: 0, updated: Vec::new(), _lifeline: lifeline })
     }
 
     fn put(&mut self, batch: &Value, op: &Value, at: &str, c: &mut Case) -> Result<()> {
         self.inqueue.try_push(batch_from(batch)?)?;
-        c.equal(
-            format!("{at}.inqueue_len"),
-            self.inqueue.len(),
-            usize_at(op, "inqueue_len")?,
-        );
+        c.equal(format!("{at}.inqueue_len"), self.inqueue.len(), usize_at(op, "inqueue_len")?);
         Ok(())
     }
 
@@ -140,39 +121,17 @@ impl Rig {
 
         let reports = self.outqueue.drain();
         self.reports += reports.len();
-        self.updated.extend(
-            reports
-                .iter()
-                .flat_map(|r| r.info.iter().map(|(policy, _)| policy.to_string())),
-        );
-        c.equal(
-            format!("{at}.outqueue_len"),
-            self.reports,
-            usize_at(op, "outqueue_len")?,
-        );
+        self.updated.extend(reports.iter().flat_map(|r| r.info.iter().map(|(policy, _)| policy.to_string())));
+        c.equal(format!("{at}.outqueue_len"), self.reports, usize_at(op, "outqueue_len")?);
         let num_steps = self.learner_loop.metrics().read().num_steps;
         c.equal(format!("{at}.num_steps"), num_steps, usize_at(op, "num_steps")? as u64);
         if let Some(want) = optional(op, "policy_ids_updated") {
-            c.equal(
-                format!("{at}.policy_ids_updated"),
-                Value::from(self.updated.clone()),
-                want.clone(),
-            );
+            c.equal(format!("{at}.policy_ids_updated"), Value::from(self.updated.clone()), want.clone());
         }
         if let Some(want) = optional(op, "put_out") {
-            let [report] = &reports[..] else {
-                bail!("expected one report, got {}", reports.len())
-            };
-            c.equal(
-                format!("{at}.env_steps"),
-                report.env_steps,
-                usize_at(want, "env_steps")? as u64,
-            );
-            c.equal(
-                format!("{at}.agent_steps"),
-                report.agent_steps,
-                usize_at(want, "agent_steps")? as u64,
-            );
+            let [report] = &reports[..] else { bail!("expected one report, got {}", reports.len()) };
+            c.equal(format!("{at}.env_steps"), report.env_steps, usize_at(want, "env_steps")? as u64);
+            c.equal(format!("{at}.agent_steps"), report.agent_steps, usize_at(want, "agent_steps")? as u64);
             compare_info(&format!("{at}.info"), &report.info, get(want, "info")?, c)?;
         }
         Ok(())
@@ -183,9 +142,7 @@ impl Rig {
             true => OverwriteLearnerInfo::Yes,
             false => OverwriteLearnerInfo::No,
         };
-        let want = get(op, "expected.info")?
-            .as_object()
-            .context("`expected.info` is no object")?;
+        let want = get(op, "expected.info")?.as_object().context("`expected.info` is no object")?;
         let mut result = ResultDict::new();
         for (key, value) in want {
             let is_written = match key.as_str() {
@@ -236,10 +193,7 @@ fn batch_from(value: &Value) -> Result<MultiAgentBatch> {
             let policies: Result<BTreeMap<PolicyId, SampleBatch>> = agents
                 .keys()
                 .map(|policy| {
-                    Ok((
-                        PolicyId::from(policy.as_str()),
-                        blank(usize_at(value, &format!("agents.{policy}"))?)?,
-                    ))
+                    Ok((PolicyId::from(policy.as_str()), blank(usize_at(value, &format!("agents.{policy}"))?)?))
                 })
                 .collect();
             Ok(MultiAgentBatch::new(policies?, env_steps as u64)?)
@@ -284,12 +238,7 @@ impl Script {
 impl Clock for Script {
     fn now_secs(&mut self) -> f64 {
         // One reading too many is NaN, and the timer then lacks a sample that the expected mean has.
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
-            .pop_front()
-            .unwrap_or(f64::NAN)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.pop_front().unwrap_or(f64::NAN)
     }
 }
 
@@ -301,14 +250,10 @@ struct ScriptedLearner {
 impl Learner for ScriptedLearner {
     fn learn(&mut self, _batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
         let refuse = |reason: String| LearnError::Config { reason };
-        let learned = self
-            .script
-            .learned()
-            .ok_or_else(|| refuse("the script has no result for this step".to_owned()))?;
+        let learned =
+            self.script.learned().ok_or_else(|| refuse("the script has no result for this step".to_owned()))?;
         let mut builder = LearnerInfoBuilder::new(1);
-        builder
-            .add_multi_agent(learned)
-            .map_err(|error| refuse(error.to_string()))?;
+        builder.add_multi_agent(learned).map_err(|error| refuse(error.to_string()))?;
         builder.finalize().map_err(|error| refuse(error.to_string()))
     }
 
@@ -319,11 +264,7 @@ impl Learner for ScriptedLearner {
     fn save(&self) -> LearnerState {
         LearnerState {
             params: self.params.clone(),
-            optimizer: OptimizerState {
-                optimizer: "none".to_owned(),
-                steps: 0,
-                vectors: BTreeMap::new(),
-            },
+            optimizer: OptimizerState { optimizer: "none".to_owned(), steps: 0, vectors: BTreeMap::new() },
             updates: 0,
             global_step: 0,
         }

@@ -35,11 +35,7 @@ impl Layout {
     /// Rows of `row_len` numbers from batch-major to time-major.
     fn to_time_major(&self, name: &str, batch_major: &[f64], row_len: usize) -> Result<Vec<f64>> {
         let expected = self.steps * self.columns * row_len;
-        ensure!(
-            batch_major.len() == expected,
-            "{name} has {} numbers, {expected} are needed",
-            batch_major.len()
-        );
+        ensure!(batch_major.len() == expected, "{name} has {} numbers, {expected} are needed", batch_major.len());
         Ok(rows_transposed(batch_major, self.columns, self.steps, row_len))
     }
 
@@ -51,17 +47,11 @@ impl Layout {
 /// `[outer][inner][row_len]` to `[inner][outer][row_len]`.
 fn rows_transposed(numbers: &[f64], outer: usize, inner: usize, row_len: usize) -> Vec<f64> {
     let row = |o: usize, i: usize| &numbers[(o * inner + i) * row_len..][..row_len];
-    (0..inner)
-        .flat_map(|i| (0..outer).flat_map(move |o| row(o, i)))
-        .copied()
-        .collect()
+    (0..inner).flat_map(|i| (0..outer).flat_map(move |o| row(o, i))).copied().collect()
 }
 
 fn impala(entry: &Value, c: &mut Case) -> Result<()> {
-    let layout = Layout {
-        steps: usize_at(entry, "T")?,
-        columns: usize_at(entry, "B")?,
-    };
+    let layout = Layout { steps: usize_at(entry, "T")?, columns: usize_at(entry, "B")? };
     let n_actions = usize_at(entry, "A")?;
     let input = |key: &str, row_len: usize| -> Result<Vec<f64>> {
         layout.to_time_major(key, &floats_at(entry, &format!("inputs.{key}"))?, row_len)
@@ -70,16 +60,9 @@ fn impala(entry: &Value, c: &mut Case) -> Result<()> {
     let ends = flags_at(entry, "inputs.dones")?;
     let discounts: Vec<f64> = ends.into_iter().map(|done| if done { 0.0 } else { gamma }).collect();
     let actions: Vec<usize> = input("actions", 1)?.into_iter().map(|action| action as usize).collect();
-    let (logits, behaviour_logits) = (
-        input("current_logits", n_actions)?,
-        input("behaviour_logits", n_actions)?,
-    );
+    let (logits, behaviour_logits) = (input("current_logits", n_actions)?, input("behaviour_logits", n_actions)?);
     let log_probs = |logits: &[f64]| -> Vec<f64> {
-        logits
-            .chunks_exact(n_actions)
-            .zip(&actions)
-            .map(|(row, &action)| categorical::logp(row, action))
-            .collect()
+        logits.chunks_exact(n_actions).zip(&actions).map(|(row, &action)| categorical::logp(row, action)).collect()
     };
     let (logp, behaviour_logp) = (log_probs(&logits), input("behaviour_logp", 1)?);
     let entropy: Vec<f64> = logits.chunks_exact(n_actions).map(categorical::entropy).collect();
@@ -102,11 +85,7 @@ fn impala(entry: &Value, c: &mut Case) -> Result<()> {
             logp: &logp,
             entropy: &entropy,
             values: &input("values", 1)?,
-            last_step: if bool_at(entry, "drop_last")? {
-                LastStep::Drop
-            } else {
-                LastStep::OwnValue
-            },
+            last_step: if bool_at(entry, "drop_last")? { LastStep::Drop } else { LastStep::OwnValue },
             rewards: &input("rewards", 1)?,
             discounts: &layout.to_time_major("dones", &discounts, 1)?,
             mask: mask(entry, &layout)?.as_deref(),
@@ -154,15 +133,6 @@ fn mask(entry: &Value, layout: &Layout) -> Result<Option<Vec<bool>>> {
         return Ok(None);
     }
     let lengths = usizes_at(entry, "seq_lens")?;
-    ensure!(
-        lengths.len() == layout.columns,
-        "{} seq_lens for {} columns",
-        lengths.len(),
-        layout.columns
-    );
-    Ok(Some(
-        (0..layout.steps)
-            .flat_map(|t| lengths.iter().map(move |&length| t < length))
-            .collect(),
-    ))
+    ensure!(lengths.len() == layout.columns, "{} seq_lens for {} columns", lengths.len(), layout.columns);
+    Ok(Some((0..layout.steps).flat_map(|t| lengths.iter().map(move |&length| t < length)).collect()))
 }

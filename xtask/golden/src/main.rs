@@ -12,11 +12,7 @@ fn main() -> anyhow::Result<ExitCode> {
     anyhow::ensure!(args.next().is_none(), "usage: pronk-golden [DIR]");
     let report = pronk_golden::run_dir(&dir)?;
     write!(std::io::stdout().lock(), "{report}")?;
-    Ok(if report.passed() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn default_dir() -> PathBuf {

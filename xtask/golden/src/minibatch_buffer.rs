@@ -35,9 +35,7 @@ fn grid(entry: &Value, c: &mut Case) -> Result<()> {
         if ring.loads_next() {
             passes_on_load.push(ring.buffer.next_load_passes() as usize);
         }
-        let got = ring
-            .get(Duration::ZERO)?
-            .with_context(|| format!("gets[{index}] timed out"))?;
+        let got = ring.get(Duration::ZERO)?.with_context(|| format!("gets[{index}] timed out"))?;
         c.equal(format!("gets[{index}].item"), got.0, usize_at(want, "0")?);
         c.equal(format!("gets[{index}].released"), got.1, bool_at(want, "1")?);
     }
@@ -56,10 +54,7 @@ fn scripted(entry: &Value, c: &mut Case) -> Result<()> {
             ring.put(usize_at(op, "put")?)?;
             continue;
         }
-        ensure!(
-            op.get("get").is_some(),
-            "trace[{index}] is neither a put nor a get: {op}"
-        );
+        ensure!(op.get("get").is_some(), "trace[{index}] is neither a put nor a get: {op}");
         let what = |field: &str| format!("trace[{index}].{field}");
         let got = ring.get(timeout)?;
         if op.get("empty").is_some() {
@@ -72,16 +67,8 @@ fn scripted(entry: &Value, c: &mut Case) -> Result<()> {
         let passes_left: Vec<f64> = ring.buffer.passes_left().map(|left| left as f64).collect();
         c.equal(what("ttl"), passes_left, floats_at(op, "ttl")?);
         let next_load_passes = ring.buffer.next_load_passes() as usize;
-        c.equal(
-            what("next_load_passes"),
-            next_load_passes,
-            usize_at(op, "next_load_passes")?,
-        );
-        c.equal(
-            what("inqueue_len"),
-            ring.buffer.source().len(),
-            usize_at(op, "inqueue_len")?,
-        );
+        c.equal(what("next_load_passes"), next_load_passes, usize_at(op, "next_load_passes")?);
+        c.equal(what("inqueue_len"), ring.buffer.source().len(), usize_at(op, "inqueue_len")?);
     }
     Ok(())
 }
@@ -100,11 +87,7 @@ impl Ring {
         let size = NonZeroUsize::new(usize_at(entry, "size")?).context("`size` is 0")?;
         let passes = |key| anyhow::Ok(u32::try_from(usize_at(entry, key)?)?);
         let buffer = MinibatchBuffer::new(receiver, size, passes("num_passes")?, passes("init_num_passes")?);
-        Ok(Self {
-            sender,
-            buffer,
-            _lifeline: lifeline,
-        })
+        Ok(Self { sender, buffer, _lifeline: lifeline })
     }
 
     fn put(&self, item: usize) -> Result<()> {

@@ -31,54 +31,24 @@ fn training(entry: &Value, c: &mut Case) -> Result<()> {
         let mut grads = floats_at(step, "grads")?;
         let norm = clip_global_norm(&mut grads, grad_clip);
         let at = |what: &str| format!("step {t}: {what}");
-        c.close(
-            at("norm_before_clip"),
-            norm.true_norm,
-            number_at(step, "norm_before_clip")?,
-            TOLERANCE,
-        );
-        c.close(
-            at("grad_gnorm_reported"),
-            norm.clipped_norm,
-            number_at(step, "grad_gnorm_reported")?,
-            TOLERANCE,
-        );
-        c.close_all(
-            at("clipped_grads"),
-            &grads,
-            &floats_at(step, "clipped_grads")?,
-            TOLERANCE,
-        );
+        c.close(at("norm_before_clip"), norm.true_norm, number_at(step, "norm_before_clip")?, TOLERANCE);
+        c.close(at("grad_gnorm_reported"), norm.clipped_norm, number_at(step, "grad_gnorm_reported")?, TOLERANCE);
+        c.close_all(at("clipped_grads"), &grads, &floats_at(step, "clipped_grads")?, TOLERANCE);
         optimizer.step(&mut params, &grads, lr)?;
-        c.close_all(
-            at("params_after"),
-            &params,
-            &floats_at(step, "params_after")?,
-            TOLERANCE,
-        );
+        c.close_all(at("params_after"), &params, &floats_at(step, "params_after")?, TOLERANCE);
     }
     Ok(())
 }
 
 fn optimizer(entry: &Value, n_params: usize) -> Result<Box<dyn Optimizer<f64>>> {
     let kind = str_at(entry, "kind")?;
-    let settings = json::get(entry, "settings")?
-        .as_object()
-        .context("`settings` is not an object")?;
+    let settings = json::get(entry, "settings")?.as_object().context("`settings` is not an object")?;
     // PyTorch's and TensorFlow's own defaults, for settings that a case leaves out.
-    let mut adam = AdamConfig {
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-    };
+    let mut adam = AdamConfig { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
     let mut rmsprop = match kind {
-        "rmsprop_tf" => RmsPropConfig {
-            decay: 0.9,
-            momentum: 0.0,
-            eps: 1e-10,
-            weight_decay: 0.0,
-            form: RmsPropForm::EpsInsideRoot,
-        },
+        "rmsprop_tf" => {
+            RmsPropConfig { decay: 0.9, momentum: 0.0, eps: 1e-10, weight_decay: 0.0, form: RmsPropForm::EpsInsideRoot }
+        }
         _ => RmsPropConfig {
             decay: 0.99,
             momentum: 0.0,

@@ -36,9 +36,7 @@ pub struct Recorder {
 
 impl Recorder {
     pub(crate) fn new(file: impl Into<String>) -> Self {
-        Self {
-            report: FileReport::new(file),
-        }
+        Self { report: FileReport::new(file) }
     }
 
     /// Entries that were run or listed so far.
@@ -60,13 +58,8 @@ impl Recorder {
     /// Runs one case. An error or a panic out of `body` fails this case and no other; so does a
     /// `body` that compares nothing, because such a case could never fail.
     pub fn case(&mut self, kind: &str, name: impl Display, body: impl FnOnce(&mut Case) -> anyhow::Result<()>) {
-        let mut case = Case {
-            kind: kind.to_owned(),
-            name: name.to_string(),
-            comparisons: 0,
-            worst: None,
-            failures: Vec::new(),
-        };
+        let mut case =
+            Case { kind: kind.to_owned(), name: name.to_string(), comparisons: 0, worst: None, failures: Vec::new() };
         match catch_unwind(AssertUnwindSafe(|| body(&mut case))) {
             Ok(Ok(())) if case.comparisons == 0 => case.fail("the case compared nothing"),
             Ok(Ok(())) => {}
@@ -131,11 +124,7 @@ impl Case {
     pub fn close_all(&mut self, what: impl Display, got: &[f64], want: &[f64], tolerance: f64) {
         if got.len() != want.len() {
             self.comparisons += 1;
-            self.mismatch(
-                format!("{what}: number of values"),
-                got.len().to_string(),
-                want.len().to_string(),
-            );
+            self.mismatch(format!("{what}: number of values"), got.len().to_string(), want.len().to_string());
             return;
         }
         if want.is_empty() {
@@ -183,12 +172,7 @@ impl Case {
     }
 
     fn push(&mut self, what: String, got_want: Option<(String, String)>) {
-        self.failures.push(Failure {
-            kind: self.kind.clone(),
-            name: self.name.clone(),
-            what,
-            got_want,
-        });
+        self.failures.push(Failure { kind: self.kind.clone(), name: self.name.clone(), what, got_want });
     }
 }
 

@@ -25,14 +25,10 @@ pub(crate) fn run(file: &Value, r: &mut Recorder) {
         }
     }
     for (index, entry) in json::section(file, "train_batches").iter().enumerate() {
-        r.case("train_batches", json::name_of(entry, index), |c| {
-            train_batches(entry, c)
-        });
+        r.case("train_batches", json::name_of(entry, index), |c| train_batches(entry, c));
     }
     for (index, entry) in json::section(file, "piecewise_schedule").iter().enumerate() {
-        r.case("piecewise_schedule", json::name_of(entry, index), |c| {
-            schedule(entry, c)
-        });
+        r.case("piecewise_schedule", json::name_of(entry, index), |c| schedule(entry, c));
     }
 }
 
@@ -45,29 +41,17 @@ fn train_batches(entry: &Value, c: &mut Case) -> Result<()> {
         sizes.push(size);
         let emitted = gathering.push(input, size as u64);
         let want = json::array_at(step, "emitted")?;
-        c.equal(
-            format!("batches emitted at input {input}"),
-            emitted.iter().len(),
-            want.len(),
-        );
+        c.equal(format!("batches emitted at input {input}"), emitted.iter().len(), want.len());
         for (got, want) in emitted.iter().zip(want) {
             let count = json::usize_at(want, "count")? as u64;
             c.equal(format!("size of the batch emitted at input {input}"), got.size, count);
             // The reference knows inputs by their rows, so one without rows leaves no trace.
             let with_rows: Vec<usize> = got.pieces.iter().copied().filter(|&piece| sizes[piece] > 0).collect();
             let inputs = json::usizes_at(want, "from_inputs")?;
-            c.equal(
-                format!("inputs of the batch emitted at input {input}"),
-                with_rows,
-                inputs,
-            );
+            c.equal(format!("inputs of the batch emitted at input {input}"), with_rows, inputs);
         }
     }
-    c.equal(
-        "left over",
-        gathering.size(),
-        json::usize_at(entry, "left_over")? as u64,
-    );
+    c.equal("left over", gathering.size(), json::usize_at(entry, "left_over")? as u64);
     Ok(())
 }
 

@@ -89,11 +89,7 @@ pub struct NotRun {
 
 impl NotRun {
     pub(crate) fn new(kind: &str, name: impl Display, why: impl Display) -> Self {
-        Self {
-            kind: kind.to_owned(),
-            name: name.to_string(),
-            why: why.to_string(),
-        }
+        Self { kind: kind.to_owned(), name: name.to_string(), why: why.to_string() }
     }
 }
 
@@ -105,9 +101,7 @@ impl Display for Report {
             "file", "cases", "passed", "failed", "comparisons", "worst err", "not run"
         )?;
         for file in &self.files {
-            let worst = file
-                .worst
-                .map_or_else(|| "-".to_owned(), |error| format!("{error:.1e}"));
+            let worst = file.worst.map_or_else(|| "-".to_owned(), |error| format!("{error:.1e}"));
             writeln!(
                 f,
                 "{:<26} {:>6} {:>7} {:>7} {:>12} {:>10} {:>10}",

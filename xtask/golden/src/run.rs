@@ -84,9 +84,7 @@ pub(crate) fn entries(file: &Value) -> Vec<(String, String)> {
             continue;
         }
         for (index, item) in items.iter().enumerate().filter(|(_, i)| i.is_object()) {
-            let stated = ["algo", "kind", "env"]
-                .iter()
-                .filter_map(|key| item.get(key).and_then(Value::as_str));
+            let stated = ["algo", "kind", "env"].iter().filter_map(|key| item.get(key).and_then(Value::as_str));
             let kind: Vec<&str> = [section.as_str()].into_iter().chain(stated).collect();
             found.push((kind.join("/"), json::name_of(item, index)));
         }
@@ -143,10 +141,8 @@ mod tests {
 
     #[test]
     fn a_wrong_number_fails_its_case_and_the_report() {
-        let dir = dir_with(&[(
-            "doubling.json",
-            r#"{"cases": [{"in": {"x": 2}, "want": 5}, {"in": {"x": 3}, "want": 6}]}"#,
-        )]);
+        let dir =
+            dir_with(&[("doubling.json", r#"{"cases": [{"in": {"x": 2}, "want": 5}, {"in": {"x": 3}, "want": 6}]}"#)]);
         let report = run_dir(dir.path(), RUNNERS).unwrap();
         assert!(!report.passed());
         assert_eq!((report.files[0].cases, report.files[0].failed), (2, 1));

@@ -44,28 +44,13 @@ fn window_stat(entry: &Value, c: &mut Case) -> Result<()> {
 
 fn compare_window(window: &WindowStat, snapshot: &Value, at: &str, c: &mut Case) -> Result<()> {
     // The edge to the result dict has null for what numpy calls NaN.
-    c.close(
-        format!("{at}: mean"),
-        or_nan(window.mean()),
-        json::number_at(snapshot, "mean")?,
-        TOLERANCE,
-    );
-    c.close(
-        format!("{at}: std"),
-        or_nan(window.std()),
-        json::number_at(snapshot, "std")?,
-        TOLERANCE,
-    );
+    c.close(format!("{at}: mean"), or_nan(window.mean()), json::number_at(snapshot, "mean")?, TOLERANCE);
+    c.close(format!("{at}: std"), or_nan(window.std()), json::number_at(snapshot, "std")?, TOLERANCE);
 
     let mut dict = ResultDict::new();
     window.write_into(&mut dict, "window");
-    let written = dict
-        .get("window")
-        .and_then(Value::as_object)
-        .context("the window wrote nothing")?;
-    let stats = json::get(snapshot, "stats")?
-        .as_object()
-        .context("`stats` is not an object")?;
+    let written = dict.get("window").and_then(Value::as_object).context("the window wrote nothing")?;
+    let stats = json::get(snapshot, "stats")?.as_object().context("`stats` is not an object")?;
     let keys = |map: &serde_json::Map<String, Value>| map.keys().cloned().collect::<Vec<_>>();
     c.equal(format!("{at}: keys"), keys(written), keys(stats));
     for (key, want) in stats {
@@ -137,8 +122,6 @@ fn or_nan(value: Option<f64>) -> f64 {
 }
 
 fn numbers_or_nan(value: &Value) -> Result<Vec<f64>> {
-    let items = value
-        .as_array()
-        .with_context(|| format!("expected an array, got {value}"))?;
+    let items = value.as_array().with_context(|| format!("expected an array, got {value}"))?;
     Ok(items.iter().map(|item| or_nan(item.as_f64())).collect())
 }

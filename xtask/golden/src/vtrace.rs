@@ -19,9 +19,7 @@ pub(crate) fn run(file: &Value, r: &mut Recorder) {
             "categorical" => r.case(&kind, name, |c| from_logits(entry, c)),
             "gaussian" => {
                 r.no_runner(&kind, &name, "log-probabilities: there is no gaussian distribution");
-                r.case(&kind, name, |c| {
-                    from_log_rhos(entry, &floats_at(entry, "expected.log_rhos")?, c)
-                });
+                r.case(&kind, name, |c| from_log_rhos(entry, &floats_at(entry, "expected.log_rhos")?, c));
             }
             "importance_weights" => r.case(&kind, name, |c| from_importance_weights(entry, c)),
             _ => r.no_runner(&kind, name, "unknown kind"),
@@ -35,29 +33,14 @@ fn from_logits(entry: &Value, c: &mut Case) -> Result<()> {
     let actions = usizes_at(entry, "actions")?;
     let log_probs = |logits: &str| -> Result<Vec<f64>> {
         let logits = floats_at(entry, logits)?;
-        ensure!(
-            logits.len() == actions.len() * n_actions,
-            "{} logits for {} actions",
-            logits.len(),
-            actions.len()
-        );
-        Ok(logits
-            .chunks_exact(n_actions)
-            .zip(&actions)
-            .map(|(row, &action)| categorical::logp(row, action))
-            .collect())
+        ensure!(logits.len() == actions.len() * n_actions, "{} logits for {} actions", logits.len(), actions.len());
+        Ok(logits.chunks_exact(n_actions).zip(&actions).map(|(row, &action)| categorical::logp(row, action)).collect())
     };
     let (behaviour, target) = (log_probs("behaviour_logits")?, log_probs("target_logits")?);
-    let log_rhos: Vec<f64> = target
-        .iter()
-        .zip(&behaviour)
-        .map(|(target, behaviour)| target - behaviour)
-        .collect();
-    for (what, got) in [
-        ("behaviour_action_log_probs", &behaviour),
-        ("target_action_log_probs", &target),
-        ("log_rhos", &log_rhos),
-    ] {
+    let log_rhos: Vec<f64> = target.iter().zip(&behaviour).map(|(target, behaviour)| target - behaviour).collect();
+    for (what, got) in
+        [("behaviour_action_log_probs", &behaviour), ("target_action_log_probs", &target), ("log_rhos", &log_rhos)]
+    {
         c.close_all(what, got, &floats_at(entry, &format!("expected.{what}"))?, TOLERANCE);
     }
     from_log_rhos(entry, &log_rhos, c)
@@ -114,12 +97,7 @@ fn from_importance_weights(entry: &Value, c: &mut Case) -> Result<()> {
     let mut output = VtraceOutput::default();
     vtrace(&config(entry)?, &input, &mut output)?;
     c.close_all("vs", &output.vs, &floats_at(entry, "expected.vs")?, TOLERANCE);
-    c.close_all(
-        "pg_advantages",
-        &output.pg_advantages,
-        &floats_at(entry, "expected.pg_advantages")?,
-        TOLERANCE,
-    );
+    c.close_all("pg_advantages", &output.pg_advantages, &floats_at(entry, "expected.pg_advantages")?, TOLERANCE);
     Ok(())
 }
 

@@ -33,9 +33,7 @@ fn trajectory(entry: &Value, c: &mut Case) -> Result<()> {
     );
     let rhos = floats_at(entry, "rho_tm1")?;
     let log_rhos: Vec<f64> = rhos.iter().map(|rho| rho.ln()).collect();
-    let mask = json::optional(entry, "sample_mask")
-        .map(|_| json::flags_at(entry, "sample_mask"))
-        .transpose()?;
+    let mask = json::optional(entry, "sample_mask").map(|_| json::flags_at(entry, "sample_mask")).transpose()?;
     let input = VtraceInput {
         steps: values.len(),
         columns: 1,

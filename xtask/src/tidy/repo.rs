@@ -55,9 +55,7 @@ impl RepoFile {
 
     /// Code that no user runs: tests and benches.
     pub(super) fn is_test(&self) -> bool {
-        self.path
-            .split('/')
-            .any(|part| matches!(part, "tests" | "tests.rs" | "benches") || part.ends_with("_tests.rs"))
+        self.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches") || part.ends_with("_tests.rs"))
     }
 
     /// Numbered lines, from 1.
@@ -81,13 +79,8 @@ impl Repo {
 
     #[cfg(test)]
     pub(super) fn from_files(files: &[(&str, &str)]) -> Self {
-        let file = |&(path, text): &(&str, &str)| RepoFile {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        };
-        Self {
-            files: files.iter().map(file).collect(),
-        }
+        let file = |&(path, text): &(&str, &str)| RepoFile { path: path.to_owned(), text: text.to_owned() };
+        Self { files: files.iter().map(file).collect() }
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = &RepoFile> {
@@ -99,14 +92,11 @@ impl Repo {
     }
 
     pub(super) fn rust(&self) -> impl Iterator<Item = (&RepoFile, Source)> {
-        self.files()
-            .filter(|file| file.is_rust())
-            .map(|file| (file, Source::of(&file.text)))
+        self.files().filter(|file| file.is_rust()).map(|file| (file, Source::of(&file.text)))
     }
 
     pub(super) fn manifests(&self) -> impl Iterator<Item = &RepoFile> {
-        self.files()
-            .filter(|file| file.path == "Cargo.toml" || file.path.ends_with("/Cargo.toml"))
+        self.files().filter(|file| file.path == "Cargo.toml" || file.path.ends_with("/Cargo.toml"))
     }
 }
 

@@ -10,16 +10,8 @@ const TENSOR_LIBRARIES: &[&str] = &["candle", "ndarray", "tch", "burn"];
 /// Folders whose code may name candle.
 const CANDLE_ROOMS: &[&str] = &["policy"];
 
-const SOCKETS: &[&str] = &[
-    "std::net",
-    "tokio::net",
-    "TcpListener",
-    "TcpStream",
-    "UdpSocket",
-    "UnixDatagram",
-    "UnixListener",
-    "UnixStream",
-];
+const SOCKETS: &[&str] =
+    &["std::net", "tokio::net", "TcpListener", "TcpStream", "UdpSocket", "UnixDatagram", "UnixListener", "UnixStream"];
 
 /// The facade's file that waits for Ctrl-C: a signal has no room of its own.
 const SIGNALS: &str = "src/signals.rs";
@@ -49,9 +41,7 @@ pub(super) fn edges(repo: &Repo) -> Vec<Finding> {
             let what = format!("{} names the facade", room.folder);
             found.push(Finding::new(file, line, what));
         }
-        let strangers = ROOMS
-            .iter()
-            .filter(|other| other.folder != room.folder && !room.knows.contains(&other.folder));
+        let strangers = ROOMS.iter().filter(|other| other.folder != room.folder && !room.knows.contains(&other.folder));
         for other in strangers {
             for line in source.find(&other.ident()) {
                 let what = format!("{} names {}", room.folder, other.folder);
@@ -75,11 +65,7 @@ pub(super) fn tensor_library(repo: &Repo) -> Vec<Finding> {
     }
     for (file, source) in repo.rust().filter(|(file, _)| !may_name(file)) {
         for library in TENSOR_LIBRARIES {
-            for path in [
-                format!("{library}::"),
-                format!("{library}_core"),
-                format!("{library}_nn"),
-            ] {
+            for path in [format!("{library}::"), format!("{library}_core"), format!("{library}_nn")] {
                 for line in source.find(&path) {
                     found.push(Finding::new(file, line, format!("names `{path}`")));
                 }
@@ -90,15 +76,11 @@ pub(super) fn tensor_library(repo: &Repo) -> Vec<Finding> {
 }
 
 fn is_tensor_library(package: &str) -> bool {
-    TENSOR_LIBRARIES
-        .iter()
-        .any(|library| package.split('-').next() == Some(library))
+    TENSOR_LIBRARIES.iter().any(|library| package.split('-').next() == Some(library))
 }
 
 pub(super) fn sockets(repo: &Repo) -> Vec<Finding> {
-    let in_rooms = repo
-        .rust()
-        .filter(|(file, _)| ROOMS.iter().any(|room| room.holds(file)));
+    let in_rooms = repo.rust().filter(|(file, _)| ROOMS.iter().any(|room| room.holds(file)));
     let mut found = Vec::new();
     for (file, source) in in_rooms {
         for name in SOCKETS {
@@ -110,12 +92,7 @@ pub(super) fn sockets(repo: &Repo) -> Vec<Finding> {
 }
 
 pub(super) fn facade_threads(repo: &Repo) -> Vec<Finding> {
-    facade_code(
-        repo,
-        &["thread::spawn", "thread::Builder", "thread::scope"],
-        &[SIGNALS],
-        |_| false,
-    )
+    facade_code(repo, &["thread::spawn", "thread::Builder", "thread::scope"], &[SIGNALS], |_| false)
 }
 
 pub(super) fn facade_loops(repo: &Repo) -> Vec<Finding> {
@@ -162,10 +139,7 @@ fn dependencies(manifest: &RepoFile) -> Vec<(usize, String)> {
             }
             continue;
         }
-        let name: String = text
-            .chars()
-            .take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
-            .collect();
+        let name: String = text.chars().take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect();
         if is_table && !name.is_empty() {
             found.push((line, name));
         }

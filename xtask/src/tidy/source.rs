@@ -14,11 +14,7 @@ impl Source {
     pub(super) fn of(text: &str) -> Self {
         let (code, comments) = split(text);
         let in_test = test_lines(&code);
-        Self {
-            code,
-            comments,
-            in_test,
-        }
+        Self { code, comments, in_test }
     }
 
     pub(super) fn is_test_line(&self, line: usize) -> bool {

@@ -130,13 +130,7 @@ pub fn impala_loss<F: Float>(
     let mask = input.mask.map(|mask| &mask[..learned]);
     let is_learned = |i: usize| mask.is_none_or(|mask| mask[i]);
 
-    let ImpalaGrads {
-        logp: d_logp,
-        entropy: d_entropy,
-        values: d_values,
-        vtrace: targets,
-        log_rhos,
-    } = grads;
+    let ImpalaGrads { logp: d_logp, entropy: d_entropy, values: d_values, vtrace: targets, log_rhos } = grads;
     off_policy_targets(config, input, learned, bootstrap, log_rhos, targets)?;
     for gradient in [&mut *d_logp, &mut *d_entropy, &mut *d_values] {
         gradient.clear();

@@ -39,16 +39,10 @@ fn a_dropped_outqueue_ends_the_loop() {
     for sequence in 0..3 {
         sender.push(bench.sampled(sequence)).unwrap();
     }
-    assert!(matches!(
-        learner_loop.step().unwrap(),
-        StepOutcome::Closed(ClosedBy::Outqueue)
-    ));
+    assert!(matches!(learner_loop.step().unwrap(), StepOutcome::Closed(ClosedBy::Outqueue)));
     drop(learner_loop.finish());
     let totals = bench.final_totals();
-    assert_eq!(
-        (totals.trained_once.env, totals.dropped["shutdown"].env),
-        (STEPS, 2 * STEPS)
-    );
+    assert_eq!((totals.trained_once.env, totals.dropped["shutdown"].env), (STEPS, 2 * STEPS));
 }
 
 #[test]
@@ -59,17 +53,11 @@ fn a_cut_lifeline_ends_the_loop_before_its_next_batch() {
     }
     trained(learner_loop.step().unwrap());
     drop(bench.lifeline.take());
-    assert!(matches!(
-        learner_loop.step().unwrap(),
-        StepOutcome::Closed(ClosedBy::Lifeline)
-    ));
+    assert!(matches!(learner_loop.step().unwrap(), StepOutcome::Closed(ClosedBy::Lifeline)));
     drop(learner_loop.finish());
     // The batch in the ring was trained on once; the two in the queue never were.
     let totals = bench.final_totals();
-    assert_eq!(
-        (totals.trained_once.env, totals.dropped["shutdown"].env),
-        (STEPS, 2 * STEPS)
-    );
+    assert_eq!((totals.trained_once.env, totals.dropped["shutdown"].env), (STEPS, 2 * STEPS));
 }
 
 #[test]
@@ -86,31 +74,19 @@ fn a_cut_lifeline_wakes_a_starved_learner() {
 fn a_learner_that_errs_ends_the_thread_with_its_error_and_the_batch_is_lost() {
     let learner = FakeLearner::boxed(|call, _| match call {
         1 => Ok(loss_info(1.0)),
-        _ => Err(LearnError::Config {
-            reason: "the moon is full".to_owned(),
-        }),
+        _ => Err(LearnError::Config { reason: "the moon is full".to_owned() }),
     });
     let (bench, (learner_loop, sender, outqueue)) = Bench::set_up(config_waiting(), 4, learner);
     for sequence in 0..4 {
         sender.push(bench.sampled(sequence)).unwrap();
     }
-    let failure = LearnerThread::spawn(learner_loop, outqueue)
-        .unwrap()
-        .join(LONG)
-        .map(drop)
-        .unwrap_err();
+    let failure = LearnerThread::spawn(learner_loop, outqueue).unwrap().join(LONG).map(drop).unwrap_err();
     let text = failure.to_string();
-    assert!(
-        text.contains("`learner`") && text.contains("update 2") && text.contains("fragment 1"),
-        "{text}"
-    );
+    assert!(text.contains("`learner`") && text.contains("update 2") && text.contains("fragment 1"), "{text}");
     assert!(text.contains("the moon is full"), "{text}");
     assert!(matches!(failed(failure), LearnerLoopError::Learn { update: 2, .. }));
     let totals = bench.final_totals();
-    assert_eq!(
-        (totals.lost["learner_error"].env, totals.dropped["shutdown"].env),
-        (STEPS, 2 * STEPS)
-    );
+    assert_eq!((totals.lost["learner_error"].env, totals.dropped["shutdown"].env), (STEPS, 2 * STEPS));
 }
 
 #[test]
@@ -122,10 +98,7 @@ fn a_learner_that_panics_ends_the_thread_with_the_panics_text_and_the_batch_is_l
     assert!(thread.outqueue().take(LONG).is_err(), "the outqueue closes");
     let failure = thread.join(LONG).map(drop).unwrap_err();
     let text = failure.to_string();
-    assert!(
-        text.contains("`learner`") && text.contains("index 7 out of range"),
-        "{text}"
-    );
+    assert!(text.contains("`learner`") && text.contains("index 7 out of range"), "{text}");
     assert!(matches!(failed(failure), LearnerLoopError::Panicked { update: 1, .. }));
     assert_eq!(bench.final_totals().lost["learner_panic"].env, STEPS);
 }
@@ -135,9 +108,7 @@ fn a_worker_blocked_on_a_full_queue_wakes_with_its_batch_when_the_learner_fails(
     let (started, wait_for_start) = mpsc::channel::<()>();
     let learner = FakeLearner::boxed(move |_, _| {
         wait_for_start.recv().unwrap();
-        Err(LearnError::Config {
-            reason: "broken".to_owned(),
-        })
+        Err(LearnError::Config { reason: "broken".to_owned() })
     });
     let (bench, (learner_loop, sender, outqueue)) = Bench::set_up(config_waiting(), 1, learner);
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
@@ -164,27 +135,18 @@ fn a_worker_blocked_on_a_full_queue_wakes_with_its_batch_when_the_learner_fails(
     let totals = bench.final_totals();
     assert_eq!(totals.lost["learner_error"].env, STEPS);
     // Whether drained, pushed after the drain, or handed back.
-    assert!(
-        totals.dropped.keys().all(|reason| &**reason == "shutdown"),
-        "{totals:?}"
-    );
+    assert!(totals.dropped.keys().all(|reason| &**reason == "shutdown"), "{totals:?}");
 }
 
 #[test]
 fn a_source_that_fails_or_panics_ends_the_thread_with_its_name_and_cause() {
-    for (play, cause) in [
-        (Play::Fail("disk on fire"), "disk on fire"),
-        (Play::Panic("bad source"), "bad source"),
-    ] {
+    for (play, cause) in [(Play::Fail("disk on fire"), "disk on fire"), (Play::Panic("bad source"), "bad source")] {
         let script = Script([Play::Give(batch(0)), play, Play::Give(batch(1))].into());
         let (_bench, learner_loop, outqueue) = Bench::over(config_waiting(), lifeline(), script, content());
         let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
         while thread.outqueue().take(LONG).is_ok() {}
         let failure = thread.join(LONG).map(drop).unwrap_err();
-        assert!(
-            failure.to_string().contains("`learner`") && failure.to_string().contains(cause),
-            "{failure}"
-        );
+        assert!(failure.to_string().contains("`learner`") && failure.to_string().contains(cause), "{failure}");
     }
 }
 
@@ -217,16 +179,10 @@ fn joining_a_learner_that_hangs_names_its_state_at_the_deadline() {
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     inside.recv().unwrap();
     let failure = thread.join(Duration::from_millis(10)).map(drop).unwrap_err();
-    assert!(
-        matches!(failure.cause, FailureCause::NotJoined { state: "learning", .. }),
-        "{failure}"
-    );
+    assert!(matches!(failure.cause, FailureCause::NotJoined { state: "learning", .. }), "{failure}");
     drop(release);
 }
 
 fn config_waiting() -> LearnerLoopConfig {
-    LearnerLoopConfig {
-        learner_queue_timeout: LONG,
-        ..config(1)
-    }
+    LearnerLoopConfig { learner_queue_timeout: LONG, ..config(1) }
 }

@@ -38,13 +38,7 @@ where
     F: FnMut(u64, &MultiAgentBatch) -> Result<LearnerInfo, LearnError> + Send + 'static,
 {
     pub(super) fn boxed(update: F) -> Box<dyn Learner> {
-        Box::new(Self {
-            params: one_weight(),
-            calls: 0,
-            global_step: 0,
-            published: Arc::default(),
-            update,
-        })
+        Box::new(Self { params: one_weight(), calls: 0, global_step: 0, published: Arc::default(), update })
     }
 }
 
@@ -66,11 +60,7 @@ where
     fn save(&self) -> LearnerState {
         LearnerState {
             params: self.params.clone(),
-            optimizer: OptimizerState {
-                optimizer: "none".to_owned(),
-                steps: self.calls,
-                vectors: Default::default(),
-            },
+            optimizer: OptimizerState { optimizer: "none".to_owned(), steps: self.calls, vectors: Default::default() },
             updates: self.calls,
             global_step: self.global_step,
         }
@@ -110,10 +100,7 @@ pub(super) fn content() -> Box<dyn Learner> {
 }
 
 pub(super) fn not_finite() -> LearnError {
-    LearnError::NonFinite {
-        what: "the total loss",
-        at: "test: NaN".to_owned(),
-    }
+    LearnError::NonFinite { what: "the total loss", at: "test: NaN".to_owned() }
 }
 
 pub(super) fn batch(sequence: u64) -> MultiAgentBatch {
@@ -131,14 +118,7 @@ pub(super) fn sample(sequence: u64) -> SampleBatch {
         dist_len: 2,
         state_len: 0,
     };
-    SampleBatch::blank(
-        shape,
-        Tag {
-            worker: 3,
-            incarnation: 1,
-            sequence,
-        },
-    )
+    SampleBatch::blank(shape, Tag { worker: 3, incarnation: 1, sequence })
 }
 
 /// Everything around a loop that a run would hold.
@@ -150,11 +130,8 @@ pub(super) struct Bench {
 }
 
 /// A loop fed from an inqueue, that queue's sender, and the outqueue.
-pub(super) type Rig = (
-    LearnerLoop<InqueueReceiver<MultiAgentBatch>>,
-    InqueueSender<MultiAgentBatch>,
-    Mailbox<LearnerReport>,
-);
+pub(super) type Rig =
+    (LearnerLoop<InqueueReceiver<MultiAgentBatch>>, InqueueSender<MultiAgentBatch>, Mailbox<LearnerReport>);
 
 impl Bench {
     /// A loop with its inqueue of `capacity`.
@@ -184,16 +161,7 @@ impl Bench {
             bell: Bell::new(),
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
-        (
-            Self {
-                ledger,
-                time,
-                lifeline: Some(lifeline),
-                weights,
-            },
-            learner_loop,
-            outqueue,
-        )
+        (Self { ledger, time, lifeline: Some(lifeline), weights }, learner_loop, outqueue)
     }
 
     /// A batch whose steps are in the ledger.
@@ -262,14 +230,6 @@ impl Source for Script {
 
     fn drain(&mut self) -> Vec<MultiAgentBatch> {
         let plays = self.0.drain(..);
-        plays
-            .filter_map(|play| {
-                if let Play::Give(batch) = play {
-                    Some(batch)
-                } else {
-                    None
-                }
-            })
-            .collect()
+        plays.filter_map(|play| if let Play::Give(batch) = play { Some(batch) } else { None }).collect()
     }
 }

@@ -14,13 +14,7 @@ fn quarantined(outcome: StepOutcome) -> Quarantine {
 
 #[test]
 fn an_update_that_is_not_finite_leaves_the_weights_and_is_counted() {
-    let learner = FakeLearner::boxed(|call, _| {
-        if call == 2 {
-            Err(not_finite())
-        } else {
-            Ok(loss_info(1.0))
-        }
-    });
+    let learner = FakeLearner::boxed(|call, _| if call == 2 { Err(not_finite()) } else { Ok(loss_info(1.0)) });
     let (bench, (mut learner_loop, sender, outqueue)) = Bench::set_up(config(1), 4, learner);
     for sequence in 0..3 {
         sender.push(bench.sampled(sequence)).unwrap();
@@ -29,16 +23,10 @@ fn an_update_that_is_not_finite_leaves_the_weights_and_is_counted() {
     let quarantine = quarantined(learner_loop.step().unwrap());
     assert!(matches!(quarantine.cause, NonFinite::Update(_)));
     let text = quarantine.to_string();
-    assert!(
-        text.contains("update 2") && text.contains("worker 3 incarnation 1 fragment 1"),
-        "{text}"
-    );
+    assert!(text.contains("update 2") && text.contains("worker 3 incarnation 1 fragment 1"), "{text}");
 
     assert_eq!(bench.totals().dropped["non_finite_loss"].env, STEPS);
-    assert_eq!(
-        (bench.weights.version(), learner_loop.learner().weights().values()),
-        (1, &[1.0][..])
-    );
+    assert_eq!((bench.weights.version(), learner_loop.learner().weights().values()), (1, &[1.0][..]));
     let now = learner_loop.metrics().read();
     assert_eq!((now.num_quarantined, now.num_steps, outqueue.len()), (1, 1, 1));
     assert_eq!(now.last_quarantine, Some(text));
@@ -55,32 +43,18 @@ fn a_batch_that_is_not_finite_never_reaches_the_learner() {
     sender.push(bench.sampled_from(poisoned)).unwrap();
     let quarantine = quarantined(learner_loop.step().unwrap());
     let text = quarantine.to_string();
-    assert!(
-        text.contains("rewards") && text.contains("step 1") && text.contains("fragment 5"),
-        "{text}"
-    );
+    assert!(text.contains("rewards") && text.contains("step 1") && text.contains("fragment 5"), "{text}");
     assert_eq!(bench.final_totals().dropped["non_finite_batch"].agent, STEPS);
-    assert_eq!(
-        (
-            learner_loop.metrics().read().grad.count(),
-            learner_loop.learner().weights().values()[0]
-        ),
-        (0, 0.0)
-    );
+    assert_eq!((learner_loop.metrics().read().grad.count(), learner_loop.learner().weights().values()[0]), (0, 0.0));
 }
 
 #[test]
 fn a_quarantined_batch_is_not_shown_again_and_its_neighbours_are() {
-    let learner = FakeLearner::boxed(
-        |_, batch| match batch.get("default_policy").unwrap().tags()[0].sequence {
-            0 => Err(not_finite()),
-            sequence => Ok(loss_info(sequence as f64)),
-        },
-    );
-    let config = LearnerLoopConfig {
-        minibatch_buffer_size: slots(2),
-        ..config(2)
-    };
+    let learner = FakeLearner::boxed(|_, batch| match batch.get("default_policy").unwrap().tags()[0].sequence {
+        0 => Err(not_finite()),
+        sequence => Ok(loss_info(sequence as f64)),
+    });
+    let config = LearnerLoopConfig { minibatch_buffer_size: slots(2), ..config(2) };
     let (bench, (mut learner_loop, sender, outqueue)) = Bench::set_up(config, 4, learner);
     for sequence in 0..3 {
         sender.push(bench.sampled(sequence)).unwrap();
@@ -90,12 +64,7 @@ fn a_quarantined_batch_is_not_shown_again_and_its_neighbours_are() {
         trained(learner_loop.step().unwrap());
     }
     let shown = outqueue.drain();
-    let shown = shown.iter().map(|report| {
-        report
-            .info
-            .number("default_policy", "learner_stats.total_loss")
-            .unwrap()
-    });
+    let shown = shown.iter().map(|report| report.info.number("default_policy", "learner_stats.total_loss").unwrap());
     assert_eq!(shown.collect::<Vec<_>>(), [1.0, 2.0, 1.0, 2.0]);
     assert!(matches!(learner_loop.step().unwrap(), StepOutcome::NotReady(_)));
     bench.final_totals();
@@ -103,21 +72,12 @@ fn a_quarantined_batch_is_not_shown_again_and_its_neighbours_are() {
 
 #[test]
 fn a_later_pass_that_is_not_finite_does_not_take_back_that_the_data_was_trained_on() {
-    let learner = FakeLearner::boxed(|call, _| {
-        if call == 2 {
-            Err(not_finite())
-        } else {
-            Ok(loss_info(1.0))
-        }
-    });
+    let learner = FakeLearner::boxed(|call, _| if call == 2 { Err(not_finite()) } else { Ok(loss_info(1.0)) });
     let (bench, (mut learner_loop, sender, _outqueue)) = Bench::set_up(config(3), 4, learner);
     sender.push(bench.sampled(0)).unwrap();
     trained(learner_loop.step().unwrap());
     quarantined(learner_loop.step().unwrap());
-    assert!(
-        matches!(learner_loop.step().unwrap(), StepOutcome::NotReady(_)),
-        "the third pass is not made"
-    );
+    assert!(matches!(learner_loop.step().unwrap(), StepOutcome::NotReady(_)), "the third pass is not made");
     let totals = bench.final_totals();
     assert_eq!((totals.trained_once.env, totals.trained_passes.env), (STEPS, STEPS));
     assert!(totals.dropped.is_empty(), "{totals:?}");
@@ -125,17 +85,8 @@ fn a_later_pass_that_is_not_finite_does_not_take_back_that_the_data_was_trained_
 
 #[test]
 fn too_many_in_a_row_end_the_run_and_say_what_which_batch_and_which_update() {
-    let learner = FakeLearner::boxed(|call, _| {
-        if call > 1 {
-            Err(not_finite())
-        } else {
-            Ok(loss_info(1.0))
-        }
-    });
-    let config = LearnerLoopConfig {
-        max_consecutive_quarantined: NonZeroU32::new(3).unwrap(),
-        ..config(1)
-    };
+    let learner = FakeLearner::boxed(|call, _| if call > 1 { Err(not_finite()) } else { Ok(loss_info(1.0)) });
+    let config = LearnerLoopConfig { max_consecutive_quarantined: NonZeroU32::new(3).unwrap(), ..config(1) };
     let (bench, (mut learner_loop, sender, _outqueue)) = Bench::set_up(config, 8, learner);
     for sequence in 0..5 {
         sender.push(bench.sampled(sequence)).unwrap();
@@ -145,36 +96,18 @@ fn too_many_in_a_row_end_the_run_and_say_what_which_batch_and_which_update() {
     quarantined(learner_loop.step().unwrap());
     let error = learner_loop.step().unwrap_err();
     let text = error.to_string();
-    for part in [
-        "3 batches in a row",
-        "max_consecutive_quarantined",
-        "total loss",
-        "update 2",
-        "fragment 3",
-    ] {
+    for part in ["3 batches in a row", "max_consecutive_quarantined", "total loss", "update 2", "fragment 3"] {
         assert!(text.contains(part), "`{part}` is not in: {text}");
     }
     drop(learner_loop);
     let totals = bench.final_totals();
-    assert_eq!(
-        (totals.dropped["non_finite_loss"].env, totals.dropped["shutdown"].env),
-        (3 * STEPS, STEPS)
-    );
+    assert_eq!((totals.dropped["non_finite_loss"].env, totals.dropped["shutdown"].env), (3 * STEPS, STEPS));
 }
 
 #[test]
 fn a_finite_update_ends_the_row_of_quarantined_ones() {
-    let learner = FakeLearner::boxed(|call, _| {
-        if call % 2 == 0 {
-            Err(not_finite())
-        } else {
-            Ok(loss_info(1.0))
-        }
-    });
-    let config = LearnerLoopConfig {
-        max_consecutive_quarantined: NonZeroU32::new(2).unwrap(),
-        ..config(1)
-    };
+    let learner = FakeLearner::boxed(|call, _| if call % 2 == 0 { Err(not_finite()) } else { Ok(loss_info(1.0)) });
+    let config = LearnerLoopConfig { max_consecutive_quarantined: NonZeroU32::new(2).unwrap(), ..config(1) };
     let (bench, (mut learner_loop, sender, _outqueue)) = Bench::set_up(config, 1, learner);
     for sequence in 0..20 {
         sender.push(bench.sampled(sequence)).unwrap();

@@ -8,10 +8,7 @@ use crate::StateError;
 
 #[test]
 fn a_starved_learner_gives_its_state_and_goes_on() {
-    let config = LearnerLoopConfig {
-        learner_queue_timeout: LONG,
-        ..config(1)
-    };
+    let config = LearnerLoopConfig { learner_queue_timeout: LONG, ..config(1) };
     let (bench, (learner_loop, sender, outqueue)) = Bench::set_up(config, 4, content());
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     for update in 1..=3 {
@@ -29,14 +26,8 @@ fn a_starved_learner_gives_its_state_and_goes_on() {
 
 #[test]
 fn copying_the_state_is_not_starving() {
-    let (bench, (learner_loop, _sender, outqueue)) = Bench::set_up(
-        LearnerLoopConfig {
-            learner_queue_timeout: LONG,
-            ..config(1)
-        },
-        4,
-        content(),
-    );
+    let (bench, (learner_loop, _sender, outqueue)) =
+        Bench::set_up(LearnerLoopConfig { learner_queue_timeout: LONG, ..config(1) }, 4, content());
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     thread.state(LONG).unwrap();
     let time = &bench.time.read()[0];
@@ -53,18 +44,12 @@ fn a_learner_deep_in_a_pass_is_waited_for_until_the_deadline_and_no_longer() {
         let _ = hang.recv();
         Ok(loss_info(1.0))
     });
-    let config = LearnerLoopConfig {
-        learner_queue_timeout: LONG,
-        ..config(1)
-    };
+    let config = LearnerLoopConfig { learner_queue_timeout: LONG, ..config(1) };
     let (bench, (learner_loop, sender, outqueue)) = Bench::set_up(config, 4, learner);
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     sender.push(bench.sampled(0)).unwrap();
     inside.recv().unwrap();
-    assert!(matches!(
-        thread.state(Duration::from_millis(10)),
-        Err(StateError::TimedOut { .. })
-    ));
+    assert!(matches!(thread.state(Duration::from_millis(10)), Err(StateError::TimedOut { .. })));
     drop(release);
     // The request nobody waits for any more does not stand in the way of the next.
     assert_eq!(thread.state(LONG).unwrap().updates, 1);

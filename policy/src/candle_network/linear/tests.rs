@@ -43,12 +43,7 @@ fn values_and_gradients_agree_with_candles_own_operations() {
             for var in [&x, &weight, &bias] {
                 assert_close(ours.get(var).unwrap(), theirs.get(var).unwrap(), &what);
             }
-            let without = Linear {
-                then,
-                input_grad: false,
-            }
-            .learn(&x, &weight, &bias)
-            .unwrap();
+            let without = Linear { then, input_grad: false }.learn(&x, &weight, &bias).unwrap();
             assert!(grads(&without).get(&x).is_none(), "{what}: not asked for");
         }
     }
@@ -58,15 +53,9 @@ fn values_and_gradients_agree_with_candles_own_operations() {
 fn tanh_is_right_to_seven_digits_everywhere() {
     // Every exponent from 1e-9 up to beyond the clamp, 2,000 steps each decade.
     let magnitudes = (0..22_000).map(|i| 10_f32.powf(-9.0 + i as f32 / 2000.0));
-    for x in magnitudes
-        .flat_map(|x| [x, -x])
-        .chain([f32::INFINITY, f32::NEG_INFINITY, 8.999_999, 9.000_001])
-    {
+    for x in magnitudes.flat_map(|x| [x, -x]).chain([f32::INFINITY, f32::NEG_INFINITY, 8.999_999, 9.000_001]) {
         let (got, want) = (f64::from(tanh(x)), f64::from(x).tanh());
-        assert!(
-            (got - want).abs() <= 3e-7 * want.abs(),
-            "tanh({x}): got {got}, want {want}"
-        );
+        assert!((got - want).abs() <= 3e-7 * want.abs(), "tanh({x}): got {got}, want {want}");
         assert!(got.abs() <= 1.0, "tanh({x}) = {got} would have a negative slope");
     }
     assert_eq!(tanh(0.0), 0.0);

@@ -10,32 +10,20 @@ pub(super) struct Reference {
 }
 
 pub(super) fn reference(spec: &NetworkSpec, params: &Params, obs: &[f32], grads: &OutputGrads) -> Reference {
-    let mut result = Reference {
-        logits: vec![],
-        values: vec![],
-        grad: vec![0.0; params.layout().len()],
-    };
+    let mut result = Reference { logits: vec![], values: vec![], grad: vec![0.0; params.layout().len()] };
     let width = spec.obs.obs_len();
     for (row, obs) in obs.chunks_exact(width).enumerate() {
         let obs: Vec<f64> = obs.iter().map(|&x| f64::from(x)).collect();
-        let logit_grads: Vec<f64> = grads.logits[row * spec.dist_len..][..spec.dist_len]
-            .iter()
-            .map(|&g| f64::from(g))
-            .collect();
+        let logit_grads: Vec<f64> =
+            grads.logits[row * spec.dist_len..][..spec.dist_len].iter().map(|&g| f64::from(g)).collect();
         let value_grad = [f64::from(grads.values[row])];
         let (policy_torso, value_torso) = match spec.torso {
             Torso::Shared => ("torso", "torso"),
             Torso::Separate => ("policy_torso", "value_torso"),
         };
         // A shared torso is walked once for each head: its gradients add up.
-        let mut one = Row {
-            spec,
-            params,
-            grad: &mut result.grad,
-        };
-        result
-            .logits
-            .extend(one.walk(policy_torso, "policy", &obs, &logit_grads));
+        let mut one = Row { spec, params, grad: &mut result.grad };
+        result.logits.extend(one.walk(policy_torso, "policy", &obs, &logit_grads));
         result.values.extend(one.walk(value_torso, "value", &obs, &value_grad));
     }
     result
@@ -60,9 +48,7 @@ impl Row<'_> {
         let mut grad = self.back(head, &inputs[hidden.len()], head_grad);
         for layer in (0..hidden.len()).rev() {
             let y = &inputs[layer + 1];
-            grad.iter_mut()
-                .zip(y)
-                .for_each(|(grad, &y)| *grad *= slope(*activation, y));
+            grad.iter_mut().zip(y).for_each(|(grad, &y)| *grad *= slope(*activation, y));
             grad = self.back(&format!("{torso}.{layer}"), &inputs[layer], &grad);
         }
         out
@@ -71,11 +57,7 @@ impl Row<'_> {
     fn linear(&self, name: &str, x: &[f64]) -> Vec<f64> {
         let (weight, bias) = self.parameters(name);
         let outputs = bias.len();
-        let out = |j: usize| {
-            (0..x.len())
-                .map(|i| x[i] * f64::from(weight[i * outputs + j]))
-                .sum::<f64>()
-        };
+        let out = |j: usize| (0..x.len()).map(|i| x[i] * f64::from(weight[i * outputs + j])).sum::<f64>();
         (0..outputs).map(|j| out(j) + f64::from(bias[j])).collect()
     }
 

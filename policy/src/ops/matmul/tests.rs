@@ -12,27 +12,14 @@ fn every_shape_and_transpose_agrees_with_the_definition() {
     let mut rng = Rng::seed_from(1);
     // Sides around the widths of registers and of gemm's blocks, empty ones included.
     let sides = [0, 1, 3, 16, 17, 64, 100];
-    for (m, n, k) in sides
-        .iter()
-        .flat_map(|&m| sides.iter().flat_map(move |&n| sides.map(|k| (m, n, k))))
-    {
-        let (a, b, start) = (
-            normals(&mut rng, m * k),
-            normals(&mut rng, k * n),
-            normals(&mut rng, m * n + 2),
-        );
+    for (m, n, k) in sides.iter().flat_map(|&m| sides.iter().flat_map(move |&n| sides.map(|k| (m, n, k)))) {
+        let (a, b, start) = (normals(&mut rng, m * k), normals(&mut rng, k * n), normals(&mut rng, m * n + 2));
         let transpose = |xs: &[f32], rows: usize, columns: usize| -> Vec<f32> {
             (0..rows * columns).map(|i| xs[i % rows * columns + i / rows]).collect()
         };
         let (a_t, b_t) = (transpose(&a, m, k), transpose(&b, k, n));
-        let a_views = [
-            Matrix::new(&a, m, k).unwrap(),
-            Matrix::new(&a_t, k, m).unwrap().transposed(),
-        ];
-        let b_views = [
-            Matrix::new(&b, k, n).unwrap(),
-            Matrix::new(&b_t, n, k).unwrap().transposed(),
-        ];
+        let a_views = [Matrix::new(&a, m, k).unwrap(), Matrix::new(&a_t, k, m).unwrap().transposed()];
+        let b_views = [Matrix::new(&b, k, n).unwrap(), Matrix::new(&b_t, n, k).unwrap().transposed()];
         for (a_view, b_view) in a_views.iter().flat_map(|&a| b_views.map(|b| (a, b))) {
             // A number on either side of the product must stay as it was.
             let mut out = start.clone();
@@ -54,14 +41,7 @@ fn every_shape_and_transpose_agrees_with_the_definition() {
 #[test]
 fn sides_that_do_not_fit_are_refused() {
     let six = [0.0; 6];
-    assert!(matches!(
-        Matrix::new(&six, 2, 2),
-        Err(PolicyError::Length {
-            expected: 4,
-            got: 6,
-            ..
-        })
-    ));
+    assert!(matches!(Matrix::new(&six, 2, 2), Err(PolicyError::Length { expected: 4, got: 6, .. })));
     assert!(Matrix::new(&six, usize::MAX, 2).is_err());
     let (a, b) = (Matrix::new(&six, 2, 3).unwrap(), Matrix::new(&six, 2, 3).unwrap());
     assert!(add_product(&mut [0.0; 6], a, b).is_err());

@@ -11,30 +11,15 @@ use super::{LoadError, MAX_HEADER_BYTES};
 use crate::{ParamLayout, Params};
 
 fn layout() -> Arc<ParamLayout> {
-    Arc::new(ParamLayout::new([
-        ("torso.weight", vec![2, 3]),
-        ("torso.bias", vec![3]),
-    ]))
+    Arc::new(ParamLayout::new([("torso.weight", vec![2, 3]), ("torso.bias", vec![3])]))
 }
 
 fn odd_values() -> Vec<f32> {
-    vec![
-        0.0,
-        -0.0,
-        f32::NAN,
-        f32::INFINITY,
-        f32::MIN_POSITIVE / 8.0,
-        -1.5e-7,
-        f32::MAX,
-        1.0 / 3.0,
-        7.0,
-    ]
+    vec![0.0, -0.0, f32::NAN, f32::INFINITY, f32::MIN_POSITIVE / 8.0, -1.5e-7, f32::MAX, 1.0 / 3.0, 7.0]
 }
 
 fn metadata() -> BTreeMap<String, String> {
-    ["zebra", "pronk", "age"]
-        .map(|key| (key.to_owned(), format!("\"{key}\"\n")))
-        .into()
+    ["zebra", "pronk", "age"].map(|key| (key.to_owned(), format!("\"{key}\"\n"))).into()
 }
 
 fn file() -> Vec<u8> {
@@ -52,11 +37,7 @@ fn foreign(tensors: &[(&str, Dtype, &[usize])]) -> Vec<u8> {
         let len = shape.iter().product::<usize>() * dtype.bitsize() / 8;
         TensorView::new(dtype, shape.to_vec(), &bytes[..len]).unwrap()
     };
-    serialize(
-        tensors.iter().map(|&(name, dtype, shape)| (name, view(dtype, shape))),
-        None,
-    )
-    .unwrap()
+    serialize(tensors.iter().map(|&(name, dtype, shape)| (name, view(dtype, shape))), None).unwrap()
 }
 
 #[test]
@@ -103,10 +84,7 @@ fn a_file_cut_anywhere_is_truncated() {
         cut,
         format!("weight file has {short} bytes where its header promises {full}: it was cut short or overwritten")
     );
-    assert!(
-        matches!(load(&[&bytes[..], &[0]].concat()), Err(LoadError::Truncated { .. })),
-        "or has something behind"
-    );
+    assert!(matches!(load(&[&bytes[..], &[0]].concat()), Err(LoadError::Truncated { .. })), "or has something behind");
 }
 
 #[test]
@@ -132,10 +110,7 @@ fn a_damaged_header_is_refused() {
 
 #[test]
 fn what_does_not_fit_the_network_is_named() {
-    let (weight, bias) = (
-        ("torso.weight", Dtype::F32, &[2, 3][..]),
-        ("torso.bias", Dtype::F32, &[3][..]),
-    );
+    let (weight, bias) = (("torso.weight", Dtype::F32, &[2, 3][..]), ("torso.bias", Dtype::F32, &[3][..]));
     let message = |tensors: &[_]| load(&foreign(tensors)).unwrap_err().to_string();
     assert_eq!(
         message(&[weight]),

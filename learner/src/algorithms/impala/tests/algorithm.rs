@@ -78,18 +78,13 @@ impl Case {
 
     fn loss(&self, config: ImpalaConfig) -> (Info, OutputGrads) {
         let mut grads = OutputGrads::default();
-        let stats = Impala::new(config)
-            .unwrap()
-            .loss(&self.batch, &self.inputs(), &mut grads)
-            .unwrap();
+        let stats = Impala::new(config).unwrap().loss(&self.batch, &self.inputs(), &mut grads).unwrap();
         (stats, grads)
     }
 
     fn error(&self, inputs: &LossInputs<'_>) -> LearnError {
         let mut impala = Impala::new(ImpalaConfig::default()).unwrap();
-        impala
-            .loss(&self.batch, inputs, &mut OutputGrads::default())
-            .unwrap_err()
+        impala.loss(&self.batch, inputs, &mut OutputGrads::default()).unwrap_err()
     }
 }
 
@@ -112,9 +107,7 @@ fn gradients_are_those_of_the_pure_loss_with_ends_folded_in() {
     let logits = &case.logits[..ROWS * ACTIONS];
     let (mut logp, mut entropy) = (vec![0.0; ROWS], vec![0.0; ROWS]);
     let actions = case.batch.actions();
-    let pronk_buffer::ActionView::U32(actions) = actions else {
-        unreachable!("actions are indices here")
-    };
+    let pronk_buffer::ActionView::U32(actions) = actions else { unreachable!("actions are indices here") };
     let actions = pronk_policy::ActionsRef::Discrete(actions);
     case.distribution.logp(logits, actions, &mut logp).unwrap();
     case.distribution.entropy(logits, &mut entropy).unwrap();
@@ -139,12 +132,8 @@ fn gradients_are_those_of_the_pure_loss_with_ends_folded_in() {
     let mut want = ImpalaGrads::default();
     let want_stats = impala_loss(&config, &input, &mut want).unwrap();
     let mut want_logits = vec![0.0; ROWS * ACTIONS];
-    case.distribution
-        .logp_grad(logits, actions, &want.logp, &mut want_logits)
-        .unwrap();
-    case.distribution
-        .entropy_grad(logits, &want.entropy, &mut want_logits)
-        .unwrap();
+    case.distribution.logp_grad(logits, actions, &want.logp, &mut want_logits).unwrap();
+    case.distribution.entropy_grad(logits, &want.entropy, &mut want_logits).unwrap();
 
     assert_eq!(stats.number("total_loss"), Some(want_stats.total_loss));
     assert_eq!(grads.values[..ROWS], want.values);
@@ -166,10 +155,7 @@ fn logits_of_the_steps_alone_give_the_same_gradients() {
     case.logits.truncate(ROWS * ACTIONS);
     let (stats_of_steps, grads) = case.loss(ImpalaConfig::default());
     assert_eq!(stats, stats_of_steps);
-    assert_eq!(
-        (&grads.logits[..], &grads.values[..]),
-        (&all.logits[..ROWS * ACTIONS], &all.values[..ROWS])
-    );
+    assert_eq!((&grads.logits[..], &grads.values[..]), (&all.logits[..ROWS * ACTIONS], &all.values[..ROWS]));
 }
 
 #[test]
@@ -186,15 +172,9 @@ fn the_value_after_a_truncation_counts_and_after_a_termination_does_not() {
     assert_eq!(values_gradient(2, 0, &other_final), values_gradient(2, 0, &grads));
     // Column 2 was truncated at the last step: what the next episode is worth is nothing to it.
     let other_next = gradient_with(&|case| case.values[ROWS + 2] += 1.0);
-    assert_eq!(
-        values_gradient(STEPS - 1, 2, &other_next),
-        values_gradient(STEPS - 1, 2, &grads)
-    );
+    assert_eq!(values_gradient(STEPS - 1, 2, &other_next), values_gradient(STEPS - 1, 2, &grads));
     let other_next = gradient_with(&|case| case.values[ROWS + 1] += 1.0);
-    assert_ne!(
-        values_gradient(STEPS - 1, 1, &other_next),
-        values_gradient(STEPS - 1, 1, &grads)
-    );
+    assert_ne!(values_gradient(STEPS - 1, 1, &other_next), values_gradient(STEPS - 1, 1, &grads));
     // Column 0 terminated at step 1.
     let other_episode = gradient_with(&|case| case.values[2 * COLUMNS] += 1.0);
     assert_eq!(values_gradient(1, 0, &other_episode), values_gradient(1, 0, &grads));
@@ -202,10 +182,7 @@ fn the_value_after_a_truncation_counts_and_after_a_termination_does_not() {
 
 #[test]
 fn dropping_the_last_step_leaves_it_without_gradient() {
-    let (_, grads) = Case::with_ends().loss(ImpalaConfig {
-        vtrace_drop_last_ts: true,
-        ..ImpalaConfig::default()
-    });
+    let (_, grads) = Case::with_ends().loss(ImpalaConfig { vtrace_drop_last_ts: true, ..ImpalaConfig::default() });
     assert_eq!(grads.values[ROWS - COLUMNS..], [0.0; 2 * COLUMNS]);
     assert!(grads.values[..ROWS - COLUMNS].iter().all(|gradient| *gradient != 0.0));
 }
@@ -214,25 +191,12 @@ fn dropping_the_last_step_leaves_it_without_gradient() {
 fn the_entropy_coefficient_follows_its_schedule() {
     let case = Case::without_ends();
     let entropy_coeff = Schedule::linear_to_zero(0.5, 100.0).unwrap();
-    let mut impala = Impala::new(ImpalaConfig {
-        entropy_coeff,
-        ..ImpalaConfig::default()
-    })
-    .unwrap();
+    let mut impala = Impala::new(ImpalaConfig { entropy_coeff, ..ImpalaConfig::default() }).unwrap();
     let mut coeff_at = |env_steps: u64| {
-        let inputs = LossInputs {
-            env_steps,
-            ..case.inputs()
-        };
-        impala
-            .loss(&case.batch, &inputs, &mut OutputGrads::default())
-            .unwrap()
-            .number("entropy_coeff")
+        let inputs = LossInputs { env_steps, ..case.inputs() };
+        impala.loss(&case.batch, &inputs, &mut OutputGrads::default()).unwrap().number("entropy_coeff")
     };
-    assert_eq!(
-        (coeff_at(0), coeff_at(50), coeff_at(1000)),
-        (Some(0.5), Some(0.25), Some(0.0))
-    );
+    assert_eq!((coeff_at(0), coeff_at(50), coeff_at(1000)), (Some(0.5), Some(0.25), Some(0.0)));
 }
 
 #[test]
@@ -241,13 +205,8 @@ fn the_same_batch_gives_the_same_bits_whatever_came_before() {
     let mut impala = Impala::new(ImpalaConfig::default()).unwrap();
     let mut grads = OutputGrads::default();
     let stats = impala.loss(&first.batch, &first.inputs(), &mut grads).unwrap();
-    impala
-        .loss(&second.batch, &second.inputs(), &mut OutputGrads::default())
-        .unwrap();
-    let mut again = OutputGrads {
-        logits: vec![7.0; 100],
-        values: vec![7.0; 100],
-    };
+    impala.loss(&second.batch, &second.inputs(), &mut OutputGrads::default()).unwrap();
+    let mut again = OutputGrads { logits: vec![7.0; 100], values: vec![7.0; 100] };
     assert_eq!(impala.loss(&first.batch, &first.inputs(), &mut again).unwrap(), stats);
     assert_eq!((again.logits, again.values), (grads.logits, grads.values));
 }
@@ -259,13 +218,7 @@ fn a_steady_run_works_in_the_same_memory() {
     let mut grads = OutputGrads::default();
     let mut buffers = || {
         impala.loss(&case.batch, &case.inputs(), &mut grads).unwrap();
-        let Impala {
-            logp,
-            entropy,
-            ends,
-            grads: inner,
-            ..
-        } = &impala;
+        let Impala { logp, entropy, ends, grads: inner, .. } = &impala;
         let vtrace = &inner.vtrace;
         [
             logp,
@@ -292,10 +245,7 @@ fn a_loss_that_is_not_finite_names_the_number_and_its_place() {
     case.values[2 * COLUMNS + 1] = f32::NAN;
     let error = case.error(&case.inputs());
     assert!(error.is_non_finite());
-    assert!(
-        error.to_string().contains("value is NaN at step 2, column 1"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("value is NaN at step 2, column 1"), "{error}");
 
     let mut case = Case::without_ends();
     case.logits[ACTIONS] = f32::NAN;
@@ -305,39 +255,18 @@ fn a_loss_that_is_not_finite_names_the_number_and_its_place() {
     let mut case = Case::with_ends();
     case.final_values[0] = f32::INFINITY;
     let error = case.error(&case.inputs()).to_string();
-    assert!(
-        error.contains("value of a final observation, is inf at step 3, column 2"),
-        "{error}"
-    );
+    assert!(error.contains("value of a final observation, is inf at step 3, column 2"), "{error}");
 }
 
 #[test]
 fn slices_that_do_not_fit_the_batch_are_named() {
     let case = Case::with_ends();
     let inputs = case.inputs();
-    let wrong = case
-        .error(&LossInputs {
-            logits: &case.logits[1..],
-            ..inputs
-        })
-        .to_string();
-    assert!(
-        wrong.starts_with("logits has 29 elements where [steps, columns, dist_len] = [4, 3, 2]"),
-        "{wrong}"
-    );
-    let wrong = case
-        .error(&LossInputs {
-            values: &case.values[..ROWS],
-            ..inputs
-        })
-        .to_string();
+    let wrong = case.error(&LossInputs { logits: &case.logits[1..], ..inputs }).to_string();
+    assert!(wrong.starts_with("logits has 29 elements where [steps, columns, dist_len] = [4, 3, 2]"), "{wrong}");
+    let wrong = case.error(&LossInputs { values: &case.values[..ROWS], ..inputs }).to_string();
     assert_eq!(wrong, "values has 12 elements where [steps, columns] = [5, 3] needs 15");
-    let wrong = case
-        .error(&LossInputs {
-            final_values: &[],
-            ..inputs
-        })
-        .to_string();
+    let wrong = case.error(&LossInputs { final_values: &[], ..inputs }).to_string();
     assert!(wrong.starts_with("final_values has 0 elements"), "{wrong}");
 }
 
@@ -368,12 +297,7 @@ fn a_config_file_has_rllibs_names_and_unknown_ones_are_refused() {
     let read = |text: &str| serde_json::from_str::<ImpalaConfig>(text);
     let config = read(r#"{"gamma": 0.95, "entropy_coeff": [[0, 0.01], [1000, 0]], "vtrace_drop_last_ts": true}"#);
     let entropy_coeff = Schedule::linear_to_zero(0.01, 1000.0).unwrap();
-    let want = ImpalaConfig {
-        gamma: 0.95,
-        entropy_coeff,
-        vtrace_drop_last_ts: true,
-        ..ImpalaConfig::default()
-    };
+    let want = ImpalaConfig { gamma: 0.95, entropy_coeff, vtrace_drop_last_ts: true, ..ImpalaConfig::default() };
     assert_eq!(config.unwrap(), want);
     assert!(read(r#"{"vtrace_drop_last": true}"#).is_err());
 }

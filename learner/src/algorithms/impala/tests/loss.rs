@@ -45,10 +45,7 @@ impl Case {
 
     fn evaluate(&self) -> Result<Evaluated, ShapeError> {
         let rows = || self.logits.chunks_exact(ACTIONS);
-        let logp: Vec<f64> = rows()
-            .zip(&self.actions)
-            .map(|(row, &action)| categorical::logp(row, action))
-            .collect();
+        let logp: Vec<f64> = rows().zip(&self.actions).map(|(row, &action)| categorical::logp(row, action)).collect();
         let entropy: Vec<f64> = rows().map(categorical::entropy).collect();
         let input = ImpalaLossInput {
             steps: self.steps,
@@ -82,18 +79,13 @@ impl Case {
             Last::Drop => self.rows() - self.columns,
             Last::Bootstrap | Last::OwnValue => self.rows(),
         };
-        (0..end)
-            .filter(|&i| self.mask.as_ref().is_none_or(|mask| mask[i]))
-            .collect()
+        (0..end).filter(|&i| self.mask.as_ref().is_none_or(|mask| mask[i])).collect()
     }
 
     /// The loss as the paper defines it, as a function of logits and values while targets and advantages stay fixed.
     fn total_loss(&self, logits: &[f64], values: &[f64], targets: &VtraceOutput<f64>) -> f64 {
         let of_step = |i: usize| {
-            let exps: Vec<f64> = logits[i * ACTIONS..(i + 1) * ACTIONS]
-                .iter()
-                .map(|logit| logit.exp())
-                .collect();
+            let exps: Vec<f64> = logits[i * ACTIONS..(i + 1) * ACTIONS].iter().map(|logit| logit.exp()).collect();
             let sum: f64 = exps.iter().sum();
             let entropy: f64 = exps.iter().map(|exp| -(exp / sum) * (exp / sum).ln()).sum();
             let logp = (exps[self.actions[i]] / sum).ln();
@@ -111,17 +103,8 @@ fn cases() -> impl Strategy<Value = Case> {
     let settings = (0.0..2.0, 0.0..0.5, prop::option::of(0.0..2.0), masked_steps, last_step);
     (2_usize..6, 1_usize..4, settings).prop_flat_map(|(steps, columns, settings)| {
         let (vf_loss_coeff, entropy_coeff, bar, masked_steps, last_step) = settings;
-        let vtrace = VtraceConfig {
-            clip_rho: bar,
-            clip_pg_rho: bar,
-            ..VtraceConfig::default()
-        };
-        let config = ImpalaLossConfig {
-            vf_loss_coeff,
-            entropy_coeff,
-            vtrace,
-            masked_steps,
-        };
+        let vtrace = VtraceConfig { clip_rho: bar, clip_pg_rho: bar, ..VtraceConfig::default() };
+        let config = ImpalaLossConfig { vf_loss_coeff, entropy_coeff, vtrace, masked_steps };
         let rows = steps * columns;
         let number = -2.0..2.0;
         // Not all of them masked, and not all but the dropped ones: the first step is always there.
@@ -130,16 +113,8 @@ fn cases() -> impl Strategy<Value = Case> {
             mask
         }));
         (
-            (
-                vec(-3.0..-0.1, rows),
-                vec(number.clone(), rows * ACTIONS),
-                vec(0..ACTIONS, rows),
-            ),
-            (
-                vec(number.clone(), rows),
-                vec(number.clone(), columns),
-                vec(number, rows),
-            ),
+            (vec(-3.0..-0.1, rows), vec(number.clone(), rows * ACTIONS), vec(0..ACTIONS, rows)),
+            (vec(number.clone(), rows), vec(number.clone(), columns), vec(number, rows)),
             vec(prop_oneof![3 => Just(0.97), 1 => Just(0.0)], rows),
             mask,
         )
@@ -183,10 +158,7 @@ fn finite_differences(point: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
 fn assert_close(got: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len());
     for (i, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!(
-            (got - want).abs() <= tolerance * want.abs().max(1.0),
-            "[{i}] got {got}, want {want}"
-        );
+        assert!((got - want).abs() <= tolerance * want.abs().max(1.0), "[{i}] got {got}, want {want}");
     }
 }
 
@@ -275,26 +247,15 @@ fn losses_are_sums_and_the_entropy_is_also_reported_as_a_mean() {
         &[4.0 * entropy, 4.0, 2.0 * entropy, entropy],
         1e-12,
     );
-    assert_close(
-        &[stats.total_loss],
-        &[4.0 * entropy + 0.5 * 4.0 - 0.01 * 2.0 * entropy],
-        1e-12,
-    );
+    assert_close(&[stats.total_loss], &[4.0 * entropy + 0.5 * 4.0 - 0.01 * 2.0 * entropy], 1e-12);
     assert_eq!(stats.vf_explained_var, Some(1.0), "all errors are equal");
 }
 
 #[test]
 fn explained_variance_is_none_for_one_target_and_lowest_for_constant_ones() {
-    let one = Case {
-        last_step: Last::Drop,
-        ..by_hand()
-    };
+    let one = Case { last_step: Last::Drop, ..by_hand() };
     assert_eq!(one.evaluate().unwrap().stats.vf_explained_var, None);
-    let constant = Case {
-        rewards: vec![1.0, 1.0],
-        discounts: vec![0.0; 2],
-        ..by_hand()
-    };
+    let constant = Case { rewards: vec![1.0, 1.0], discounts: vec![0.0; 2], ..by_hand() };
     assert_eq!(constant.evaluate().unwrap().stats.vf_explained_var, Some(-1.0));
     // Three tenths do not sum to three times a tenth.
     let tenths = Case {
@@ -311,17 +272,8 @@ fn explained_variance_is_none_for_one_target_and_lowest_for_constant_ones() {
     };
     assert_eq!(tenths.evaluate().unwrap().stats.vf_explained_var, Some(-1.0));
     // Targets 0 and 1, errors 0.5 and 1.
-    let half = Case {
-        rewards: vec![0.0, 1.0],
-        values: vec![-0.5, 0.0],
-        discounts: vec![0.0; 2],
-        ..by_hand()
-    };
-    assert_close(
-        &[half.evaluate().unwrap().stats.vf_explained_var.unwrap()],
-        &[0.75],
-        1e-12,
-    );
+    let half = Case { rewards: vec![0.0, 1.0], values: vec![-0.5, 0.0], discounts: vec![0.0; 2], ..by_hand() };
+    assert_close(&[half.evaluate().unwrap().stats.vf_explained_var.unwrap()], &[0.75], 1e-12);
 }
 
 #[test]
@@ -331,11 +283,7 @@ fn statistics_of_the_ratios_tell_how_far_the_data_is_off_policy() {
     case.behaviour_logp = vec![uniform - 2.0_f64.ln(), uniform + 2.0_f64.ln()];
     case.config.vtrace.clip_rho = Some(3.0);
     let stats = case.evaluate().unwrap().stats;
-    assert_close(
-        &[stats.mean_rho, stats.rho_clipped, stats.c_clipped],
-        &[1.25, 0.0, 0.5],
-        1e-12,
-    );
+    assert_close(&[stats.mean_rho, stats.rho_clipped, stats.c_clipped], &[1.25, 0.0, 0.5], 1e-12);
     case.config.vtrace.clip_rho = None;
     case.behaviour_logp[0] = -800.0;
     assert!(case.evaluate().unwrap().stats.mean_rho.is_finite());
@@ -357,73 +305,35 @@ fn skipped_steps_are_not_there_and_recursing_ones_carry_what_follows_them() {
 
 #[test]
 fn a_batch_with_nothing_to_learn_from_is_an_error() {
-    let masked = Case {
-        mask: Some(vec![false; 2]),
-        ..by_hand()
-    };
+    let masked = Case { mask: Some(vec![false; 2]), ..by_hand() };
     let error = masked.evaluate().map(|_| ()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "what is left to learn from has 0 elements where at least one step, neither masked nor dropped, needs 1"
     );
-    let mut one_step = Case {
-        last_step: Last::Drop,
-        steps: 1,
-        ..by_hand()
-    };
+    let mut one_step = Case { last_step: Last::Drop, steps: 1, ..by_hand() };
     one_step.logits.truncate(ACTIONS);
     one_step.actions.truncate(1);
-    for column in [
-        &mut one_step.behaviour_logp,
-        &mut one_step.values,
-        &mut one_step.rewards,
-        &mut one_step.discounts,
-    ] {
+    for column in [&mut one_step.behaviour_logp, &mut one_step.values, &mut one_step.rewards, &mut one_step.discounts] {
         column.truncate(1);
     }
     assert!(one_step.evaluate().is_err());
-    let mut empty = Case {
-        steps: 0,
-        columns: 0,
-        next_values: vec![],
-        ..one_step
-    };
+    let mut empty = Case { steps: 0, columns: 0, next_values: vec![], ..one_step };
     empty.logits.clear();
-    for column in [
-        &mut empty.behaviour_logp,
-        &mut empty.values,
-        &mut empty.rewards,
-        &mut empty.discounts,
-    ] {
+    for column in [&mut empty.behaviour_logp, &mut empty.values, &mut empty.rewards, &mut empty.discounts] {
         column.clear();
     }
     for last_step in [Last::Bootstrap, Last::Drop, Last::OwnValue] {
-        assert!(
-            Case {
-                last_step,
-                ..empty.clone()
-            }
-            .evaluate()
-            .is_err()
-        );
+        assert!(Case { last_step, ..empty.clone() }.evaluate().is_err());
     }
 }
 
 #[test]
 fn a_wrong_length_is_named() {
-    let wrong = Case {
-        rewards: vec![1.0],
-        ..by_hand()
-    };
+    let wrong = Case { rewards: vec![1.0], ..by_hand() };
     assert_eq!(wrong.evaluate().map(|_| ()).unwrap_err().name, "rewards");
-    let wrong = Case {
-        mask: Some(vec![true]),
-        ..by_hand()
-    };
+    let wrong = Case { mask: Some(vec![true]), ..by_hand() };
     assert_eq!(wrong.evaluate().map(|_| ()).unwrap_err().name, "mask");
-    let wrong = Case {
-        next_values: vec![1.0; 2],
-        ..by_hand()
-    };
+    let wrong = Case { next_values: vec![1.0; 2], ..by_hand() };
     assert_eq!(wrong.evaluate().map(|_| ()).unwrap_err().name, "bootstrap");
 }
