@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Activation, ModelConfig};
+use pronk::{Activation, ModelConfig, Schedule};
 
 /// Trains CartPole-v1 with IMPALA.
 #[derive(Parser)]
@@ -51,8 +51,9 @@ fn main() -> anyhow::Result<ExitCode> {
         num_envs_per_worker: args.envs,
         rollout_fragment_length: 20,
         train_batch_size: 20 * args.envs,
-        learner_queue_size: 2,
-        lr: 0.001,
+        learner_queue_size: 1,
+        // Falls as the policy gets good: at full speed it would now and then throw a solved policy away.
+        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (5_000_000.0, 0.000_02)])?),
         entropy_coeff: 0.01,
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],

@@ -2,7 +2,7 @@
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Activation, ModelConfig};
+use pronk::{Activation, ModelConfig, Schedule};
 
 use crate::fixtures::without_hanging;
 
@@ -14,8 +14,9 @@ fn config(seed: u64, workers: usize) -> TrainerConfig {
         num_envs_per_worker: 32,
         rollout_fragment_length: 20,
         train_batch_size: 640,
-        learner_queue_size: 2,
-        lr: 0.001,
+        learner_queue_size: 1,
+        // Falls as the policy gets good: at full speed it would now and then throw a solved policy away.
+        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (5_000_000.0, 0.000_02)]).unwrap()),
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],
             fcnet_activation: Activation::Relu,
