@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
 
-use crate::lifeline::{Closed, Tether};
+use crate::lifeline::{Closed, Lifeline, Tether, lifeline};
 
 #[cfg(test)]
 mod tests;
@@ -34,8 +34,9 @@ pub fn inqueue<T>(capacity: usize, tether: &Tether) -> Result<(InqueueSender<T>,
         return Err(ZeroCapacity);
     }
     let (items, received) = bounded(capacity);
-    let sender = InqueueSender { items, capacity, tether: tether.clone() };
-    Ok((sender, InqueueReceiver { items: received, tether: tether.clone() }))
+    let (open, receiver) = lifeline();
+    let sender = InqueueSender { items, capacity, receiver, tether: tether.clone() };
+    Ok((sender, InqueueReceiver { items: received, open: Some(open), tether: tether.clone() }))
 }
 
 /// The end that rollout workers push into; each has a clone.
@@ -43,6 +44,8 @@ pub fn inqueue<T>(capacity: usize, tether: &Tether) -> Result<(InqueueSender<T>,
 pub struct InqueueSender<T> {
     items: Sender<T>,
     capacity: usize,
+    /// Cut when the receiver is dropped.
+    receiver: Tether,
     tether: Tether,
 }
 
@@ -67,7 +70,7 @@ impl<T> InqueueSender<T> {
     /// The item comes back: [`TryPushError::Full`], or [`TryPushError::Closed`] when the receiver is gone or the run
     /// ended.
     pub fn try_push(&self, item: T) -> Result<(), TryPushError<T>> {
-        if self.tether.is_cut() {
+        if self.tether.is_cut() || self.receiver.is_cut() {
             return Err(TryPushError::Closed(item));
         }
         self.items.try_send(item).map_err(|error| match error {
@@ -93,23 +96,33 @@ impl<T> InqueueSender<T> {
 
     fn push_when_there_is_room(&self, item: T) -> Result<Duration, Closed<T>> {
         let began = Instant::now();
-        let mut wait = Select::new();
-        let room = wait.send(&self.items);
-        wait.recv(self.tether.ended());
+        // Biased to the ends: room that the receiver makes as it goes is no room.
+        let mut wait = Select::new_biased();
+        let ends = [&self.tether, &self.receiver].map(|tether| (wait.recv(tether.ended()), tether));
+        wait.send(&self.items);
         let ready = wait.select();
-        if ready.index() == room {
-            let sent = ready.send(&self.items, item);
-            return sent.map(|()| began.elapsed()).map_err(|error| Closed(error.0));
+        match ends.into_iter().find(|(end, _)| *end == ready.index()) {
+            Some((_, tether)) => {
+                // A selected operation must be completed; this one says that the other end of the tether is gone.
+                let _ = ready.recv(tether.ended());
+                Err(Closed(item))
+            }
+            None => {
+                let sent = ready.send(&self.items, item);
+                sent.map(|()| began.elapsed()).map_err(|error| Closed(error.0))
+            }
         }
-        // A selected operation must be completed; this one says that the lifeline is gone.
-        let _ = ready.recv(self.tether.ended());
-        Err(Closed(item))
     }
 }
 
 impl<T> Clone for InqueueSender<T> {
     fn clone(&self) -> Self {
-        Self { items: self.items.clone(), capacity: self.capacity, tether: self.tether.clone() }
+        Self {
+            items: self.items.clone(),
+            capacity: self.capacity,
+            receiver: self.receiver.clone(),
+            tether: self.tether.clone(),
+        }
     }
 }
 
@@ -117,6 +130,8 @@ impl<T> Clone for InqueueSender<T> {
 #[derive(Debug)]
 pub struct InqueueReceiver<T> {
     items: Receiver<T>,
+    /// Dropped first of all, so that senders see the end before the room that draining makes.
+    open: Option<Lifeline>,
     tether: Tether,
 }
 
@@ -171,6 +186,7 @@ impl<T> Drop for InqueueReceiver<T> {
     /// Drops what waits, because the channel itself would keep it until the last sender is gone: storage and tickets
     /// would be away for so long. An item pushed at this very moment still waits for that.
     fn drop(&mut self) {
+        self.open = None;
         self.items.try_iter().for_each(drop);
     }
 }
