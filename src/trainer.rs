@@ -267,8 +267,8 @@ impl Trainer {
             if let Some(patience) = self.patience()
                 && self.bell.wait(patience)
             {
+                // Milliseconds, so that reports gather; there is nothing that could end it sooner.
                 #[allow(clippy::disallowed_methods)]
-                // milliseconds, so that reports gather; nothing could end it sooner
                 std::thread::sleep(GATHER.min(patience));
             }
             self.take_in()?;

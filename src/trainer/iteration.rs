@@ -13,6 +13,9 @@ use crate::result::TrainResult;
 /// Learner infos that are kept before they are merged into one.
 const INFOS_KEPT: usize = 256;
 
+/// How often there is a result, at most, while the learner is starved.
+const STARVED: Duration = Duration::from_secs(1);
+
 /// What gathers between two results: reports, and where the ledgers stood at the beginning.
 pub(super) struct Iteration {
     pub(super) started: Instant,
@@ -70,14 +73,14 @@ impl Iteration {
 
     /// Whether it covers the time, the env-steps and the one update that an iteration has to.
     ///
-    /// A learner that says it is starved is not waited for: the result then says so.
+    /// A learner that says it is starved is waited for no longer than [`STARVED`]: the result then says so.
     pub(super) fn is_complete(&self, config: &TrainerConfig, steps: &StepLedger, learner: &LearnerMetrics) -> bool {
         if self.time_left(config).is_some() {
             return false;
         }
         let sampled = || steps.snapshot().sampled.env - self.steps_before.sampled.env;
         (self.learner.passes > 0 && sampled() >= config.min_sample_timesteps_per_iteration)
-            || learner.read().starved.is_some()
+            || (self.started.elapsed() >= STARVED && learner.read().starved.is_some())
     }
 
     /// What is left of the shortest time an iteration may take.

@@ -1,5 +1,7 @@
 //! The reporters of a run: all are shown every result, and one that fails is left out from then on.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use pronk_metrics::{ReportError, Reporter, ResultDict};
 
 #[derive(Default)]
@@ -34,7 +36,7 @@ impl Reporters {
 
     fn each(&mut self, mut call: impl FnMut(&mut dyn Reporter) -> Result<(), ReportError>) {
         let failures = &mut self.failures;
-        self.working.retain_mut(|reporter| match call(&mut **reporter) {
+        self.working.retain_mut(|reporter| match caught(&mut **reporter, &mut call) {
             Ok(()) => true,
             Err(error) => {
                 tracing::warn!(%error, "this reporter is left out from now on");
@@ -43,4 +45,17 @@ impl Reporters {
             }
         });
     }
+}
+
+/// A panic of a reporter is a failure like any other; the reporter is not used again after it.
+fn caught(
+    reporter: &mut dyn Reporter,
+    call: &mut impl FnMut(&mut dyn Reporter) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
+    let name = reporter.name().to_owned();
+    catch_unwind(AssertUnwindSafe(|| call(reporter))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        Err(ReportError::new(name, format!("it panicked: {text}")))
+    })
 }

@@ -213,6 +213,28 @@ fn a_reporter_fails() {
     });
 }
 
+/// A reporter that panics at once.
+struct Shattered;
+
+impl Reporter for Shattered {
+    fn name(&self) -> &str {
+        "shattered"
+    }
+
+    fn report(&mut self, _result: &ResultDict) -> Result<(), ReportError> {
+        panic!("no glass")
+    }
+}
+
+#[test]
+fn a_reporter_that_panics_is_left_out_like_one_that_fails() {
+    let mut trainer = Trainer::new(small(1), |_: &EnvContext| CartPole::new()).unwrap();
+    trainer.add_reporter(Shattered);
+    let run = trainer.run(iterations(3)).unwrap();
+    let failures: Vec<_> = run.reporter_failures.iter().map(ToString::to_string).collect();
+    assert_eq!(failures, ["reporter `shattered` failed: it panicked: no glass"]);
+}
+
 /// CartPole that hangs in its first step until the other end of the channel is dropped.
 struct Stuck {
     inner: CartPole,
@@ -254,6 +276,22 @@ fn an_environment_that_hangs_is_left_behind_and_named() {
     });
     // The deadline is one second. Ten leave a busy machine room and are far from the minute that the learner would get.
     assert!(took < Duration::from_secs(10), "ending took {took:?}");
+    drop(let_go);
+}
+
+#[test]
+fn a_starved_learner_is_in_the_results() {
+    let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
+    without_hanging("a run whose learner starves", move || {
+        let make = move |_: &EnvContext| Stuck { inner: CartPole::new(), hang: Some(hang.clone()) };
+        let config = TrainerConfig { learner_queue_timeout: Duration::from_millis(50), ..small(1) };
+        let mut trainer = Trainer::new(config, make).unwrap();
+        let result = trainer.next().unwrap().unwrap();
+        let starved = result.dict.get("learner_health.starved").and_then(|text| text.as_str());
+        assert!(starved.is_some_and(|text| text.contains("rollout-1 `stepping`")), "{result}");
+        // Not one result after the other as fast as they can be made.
+        assert!(result.time_this_iteration >= Duration::from_secs(1));
+    });
     drop(let_go);
 }
 

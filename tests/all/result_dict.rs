@@ -2,7 +2,7 @@
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{JsonLines, ResultDict};
+use pronk::{JsonLines, ResultDict, StopReason};
 
 use crate::fixtures::{iterations, small};
 
@@ -131,6 +131,19 @@ fn nothing_falls_between_two_iterations() {
             trainer.save(tempfile::TempDir::new().unwrap().path()).unwrap();
         }
     }
+}
+
+#[test]
+fn a_return_is_reached_only_over_enough_episodes() {
+    let trainer = |smoothing| {
+        let config = TrainerConfig { metrics_num_episodes_for_smoothing: smoothing, ..small(0) };
+        Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap()
+    };
+    let stop = StopWhen { episode_return_mean: Some(1.0), iterations: Some(20), ..StopWhen::default() };
+    let few = trainer(1_000).run(stop.clone()).unwrap();
+    assert!(few.result.episode_return_mean.is_some_and(|mean| mean > 1.0), "{}", few.result);
+    assert_eq!(few.reason, Some(StopReason::Iterations));
+    assert_eq!(trainer(1).run(stop).unwrap().reason, Some(StopReason::ReturnReached));
 }
 
 #[test]
