@@ -286,7 +286,7 @@ fn a_starved_learner_is_in_the_results() {
         let make = move |_: &EnvContext| Stuck { inner: CartPole::new(), hang: Some(hang.clone()) };
         let config = TrainerConfig { learner_queue_timeout: Duration::from_millis(50), ..small(1) };
         let mut trainer = Trainer::new(config, make).unwrap();
-        let result = trainer.next().unwrap().unwrap();
+        let result = trainer.by_ref().take(2).map(Result::unwrap).last().unwrap();
         let starved = result.dict.get("learner_health.starved").and_then(|text| text.as_str());
         assert!(starved.is_some_and(|text| text.contains("rollout-1 `stepping`")), "{result}");
         // Not one result after the other as fast as they can be made.
