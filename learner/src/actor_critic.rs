@@ -128,7 +128,7 @@ impl ActorCriticLearner {
         config.check()?;
         check_layout(&*network, &params)?;
         params.check_finite()?;
-        let (given, needed) = (network.spec().dist_len, distribution.dist_len());
+        let (given, needed) = (network.shape().dist_len, distribution.dist_len());
         if given != needed {
             let reason = format!("the network puts out {given} logits and the action distribution takes {needed}");
             return Err(LearnError::Config { reason });
@@ -175,10 +175,10 @@ impl ActorCriticLearner {
         if final_obs.is_empty() {
             self.final_outputs.values.clear();
         } else {
-            let input = Input { obs: obs_ref(final_obs.rows().view()), rows: final_obs.len() };
+            let input = Input::new(obs_ref(final_obs.rows().view()), final_obs.len());
             self.network.forward(&self.params, &input, &mut self.final_outputs)?;
         }
-        let input = Input { obs: obs_ref(part.obs()), rows: (shape.steps + 1) * shape.columns };
+        let input = Input::new(obs_ref(part.obs()), (shape.steps + 1) * shape.columns);
         self.network.forward_for_learning(&self.params, &input, &mut self.outputs)?;
         let inputs = LossInputs {
             distribution: &*self.distribution,

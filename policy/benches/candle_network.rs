@@ -41,7 +41,7 @@ fn main() {
 }
 
 fn input(obs: &[f32], rows: usize) -> Input<'_> {
-    Input { obs: ObsRef::F32(obs), rows }
+    Input::new(ObsRef::F32(obs), rows)
 }
 
 fn report(what: &str, activation: Activation, rows: usize, network: &mut dyn FnMut(), obvious: &mut dyn FnMut()) {

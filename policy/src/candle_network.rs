@@ -9,7 +9,9 @@ use candle_core::{CpuStorage, Device, Storage, Tensor};
 
 use self::plan::{Plan, Weights};
 use crate::error::check_len;
-use crate::{Input, Network, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
+use crate::{
+    Input, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError,
+};
 
 /// A [`Network`] on any candle device: the reference that every other implementation must agree with.
 ///
@@ -29,12 +31,12 @@ use crate::{Input, Network, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayo
 /// let mut network = CandleNetwork::cpu(spec)?;
 ///
 /// let mut out = Outputs::default();
-/// network.forward(&params, &Input { obs: ObsRef::F32(&[0.1; 3 * 4]), rows: 3 }, &mut out)?;
+/// network.forward(&params, &Input::new(ObsRef::F32(&[0.1; 3 * 4]), 3), &mut out)?;
 /// assert_eq!((out.logits.len(), out.values.len()), (3 * 2, 3));
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 pub struct CandleNetwork {
-    spec: NetworkSpec,
+    shape: NetworkShape,
     layout: Arc<ParamLayout>,
     device: Device,
     plan: Plan,
@@ -64,7 +66,7 @@ impl CandleNetwork {
             rows @ 0..16 => rows.max(1),
             rows => rows / 16 * 16,
         };
-        Ok(Self { spec, layout, device, plan, piece_rows, acting: None, learning: None, kept: None })
+        Ok(Self { shape: spec.shape(), layout, device, plan, piece_rows, acting: None, learning: None, kept: None })
     }
 
     /// Builds the network on the CPU.
@@ -74,7 +76,7 @@ impl CandleNetwork {
 
     fn check(&self, params: &Params, input: &Input<'_>) -> Result<(), PolicyError> {
         plan::check_layout(&self.layout, params.layout())?;
-        input.check(&self.spec)
+        input.check(&self.shape)
     }
 
     /// The pieces of a batch: first row and number of rows.
@@ -90,8 +92,8 @@ impl CandleNetwork {
 const PIECE_NUMBERS: usize = 16 * 1024;
 
 impl Network for CandleNetwork {
-    fn spec(&self) -> &NetworkSpec {
-        &self.spec
+    fn shape(&self) -> &NetworkShape {
+        &self.shape
     }
 
     fn layout(&self) -> &Arc<ParamLayout> {
@@ -100,7 +102,7 @@ impl Network for CandleNetwork {
 
     fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
         self.check(params, input)?;
-        out.resize(input.rows, self.spec.dist_len);
+        out.resize_for(input, &self.shape);
         let fail = failed_while("acting");
         let pieces = self.pieces(input.rows);
         let weights = self.plan.upload_for_acting(params, &self.device, &mut self.acting).map_err(fail)?;
@@ -122,7 +124,7 @@ impl Network for CandleNetwork {
     ) -> Result<(), PolicyError> {
         self.kept = None;
         self.check(params, input)?;
-        out.resize(input.rows, self.spec.dist_len);
+        out.resize_for(input, &self.shape);
         let fail = failed_while("running forward for learning");
         let pieces = self.pieces(input.rows);
         let weights = self.plan.upload_for_learning(params, &self.device, &mut self.learning).map_err(fail)?;
@@ -154,7 +156,7 @@ impl Network for CandleNetwork {
         if grads.values.len() != kept.rows {
             return refuse(format!("it saw {} rows, the gradient has {}", kept.rows, grads.values.len()));
         }
-        check_len("gradient of the logits", kept.rows * self.spec.dist_len, grads.logits.len())?;
+        check_len("gradient of the logits", kept.rows * self.shape.dist_len, grads.logits.len())?;
 
         let fail = failed_while("running backward");
         grad.fill(0.0);

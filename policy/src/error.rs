@@ -62,6 +62,13 @@ pub enum PolicyError {
         reason: String,
     },
 
+    /// A state that the network cannot go on from.
+    #[error("memory: {reason}")]
+    BadMemory {
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+
     /// Parameters made for another network.
     #[error("parameters do not fit the network: {reason}")]
     WrongParams {

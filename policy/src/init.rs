@@ -2,81 +2,172 @@
 
 use std::sync::Arc;
 
-use crate::spec::POLICY_HEAD;
+use crate::spec::{POLICY_HEAD, VALUE_HEAD};
 use crate::{Init, ParamEntry, ParamLayout, Params, Rng};
 
-/// Fills every matrix of the layout. Each has a random stream of its own, so changing one layer leaves the others alone.
-pub(crate) fn init_params(init: Init, layout: Arc<ParamLayout>, seed: u64) -> Params {
-    let mut params = Params::zeros(Arc::clone(&layout));
-    let values = params.values_mut();
-    for (i, entry) in layout.entries().iter().enumerate() {
-        if let [inputs, outputs] = entry.shape[..] {
-            let mut rng = Rng::stream(seed, &[i as u64]);
+impl Init {
+    /// The first weights of any network: what [`NetworkSpec::init_params`](crate::NetworkSpec::init_params) does, for a
+    /// layout of one's own.
+    ///
+    /// A tensor of two or more dimensions is a matrix, all dimensions but the last by the last; other tensors start at
+    /// zero. The heads `policy.weight` and `value.weight` and the LSTM tensors `….lstm.input.weight`,
+    /// `….lstm.hidden.weight` and `….lstm.bias` are known by their names. Each matrix has a random stream of its own, so
+    /// changing one layer leaves the others alone. The same seed gives the same bits.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use pronk_policy::{Init, ParamLayout};
+    ///
+    /// let layout = ParamLayout::new([("scale.weight", vec![2, 2]), ("scale.bias", vec![2])]);
+    /// let params = Init::Orthogonal.params(Arc::new(layout), 0);
+    /// assert_eq!(params.get("scale.bias"), Some([0.0, 0.0].as_slice()));
+    /// ```
+    pub fn params(self, layout: Arc<ParamLayout>, seed: u64) -> Params {
+        let mut params = Params::zeros(Arc::clone(&layout));
+        let values = params.values_mut();
+        for (i, entry) in layout.entries().iter().enumerate() {
+            let rng = &mut Rng::stream(seed, &[i as u64]);
             let weights = &mut values[entry.range()];
-            match init {
-                Init::Orthogonal => orthogonal(inputs, outputs, orthogonal_gain(entry), &mut rng, weights),
-                Init::Xavier => xavier(inputs, outputs, xavier_gain(entry), &mut rng, weights),
+            match entry.shape[..] {
+                _ if is_lstm(entry, "bias") => one_for_the_forget_gate(weights),
+                [width, gates] if is_lstm(entry, "hidden.weight") && gates == 4 * width => {
+                    (0..4).for_each(|gate| self.fill(Matrix::gate(weights, width, gate), 1.0, rng));
+                }
+                [.., outputs] if entry.shape.len() > 1 && !weights.is_empty() => {
+                    self.fill(Matrix::whole(weights, outputs), self.gain(entry), rng);
+                }
+                _ => {}
             }
         }
+        params
     }
-    params
+
+    fn fill(self, matrix: Matrix<'_>, gain: f64, rng: &mut Rng) {
+        match self {
+            Self::Orthogonal => orthogonal(matrix, gain, rng),
+            Self::Xavier => xavier(matrix, gain, rng),
+        }
+    }
+
+    fn gain(self, entry: &ParamEntry) -> f64 {
+        if is_head(entry, POLICY_HEAD) {
+            return 0.01;
+        }
+        match self {
+            Self::Orthogonal if is_head(entry, VALUE_HEAD) || is_lstm(entry, "input.weight") => 1.0,
+            Self::Orthogonal => 2_f64.sqrt(),
+            Self::Xavier => 1.0,
+        }
+    }
 }
 
 fn is_head(entry: &ParamEntry, head: &str) -> bool {
     entry.name.strip_suffix(".weight") == Some(head)
 }
 
-fn orthogonal_gain(entry: &ParamEntry) -> f64 {
-    if is_head(entry, crate::spec::VALUE_HEAD) {
-        1.0
-    } else if is_head(entry, POLICY_HEAD) {
-        0.01
-    } else {
-        2_f64.sqrt()
+fn is_lstm(entry: &ParamEntry, part: &str) -> bool {
+    entry.name.strip_suffix(part).is_some_and(|name| name.ends_with(".lstm."))
+}
+
+/// The gates are i, f, g, o.
+fn one_for_the_forget_gate(bias: &mut [f32]) {
+    let width = bias.len() / 4;
+    bias[width..2 * width].fill(1.0);
+}
+
+/// Some columns of a matrix that lies row after row.
+struct Matrix<'a> {
+    numbers: &'a mut [f32],
+    /// From row to row.
+    stride: usize,
+    first_column: usize,
+    columns: usize,
+}
+
+impl<'a> Matrix<'a> {
+    fn whole(numbers: &'a mut [f32], columns: usize) -> Self {
+        Self { numbers, stride: columns, first_column: 0, columns }
+    }
+
+    /// The columns of one of four gates.
+    fn gate(numbers: &'a mut [f32], width: usize, gate: usize) -> Self {
+        Self { numbers, stride: 4 * width, first_column: gate * width, columns: width }
+    }
+
+    fn rows(&self) -> usize {
+        self.numbers.len() / self.stride
+    }
+
+    fn set(self, value: impl FnMut(usize, usize) -> f64) {
+        let (columns, mut value) = (self.first_column..self.first_column + self.columns, value);
+        for (i, row) in self.numbers.chunks_exact_mut(self.stride).enumerate() {
+            for (j, number) in row[columns.clone()].iter_mut().enumerate() {
+                *number = value(i, j) as f32;
+            }
+        }
     }
 }
 
-fn xavier_gain(entry: &ParamEntry) -> f64 {
-    if is_head(entry, POLICY_HEAD) { 0.01 } else { 1.0 }
-}
-
-fn xavier(inputs: usize, outputs: usize, gain: f64, rng: &mut Rng, weights: &mut [f32]) {
-    let limit = gain * (6.0 / (inputs + outputs) as f64).sqrt();
-    for weight in weights {
-        *weight = (limit * (2.0 * rng.next_f64() - 1.0)) as f32;
-    }
+fn xavier(matrix: Matrix<'_>, gain: f64, rng: &mut Rng) {
+    let limit = gain * (6.0 / (matrix.rows() + matrix.columns) as f64).sqrt();
+    matrix.set(|_, _| limit * (2.0 * rng.next_f64() - 1.0));
 }
 
 /// A random matrix whose shorter side is orthonormal times `gain`, every rotation equally likely.
-fn orthogonal(inputs: usize, outputs: usize, gain: f64, rng: &mut Rng, weights: &mut [f32]) {
-    let (vectors, len) = (inputs.min(outputs), inputs.max(outputs));
+fn orthogonal(matrix: Matrix<'_>, gain: f64, rng: &mut Rng) {
+    let (rows, columns) = (matrix.rows(), matrix.columns);
+    let basis = orthonormal(rows.min(columns), rows.max(columns), rng);
+    matrix.set(|i, j| gain * if rows < columns { basis[i][j] } else { basis[j][i] });
+}
+
+/// Gram–Schmidt on normal draws.
+fn orthonormal(vectors: usize, len: usize, rng: &mut Rng) -> Vec<Vec<f64>> {
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(vectors);
     while basis.len() < vectors {
-        // Gram–Schmidt on normal draws. Twice, because once leaves rounding errors in the direction of the others.
         let mut vector: Vec<f64> = (0..len).map(|_| rng.normal()).collect();
-        for _ in 0..2 {
+        let mut norm = dot(&vector, &vector).sqrt();
+        // Once leaves rounding errors in the direction of the others, large ones where little of the vector is left; twice
+        // is enough (Giraud, Langou and Rozložník, 2005).
+        loop {
+            let before = norm;
             for other in &basis {
                 let along = dot(&vector, other);
-                vector.iter_mut().zip(other).for_each(|(x, o)| *x -= along * o);
+                subtract(&mut vector, along, other);
+            }
+            norm = dot(&vector, &vector).sqrt();
+            if norm > 0.5 * before || norm <= SHORTEST {
+                break;
             }
         }
-        let norm = dot(&vector, &vector).sqrt();
         // A draw that lies in the span of the others has probability zero; but then it must not become noise.
-        if norm > 1e-6 {
+        if norm > SHORTEST {
             vector.iter_mut().for_each(|x| *x /= norm);
             basis.push(vector);
         }
     }
-    for (i, row) in weights.chunks_exact_mut(outputs).enumerate() {
-        for (j, weight) in row.iter_mut().enumerate() {
-            let value = if inputs < outputs { basis[i][j] } else { basis[j][i] };
-            *weight = (gain * value) as f32;
-        }
-    }
+    basis
 }
 
+/// What of a draw must be left beside the span of the others.
+const SHORTEST: f64 = 1e-6;
+
+/// How many sums run side by side: one would have each addition wait for the one before.
+const SUMS: usize = 16;
+
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    let (a_chunks, b_chunks) = (a.chunks_exact(SUMS), b.chunks_exact(SUMS));
+    let rest: f64 = a_chunks.remainder().iter().zip(b_chunks.remainder()).map(|(a, b)| a * b).sum();
+    let mut sums = [0.0; SUMS];
+    for (a, b) in a_chunks.zip(b_chunks) {
+        for i in 0..SUMS {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    sums.iter().sum::<f64>() + rest
+}
+
+fn subtract(vector: &mut [f64], times: f64, other: &[f64]) {
+    vector.iter_mut().zip(other).for_each(|(x, o)| *x -= times * o);
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub use candle_network::CandleNetwork;
 pub use categorical::Categorical;
 pub use distribution::{ActionsMut, ActionsRef, Distribution, distribution_for};
 pub use error::PolicyError;
-pub use network::{Input, Network, ObsRef, OutputGrads, Outputs};
+pub use network::{Input, Memory, Network, NetworkShape, ObsRef, OutputGrads, Outputs};
 pub use params::{LoadError, ParamEntry, ParamLayout, Params};
 pub use policy::{Choice, Policy};
 pub use rng::{Rng, derive_seed};

@@ -71,7 +71,7 @@ impl Policy {
         choice: &mut Choice,
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
-        self.network.forward(&self.params, &Input { obs, rows }, &mut self.outputs)?;
+        self.network.forward(&self.params, &Input::new(obs, rows), &mut self.outputs)?;
         match choice {
             Choice::Mode => self.distribution.mode(&self.outputs.logits, actions),
             Choice::Sample(rng) => {

@@ -1,12 +1,15 @@
 //! The description of a network: all that is needed to build it, in a form that can be written to a file.
 
+mod geometry;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ParamLayout, Params, PolicyError, Space, distribution_for, init};
+pub(crate) use self::geometry::{Conv, Dense, EncoderLayers, Image, Lstm, Section, Tower};
+use crate::{NetworkShape, ParamLayout, Params, PolicyError, Space, distribution_for};
 
-/// What a network looks like. A policy is rebuilt from its spec and its [`Params`].
+/// What a network looks like: an encoder, an LSTM if it shall remember, and a head each for policy and value. A policy is rebuilt from its spec and its [`Params`].
 ///
 /// ```
 /// use pronk_policy::{Activation, Encoder, NetworkSpec, Space};
@@ -28,6 +31,9 @@ pub struct NetworkSpec {
     pub dist_len: usize,
     /// What turns an observation into features.
     pub encoder: Encoder,
+    /// The width of an LSTM core after the encoder; none makes the network see nothing but the present observation.
+    #[serde(default)]
+    pub lstm: Option<usize>,
     /// Whether policy and value see the same features.
     pub torso: Torso,
     /// How the weights start.
@@ -45,6 +51,40 @@ pub enum Encoder {
         /// What follows each layer.
         activation: Activation,
     },
+    /// The network of Mnih et al. (2015) for images: convolutions of 32 kernels 8×8 with stride 4, 64 of 4×4 with stride
+    /// 2 and 64 of 3×3, without padding, then a dense layer. ReLU follows each.
+    ///
+    /// Images are observations of shape `[channels, height, width]`, at least 36×36.
+    NatureCnn {
+        /// The width of the dense layer, usually 512.
+        hidden: usize,
+    },
+    /// The residual network of Espeholt et al. (2018) for images: sections one after the other, then ReLU, a dense layer
+    /// and ReLU.
+    ///
+    /// A section is a convolution of 3×3 kernels, a max-pool of 3×3 with stride 2, and two residual blocks, each
+    /// `x + conv(relu(conv(relu(x))))` with 3×3 kernels. Everything is padded by 1, so that a convolution keeps the size of
+    /// the image and a pool halves it, rounded up; the padding of a pool never is the maximum.
+    ///
+    /// Images are observations of shape `[channels, height, width]`.
+    ImpalaCnn {
+        /// How many kernels the convolutions of each section have, usually 16, 32 and 32.
+        channels: Vec<usize>,
+        /// The width of the dense layer, usually 256.
+        hidden: usize,
+    },
+}
+
+impl Encoder {
+    /// [`Encoder::NatureCnn`] with the usual 512 features.
+    pub fn nature_cnn() -> Self {
+        Self::NatureCnn { hidden: 512 }
+    }
+
+    /// [`Encoder::ImpalaCnn`] with the usual three sections and 256 features.
+    pub fn impala_cnn() -> Self {
+        Self::ImpalaCnn { channels: vec![16, 32, 32], hidden: 256 }
+    }
 }
 
 /// The non-linearity after a layer.
@@ -61,18 +101,22 @@ pub enum Activation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Torso {
-    /// One encoder for both: half the work, and the value loss shapes the policy's features.
+    /// One encoder, and one LSTM, for both: half the work, and the value loss shapes the policy's features.
     Shared,
-    /// An encoder each.
+    /// An encoder each, and an LSTM each.
     Separate,
 }
 
 /// How weights start. Biases start at zero; the policy head starts 100 times smaller than the value head, so that the
-/// first policy is nearly uniform whatever the observation.
+/// first policy is nearly uniform whatever the observation. The kernels of a convolution count as one matrix, all that
+/// they see by the number of them; each gate of an LSTM has a matrix of its own for the state.
+///
+/// The forget gate of an LSTM is the exception among the biases: it starts at one, so that the state lasts until there is
+/// a reason to forget (Gers, Schmidhuber and Cummins, 2000; Jozefowicz, Zaremba and Sutskever, 2015).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Init {
-    /// Orthogonal matrices (Saxe, McClelland and Ganguli, 2014), hidden layers √2 times as large.
+    /// Orthogonal matrices (Saxe, McClelland and Ganguli, 2014), those before an activation √2 times as large.
     Orthogonal,
     /// Uniform with variance 2 / (inputs + outputs) (Glorot and Bengio, 2010).
     Xavier,
@@ -85,6 +129,7 @@ impl NetworkSpec {
             obs: observation.clone(),
             dist_len: distribution_for(action)?.dist_len(),
             encoder: Encoder::Mlp { hidden: vec![64, 64], activation: Activation::Tanh },
+            lstm: None,
             torso: Torso::Shared,
             init: Init::Orthogonal,
         };
@@ -98,56 +143,82 @@ impl NetworkSpec {
         if self.dist_len == 0 {
             return refuse("dist_len is 0, but an action distribution needs at least one number".into());
         }
-        let Encoder::Mlp { hidden, .. } = &self.encoder;
-        if let Some(layer) = hidden.iter().position(|&width| width == 0) {
-            return refuse(format!("hidden layer {layer} has width 0: give every layer a width, or leave it out"));
+        if self.lstm == Some(0) {
+            return refuse("the LSTM has width 0: give it a width, or leave it out".into());
         }
-        // Twice, for separate torsos; with room to multiply by a few bytes without overflow.
-        let widths: Vec<_> = [&[self.obs.obs_len()], hidden.as_slice(), &[self.dist_len.saturating_add(1)]].concat();
-        let weights = widths.windows(2).fold(0, |sum: usize, io| sum.saturating_add(io[0].saturating_mul(io[1])));
+        if let Err(reason) = self.encoder.check(&self.obs) {
+            return refuse(reason);
+        }
+        let layers = self.tensors();
+        let weights = layers.iter().fold(0, |sum: usize, (_, shape)| sum.saturating_add(saturating_product(shape)));
         if weights > MAX_WEIGHTS {
+            let largest = layers.into_iter().max_by_key(|(_, shape)| saturating_product(shape));
+            let (name, shape) = largest.unwrap_or_default();
             return refuse(format!(
-                "layers of width {widths:?} need {weights} weights; more than {MAX_WEIGHTS} is a mistake"
+                "it has {weights} weights, `{name}` of shape {shape:?} the most of them; more than {MAX_WEIGHTS} is a mistake"
             ));
         }
         Ok(())
     }
 
-    /// The names and shapes of the parameters: weights are `[inputs, outputs]`, as the product `rows × weight` wants them.
+    /// The names and shapes of the parameters.
+    ///
+    /// Weights are `[inputs, outputs]`, as the product `rows × weight` wants them, and biases `[outputs]`. With
+    /// [`Torso::Separate`], `torso` is `policy_torso` and `value_torso` in turn.
+    ///
+    /// | part | tensors |
+    /// |---|---|
+    /// | `Mlp` | `torso.0`, `torso.1`, … |
+    /// | `NatureCnn` | convolutions `torso.0` to `torso.2`, dense `torso.3` |
+    /// | `ImpalaCnn` | convolutions `torso.section0.conv`, `torso.section0.block0.conv0`, `torso.section0.block0.conv1`, `torso.section0.block1.conv0`, …; dense `torso.dense` |
+    /// | LSTM | `torso.lstm.input.weight` `[features, 4 H]`, `torso.lstm.hidden.weight` `[H, 4 H]`, `torso.lstm.bias` `[4 H]`: gates i, f, g, o |
+    /// | heads | `policy`, `value` |
+    ///
+    /// The weight of a convolution is `[ky, kx, in_channels, out_channels]`. The dense layer after the last one sees its
+    /// image flattened in the order y, x, channel.
     pub fn layout(&self) -> Result<ParamLayout, PolicyError> {
         self.check()?;
-        let Encoder::Mlp { hidden, .. } = &self.encoder;
-        let torsos: &[&str] = match self.torso {
-            Torso::Shared => &["torso"],
-            Torso::Separate => &["policy_torso", "value_torso"],
-        };
-        let mut tensors = Vec::new();
-        let mut linear = |name: String, inputs, outputs| {
-            tensors.push((format!("{name}.weight"), vec![inputs, outputs]));
-            tensors.push((format!("{name}.bias"), vec![outputs]));
-        };
-        for torso in torsos {
-            let inputs = std::iter::once(self.obs.obs_len()).chain(hidden.iter().copied());
-            for (layer, (inputs, &outputs)) in inputs.zip(hidden).enumerate() {
-                linear(format!("{torso}.{layer}"), inputs, outputs);
-            }
-        }
-        let features = hidden.last().copied().unwrap_or(self.obs.obs_len());
-        linear(POLICY_HEAD.into(), features, self.dist_len);
-        linear(VALUE_HEAD.into(), features, 1);
-        Ok(ParamLayout::new(tensors))
+        Ok(ParamLayout::new(self.tensors()))
+    }
+
+    /// The sizes of what goes in and comes out.
+    pub fn shape(&self) -> NetworkShape {
+        NetworkShape { obs: self.obs.clone(), dist_len: self.dist_len, state_len: self.state_len() }
+    }
+
+    /// How many numbers the network remembers from step to step: for each LSTM its output, then its cell. 0 without.
+    pub fn state_len(&self) -> usize {
+        let per_tower = self.lstm.unwrap_or(0).saturating_mul(2);
+        per_tower.saturating_mul(self.torso.names().len())
     }
 
     /// The first weights: the same seed gives the same bits.
     pub fn init_params(&self, seed: u64) -> Result<Params, PolicyError> {
-        Ok(init::init_params(self.init, Arc::new(self.layout()?), seed))
+        Ok(self.init.params(Arc::new(self.layout()?), seed))
+    }
+
+    fn tensors(&self) -> Vec<(String, Vec<usize>)> {
+        let towers = self.towers();
+        let heads = || {
+            towers
+                .iter()
+                .filter_map(|tower| tower.policy.as_ref())
+                .chain(towers.iter().filter_map(|tower| tower.value.as_ref()))
+        };
+        let torsos = towers.iter().flat_map(Tower::torso_tensors);
+        torsos.chain(heads().flat_map(Dense::tensors)).collect()
     }
 }
 
 pub(crate) const POLICY_HEAD: &str = "policy";
 pub(crate) const VALUE_HEAD: &str = "value";
 
+/// Far above any network that a machine could train, and with room to multiply by a few bytes without overflow.
 const MAX_WEIGHTS: usize = 1 << 32;
+
+fn saturating_product(shape: &[usize]) -> usize {
+    shape.iter().fold(1, |product: usize, &n| product.saturating_mul(n))
+}
 
 #[cfg(test)]
 mod tests;

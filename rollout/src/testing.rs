@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pronk_buffer::{End, Lifeline, Pool, Versioned, lifeline};
 use pronk_metrics::StepLedger;
 use pronk_policy::{
-    Input, Network, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError, Space,
+    Input, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError, Space,
 };
 
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
@@ -193,7 +193,7 @@ impl Drop for Hooked {
 /// A network for [`Counter`] with one weight `w`: both logits are `0` and the value is `w` plus the sum of the
 /// observation. It panics when the weight is [`PANIC`](Self::PANIC).
 pub(crate) struct OneWeight {
-    spec: NetworkSpec,
+    shape: NetworkShape,
     layout: Arc<ParamLayout>,
 }
 
@@ -202,8 +202,8 @@ impl OneWeight {
 
     pub(crate) fn new() -> Self {
         let spec = Counter::of_three().spec();
-        let spec = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
-        Self { spec, layout: layout() }
+        let shape = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap().shape();
+        Self { shape, layout: layout() }
     }
 
     pub(crate) fn boxed() -> Result<Box<dyn Network>, PolicyError> {
@@ -224,8 +224,8 @@ pub(crate) fn weights(version: u64, w: f32) -> Versioned<Params> {
 }
 
 impl Network for OneWeight {
-    fn spec(&self) -> &NetworkSpec {
-        &self.spec
+    fn shape(&self) -> &NetworkShape {
+        &self.shape
     }
 
     fn layout(&self) -> &Arc<ParamLayout> {
@@ -233,7 +233,7 @@ impl Network for OneWeight {
     }
 
     fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
-        input.check(&self.spec)?;
+        input.check(&self.shape)?;
         let w = params.values()[0];
         assert_ne!(w, Self::PANIC, "planted network panic");
         let ObsRef::F32(obs) = input.obs else { unreachable!("checked above") };

@@ -32,7 +32,7 @@ impl Bandit {
             row[*context] = 1.0;
         }
         let obs = batch.obs().as_f32().unwrap();
-        let input = Input { obs: ObsRef::F32(obs), rows: (STEPS + 1) * COLUMNS };
+        let input = Input::new(ObsRef::F32(obs), (STEPS + 1) * COLUMNS);
         self.actor.forward(params, &input, &mut self.outputs).unwrap();
         let rows = STEPS * COLUMNS;
         let distribution = distribution_for(&Space::discrete(CONTEXTS).unwrap()).unwrap();
@@ -59,7 +59,7 @@ impl Bandit {
     fn best_arm_probabilities(&mut self, params: &Params) -> Vec<f64> {
         let mut obs = [0.0; CONTEXTS * CONTEXTS];
         (0..CONTEXTS).for_each(|context| obs[context * (CONTEXTS + 1)] = 1.0);
-        let input = Input { obs: ObsRef::F32(&obs), rows: CONTEXTS };
+        let input = Input::new(ObsRef::F32(&obs), CONTEXTS);
         self.actor.forward(params, &input, &mut self.outputs).unwrap();
         let rows = self.outputs.logits.chunks(CONTEXTS).enumerate();
         rows.map(|(context, logits)| {

@@ -55,7 +55,12 @@ pub(super) struct Affine {
 
 impl Plan {
     pub(super) fn new(spec: &NetworkSpec, layout: &ParamLayout) -> std::result::Result<Self, PolicyError> {
-        let Encoder::Mlp { hidden, activation } = &spec.encoder;
+        let Encoder::Mlp { hidden, activation } = &spec.encoder else {
+            return Err(PolicyError::BadSpec { reason: "CandleNetwork computes Mlp encoders only".into() });
+        };
+        if spec.lstm.is_some() {
+            return Err(PolicyError::BadSpec { reason: "CandleNetwork has no LSTM".into() });
+        }
         let part = |name: &str| Part::find(layout, name);
         let tower = |torso: &str, heads: Vec<Part>, logits, values| {
             let mut layers = Vec::with_capacity(hidden.len() + 1);

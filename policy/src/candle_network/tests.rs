@@ -18,6 +18,7 @@ fn spec(obs_len: usize, hidden: &[usize], activation: Activation, torso: Torso) 
         obs: Space::boxed(vec![-9.0; obs_len], vec![9.0; obs_len], vec![obs_len]).unwrap(),
         dist_len: 3,
         encoder: Encoder::Mlp { hidden: hidden.to_vec(), activation },
+        lstm: None,
         torso,
         init: Init::Orthogonal,
     }
@@ -54,7 +55,7 @@ impl Batch {
     }
 
     fn input(&self) -> Input<'_> {
-        Input { obs: ObsRef::F32(&self.obs), rows: self.rows }
+        Input::new(ObsRef::F32(&self.obs), self.rows)
     }
 }
 
@@ -238,7 +239,7 @@ fn bytes_are_scaled_to_one() {
     let bytes = [0, 1, 127, 128, 254, 255, 3, 2, 1, 0, 9, 8];
     let floats: Vec<f32> = bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect();
     let (mut from_bytes, mut from_floats) = (Outputs::default(), Outputs::default());
-    let input = |obs| Input { obs, rows: 2 };
+    let input = |obs| Input::new(obs, 2);
     CandleNetwork::cpu(spec).unwrap().forward(&params, &input(ObsRef::U8(&bytes)), &mut from_bytes).unwrap();
     CandleNetwork::cpu(float_spec).unwrap().forward(&params, &input(ObsRef::F32(&floats)), &mut from_floats).unwrap();
     let want: Vec<f64> = from_floats.logits.iter().map(|&x| f64::from(x)).collect();
@@ -275,7 +276,7 @@ fn what_does_not_fit_is_named() {
     let mut network = CandleNetwork::cpu(spec.clone()).unwrap();
     let mut out = Outputs::default();
     let mut refusal = |params: &Params, obs, rows| {
-        let input = Input { obs, rows };
+        let input = Input::new(obs, rows);
         let errors =
             [network.forward(params, &input, &mut out), network.forward_for_learning(params, &input, &mut out)];
         let [acting, learning] = errors.map(|result| result.unwrap_err().to_string());

@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use crate::{Activation, Encoder, Init, NetworkSpec, ParamEntry, Params, Space, Torso};
+use std::sync::Arc;
+
+use crate::{Activation, Encoder, Init, NetworkSpec, ParamEntry, ParamLayout, Params, Space, Torso};
 
 fn spec(init: Init) -> NetworkSpec {
     let observation = Space::boxed(vec![-1.0; 6], vec![1.0; 6], vec![6]).unwrap();
@@ -25,27 +27,85 @@ fn matrices(params: &Params) -> impl Iterator<Item = (&ParamEntry, &[f32])> {
     matrices.map(|entry| (entry, params.get(&entry.name).unwrap()))
 }
 
+/// Whether the shorter side of a matrix is orthogonal and `gain` long: W Wᵀ if there are fewer inputs, else Wᵀ W.
+fn assert_orthogonal(name: &str, (inputs, outputs): (usize, usize), gain: f64, at: impl Fn(usize, usize) -> f32) {
+    let at = |i, j| f64::from(at(i, j));
+    let product = |a: usize, b: usize| -> f64 {
+        if inputs < outputs {
+            (0..outputs).map(|j| at(a, j) * at(b, j)).sum()
+        } else {
+            (0..inputs).map(|i| at(i, a) * at(i, b)).sum()
+        }
+    };
+    let square = gain * gain;
+    for a in 0..inputs.min(outputs) {
+        for b in 0..inputs.min(outputs) {
+            let want = if a == b { square } else { 0.0 };
+            assert!((product(a, b) - want).abs() < 1e-5 * square, "{name} at {a}, {b}");
+        }
+    }
+}
+
 #[test]
 fn orthogonal_matrices_keep_lengths_times_the_gain() {
     let params = spec(Init::Orthogonal).init_params(3).unwrap();
     for (entry, weights) in matrices(&params) {
-        let (inputs, outputs) = (entry.shape[0], entry.shape[1]);
-        let at = |i: usize, j: usize| f64::from(weights[i * outputs + j]);
-        // The shorter side is orthonormal: W Wᵀ if there are fewer inputs, else Wᵀ W.
-        let product = |a: usize, b: usize| -> f64 {
-            if inputs < outputs {
-                (0..outputs).map(|j| at(a, j) * at(b, j)).sum()
-            } else {
-                (0..inputs).map(|i| at(i, a) * at(i, b)).sum()
-            }
-        };
-        let square = gain(entry).powi(2);
-        for a in 0..inputs.min(outputs) {
-            for b in 0..inputs.min(outputs) {
-                let want = if a == b { square } else { 0.0 };
-                assert!((product(a, b) - want).abs() < 1e-5 * square, "{} at {a}, {b}", entry.name);
-            }
+        let outputs = entry.shape[1];
+        let at = |i: usize, j: usize| weights[i * outputs + j];
+        assert_orthogonal(&entry.name, (entry.shape[0], outputs), gain(entry), at);
+    }
+}
+
+#[test]
+fn square_matrices_are_orthogonal_to_the_last_vector() {
+    let layout = Arc::new(ParamLayout::new([("weight", vec![150, 150])]));
+    let params = Init::Orthogonal.params(layout, 1);
+    assert_orthogonal("weight", (150, 150), 2_f64.sqrt(), |i, j| params.values()[i * 150 + j]);
+}
+
+#[test]
+fn the_kernels_of_a_convolution_are_the_columns_of_one_matrix() {
+    for (shape, inputs) in [([2, 3, 4, 5], 24), ([1, 2, 1, 5], 2)] {
+        let params = Init::Orthogonal.params(Arc::new(ParamLayout::new([("conv.weight", shape.to_vec())])), 1);
+        assert_orthogonal("conv", (inputs, 5), 2_f64.sqrt(), |i, j| params.values()[i * 5 + j]);
+    }
+}
+
+const LSTM_WIDTH: usize = 6;
+
+fn lstm(init: Init) -> Params {
+    NetworkSpec { lstm: Some(LSTM_WIDTH), ..spec(init) }.init_params(2).unwrap()
+}
+
+#[test]
+fn every_gate_of_an_lstm_has_its_own_orthogonal_matrix_for_the_state() {
+    let params = lstm(Init::Orthogonal);
+    let (gates, square) = (4 * LSTM_WIDTH, (LSTM_WIDTH, LSTM_WIDTH));
+    for torso in ["policy_torso", "value_torso"] {
+        let hidden = params.get(&format!("{torso}.lstm.hidden.weight")).unwrap();
+        for gate in 0..4 {
+            assert_orthogonal("hidden", square, 1.0, |i, j| hidden[i * gates + gate * LSTM_WIDTH + j]);
         }
+        let input = params.get(&format!("{torso}.lstm.input.weight")).unwrap();
+        assert_orthogonal("input", (20, gates), 1.0, |i, j| input[i * gates + j]);
+    }
+}
+
+#[test]
+fn the_forget_gate_starts_open_and_nothing_else_of_the_bias_does() {
+    for init in [Init::Orthogonal, Init::Xavier] {
+        let params = lstm(init);
+        let want: Vec<f32> = (0..4 * LSTM_WIDTH).map(|i| f32::from(i / LSTM_WIDTH == 1)).collect();
+        assert_eq!(params.get("policy_torso.lstm.bias"), Some(&want[..]));
+    }
+}
+
+#[test]
+fn tensors_that_hold_nothing_are_left_alone() {
+    let layout =
+        Arc::new(ParamLayout::new([("a", vec![3, 0]), ("b", vec![0, 3]), ("c", vec![]), ("d.lstm.bias", vec![2])]));
+    for init in [Init::Orthogonal, Init::Xavier] {
+        assert_eq!(init.params(Arc::clone(&layout), 0).values(), [0.0; 3]);
     }
 }
 

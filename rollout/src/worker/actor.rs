@@ -21,10 +21,10 @@ impl Actor {
     pub(super) fn new(config: &WorkerConfig, spec: &EnvSpec, network: Box<dyn Network>) -> Result<Self, BuildError> {
         let distribution = distribution_for(&spec.action)?;
         let expected = (spec.observation.obs_len(), spec.observation.obs_dtype(), distribution.dist_len());
-        let network_spec = network.spec();
-        let got = (network_spec.obs.obs_len(), network_spec.obs.obs_dtype(), network_spec.dist_len);
+        let shape = network.shape();
+        let got = (shape.obs.obs_len(), shape.obs.obs_dtype(), shape.dist_len);
         if got != expected {
-            let network = Box::new(network_spec.clone());
+            let network = Box::new(shape.clone());
             return Err(BuildError::NetworkDoesNotFit { env: Box::new(spec.clone()), network });
         }
         Ok(Self {
@@ -58,7 +58,7 @@ impl Actor {
 
     /// Computes logits and values of every environment's observation.
     pub(super) fn infer(&mut self, weights: &Versioned<Params>, obs: ObsView<'_>) -> Result<(), PolicyFault> {
-        let input = Input { obs: convert::observations(obs), rows: self.n_envs };
+        let input = Input::new(convert::observations(obs), self.n_envs);
         let version = weights.version;
         self.network
             .forward(&weights.weights, &input, &mut self.outputs)

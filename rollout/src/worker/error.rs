@@ -1,5 +1,5 @@
 use pronk_buffer::BatchError;
-use pronk_policy::{NetworkSpec, PolicyError};
+use pronk_policy::{NetworkShape, PolicyError};
 
 use crate::env::EnvSpec;
 use crate::failure::EnvFailure;
@@ -39,7 +39,7 @@ pub enum BuildError {
         /// The environment.
         env: Box<EnvSpec>,
         /// The network.
-        network: Box<NetworkSpec>,
+        network: Box<NetworkShape>,
     },
     /// No fragment can have this shape.
     #[error(transparent)]

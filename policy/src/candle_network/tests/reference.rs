@@ -38,7 +38,7 @@ struct Row<'a> {
 impl Row<'_> {
     /// Forward through the torso and one head, then back.
     fn walk(&mut self, torso: &str, head: &str, obs: &[f64], head_grad: &[f64]) -> Vec<f64> {
-        let Encoder::Mlp { hidden, activation } = &self.spec.encoder;
+        let Encoder::Mlp { hidden, activation } = &self.spec.encoder else { panic!("only Mlp") };
         let mut inputs = vec![obs.to_vec()];
         for layer in 0..hidden.len() {
             let x = self.linear(&format!("{torso}.{layer}"), &inputs[layer]);

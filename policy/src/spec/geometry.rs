@@ -1,0 +1,330 @@
+//! The layers of a network with their names and sizes, worked out once for all that compute with it.
+
+use super::{Activation, Encoder, NetworkSpec, POLICY_HEAD, Torso, VALUE_HEAD};
+use crate::Space;
+
+/// An encoder with what stands on it. Towers share the observations and nothing else.
+#[derive(Clone, Debug)]
+pub(crate) struct Tower {
+    /// What turns observations into features.
+    pub(crate) encoder: EncoderLayers,
+    /// What remembers.
+    pub(crate) lstm: Option<Lstm>,
+    /// The layer whose outputs are logits.
+    pub(crate) policy: Option<Dense>,
+    /// The layer whose output is the value.
+    pub(crate) value: Option<Dense>,
+}
+
+/// The layers of an [`Encoder`].
+#[derive(Clone, Debug)]
+pub(crate) enum EncoderLayers {
+    /// Dense layers, each followed by the activation.
+    Mlp {
+        /// From the observation on.
+        layers: Vec<Dense>,
+        /// What follows each.
+        activation: Activation,
+    },
+    /// Layers each followed by ReLU.
+    Nature {
+        /// From the observation on.
+        convs: Vec<Conv>,
+        /// On the last image, flattened in the order y, x, channel.
+        dense: Dense,
+    },
+    /// Sections, ReLU, the dense layer, ReLU.
+    Impala {
+        /// From the observation on.
+        sections: Vec<Section>,
+        /// On the last image, flattened in the order y, x, channel.
+        dense: Dense,
+    },
+}
+
+/// A convolution, a max-pool of 3×3 with stride 2 and padding 1, and two residual blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    /// What comes first.
+    pub(crate) conv: Conv,
+    /// The image after the pool.
+    pub(crate) pooled: Image,
+    /// `x + second(relu(first(relu(x))))`.
+    pub(crate) blocks: [[Conv; 2]; 2],
+}
+
+/// A layer `x · weight + bias`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dense {
+    /// Its tensors are `{name}.weight` and `{name}.bias`.
+    pub(crate) name: String,
+    /// The width of what it reads.
+    pub(crate) inputs: usize,
+    /// The width of what it puts out.
+    pub(crate) outputs: usize,
+}
+
+/// A convolution with square kernels and a bias; padding is zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Conv {
+    /// Its tensors are `{name}.weight`, `[ky, kx, in_channels, out_channels]`, and `{name}.bias`.
+    pub(crate) name: String,
+    /// What it reads.
+    pub(crate) input: Image,
+    /// What it puts out.
+    pub(crate) output: Image,
+    /// The side of a kernel.
+    pub(crate) kernel: usize,
+    /// How far a kernel moves.
+    pub(crate) stride: usize,
+    /// How far a kernel may begin outside.
+    pub(crate) padding: usize,
+}
+
+/// An LSTM. Gates are in the order i, f, g, o.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lstm {
+    /// Its tensors are `{name}.input.weight`, `{name}.hidden.weight` and `{name}.bias`.
+    pub(crate) name: String,
+    /// The features it reads.
+    pub(crate) inputs: usize,
+    /// The width of its output, and of its cell.
+    pub(crate) width: usize,
+    /// Where its output starts in a row of the state; its cell follows.
+    pub(crate) state_offset: usize,
+}
+
+/// The size of an image inside a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Image {
+    /// Numbers per pixel.
+    pub(crate) channels: usize,
+    /// Rows of pixels.
+    pub(crate) height: usize,
+    /// Pixels in a row.
+    pub(crate) width: usize,
+}
+
+type Tensors = Vec<(String, Vec<usize>)>;
+
+impl NetworkSpec {
+    /// The layers: one tower for both heads, or one for the policy and one for the value.
+    pub(crate) fn towers(&self) -> Vec<Tower> {
+        let torsos = self.torso.names().iter().enumerate();
+        torsos
+            .map(|(i, torso)| {
+                let encoder = self.encoder.layers(&self.obs, torso);
+                let inputs = encoder.features().unwrap_or(self.obs.obs_len());
+                let lstm = self.lstm.map(|width| Lstm {
+                    name: format!("{torso}.lstm"),
+                    inputs,
+                    width,
+                    state_offset: width.saturating_mul(2 * i),
+                });
+                let features = self.lstm.unwrap_or(inputs);
+                let is_policy = self.torso == Torso::Shared || i == 0;
+                let is_value = self.torso == Torso::Shared || i == 1;
+                let head = |name: &str, outputs| Dense { name: name.into(), inputs: features, outputs };
+                Tower {
+                    encoder,
+                    lstm,
+                    policy: is_policy.then(|| head(POLICY_HEAD, self.dist_len)),
+                    value: is_value.then(|| head(VALUE_HEAD, 1)),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Torso {
+    /// What the tensors of each tower begin with.
+    pub(super) fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Shared => &["torso"],
+            Self::Separate => &["policy_torso", "value_torso"],
+        }
+    }
+}
+
+impl Encoder {
+    /// Why it cannot read such observations or not be built at all.
+    pub(super) fn check(&self, obs: &Space) -> Result<(), String> {
+        let zero = |widths: &[usize]| widths.iter().position(|&width| width == 0);
+        match self {
+            Self::Mlp { hidden, .. } => match zero(hidden) {
+                Some(layer) => {
+                    Err(format!("hidden layer {layer} has width 0: give every layer a width, or leave it out"))
+                }
+                None => Ok(()),
+            },
+            Self::NatureCnn { hidden: 0 } | Self::ImpalaCnn { hidden: 0, .. } => {
+                Err("the dense layer has width 0: give `hidden` a width, such as 512".into())
+            }
+            Self::NatureCnn { .. } => {
+                let Image { height, width, .. } = Image::of("NatureCnn", obs)?;
+                if height.min(width) < NATURE_MIN_SIDE {
+                    return Err(format!(
+                        "NatureCnn needs images of at least {NATURE_MIN_SIDE}×{NATURE_MIN_SIDE}, these are {height}×{width}: \
+                         enlarge them, or take ImpalaCnn"
+                    ));
+                }
+                Ok(())
+            }
+            Self::ImpalaCnn { channels, .. } => {
+                Image::of("ImpalaCnn", obs)?;
+                match zero(channels) {
+                    _ if channels.is_empty() => {
+                        Err("ImpalaCnn has no section: give it channels, such as [16, 32, 32]".into())
+                    }
+                    Some(section) => Err(format!("section {section} of ImpalaCnn has 0 channels: leave it out")),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// The layers below `torso`. An encoder that `check` would refuse has layers that make no sense.
+    fn layers(&self, obs: &Space, torso: &str) -> EncoderLayers {
+        match self {
+            Self::Mlp { hidden, activation } => {
+                let inputs = std::iter::once(obs.obs_len()).chain(hidden.iter().copied());
+                let layer = |(i, (inputs, &outputs))| Dense { name: format!("{torso}.{i}"), inputs, outputs };
+                EncoderLayers::Mlp {
+                    layers: inputs.zip(hidden).enumerate().map(layer).collect(),
+                    activation: *activation,
+                }
+            }
+            Self::NatureCnn { hidden } => {
+                let mut image = Image::of("NatureCnn", obs).unwrap_or(Image::NONE);
+                let mut convs = Vec::with_capacity(NATURE_CONVS.len());
+                for (i, (channels, kernel, stride)) in NATURE_CONVS.into_iter().enumerate() {
+                    let conv = Conv::new(format!("{torso}.{i}"), image, channels, kernel, stride, 0);
+                    image = conv.output;
+                    convs.push(conv);
+                }
+                let name = format!("{torso}.{}", NATURE_CONVS.len());
+                EncoderLayers::Nature { convs, dense: Dense { name, inputs: image.len(), outputs: *hidden } }
+            }
+            Self::ImpalaCnn { channels, hidden } => {
+                let mut image = Image::of("ImpalaCnn", obs).unwrap_or(Image::NONE);
+                let mut sections = Vec::with_capacity(channels.len());
+                for (i, &channels) in channels.iter().enumerate() {
+                    let section = Section::new(&format!("{torso}.section{i}"), image, channels);
+                    image = section.pooled;
+                    sections.push(section);
+                }
+                let name = format!("{torso}.dense");
+                EncoderLayers::Impala { sections, dense: Dense { name, inputs: image.len(), outputs: *hidden } }
+            }
+        }
+    }
+}
+
+/// Kernels, their side and their stride.
+const NATURE_CONVS: [(usize, usize, usize); 3] = [(32, 8, 4), (64, 4, 2), (64, 3, 1)];
+
+/// From 36 pixels the convolutions leave 8, 3 and 1.
+const NATURE_MIN_SIDE: usize = 36;
+
+impl EncoderLayers {
+    /// The width of the features; none if they are the observation itself.
+    pub(crate) fn features(&self) -> Option<usize> {
+        match self {
+            Self::Mlp { layers, .. } => layers.last().map(|layer| layer.outputs),
+            Self::Nature { dense, .. } | Self::Impala { dense, .. } => Some(dense.outputs),
+        }
+    }
+
+    fn tensors(&self) -> Tensors {
+        match self {
+            Self::Mlp { layers, .. } => layers.iter().flat_map(Dense::tensors).collect(),
+            Self::Nature { convs, dense } => convs.iter().flat_map(Conv::tensors).chain(dense.tensors()).collect(),
+            Self::Impala { sections, dense } => {
+                let convs = sections.iter().flat_map(Section::convs);
+                convs.flat_map(Conv::tensors).chain(dense.tensors()).collect()
+            }
+        }
+    }
+}
+
+impl Tower {
+    /// The tensors of encoder and LSTM.
+    pub(super) fn torso_tensors(&self) -> Tensors {
+        let lstm = self.lstm.iter().flat_map(Lstm::tensors);
+        self.encoder.tensors().into_iter().chain(lstm).collect()
+    }
+}
+
+impl Section {
+    fn new(name: &str, input: Image, channels: usize) -> Self {
+        let conv = |part: &str, input| Conv::new(format!("{name}.{part}"), input, channels, 3, 1, 1);
+        let first = conv("conv", input);
+        let (height, width) = (first.output.height.div_ceil(2), first.output.width.div_ceil(2));
+        let pooled = Image { channels, height, width };
+        let blocks = [0, 1].map(|block| [0, 1].map(|i| conv(&format!("block{block}.conv{i}"), pooled)));
+        Self { conv: first, pooled, blocks }
+    }
+
+    /// All convolutions from the observation on.
+    fn convs(&self) -> impl Iterator<Item = &Conv> {
+        std::iter::once(&self.conv).chain(self.blocks.as_flattened())
+    }
+}
+
+impl Dense {
+    pub(super) fn tensors(&self) -> Tensors {
+        vec![
+            (format!("{}.weight", self.name), vec![self.inputs, self.outputs]),
+            (format!("{}.bias", self.name), vec![self.outputs]),
+        ]
+    }
+}
+
+impl Conv {
+    fn new(name: String, input: Image, channels: usize, kernel: usize, stride: usize, padding: usize) -> Self {
+        let side = |pixels: usize| (pixels + 2 * padding).checked_sub(kernel).map_or(0, |room| room / stride + 1);
+        let output = Image { channels, height: side(input.height), width: side(input.width) };
+        Self { name, input, output, kernel, stride, padding }
+    }
+
+    fn tensors(&self) -> Tensors {
+        let (inputs, outputs) = (self.input.channels, self.output.channels);
+        vec![
+            (format!("{}.weight", self.name), vec![self.kernel, self.kernel, inputs, outputs]),
+            (format!("{}.bias", self.name), vec![outputs]),
+        ]
+    }
+}
+
+impl Lstm {
+    fn tensors(&self) -> Tensors {
+        let (name, gates) = (&self.name, self.width.saturating_mul(4));
+        vec![
+            (format!("{name}.input.weight"), vec![self.inputs, gates]),
+            (format!("{name}.hidden.weight"), vec![self.width, gates]),
+            (format!("{name}.bias"), vec![gates]),
+        ]
+    }
+}
+
+impl Image {
+    const NONE: Self = Self { channels: 0, height: 0, width: 0 };
+
+    /// The image that an observation is, or why it is none for `encoder`.
+    fn of(encoder: &str, obs: &Space) -> Result<Self, String> {
+        match obs {
+            Space::Box { shape, .. } => match shape[..] {
+                [channels, height, width] => Ok(Self { channels, height, width }),
+                _ => Err(format!(
+                    "{encoder} reads images, observations of shape [channels, height, width]; these have shape {shape:?}"
+                )),
+            },
+            _ => Err(format!("{encoder} reads images, observations of shape [channels, height, width], not {obs}")),
+        }
+    }
+
+    /// How many numbers it has.
+    pub(crate) fn len(self) -> usize {
+        self.channels.saturating_mul(self.height).saturating_mul(self.width)
+    }
+}
