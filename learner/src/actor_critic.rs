@@ -9,7 +9,8 @@ use pronk_metrics::{Info, InfoTree, LearnerInfo, PolicyId, Reduction, default_po
 use pronk_policy::{Distribution, Input, Network, ObsRef, OutputGrads, Outputs, Params, PolicyError};
 
 use crate::{
-    Algorithm, ClippedNorm, LearnError, Learner, LearnerState, LossInputs, Optimizer, Schedule, clip_global_norm,
+    Algorithm, ClippedNorm, LearnError, Learner, LearnerState, LossInputs, Optimizer, Schedule, StepOptions,
+    clip_global_norm,
 };
 use publications::Publications;
 
@@ -198,9 +199,9 @@ impl ActorCriticLearner {
         Ok(stats)
     }
 
-    /// Clips the gradient, refusing one that is not finite.
-    fn clip_gradient(&mut self) -> Result<ClippedNorm, LearnError> {
-        let norm = clip_global_norm(&mut self.grad, self.config.grad_clip);
+    /// How long the gradient is and by how much to shorten it, refusing one that is not finite.
+    fn gradient_norm(&self) -> Result<ClippedNorm, LearnError> {
+        let norm = clip_global_norm(&self.grad, self.config.grad_clip);
         if norm.true_norm.is_finite() {
             return Ok(norm);
         }
@@ -217,13 +218,14 @@ impl ActorCriticLearner {
         Err(LearnError::NonFinite { what: "the gradient's norm", at })
     }
 
-    /// The norm of the new weights, refusing those that no worker could act with.
-    fn weight_norm(&self, lr: f64) -> Result<f64, LearnError> {
-        let norm = l2_norm(self.params.values());
-        if norm.is_finite() {
-            return Ok(norm);
+    /// Steps, and returns the norm of the new weights, refusing those that no worker could act with.
+    fn update_weights(&mut self, lr: f64, grad_scale: f64) -> Result<f64, LearnError> {
+        let options = StepOptions { lr: lr as f32, grad_scale: grad_scale as f32 };
+        let norm = self.optimizer.step(self.params.values_mut(), &self.grad, options)?;
+        self.updates += 1;
+        if !norm.is_finite() {
+            self.params.check_finite().map_err(|source| LearnError::Diverged { update: self.updates, lr, source })?;
         }
-        self.params.check_finite().map_err(|source| LearnError::Diverged { update: self.updates, lr, source })?;
         Ok(norm)
     }
 
@@ -255,11 +257,9 @@ impl Learner for ActorCriticLearner {
     fn learn(&mut self, batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
         let part = self.own_part(batch)?;
         let stats = self.compute_gradient(part)?;
-        let norm = self.clip_gradient()?;
+        let norm = self.gradient_norm()?;
         let lr = self.config.lr.value(self.global_step as f64);
-        self.optimizer.step(self.params.values_mut(), &self.grad, lr as f32)?;
-        self.updates += 1;
-        let weight_norm = self.weight_norm(lr)?;
+        let weight_norm = self.update_weights(lr, norm.grad_scale)?;
         let info = self.info(stats, part, lr, norm, weight_norm);
         Ok(LearnerInfo::from_iter([(self.config.policy.clone(), info)]))
     }
@@ -322,8 +322,4 @@ fn obs_ref(obs: ObsView<'_>) -> ObsRef<'_> {
         ObsView::F32(obs) => ObsRef::F32(obs),
         ObsView::U8(obs) => ObsRef::U8(obs),
     }
-}
-
-fn l2_norm(values: &[f32]) -> f64 {
-    values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>().sqrt()
 }

@@ -30,7 +30,7 @@ pub use learner::Learner;
 pub use metrics::{LearnerMetrics, LearnerReadings, OverwriteLearnerInfo};
 pub use optim::{
     Adam, AdamConfig, ClippedNorm, Optimizer, OptimizerConfig, OptimizerState, RmsProp, RmsPropConfig, RmsPropForm,
-    Sgd, clip_global_norm,
+    Sgd, StepOptions, clip_global_norm,
 };
 pub use report::{LearnerReport, PolicyLag};
 pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};

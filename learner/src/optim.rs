@@ -1,7 +1,10 @@
 //! Optimisers: one pass over the flat parameter vector, with state that can be saved and restored exactly.
+//!
+//! Clipping costs a pass of its own over the gradient, for its norm; scaling is part of the step.
 
 mod adam;
 mod clip;
+mod pass;
 mod rmsprop;
 mod sgd;
 mod state;
@@ -27,11 +30,13 @@ pub trait Optimizer<F = f32>: Send {
     /// The name its saved state goes by.
     fn name(&self) -> &'static str;
 
-    /// Moves `params` against `grads`.
+    /// Moves `params` against `grads`, and says what their L2 norm is now: not finite when one of them is not.
+    ///
+    /// It reads and writes everything once, because at this size of arithmetic memory is what takes the time.
     ///
     /// # Errors
     /// When a slice does not have the parameter count that the optimiser was made for; nothing has changed then.
-    fn step(&mut self, params: &mut [F], grads: &[F], lr: F) -> Result<(), LearnError>;
+    fn step(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>) -> Result<f64, LearnError>;
 
     /// A copy of everything that the next step depends on.
     fn state(&self) -> OptimizerState<F>;
@@ -42,6 +47,22 @@ pub trait Optimizer<F = f32>: Send {
     /// When the state is another optimiser's, or has other vectors or other lengths, or is not finite; nothing has
     /// changed then.
     fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError>;
+}
+
+/// What may differ from one step to the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepOptions<F = f32> {
+    /// Learning rate.
+    pub lr: F,
+    /// Every gradient is multiplied by this before it is used: [`clip_global_norm`] says by how much.
+    pub grad_scale: F,
+}
+
+impl<F: Float> StepOptions<F> {
+    /// A step along the whole gradient.
+    pub fn whole(lr: F) -> Self {
+        StepOptions { lr, grad_scale: F::one() }
+    }
 }
 
 /// Which optimiser, with its settings: what a config file names.

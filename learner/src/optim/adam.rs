@@ -3,8 +3,9 @@
 use num_traits::Float;
 use serde::{Deserialize, Serialize};
 
+use super::pass::{BLOCK, SquareSum, at_full_width};
 use super::state::MEAN_SQUARE;
-use super::{Optimizer, OptimizerState, cast, check_eps, check_lengths, check_setting};
+use super::{Optimizer, OptimizerState, StepOptions, cast, check_eps, check_lengths, check_setting};
 use crate::LearnError;
 
 /// Settings of [`Adam`], with its paper's defaults.
@@ -29,11 +30,11 @@ impl Default for AdamConfig {
 ///
 /// # Example
 /// ```
-/// use pronk_learner::{Adam, AdamConfig, Optimizer};
+/// use pronk_learner::{Adam, AdamConfig, Optimizer, StepOptions};
 ///
 /// let mut adam = Adam::new(2, AdamConfig::default())?;
 /// let mut params = [1.0_f32, 1.0];
-/// adam.step(&mut params, &[0.5, -20.0], 0.1)?;
+/// adam.step(&mut params, &[0.5, -20.0], StepOptions::whole(0.1))?;
 /// // The first step is the learning rate long, whatever the gradient's size.
 /// assert!((params[0] - 0.9).abs() < 1e-6 && (params[1] - 1.1).abs() < 1e-6);
 /// # Ok::<(), pronk_learner::LearnError>(())
@@ -69,25 +70,40 @@ impl<F: Float + Send> Optimizer<F> for Adam<F> {
         "adam"
     }
 
-    fn step(&mut self, params: &mut [F], grads: &[F], lr: F) -> Result<(), LearnError> {
+    fn step(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>) -> Result<f64, LearnError> {
         check_lengths(self.mean.len(), params.len(), grads.len())?;
         self.steps += 1;
         let AdamConfig { beta1, beta2, eps } = self.config;
         // In f64 and from the step count alone, so that a restored optimiser computes the same bits.
         let steps = self.steps as f64;
-        let lr = lr / cast(1.0 - beta1.powf(steps));
+        let lr = options.lr / cast(1.0 - beta1.powf(steps));
         let mean_square_scale: F = cast(1.0 / (1.0 - beta2.powf(steps)).sqrt());
         let (beta1, rest1): (F, F) = (cast(beta1), cast(1.0 - beta1));
         let (beta2, rest2): (F, F) = (cast(beta2), cast(1.0 - beta2));
-        let eps = cast(eps);
+        let (eps, grad_scale) = (cast(eps), options.grad_scale);
 
-        let moments = self.mean.iter_mut().zip(&mut self.mean_square);
-        for ((param, &grad), (mean, mean_square)) in params.iter_mut().zip(grads).zip(moments) {
-            *mean = beta1 * *mean + rest1 * grad;
-            *mean_square = beta2 * *mean_square + rest2 * grad * grad;
-            *param = *param - lr * *mean / (mean_square.sqrt() * mean_square_scale + eps);
-        }
-        Ok(())
+        let (mean, mean_square) = (&mut self.mean, &mut self.mean_square);
+        let norm = at_full_width(
+            #[inline(always)]
+            move || {
+                let mut squares = SquareSum::new();
+                let moments = mean.chunks_mut(BLOCK).zip(mean_square.chunks_mut(BLOCK));
+                for ((params, grads), (mean, mean_square)) in
+                    params.chunks_mut(BLOCK).zip(grads.chunks(BLOCK)).zip(moments)
+                {
+                    let moments = mean.iter_mut().zip(mean_square);
+                    for ((param, &grad), (mean, mean_square)) in params.iter_mut().zip(grads).zip(moments) {
+                        let grad = grad * grad_scale;
+                        *mean = beta1 * *mean + rest1 * grad;
+                        *mean_square = beta2 * *mean_square + rest2 * grad * grad;
+                        *param = *param - lr * *mean / (mean_square.sqrt() * mean_square_scale + eps);
+                    }
+                    squares.add(params);
+                }
+                squares.root()
+            },
+        );
+        Ok(norm)
     }
 
     fn state(&self) -> OptimizerState<F> {

@@ -3,8 +3,9 @@
 use num_traits::Float;
 use serde::{Deserialize, Serialize};
 
+use super::pass::{BLOCK, SquareSum, at_full_width};
 use super::state::MEAN_SQUARE;
-use super::{Optimizer, OptimizerState, cast, check_eps, check_lengths, check_setting};
+use super::{Optimizer, OptimizerState, StepOptions, cast, check_eps, check_lengths, check_setting};
 use crate::LearnError;
 
 /// Where `eps` stands and where the mean square starts. The two are different optimisers: with `eps = 0.1`, as IMPALA
@@ -48,11 +49,11 @@ impl Default for RmsPropConfig {
 ///
 /// # Example
 /// ```
-/// use pronk_learner::{Optimizer, RmsProp, RmsPropConfig};
+/// use pronk_learner::{Optimizer, RmsProp, RmsPropConfig, StepOptions};
 ///
 /// let mut rmsprop = RmsProp::new(1, RmsPropConfig::default())?;
 /// let mut params = [1.0_f32];
-/// rmsprop.step(&mut params, &[1.0], 0.5)?;
+/// rmsprop.step(&mut params, &[1.0], StepOptions::whole(0.5))?;
 /// assert!((params[0] - (1.0 - 0.5 / 1.1_f32.sqrt())).abs() < 1e-6);
 /// # Ok::<(), pronk_learner::LearnError>(())
 /// ```
@@ -97,7 +98,8 @@ impl<F: Float> RmsProp<F> {
 
     /// The one pass. `direction` divides a gradient by the root of its mean square. Without momentum the buffer has
     /// no part in the update.
-    fn update(&mut self, params: &mut [F], grads: &[F], lr: F, direction: impl Fn(F, F) -> F) {
+    fn update(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>, direction: impl Fn(F, F) -> F) -> f64 {
+        let StepOptions { lr, grad_scale } = options;
         let RmsPropConfig { decay, momentum, weight_decay, form, .. } = self.config;
         let (decay, rest): (F, F) = (cast(decay), cast(1.0 - decay));
         let (momentum, weight_decay): (F, F) = (cast(momentum), cast(weight_decay));
@@ -107,20 +109,33 @@ impl<F: Float> RmsProp<F> {
             RmsPropForm::EpsOutsideRoot => (F::one(), lr),
         };
 
-        let entries = params.iter_mut().zip(grads).zip(&mut self.mean_square);
-        let directed = entries.map(|((param, &grad), mean_square)| {
-            let grad = grad + weight_decay * *param;
-            *mean_square = decay * *mean_square + rest * grad * grad;
-            (direction(grad, *mean_square), param)
-        });
-        if self.momentum.is_empty() {
-            directed.for_each(|(direction, param)| *param = *param - lr * direction);
-        } else {
-            directed.zip(&mut self.momentum).for_each(|((direction, param), buffer)| {
-                *buffer = momentum * *buffer + lr_in * direction;
-                *param = *param - lr_out * *buffer;
-            });
-        }
+        let (mean_square, buffer) = (&mut self.mean_square, &mut self.momentum);
+        at_full_width(
+            #[inline(always)]
+            move || {
+                let mut squares = SquareSum::new();
+                let mut buffers = buffer.chunks_mut(BLOCK);
+                for ((params, grads), mean_square) in
+                    params.chunks_mut(BLOCK).zip(grads.chunks(BLOCK)).zip(mean_square.chunks_mut(BLOCK))
+                {
+                    let entries = params.iter_mut().zip(grads).zip(mean_square);
+                    let directed = entries.map(|((param, &grad), mean_square)| {
+                        let grad = grad * grad_scale + weight_decay * *param;
+                        *mean_square = decay * *mean_square + rest * grad * grad;
+                        (direction(grad, *mean_square), param)
+                    });
+                    match buffers.next() {
+                        None => directed.for_each(|(direction, param)| *param = *param - lr * direction),
+                        Some(buffer) => directed.zip(buffer).for_each(|((direction, param), buffer)| {
+                            *buffer = momentum * *buffer + lr_in * direction;
+                            *param = *param - lr_out * *buffer;
+                        }),
+                    }
+                    squares.add(params);
+                }
+                squares.root()
+            },
+        )
     }
 }
 
@@ -132,15 +147,18 @@ impl<F: Float + Send> Optimizer<F> for RmsProp<F> {
         }
     }
 
-    fn step(&mut self, params: &mut [F], grads: &[F], lr: F) -> Result<(), LearnError> {
+    fn step(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>) -> Result<f64, LearnError> {
         check_lengths(self.mean_square.len(), params.len(), grads.len())?;
         self.steps += 1;
         let eps: F = cast(self.config.eps);
-        match self.config.form {
-            RmsPropForm::EpsInsideRoot => self.update(params, grads, lr, |grad, square| grad / (square + eps).sqrt()),
-            RmsPropForm::EpsOutsideRoot => self.update(params, grads, lr, |grad, square| grad / (square.sqrt() + eps)),
-        }
-        Ok(())
+        Ok(match self.config.form {
+            RmsPropForm::EpsInsideRoot => {
+                self.update(params, grads, options, |grad, square| grad / (square + eps).sqrt())
+            }
+            RmsPropForm::EpsOutsideRoot => {
+                self.update(params, grads, options, |grad, square| grad / (square.sqrt() + eps))
+            }
+        })
     }
 
     fn state(&self) -> OptimizerState<F> {

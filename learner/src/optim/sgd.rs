@@ -2,17 +2,18 @@
 
 use num_traits::Float;
 
-use super::{Optimizer, OptimizerState, check_lengths};
+use super::pass::{BLOCK, SquareSum, at_full_width};
+use super::{Optimizer, OptimizerState, StepOptions, check_lengths};
 use crate::LearnError;
 
 /// `params -= lr * grads`: the optimiser to compare others with.
 ///
 /// # Example
 /// ```
-/// use pronk_learner::{Optimizer, Sgd};
+/// use pronk_learner::{Optimizer, Sgd, StepOptions};
 ///
 /// let mut params = [1.0_f32, 2.0];
-/// Sgd::new(2).step(&mut params, &[1.0, -1.0], 0.5)?;
+/// Sgd::new(2).step(&mut params, &[1.0, -1.0], StepOptions::whole(0.5))?;
 /// assert_eq!(params, [0.5, 2.5]);
 /// # Ok::<(), pronk_learner::LearnError>(())
 /// ```
@@ -34,13 +35,24 @@ impl<F: Float + Send> Optimizer<F> for Sgd {
         "sgd"
     }
 
-    fn step(&mut self, params: &mut [F], grads: &[F], lr: F) -> Result<(), LearnError> {
+    fn step(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>) -> Result<f64, LearnError> {
         check_lengths(self.n_params, params.len(), grads.len())?;
         self.steps += 1;
-        for (param, &grad) in params.iter_mut().zip(grads) {
-            *param = *param - lr * grad;
-        }
-        Ok(())
+        let StepOptions { lr, grad_scale } = options;
+        let norm = at_full_width(
+            #[inline(always)]
+            move || {
+                let mut squares = SquareSum::new();
+                for (params, grads) in params.chunks_mut(BLOCK).zip(grads.chunks(BLOCK)) {
+                    for (param, &grad) in params.iter_mut().zip(grads) {
+                        *param = *param - lr * (grad * grad_scale);
+                    }
+                    squares.add(params);
+                }
+                squares.root()
+            },
+        );
+        Ok(norm)
     }
 
     fn state(&self) -> OptimizerState<F> {

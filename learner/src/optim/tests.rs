@@ -83,7 +83,7 @@ proptest! {
         let mut params: Vec<f64> = (0..n).map(|i| i as f64 / 10.0).collect();
         let mut optimizer = build::<f64>(config, n);
         for (t, grads) in steps.iter().enumerate() {
-            optimizer.step(&mut params, grads, lr(t)).unwrap();
+            optimizer.step(&mut params, grads, StepOptions::whole(lr(t))).unwrap();
         }
         for (i, got) in params.iter().enumerate() {
             let grads: Vec<f64> = steps.iter().map(|grads| grads[i]).collect();
@@ -100,61 +100,122 @@ proptest! {
         let mut params = vec![0.5_f32; n];
         let mut optimizer = build::<f32>(config, n);
         for t in 0..cut {
-            optimizer.step(&mut params, &grads(t), 0.01).unwrap();
+            optimizer.step(&mut params, &grads(t), StepOptions::whole(0.01)).unwrap();
         }
         let bytes = optimizer.state().to_safetensors().unwrap();
         let mut restored_params = params.clone();
         let mut restored = build::<f32>(config, n);
         restored.load_state(OptimizerState::from_safetensors(&bytes).unwrap()).unwrap();
         for t in cut..steps.len() {
-            optimizer.step(&mut params, &grads(t), 0.01).unwrap();
-            restored.step(&mut restored_params, &grads(t), 0.01).unwrap();
+            optimizer.step(&mut params, &grads(t), StepOptions::whole(0.01)).unwrap();
+            restored.step(&mut restored_params, &grads(t), StepOptions::whole(0.01)).unwrap();
         }
         assert_eq!(params, restored_params);
         assert_eq!(optimizer.state(), restored.state());
     }
 
     #[test]
-    fn clipping_shortens_to_the_limit_and_keeps_the_direction(
+    fn scaling_in_the_step_is_scaling_before_it(config in configs(), steps in gradients(), grad_scale in 0.01_f32..1.0) {
+        let n = steps[0].len();
+        let (mut params, mut params_before) = (vec![0.5_f32; n], vec![0.5_f32; n]);
+        let (mut optimizer, mut optimizer_before) = (build::<f32>(config, n), build::<f32>(config, n));
+        for grads in &steps {
+            let grads: Vec<f32> = grads.iter().map(|grad| *grad as f32).collect();
+            let scaled: Vec<f32> = grads.iter().map(|grad| grad * grad_scale).collect();
+            optimizer.step(&mut params, &grads, StepOptions { lr: 0.01, grad_scale }).unwrap();
+            optimizer_before.step(&mut params_before, &scaled, StepOptions::whole(0.01)).unwrap();
+        }
+        assert_eq!(params, params_before);
+        assert_eq!(optimizer.state(), optimizer_before.state());
+    }
+
+    #[test]
+    fn clipping_shortens_to_the_limit(
         grads in prop::collection::vec(-10.0..10.0, 1..40_usize),
         max_norm in 0.1..100.0,
     ) {
-        let mut clipped = grads.clone();
-        let norm = clip_global_norm(&mut clipped, Some(max_norm));
-        let length = |grads: &[f64]| grads.iter().map(|grad| grad * grad).sum::<f64>().sqrt();
-        assert!((norm.true_norm - length(&grads)).abs() < 1e-9);
+        let norm = clip_global_norm(&grads, Some(max_norm));
+        let length = grads.iter().map(|grad| grad * grad).sum::<f64>().sqrt();
+        assert!((norm.true_norm - length).abs() < 1e-9);
         assert_eq!(norm.clipped_norm, norm.true_norm.min(max_norm));
-        assert!((length(&clipped) - norm.clipped_norm).abs() < 1e-5);
-        let factor = (max_norm / (length(&grads) + 1e-6)).min(1.0);
-        for (clipped, grad) in clipped.iter().zip(&grads) {
-            assert!((clipped - factor * grad).abs() < 1e-9);
-        }
+        assert!((length * norm.grad_scale - norm.clipped_norm).abs() < 1e-5);
+        assert!((norm.grad_scale - (max_norm / (length + 1e-6)).min(1.0)).abs() < 1e-9);
     }
 }
 
 #[test]
-fn gradients_within_the_limit_are_not_touched() {
-    let mut grads = [3.0_f32, 4.0];
-    assert_eq!(clip_global_norm(&mut grads, Some(6.0)), ClippedNorm { true_norm: 5.0, clipped_norm: 5.0 });
-    assert_eq!(clip_global_norm(&mut grads, None), ClippedNorm { true_norm: 5.0, clipped_norm: 5.0 });
-    assert_eq!(grads, [3.0, 4.0]);
+fn a_parameter_moves_the_same_alone_and_among_many() {
+    let rmsprop = RmsPropConfig { weight_decay: 0.1, ..RmsPropConfig::default() };
+    for config in [
+        OptimizerConfig::Adam(AdamConfig::default()),
+        OptimizerConfig::RmsProp(rmsprop),
+        OptimizerConfig::RmsProp(RmsPropConfig { momentum: 0.9, form: RmsPropForm::EpsOutsideRoot, ..rmsprop }),
+        OptimizerConfig::Sgd,
+    ] {
+        let n = 2 * pass::BLOCK + 37;
+        let first: Vec<f32> = (0..n).map(|i| (i as f32).cos()).collect();
+        let grads: Vec<f32> = (0..n).map(|i| (i as f32).sin()).collect();
+        let options = StepOptions { lr: 0.1, grad_scale: 0.7 };
+        let (mut params, mut optimizer) = (first.clone(), config.build(n).unwrap());
+        let mut norm = 0.0;
+        for _ in 0..2 {
+            norm = optimizer.step(&mut params, &grads, options).unwrap();
+        }
+        for i in 0..n {
+            let (mut param, mut optimizer) = ([first[i]], config.build(1).unwrap());
+            optimizer.step(&mut param, &grads[i..=i], options).unwrap();
+            optimizer.step(&mut param, &grads[i..=i], options).unwrap();
+            assert_eq!(params[i].to_bits(), param[0].to_bits(), "parameter {i} of {config:?}");
+        }
+        let length = params.iter().map(|param| f64::from(*param).powi(2)).sum::<f64>().sqrt();
+        assert!((norm / length - 1.0).abs() < 1e-12, "norm {norm} of parameters of length {length}");
+    }
 }
 
 #[test]
-fn a_norm_that_is_not_finite_is_told_and_the_gradients_are_left_for_inspection() {
-    let mut grads = [1.0_f32, f32::NAN];
-    assert!(clip_global_norm(&mut grads, Some(1.0)).true_norm.is_nan());
-    assert_eq!(grads[0], 1.0);
-    let mut grads = [1.0, f32::INFINITY];
-    assert_eq!(clip_global_norm(&mut grads, Some(1.0)).true_norm, f64::INFINITY);
-    assert_eq!(grads, [1.0, f32::INFINITY]);
+fn a_norm_is_the_same_bits_at_any_vector_width() {
+    for n in [0, 1, 15, 16, 17, 1000, 4675] {
+        let values: Vec<f32> = (0..n).map(|i| (i as f32).sin()).collect();
+        let mut sums = [0.0; 16];
+        for (i, value) in values.iter().enumerate() {
+            sums[i % 16] += f64::from(*value) * f64::from(*value);
+        }
+        let want = sums.iter().sum::<f64>().sqrt();
+        assert_eq!(clip_global_norm(&values, None).true_norm.to_bits(), want.to_bits(), "of {n} values");
+    }
+}
+
+#[test]
+fn parameters_that_are_not_finite_have_such_a_norm() {
+    let step = |first: f32, grad: f32| {
+        let mut params = vec![0.0, first, 0.0];
+        OptimizerConfig::Sgd.build(3).unwrap().step(&mut params, &[0.0, grad, 0.0], StepOptions::whole(1.0)).unwrap()
+    };
+    assert!(step(f32::NAN, 0.0).is_nan());
+    assert_eq!(step(f32::MAX, f32::MIN), f64::INFINITY);
+    assert_eq!(step(f32::MAX, 0.0), f64::from(f32::MAX));
+}
+
+#[test]
+fn gradients_within_the_limit_are_not_scaled() {
+    let whole = ClippedNorm { true_norm: 5.0, clipped_norm: 5.0, grad_scale: 1.0 };
+    assert_eq!(clip_global_norm(&[3.0_f32, 4.0], Some(6.0)), whole);
+    assert_eq!(clip_global_norm(&[3.0_f32, 4.0], None), whole);
+}
+
+#[test]
+fn a_norm_that_is_not_finite_is_told() {
+    let norm = |grads: [f32; 2]| clip_global_norm(&grads, Some(1.0));
+    assert!(norm([1.0, f32::NAN]).true_norm.is_nan());
+    let infinite = ClippedNorm { true_norm: f64::INFINITY, clipped_norm: f64::INFINITY, grad_scale: 1.0 };
+    assert_eq!(norm([1.0, f32::INFINITY]), infinite);
 }
 
 #[test]
 fn the_norm_is_summed_in_double_precision() {
     // In f32, 4096^2 + 1 is 4096^2.
-    let mut grads = [vec![4096.0_f32; 8], vec![1.0; 800]].concat();
-    let norm = clip_global_norm(&mut grads, None).true_norm;
+    let grads = [vec![4096.0_f32; 8], vec![1.0; 800]].concat();
+    let norm = clip_global_norm(&grads, None).true_norm;
     assert_eq!(norm, (8.0 * 4096.0 * 4096.0 + 800.0_f64).sqrt());
 }
 
@@ -168,9 +229,9 @@ fn lengths_that_do_not_fit_are_refused_and_nothing_changes() {
         let mut optimizer = config.build(2).unwrap();
         let before = optimizer.state();
         let mut params = [1.0, 2.0];
-        let error = optimizer.step(&mut params, &[1.0], 0.1).unwrap_err();
+        let error = optimizer.step(&mut params, &[1.0], StepOptions::whole(0.1)).unwrap_err();
         assert_eq!(error.to_string(), "grads has 1 elements where [parameters] = [2] needs 2");
-        assert!(optimizer.step(&mut [1.0], &[1.0, 1.0], 0.1).is_err());
+        assert!(optimizer.step(&mut [1.0], &[1.0, 1.0], StepOptions::whole(0.1)).is_err());
         assert_eq!((params, optimizer.state()), ([1.0, 2.0], before));
     }
 }

@@ -1,7 +1,9 @@
 //! Runner of `optim.json`: PyTorch's optimisers and gradient clipping, and TensorFlow 1's RMSProp.
 
 use anyhow::{Context, Result, bail};
-use pronk_learner::{Adam, AdamConfig, Optimizer, RmsProp, RmsPropConfig, RmsPropForm, Sgd, clip_global_norm};
+use pronk_learner::{
+    Adam, AdamConfig, Optimizer, RmsProp, RmsPropConfig, RmsPropForm, Sgd, StepOptions, clip_global_norm,
+};
 use serde_json::Value;
 
 use crate::json::{self, floats_at, name_of, number_at, section, str_at};
@@ -28,13 +30,14 @@ fn training(entry: &Value, c: &mut Case) -> Result<()> {
     let lr = number_at(entry, "lr")?;
     let grad_clip = json::optional_number_at(entry, "grad_clip")?;
     for (t, step) in json::array_at(entry, "steps")?.iter().enumerate() {
-        let mut grads = floats_at(step, "grads")?;
-        let norm = clip_global_norm(&mut grads, grad_clip);
+        let grads = floats_at(step, "grads")?;
+        let norm = clip_global_norm(&grads, grad_clip);
         let at = |what: &str| format!("step {t}: {what}");
         c.close(at("norm_before_clip"), norm.true_norm, number_at(step, "norm_before_clip")?, TOLERANCE);
         c.close(at("grad_gnorm_reported"), norm.clipped_norm, number_at(step, "grad_gnorm_reported")?, TOLERANCE);
-        c.close_all(at("clipped_grads"), &grads, &floats_at(step, "clipped_grads")?, TOLERANCE);
-        optimizer.step(&mut params, &grads, lr)?;
+        let clipped: Vec<f64> = grads.iter().map(|grad| grad * norm.grad_scale).collect();
+        c.close_all(at("clipped_grads"), &clipped, &floats_at(step, "clipped_grads")?, TOLERANCE);
+        optimizer.step(&mut params, &grads, StepOptions { lr, grad_scale: norm.grad_scale })?;
         c.close_all(at("params_after"), &params, &floats_at(step, "params_after")?, TOLERANCE);
     }
     Ok(())
