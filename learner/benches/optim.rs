@@ -35,7 +35,7 @@ fn report(
     n: usize,
     samples: usize,
     mut fused: impl Optimizer,
-    mut separate: impl FnStep,
+    mut separate: impl SeparatePasses,
 ) -> Result<(), Box<dyn Error>> {
     let grads: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin()).collect();
     let (mut ours, mut theirs) = (vec![0.5_f32; n], vec![0.5_f32; n]);
@@ -79,7 +79,7 @@ fn secs_per_call(mut call: impl FnMut() -> Result<f64, LearnError>) -> Result<f6
 }
 
 /// The same arithmetic in four passes: norm, scaling, step, norm of the weights.
-trait FnStep {
+trait SeparatePasses {
     fn step(&mut self, params: &mut [f32], grads: &[f32]);
 
     fn update(&mut self, params: &mut [f32], grads: &mut [f32]) -> f64 {
@@ -91,7 +91,7 @@ trait FnStep {
     }
 }
 
-/// With a few sums, as one would wait for each addition.
+/// With several sums, because one would wait for each addition.
 fn l2_norm(values: &[f32]) -> f64 {
     let (chunks, rest) = values.as_chunks::<8>();
     let square = |value: &f32| f64::from(*value) * f64::from(*value);
@@ -110,7 +110,7 @@ struct SeparateAdam {
     mean_square: Vec<f32>,
 }
 
-impl FnStep for SeparateAdam {
+impl SeparatePasses for SeparateAdam {
     fn step(&mut self, params: &mut [f32], grads: &[f32]) {
         self.steps += 1;
         let lr = LR / (1.0 - 0.9_f32.powi(self.steps));
@@ -128,7 +128,7 @@ struct SeparateRmsProp {
     mean_square: Vec<f32>,
 }
 
-impl FnStep for SeparateRmsProp {
+impl SeparatePasses for SeparateRmsProp {
     fn step(&mut self, params: &mut [f32], grads: &[f32]) {
         for ((param, &grad), mean_square) in params.iter_mut().zip(grads).zip(&mut self.mean_square) {
             *mean_square = 0.99 * *mean_square + 0.01 * grad * grad;
