@@ -1,26 +1,30 @@
 //! The network on candle's tensors and automatic differentiation.
 
-mod linear;
-mod plan;
+mod layers;
+mod model;
+mod spec_model;
 
 use std::sync::Arc;
 
-use candle_core::{CpuStorage, Device, Storage, Tensor};
+use candle_core::{DType, Device, Tensor, Var};
 
-use self::plan::{Plan, Weights};
+pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput, CandleWeights};
+use self::spec_model::SpecModel;
 use crate::error::check_len;
+use crate::network::check_layout;
 use crate::{
-    Input, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError,
+    Input, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamEntry, ParamLayout, Params,
+    PolicyError, Space,
 };
 
-/// A [`Network`] on any candle device: the reference that every other implementation must agree with.
+/// A [`Network`] on any candle device, for every [`NetworkSpec`] and for models of one's own.
 ///
-/// *Threads*: on the CPU everything runs on the calling thread, as long as no layer has 65,536 weights or more. Workers
-/// and learner are threads already, and candle's own pool is shared by the whole process: two threads that enter it at
-/// once wait for each other and become slower than one. So batches are cut into pieces of a fixed size that stay below
-/// candle's threshold, and matrix products never leave the thread.
+/// It is written with candle's plain operations, the reference that faster implementations must agree with. On the CPU,
+/// candle spreads large operations over a thread pool that the whole process shares, so many of these networks at once
+/// get in each other's way there.
 ///
-/// *Memory*: `forward_for_learning` keeps the batch's activations until `backward`.
+/// *Memory*: `forward_for_learning` keeps the batch's activations until `backward`. Weights stay on the device, a copy
+/// for acting and one for learning, until other parameters come.
 ///
 /// ```
 /// use pronk_policy::{CandleNetwork, Input, Network, NetworkSpec, ObsRef, Outputs, Space};
@@ -32,64 +36,151 @@ use crate::{
 ///
 /// let mut out = Outputs::default();
 /// network.forward(&params, &Input::new(ObsRef::F32(&[0.1; 3 * 4]), 3), &mut out)?;
-/// assert_eq!((out.logits.len(), out.values.len()), (3 * 2, 3));
+/// assert_eq!((out.logits.len(), out.values.len()), (6, 3));
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 pub struct CandleNetwork {
     shape: NetworkShape,
     layout: Arc<ParamLayout>,
     device: Device,
-    plan: Plan,
-    /// The most rows that go through the network at once.
-    piece_rows: usize,
-    acting: Option<Weights>,
-    learning: Option<Weights>,
+    model: Box<dyn CandleModel>,
+    acting: Option<Uploaded>,
+    learning: Option<Uploaded>,
     kept: Option<Kept>,
+}
+
+/// The parameters of one stamp.
+struct Uploaded {
+    stamp: u64,
+    weights: CandleWeights,
 }
 
 /// What `backward` needs from `forward_for_learning`.
 struct Kept {
     stamp: u64,
     rows: usize,
-    /// For each piece, its rows and the head of each tower with the graph behind it.
-    pieces: Vec<(usize, Vec<Tensor>)>,
+    /// With the graph behind it; none if there were no rows.
+    output: Option<CandleOutput>,
 }
 
 impl CandleNetwork {
-    /// Builds the network on a device.
+    /// The network of a description, on a device.
+    ///
+    /// # Errors
+    /// When the description is one that [`NetworkSpec::check`] refuses.
     pub fn new(spec: NetworkSpec, device: Device) -> Result<Self, PolicyError> {
-        let layout = Arc::new(spec.layout()?);
-        let plan = Plan::new(&spec, &layout)?;
-        let piece_rows = match PIECE_NUMBERS / plan.widest {
-            _ if !device.is_cpu() => usize::MAX,
-            // Never less than a row, and whole registers of rows when there are many.
-            rows @ 0..16 => rows.max(1),
-            rows => rows / 16 * 16,
-        };
-        Ok(Self { shape: spec.shape(), layout, device, plan, piece_rows, acting: None, learning: None, kept: None })
+        let model = SpecModel::new(&spec)?;
+        Self::with_model(spec.shape(), Box::new(model), device)
     }
 
-    /// Builds the network on the CPU.
+    /// The network of a description, on the CPU.
+    ///
+    /// # Errors
+    /// As [`CandleNetwork::new`].
     pub fn cpu(spec: NetworkSpec) -> Result<Self, PolicyError> {
         Self::new(spec, Device::Cpu)
     }
 
+    /// A network from a model of one's own, with the sizes of what the model reads and puts out.
+    ///
+    /// # Errors
+    /// When the observation space contradicts itself, there are no logits, or two parameters have one name.
+    pub fn with_model(shape: NetworkShape, model: Box<dyn CandleModel>, device: Device) -> Result<Self, PolicyError> {
+        shape.obs.check()?;
+        let refuse = |reason: String| Err(PolicyError::BadSpec { reason });
+        if shape.dist_len == 0 {
+            return refuse("dist_len is 0, but an action distribution needs at least one number".into());
+        }
+        let layout = Arc::new(model.layout());
+        let mut names: Vec<_> = layout.entries().iter().map(|entry| &entry.name).collect();
+        names.sort();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return refuse(format!("two parameters have the name `{}`", pair[0]));
+        }
+        Ok(Self { shape, layout, device, model, acting: None, learning: None, kept: None })
+    }
+
     fn check(&self, params: &Params, input: &Input<'_>) -> Result<(), PolicyError> {
-        plan::check_layout(&self.layout, params.layout())?;
+        check_layout(&self.layout, params.layout())?;
         input.check(&self.shape)
     }
 
-    /// The pieces of a batch: first row and number of rows.
-    fn pieces(&self, rows: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let piece_rows = self.piece_rows;
-        (0..rows).step_by(piece_rows).map(move |start| (start, piece_rows.min(rows - start)))
+    /// What the model says about at least one row.
+    fn run(
+        &self,
+        doing: &'static str,
+        weights: &CandleWeights,
+        input: &Input<'_>,
+    ) -> Result<CandleOutput, PolicyError> {
+        let fail = failed_while(doing);
+        let output = self.model.forward(weights, &self.upload_input(input).map_err(fail)?).map_err(fail)?;
+        let (rows, state_len) = (input.rows, self.shape.state_len);
+        let state = input.memory.map(|memory| vec![memory.columns(state_len), state_len]);
+        check_dims("logits", Some(&output.logits), Some(vec![rows, self.shape.dist_len]))?;
+        check_dims("values", Some(&output.values), Some(vec![rows]))?;
+        check_dims("state", output.state.as_ref(), state)?;
+        Ok(output)
+    }
+
+    fn upload_input<'a>(&self, input: &Input<'a>) -> candle_core::Result<CandleInput<'a>> {
+        let mut dims = vec![input.rows];
+        match &self.shape.obs {
+            Space::Box { shape, .. } => dims.extend(shape),
+            other => dims.push(other.obs_len()),
+        }
+        let obs = match input.obs {
+            ObsRef::F32(obs) => Tensor::from_slice(obs, dims, &self.device)?,
+            // Bytes travel as bytes, a quarter of the way, and become floats on the device.
+            ObsRef::U8(obs) => {
+                Tensor::from_slice(obs, dims, &self.device)?.to_dtype(DType::F32)?.affine(1.0 / 255.0, 0.0)?
+            }
+        };
+        let upload = |memory| CandleMemory::upload(memory, input.rows, self.shape.state_len, &self.device);
+        Ok(CandleInput { obs, memory: input.memory.map(upload).transpose()? })
+    }
+
+    /// The parameters made tensors by `tensor`, unless those at hand are still good.
+    fn upload_weights(
+        &self,
+        params: &Params,
+        at_hand: Option<Uploaded>,
+        tensor: impl Fn(&[f32], &[usize], &Device) -> candle_core::Result<Tensor>,
+    ) -> Result<Uploaded, PolicyError> {
+        if let Some(uploaded) = at_hand.filter(|uploaded| uploaded.stamp == params.stamp()) {
+            return Ok(uploaded);
+        }
+        let named = |entry: &ParamEntry| {
+            let tensor = tensor(&params.values()[entry.range()], &entry.shape, &self.device)?;
+            Ok((entry.name.clone(), tensor))
+        };
+        let tensors: candle_core::Result<_> = self.layout.entries().iter().map(named).collect();
+        let weights = CandleWeights::new(tensors.map_err(failed_while("copying weights to the device"))?);
+        Ok(Uploaded { stamp: params.stamp(), weights })
+    }
+
+    /// Overwrites `grad` with the gradient of Σ output · `grads`, `grads` held fixed.
+    fn differentiate(
+        &self,
+        output: &CandleOutput,
+        weights: &CandleWeights,
+        grads: &OutputGrads,
+        grad: &mut [f32],
+    ) -> candle_core::Result<()> {
+        let along = |output: &Tensor, grads: &[f32]| {
+            (output * Tensor::from_slice(grads, output.dims(), &self.device)?)?.sum_all()
+        };
+        let sum = (along(&output.logits, &grads.logits)? + along(&output.values, &grads.values)?)?;
+        let found = sum.backward()?;
+        for entry in self.layout.entries() {
+            match found.get(weights.get(&entry.name)?) {
+                Some(tensor) => grad[entry.range()].copy_from_slice(&numbers(tensor)?),
+                // The outputs do not depend on it.
+                None => grad[entry.range()].fill(0.0),
+            }
+        }
+        Ok(())
     }
 }
-
-/// How many numbers one activation of a piece may have. Below 32,768 (128 KiB), glibc's malloc would map and unmap pages
-/// for every tensor beyond it; below 65,536, where candle turns to its thread pool; and small enough that the dozen
-/// tensors of a layer's backward pass stay in a core's cache.
-const PIECE_NUMBERS: usize = 16 * 1024;
 
 impl Network for CandleNetwork {
     fn shape(&self) -> &NetworkShape {
@@ -103,17 +194,17 @@ impl Network for CandleNetwork {
     fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
         self.check(params, input)?;
         out.resize_for(input, &self.shape);
-        let fail = failed_while("acting");
-        let pieces = self.pieces(input.rows);
-        let weights = self.plan.upload_for_acting(params, &self.device, &mut self.acting).map_err(fail)?;
-        for (start, rows) in pieces {
-            let obs = piece_of(input, start, rows, &self.device).map_err(fail)?;
-            for (tower, weights) in self.plan.towers.iter().zip(&weights.towers) {
-                let head = tower.act(weights, obs.clone()).map_err(fail)?;
-                read(&head, |head| tower.split(head, start, out)).map_err(fail)?;
-            }
+        if input.rows == 0 {
+            keep_state(input, out);
+            return Ok(());
         }
-        Ok(())
+        let at_hand = self.acting.take();
+        // Tensors that no operation remembers.
+        let uploaded =
+            self.upload_weights(params, at_hand, |values, dims, device| Tensor::from_slice(values, dims, device))?;
+        let output = self.run("acting", &uploaded.weights, input);
+        self.acting = Some(uploaded);
+        download(&output?, out)
     }
 
     fn forward_for_learning(
@@ -125,20 +216,20 @@ impl Network for CandleNetwork {
         self.kept = None;
         self.check(params, input)?;
         out.resize_for(input, &self.shape);
-        let fail = failed_while("running forward for learning");
-        let pieces = self.pieces(input.rows);
-        let weights = self.plan.upload_for_learning(params, &self.device, &mut self.learning).map_err(fail)?;
-        let mut kept =
-            Kept { stamp: params.stamp(), rows: input.rows, pieces: Vec::with_capacity(pieces.size_hint().0) };
-        for (start, rows) in pieces {
-            let obs = piece_of(input, start, rows, &self.device).map_err(fail)?;
-            let mut heads = Vec::with_capacity(self.plan.towers.len());
-            for (tower, weights) in self.plan.towers.iter().zip(&weights.towers) {
-                let head = tower.learn(weights, obs.clone()).map_err(fail)?;
-                read(&head, |head| tower.split(head, start, out)).map_err(fail)?;
-                heads.push(head);
-            }
-            kept.pieces.push((rows, heads));
+        let mut kept = Kept { stamp: params.stamp(), rows: input.rows, output: None };
+        if input.rows == 0 {
+            keep_state(input, out);
+        } else {
+            let at_hand = self.learning.take();
+            // Variables, so that operations on them make a graph.
+            let uploaded = self.upload_weights(params, at_hand, |values, dims, device| {
+                Ok(Var::from_slice(values, dims, device)?.into_inner())
+            })?;
+            let output = self.run("running forward for learning", &uploaded.weights, input);
+            self.learning = Some(uploaded);
+            let output = output?;
+            download(&output, out)?;
+            kept.output = Some(output);
         }
         self.kept = Some(kept);
         Ok(())
@@ -147,7 +238,7 @@ impl Network for CandleNetwork {
     fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
         check_len("parameter gradient", self.layout.len(), grad.len())?;
         let refuse = |reason: String| Err(PolicyError::NothingToDifferentiate { reason });
-        let (Some(kept), Some(weights)) = (self.kept.take(), &self.learning) else {
+        let Some(kept) = self.kept.take() else {
             return refuse("there was none, or its result was used up".into());
         };
         if kept.stamp != params.stamp() {
@@ -157,19 +248,11 @@ impl Network for CandleNetwork {
             return refuse(format!("it saw {} rows, the gradient has {}", kept.rows, grads.values.len()));
         }
         check_len("gradient of the logits", kept.rows * self.shape.dist_len, grads.logits.len())?;
-
-        let fail = failed_while("running backward");
-        grad.fill(0.0);
-        // Piece by piece in row order: sums of floats depend on their order, and the same calls must give the same bits.
-        let mut start = 0;
-        for (rows, heads) in kept.pieces {
-            for ((tower, weights), head) in self.plan.towers.iter().zip(&weights.towers).zip(heads) {
-                let head_grad = tower.join(grads, start, rows);
-                tower.backward(weights, head, head_grad, grad).map_err(fail)?;
-            }
-            start += rows;
-        }
-        Ok(())
+        let (Some(output), Some(learning)) = (&kept.output, &self.learning) else {
+            grad.fill(0.0);
+            return Ok(());
+        };
+        self.differentiate(output, &learning.weights, grads, grad).map_err(failed_while("running backward"))
     }
 }
 
@@ -177,30 +260,32 @@ fn failed_while(doing: &'static str) -> impl Fn(candle_core::Error) -> PolicyErr
     move |source| PolicyError::Tensor { doing, source }
 }
 
-/// Some rows of the observations as a tensor of floats.
-fn piece_of(input: &Input<'_>, start: usize, rows: usize, device: &Device) -> candle_core::Result<Tensor> {
-    let width = input.obs.len() / input.rows;
-    let numbers = start * width..(start + rows) * width;
-    match input.obs {
-        ObsRef::F32(obs) => Tensor::from_slice(&obs[numbers], (rows, width), device),
-        ObsRef::U8(obs) => {
-            let scaled = obs[numbers].iter().map(|&byte| f32::from(byte) * (1.0 / 255.0));
-            Tensor::from_vec(scaled.collect(), (rows, width), device)
-        }
+/// Whether a model put out a tensor of the dimensions that it should, or none where it should not.
+fn check_dims(what: &'static str, tensor: Option<&Tensor>, expected: Option<Vec<usize>>) -> Result<(), PolicyError> {
+    let got = tensor.map(|tensor| tensor.dims().to_vec());
+    if got == expected { Ok(()) } else { Err(PolicyError::ModelOutput { what, expected, got }) }
+}
+
+/// Copies what a model said to where the caller wants it.
+fn download(output: &CandleOutput, out: &mut Outputs) -> Result<(), PolicyError> {
+    let numbers = |tensor| numbers(tensor).map_err(failed_while("reading what the model put out"));
+    out.logits.copy_from_slice(&numbers(&output.logits)?);
+    out.values.copy_from_slice(&numbers(&output.values)?);
+    if let Some(state) = &output.state {
+        out.state.copy_from_slice(&numbers(state)?);
+    }
+    Ok(())
+}
+
+/// After no step, the state is the one before.
+fn keep_state(input: &Input<'_>, out: &mut Outputs) {
+    if let Some(memory) = input.memory {
+        out.state.copy_from_slice(memory.state);
     }
 }
 
-/// Shows a tensor's numbers, without a copy if they lie in main memory.
-fn read<R>(tensor: &Tensor, look: impl FnOnce(&[f32]) -> R) -> candle_core::Result<R> {
-    let (storage, layout) = tensor.storage_and_layout();
-    match (&*storage, layout.contiguous_offsets()) {
-        (Storage::Cpu(CpuStorage::F32(numbers)), Some((start, end))) => Ok(look(&numbers[start..end])),
-        _ => {
-            // Reading it in another way takes the same lock.
-            drop(storage);
-            Ok(look(&tensor.flatten_all()?.to_vec1()?))
-        }
-    }
+fn numbers(tensor: &Tensor) -> candle_core::Result<Vec<f32>> {
+    tensor.flatten_all()?.to_vec1()
 }
 
 #[cfg(test)]

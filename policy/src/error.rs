@@ -94,6 +94,17 @@ pub enum PolicyError {
         reason: String,
     },
 
+    /// A model put out a tensor of another shape than its network has.
+    #[error("the model's {what}: expected {}, got {}", dims(expected), dims(got))]
+    ModelOutput {
+        /// Which of its outputs.
+        what: &'static str,
+        /// The shape that would have been right; `None` if there should be no such output.
+        expected: Option<Vec<usize>>,
+        /// The shape that came, if the output did.
+        got: Option<Vec<usize>>,
+    },
+
     /// The tensor library failed.
     #[error("tensor operation failed while {doing}")]
     Tensor {
@@ -108,4 +119,11 @@ pub enum PolicyError {
 /// `Ok` if a slice has the length its shape asks for.
 pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Result<(), PolicyError> {
     if expected == got { Ok(()) } else { Err(PolicyError::Length { what, expected, got }) }
+}
+
+fn dims(dims: &Option<Vec<usize>>) -> String {
+    match dims {
+        Some(dims) => format!("shape {dims:?}"),
+        None => "none".to_owned(),
+    }
 }

@@ -17,7 +17,7 @@ mod rng;
 mod space;
 mod spec;
 
-pub use candle_network::CandleNetwork;
+pub use candle_network::{CandleInput, CandleMemory, CandleModel, CandleNetwork, CandleOutput, CandleWeights};
 pub use categorical::Categorical;
 pub use distribution::{ActionsMut, ActionsRef, Distribution, distribution_for};
 pub use error::PolicyError;

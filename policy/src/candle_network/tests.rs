@@ -1,5 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod images;
+mod memory;
+mod models;
 mod reference;
 
 use std::sync::Arc;
@@ -150,48 +153,15 @@ fn layers_of_every_depth_work() {
 }
 
 #[test]
-fn pieces_give_what_the_whole_batch_gives() {
-    for (activation, torso) in kinds() {
-        let spec = small(activation, torso);
-        let params = trained_params(&spec, 1);
-        let batch = Batch::new(&spec, 100, 2);
-        let mut whole = CandleNetwork::cpu(spec.clone()).unwrap();
-        assert!(whole.piece_rows > 100);
-        let (out, grad) = learn(&mut whole, &params, &batch);
-        for piece_rows in [1, 16, 33, 99, 100] {
-            let mut pieces = CandleNetwork::cpu(spec.clone()).unwrap();
-            pieces.piece_rows = piece_rows;
-            let (piece_out, piece_grad) = learn(&mut pieces, &params, &batch);
-            let wide = |xs: &[f32]| xs.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
-            assert!(distance(&piece_out.logits, &wide(&out.logits)) < ROUNDING, "{piece_rows} rows");
-            assert!(distance(&piece_out.values, &wide(&out.values)) < ROUNDING, "{piece_rows} rows");
-            assert!(distance(&piece_grad, &wide(&grad)) < ROUNDING, "{piece_rows} rows");
-            let acted = act(&mut pieces, &params, &batch);
-            assert!(distance(&acted.logits, &wide(&out.logits)) < ROUNDING, "{piece_rows} rows");
-        }
-    }
-}
-
-#[test]
-fn pieces_have_a_fixed_number_of_numbers() {
-    for (obs_len, hidden, rows) in [(4, &[64, 64][..], 256), (4, &[8], 2048), (100, &[1024], 16), (9, &[1 << 15], 1)] {
-        let network = CandleNetwork::cpu(spec(obs_len, hidden, Activation::Relu, Torso::Shared)).unwrap();
-        assert_eq!(network.piece_rows, rows, "{hidden:?}");
-    }
-}
-
-#[test]
 fn acting_and_learning_see_the_same_outputs_and_repeat_bit_for_bit() {
     let spec = small(Activation::Tanh, Torso::Separate);
     let params = trained_params(&spec, 1);
     let batch = Batch::new(&spec, 41, 2);
     let mut network = CandleNetwork::cpu(spec.clone()).unwrap();
-    network.piece_rows = 16;
     let (out, grad) = learn(&mut network, &params, &batch);
     let acted = act(&mut network, &params, &batch);
     assert_eq!((acted.logits, acted.values), (out.logits.clone(), out.values.clone()));
     let mut fresh = CandleNetwork::cpu(spec).unwrap();
-    fresh.piece_rows = 16;
     for network in [&mut network, &mut fresh] {
         let (again, grad_again) = learn(network, &params, &batch);
         assert_eq!((again.logits, again.values, grad_again), (out.logits.clone(), out.values.clone(), grad.clone()));
@@ -228,22 +198,6 @@ fn acting_between_forward_and_backward_does_no_harm() {
     act(&mut network, &trained_params(&spec, 3), &other);
     network.backward(&params, &batch.grads, &mut grad).unwrap();
     assert_eq!(grad, want);
-}
-
-#[test]
-fn bytes_are_scaled_to_one() {
-    let obs = Space::bytes(vec![2, 3]).unwrap();
-    let spec = NetworkSpec { obs, ..small(Activation::Tanh, Torso::Shared) };
-    let float_spec = self::spec(6, &[7, 5], Activation::Tanh, Torso::Shared);
-    let params = trained_params(&spec, 1);
-    let bytes = [0, 1, 127, 128, 254, 255, 3, 2, 1, 0, 9, 8];
-    let floats: Vec<f32> = bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect();
-    let (mut from_bytes, mut from_floats) = (Outputs::default(), Outputs::default());
-    let input = |obs| Input::new(obs, 2);
-    CandleNetwork::cpu(spec).unwrap().forward(&params, &input(ObsRef::U8(&bytes)), &mut from_bytes).unwrap();
-    CandleNetwork::cpu(float_spec).unwrap().forward(&params, &input(ObsRef::F32(&floats)), &mut from_floats).unwrap();
-    let want: Vec<f64> = from_floats.logits.iter().map(|&x| f64::from(x)).collect();
-    assert!(distance(&from_bytes.logits, &want) < ROUNDING);
 }
 
 #[test]
