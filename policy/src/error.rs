@@ -1,6 +1,6 @@
 //! What can go wrong between an observation and an action.
 
-use crate::Space;
+use crate::{DeviceSpec, Space};
 
 /// Why a space, a network or a distribution refused its input.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +103,32 @@ pub enum PolicyError {
         expected: Option<Vec<usize>>,
         /// The shape that came, if the output did.
         got: Option<Vec<usize>>,
+    },
+
+    /// A name that no device has.
+    #[error("there is no device `{text}`: choose cpu, cuda:0 (or another number) or metal")]
+    UnknownDevice {
+        /// The name.
+        text: String,
+    },
+
+    /// A device that this program was built without.
+    #[error("this build has no {library}: build with --features {feature}")]
+    DeviceNotBuilt {
+        /// What is missing.
+        library: &'static str,
+        /// The cargo feature that brings it.
+        feature: &'static str,
+    },
+
+    /// A device that did not open.
+    #[error("device {device} does not open")]
+    Device {
+        /// Which.
+        device: DeviceSpec,
+        /// What candle said.
+        #[source]
+        source: candle_core::Error,
     },
 
     /// The tensor library failed.

@@ -6,6 +6,7 @@
 
 mod candle_network;
 pub mod categorical;
+mod device;
 mod distribution;
 mod error;
 mod init;
@@ -17,8 +18,11 @@ mod rng;
 mod space;
 mod spec;
 
+/// The tensor library, for models of one's own: the version that [`CandleModel`] is written in.
+pub use candle_core;
 pub use candle_network::{CandleInput, CandleMemory, CandleModel, CandleNetwork, CandleOutput, CandleWeights};
 pub use categorical::Categorical;
+pub use device::DeviceSpec;
 pub use distribution::{ActionsMut, ActionsRef, Distribution, distribution_for};
 pub use error::PolicyError;
 pub use network::{Input, Memory, Network, NetworkShape, ObsRef, OutputGrads, Outputs};
