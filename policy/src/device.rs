@@ -45,7 +45,7 @@ impl DeviceSpec {
             Self::Cuda(number) => Device::new_cuda(number),
             Self::Metal => Device::new_metal(0),
         };
-        opened.map_err(|source| PolicyError::Device { device: *self, source })
+        opened.map_err(|source| PolicyError::Device { device: *self, source: Box::new(source) })
     }
 }
 

@@ -126,9 +126,9 @@ pub enum PolicyError {
     Device {
         /// Which.
         device: DeviceSpec,
-        /// What candle said.
+        /// What candle said; boxed, because errors are returned everywhere and this one is large and rare.
         #[source]
-        source: candle_core::Error,
+        source: Box<candle_core::Error>,
     },
 
     /// The tensor library failed.
