@@ -3,7 +3,7 @@
 use num_traits::Float;
 use serde::{Deserialize, Serialize};
 
-use super::pass::{BLOCK, SquareSum, at_full_width};
+use super::pass::{BLOCK, SquareSum, at_full_width, flush, smallest_gradient};
 use super::state::MEAN_SQUARE;
 use super::{Optimizer, OptimizerState, StepOptions, cast, check_eps, check_lengths, check_setting};
 use crate::LearnError;
@@ -81,6 +81,7 @@ impl<F: Float + Send> Optimizer<F> for Adam<F> {
         let (beta1, rest1): (F, F) = (cast(beta1), cast(1.0 - beta1));
         let (beta2, rest2): (F, F) = (cast(beta2), cast(1.0 - beta2));
         let (eps, grad_scale) = (cast(eps), options.grad_scale);
+        let (smallest_grad, smallest) = (smallest_gradient(), F::min_positive_value());
 
         let (mean, mean_square) = (&mut self.mean, &mut self.mean_square);
         let norm = at_full_width(
@@ -93,9 +94,9 @@ impl<F: Float + Send> Optimizer<F> for Adam<F> {
                 {
                     let moments = mean.iter_mut().zip(mean_square);
                     for ((param, &grad), (mean, mean_square)) in params.iter_mut().zip(grads).zip(moments) {
-                        let grad = grad * grad_scale;
-                        *mean = beta1 * *mean + rest1 * grad;
-                        *mean_square = beta2 * *mean_square + rest2 * grad * grad;
+                        let grad = flush(grad * grad_scale, smallest_grad);
+                        *mean = flush(beta1 * *mean + rest1 * grad, smallest);
+                        *mean_square = flush(beta2 * *mean_square + rest2 * grad * grad, smallest);
                         *param = *param - lr * *mean / (mean_square.sqrt() * mean_square_scale + eps);
                     }
                     squares.add(params);

@@ -3,6 +3,8 @@
 
 use num_traits::Float;
 
+use super::cast;
+
 /// Parameters of a block: few enough that a block of every vector of an optimiser stays in the first-level cache, where
 /// the block can be looked at twice.
 pub(super) const BLOCK: usize = 1024;
@@ -44,6 +46,20 @@ impl SquareSum {
 #[inline(always)]
 fn square<F: Float>(value: F) -> f64 {
     value.to_f64().map_or(f64::NAN, |value| value * value)
+}
+
+/// `value`, or 0 where it is smaller than `smallest`.
+///
+/// Numbers below the smallest normal float slow a pass down tenfold, and they come by themselves: the mean of gradients
+/// that have become 0, as a dead unit's do, decays to one of them and stays there, because it rounds to itself.
+#[inline(always)]
+pub(super) fn flush<F: Float>(value: F, smallest: F) -> F {
+    if value.abs() < smallest { F::zero() } else { value }
+}
+
+/// The smallest gradient to reckon with: weighted with a thousandth, its square is still a normal float.
+pub(super) fn smallest_gradient<F: Float>() -> F {
+    cast::<F>(64.0) * F::min_positive_value().sqrt()
 }
 
 /// Runs `pass` compiled for the widest vector instructions that this machine has; the target itself may promise few.

@@ -3,7 +3,7 @@
 use num_traits::Float;
 use serde::{Deserialize, Serialize};
 
-use super::pass::{BLOCK, SquareSum, at_full_width};
+use super::pass::{BLOCK, SquareSum, at_full_width, flush, smallest_gradient};
 use super::state::MEAN_SQUARE;
 use super::{Optimizer, OptimizerState, StepOptions, cast, check_eps, check_lengths, check_setting};
 use crate::LearnError;
@@ -109,6 +109,7 @@ impl<F: Float> RmsProp<F> {
             RmsPropForm::EpsOutsideRoot => (F::one(), lr),
         };
 
+        let (smallest_grad, smallest) = (smallest_gradient(), F::min_positive_value());
         let (mean_square, buffer) = (&mut self.mean_square, &mut self.momentum);
         at_full_width(
             #[inline(always)]
@@ -120,14 +121,14 @@ impl<F: Float> RmsProp<F> {
                 {
                     let entries = params.iter_mut().zip(grads).zip(mean_square);
                     let directed = entries.map(|((param, &grad), mean_square)| {
-                        let grad = grad * grad_scale + weight_decay * *param;
-                        *mean_square = decay * *mean_square + rest * grad * grad;
+                        let grad = flush(grad * grad_scale + weight_decay * *param, smallest_grad);
+                        *mean_square = flush(decay * *mean_square + rest * grad * grad, smallest);
                         (direction(grad, *mean_square), param)
                     });
                     match buffers.next() {
                         None => directed.for_each(|(direction, param)| *param = *param - lr * direction),
                         Some(buffer) => directed.zip(buffer).for_each(|((direction, param), buffer)| {
-                            *buffer = momentum * *buffer + lr_in * direction;
+                            *buffer = flush(momentum * *buffer + lr_in * direction, smallest);
                             *param = *param - lr_out * *buffer;
                         }),
                     }

@@ -173,6 +173,29 @@ fn a_parameter_moves_the_same_alone_and_among_many() {
 }
 
 #[test]
+fn moments_of_a_unit_that_died_reach_zero_and_nothing_else_becomes_subnormal() {
+    let momentum = RmsPropConfig { momentum: 0.5, decay: 0.5, ..RmsPropConfig::default() };
+    for config in [
+        OptimizerConfig::Adam(AdamConfig { beta2: 0.9, ..AdamConfig::default() }),
+        OptimizerConfig::RmsProp(momentum),
+        OptimizerConfig::RmsProp(RmsPropConfig { form: RmsPropForm::EpsOutsideRoot, ..momentum }),
+    ] {
+        let (mut params, mut optimizer) = ([0.5; 3], config.build(3).unwrap());
+        for step in 0..1000 {
+            let dying = if step == 0 { 1.0 } else { 0.0 };
+            optimizer.step(&mut params, &[dying, 1e-20, 1e-3], StepOptions::whole(0.01)).unwrap();
+            for (name, vector) in optimizer.state().vectors {
+                assert!(!vector.iter().any(|value| value.is_subnormal()), "{name} of {config:?}: {vector:?}");
+            }
+        }
+        for (name, vector) in optimizer.state().vectors {
+            assert_eq!((vector[0], vector[1]), (0.0, 0.0), "{name} of {config:?}");
+            assert!(vector[2] != 0.0, "{name} of {config:?}");
+        }
+    }
+}
+
+#[test]
 fn a_norm_is_the_same_bits_at_any_vector_width() {
     for n in [0, 1, 15, 16, 17, 1000, 4675] {
         let values: Vec<f32> = (0..n).map(|i| (i as f32).sin()).collect();
