@@ -17,6 +17,10 @@ use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{Activation, ModelConfig, Schedule};
 
+/// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Trains CartPole-v1 with IMPALA.
 #[derive(Parser)]
 struct Args {

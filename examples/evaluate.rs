@@ -17,6 +17,10 @@ use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{Checkpoint, Choice, Rng, evaluate};
 
+/// Keeps freed memory for the next forward pass; the system's allocator gives large blocks back each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures a policy that the `cartpole` example has trained.
 #[derive(Parser)]
 struct Args {

@@ -13,6 +13,10 @@ use clap::Parser;
 use pronk::prelude::*;
 use pronk::{ActionRef, End, EnvError, EnvSpec, ModelConfig, ObsDtype, ObsMut, Space, Step, check_env};
 
+/// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Ten cells in a row. The walker starts in the first one and the door is in the last one; every step costs 0.1.
 struct Corridor {
     cell: u32,
