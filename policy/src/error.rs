@@ -131,6 +131,23 @@ pub enum PolicyError {
         source: Box<candle_core::Error>,
     },
 
+    /// A thread of a network's own could not be started.
+    #[error("cannot start the {threads} threads that a network was to compute with: ask for fewer")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// A mistake in this library: a thread of a network's own panicked.
+    #[error("computing a network panicked: {message}")]
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
+
     /// The tensor library failed.
     #[error("tensor operation failed while {doing}")]
     Tensor {

@@ -6,6 +6,7 @@
 
 mod candle_network;
 pub mod categorical;
+mod cpu_network;
 mod device;
 mod distribution;
 mod error;
@@ -22,6 +23,7 @@ mod spec;
 pub use candle_core;
 pub use candle_network::{CandleInput, CandleMemory, CandleModel, CandleNetwork, CandleOutput, CandleWeights};
 pub use categorical::Categorical;
+pub use cpu_network::CpuNetwork;
 pub use device::DeviceSpec;
 pub use distribution::{ActionsMut, ActionsRef, Distribution, distribution_for};
 pub use error::PolicyError;

@@ -1,5 +1,11 @@
-//! Arithmetic on slices that needs more than safe Rust gives. `unsafe` may stand below this module and nowhere else.
+//! Arithmetic on slices at the speed of the processor. `unsafe` may stand below this module and nowhere else.
 
-mod matmul;
+mod elementwise;
+mod product;
 
-pub(crate) use matmul::{Matrix, add_product};
+pub(crate) use elementwise::{
+    LstmStep, LstmStepBack, add, add_column_sums, interleave, max_pool_row, max_pool_row_back, relu,
+};
+pub(crate) use product::{
+    BLOCK, Finish, Group, Left, PANEL, Place, Product, Right, Segment, Start, Values, cut, padded,
+};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::geometry::{Conv, Dense, EncoderLayers, Lstm, Section, Tower};
+pub(crate) use self::geometry::{Conv, Dense, EncoderLayers, Image, Lstm, Section, Tower};
 use crate::{NetworkShape, ParamLayout, Params, PolicyError, Space, distribution_for};
 
 /// What a network looks like: an encoder, an LSTM if it shall remember, and a head each for policy and value. A policy is rebuilt from its spec and its [`Params`].

@@ -308,7 +308,7 @@ impl Lstm {
 }
 
 impl Image {
-    const NONE: Self = Self { channels: 0, height: 0, width: 0 };
+    pub(crate) const NONE: Self = Self { channels: 0, height: 0, width: 0 };
 
     /// The image that an observation is, or why it is none for `encoder`.
     fn of(encoder: &str, obs: &Space) -> Result<Self, String> {

@@ -1,0 +1,311 @@
+//! The network in hand-written arithmetic for the CPU.
+
+mod canvas;
+mod conv;
+mod crew;
+mod dense;
+mod images;
+mod lstm;
+mod packing;
+mod piece;
+mod residual;
+mod tower;
+mod weights;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use self::crew::{Crew, Job};
+use self::packing::Packing;
+use self::piece::{Piece, Span};
+use self::tower::{Keep, Scratch, Tower};
+use self::weights::Weights;
+use crate::error::check_len;
+use crate::network::check_layout;
+use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
+
+/// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that use what
+/// the processor has, chosen at run time.
+///
+/// *Threads*: acting stays on the calling thread. Learning is shared out among [`CpuNetwork::with_threads`] threads of the
+/// network's own; results do not depend on how many there are, bit for bit.
+///
+/// *Memory*: learning keeps the batch's observations and activations from one batch to the next. Once the largest batch
+/// has been seen, nothing is allocated.
+///
+/// *Agreement*: with [`CandleNetwork`](crate::CandleNetwork) to about 1e-6, outputs and gradients.
+///
+/// ```
+/// use pronk_policy::{CpuNetwork, Input, Network, NetworkSpec, ObsRef, Outputs, Space};
+///
+/// let (observation, action) = (Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4])?, Space::discrete(2)?);
+/// let spec = NetworkSpec::for_spaces(&observation, &action)?;
+/// let params = spec.init_params(0)?;
+/// let mut network = CpuNetwork::new(&spec)?;
+///
+/// let mut out = Outputs::default();
+/// network.forward(&params, &Input::new(ObsRef::F32(&[0.1; 3 * 4]), 3), &mut out)?;
+/// assert_eq!((out.logits.len(), out.values.len()), (3 * 2, 3));
+/// # Ok::<(), pronk_policy::PolicyError>(())
+/// ```
+pub struct CpuNetwork {
+    shape: NetworkShape,
+    layout: Arc<ParamLayout>,
+    layers: Arc<Layers>,
+    acting: Weights,
+    acting_piece: Piece,
+    acting_scratch: Scratch,
+    learning: Arc<Weights>,
+    crew: Crew<Box<Share>>,
+    shares: Vec<Box<Share>>,
+    /// Rows of the batch that `backward` may follow, and the stamp of its parameters.
+    kept: Option<(usize, u64)>,
+}
+
+/// The layers of a network, the same for all threads.
+#[derive(Debug)]
+struct Layers {
+    towers: Vec<Tower>,
+    packing: Packing,
+    obs_len: usize,
+    state_len: usize,
+    images: bool,
+    /// Rows that go through the network together.
+    piece_rows: usize,
+}
+
+/// One share of a batch, always the same rows however many threads there are: pieces one after the other and the sum of
+/// their gradients.
+#[derive(Default)]
+struct Share {
+    pieces: Vec<Piece>,
+    /// Pieces of this batch; others are left from a larger one.
+    used: usize,
+    grad: Vec<f32>,
+    scratch: Scratch,
+    /// What is to be done.
+    task: Option<Task>,
+}
+
+/// The work on a share, with all that it needs.
+struct Task {
+    pass: Pass,
+    layers: Arc<Layers>,
+    weights: Arc<Weights>,
+}
+
+#[derive(Clone, Copy)]
+enum Pass {
+    Forward,
+    Backward,
+}
+
+impl Job for Box<Share> {
+    fn run(&mut self) {
+        // Taken, so that the weights are free again when the work is done.
+        let Some(Task { pass, layers, weights }) = self.task.take() else { return };
+        let Share { pieces, used, grad, scratch, .. } = &mut **self;
+        let pieces = &mut pieces[..*used];
+        match pass {
+            Pass::Forward => {
+                pieces.iter_mut().for_each(|piece| piece.forward(&layers.towers, &weights, Keep::Everything, scratch));
+            }
+            Pass::Backward => {
+                grad.clear();
+                grad.resize(layers.packing.len(), 0.0);
+                pieces.iter_mut().for_each(|piece| piece.backward(&layers.towers, &weights, grad, scratch));
+            }
+        }
+    }
+}
+
+/// The most shares of a batch, and so of threads that can work on it. Each has a gradient of its own.
+const SHARES: usize = 16;
+
+/// Numbers of the widest layer that a piece of rows may have: with its neighbours and their gradients it fits the
+/// second-level cache.
+const PIECE_NUMBERS: usize = 16 * 1024;
+
+/// Rows of a piece of images: they pass the convolutions one by one and the dense layers together.
+const PIECE_IMAGES: usize = 64;
+
+/// Columns of a piece whose rows are steps: every step reads all weights of the LSTM.
+const PIECE_COLUMNS: usize = 16;
+
+impl CpuNetwork {
+    /// Builds the network for the calling thread alone.
+    pub fn new(spec: &NetworkSpec) -> Result<Self, PolicyError> {
+        Self::with_threads(spec, NonZeroUsize::MIN)
+    }
+
+    /// Builds the network with so many threads for learning, the calling one included. More than 16 do nothing.
+    pub fn with_threads(spec: &NetworkSpec, threads: NonZeroUsize) -> Result<Self, PolicyError> {
+        let layout = Arc::new(spec.layout()?);
+        let mut packing = Packing::default();
+        let (obs_len, state_len) = (spec.obs.obs_len(), spec.state_len());
+        let towers = spec.towers();
+        let towers = towers.iter().map(|tower| Tower::new(tower, obs_len, &layout, &mut packing));
+        let towers = towers.collect::<Result<Vec<_>, _>>()?;
+        let images = towers.iter().any(Tower::sees_images);
+        let widest = towers.iter().map(Tower::widest).max().unwrap_or(1);
+        let piece_rows = if images { PIECE_IMAGES } else { (PIECE_NUMBERS / widest).clamp(16, 256) };
+        let layers = Layers { towers, packing, obs_len, state_len, images, piece_rows };
+        Ok(Self {
+            shape: spec.shape(),
+            layout,
+            layers: Arc::new(layers),
+            acting: Weights::default(),
+            acting_piece: Piece::default(),
+            acting_scratch: Scratch::default(),
+            learning: Arc::default(),
+            crew: Crew::new(threads.get().min(SHARES), SHARES)?,
+            shares: Vec::new(),
+            kept: None,
+        })
+    }
+
+    fn check(&self, params: &Params, input: &Input<'_>) -> Result<(), PolicyError> {
+        check_layout(&self.layout, params.layout())?;
+        input.check(&self.shape)
+    }
+
+    /// Has the crew do a pass over all shares.
+    fn run(&mut self, pass: Pass) -> Result<(), PolicyError> {
+        for share in &mut self.shares {
+            let (layers, weights) = (Arc::clone(&self.layers), Arc::clone(&self.learning));
+            share.task = Some(Task { pass, layers, weights });
+        }
+        self.crew.run(&mut self.shares)
+    }
+
+    /// Copies the batch into the pieces of the shares.
+    fn share_out(&mut self, input: &Input<'_>) {
+        let Layers { obs_len, state_len, images, .. } = *self.layers;
+        let spans = self.layers.spans(input);
+        let pieces = spans.len();
+        let shares = pieces.min(SHARES);
+        self.shares.resize_with(shares, Box::default);
+        let mut spans = spans.iter();
+        for (i, share) in self.shares.iter_mut().enumerate() {
+            share.used = pieces / shares + usize::from(i < pieces % shares);
+            let most = share.pieces.len().max(share.used);
+            share.pieces.resize_with(most, Piece::default);
+            for (piece, span) in share.pieces[..share.used].iter_mut().zip(spans.by_ref()) {
+                piece.load(input, span, obs_len, state_len, images);
+            }
+        }
+    }
+}
+
+/// The spans of a batch, one for each piece.
+#[derive(Clone, Copy)]
+struct Spans {
+    of: usize,
+    steps: usize,
+    columns: usize,
+}
+
+impl Spans {
+    fn len(self) -> usize {
+        if self.steps == 0 { 0 } else { self.of.div_ceil(self.columns) }
+    }
+
+    fn iter(self) -> impl Iterator<Item = Span> {
+        (0..self.len()).map(move |i| {
+            let first_column = i * self.columns;
+            let columns = self.columns.min(self.of - first_column);
+            Span { first_column, columns, steps: self.steps, of: self.of }
+        })
+    }
+}
+
+impl Layers {
+    /// How a batch is cut. It depends on nothing but the batch, so that sums always have the same order.
+    fn spans(&self, input: &Input<'_>) -> Spans {
+        match input.memory {
+            None => Spans { of: input.rows, steps: 1, columns: self.piece_rows },
+            Some(memory) => {
+                let of = memory.columns(self.state_len);
+                let steps = input.rows.checked_div(of).unwrap_or(0);
+                let columns = self.piece_rows.checked_div(steps).unwrap_or(1).max(PIECE_COLUMNS);
+                Spans { of, steps, columns }
+            }
+        }
+    }
+}
+
+impl Network for CpuNetwork {
+    fn shape(&self) -> &NetworkShape {
+        &self.shape
+    }
+
+    fn layout(&self) -> &Arc<ParamLayout> {
+        &self.layout
+    }
+
+    fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
+        self.check(params, input)?;
+        out.resize_for(input, &self.shape);
+        let Layers { towers, packing, obs_len, state_len, images, .. } = &*self.layers;
+        let weights = if self.learning.is_of(params) {
+            &*self.learning
+        } else {
+            self.acting.update(packing, params);
+            &self.acting
+        };
+        for span in self.layers.spans(input).iter() {
+            self.acting_piece.load(input, span, *obs_len, *state_len, *images);
+            self.acting_piece.forward(towers, weights, Keep::Outputs, &mut self.acting_scratch);
+            self.acting_piece.put_outputs(towers, out);
+        }
+        Ok(())
+    }
+
+    fn forward_for_learning(
+        &mut self,
+        params: &Params,
+        input: &Input<'_>,
+        out: &mut Outputs,
+    ) -> Result<(), PolicyError> {
+        self.kept = None;
+        self.check(params, input)?;
+        out.resize_for(input, &self.shape);
+        Arc::make_mut(&mut self.learning).update_backward(&self.layers.packing, params);
+        self.share_out(input);
+        self.run(Pass::Forward)?;
+        for piece in self.shares.iter().flat_map(|share| &share.pieces[..share.used]) {
+            piece.put_outputs(&self.layers.towers, out);
+        }
+        self.kept = Some((input.rows, params.stamp()));
+        Ok(())
+    }
+
+    fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
+        check_len("parameter gradient", self.layout.len(), grad.len())?;
+        let refuse = |reason: String| Err(PolicyError::NothingToDifferentiate { reason });
+        let Some((rows, stamp)) = self.kept.take() else {
+            return refuse("there was none, or its result was used up".into());
+        };
+        if stamp != params.stamp() {
+            return refuse("the parameters have changed since".into());
+        }
+        if grads.values.len() != rows {
+            return refuse(format!("it saw {rows} rows, the gradient has {}", grads.values.len()));
+        }
+        check_len("gradient of the logits", rows * self.shape.dist_len, grads.logits.len())?;
+        for share in &mut self.shares {
+            let used = share.used;
+            share.pieces[..used].iter_mut().for_each(|piece| piece.take_grads(&self.layers.towers, grads));
+        }
+        self.run(Pass::Backward)?;
+        grad.fill(0.0);
+        // In the order of the batch, whoever was first to finish.
+        for share in &self.shares {
+            self.layers.packing.add_unpacked(&share.grad, grad);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Threads of a network's own, among which the parts of a batch are shared out.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::PolicyError;
+
+/// Work on one part of a batch: it carries all that it needs, and its result, with it.
+pub(super) trait Job: Send + 'static {
+    /// Does the work.
+    fn run(&mut self);
+}
+
+/// The calling thread and its helpers. Dropping it ends the helpers.
+///
+/// Jobs move to the thread that does them and back; nothing is lent across threads. Which thread does which job decides
+/// nothing about the result.
+pub(super) struct Crew<J> {
+    /// Nothing when the calling thread is alone.
+    edges: Option<Edges<J>>,
+    /// Joined when dropped.
+    helpers: Vec<JoinHandle<()>>,
+    finished: Vec<(usize, J)>,
+}
+
+/// The queues between the calling thread and its helpers.
+struct Edges<J> {
+    jobs: Sender<(usize, J)>,
+    /// The calling thread takes jobs too.
+    own_jobs: Receiver<(usize, J)>,
+    done: Receiver<(usize, Result<J, String>)>,
+}
+
+impl<J: Job> Crew<J> {
+    /// A crew of `threads`, the calling one included, for up to `capacity` jobs at once.
+    pub(super) fn new(threads: usize, capacity: usize) -> Result<Self, PolicyError> {
+        let mut crew = Self { edges: None, helpers: Vec::new(), finished: Vec::new() };
+        if threads < 2 {
+            return Ok(crew);
+        }
+        let (jobs, own_jobs) = bounded(capacity);
+        let (own_done, done) = bounded(capacity);
+        for i in 1..threads {
+            let helper = Helper { jobs: own_jobs.clone(), done: own_done.clone() };
+            let spawned = std::thread::Builder::new().name(format!("network-{i}")).spawn(move || helper.work());
+            crew.helpers.push(spawned.map_err(|source| PolicyError::Threads { threads, source })?);
+        }
+        crew.edges = Some(Edges { jobs, own_jobs, done });
+        Ok(crew)
+    }
+
+    /// Does all jobs and leaves them in the order they had.
+    ///
+    /// # Errors
+    /// When a job panicked; the jobs are gone then.
+    pub(super) fn run(&mut self, jobs: &mut Vec<J>) -> Result<(), PolicyError> {
+        let Some(edges) = &self.edges else {
+            jobs.iter_mut().for_each(J::run);
+            return Ok(());
+        };
+        let mut panicked = None;
+        let mut collect = |(index, result)| match result {
+            Ok(job) => self.finished.push((index, job)),
+            Err(message) => panicked = Some(message),
+        };
+        let mut running = 0;
+        for job in jobs.drain(..).enumerate() {
+            running += usize::from(edges.jobs.send(job).is_ok());
+        }
+        while running > 0 {
+            let result = match edges.own_jobs.try_recv() {
+                Ok((index, job)) => (index, run(job)),
+                Err(_) => match edges.done.recv() {
+                    Ok(result) => result,
+                    // Helpers end when `jobs` closes, and it is open.
+                    Err(_) => break,
+                },
+            };
+            collect(result);
+            running -= 1;
+        }
+        self.finished.sort_unstable_by_key(|(index, _)| *index);
+        jobs.extend(self.finished.drain(..).map(|(_, job)| job));
+        match panicked {
+            None => Ok(()),
+            Some(message) => Err(PolicyError::Panicked { message }),
+        }
+    }
+}
+
+impl<J> Drop for Crew<J> {
+    fn drop(&mut self) {
+        self.edges = None;
+        for helper in self.helpers.drain(..) {
+            // A helper's panic has been reported as its job's result.
+            let _ = helper.join();
+        }
+    }
+}
+
+/// The far ends of the queues.
+struct Helper<J> {
+    jobs: Receiver<(usize, J)>,
+    done: Sender<(usize, Result<J, String>)>,
+}
+
+impl<J: Job> Helper<J> {
+    fn work(self) {
+        for (index, job) in self.jobs {
+            if self.done.send((index, run(job))).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The job after its work, or what its panic said.
+fn run<J: Job>(mut job: J) -> Result<J, String> {
+    // A job that panicked is dropped, so nobody sees it half done.
+    catch_unwind(AssertUnwindSafe(move || {
+        job.run();
+        job
+    }))
+    .map_err(|panic| match panic.downcast::<String>() {
+        Ok(message) => *message,
+        Err(panic) => panic.downcast_ref::<&str>().map_or("no message", |message| message).to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Square(u64);
+
+    impl Job for Square {
+        fn run(&mut self) {
+            assert_ne!(self.0, 13, "unlucky");
+            self.0 *= self.0;
+        }
+    }
+
+    #[test]
+    fn jobs_come_back_done_and_in_order_whoever_did_them() {
+        for threads in [1, 2, 5] {
+            let mut crew = Crew::new(threads, 12).unwrap();
+            assert_eq!(crew.helpers.len() + 1, threads);
+            for _ in 0..50 {
+                let mut jobs: Vec<_> = (0..12).map(Square).collect();
+                crew.run(&mut jobs).unwrap();
+                assert_eq!(jobs, (0..12).map(|i| Square(i * i)).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_that_panics_is_an_error_and_the_crew_goes_on() {
+        let mut crew = Crew::new(3, 16).unwrap();
+        let error = crew.run(&mut (10..16).map(Square).collect()).unwrap_err();
+        assert!(error.to_string().contains("unlucky"), "{error}");
+        let mut jobs = vec![Square(4)];
+        crew.run(&mut jobs).unwrap();
+        assert_eq!(jobs, [Square(16)]);
+    }
+}

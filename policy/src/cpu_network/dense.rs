@@ -1,0 +1,178 @@
+//! A fully connected layer and its gradients.
+
+use super::packing::{Matrix, Packing};
+use super::weights::Weights;
+use crate::ops::{Finish, Group, Left, Place, Product, Right, Segment, Start, Values, add_column_sums, cut, padded};
+use crate::{Activation, ParamLayout, PolicyError, spec};
+
+/// `activate(x · weight + bias)`, for rows of any number. Heads that see the same features are one layer.
+#[derive(Debug)]
+pub(super) struct Dense {
+    weight: Matrix,
+    bias: Matrix,
+    /// `[outputs, inputs]`, if anybody wants the gradient with respect to the input.
+    transposed: Option<Matrix>,
+    activation: Option<Activation>,
+    over_inputs: Vec<Segment>,
+    over_outputs: Vec<Segment>,
+}
+
+/// What comes in: how many rows of a layer's input are stored, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InputRows {
+    /// Numbers that follow each other before there is padding, and with the padding.
+    pub(super) run: usize,
+    pub(super) padded_run: usize,
+    /// How many numbers the layer reads, padding between runs included.
+    pub(super) len: usize,
+}
+
+impl InputRows {
+    /// Numbers without padding between them.
+    pub(super) fn plain(len: usize) -> Self {
+        Self { run: len, padded_run: len, len }
+    }
+}
+
+impl Dense {
+    /// One layer from the parts of a network's description that read the same input: their columns lie side by side.
+    pub(super) fn new(
+        parts: &[&spec::Dense],
+        input: InputRows,
+        activation: Option<Activation>,
+        input_gradient: bool,
+        layout: &ParamLayout,
+        packing: &mut Packing,
+    ) -> Result<Self, PolicyError> {
+        let outputs = parts.iter().map(|part| part.outputs).sum();
+        let (weight, bias) = (packing.matrix(input.len, outputs), packing.matrix(1, outputs));
+        let mut column = 0;
+        for part in parts {
+            let runs = (input.run, input.padded_run);
+            packing.put(layout, &format!("{}.weight", part.name), weight, column, runs)?;
+            packing.put(layout, &format!("{}.bias", part.name), bias, column, (1, 1))?;
+            column += part.outputs;
+        }
+        Ok(Self::of(weight, bias, outputs, activation, input_gradient, packing))
+    }
+
+    /// The layer of matrices that are filled already.
+    pub(super) fn of(
+        weight: Matrix,
+        bias: Matrix,
+        outputs: usize,
+        activation: Option<Activation>,
+        input_gradient: bool,
+        packing: &mut Packing,
+    ) -> Self {
+        let inputs = weight.rows;
+        let transposed = input_gradient.then(|| {
+            let transposed = packing.backward_matrix(outputs, inputs);
+            packing.transpose((weight, 0), (inputs, outputs), (transposed, 0));
+            transposed
+        });
+        let (mut over_inputs, mut over_outputs) = (Vec::new(), Vec::new());
+        cut(&mut over_inputs, inputs, 1, weight.step());
+        if let Some(transposed) = transposed {
+            cut(&mut over_outputs, outputs, 1, transposed.step());
+        }
+        Self { weight, bias, transposed, activation, over_inputs, over_outputs }
+    }
+
+    /// How far an output row is from the next.
+    pub(super) fn output_row(&self) -> usize {
+        self.weight.columns
+    }
+
+    /// How far an input row must be from the next for [`Dense::input_gradient`] to fill it.
+    pub(super) fn input_row(&self) -> usize {
+        padded(self.weight.rows)
+    }
+
+    /// Fills `y`, `[rows, output_row]`, from rows of `x` that are `x_row` apart.
+    pub(super) fn forward(&self, weights: &Weights, rows: usize, (x, x_row): (&[f32], usize), y: &mut [f32]) {
+        self.product(weights, rows, (x, x_row)).run(y);
+    }
+
+    /// Adds `x · weight`, without bias and activation, to `y`.
+    pub(super) fn add_forward(&self, weights: &Weights, rows: usize, (x, x_row): (&[f32], usize), y: &mut [f32]) {
+        let (start, finish) = (Start::Out, Finish::Nothing);
+        let product = Product { start, finish, ..self.product(weights, rows, (x, x_row)) };
+        product.run(y);
+    }
+
+    fn product<'a>(&'a self, weights: &'a Weights, rows: usize, (x, x_row): (&'a [f32], usize)) -> Product<'a> {
+        Product {
+            a: Left { numbers: x, row: x_row, step: 1 },
+            b: self.weight.right(&weights.forward),
+            out: Place::rows_of(self.output_row()),
+            rows,
+            columns: self.weight.columns,
+            groups: &[Group { a: 0, out: 0, y: 0 }],
+            segments: &self.over_inputs,
+            start: Start::Bias(&weights.forward[self.bias.range()]),
+            finish: match self.activation {
+                None => Finish::Nothing,
+                Some(Activation::Tanh) => Finish::Tanh,
+                Some(Activation::Relu) => Finish::Relu,
+            },
+        }
+    }
+
+    /// Adds the gradients of weight and bias to a packed gradient. `g` is the gradient before the activation.
+    pub(super) fn add_weight_gradient(
+        &self,
+        rows: usize,
+        (x, x_row): (&[f32], usize),
+        g: &[f32],
+        grad: &mut [f32],
+        segments: &mut Vec<Segment>,
+    ) {
+        let g_row = self.output_row();
+        cut(segments, rows, x_row, g_row);
+        let product = Product {
+            a: Left { numbers: x, row: 1, step: x_row },
+            b: Right { numbers: g, step: g_row, panel: Place::rows_of(g_row).panel },
+            out: self.weight.place(),
+            rows: self.weight.rows,
+            columns: self.weight.columns,
+            groups: &[Group::default()],
+            segments,
+            start: Start::Out,
+            finish: Finish::Nothing,
+        };
+        product.run(&mut grad[self.weight.range()]);
+        add_column_sums(&g[..rows * g_row], &mut grad[self.bias.range()]);
+    }
+
+    /// Fills `x_grad`, `[rows, input_row]`, with the gradient before the activation `below` that made `y`, whose rows lie
+    /// as those of `x_grad` do.
+    pub(super) fn input_gradient(
+        &self,
+        weights: &Weights,
+        rows: usize,
+        g: &[f32],
+        below: Option<(Activation, &[f32])>,
+        x_grad: &mut [f32],
+    ) {
+        let Some(transposed) = self.transposed else { return };
+        let place = Place::rows_of(self.input_row());
+        let finish = match below {
+            None => Finish::Nothing,
+            Some((Activation::Relu, y)) => Finish::ReluSlope(Values { numbers: y, place }),
+            Some((Activation::Tanh, y)) => Finish::TanhSlope(Values { numbers: y, place }),
+        };
+        let product = Product {
+            a: Left { numbers: g, row: self.output_row(), step: 1 },
+            b: transposed.right(&weights.backward),
+            out: place,
+            rows,
+            columns: transposed.columns,
+            groups: &[Group::default()],
+            segments: &self.over_outputs,
+            start: Start::Zero,
+            finish,
+        };
+        product.run(x_grad);
+    }
+}

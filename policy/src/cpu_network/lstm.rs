@@ -1,0 +1,178 @@
+//! The LSTM core over the steps of a batch, and back through them.
+
+use super::dense::{Dense, InputRows};
+use super::packing::Packing;
+use super::weights::Weights;
+use crate::ops::{LstmStep, LstmStepBack, Segment, add};
+use crate::{Activation, ParamLayout, PolicyError, spec};
+
+/// An LSTM: gates i, f, g and o from the features and from its own last output.
+#[derive(Debug)]
+pub(super) struct Lstm {
+    input: Dense,
+    /// Without a bias of its own: what stands in its place is zero.
+    hidden: Dense,
+    width: usize,
+    state_offset: usize,
+}
+
+/// What a piece of a batch leaves behind; everything has a row for every step and column.
+#[derive(Debug, Default)]
+pub(super) struct LstmTape {
+    gates: Vec<f32>,
+    hidden_before: Vec<f32>,
+    cell_before: Vec<f32>,
+    squashed: Vec<f32>,
+    /// The output.
+    pub(super) hidden: Vec<f32>,
+}
+
+/// Room for the steps, reused.
+#[derive(Debug, Default)]
+pub(super) struct LstmBuffers {
+    cell: Vec<f32>,
+    cell_grad: Vec<f32>,
+    hidden_grad: Vec<f32>,
+    gates_grad: Vec<f32>,
+}
+
+/// The steps of a piece, its columns, and which rows are the first of an episode.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps<'a> {
+    pub(super) columns: usize,
+    pub(super) starts: &'a [bool],
+}
+
+impl Lstm {
+    pub(super) fn new(
+        lstm: &spec::Lstm,
+        input: InputRows,
+        input_gradient: bool,
+        layout: &ParamLayout,
+        packing: &mut Packing,
+    ) -> Result<Self, PolicyError> {
+        let (name, gates) = (&lstm.name, 4 * lstm.width);
+        let runs = (input.run, input.padded_run);
+        let (weight, bias) = (packing.matrix(input.len, gates), packing.matrix(1, gates));
+        packing.put(layout, &format!("{name}.input.weight"), weight, 0, runs)?;
+        packing.put(layout, &format!("{name}.bias"), bias, 0, (1, 1))?;
+        let (hidden, zero) = (packing.matrix(lstm.width, gates), packing.matrix(1, gates));
+        packing.put(layout, &format!("{name}.hidden.weight"), hidden, 0, (lstm.width, lstm.width))?;
+        Ok(Self {
+            input: Dense::of(weight, bias, gates, None, input_gradient, packing),
+            hidden: Dense::of(hidden, zero, gates, None, true, packing),
+            width: lstm.width,
+            state_offset: lstm.state_offset,
+        })
+    }
+
+    /// How far a row of its output is from the next.
+    pub(super) fn output_row(&self) -> usize {
+        self.hidden.input_row()
+    }
+
+    /// How far an input row must be from the next for the gradient to fill it.
+    pub(super) fn input_row(&self) -> usize {
+        self.input.input_row()
+    }
+
+    /// Fills the tape, and `state`, a row of `state_len` numbers per column, with what it becomes.
+    pub(super) fn forward(
+        &self,
+        weights: &Weights,
+        rows: usize,
+        features: (&[f32], usize),
+        steps: Steps<'_>,
+        (state, state_len): (&mut [f32], usize),
+        tape: &mut LstmTape,
+        buffers: &mut LstmBuffers,
+    ) {
+        let (row, gates_row, columns) = (self.output_row(), self.input.output_row(), steps.columns);
+        tape.gates.resize(rows * gates_row, 0.0);
+        for numbers in [&mut tape.hidden_before, &mut tape.cell_before, &mut tape.squashed, &mut tape.hidden] {
+            numbers.resize(rows * row, 0.0);
+        }
+        buffers.cell.resize(columns * row, 0.0);
+        self.input.forward(weights, rows, features, &mut tape.gates);
+        for first in (0..rows).step_by(columns.max(1)) {
+            for column in 0..columns {
+                let at = (first + column) * row;
+                let (hidden, cell) = (&mut tape.hidden_before[at..], &mut tape.cell_before[at..]);
+                if steps.starts[first + column] {
+                    hidden[..self.width].fill(0.0);
+                    cell[..self.width].fill(0.0);
+                } else {
+                    let state = &state[column * state_len + self.state_offset..];
+                    hidden[..self.width].copy_from_slice(&state[..self.width]);
+                    cell[..self.width].copy_from_slice(&state[self.width..2 * self.width]);
+                }
+            }
+            let gates = &mut tape.gates[first * gates_row..(first + columns) * gates_row];
+            self.hidden.add_forward(weights, columns, (&tape.hidden_before[first * row..], row), gates);
+            for (column, gates) in gates.chunks_exact_mut(gates_row).enumerate() {
+                let at = (first + column) * row..(first + column) * row + self.width;
+                let cell = &mut buffers.cell[column * row..][..self.width];
+                let step = LstmStep {
+                    gates,
+                    cell_before: &tape.cell_before[at.clone()],
+                    cell,
+                    squashed: &mut tape.squashed[at.clone()],
+                    hidden: &mut tape.hidden[at.clone()],
+                };
+                step.run();
+                let state = &mut state[column * state_len + self.state_offset..];
+                state[..self.width].copy_from_slice(&tape.hidden[at]);
+                state[self.width..2 * self.width].copy_from_slice(&buffers.cell[column * row..][..self.width]);
+            }
+        }
+    }
+
+    /// Adds the gradients to a packed gradient, from that of the output, and fills `x_grad` as
+    /// [`Dense::input_gradient`] does.
+    pub(super) fn backward(
+        &self,
+        weights: &Weights,
+        rows: usize,
+        features: (&[f32], usize),
+        steps: Steps<'_>,
+        output_grad: &[f32],
+        tape: &LstmTape,
+        below: Option<(Activation, &[f32])>,
+        (grad, x_grad): (&mut [f32], &mut [f32]),
+        (buffers, segments): (&mut LstmBuffers, &mut Vec<Segment>),
+    ) {
+        let (row, gates_row, columns) = (self.output_row(), self.input.output_row(), steps.columns);
+        buffers.gates_grad.resize(rows * gates_row, 0.0);
+        for numbers in [&mut buffers.cell_grad, &mut buffers.hidden_grad] {
+            numbers.clear();
+            numbers.resize(columns * row, 0.0);
+        }
+        for first in (0..rows).step_by(columns.max(1)).rev() {
+            // What later steps ask of this output, and what the heads ask.
+            add(&output_grad[first * row..(first + columns) * row], &mut buffers.hidden_grad);
+            let gates_grad = &mut buffers.gates_grad[first * gates_row..(first + columns) * gates_row];
+            for (column, gates_grad) in gates_grad.chunks_exact_mut(gates_row).enumerate() {
+                let at = (first + column) * row;
+                let step = LstmStepBack {
+                    gates: &tape.gates[(first + column) * gates_row..],
+                    cell_before: &tape.cell_before[at..],
+                    squashed: &tape.squashed[at..],
+                    hidden_grad: &buffers.hidden_grad[column * row..],
+                    cell_grad: &mut buffers.cell_grad[column * row..][..self.width],
+                    gates_grad,
+                };
+                step.run();
+            }
+            if first > 0 {
+                self.hidden.input_gradient(weights, columns, gates_grad, None, &mut buffers.hidden_grad);
+                for column in (0..columns).filter(|column| steps.starts[first + column]) {
+                    buffers.hidden_grad[column * row..][..row].fill(0.0);
+                    buffers.cell_grad[column * row..][..row].fill(0.0);
+                }
+            }
+        }
+        self.hidden.add_weight_gradient(rows, (&tape.hidden_before, row), &buffers.gates_grad, grad, segments);
+        self.input.add_weight_gradient(rows, features, &buffers.gates_grad, grad, segments);
+        self.input.input_gradient(weights, rows, &buffers.gates_grad, below, x_grad);
+    }
+}

@@ -1,0 +1,188 @@
+//! Weights as the products read them: in panels, padded, and transposed for the way back.
+
+use std::ops::Range;
+
+use crate::ops::{BLOCK, PANEL, Place, Right, padded};
+use crate::{ParamLayout, PolicyError};
+
+/// A matrix in panels inside a larger vector.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix {
+    offset: usize,
+    pub(super) rows: usize,
+    /// Padded.
+    pub(super) columns: usize,
+}
+
+impl Matrix {
+    /// How far a row is from the next.
+    pub(super) fn step(self) -> usize {
+        self.columns.min(PANEL)
+    }
+
+    /// Where its numbers lie when it is a result.
+    pub(super) fn place(self) -> Place {
+        Place { row: self.step(), panel: self.rows * PANEL }
+    }
+
+    /// The matrix as the right operand of a product.
+    pub(super) fn right(self, numbers: &[f32]) -> Right<'_> {
+        Right { numbers: &numbers[self.range()], step: self.step(), panel: self.rows * PANEL }
+    }
+
+    pub(super) fn range(self) -> Range<usize> {
+        self.offset..self.offset + self.rows * self.columns
+    }
+
+    fn index(self, row: usize, column: usize) -> usize {
+        self.offset + column / PANEL * self.rows * PANEL + row * self.step() + column % PANEL
+    }
+}
+
+/// Where everything lies in packed weights, worked out once for a network.
+#[derive(Debug, Default)]
+pub(super) struct Packing {
+    copies: Vec<Copy>,
+    transposes: Vec<Transpose>,
+    /// The length of the forward weights, and of a packed gradient.
+    len: usize,
+    backward_len: usize,
+}
+
+/// A tensor of the parameters and its place in a matrix.
+#[derive(Debug)]
+struct Copy {
+    flat: Range<usize>,
+    flat_columns: usize,
+    /// This many rows follow each other in the tensor.
+    run: usize,
+    /// Then the matrix has padding up to a multiple of this.
+    padded_run: usize,
+    to: Matrix,
+    first_column: usize,
+}
+
+/// A block of a forward matrix and its transpose's place in a backward one.
+#[derive(Debug)]
+struct Transpose {
+    from: Matrix,
+    first_row: usize,
+    rows: usize,
+    columns: usize,
+    to: Matrix,
+    to_row: usize,
+}
+
+impl Packing {
+    /// A forward matrix, zero until tensors are put into it.
+    pub(super) fn matrix(&mut self, rows: usize, columns: usize) -> Matrix {
+        let matrix = Matrix { offset: self.len, rows, columns: padded(columns) };
+        self.len = matrix.range().end;
+        matrix
+    }
+
+    /// A backward matrix.
+    pub(super) fn backward_matrix(&mut self, rows: usize, columns: usize) -> Matrix {
+        let matrix = Matrix { offset: self.backward_len, rows, columns: padded(columns) };
+        self.backward_len = matrix.range().end;
+        matrix
+    }
+
+    /// Puts a tensor into a matrix, from `first_column` on. The last dimension of the tensor are its columns.
+    ///
+    /// Rows come in runs: `run` rows of the tensor become `padded_run` rows of the matrix.
+    pub(super) fn put(
+        &mut self,
+        layout: &ParamLayout,
+        name: &str,
+        to: Matrix,
+        first_column: usize,
+        (run, padded_run): (usize, usize),
+    ) -> Result<(), PolicyError> {
+        let Some(tensor) = layout.find(name) else {
+            return Err(PolicyError::WrongParams { reason: format!("no tensor `{name}`") });
+        };
+        let flat_columns = tensor.shape.last().copied().unwrap_or(1);
+        self.copies.push(Copy { flat: tensor.range(), flat_columns, run, padded_run, to, first_column });
+        Ok(())
+    }
+
+    /// Puts the transpose of `rows` × `columns` numbers of a forward matrix, from `first_row` on, into a backward matrix.
+    pub(super) fn transpose(
+        &mut self,
+        (from, first_row): (Matrix, usize),
+        (rows, columns): (usize, usize),
+        (to, to_row): (Matrix, usize),
+    ) {
+        self.transposes.push(Transpose { from, first_row, rows, columns, to, to_row });
+    }
+
+    /// The length of the forward weights, and of a packed gradient.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Packs parameters for the way forward. Padding in `packed` is left alone; it is zero from the beginning.
+    pub(super) fn pack(&self, flat: &[f32], packed: &mut Vec<f32>) {
+        packed.resize(self.len, 0.0);
+        for copy in &self.copies {
+            copy.for_each_piece(|flat_at, packed_at| packed[packed_at].copy_from_slice(&flat[flat_at]));
+        }
+    }
+
+    /// Adds a packed gradient to a flat one.
+    pub(super) fn add_unpacked(&self, packed: &[f32], flat: &mut [f32]) {
+        for copy in &self.copies {
+            copy.for_each_piece(|flat_at, packed_at| {
+                flat[flat_at].iter_mut().zip(&packed[packed_at]).for_each(|(sum, x)| *sum += x);
+            });
+        }
+    }
+
+    /// Transposes packed weights for the way back.
+    pub(super) fn transpose_all(&self, forward: &[f32], backward: &mut Vec<f32>) {
+        backward.resize(self.backward_len, 0.0);
+        for transpose in &self.transposes {
+            transpose.run(forward, backward);
+        }
+    }
+}
+
+impl Copy {
+    /// The ranges of numbers that lie together in both.
+    fn for_each_piece(&self, mut piece: impl FnMut(Range<usize>, Range<usize>)) {
+        for (row, start) in self.flat.clone().step_by(self.flat_columns).enumerate() {
+            let packed_row = row / self.run * self.padded_run + row % self.run;
+            let mut column = 0;
+            while column < self.flat_columns {
+                let to_column = self.first_column + column;
+                let many = (PANEL - to_column % PANEL).min(self.flat_columns - column);
+                let to = self.to.index(packed_row, to_column);
+                piece(start + column..start + column + many, to..to + many);
+                column += many;
+            }
+        }
+    }
+}
+
+impl Transpose {
+    /// In squares of a block, so that what is read and what is written stays in the cache.
+    fn run(&self, forward: &[f32], backward: &mut [f32]) {
+        for rows in blocks(self.rows) {
+            for columns in blocks(self.columns) {
+                for column in columns.clone() {
+                    let to = self.to.index(self.to_row + column, rows.start);
+                    let from = self.from.index(self.first_row + rows.start, column);
+                    let step = self.from.step();
+                    let column = forward[from..].iter().step_by(step);
+                    backward[to..to + rows.len()].iter_mut().zip(column).for_each(|(to, from)| *to = *from);
+                }
+            }
+        }
+    }
+}
+
+/// `0..len` in pieces of a block.
+fn blocks(len: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..len).step_by(BLOCK).map(move |start| start..len.min(start + BLOCK))
+}

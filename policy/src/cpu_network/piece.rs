@@ -1,0 +1,161 @@
+//! A piece of a batch: some of its rows, copied so that they can be worked on anywhere.
+
+use super::canvas::Canvas;
+use super::lstm::Steps;
+use super::tower::{Keep, Scratch, Tape, Tower};
+use super::weights::Weights;
+use crate::ops::interleave;
+use crate::{Input, ObsRef, OutputGrads, Outputs};
+
+/// Which rows of a batch: some columns of every step. A batch without memory is one step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    pub(super) first_column: usize,
+    pub(super) columns: usize,
+    pub(super) steps: usize,
+    /// Columns of the batch.
+    pub(super) of: usize,
+}
+
+impl Span {
+    fn rows(self) -> usize {
+        self.steps * self.columns
+    }
+
+    /// The first row of each step in the batch.
+    fn first_rows(self) -> impl Iterator<Item = usize> {
+        (0..self.steps).map(move |step| step * self.of + self.first_column)
+    }
+}
+
+/// Observations of a piece.
+#[derive(Debug, Default)]
+pub(super) struct Observations {
+    rows: usize,
+    numbers: Vec<f32>,
+    bytes: Vec<u8>,
+}
+
+impl Observations {
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// All of them as numbers; bytes are scaled when they come.
+    pub(super) fn numbers(&self) -> &[f32] {
+        &self.numbers
+    }
+
+    /// Draws image number `i` onto a canvas.
+    pub(super) fn draw(&self, i: usize, canvas: Canvas, to: &mut [f32]) {
+        let (plane, len) = (canvas.height * canvas.width, canvas.height * canvas.width * canvas.channels);
+        for (y, row) in canvas.rows_mut(to).enumerate() {
+            let at = i * len + y * canvas.width;
+            if self.bytes.is_empty() {
+                interleave(&self.numbers[at..], plane, row, canvas.channels);
+            } else {
+                interleave(&self.bytes[at..], plane, row, canvas.channels);
+            }
+        }
+    }
+
+    /// Copies rows of a batch. Bytes stay bytes for those who draw images, which scale them as they draw.
+    fn load(&mut self, input: &Input<'_>, span: Span, obs_len: usize, images: bool) {
+        self.rows = span.rows();
+        self.numbers.clear();
+        self.bytes.clear();
+        let ranges = span.first_rows().map(|row| row * obs_len..(row + span.columns) * obs_len);
+        for range in ranges {
+            match input.obs {
+                ObsRef::F32(obs) => self.numbers.extend_from_slice(&obs[range]),
+                ObsRef::U8(obs) if images => self.bytes.extend_from_slice(&obs[range]),
+                ObsRef::U8(obs) => {
+                    self.numbers.extend(obs[range].iter().map(|&byte| f32::from(byte) * (1.0 / 255.0)));
+                }
+            }
+        }
+    }
+}
+
+/// Some rows of a batch with all that is computed from them.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
+    span: Span,
+    obs: Observations,
+    starts: Vec<bool>,
+    /// Before the first step, then after the last.
+    state: Vec<f32>,
+    state_len: usize,
+    tapes: Vec<Tape>,
+}
+
+impl Piece {
+    /// Copies the rows of a batch that it stands for.
+    pub(super) fn load(&mut self, input: &Input<'_>, span: Span, obs_len: usize, state_len: usize, images: bool) {
+        self.span = span;
+        self.obs.load(input, span, obs_len, images);
+        self.starts.clear();
+        self.state.clear();
+        self.state_len = state_len;
+        if let Some(memory) = input.memory {
+            for row in span.first_rows() {
+                self.starts.extend_from_slice(&memory.starts[row..row + span.columns]);
+            }
+            let columns = span.first_column * state_len..(span.first_column + span.columns) * state_len;
+            self.state.extend_from_slice(&memory.state[columns]);
+        }
+    }
+
+    /// Runs its rows through the towers.
+    pub(super) fn forward(&mut self, towers: &[Tower], weights: &Weights, keep: Keep, scratch: &mut Scratch) {
+        self.tapes.resize_with(towers.len(), Tape::default);
+        let steps = Steps { columns: self.span.columns, starts: &self.starts };
+        for (tower, tape) in towers.iter().zip(&mut self.tapes) {
+            let state = (self.state.as_mut_slice(), self.state_len);
+            tower.forward(weights, &self.obs, (steps, state), keep, tape, scratch);
+        }
+    }
+
+    /// Adds the gradients of its rows to a packed gradient.
+    pub(super) fn backward(&mut self, towers: &[Tower], weights: &Weights, grad: &mut [f32], scratch: &mut Scratch) {
+        let steps = Steps { columns: self.span.columns, starts: &self.starts };
+        for (tower, tape) in towers.iter().zip(&self.tapes) {
+            tower.backward(weights, &self.obs, steps, grad, tape, scratch);
+        }
+    }
+
+    /// Copies its rows of the outputs to where they belong.
+    pub(super) fn put_outputs(&self, towers: &[Tower], out: &mut Outputs) {
+        let span = self.span;
+        for (tower, tape) in towers.iter().zip(&self.tapes) {
+            let (logits, values, row) = (tower.logits, tower.values, tower.head_row());
+            let mut heads = tape.head.chunks_exact(row);
+            for first in span.first_rows() {
+                for (i, head) in (first..first + span.columns).zip(heads.by_ref()) {
+                    out.logits[i * logits..(i + 1) * logits].copy_from_slice(&head[..logits]);
+                    out.values[i * values..(i + 1) * values].copy_from_slice(&head[logits..logits + values]);
+                }
+            }
+        }
+        let columns = span.first_column * self.state_len..(span.first_column + span.columns) * self.state_len;
+        if !self.state.is_empty() {
+            out.state[columns].copy_from_slice(&self.state);
+        }
+    }
+
+    /// Takes its rows of the outputs' gradients.
+    pub(super) fn take_grads(&mut self, towers: &[Tower], grads: &OutputGrads) {
+        let span = self.span;
+        for (tower, tape) in towers.iter().zip(&mut self.tapes) {
+            let (logits, values, row) = (tower.logits, tower.values, tower.head_row());
+            tape.head_grad.resize(span.rows() * row, 0.0);
+            let mut heads = tape.head_grad.chunks_exact_mut(row);
+            for first in span.first_rows() {
+                for (i, head) in (first..first + span.columns).zip(heads.by_ref()) {
+                    head[..logits].copy_from_slice(&grads.logits[i * logits..(i + 1) * logits]);
+                    head[logits..logits + values].copy_from_slice(&grads.values[i * values..(i + 1) * values]);
+                }
+            }
+        }
+    }
+}

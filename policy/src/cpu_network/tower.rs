@@ -1,0 +1,258 @@
+//! One encoder with what stands on it: from observations to the heads, and back.
+
+use super::canvas::Canvas;
+use super::dense::{Dense, InputRows};
+use super::images::{ImageBuffers, Images};
+use super::lstm::{Lstm, LstmBuffers, LstmTape, Steps};
+use super::packing::Packing;
+use super::piece::Observations;
+use super::weights::Weights;
+use crate::ops::Segment;
+use crate::spec::{self, EncoderLayers, Image};
+use crate::{Activation, ParamLayout, PolicyError};
+
+/// The layers of one tower.
+#[derive(Debug)]
+pub(super) struct Tower {
+    /// What looks at images, and how those lie.
+    images: Option<(Images, Canvas)>,
+    obs_len: usize,
+    activation: Activation,
+    layers: Vec<Dense>,
+    lstm: Option<Lstm>,
+    head: Dense,
+    /// Columns of the head: logits first.
+    pub(super) logits: usize,
+    pub(super) values: usize,
+}
+
+/// What a piece of a batch leaves behind in a tower.
+#[derive(Debug, Default)]
+pub(super) struct Tape {
+    kept: Vec<f32>,
+    winners: Vec<u8>,
+    features: Vec<f32>,
+    layers: Vec<Vec<f32>>,
+    lstm: LstmTape,
+    /// What the head puts out, and the gradient of that, in rows of [`Tower::head_row`].
+    pub(super) head: Vec<f32>,
+    pub(super) head_grad: Vec<f32>,
+}
+
+/// Room to compute in, reused.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    image: Vec<f32>,
+    images: ImageBuffers,
+    lstm: LstmBuffers,
+    grads: [Vec<f32>; 2],
+    segments: Vec<Segment>,
+}
+
+/// Whether anything will be asked of a tape later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// What the way back needs.
+    Everything,
+    /// The outputs.
+    Outputs,
+}
+
+impl Tower {
+    pub(super) fn new(
+        tower: &spec::Tower,
+        obs_len: usize,
+        layout: &ParamLayout,
+        packing: &mut Packing,
+    ) -> Result<Self, PolicyError> {
+        let mut layers = Vec::new();
+        let mut rows = InputRows::plain(obs_len);
+        let mut activation = Activation::Relu;
+        let images = match &tower.encoder {
+            EncoderLayers::Mlp { layers: mlp, activation: then } => {
+                activation = *then;
+                for layer in mlp {
+                    let above = !layers.is_empty();
+                    layers.push(Dense::new(&[layer], rows, Some(*then), above, layout, packing)?);
+                    rows = InputRows::plain(layer.outputs);
+                }
+                None
+            }
+            EncoderLayers::Nature { convs, dense } => {
+                let input = convs.first().map_or(Image::NONE, |conv| conv.input);
+                let canvas = observed(input, 0);
+                let images = Images::chain(convs, canvas, layout, packing)?;
+                let last = convs.last().map_or(Image::NONE, |conv| conv.output);
+                rows = images.features(last);
+                layers.push(Dense::new(&[dense], rows, Some(Activation::Relu), true, layout, packing)?);
+                rows = InputRows::plain(dense.outputs);
+                Some((images, canvas))
+            }
+            EncoderLayers::Impala { sections, dense } => {
+                let input = sections.first().map_or(Image::NONE, |section| section.conv.input);
+                let canvas = observed(input, 1);
+                let images = Images::residual(sections, canvas, layout, packing)?;
+                let last = sections.last().map_or(Image::NONE, |section| section.pooled);
+                rows = images.features(last);
+                layers.push(Dense::new(&[dense], rows, Some(Activation::Relu), true, layout, packing)?);
+                rows = InputRows::plain(dense.outputs);
+                Some((images, canvas))
+            }
+        };
+        let lstm = match &tower.lstm {
+            None => None,
+            Some(lstm) => Some(Lstm::new(lstm, rows, !layers.is_empty(), layout, packing)?),
+        };
+        if let Some(lstm) = &tower.lstm {
+            rows = InputRows::plain(lstm.width);
+        }
+        let heads: Vec<_> = tower.policy.iter().chain(&tower.value).collect();
+        let above = lstm.is_some() || !layers.is_empty();
+        let head = Dense::new(&heads, rows, None, above, layout, packing)?;
+        let outputs = |head: &Option<spec::Dense>| head.as_ref().map_or(0, |head| head.outputs);
+        let (logits, values) = (outputs(&tower.policy), outputs(&tower.value));
+        Ok(Self { images, obs_len, activation, layers, lstm, head, logits, values })
+    }
+
+    /// How far a row of the head is from the next.
+    pub(super) fn head_row(&self) -> usize {
+        self.head.output_row()
+    }
+
+    /// The most numbers that one row leaves between two layers.
+    pub(super) fn widest(&self) -> usize {
+        self.layers.iter().map(Dense::output_row).max().unwrap_or(0).max(self.head_row())
+    }
+
+    /// Whether it looks at images.
+    pub(super) fn sees_images(&self) -> bool {
+        self.images.is_some()
+    }
+
+    /// Fills the head of the tape; with [`Keep::Everything`] also all that [`Tower::backward`] needs.
+    pub(super) fn forward(
+        &self,
+        weights: &Weights,
+        obs: &Observations,
+        (steps, state): (Steps<'_>, (&mut [f32], usize)),
+        keep: Keep,
+        tape: &mut Tape,
+        scratch: &mut Scratch,
+    ) {
+        let rows = obs.rows();
+        self.look(weights, obs, keep, tape, scratch);
+        tape.layers.resize_with(self.layers.len(), Vec::new);
+        for (i, layer) in self.layers.iter().enumerate() {
+            let (below, own) = tape.layers.split_at_mut(i);
+            let x = match below.last() {
+                Some(below) => (below.as_slice(), self.layers[i - 1].output_row()),
+                None => self.first_input(obs, &tape.features),
+            };
+            let y = &mut own[0];
+            y.resize(rows * layer.output_row(), 0.0);
+            layer.forward(weights, rows, x, y);
+        }
+        if let Some(lstm) = &self.lstm {
+            let features = top(&self.layers, &tape.layers).unwrap_or(self.first_input(obs, &tape.features));
+            lstm.forward(weights, rows, features, steps, state, &mut tape.lstm, &mut scratch.lstm);
+        }
+        let features = match &self.lstm {
+            Some(lstm) => (tape.lstm.hidden.as_slice(), lstm.output_row()),
+            None => top(&self.layers, &tape.layers).unwrap_or(self.first_input(obs, &tape.features)),
+        };
+        tape.head.resize(rows * self.head_row(), 0.0);
+        self.head.forward(weights, rows, features, &mut tape.head);
+    }
+
+    /// Fills the features, if the observations are images.
+    fn look(&self, weights: &Weights, obs: &Observations, keep: Keep, tape: &mut Tape, scratch: &mut Scratch) {
+        let (Some((images, canvas)), Some(layer)) = (&self.images, self.layers.first()) else { return };
+        let (features_row, images_kept) = (layer.input_row(), if keep == Keep::Everything { obs.rows() } else { 1 });
+        let (kept_len, winners_len) = (images.kept_len(), images.winners_len());
+        tape.features.resize(obs.rows() * features_row, 0.0);
+        tape.kept.resize(images_kept * kept_len, 0.0);
+        tape.winners.resize(images_kept * winners_len, 0);
+        scratch.image.resize(canvas.len(), 0.0);
+        for (i, features) in tape.features.chunks_exact_mut(features_row).enumerate() {
+            obs.draw(i, *canvas, &mut scratch.image);
+            let at = if keep == Keep::Everything { i } else { 0 };
+            let kept = &mut tape.kept[at * kept_len..][..kept_len];
+            let winners = &mut tape.winners[at * winners_len..][..winners_len];
+            images.forward(weights, &scratch.image, (kept, winners), features, &mut scratch.images);
+        }
+    }
+
+    /// What the first layer after the images reads.
+    fn first_input<'a>(&self, obs: &'a Observations, features: &'a [f32]) -> (&'a [f32], usize) {
+        match (&self.images, self.layers.first()) {
+            (Some(_), Some(layer)) => (features, layer.input_row()),
+            _ => (obs.numbers(), self.obs_len),
+        }
+    }
+
+    /// Adds the gradients to a packed gradient, from that of the head in the tape.
+    pub(super) fn backward(
+        &self,
+        weights: &Weights,
+        obs: &Observations,
+        steps: Steps<'_>,
+        grad: &mut [f32],
+        tape: &Tape,
+        scratch: &mut Scratch,
+    ) {
+        let rows = obs.rows();
+        let Scratch { image, images: image_buffers, lstm: lstm_buffers, grads: [g, x_grad], segments } = scratch;
+        let observed = self.first_input(obs, &tape.features);
+        let encoded = top(&self.layers, &tape.layers);
+        let below = encoded.map(|(y, _)| (self.activation, y));
+        let features = encoded.unwrap_or(observed);
+        match &self.lstm {
+            None => {
+                self.head.add_weight_gradient(rows, features, &tape.head_grad, grad, segments);
+                g.resize(rows * self.head.input_row(), 0.0);
+                self.head.input_gradient(weights, rows, &tape.head_grad, below, g);
+            }
+            Some(lstm) => {
+                let hidden = (tape.lstm.hidden.as_slice(), lstm.output_row());
+                self.head.add_weight_gradient(rows, hidden, &tape.head_grad, grad, segments);
+                x_grad.resize(rows * lstm.output_row(), 0.0);
+                self.head.input_gradient(weights, rows, &tape.head_grad, None, x_grad);
+                g.resize(rows * lstm.input_row(), 0.0);
+                let buffers = (lstm_buffers, &mut *segments);
+                lstm.backward(weights, rows, features, steps, x_grad, &tape.lstm, below, (grad, g), buffers);
+            }
+        }
+        for (i, layer) in self.layers.iter().enumerate().rev() {
+            let (x, below) = match i.checked_sub(1) {
+                Some(i) => {
+                    let y = tape.layers[i].as_slice();
+                    ((y, self.layers[i].output_row()), Some((self.activation, y)))
+                }
+                None => (observed, Some((Activation::Relu, tape.features.as_slice()))),
+            };
+            layer.add_weight_gradient(rows, x, g, grad, segments);
+            if i > 0 || self.images.is_some() {
+                x_grad.resize(rows * layer.input_row(), 0.0);
+                layer.input_gradient(weights, rows, g, below, x_grad);
+                std::mem::swap(g, x_grad);
+            }
+        }
+        let (Some((images, canvas)), Some(layer)) = (&self.images, self.layers.first()) else { return };
+        for (i, features_grad) in g[..rows * layer.input_row()].chunks_exact(layer.input_row()).enumerate() {
+            obs.draw(i, *canvas, image);
+            let kept = &tape.kept[i * images.kept_len()..][..images.kept_len()];
+            let winners = &tape.winners[i * images.winners_len()..][..images.winners_len()];
+            images.backward(weights, image, (kept, winners), features_grad, grad, image_buffers);
+        }
+    }
+}
+
+/// The output of the last layer, and how far its rows are apart.
+fn top<'a>(layers: &[Dense], outputs: &'a [Vec<f32>]) -> Option<(&'a [f32], usize)> {
+    layers.last().zip(outputs.last()).map(|(layer, output)| (output.as_slice(), layer.output_row()))
+}
+
+/// The canvas of an observation: channels as they are.
+fn observed(image: Image, border: usize) -> Canvas {
+    Canvas { height: image.height, width: image.width, channels: image.channels, border }
+}

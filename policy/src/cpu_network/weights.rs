@@ -1,0 +1,38 @@
+//! The packed weights of one stamp.
+
+use super::packing::Packing;
+use crate::Params;
+
+/// Parameters as the layers read them. Zeros that pad them are written once and stay.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Weights {
+    pub(super) forward: Vec<f32>,
+    /// Transposed, for the way back.
+    pub(super) backward: Vec<f32>,
+    forward_stamp: Option<u64>,
+    backward_stamp: Option<u64>,
+}
+
+impl Weights {
+    /// Packs the parameters for the way forward, unless these are packed already.
+    pub(super) fn update(&mut self, packing: &Packing, params: &Params) {
+        if self.forward_stamp != Some(params.stamp()) {
+            packing.pack(params.values(), &mut self.forward);
+            self.forward_stamp = Some(params.stamp());
+        }
+    }
+
+    /// Packs them for the way back too.
+    pub(super) fn update_backward(&mut self, packing: &Packing, params: &Params) {
+        self.update(packing, params);
+        if self.backward_stamp != Some(params.stamp()) {
+            packing.transpose_all(&self.forward, &mut self.backward);
+            self.backward_stamp = Some(params.stamp());
+        }
+    }
+
+    /// Whether these are the parameters that are packed.
+    pub(super) fn is_of(&self, params: &Params) -> bool {
+        self.forward_stamp == Some(params.stamp())
+    }
+}
