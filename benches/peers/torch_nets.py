@@ -1,0 +1,152 @@
+"""PyTorch on the shapes of `cargo bench --bench policy`: rows a second, acting and learning, on one thread.
+
+What you set up first, in a virtual environment:
+
+    python3 -m venv target/torch && target/torch/bin/pip install torch numpy
+    target/torch/bin/python benches/peers/torch_nets.py            # all of it, about two minutes
+    target/torch/bin/python benches/peers/torch_nets.py mlp        # what has `mlp` in its name
+
+Run it right before or after the bench, on a machine that is doing nothing else, and compare the ratio. A learning step
+is forward, an actor-critic loss, backward and Adam, as in the bench. Image networks run in `channels_last` too, the layout
+that oneDNN likes best; the better of the two is the one to compare with.
+"""
+
+import os
+import sys
+import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.set_num_threads(1)
+
+
+class Mlp(nn.Module):
+    def __init__(self, activation):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 64), nn.Linear(64, 64)
+        self.policy, self.value = nn.Linear(64, 2), nn.Linear(64, 1)
+        self.activation = activation
+
+    def forward(self, x):
+        x = self.activation(self.second(self.activation(self.first(x))))
+        return self.policy(x), self.value(x)
+
+
+class Nature(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.ModuleList([nn.Conv2d(4, 32, 8, 4), nn.Conv2d(32, 64, 4, 2), nn.Conv2d(64, 64, 3, 1)])
+        self.dense, self.policy, self.value = nn.Linear(3136, 512), nn.Linear(512, 6), nn.Linear(512, 1)
+
+    def forward(self, x):
+        x = x.float() / 255.0
+        for conv in self.convs:
+            x = F.relu(conv(x))
+        x = F.relu(self.dense(x.flatten(1)))
+        return self.policy(x), self.value(x)
+
+
+class Section(nn.Module):
+    def __init__(self, inputs, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, channels, 3, padding=1)
+        self.blocks = nn.ModuleList([nn.Conv2d(channels, channels, 3, padding=1) for _ in range(4)])
+
+    def forward(self, x):
+        x = F.max_pool2d(self.conv(x), 3, 2, 1)
+        for first, second in (self.blocks[:2], self.blocks[2:]):
+            x = x + second(F.relu(first(F.relu(x))))
+        return x
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.sections = nn.Sequential(Section(4, 16), Section(16, 32), Section(32, 32))
+        self.dense, self.policy, self.value = nn.Linear(32 * 11 * 11, 256), nn.Linear(256, 6), nn.Linear(256, 1)
+
+    def forward(self, x):
+        x = F.relu(self.sections(x.float() / 255.0))
+        x = F.relu(self.dense(x.flatten(1)))
+        return self.policy(x), self.value(x)
+
+
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.core, self.policy, self.value = nn.LSTM(256, 256), nn.Linear(256, 6), nn.Linear(256, 1)
+
+    def forward(self, x):
+        x, _ = self.core(x)
+        x = x.flatten(0, 1)
+        return self.policy(x), self.value(x)
+
+
+def seconds(call):
+    """The median time of a call: at least 2 ms a sample, at most 6 s in all."""
+    call(), call()
+    samples, start = [], time.perf_counter()
+    while len(samples) < 101 and (len(samples) < 3 or time.perf_counter() - start < 6.0):
+        begin, calls = time.perf_counter(), 0
+        while time.perf_counter() - begin < 0.002:
+            call()
+            calls += 1
+        samples.append((time.perf_counter() - begin) / calls)
+    return sorted(samples)[len(samples) // 2]
+
+
+def loss(logits, values, actions, advantages, targets):
+    log_probs = F.log_softmax(logits, 1)
+    chosen = log_probs.gather(1, actions[:, None])[:, 0]
+    entropy = -(log_probs.exp() * log_probs).sum(1)
+    return (-chosen * advantages - 0.01 * entropy + 0.25 * (values[:, 0] - targets) ** 2).mean()
+
+
+def measure(name, net, obs, rows, learn):
+    if not learn:
+        with torch.inference_mode():
+            took = seconds(lambda: net(obs))
+    else:
+        actions, advantages, targets = torch.arange(rows) % 2, torch.randn(rows), torch.randn(rows)
+        optimizer = torch.optim.Adam(net.parameters(), 1e-6, fused=True)
+
+        def step():
+            optimizer.zero_grad()
+            loss(*net(obs), actions, advantages, targets).backward()
+            optimizer.step()
+
+        took = seconds(step)
+    print(f"{name:<50} {rows:>6} {rows / took:>12.0f} rows/s", flush=True)
+
+
+def main():
+    wanted = sys.argv[1:]
+    print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} thread, {torch.backends.cpu.get_cpu_capability()}")
+
+    def run(name, net, obs, rows, learn):
+        name = f"{name} {'learning' if learn else 'acting'}"
+        if not wanted or any(part in name for part in wanted):
+            measure(name, net, obs, rows, learn)
+
+    for activation in (torch.tanh, torch.relu):
+        for learn, batches in ((False, (1, 64, 256, 4096)), (True, (64, 512, 4096))):
+            for rows in batches:
+                run(f"mlp 4-64-64 {activation.__name__}", Mlp(activation), torch.randn(rows, 4), rows, learn)
+    for name, kind, batches in (("nature cnn", Nature, (32, 256)), ("residual cnn", Residual, (32,))):
+        for channels_last in (False, True):
+            layout = torch.channels_last if channels_last else torch.contiguous_format
+            for learn in (False, True):
+                for rows in batches:
+                    obs = torch.randint(0, 256, (rows, 4, 84, 84), dtype=torch.uint8).to(memory_format=layout)
+                    net = kind().to(memory_format=layout)
+                    run(f"{name}{' channels_last' if channels_last else ''}", net, obs, rows, learn)
+    for learn in (False, True):
+        run("lstm 256, 20 steps", Lstm(), torch.randn(20, 32, 256), 640, learn)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+//! How many rows a second networks act and learn on one core: `CpuNetwork` beside `CandleNetwork`, which is the same
+//! network in plain candle, and both beside what the core can do at most.
+//!
+//! ```text
+//! cargo bench --bench policy            # all of it, about two minutes
+//! cargo bench --bench policy -- mlp     # the rows whose name contains `mlp`
+//! ```
+//!
+//! Both are measured in one process, in turn, on one thread; compare machines by the ratio. A learning step is forward,
+//! the gradient of an actor-critic loss, backward and Adam. The peak is the `gemm` crate on matrices of 768 × 768.
+//! `benches/peers/torch_nets.py` gives PyTorch's figures for the same shapes.
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
+
+use std::time::{Duration, Instant};
+
+use pronk::learner::{AdamConfig, Optimizer, OptimizerConfig, StepOptions};
+use pronk::policy::candle_core::{Device, Tensor};
+use pronk::policy::{
+    Activation, CandleNetwork, CpuNetwork, Encoder, Input, Memory, Network, NetworkSpec, ObsDtype, ObsRef, OutputGrads,
+    Outputs, Params, Rng, Space, Torso,
+};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Long enough for the clock, short enough that most samples on a busy machine are undisturbed.
+const SAMPLE: Duration = Duration::from_millis(2);
+/// Samples of each, taken in turn, unless that would take longer than `PATIENCE`.
+const SAMPLES: usize = 101;
+const PATIENCE: Duration = Duration::from_secs(6);
+
+fn main() {
+    // candle reads this when it first computes, and with more threads than one it is slower here. Setting a variable of
+    // one's own process is unsafe, so the bench starts itself again.
+    const ONE_THREAD: &str = "RAYON_NUM_THREADS";
+    if std::env::var(ONE_THREAD).as_deref() != Ok("1") {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        let status = again.args(std::env::args_os().skip(1)).env(ONE_THREAD, "1").status().unwrap();
+        std::process::exit(status.code().unwrap_or(1));
+    }
+    let wanted: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let peak = peak_flops();
+    println!("peak of this core: {:.0} GFLOP/s\n", peak / 1e9);
+    println!("{:<34} {:>6} {:>12} {:>10} {:>6} {:>12} {:>7}", "", "rows", "rows/s", "GFLOP/s", "peak", "candle", "ratio");
+    for work in works() {
+        for &rows in &work.rows {
+            if wanted.is_empty() || wanted.iter().any(|wanted| work.name.contains(wanted.as_str())) {
+                measure(&work, rows, peak);
+            }
+        }
+    }
+    println!("\npeak of this core, again: {:.0} GFLOP/s", peak_flops() / 1e9);
+}
+
+/// A network and what it is to do.
+struct Work {
+    name: String,
+    spec: NetworkSpec,
+    rows: Vec<usize>,
+    steps: usize,
+    learn: bool,
+}
+
+fn works() -> Vec<Work> {
+    let numbers = |len: usize| Space::boxed(vec![-9.0; len], vec![9.0; len], vec![len]).unwrap();
+    let mlp = |activation| Encoder::Mlp { hidden: vec![64, 64], activation };
+    let spec = |obs: Space, actions, encoder| NetworkSpec {
+        encoder,
+        torso: Torso::Shared,
+        ..NetworkSpec::for_spaces(&obs, &Space::discrete(actions).unwrap()).unwrap()
+    };
+    let image = || Space::bytes(vec![4, 84, 84]).unwrap();
+    let lstm = NetworkSpec {
+        lstm: Some(256),
+        ..spec(numbers(256), 6, Encoder::Mlp { hidden: Vec::new(), activation: Activation::Tanh })
+    };
+    let networks = [
+        ("mlp 4-64-64 tanh", spec(numbers(4), 2, mlp(Activation::Tanh)), vec![1, 64, 256, 4096], vec![64, 512, 4096], 1),
+        ("mlp 4-64-64 relu", spec(numbers(4), 2, mlp(Activation::Relu)), vec![1, 64, 256, 4096], vec![64, 512, 4096], 1),
+        ("nature cnn", spec(image(), 6, Encoder::nature_cnn()), vec![32, 256], vec![32, 256], 1),
+        ("residual cnn", spec(image(), 6, Encoder::impala_cnn()), vec![32], vec![32], 1),
+        ("lstm 256, 20 steps", lstm, vec![640], vec![640], 20),
+    ];
+    let both = |(name, spec, act, learn, steps): (&str, NetworkSpec, Vec<usize>, Vec<usize>, usize)| {
+        let work = |what, rows, learn| Work { name: format!("{name} {what}"), spec: spec.clone(), rows, steps, learn };
+        [work("acting", act, false), work("learning", learn, true)]
+    };
+    networks.into_iter().flat_map(both).collect()
+}
+
+fn measure(work: &Work, rows: usize, peak: f64) {
+    let mut ours = Case::new(work, rows, Box::new(CpuNetwork::new(&work.spec).unwrap()));
+    let mut candle = Case::new(work, rows, Box::new(CandleNetwork::cpu(work.spec.clone()).unwrap()));
+    let (mut our_samples, mut candle_samples) = (Vec::new(), Vec::new());
+    let start = Instant::now();
+    // Twice without looking: memory is allocated, caches fill.
+    for warm in [true, true, false] {
+        while our_samples.len() < SAMPLES && (our_samples.len() < 3 || start.elapsed() < PATIENCE) {
+            our_samples.push(seconds_per_call(&mut || ours.run()));
+            candle_samples.push(seconds_per_call(&mut || candle.run()));
+            if warm {
+                our_samples.clear();
+                candle_samples.clear();
+                break;
+            }
+        }
+    }
+    let [our_seconds, candle_seconds] = [our_samples, candle_samples].map(|mut samples| {
+        samples.sort_by(f64::total_cmp);
+        samples[samples.len() / 2]
+    });
+    let flops = work.flops(rows) / our_seconds;
+    let (ours, candle) = (rows as f64 / our_seconds, rows as f64 / candle_seconds);
+    println!(
+        "{:<34} {rows:>6} {ours:>12.0} {:>10.1} {:>5.0}% {candle:>12.0} {:>7.1}",
+        work.name,
+        flops / 1e9,
+        100.0 * flops / peak,
+        ours / candle
+    );
+}
+
+fn seconds_per_call(call: &mut dyn FnMut()) -> f64 {
+    let start = Instant::now();
+    let mut calls = 0;
+    while start.elapsed() < SAMPLE {
+        call();
+        calls += 1;
+    }
+    start.elapsed().as_secs_f64() / f64::from(calls)
+}
+
+/// A network with a batch.
+struct Case {
+    network: Box<dyn Network>,
+    params: Params,
+    optimizer: Box<dyn Optimizer>,
+    bytes: Vec<u8>,
+    numbers: Vec<f32>,
+    memory: Option<(Vec<f32>, Vec<bool>)>,
+    rows: usize,
+    dist_len: usize,
+    learn: bool,
+    out: Outputs,
+    grads: OutputGrads,
+    grad: Vec<f32>,
+}
+
+impl Case {
+    fn new(work: &Work, rows: usize, network: Box<dyn Network>) -> Self {
+        let (spec, mut rng) = (&work.spec, Rng::seed_from(2));
+        let params = spec.init_params(1).unwrap();
+        let len = rows * spec.obs.obs_len();
+        let is_bytes = spec.obs.obs_dtype() == ObsDtype::U8;
+        let columns = rows / work.steps;
+        Self {
+            network,
+            optimizer: OptimizerConfig::Adam(AdamConfig::default()).build(params.values().len()).unwrap(),
+            bytes: if is_bytes { (0..len).map(|_| rng.below(256) as u8).collect() } else { Vec::new() },
+            numbers: if is_bytes { Vec::new() } else { (0..len).map(|_| rng.normal() as f32).collect() },
+            memory: spec.lstm.map(|_| (vec![0.0; columns * spec.state_len()], vec![false; rows])),
+            rows,
+            dist_len: spec.dist_len,
+            learn: work.learn,
+            out: Outputs::default(),
+            grads: OutputGrads::default(),
+            grad: vec![0.0; params.values().len()],
+            params,
+        }
+    }
+
+    fn run(&mut self) {
+        let obs = if self.bytes.is_empty() { ObsRef::F32(&self.numbers) } else { ObsRef::U8(&self.bytes) };
+        let mut input = Input::new(obs, self.rows);
+        if let Some((state, starts)) = &self.memory {
+            input = input.with_memory(Memory { state, starts });
+        }
+        if !self.learn {
+            return self.network.forward(&self.params, &input, &mut self.out).unwrap();
+        }
+        self.network.forward_for_learning(&self.params, &input, &mut self.out).unwrap();
+        actor_critic_gradient(&self.out, self.dist_len, &mut self.grads);
+        self.network.backward(&self.params, &self.grads, &mut self.grad).unwrap();
+        self.optimizer.step(self.params.values_mut(), &self.grad, StepOptions::whole(1e-6)).unwrap();
+    }
+}
+
+/// The gradient of -log π(a) · A − 0.01 · entropy + 0.25 · (v − target)², averaged over the rows.
+fn actor_critic_gradient(out: &Outputs, dist_len: usize, grads: &mut OutputGrads) {
+    let rows = out.values.len();
+    grads.reset(rows, dist_len);
+    let scale = 1.0 / rows as f32;
+    for (row, (logits, grad)) in out.logits.chunks(dist_len).zip(grads.logits.chunks_mut(dist_len)).enumerate() {
+        let (action, advantage) = (row % dist_len, (row % 7) as f32 - 3.0);
+        let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let log_sum = logits.iter().map(|x| (x - max).exp()).sum::<f32>().ln() + max;
+        let entropy: f32 = logits.iter().map(|x| -(x - log_sum).exp() * (x - log_sum)).sum();
+        for (i, (grad, logit)) in grad.iter_mut().zip(logits).enumerate() {
+            let (logp, chosen) = (logit - log_sum, if i == action { 1.0 } else { 0.0 });
+            let p = logp.exp();
+            *grad = scale * ((p - chosen) * advantage + 0.01 * p * (logp + entropy));
+        }
+    }
+    for (row, (grad, value)) in grads.values.iter_mut().zip(&out.values).enumerate() {
+        *grad = scale * 0.5 * (value - (row % 5) as f32);
+    }
+}
+
+impl Work {
+    /// Multiplications and additions of the products alone, padding not counted.
+    fn flops(&self, rows: usize) -> f64 {
+        let layout = self.spec.layout().unwrap();
+        let pixels = image_pixels(&self.spec.encoder);
+        let mut pixels = pixels.iter();
+        let mut per_row = 0.0;
+        let mut first = None;
+        for entry in layout.entries().iter().filter(|entry| entry.shape.len() > 1) {
+            let times = if entry.shape.len() == 4 { *pixels.next().unwrap() } else { 1 };
+            let flops = 2.0 * (entry.len() * times) as f64;
+            first.get_or_insert(flops);
+            per_row += flops;
+        }
+        // Learning is the same again for each of two gradients, but nobody wants that of the observations.
+        rows as f64 * if self.learn { 3.0 * per_row - first.unwrap() } else { per_row }
+    }
+}
+
+/// How often each convolution's kernels are applied to an image of 84 × 84.
+fn image_pixels(encoder: &Encoder) -> Vec<usize> {
+    match encoder {
+        Encoder::Mlp { .. } => Vec::new(),
+        Encoder::NatureCnn { .. } => [20, 9, 7].map(|side| side * side).to_vec(),
+        Encoder::ImpalaCnn { .. } => [(84, 42), (42, 21), (21, 11)]
+            .into_iter()
+            .flat_map(|(before, after): (usize, usize)| [before, after, after, after, after].map(|side| side * side))
+            .collect(),
+    }
+}
+
+/// What the `gemm` crate reaches on one thread, in floating-point operations a second. candle multiplies by it.
+fn peak_flops() -> f64 {
+    const N: usize = 768;
+    let matrix = |x: f32| Tensor::full(x, (N, N), &Device::Cpu).unwrap();
+    let (a, b) = (matrix(0.5), matrix(0.25));
+    let mut samples: Vec<_> = (0..41).map(|_| seconds_per_call(&mut || drop(a.matmul(&b).unwrap()))).collect();
+    samples.sort_by(f64::total_cmp);
+    2.0 * (N * N * N) as f64 / samples[samples.len() / 2]
+}
