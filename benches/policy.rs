@@ -4,6 +4,7 @@
 //! ```text
 //! cargo bench --bench policy            # all of it, about two minutes
 //! cargo bench --bench policy -- mlp     # the rows whose name contains `mlp`
+//! cargo bench --bench policy -- --alone # without candle, to look at with a profiler
 //! ```
 //!
 //! Both are measured in one process, in turn, on one thread; compare machines by the ratio. A learning step is forward,
@@ -38,14 +39,18 @@ fn main() {
         let status = again.args(std::env::args_os().skip(1)).env(ONE_THREAD, "1").status().unwrap();
         std::process::exit(status.code().unwrap_or(1));
     }
+    let alone = std::env::args().any(|arg| arg == "--alone");
     let wanted: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let peak = peak_flops();
     println!("peak of this core: {:.0} GFLOP/s\n", peak / 1e9);
-    println!("{:<34} {:>6} {:>12} {:>10} {:>6} {:>12} {:>7}", "", "rows", "rows/s", "GFLOP/s", "peak", "candle", "ratio");
+    println!(
+        "{:<34} {:>6} {:>12} {:>10} {:>6} {:>12} {:>7}",
+        "", "rows", "rows/s", "GFLOP/s", "peak", "candle", "ratio"
+    );
     for work in works() {
         for &rows in &work.rows {
             if wanted.is_empty() || wanted.iter().any(|wanted| work.name.contains(wanted.as_str())) {
-                measure(&work, rows, peak);
+                measure(&work, rows, peak, alone);
             }
         }
     }
@@ -75,8 +80,20 @@ fn works() -> Vec<Work> {
         ..spec(numbers(256), 6, Encoder::Mlp { hidden: Vec::new(), activation: Activation::Tanh })
     };
     let networks = [
-        ("mlp 4-64-64 tanh", spec(numbers(4), 2, mlp(Activation::Tanh)), vec![1, 64, 256, 4096], vec![64, 512, 4096], 1),
-        ("mlp 4-64-64 relu", spec(numbers(4), 2, mlp(Activation::Relu)), vec![1, 64, 256, 4096], vec![64, 512, 4096], 1),
+        (
+            "mlp 4-64-64 tanh",
+            spec(numbers(4), 2, mlp(Activation::Tanh)),
+            vec![1, 64, 256, 4096],
+            vec![64, 512, 4096],
+            1,
+        ),
+        (
+            "mlp 4-64-64 relu",
+            spec(numbers(4), 2, mlp(Activation::Relu)),
+            vec![1, 64, 256, 4096],
+            vec![64, 512, 4096],
+            1,
+        ),
         ("nature cnn", spec(image(), 6, Encoder::nature_cnn()), vec![32, 256], vec![32, 256], 1),
         ("residual cnn", spec(image(), 6, Encoder::impala_cnn()), vec![32], vec![32], 1),
         ("lstm 256, 20 steps", lstm, vec![640], vec![640], 20),
@@ -88,7 +105,7 @@ fn works() -> Vec<Work> {
     networks.into_iter().flat_map(both).collect()
 }
 
-fn measure(work: &Work, rows: usize, peak: f64) {
+fn measure(work: &Work, rows: usize, peak: f64, alone: bool) {
     let mut ours = Case::new(work, rows, Box::new(CpuNetwork::new(&work.spec).unwrap()));
     let mut candle = Case::new(work, rows, Box::new(CandleNetwork::cpu(work.spec.clone()).unwrap()));
     let (mut our_samples, mut candle_samples) = (Vec::new(), Vec::new());
@@ -97,7 +114,7 @@ fn measure(work: &Work, rows: usize, peak: f64) {
     for warm in [true, true, false] {
         while our_samples.len() < SAMPLES && (our_samples.len() < 3 || start.elapsed() < PATIENCE) {
             our_samples.push(seconds_per_call(&mut || ours.run()));
-            candle_samples.push(seconds_per_call(&mut || candle.run()));
+            candle_samples.push(if alone { f64::NAN } else { seconds_per_call(&mut || candle.run()) });
             if warm {
                 our_samples.clear();
                 candle_samples.clear();

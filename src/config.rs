@@ -4,10 +4,11 @@ mod seconds;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pronk_learner::{OnStarved, Schedule};
-use pronk_policy::{Activation, Init, Torso};
+use pronk_policy::{Activation, DeviceSpec, Init, Torso};
 use serde::{Deserialize, Serialize};
 
 /// Every setting of a run: plain public fields, checked once when the trainer is built.
@@ -102,6 +103,12 @@ pub struct TrainerConfig {
 
     /// The network.
     pub model: ModelConfig,
+    /// Where the learner computes: `cpu`, `cuda:0` or `metal`. Workers act on the CPU. Other devices than the CPU need the
+    /// cargo feature of their name.
+    pub device: DeviceSpec,
+    /// Threads that share an update on the CPU, the learner's own included; `None` is one per core. The result is the
+    /// same, bit for bit, whatever the number. (RLlib leaves this to the tensor library.)
+    pub num_learner_threads: Option<NonZeroUsize>,
 
     /// Shortest time of one iteration: one result of the trainer covers at least this much.
     pub min_time_s_per_iteration: f64,
@@ -119,6 +126,8 @@ pub struct ModelConfig {
     pub fcnet_hiddens: Vec<usize>,
     /// What follows each hidden layer.
     pub fcnet_activation: Activation,
+    /// What looks at images, observations of shape `[channels, height, width]`; for others it means nothing.
+    pub vision: Vision,
     /// Whether policy and value share the hidden layers (RLlib's `vf_share_layers`).
     pub torso: Torso,
     /// How weights are drawn at the start. (RLlib draws normal values and scales each column.)
@@ -130,10 +139,23 @@ impl Default for ModelConfig {
         Self {
             fcnet_hiddens: vec![256, 256],
             fcnet_activation: Activation::Tanh,
+            vision: Vision::NatureCnn,
             torso: Torso::Shared,
             init: Init::Orthogonal,
         }
     }
+}
+
+/// What looks at images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vision {
+    /// The three convolutions of Mnih et al. (2015) and a dense layer of 512; images of 36 × 36 pixels at least.
+    NatureCnn,
+    /// The residual network of Espeholt et al. (2018) and a dense layer of 256.
+    ImpalaCnn,
+    /// Nothing: pixels go into the hidden layers one by one.
+    Flat,
 }
 
 /// The optimisers to choose from.
@@ -180,6 +202,8 @@ impl Default for TrainerConfig {
             vtrace_clip_pg_rho_threshold: Some(1.0),
             vtrace_drop_last_ts: false,
             model: ModelConfig::default(),
+            device: DeviceSpec::Cpu,
+            num_learner_threads: None,
             min_time_s_per_iteration: 10.0,
             min_sample_timesteps_per_iteration: 0,
             metrics_num_episodes_for_smoothing: 100,

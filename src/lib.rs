@@ -17,7 +17,7 @@ pub mod envs {
 }
 
 pub use checkpoint::{Checkpoint, CheckpointError};
-pub use config::{ConfigError, ModelConfig, OptType, TrainerConfig};
+pub use config::{ConfigError, ModelConfig, OptType, TrainerConfig, Vision};
 pub use error::TrainError;
 pub use result::TrainResult;
 pub use stop::{StopReason, StopWhen};
@@ -34,7 +34,9 @@ pub use pronk_learner::{LearnError, Learner, LearnerFailure, LearnerState, OnSta
 pub use pronk_metrics::{
     Console, JsonLines, LearnerInfo, ReportError, Reporter, ResultDict, StepTotals, Steps, ThreadTime,
 };
-pub use pronk_policy::{Activation, Choice, Init, ObsDtype, Params, Policy, PolicyError, Rng, Space, Torso};
+pub use pronk_policy::{
+    Activation, Choice, DeviceSpec, Init, ObsDtype, Params, Policy, PolicyError, Rng, Space, Torso,
+};
 pub use pronk_rollout::{
     ActionRef, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation,
     ObsMut, Step, WorkerFailure, check_env, evaluate,

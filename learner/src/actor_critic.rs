@@ -82,7 +82,7 @@ impl ActorCriticConfig {
 /// use pronk_learner::{
 ///     ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Impala, ImpalaConfig, Learner, OptimizerConfig,
 /// };
-/// use pronk_policy::{CandleNetwork, NetworkSpec, Space, distribution_for};
+/// use pronk_policy::{CpuNetwork, NetworkSpec, Space, distribution_for};
 ///
 /// let (observation, action) = (Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4])?, Space::discrete(2)?);
 /// let spec = NetworkSpec::for_spaces(&observation, &action)?;
@@ -90,7 +90,7 @@ impl ActorCriticConfig {
 /// let learner = ActorCriticLearner::new(
 ///     ActorCriticParts {
 ///         optimizer: OptimizerConfig::default().build(params.values().len())?,
-///         network: Box::new(CandleNetwork::cpu(spec)?),
+///         network: Box::new(CpuNetwork::new(&spec)?),
 ///         params,
 ///         distribution: distribution_for(&action)?,
 ///         algorithm: Box::new(Impala::new(ImpalaConfig::default())?),

@@ -4,7 +4,7 @@ mod elementwise;
 mod product;
 
 pub(crate) use elementwise::{
-    LstmStep, LstmStepBack, add, add_column_sums, interleave, max_pool_row, max_pool_row_back, relu,
+    LstmStep, add, add_column_sums, interleave, lstm_step_back, max_pool_row, max_pool_row_back, relu,
 };
 pub(crate) use product::{
     BLOCK, Finish, Group, Left, PANEL, Place, Product, Right, Segment, Start, Values, cut, padded,

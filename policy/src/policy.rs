@@ -1,7 +1,7 @@
 //! A policy to act with: what evaluation and deployment need.
 
 use crate::{
-    ActionsMut, CandleNetwork, Distribution, Input, Network, NetworkSpec, ObsRef, Outputs, Params, PolicyError, Rng,
+    ActionsMut, CpuNetwork, Distribution, Input, Network, NetworkSpec, ObsRef, Outputs, Params, PolicyError, Rng,
     Space, distribution_for,
 };
 
@@ -54,7 +54,7 @@ impl Policy {
             return Err(PolicyError::BadSpec { reason });
         }
         params.check_finite()?;
-        let network = Box::new(CandleNetwork::cpu(spec)?);
+        let network = Box::new(CpuNetwork::new(&spec)?);
         Ok(Self { network, params, distribution, outputs: Outputs::default(), logp: Vec::new() })
     }
 

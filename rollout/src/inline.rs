@@ -29,7 +29,7 @@ use crate::worker::{BuildError, RolloutWorker, WorkerConfig, WorkerLinks, Worker
 ///
 /// use pronk_buffer::{Bell, Pool, Source, lifeline, weight_cell};
 /// use pronk_metrics::StepLedger;
-/// use pronk_policy::{CandleNetwork, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, NetworkSpec};
 /// use pronk_rollout::{CartPole, Env, EnvContext, InlineSource, RestartPolicy, WorkerConfig, WorkerLinks};
 ///
 /// let spec = CartPole::new().spec();
@@ -46,7 +46,7 @@ use crate::worker::{BuildError, RolloutWorker, WorkerConfig, WorkerLinks, Worker
 ///     config,
 ///     RestartPolicy::default(),
 ///     Arc::new(|_: &EnvContext| CartPole::new()),
-///     Box::new(CandleNetwork::cpu(network)?),
+///     Box::new(CpuNetwork::new(&network)?),
 ///     weights,
 ///     WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether },
 ///     &Bell::new(),

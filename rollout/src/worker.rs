@@ -73,7 +73,7 @@ pub struct WorkerLinks {
 ///
 /// use pronk_buffer::{Pool, Versioned, lifeline};
 /// use pronk_metrics::{StateClock, StepLedger};
-/// use pronk_policy::{CandleNetwork, Network, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, Network, NetworkSpec};
 /// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
 ///
 /// let spec = CartPole::new().spec();
@@ -89,7 +89,7 @@ pub struct WorkerLinks {
 ///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
 /// };
 /// let links = WorkerLinks { pool: Pool::new(2), steps: steps.clone(), tether };
-/// let network = Box::new(CandleNetwork::cpu(network)?);
+/// let network = Box::new(CpuNetwork::new(&network)?);
 /// let mut worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 /// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
 /// let fragment = worker.sample(&weights, &mut clock)?;

@@ -68,7 +68,7 @@ pub struct WorkerEdges {
 ///
 /// use pronk_buffer::{Bell, Pool, inqueue, lifeline, weight_cell};
 /// use pronk_metrics::{StepLedger, TimeLedger};
-/// use pronk_policy::{CandleNetwork, Network, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, Network, NetworkSpec};
 /// use pronk_rollout::{
 ///     CartPole, EnvContext, RestartPolicy, WorkerEdges, WorkerLinks, WorkerSet, WorkerSetConfig, probe_spec,
 /// };
@@ -89,7 +89,7 @@ pub struct WorkerEdges {
 /// };
 /// let links = WorkerLinks { pool: Pool::new(4), steps: StepLedger::new(), tether };
 /// let edges = WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new() };
-/// let network = || Ok(Box::new(CandleNetwork::cpu(network.clone())?) as Box<dyn Network>);
+/// let network = || Ok(Box::new(CpuNetwork::new(&network)?) as Box<dyn Network>);
 /// let workers = WorkerSet::start(config, factory, &network, links, edges)?;
 /// assert_eq!(fragments.pop(Duration::from_secs(10))?.env_steps(), 32);
 ///

@@ -13,7 +13,10 @@ use pronk_learner::{
     Schedule,
 };
 use pronk_metrics::{StateClock, StepLedger, Steps, TimeLedger, TimerStat};
-use pronk_policy::{CandleNetwork, Encoder, Network, NetworkSpec, PolicyError, derive_seed, distribution_for};
+use pronk_policy::{
+    CandleNetwork, CpuNetwork, DeviceSpec, Encoder, Network, NetworkSpec, PolicyError, Space, derive_seed,
+    distribution_for,
+};
 use pronk_rollout::{
     EnvFactory, EnvSpec, InlineSource, RestartPolicy, StartError, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSet,
     WorkerSetConfig, probe_spec,
@@ -25,7 +28,7 @@ use super::iteration::Iteration;
 use super::reporters::Reporters;
 use super::{Trainer, TrainerState};
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::config::{ConfigError, OptType, TrainerConfig};
+use crate::config::{ConfigError, OptType, TrainerConfig, Vision};
 use crate::error::TrainError;
 
 /// Reports of the learner that wait for the trainer before they are folded together.
@@ -46,10 +49,7 @@ impl Model {
     pub(super) fn for_env(config: &TrainerConfig, env: &dyn EnvFactory) -> Result<Self, TrainError> {
         let env = probe_spec(env, config.seed)?;
         let network = NetworkSpec {
-            encoder: Encoder::Mlp {
-                hidden: config.model.fcnet_hiddens.clone(),
-                activation: config.model.fcnet_activation,
-            },
+            encoder: encoder(config, &env.observation),
             torso: config.model.torso,
             init: config.model.init,
             ..NetworkSpec::for_spaces(&env.observation, &env.action)?
@@ -79,7 +79,7 @@ impl Model {
             }),
         };
         let parts = ActorCriticParts {
-            network: self.acting_network()?,
+            network: self.learning_network(config)?,
             distribution: distribution_for(&self.env.action)?,
             optimizer: optimizer.build(params.values().len())?,
             params,
@@ -108,9 +108,24 @@ impl Model {
         }
     }
 
-    /// A network to act or to learn with.
+    /// A network to act with, on the thread that calls it.
     fn acting_network(&self) -> Result<Box<dyn Network>, PolicyError> {
-        Ok(Box::new(CandleNetwork::cpu(self.network.clone())?))
+        Ok(Box::new(CpuNetwork::new(&self.network)?))
+    }
+
+    /// The network that learns, on the device of the config.
+    fn learning_network(&self, config: &TrainerConfig) -> Result<Box<dyn Network>, TrainError> {
+        if config.device == DeviceSpec::Cpu {
+            let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+            let threads = config.num_learner_threads.unwrap_or_else(cores);
+            return Ok(Box::new(CpuNetwork::with_threads(&self.network, threads)?));
+        }
+        let device = config.device.open().map_err(|error| ConfigError {
+            field: "device",
+            value: config.device.to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Box::new(CandleNetwork::new(self.network.clone(), device)?))
     }
 
     /// `state` with all that is needed to use it again.
@@ -124,6 +139,16 @@ impl Model {
             config: config.clone(),
             state,
         }
+    }
+}
+
+/// What the config wants between such observations and the heads.
+fn encoder(config: &TrainerConfig, observation: &Space) -> Encoder {
+    let is_image = matches!(observation, Space::Box { shape, .. } if shape.len() == 3);
+    match config.model.vision {
+        Vision::NatureCnn if is_image => Encoder::nature_cnn(),
+        Vision::ImpalaCnn if is_image => Encoder::impala_cnn(),
+        _ => Encoder::Mlp { hidden: config.model.fcnet_hiddens.clone(), activation: config.model.fcnet_activation },
     }
 }
 

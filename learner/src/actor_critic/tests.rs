@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use pronk_buffer::{ActionKind, ActionViewMut, BatchShape, End, ObsKind, Tag};
-use pronk_policy::{ActionsMut, Activation, CandleNetwork, Encoder, NetworkSpec, Rng, Space, Torso, distribution_for};
+use pronk_policy::{ActionsMut, Activation, CpuNetwork, Encoder, NetworkSpec, Rng, Space, Torso, distribution_for};
 
 use super::*;
 use crate::{Impala, ImpalaConfig, OptimizerConfig, RmsPropConfig};
@@ -12,14 +12,14 @@ const COLUMNS: usize = 4;
 
 /// A bandit that shows one of three contexts and pays 1 for the arm of the same number. Every pull is an episode.
 struct Bandit {
-    actor: CandleNetwork,
+    actor: CpuNetwork,
     rng: Rng,
     outputs: Outputs,
 }
 
 impl Bandit {
     fn new(seed: u64) -> Self {
-        Self { actor: CandleNetwork::cpu(spec()).unwrap(), rng: Rng::seed_from(seed), outputs: Outputs::default() }
+        Self { actor: CpuNetwork::new(&spec()).unwrap(), rng: Rng::seed_from(seed), outputs: Outputs::default() }
     }
 
     /// One fragment, played by `params`; the last pull of each column is truncated if `truncate`.
@@ -97,7 +97,7 @@ fn parts(seed: u64) -> ActorCriticParts {
     let params = spec.init_params(seed).unwrap();
     ActorCriticParts {
         optimizer: OptimizerConfig::default().build(params.values().len()).unwrap(),
-        network: Box::new(CandleNetwork::cpu(spec).unwrap()),
+        network: Box::new(CpuNetwork::new(&spec).unwrap()),
         params,
         distribution: distribution_for(&Space::discrete(CONTEXTS).unwrap()).unwrap(),
         algorithm: Box::new(Impala::new(ImpalaConfig::default()).unwrap()),

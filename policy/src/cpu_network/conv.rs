@@ -92,13 +92,7 @@ impl Conv {
         self.product(weights, x, Finish::Nothing, Start::OutAndBias(&weights.forward[self.bias.range()])).run(y);
     }
 
-    fn product<'a>(
-        &'a self,
-        weights: &'a Weights,
-        x: &'a [f32],
-        finish: Finish<'a>,
-        start: Start<'a>,
-    ) -> Product<'a> {
+    fn product<'a>(&'a self, weights: &'a Weights, x: &'a [f32], finish: Finish<'a>, start: Start<'a>) -> Product<'a> {
         Product {
             a: Left { numbers: x, row: self.stride * self.from.channels, step: 1 },
             b: self.weight.right(&weights.forward),
@@ -177,16 +171,9 @@ fn forward_table(conv: &spec::Conv, from: Canvas, to: Canvas, weight: Matrix) ->
 fn weight_gradient_table(conv: &spec::Conv, from: Canvas, gradient: Canvas, weight: Matrix) -> Table {
     let rows = conv.kernel * from.channels;
     let group = |ky| Group { a: ky * from.row(), out: ky * rows * weight.step(), y: 0 };
-    let segment = |y: usize| Segment {
-        a: y * conv.stride * from.row(),
-        b: gradient.at(y.cast_signed(), 0),
-        len: gradient.width,
-    };
-    Table {
-        rows,
-        groups: (0..conv.kernel).map(group).collect(),
-        segments: (0..gradient.height).map(segment).collect(),
-    }
+    let segment =
+        |y: usize| Segment { a: y * conv.stride * from.row(), b: gradient.at(y.cast_signed(), 0), len: gradient.width };
+    Table { rows, groups: (0..conv.kernel).map(group).collect(), segments: (0..gradient.height).map(segment).collect() }
 }
 
 /// A row of a window, from `a` on and against the rows of a matrix from `b_row` on, cut as long sums are.

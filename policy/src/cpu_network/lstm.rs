@@ -3,7 +3,7 @@
 use super::dense::{Dense, InputRows};
 use super::packing::Packing;
 use super::weights::Weights;
-use crate::ops::{LstmStep, LstmStepBack, Segment, add};
+use crate::ops::{LstmStep, Segment, add, lstm_step_back};
 use crate::{Activation, ParamLayout, PolicyError, spec};
 
 /// An LSTM: gates i, f, g and o from the features and from its own last output.
@@ -153,15 +153,14 @@ impl Lstm {
             let gates_grad = &mut buffers.gates_grad[first * gates_row..(first + columns) * gates_row];
             for (column, gates_grad) in gates_grad.chunks_exact_mut(gates_row).enumerate() {
                 let at = (first + column) * row;
-                let step = LstmStepBack {
-                    gates: &tape.gates[(first + column) * gates_row..],
-                    cell_before: &tape.cell_before[at..],
-                    squashed: &tape.squashed[at..],
-                    hidden_grad: &buffers.hidden_grad[column * row..],
-                    cell_grad: &mut buffers.cell_grad[column * row..][..self.width],
+                lstm_step_back(
+                    &tape.gates[(first + column) * gates_row..],
+                    &tape.cell_before[at..],
+                    &tape.squashed[at..],
+                    &buffers.hidden_grad[column * row..],
+                    &mut buffers.cell_grad[column * row..][..self.width],
                     gates_grad,
-                };
-                step.run();
+                );
             }
             if first > 0 {
                 self.hidden.input_gradient(weights, columns, gates_grad, None, &mut buffers.hidden_grad);

@@ -48,14 +48,12 @@ impl Observations {
 
     /// Draws image number `i` onto a canvas.
     pub(super) fn draw(&self, i: usize, canvas: Canvas, to: &mut [f32]) {
-        let (plane, len) = (canvas.height * canvas.width, canvas.height * canvas.width * canvas.channels);
-        for (y, row) in canvas.rows_mut(to).enumerate() {
-            let at = i * len + y * canvas.width;
-            if self.bytes.is_empty() {
-                interleave(&self.numbers[at..], plane, row, canvas.channels);
-            } else {
-                interleave(&self.bytes[at..], plane, row, canvas.channels);
-            }
+        let len = canvas.height * canvas.width * canvas.channels;
+        let (size, inside) = ((canvas.height, canvas.width), &mut to[canvas.at(0, 0)..]);
+        if self.bytes.is_empty() {
+            interleave(&self.numbers[i * len..][..len], size, inside, canvas.row());
+        } else {
+            interleave(&self.bytes[i * len..][..len], size, inside, canvas.row());
         }
     }
 

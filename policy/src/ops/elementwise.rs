@@ -1,15 +1,40 @@
-//! Passes over slices, compiled for the best instructions that the machine has.
-//!
-//! Each is one closure given to `pulp`, so that the compiler vectorises plain loops.
+//! Passes over slices: plain loops, compiled for every set of instructions and run with the best that the machine has.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
 
 use super::product::{BLOCK, tanh_of_each};
 
-/// Adds to each of `sums` the numbers of its column of `rows`, in the order of the rows.
-pub(crate) fn add_column_sums(rows: &[f32], sums: &mut [f32]) {
-    let columns = sums.len();
-    Arch::new().dispatch(|| {
+/// Makes a function run its body with the best instructions.
+///
+/// A closure would do if it were always inlined where those are on; it is not, and then runs without them.
+macro_rules! vectorized {
+    (
+        $(#[$doc:meta])*
+        fn $name:ident<$life:lifetime $(, $number:ident: $bound:path)?>($($arg:ident: $type:ty),* $(,)?) $body:block
+    ) => {
+        $(#[$doc])*
+        pub(crate) fn $name<$life $(, $number: $bound)?>($($arg: $type),*) {
+            struct Body<$life $(, $number: $bound)?> {
+                $($arg: $type,)*
+            }
+            impl<$life $(, $number: $bound)?> NullaryFnOnce for Body<$life $(, $number)?> {
+                type Output = ();
+
+                #[inline(always)]
+                fn call(self) {
+                    let Self { $($arg),* } = self;
+                    $body
+                }
+            }
+            Arch::new().dispatch(Body { $($arg),* });
+        }
+    };
+}
+
+vectorized! {
+    /// Adds to each of `sums` the numbers of its column of `rows`, in the order of the rows.
+    fn add_column_sums<'a>(rows: &'a [f32], sums: &'a mut [f32]) {
+        let columns = sums.len();
         for (block, sums) in sums.chunks_exact_mut(BLOCK).enumerate() {
             let mut total = [0.0; BLOCK];
             for row in rows.chunks_exact(columns) {
@@ -22,17 +47,25 @@ pub(crate) fn add_column_sums(rows: &[f32], sums: &mut [f32]) {
                 sums[i] += total[i];
             }
         }
-    });
+    }
 }
 
-/// `y = relu(x)`; NaN stays NaN.
-pub(crate) fn relu(x: &[f32], y: &mut [f32]) {
-    Arch::new().dispatch(|| x.iter().zip(y).for_each(|(x, y)| *y = if *x < 0.0 { 0.0 } else { *x }));
+vectorized! {
+    /// `y = relu(x)`; NaN stays NaN.
+    fn relu<'a>(x: &'a [f32], y: &'a mut [f32]) {
+        for (x, y) in x.iter().zip(y) {
+            *y = if *x < 0.0 { 0.0 } else { *x };
+        }
+    }
 }
 
-/// `sums += terms`.
-pub(crate) fn add(terms: &[f32], sums: &mut [f32]) {
-    Arch::new().dispatch(|| terms.iter().zip(sums).for_each(|(term, sum)| *sum += term));
+vectorized! {
+    /// `sums += terms`.
+    fn add<'a>(terms: &'a [f32], sums: &'a mut [f32]) {
+        for (term, sum) in terms.iter().zip(sums) {
+            *sum += term;
+        }
+    }
 }
 
 /// A number of an image as a network reads it.
@@ -54,18 +87,28 @@ impl Pixel for u8 {
     }
 }
 
-/// Writes one row of pixels, all channels of a pixel together, from planes of one channel each that are `plane` apart.
-pub(crate) fn interleave<P: Pixel>(planes: &[P], plane: usize, row: &mut [f32], channels: usize) {
-    Arch::new().dispatch(|| match channels {
-        1 => interleave_few::<P, 1>(planes, plane, row),
-        3 => interleave_few::<P, 3>(planes, plane, row),
-        4 => interleave_few::<P, 4>(planes, plane, row),
-        _ => {
-            for (x, pixel) in row.chunks_exact_mut(channels).enumerate() {
-                pixel.iter_mut().zip(planes[x..].iter().step_by(plane)).for_each(|(y, x)| *y = x.scaled());
+vectorized! {
+    /// Writes an image, all channels of a pixel together, from planes of one channel each. Rows of the result are
+    /// `row_step` apart, those of the planes lie without gaps.
+    fn interleave<'a, P: Pixel>(planes: &'a [P], size: (usize, usize), image: &'a mut [f32], row_step: usize) {
+        let (height, width) = size;
+        let (plane, channels) = (height * width, planes.len() / (height * width));
+        for (y, row) in image.chunks_mut(row_step).take(height).enumerate() {
+            let (planes, row) = (&planes[y * width..], &mut row[..width * channels]);
+            match channels {
+                1 => interleave_few::<P, 1>(planes, plane, row),
+                3 => interleave_few::<P, 3>(planes, plane, row),
+                4 => interleave_few::<P, 4>(planes, plane, row),
+                _ => {
+                    for (x, pixel) in row.chunks_exact_mut(channels).enumerate() {
+                        for (channel, number) in pixel.iter_mut().enumerate() {
+                            *number = planes[channel * plane + x].scaled();
+                        }
+                    }
+                }
             }
         }
-    });
+    }
 }
 
 #[inline(always)]
@@ -147,52 +190,53 @@ fn activation<S: Simd>(simd: S, x: S::f32s, logistic: bool) -> S::f32s {
     simd.mul_add_e_f32s(y, half, half)
 }
 
-/// One step of an LSTM's cell on the way back, for one row. Slices as in [`LstmStep`], after it.
-pub(crate) struct LstmStepBack<'a> {
-    /// The gates' values.
-    pub(crate) gates: &'a [f32],
-    pub(crate) cell_before: &'a [f32],
-    pub(crate) squashed: &'a [f32],
-    /// The gradient of the output.
-    pub(crate) hidden_grad: &'a [f32],
-    /// The gradient of the cell after, from later steps; it becomes that of the cell before.
-    pub(crate) cell_grad: &'a mut [f32],
-    /// The gradients of the sums.
-    pub(crate) gates_grad: &'a mut [f32],
-}
-
-impl LstmStepBack<'_> {
-    /// The chain rule.
-    pub(crate) fn run(self) {
-        Arch::new().dispatch(|| {
-            let width = self.cell_grad.len();
-            let gate = |k: usize| &self.gates[k * width..][..width];
-            let (i, f, g, o) = (gate(0), gate(1), gate(2), gate(3));
-            let (i_grad, rest) = self.gates_grad.split_at_mut(width);
-            let (f_grad, rest) = rest.split_at_mut(width);
-            let (g_grad, rest) = rest.split_at_mut(width);
-            let o_grad = &mut rest[..width];
-            let (before, squashed, hidden_grad) =
-                (&self.cell_before[..width], &self.squashed[..width], &self.hidden_grad[..width]);
-            for k in 0..width {
-                let cell = self.cell_grad[k] + hidden_grad[k] * o[k] * (1.0 - squashed[k] * squashed[k]);
-                i_grad[k] = cell * g[k] * i[k] * (1.0 - i[k]);
-                f_grad[k] = cell * before[k] * f[k] * (1.0 - f[k]);
-                g_grad[k] = cell * i[k] * (1.0 - g[k] * g[k]);
-                o_grad[k] = hidden_grad[k] * squashed[k] * o[k] * (1.0 - o[k]);
-                self.cell_grad[k] = cell * f[k];
-            }
-        });
+vectorized! {
+    /// One step of an LSTM's cell on the way back: slices as in [`LstmStep`], after it.
+    ///
+    /// `cell_grad` is the gradient of the cell after, from later steps, and becomes that of the cell before. `gates_grad`
+    /// becomes the gradient of the sums.
+    fn lstm_step_back<'a>(
+        gates: &'a [f32],
+        cell_before: &'a [f32],
+        squashed: &'a [f32],
+        hidden_grad: &'a [f32],
+        cell_grad: &'a mut [f32],
+        gates_grad: &'a mut [f32],
+    ) {
+        let width = cell_grad.len();
+        let (i, rest) = gates.split_at(width);
+        let (f, rest) = rest.split_at(width);
+        let (g, rest) = rest.split_at(width);
+        let o = &rest[..width];
+        let (i_grad, rest) = gates_grad.split_at_mut(width);
+        let (f_grad, rest) = rest.split_at_mut(width);
+        let (g_grad, rest) = rest.split_at_mut(width);
+        let o_grad = &mut rest[..width];
+        let (before, squashed, hidden_grad) = (&cell_before[..width], &squashed[..width], &hidden_grad[..width]);
+        for k in 0..width {
+            let cell = cell_grad[k] + hidden_grad[k] * o[k] * (1.0 - squashed[k] * squashed[k]);
+            i_grad[k] = cell * g[k] * i[k] * (1.0 - i[k]);
+            f_grad[k] = cell * before[k] * f[k] * (1.0 - f[k]);
+            g_grad[k] = cell * i[k] * (1.0 - g[k] * g[k]);
+            o_grad[k] = hidden_grad[k] * squashed[k] * o[k] * (1.0 - o[k]);
+            cell_grad[k] = cell * f[k];
+        }
     }
 }
 
-/// One output row of a 3×3 pool with stride 2 whose windows begin one pixel outside.
-///
-/// `rows` are the rows of pixels that the windows see, all but those outside, and `first` says which of the windows' three
-/// the first of them is. Of equal numbers the first in a window's order wins; NaN wins over numbers, so that it comes
-/// through. `winners` are places in the window, 0 to 8. `channels` are whole blocks.
-pub(crate) fn max_pool_row(rows: &[&[f32]], first: usize, channels: usize, out: &mut [f32], winners: &mut [u8]) {
-    Arch::new().dispatch(|| {
+vectorized! {
+    /// One output row of a 3×3 pool with stride 2 whose windows begin one pixel outside.
+    ///
+    /// `rows` are the rows of pixels that the windows see, all but those outside, and `first` says which of the windows'
+    /// three the first of them is. Of equal numbers the first in a window's order wins; NaN wins over numbers, so that it
+    /// comes through. `winners` are places in the window, 0 to 8. `channels` are whole blocks.
+    fn max_pool_row<'a>(
+        rows: &'a [&'a [f32]],
+        first: usize,
+        channels: usize,
+        out: &'a mut [f32],
+        winners: &'a mut [u8],
+    ) {
         for (x, (out, winners)) in out.chunks_exact_mut(channels).zip(winners.chunks_exact_mut(channels)).enumerate() {
             let (out, _) = out.as_chunks_mut::<BLOCK>();
             let (winners, _) = winners.as_chunks_mut::<BLOCK>();
@@ -204,11 +248,12 @@ pub(crate) fn max_pool_row(rows: &[&[f32]], first: usize, channels: usize, out: 
                         let Some(pixel) = (2 * x + dx).checked_sub(1) else { continue };
                         let at = pixel * channels + block * BLOCK;
                         let Some(candidate) = row.get(at..at + BLOCK) else { continue };
+                        let here = ((first + dy) * 3 + dx) as u32;
                         for i in 0..BLOCK {
                             let loses = (candidate[i] <= best[i]) | best[i].is_nan();
                             let stays = loses & (place[i] != UNSEEN);
                             best[i] = if stays { best[i] } else { candidate[i] };
-                            place[i] = if stays { place[i] } else { ((first + dy) * 3 + dx) as u32 };
+                            place[i] = if stays { place[i] } else { here };
                         }
                     }
                 }
@@ -218,16 +263,22 @@ pub(crate) fn max_pool_row(rows: &[&[f32]], first: usize, channels: usize, out: 
                 }
             }
         }
-    });
+    }
 }
 
 /// No number of the window has been looked at.
 const UNSEEN: u32 = u32::MAX;
 
-/// Adds the gradients of one output row of the pool to those numbers of one row of pixels that won. `dy` is which of the
-/// windows' three rows it is.
-pub(crate) fn max_pool_row_back(grads: &[f32], winners: &[u8], dy: usize, channels: usize, row: &mut [f32]) {
-    Arch::new().dispatch(|| {
+vectorized! {
+    /// Adds the gradients of one output row of the pool to those numbers of one row of pixels that won. `dy` is which of
+    /// the windows' three rows it is.
+    fn max_pool_row_back<'a>(
+        grads: &'a [f32],
+        winners: &'a [u8],
+        dy: usize,
+        channels: usize,
+        row: &'a mut [f32],
+    ) {
         for (x, (grads, winners)) in grads.chunks_exact(channels).zip(winners.chunks_exact(channels)).enumerate() {
             for dx in 0..3 {
                 let Some(pixel) = (2 * x + dx).checked_sub(1) else { continue };
@@ -238,7 +289,7 @@ pub(crate) fn max_pool_row_back(grads: &[f32], winners: &[u8], dy: usize, channe
                 }
             }
         }
-    });
+    }
 }
 
 #[cfg(test)]

@@ -131,14 +131,23 @@ impl Strip {
                 let (a_at, b_at) = (a_at.add(segment.a), b_at.add(segment.b));
                 // A distance of one, known to the compiler, is part of the instruction.
                 sums = if a.row == 1 {
-                    add_products(simd, sums, Terms { a: a_at, a_row: 1, a_step: a.step, b: b_at, b_step: b.step }, segment.len)
+                    add_products(
+                        simd,
+                        sums,
+                        Terms { a: a_at, a_row: 1, a_step: a.step, b: b_at, b_step: b.step },
+                        segment.len,
+                    )
                 } else {
                     let terms = Terms { a: a_at, a_row: a.row, a_step: a.step, b: b_at, b_step: b.step };
                     add_products(simd, sums, terms, segment.len)
                 };
             }
             let values = |y: Values<'_>| Tile::<ROWS, ACROSS> {
-                at: y.numbers.as_ptr().add(self.group.y + row * y.place.row + panel * y.place.panel + column).cast_mut(),
+                at: y
+                    .numbers
+                    .as_ptr()
+                    .add(self.group.y + row * y.place.row + panel * y.place.panel + column)
+                    .cast_mut(),
                 row: y.place.row,
             };
             match product.finish {
