@@ -136,7 +136,7 @@ impl<'a> Start<'a> {
     }
 }
 
-/// What becomes of a sum. NaN stays NaN in all of them.
+/// What becomes of a sum. NaN stays NaN in all of them, save where ReLU's slope is zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Finish<'a> {
     /// It is the result.
@@ -200,7 +200,7 @@ impl Product<'_> {
             group_out = group_out.max(group.out);
             group_y = group_y.max(group.y);
         }
-        assert!(columns.is_multiple_of(BLOCK), "columns come in whole blocks");
+        assert!(columns == padded(columns), "columns are padded");
         assert!(group_out + self.out.last(rows, columns) < out_len, "the result lies inside its slice");
         for segment in self.segments.iter().filter(|segment| segment.len > 0) {
             let last = segment.len - 1;
