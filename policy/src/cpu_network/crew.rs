@@ -2,8 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
 use crate::PolicyError;
 
@@ -100,6 +101,10 @@ impl<J> Drop for Crew<J> {
     }
 }
 
+/// How long a helper looks for the next job before it sleeps. Backward follows forward after the loss, some tens of
+/// microseconds; to be woken takes as long.
+const AWAKE: Duration = Duration::from_micros(50);
+
 /// The far ends of the queues.
 struct Helper<J> {
     jobs: Receiver<(usize, J)>,
@@ -108,11 +113,24 @@ struct Helper<J> {
 
 impl<J: Job> Helper<J> {
     fn work(self) {
-        for (index, job) in self.jobs {
+        while let Some((index, job)) = self.next() {
             if self.done.send((index, run(job))).is_err() {
                 return;
             }
         }
+    }
+
+    /// The next job, or nothing when there will be none.
+    fn next(&self) -> Option<(usize, J)> {
+        let patience = Instant::now() + AWAKE;
+        while Instant::now() < patience {
+            match self.jobs.try_recv() {
+                Ok(job) => return Some(job),
+                Err(TryRecvError::Empty) => std::hint::spin_loop(),
+                Err(TryRecvError::Disconnected) => return None,
+            }
+        }
+        self.jobs.recv().ok()
     }
 }
 
