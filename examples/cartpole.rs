@@ -3,11 +3,16 @@
 //! ```text
 //! cargo run --release --example cartpole
 //! cargo run --release --example cartpole -- --seed 3 --workers 1 --envs 64 --out runs/mine --quiet
+//! cargo run --release --example cartpole -- --frugal     # few env-steps, instead of many a second
+//! cargo run --release --example cartpole -- --bench      # how many a second, and which thread is the limit
 //! ```
 //!
-//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached.
+//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached, or measured.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
+
+#[path = "cartpole/measure.rs"]
+mod measure;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +38,12 @@ struct Args {
     /// Environments of each worker
     #[arg(long, default_value_t = 32)]
     envs: usize,
+    /// Learn from few env-steps instead of making many a second; on one thread, reproducible
+    #[arg(long, conflicts_with_all = ["workers", "envs"])]
+    frugal: bool,
+    /// Train for 3 seconds, then measure for 20 how fast it goes, whatever the return
+    #[arg(long)]
+    bench: bool,
     /// Mean return over 100 episodes at which to stop
     #[arg(long, default_value_t = 475.0)]
     stop_return: f64,
@@ -49,7 +60,35 @@ struct Args {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let config = TrainerConfig {
+    let config = if args.frugal { frugal(&args)? } else { fast(&args)? };
+    let train_batch_size = config.train_batch_size;
+    let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+    trainer.add_reporter(JsonLines::create(args.out.join("results.jsonl"))?);
+    if !args.quiet {
+        trainer.add_reporter(Console::stderr());
+    }
+    if args.bench {
+        println!("{}", measure::measure(trainer, train_batch_size)?.to_json_line());
+        return Ok(ExitCode::SUCCESS);
+    }
+
+    let run = trainer.run(StopWhen {
+        episode_return_mean: Some(args.stop_return),
+        env_steps: Some(args.max_env_steps),
+        ..StopWhen::default()
+    })?;
+    run.save(&args.out)?;
+
+    if !args.quiet {
+        println!("{}", run.result);
+    }
+    println!("{}", run.summary());
+    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Many env-steps a second: acting and learning on threads of their own, one pass over each large batch.
+fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
+    Ok(TrainerConfig {
         seed: args.seed,
         num_rollout_workers: args.workers,
         num_envs_per_worker: args.envs,
@@ -66,23 +105,27 @@ fn main() -> anyhow::Result<ExitCode> {
         },
         min_time_s_per_iteration: 0.1,
         ..TrainerConfig::default()
-    };
+    })
+}
 
-    let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
-    trainer.add_reporter(JsonLines::create(args.out.join("results.jsonl"))?);
-    if !args.quiet {
-        trainer.add_reporter(Console::stderr());
-    }
-    let run = trainer.run(StopWhen {
-        episode_return_mean: Some(args.stop_return),
-        env_steps: Some(args.max_env_steps),
-        ..StopWhen::default()
-    })?;
-    run.save(&args.out)?;
-
-    if !args.quiet {
-        println!("{}", run.result);
-    }
-    println!("{}", run.summary());
-    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+/// Few env-steps: small batches, several passes over each, no lag between acting and learning, and a nearer horizon.
+fn frugal(args: &Args) -> anyhow::Result<TrainerConfig> {
+    Ok(TrainerConfig {
+        seed: args.seed,
+        num_rollout_workers: 0,
+        num_envs_per_worker: 4,
+        rollout_fragment_length: 16,
+        train_batch_size: 64,
+        num_sgd_iter: 4,
+        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (100_000.0, 0.000_1)])?),
+        entropy_coeff: 0.003,
+        // Returns are large numbers: at full weight their errors would shape what the policy sees.
+        vf_loss_coeff: 0.1,
+        gamma: 0.98,
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
+        // A look after each thousand env-steps, so that it stops soon after the return is reached.
+        min_time_s_per_iteration: 0.0,
+        min_sample_timesteps_per_iteration: 1_000,
+        ..TrainerConfig::default()
+    })
 }
