@@ -56,8 +56,8 @@ pub struct CpuNetwork {
     acting_piece: Piece,
     acting_scratch: Scratch,
     learning: Arc<Weights>,
-    crew: Crew<Box<Share>>,
-    shares: Vec<Box<Share>>,
+    crew: Crew<Share>,
+    shares: Vec<Share>,
     /// Rows of the batch that `backward` may follow, and the stamp of its parameters.
     kept: Option<(usize, u64)>,
 }
@@ -100,11 +100,11 @@ enum Pass {
     Backward,
 }
 
-impl Job for Box<Share> {
+impl Job for Share {
     fn run(&mut self) {
         // Taken, so that the weights are free again when the work is done.
         let Some(Task { pass, layers, weights }) = self.task.take() else { return };
-        let Share { pieces, used, grad, scratch, .. } = &mut **self;
+        let Share { pieces, used, grad, scratch, .. } = self;
         let pieces = &mut pieces[..*used];
         match pass {
             Pass::Forward => {
@@ -184,7 +184,7 @@ impl CpuNetwork {
         let spans = self.layers.spans(input);
         let pieces = spans.len();
         let shares = pieces.min(SHARES);
-        self.shares.resize_with(shares, Box::default);
+        self.shares.resize_with(shares, Share::default);
         let mut spans = spans.iter();
         for (i, share) in self.shares.iter_mut().enumerate() {
             share.used = pieces / shares + usize::from(i < pieces % shares);

@@ -1,5 +1,8 @@
 //! Arithmetic on slices at the speed of the processor. `unsafe` may stand below this module and nowhere else.
 
+// Loops over registers count: an iterator may come out as a loop over memory.
+#![allow(clippy::needless_range_loop)]
+
 mod elementwise;
 mod product;
 

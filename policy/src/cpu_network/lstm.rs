@@ -43,6 +43,14 @@ pub(super) struct Steps<'a> {
     pub(super) starts: &'a [bool],
 }
 
+/// What an LSTM reads: rows of features, how far they are apart, and how they follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sequence<'a> {
+    pub(super) rows: usize,
+    pub(super) features: (&'a [f32], usize),
+    pub(super) steps: Steps<'a>,
+}
+
 impl Lstm {
     pub(super) fn new(
         lstm: &spec::Lstm,
@@ -80,9 +88,7 @@ impl Lstm {
     pub(super) fn forward(
         &self,
         weights: &Weights,
-        rows: usize,
-        features: (&[f32], usize),
-        steps: Steps<'_>,
+        Sequence { rows, features, steps }: Sequence<'_>,
         (state, state_len): (&mut [f32], usize),
         tape: &mut LstmTape,
         buffers: &mut LstmBuffers,
@@ -127,18 +133,13 @@ impl Lstm {
         }
     }
 
-    /// Adds the gradients to a packed gradient, from that of the output, and fills `x_grad` as
-    /// [`Dense::input_gradient`] does.
+    /// Adds the gradients to a packed gradient, from that of the output, and leaves those of the gates in the buffers.
     pub(super) fn backward(
         &self,
         weights: &Weights,
-        rows: usize,
-        features: (&[f32], usize),
-        steps: Steps<'_>,
-        output_grad: &[f32],
+        Sequence { rows, features, steps }: Sequence<'_>,
         tape: &LstmTape,
-        below: Option<(Activation, &[f32])>,
-        (grad, x_grad): (&mut [f32], &mut [f32]),
+        (output_grad, grad): (&[f32], &mut [f32]),
         (buffers, segments): (&mut LstmBuffers, &mut Vec<Segment>),
     ) {
         let (row, gates_row, columns) = (self.output_row(), self.input.output_row(), steps.columns);
@@ -172,6 +173,17 @@ impl Lstm {
         }
         self.hidden.add_weight_gradient(rows, (&tape.hidden_before, row), &buffers.gates_grad, grad, segments);
         self.input.add_weight_gradient(rows, features, &buffers.gates_grad, grad, segments);
+    }
+
+    /// After [`Lstm::backward`], fills `x_grad` as [`Dense::input_gradient`] does.
+    pub(super) fn input_gradient(
+        &self,
+        weights: &Weights,
+        rows: usize,
+        buffers: &LstmBuffers,
+        below: Option<(Activation, &[f32])>,
+        x_grad: &mut [f32],
+    ) {
         self.input.input_gradient(weights, rows, &buffers.gates_grad, below, x_grad);
     }
 }

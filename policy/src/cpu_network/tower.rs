@@ -3,7 +3,7 @@
 use super::canvas::Canvas;
 use super::dense::{Dense, InputRows};
 use super::images::{ImageBuffers, Images};
-use super::lstm::{Lstm, LstmBuffers, LstmTape, Steps};
+use super::lstm::{Lstm, LstmBuffers, LstmTape, Sequence, Steps};
 use super::packing::Packing;
 use super::piece::Observations;
 use super::weights::Weights;
@@ -154,7 +154,8 @@ impl Tower {
         }
         if let Some(lstm) = &self.lstm {
             let features = top(&self.layers, &tape.layers).unwrap_or(self.first_input(obs, &tape.features));
-            lstm.forward(weights, rows, features, steps, state, &mut tape.lstm, &mut scratch.lstm);
+            let sequence = Sequence { rows, features, steps };
+            lstm.forward(weights, sequence, state, &mut tape.lstm, &mut scratch.lstm);
         }
         let features = match &self.lstm {
             Some(lstm) => (tape.lstm.hidden.as_slice(), lstm.output_row()),
@@ -218,8 +219,9 @@ impl Tower {
                 x_grad.resize(rows * lstm.output_row(), 0.0);
                 self.head.input_gradient(weights, rows, &tape.head_grad, None, x_grad);
                 g.resize(rows * lstm.input_row(), 0.0);
-                let buffers = (lstm_buffers, &mut *segments);
-                lstm.backward(weights, rows, features, steps, x_grad, &tape.lstm, below, (grad, g), buffers);
+                let sequence = Sequence { rows, features, steps };
+                lstm.backward(weights, sequence, &tape.lstm, (x_grad, grad), (lstm_buffers, segments));
+                lstm.input_gradient(weights, rows, lstm_buffers, below, g);
             }
         }
         for (i, layer) in self.layers.iter().enumerate().rev() {

@@ -10,8 +10,8 @@ const TENSOR_LIBRARIES: &[&str] = &["candle", "ndarray", "tch", "burn"];
 /// Folders whose code may name candle.
 const CANDLE_ROOMS: &[&str] = &["policy"];
 
-/// The program that shows a user how to write a network with candle.
-const CANDLE_EXAMPLE: &str = "examples/own_network.rs";
+/// The program that shows a user how to write a network with candle, and the bench that measures against it.
+const CANDLE_PROGRAMS: [&str; 2] = ["examples/own_network.rs", "benches/policy.rs"];
 
 const SOCKETS: &[&str] =
     &["std::net", "tokio::net", "TcpListener", "TcpStream", "UdpSocket", "UnixDatagram", "UnixListener", "UnixStream"];
@@ -57,7 +57,9 @@ pub(super) fn edges(repo: &Repo) -> Vec<Finding> {
 
 pub(super) fn tensor_library(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
-    let may_name = |file: &RepoFile| file.path == CANDLE_EXAMPLE || CANDLE_ROOMS.iter().any(|room| file.is_under(room));
+    let may_name = |file: &RepoFile| {
+        CANDLE_PROGRAMS.contains(&file.path.as_str()) || CANDLE_ROOMS.iter().any(|room| file.is_under(room))
+    };
     for manifest in repo.manifests().filter(|file| !may_name(file)) {
         for (line, name) in dependencies(manifest) {
             if is_tensor_library(&name) {

@@ -59,7 +59,8 @@ pub(super) fn random_params(spec: &NetworkSpec, seed: u64) -> Params {
 pub(super) fn agree(what: &str, expected: &[f32], got: &[f32]) -> Result<(), String> {
     assert_eq!(expected.len(), got.len(), "{what}");
     let scale = expected.iter().fold(1e-3_f32, |max, x| max.max(x.abs()));
-    let apart = expected.iter().zip(got).position(|(expected, got)| !((expected - got).abs() <= 1e-5 * scale));
+    let apart =
+        expected.iter().zip(got).position(|(expected, got)| (expected - got).abs() > 1e-5 * scale || got.is_nan());
     match apart {
         None => Ok(()),
         Some(i) => Err(format!("{what}[{i}]: {} and {}, the largest is {scale}", expected[i], got[i])),
