@@ -1,23 +1,28 @@
-//! A network of your own: candle operations become a `Network`, gradients included.
+//! A network of your own, trained: candle operations become a `Network`, gradients included.
 //!
-//! This one has what no `NetworkSpec` offers: its layer is normalised, and its output is added to what went in. For a
-//! start it learns by heart which of two numbers is larger, and by how much.
+//! This one has what no `NetworkSpec` offers: its layer is normalised, and its output is added to what went in.
 //!
 //! ```text
 //! cargo run --release --example own_network
 //! ```
+//!
+//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use pronk::policy::candle_core::{Device, Result, Tensor};
-use pronk::policy::{
-    CandleInput, CandleModel, CandleNetwork, CandleOutput, CandleWeights, Input, Network, NetworkShape, ObsRef,
-    OutputGrads, Outputs, ParamLayout,
-};
-use pronk::{Init, Rng, Space};
+use clap::Parser;
+use pronk::envs::CartPole;
+use pronk::policy::candle_core::{Result, Tensor};
+use pronk::policy::{CandleInput, CandleModel, CandleNetwork, CandleOutput, CandleWeights, NetworkShape, ParamLayout};
+use pronk::prelude::*;
+use pronk::{DeviceSpec, EnvSpec, Network, PolicyError};
+
+/// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// x + tanh(norm(x · inner)), with one head for the logits and one for the value.
 struct Residual {
@@ -27,6 +32,7 @@ struct Residual {
 }
 
 impl CandleModel for Residual {
+    // Matrices start as in every other network, the rest at zero; the heads are known by their names.
     fn layout(&self) -> ParamLayout {
         ParamLayout::new([
             ("outer.weight", vec![self.inputs, self.width]),
@@ -57,35 +63,50 @@ impl Residual {
     }
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    let shape = NetworkShape { obs: Space::boxed(vec![-1.0; 2], vec![1.0; 2], vec![2])?, dist_len: 2, state_len: 0 };
-    let model = Residual { inputs: 2, width: 32, actions: 2 };
-    let mut network = CandleNetwork::with_model(shape, Box::new(model), Device::Cpu)?;
-    // Matrices start as in every other network; the rest starts at zero.
-    let mut params = Init::Orthogonal.params(Arc::clone(network.layout()), 0);
+/// The network for an environment: the trainer asks for one to learn with, and one for each worker to act with.
+fn network(env: &EnvSpec, device: DeviceSpec) -> std::result::Result<Box<dyn Network>, PolicyError> {
+    let actions = env.action.dist_len();
+    let shape = NetworkShape { obs: env.observation.clone(), dist_len: actions, state_len: 0 };
+    let model = Residual { inputs: env.observation.obs_len(), width: 64, actions };
+    Ok(Box::new(CandleNetwork::with_model(shape, Box::new(model), device.open()?)?))
+}
 
-    let (rows, mut rng) = (256, Rng::seed_from(0));
-    let (mut out, mut grads) = (Outputs::default(), OutputGrads::default());
-    let mut grad = vec![0.0; params.values().len()];
-    let mut right = 0;
-    for _ in 0..300 {
-        let obs: Vec<f32> = (0..2 * rows).map(|_| 2.0 * rng.next_f32() - 1.0).collect();
-        network.forward_for_learning(&params, &Input::new(ObsRef::F32(&obs), rows), &mut out)?;
-        grads.reset(rows, 2);
-        right = 0;
-        for (row, pair) in obs.chunks(2).enumerate() {
-            let logits = &out.logits[2 * row..2 * row + 2];
-            // Cross-entropy of the larger one, and half the square of the error of the difference.
-            let larger = usize::from(pair[1] > pair[0]);
-            let second = 1.0 / (1.0 + (logits[0] - logits[1]).exp());
-            grads.logits[2 * row + 1] = (second - larger as f32) / rows as f32;
-            grads.logits[2 * row] = -grads.logits[2 * row + 1];
-            grads.values[row] = (out.values[row] - (pair[1] - pair[0])) / rows as f32;
-            right += usize::from((logits[1] > logits[0]) == (larger == 1));
-        }
-        network.backward(&params, &grads, &mut grad)?;
-        params.values_mut().iter_mut().zip(&grad).for_each(|(value, grad)| *value -= 0.3 * grad);
+/// Trains CartPole-v1 with a network of its own.
+#[derive(Parser)]
+struct Args {
+    /// Seed of everything random in the run
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Folder for `results.jsonl` and the trained weights
+    #[arg(long, default_value = "runs/own_network")]
+    out: PathBuf,
+    /// Print nothing but the last line
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let config = TrainerConfig {
+        seed: args.seed,
+        num_rollout_workers: 1,
+        num_envs_per_worker: 16,
+        rollout_fragment_length: 20,
+        train_batch_size: 320,
+        learner_queue_size: 1,
+        lr: 0.001,
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    };
+    let mut trainer = Trainer::with_network(config, |_: &EnvContext| CartPole::new(), network)?;
+    trainer.add_reporter(JsonLines::create(args.out.join("results.jsonl"))?);
+    if !args.quiet {
+        trainer.add_reporter(Console::stderr());
     }
-    println!("{right} of {rows} right after 300 steps");
-    Ok(if right * 100 >= rows * 95 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let stop = StopWhen { episode_return_mean: Some(150.0), env_steps: Some(2_000_000), ..StopWhen::default() };
+    let run = trainer.run(stop)?;
+    // The weights are saved and this code is not: `Policy::with_network(network(…)?, …)` acts with them.
+    run.save(&args.out)?;
+    println!("{}", run.summary());
+    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

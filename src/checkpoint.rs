@@ -2,10 +2,12 @@
 
 mod error;
 mod files;
+mod layout;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ pub use error::CheckpointError;
 
 use crate::config::TrainerConfig;
 use files::{FileEntry, read_checked, write_atomically};
+use layout::Tensor;
 
 const MANIFEST: &str = "manifest.json";
 const FORMAT: &str = "pronk checkpoint";
@@ -48,8 +51,8 @@ pub struct Checkpoint {
     pub observation: Space,
     /// What it decides on.
     pub action: Space,
-    /// Its network.
-    pub network: NetworkSpec,
+    /// Its network; none for one of the user's own, of which only the layout of the parameters is kept.
+    pub network: Option<NetworkSpec>,
     /// The settings of its run.
     pub config: TrainerConfig,
     /// Weights, optimiser state and counters.
@@ -65,7 +68,12 @@ struct Manifest {
     algorithm: String,
     observation_space: Space,
     action_space: Space,
-    network: NetworkSpec,
+    /// The network, unless it is one of the user's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    network: Option<NetworkSpec>,
+    /// The parameters of a network of the user's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parameters: Option<Vec<Tensor>>,
     updates: u64,
     env_steps_trained: u64,
     policy: FileEntry,
@@ -100,6 +108,7 @@ impl Checkpoint {
             observation_space: self.observation.clone(),
             action_space: self.action.clone(),
             network: self.network.clone(),
+            parameters: self.network.is_none().then(|| layout::tensors(self.state.params.layout())),
             updates: self.state.updates,
             env_steps_trained: self.state.global_step,
             policy: FileEntry::of("policy", &policy),
@@ -117,9 +126,15 @@ impl Checkpoint {
     /// The trained policy, to act with.
     ///
     /// # Errors
-    /// When weights, network and action space do not fit each other.
+    /// When weights, network and action space do not fit each other, or the network is one of the user's own: then
+    /// [`Policy::with_network`] makes a policy of it and of these weights.
     pub fn policy(&self) -> Result<Policy, PolicyError> {
-        Policy::new(self.network.clone(), self.state.params.clone(), &self.action)
+        let Some(network) = self.network.clone() else {
+            let reason = "the checkpoint is of one of your own, which it does not hold: make it, and act by \
+                          Policy::with_network with `state.params` and `action` of the checkpoint";
+            return Err(PolicyError::BadSpec { reason: reason.to_owned() });
+        };
+        Policy::new(network, self.state.params.clone(), &self.action)
     }
 
     /// Reads the checkpoint in `dir`.
@@ -129,11 +144,12 @@ impl Checkpoint {
     pub fn load(dir: impl AsRef<Path>) -> Result<Self, CheckpointError> {
         let dir = dir.as_ref();
         let manifest = read_manifest(&dir.join(MANIFEST))?;
-        let policy_path = dir.join(&manifest.policy.file);
-        let layout: Arc<ParamLayout> =
-            manifest.network.layout().map_err(|error| CheckpointError::unusable(&dir.join(MANIFEST), error))?.into();
-        let params = Params::from_safetensors(&layout, &read_checked(dir, &manifest.policy)?)
-            .map_err(|error| CheckpointError::unusable(&policy_path, error))?;
+        let policy = read_checked(dir, &manifest.policy)?;
+        let layout = manifest
+            .layout(policy.len() / size_of::<f32>())
+            .map_err(|cause| CheckpointError::Unusable { path: dir.join(MANIFEST), cause })?;
+        let params = Params::from_safetensors(&layout, &policy)
+            .map_err(|error| CheckpointError::unusable(&dir.join(&manifest.policy.file), error))?;
         let optimizer = OptimizerState::from_safetensors(&read_checked(dir, &manifest.optimizer)?)
             .map_err(|error| CheckpointError::unusable(&dir.join(&manifest.optimizer.file), error))?;
         Ok(Self {
@@ -150,6 +166,19 @@ impl Checkpoint {
                 global_step: manifest.env_steps_trained,
             },
         })
+    }
+}
+
+impl Manifest {
+    /// Where each parameter lies; of a network of the user's own, no more than there are `numbers`.
+    fn layout(&self, numbers: usize) -> Result<Arc<ParamLayout>, Box<dyn Error + Send + Sync>> {
+        let layout = match (&self.network, &self.parameters) {
+            (Some(network), None) => network.layout()?,
+            (None, Some(tensors)) => layout::layout(tensors, numbers)?,
+            (None, None) => return Err("it says neither `network` nor `parameters`: what are the weights?".into()),
+            (Some(_), Some(_)) => return Err("it says both `network` and `parameters`: which are the weights?".into()),
+        };
+        Ok(Arc::new(layout))
     }
 }
 

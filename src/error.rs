@@ -33,6 +33,8 @@ pub enum TrainError {
     Env(Box<EnvFailure>),
     /// No network or action distribution fits the environment's spaces.
     Policy(Box<PolicyError>),
+    /// A network of the user's own could not be made, or does not fit.
+    Network(Box<PolicyError>),
     /// The learner could not be built.
     Learn(Box<LearnError>),
     /// The rollout workers could not be started; none runs.
@@ -53,6 +55,7 @@ impl fmt::Display for TrainError {
             Self::Config(error) => error.fmt(f),
             Self::Env(failure) => write!(f, "the environment could not be made: {failure}"),
             Self::Policy(error) => write!(f, "no policy fits the environment: {error}"),
+            Self::Network(error) => write!(f, "no run can begin with this network of your own: {error}"),
             Self::Learn(error) => write!(f, "the learner could not be built: {error}"),
             Self::Start(error) => write!(f, "the run could not start: {error}"),
             Self::Worker(failure) => write!(f, "the run ended: {failure}"),
@@ -68,7 +71,7 @@ impl Error for TrainError {
         match self {
             Self::Config(error) => error.source(),
             Self::Env(failure) => failure.source(),
-            Self::Policy(error) => error.source(),
+            Self::Policy(error) | Self::Network(error) => error.source(),
             Self::Learn(error) => error.source(),
             Self::Start(error) => error.source(),
             Self::Worker(failure) => failure.source(),

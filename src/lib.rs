@@ -35,7 +35,7 @@ pub use pronk_metrics::{
     Console, JsonLines, LearnerInfo, ReportError, Reporter, ResultDict, StepTotals, Steps, ThreadTime,
 };
 pub use pronk_policy::{
-    Activation, Choice, DeviceSpec, Init, ObsDtype, Params, Policy, PolicyError, Rng, Space, Torso,
+    Activation, Choice, DeviceSpec, Init, Network, ObsDtype, Params, Policy, PolicyError, Rng, Space, Torso,
 };
 pub use pronk_rollout::{
     ActionRef, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation,

@@ -4,6 +4,7 @@ mod compose;
 mod engine;
 mod episodes;
 mod iteration;
+mod networks;
 mod reporters;
 mod run;
 mod wiring;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use pronk_buffer::{Bell, Lifeline};
 use pronk_learner::{Learner, LearnerMetrics};
 use pronk_metrics::{Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
+use pronk_policy::{DeviceSpec, Network, PolicyError};
 use pronk_rollout::{EnvFactory, EnvSpec};
 
 pub use run::{Run, RunSummary};
@@ -28,6 +30,7 @@ use crate::stop::{StopReason, StopWhen};
 use engine::{Ended, Engine};
 use episodes::EpisodeHistory;
 use iteration::Iteration;
+use networks::MakeNetwork;
 use reporters::Reporters;
 use wiring::Model;
 
@@ -133,19 +136,51 @@ impl Trainer {
         env: impl EnvFactory + 'static,
         replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
     ) -> Result<Self, TrainError> {
-        Self::build(config, env, |_, learner| replace(learner))
+        Self::build(config, env, None, |_, learner| replace(learner))
     }
 
-    fn build(
+    /// Starts a run with networks of your own.
+    ///
+    /// `network` makes one for an environment, to compute on a device. It is called once to look at what it makes, once
+    /// for the learner, with the `device` of the config, and once for each worker, with the CPU; it may make networks of
+    /// different types as long as all have the same layout of parameters. The first weights are drawn as
+    /// [`Init::params`](crate::Init::params) says. The other settings of the network, and `num_learner_threads`, mean
+    /// nothing to such a run.
+    ///
+    /// A checkpoint of the run holds the weights and not the network: act with it by [`Policy::with_network`], go on with
+    /// it by [`resume_with_network`](Self::resume_with_network).
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), and a network that does not fit the environment or is unlike the first one made.
+    ///
+    /// # Example
+    /// A layer of 32 that candle computes; `examples/own_network.rs` writes its layers itself.
+    /// ```
+    /// use pronk::envs::CartPole;
+    /// use pronk::policy::{CandleNetwork, Encoder, NetworkSpec};
+    /// use pronk::prelude::*;
+    /// use pronk::{Activation, DeviceSpec, EnvSpec, Network, PolicyError};
+    ///
+    /// fn network(env: &EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
+    ///     let encoder = Encoder::Mlp { hidden: vec![32], activation: Activation::Relu };
+    ///     let spec = NetworkSpec { encoder, ..NetworkSpec::for_spaces(&env.observation, &env.action)? };
+    ///     Ok(Box::new(CandleNetwork::new(spec, device.open()?)?))
+    /// }
+    ///
+    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let trainer = Trainer::with_network(config, |_: &EnvContext| CartPole::new(), network)?;
+    /// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
+    /// assert!(run.ledger_closed());
+    /// # Ok::<(), pronk::TrainError>(())
+    /// ```
+    ///
+    /// [`Policy::with_network`]: crate::Policy::with_network
+    pub fn with_network(
         config: TrainerConfig,
         env: impl EnvFactory + 'static,
-        replace: impl FnOnce(&Model, Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
+        network: impl Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync + 'static,
     ) -> Result<Self, TrainError> {
-        config.check()?;
-        let env: Arc<dyn EnvFactory> = Arc::new(env);
-        let model = Model::for_env(&config, env.as_ref())?;
-        let learner = replace(&model, model.learner(&config)?)?;
-        wiring::connect(config, model, env, learner)
+        Self::build(config, env, Some(Box::new(network)), |_, learner| Ok(learner))
     }
 
     /// Starts a run that goes on from the weights and the optimiser of `checkpoint`.
@@ -159,11 +194,36 @@ impl Trainer {
         env: impl EnvFactory + 'static,
         checkpoint: &Checkpoint,
     ) -> Result<Self, TrainError> {
-        Self::build(config, env, |model, mut learner| {
-            model.check_fits(checkpoint)?;
-            learner.load(checkpoint.state.clone())?;
-            Ok(learner)
-        })
+        Self::build(config, env, None, |model, learner| model.go_on(learner, checkpoint))
+    }
+
+    /// Goes on as [`resume`](Self::resume) does, with networks of your own as in [`with_network`](Self::with_network).
+    ///
+    /// # Errors
+    /// Those of [`with_network`](Self::with_network), and a checkpoint of other parameters, other spaces or another
+    /// optimiser. Two networks that compute different things from the same parameters cannot be told apart.
+    pub fn resume_with_network(
+        config: TrainerConfig,
+        env: impl EnvFactory + 'static,
+        network: impl Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync + 'static,
+        checkpoint: &Checkpoint,
+    ) -> Result<Self, TrainError> {
+        Self::build(config, env, Some(Box::new(network)), |model, learner| model.go_on(learner, checkpoint))
+    }
+
+    /// What all ways to start a run have in common; `own` makes networks other than the config's, `begin` may replace
+    /// the learner that has them.
+    fn build(
+        config: TrainerConfig,
+        env: impl EnvFactory + 'static,
+        own: Option<Box<MakeNetwork>>,
+        begin: impl FnOnce(&Model, Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
+    ) -> Result<Self, TrainError> {
+        config.check()?;
+        let env: Arc<dyn EnvFactory> = Arc::new(env);
+        let model = Model::for_env(&config, env.as_ref(), own)?;
+        let learner = begin(&model, model.learner(&config)?)?;
+        wiring::connect(config, model, env, learner)
     }
 
     /// Adds something that is shown every result. One that fails is named in the results from then on and left out.

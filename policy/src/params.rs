@@ -57,6 +57,9 @@ impl ParamEntry {
     }
 }
 
+/// What weight files call the part of their header that is no tensor.
+const RESERVED: &str = "__metadata__";
+
 impl ParamLayout {
     /// Lays the tensors out in the given order. Names should differ: only the first of two alike can be found.
     pub fn new<N: Into<String>>(tensors: impl IntoIterator<Item = (N, Vec<usize>)>) -> Self {
@@ -87,6 +90,31 @@ impl ParamLayout {
     /// Whether there is no value at all.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Whether parameters of this layout can be written to a file and found in it again.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadSpec`] when two tensors have one name, or one has the name that weight files keep for themselves.
+    pub fn check_names(&self) -> Result<(), PolicyError> {
+        let mut names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
+        names.sort_unstable();
+        let reason = if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            format!("two parameters have the name `{}`: give each its own", pair[0])
+        } else if names.contains(&RESERVED) {
+            format!("a parameter has the name `{}`, which weight files keep for themselves: rename it", RESERVED)
+        } else {
+            return Ok(());
+        };
+        Err(PolicyError::BadSpec { reason })
+    }
+
+    /// Whether parameters of layout `got` are those of this one: the same tensors in the same order.
+    ///
+    /// # Errors
+    /// [`PolicyError::WrongParams`] with the first difference.
+    pub fn check_same(&self, got: &Self) -> Result<(), PolicyError> {
+        crate::network::check_layout(self, got)
     }
 }
 

@@ -44,17 +44,22 @@ impl Policy {
     /// # Errors
     /// When spec, weights and action space do not fit each other, or a weight is not finite.
     pub fn new(spec: NetworkSpec, params: Params, action: &Space) -> Result<Self, PolicyError> {
+        Self::with_network(Box::new(CpuNetwork::new(&spec)?), params, action)
+    }
+
+    /// A policy that acts with a network of one's own.
+    ///
+    /// # Errors
+    /// When network, weights and action space do not fit each other, or a weight is not finite.
+    pub fn with_network(network: Box<dyn Network>, params: Params, action: &Space) -> Result<Self, PolicyError> {
         let distribution = distribution_for(action)?;
-        if distribution.dist_len() != spec.dist_len {
-            let reason = format!(
-                "it puts out {} numbers and {action} is described by {}",
-                spec.dist_len,
-                distribution.dist_len()
-            );
+        let (given, needed) = (network.shape().dist_len, distribution.dist_len());
+        if given != needed {
+            let reason = format!("it puts out {given} numbers and {action} is described by {needed}");
             return Err(PolicyError::BadSpec { reason });
         }
+        network.layout().check_same(params.layout())?;
         params.check_finite()?;
-        let network = Box::new(CpuNetwork::new(&spec)?);
         Ok(Self { network, params, distribution, outputs: Outputs::default(), logp: Vec::new() })
     }
 
@@ -102,5 +107,21 @@ mod tests {
         params.values_mut()[0] = f32::NEG_INFINITY;
         let error = Policy::new(spec, params, &action).map(drop).unwrap_err();
         assert!(matches!(error, PolicyError::NonFiniteParams { index: 0, .. }), "{error}");
+    }
+
+    #[test]
+    fn weights_of_another_network_and_actions_that_it_does_not_describe_are_refused() {
+        let (observation, action) = (Space::discrete(4).unwrap(), Space::discrete(2).unwrap());
+        let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();
+        let params = spec.init_params(0).unwrap();
+        let act = |params: Params, action: &Space| {
+            let network = Box::new(CpuNetwork::new(&spec).unwrap());
+            Policy::with_network(network, params, action).map(drop)
+        };
+        assert!(act(params.clone(), &action).is_ok());
+        let three = Space::discrete(3).unwrap();
+        assert!(matches!(act(params, &three), Err(PolicyError::BadSpec { .. })));
+        let other = NetworkSpec::for_spaces(&observation, &three).unwrap().init_params(0).unwrap();
+        assert!(matches!(act(other, &action), Err(PolicyError::WrongParams { .. })));
     }
 }

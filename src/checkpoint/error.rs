@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pronk_policy::PolicyError;
+
 /// Why a checkpoint could not be written or read. Every message names the path and holds the whole cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -58,6 +60,18 @@ pub enum CheckpointError {
     DoesNotFit {
         /// What differs.
         what: &'static str,
+    },
+    /// It is of a network that only its user's code describes.
+    #[error(
+        "checkpoint: it is of a network of your own, which it does not hold; resume with that network by \
+         Trainer::resume_with_network"
+    )]
+    OwnNetwork,
+    /// It has other parameters than the network of the user's own that is to go on from it.
+    #[error("checkpoint: its {cause}; resume with the network it was made with")]
+    OtherParams {
+        /// The first difference.
+        cause: PolicyError,
     },
     /// The learner did not give its state in time.
     #[error("checkpoint: the learner did not give its state: {reason}")]

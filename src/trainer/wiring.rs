@@ -13,10 +13,7 @@ use pronk_learner::{
     Schedule,
 };
 use pronk_metrics::{StateClock, StepLedger, Steps, TimeLedger, TimerStat};
-use pronk_policy::{
-    CandleNetwork, CpuNetwork, DeviceSpec, Encoder, Network, NetworkSpec, PolicyError, Space, derive_seed,
-    distribution_for,
-};
+use pronk_policy::{Network, PolicyError, derive_seed, distribution_for};
 use pronk_rollout::{
     EnvFactory, EnvSpec, InlineSource, RestartPolicy, StartError, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSet,
     WorkerSetConfig, probe_spec,
@@ -25,10 +22,11 @@ use pronk_rollout::{
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
 use super::iteration::Iteration;
+use super::networks::{MakeNetwork, Networks};
 use super::reporters::Reporters;
 use super::{Trainer, TrainerState};
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::config::{ConfigError, OptType, TrainerConfig, Vision};
+use crate::config::{ConfigError, OptType, TrainerConfig};
 use crate::error::TrainError;
 
 /// Reports of the learner that wait for the trainer before they are folded together.
@@ -40,26 +38,28 @@ const INIT_STREAM: u64 = 0x0057_4549_4748_5453;
 /// What is trained: environment, network and algorithm as they belong together.
 pub(super) struct Model {
     pub(super) env: EnvSpec,
-    pub(super) network: NetworkSpec,
-    pub(super) algorithm: &'static str,
+    networks: Networks,
+    algorithm: &'static str,
 }
 
 impl Model {
-    /// Looks at an environment and describes the network for it.
-    pub(super) fn for_env(config: &TrainerConfig, env: &dyn EnvFactory) -> Result<Self, TrainError> {
+    /// Looks at an environment, and at a network for it: one that `own` makes, or else the one of the config.
+    pub(super) fn for_env(
+        config: &TrainerConfig,
+        env: &dyn EnvFactory,
+        own: Option<Box<MakeNetwork>>,
+    ) -> Result<Self, TrainError> {
         let env = probe_spec(env, config.seed)?;
-        let network = NetworkSpec {
-            encoder: encoder(config, &env.observation),
-            torso: config.model.torso,
-            init: config.model.init,
-            ..NetworkSpec::for_spaces(&env.observation, &env.action)?
+        let networks = match own {
+            Some(make) => Networks::own(make, &env)?,
+            None => Networks::described(config, &env)?,
         };
-        Ok(Self { env, network, algorithm: "impala" })
+        Ok(Self { env, networks, algorithm: "impala" })
     }
 
     /// The learner that the config describes.
     pub(super) fn learner(&self, config: &TrainerConfig) -> Result<Box<dyn Learner>, TrainError> {
-        let params = self.network.init_params(derive_seed(config.seed, &[INIT_STREAM]))?;
+        let params = config.model.init.params(self.networks.layout()?, derive_seed(config.seed, &[INIT_STREAM]));
         let algorithm: Box<dyn Algorithm> = Box::new(Impala::new(ImpalaConfig {
             gamma: config.gamma,
             vf_loss_coeff: config.vf_loss_coeff,
@@ -79,7 +79,7 @@ impl Model {
             }),
         };
         let parts = ActorCriticParts {
-            network: self.learning_network(config)?,
+            network: self.networks.learning(config, &self.env)?,
             distribution: distribution_for(&self.env.action)?,
             optimizer: optimizer.build(params.values().len())?,
             params,
@@ -93,39 +93,27 @@ impl Model {
         Ok(Box::new(ActorCriticLearner::new(parts, options)?))
     }
 
-    /// Refuses a checkpoint of another policy by the name of what differs.
-    pub(super) fn check_fits(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
-        // How the first weights were drawn makes no difference to weights that are there.
-        let network = NetworkSpec { init: self.network.init, ..checkpoint.network.clone() };
-        let same = [
+    /// Has `learner` go on from a checkpoint; one of another policy is refused by the name of what differs.
+    pub(super) fn go_on(
+        &self,
+        mut learner: Box<dyn Learner>,
+        checkpoint: &Checkpoint,
+    ) -> Result<Box<dyn Learner>, TrainError> {
+        let spaces = [
             ("observation space", checkpoint.observation == self.env.observation),
             ("action space", checkpoint.action == self.env.action),
-            ("network", network == self.network),
         ];
-        match same.into_iter().find(|(_, same)| !same) {
-            None => Ok(()),
-            Some((what, _)) => Err(CheckpointError::DoesNotFit { what }),
+        if let Some((what, _)) = spaces.into_iter().find(|(_, same)| !same) {
+            return Err(CheckpointError::DoesNotFit { what }.into());
         }
+        self.networks.check_fits(checkpoint)?;
+        learner.load(checkpoint.state.clone())?;
+        Ok(learner)
     }
 
     /// A network to act with, on the thread that calls it.
     fn acting_network(&self) -> Result<Box<dyn Network>, PolicyError> {
-        Ok(Box::new(CpuNetwork::new(&self.network)?))
-    }
-
-    /// The network that learns, on the device of the config.
-    fn learning_network(&self, config: &TrainerConfig) -> Result<Box<dyn Network>, TrainError> {
-        if config.device == DeviceSpec::Cpu {
-            let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-            let threads = config.num_learner_threads.unwrap_or_else(cores);
-            return Ok(Box::new(CpuNetwork::with_threads(&self.network, threads)?));
-        }
-        let device = config.device.open().map_err(|error| ConfigError {
-            field: "device",
-            value: config.device.to_string(),
-            reason: error.to_string(),
-        })?;
-        Ok(Box::new(CandleNetwork::new(self.network.clone(), device)?))
+        self.networks.acting(&self.env)
     }
 
     /// `state` with all that is needed to use it again.
@@ -135,20 +123,10 @@ impl Model {
             algorithm: self.algorithm.to_owned(),
             observation: self.env.observation.clone(),
             action: self.env.action.clone(),
-            network: self.network.clone(),
+            network: self.networks.spec().cloned(),
             config: config.clone(),
             state,
         }
-    }
-}
-
-/// What the config wants between such observations and the heads.
-fn encoder(config: &TrainerConfig, observation: &Space) -> Encoder {
-    let is_image = matches!(observation, Space::Box { shape, .. } if shape.len() == 3);
-    match config.model.vision {
-        Vision::NatureCnn if is_image => Encoder::nature_cnn(),
-        Vision::ImpalaCnn if is_image => Encoder::impala_cnn(),
-        _ => Encoder::Mlp { hidden: config.model.fcnet_hiddens.clone(), activation: config.model.fcnet_activation },
     }
 }
 

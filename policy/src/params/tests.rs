@@ -20,6 +20,25 @@ fn tensors_lie_one_after_the_other() {
 }
 
 #[test]
+fn names_that_a_file_could_not_keep_apart_are_refused() {
+    assert!(layout().check_names().is_ok());
+    for (names, words) in [(["a", "a"], "two parameters have the name `a`"), (["a", "__metadata__"], "rename it")] {
+        let error = ParamLayout::new(names.map(|name| (name, vec![1]))).check_names().unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn the_first_difference_of_two_layouts_is_named() {
+    let (layout, shorter) = (layout(), ParamLayout::new([("a", vec![2, 3])]));
+    assert!(layout.check_same(&ParamLayout::clone(&layout)).is_ok());
+    let error = layout.check_same(&shorter).unwrap_err().to_string();
+    assert!(error.contains("expected 3 tensors, got 1"), "{error}");
+    let error = shorter.check_same(&ParamLayout::new([("a", vec![3, 2])])).unwrap_err().to_string();
+    assert!(error.contains("`a` of shape [2, 3], got `a` of shape [3, 2]"), "{error}");
+}
+
+#[test]
 fn as_many_values_as_the_layout_holds_are_needed() {
     let error = Params::new(layout(), vec![0.0; 9]).unwrap_err();
     assert_eq!(error.to_string(), "parameters: expected 10 numbers, got 9");

@@ -1,0 +1,175 @@
+//! Where the networks of a run come from: the config, or a function of the user's.
+
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pronk_policy::{
+    CandleNetwork, CpuNetwork, DeviceSpec, Encoder, Network, NetworkSpec, ParamLayout, PolicyError, Space,
+    distribution_for,
+};
+use pronk_rollout::EnvSpec;
+
+use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::config::{ConfigError, TrainerConfig, Vision};
+use crate::error::TrainError;
+
+/// Makes a network for an environment, to compute on a device.
+pub(super) type MakeNetwork = dyn Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync;
+
+/// Where the networks of a run come from.
+pub(super) enum Networks {
+    /// The config describes them.
+    Described(NetworkSpec),
+    /// A function of the user's makes them.
+    Own(OwnNetworks),
+}
+
+/// The user's function, and the layout that all its networks have to have.
+pub(super) struct OwnNetworks {
+    make: Box<MakeNetwork>,
+    layout: Arc<ParamLayout>,
+}
+
+impl Networks {
+    /// The network that the config describes for such an environment.
+    pub(super) fn described(config: &TrainerConfig, env: &EnvSpec) -> Result<Self, TrainError> {
+        Ok(Self::Described(NetworkSpec {
+            encoder: encoder(config, &env.observation),
+            torso: config.model.torso,
+            init: config.model.init,
+            ..NetworkSpec::for_spaces(&env.observation, &env.action)?
+        }))
+    }
+
+    /// Looks at a network of the user's and holds it against the environment.
+    pub(super) fn own(make: Box<MakeNetwork>, env: &EnvSpec) -> Result<Self, TrainError> {
+        // Before the network is made: it can do nothing about actions that have no distribution.
+        distribution_for(&env.action)?;
+        let looked_at = || {
+            let network = make_one(&make, env, DeviceSpec::Cpu)?;
+            let layout = Arc::clone(network.layout());
+            layout.check_names()?;
+            if layout.is_empty() {
+                return Err(misfit("it has no parameters, so there is nothing to learn"));
+            }
+            Ok(layout)
+        };
+        let layout = looked_at().map_err(refused)?;
+        Ok(Self::Own(OwnNetworks { make, layout }))
+    }
+
+    /// The description, where there is one.
+    pub(super) fn spec(&self) -> Option<&NetworkSpec> {
+        match self {
+            Self::Described(spec) => Some(spec),
+            Self::Own(_) => None,
+        }
+    }
+
+    /// Where each parameter lies.
+    pub(super) fn layout(&self) -> Result<Arc<ParamLayout>, PolicyError> {
+        match self {
+            Self::Described(spec) => Ok(Arc::new(spec.layout()?)),
+            Self::Own(own) => Ok(Arc::clone(&own.layout)),
+        }
+    }
+
+    /// A network to act with.
+    pub(super) fn acting(&self, env: &EnvSpec) -> Result<Box<dyn Network>, PolicyError> {
+        match self {
+            Self::Described(spec) => Ok(Box::new(CpuNetwork::new(spec)?)),
+            Self::Own(own) => own.one_more(env, DeviceSpec::Cpu),
+        }
+    }
+
+    /// The network that learns, on the device of the config.
+    pub(super) fn learning(&self, config: &TrainerConfig, env: &EnvSpec) -> Result<Box<dyn Network>, TrainError> {
+        let spec = match self {
+            Self::Described(spec) => spec,
+            Self::Own(own) => return own.one_more(env, config.device).map_err(refused),
+        };
+        if config.device == DeviceSpec::Cpu {
+            let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+            let threads = config.num_learner_threads.unwrap_or_else(cores);
+            return Ok(Box::new(CpuNetwork::with_threads(spec, threads)?));
+        }
+        let device = config.device.open().map_err(|error| ConfigError {
+            field: "device",
+            value: config.device.to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Box::new(CandleNetwork::new(spec.clone(), device)?))
+    }
+
+    /// Refuses the weights of another network.
+    pub(super) fn check_fits(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        match (self, &checkpoint.network) {
+            // How the first weights were drawn makes no difference to weights that are there.
+            (Self::Described(spec), Some(found)) if NetworkSpec { init: spec.init, ..found.clone() } == *spec => Ok(()),
+            (Self::Described(_), Some(_)) => Err(CheckpointError::DoesNotFit { what: "network" }),
+            (Self::Described(_), None) => Err(CheckpointError::OwnNetwork),
+            // What a network of the user's computes, only the user knows; its parameters can be compared.
+            (Self::Own(own), _) => own
+                .layout
+                .check_same(checkpoint.state.params.layout())
+                .map_err(|cause| CheckpointError::OtherParams { cause }),
+        }
+    }
+}
+
+impl OwnNetworks {
+    /// One more network, which has to be like the first.
+    fn one_more(&self, env: &EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
+        let network = make_one(&self.make, env, device)?;
+        self.layout.check_same(network.layout())?;
+        Ok(network)
+    }
+}
+
+/// Has a network made and holds it against the environment.
+fn make_one(make: &MakeNetwork, env: &EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
+    let network = catch_unwind(AssertUnwindSafe(|| make(env, device))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        Err(misfit(format!("the function that makes it panicked: {text}")))
+    })?;
+    let (shape, dist_len) = (network.shape(), distribution_for(&env.action)?.dist_len());
+    if shape.obs != env.observation {
+        let (reads, shows) = (&shape.obs, &env.observation);
+        return Err(misfit(format!(
+            "it reads {reads} and {} shows {shows}: make it for the observation space that the function is given",
+            env.name
+        )));
+    }
+    if shape.dist_len != dist_len {
+        let (given, action) = (shape.dist_len, &env.action);
+        return Err(misfit(format!(
+            "it puts out {given} numbers and the actions of {}, {action}, are described by {dist_len}",
+            env.name
+        )));
+    }
+    if shape.state_len != 0 {
+        let state_len = shape.state_len;
+        return Err(misfit(format!("it remembers {state_len} numbers, and runs train networks without memory so far")));
+    }
+    Ok(network)
+}
+
+fn misfit(reason: impl Into<String>) -> PolicyError {
+    PolicyError::BadSpec { reason: reason.into() }
+}
+
+fn refused(cause: PolicyError) -> TrainError {
+    TrainError::Network(Box::new(cause))
+}
+
+/// What the config wants between such observations and the heads.
+fn encoder(config: &TrainerConfig, observation: &Space) -> Encoder {
+    let is_image = matches!(observation, Space::Box { shape, .. } if shape.len() == 3);
+    match config.model.vision {
+        Vision::NatureCnn if is_image => Encoder::nature_cnn(),
+        Vision::ImpalaCnn if is_image => Encoder::impala_cnn(),
+        _ => Encoder::Mlp { hidden: config.model.fcnet_hiddens.clone(), activation: config.model.fcnet_activation },
+    }
+}
