@@ -132,6 +132,48 @@ fn a_manifest_that_is_none_is_refused() {
     refused(dir.path(), &["policy-"]);
 }
 
+/// A checkpoint of the same network as [`saved`], as if it were one of the user's own.
+fn saved_own() -> TempDir {
+    let (dir, run) = (TempDir::new().unwrap(), trained(1));
+    Checkpoint { network: None, ..run.checkpoint }.save(dir.path()).unwrap();
+    dir
+}
+
+#[test]
+fn a_manifest_says_what_the_network_is_or_else_what_its_parameters_are() {
+    let manifest = |dir: &Path| serde_json::from_slice::<Value>(&fs::read(dir.join(MANIFEST)).unwrap()).unwrap();
+    let (described, own) = (manifest(saved().0.path()), manifest(saved_own().path()));
+    assert!(described.get("network").is_some() && described.get("parameters").is_none());
+    assert!(own.get("network").is_none());
+    assert_eq!(own["parameters"][1], serde_json::json!({ "name": "torso.0.bias", "shape": [256] }));
+}
+
+#[test]
+fn a_list_of_parameters_that_cannot_be_is_refused() {
+    let dir = saved_own();
+    assert!(Checkpoint::load(dir.path()).unwrap().network.is_none());
+    let good: Value = serde_json::from_slice(&fs::read(dir.path().join(MANIFEST)).unwrap()).unwrap();
+    let refused_with = |edit: &dyn Fn(&mut Value), words: &[&str]| {
+        edit_manifest(dir.path(), |manifest| {
+            *manifest = good.clone();
+            edit(manifest);
+        });
+        refused(dir.path(), words);
+    };
+    let shape = |shape: Vec<u64>| move |manifest: &mut Value| manifest["parameters"][1]["shape"] = shape.clone().into();
+    refused_with(&shape(vec![255]), &["policy-", "torso.0.bias", "[255]"]);
+    refused_with(&shape(vec![1 << 40]), &[MANIFEST, "torso.0.bias", "more numbers"]);
+    refused_with(&shape(vec![u64::MAX, u64::MAX]), &[MANIFEST, "torso.0.bias", "more numbers"]);
+    refused_with(
+        &|manifest| manifest["parameters"][1]["name"] = "torso.0.weight".into(),
+        &[MANIFEST, "torso.0.weight"],
+    );
+    refused_with(&|manifest| manifest["parameters"][1]["size"] = 1.into(), &[MANIFEST, "size"]);
+    refused_with(&|manifest| manifest["parameters"] = Value::Null, &[MANIFEST, "neither"]);
+    let network = serde_json::to_value(trained(1).checkpoint.network).unwrap();
+    refused_with(&|manifest| manifest["network"] = network.clone(), &[MANIFEST, "both"]);
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_is_named() {
     let dir = TempDir::new().unwrap();

@@ -8,6 +8,7 @@ mod fixtures;
 mod golden;
 mod learning;
 mod ledgers;
+mod own_network;
 mod reproducible;
 mod result_dict;
 mod signals;
