@@ -31,7 +31,7 @@ use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, Par
 /// network's own; results do not depend on how many there are, bit for bit.
 ///
 /// *Memory*: learning keeps the batch's observations and activations from one batch to the next. Once the largest batch
-/// has been seen, nothing is allocated.
+/// has been seen (with memory: the largest of each number of steps), nothing is allocated.
 ///
 /// *Agreement*: with [`CandleNetwork`](crate::CandleNetwork) to about 1e-6, outputs and gradients.
 ///
@@ -58,6 +58,8 @@ pub struct CpuNetwork {
     learning: Arc<Weights>,
     crew: Crew<Share>,
     shares: Vec<Share>,
+    /// Shares of larger batches, with the memory they have: the first of them on top.
+    spare: Vec<Share>,
     /// Rows of the batch that `backward` may follow, and the stamp of its parameters.
     kept: Option<(usize, u64)>,
 }
@@ -159,7 +161,8 @@ impl CpuNetwork {
             acting_scratch: Scratch::default(),
             learning: Arc::default(),
             crew: Crew::new(threads.get().min(SHARES), SHARES)?,
-            shares: Vec::new(),
+            shares: Vec::with_capacity(SHARES),
+            spare: Vec::with_capacity(SHARES),
             kept: None,
         })
     }
@@ -184,7 +187,12 @@ impl CpuNetwork {
         let spans = self.layers.spans(input);
         let pieces = spans.len();
         let shares = pieces.min(SHARES);
-        self.shares.resize_with(shares, Share::default);
+        while self.shares.len() > shares {
+            self.spare.extend(self.shares.pop());
+        }
+        while self.shares.len() < shares {
+            self.shares.push(self.spare.pop().unwrap_or_default());
+        }
         let mut spans = spans.iter();
         for (i, share) in self.shares.iter_mut().enumerate() {
             share.used = pieces / shares + usize::from(i < pieces % shares);
@@ -207,7 +215,7 @@ struct Spans {
 
 impl Spans {
     fn len(self) -> usize {
-        if self.steps == 0 { 0 } else { self.of.div_ceil(self.columns) }
+        self.of.div_ceil(self.columns)
     }
 
     fn iter(self) -> impl Iterator<Item = Span> {
