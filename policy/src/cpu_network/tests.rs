@@ -1,6 +1,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod batch;
+mod edges;
+mod gradients;
+mod oracle;
+mod steady;
 
 use std::num::NonZeroUsize;
 
@@ -8,7 +12,10 @@ use proptest::prelude::*;
 
 use self::batch::{Batch, agree, agree_by_tensor, random_params};
 use super::CpuNetwork;
-use crate::{Activation, CandleNetwork, Encoder, Init, Network, NetworkSpec, Outputs, Params, Space, Torso};
+use crate::{
+    Activation, CandleNetwork, Encoder, Init, Input, Network, NetworkSpec, ObsDtype, OutputGrads, Outputs, Params,
+    Space, Torso,
+};
 
 fn spec(obs: Space, encoder: Encoder, lstm: Option<usize>, torso: Torso) -> NetworkSpec {
     NetworkSpec { obs, dist_len: 5, encoder, lstm, torso, init: Init::Orthogonal }

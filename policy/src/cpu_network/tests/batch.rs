@@ -4,6 +4,7 @@ use crate::{Input, Memory, NetworkSpec, ObsDtype, ObsRef, OutputGrads, ParamLayo
 
 /// A batch with the gradient of a loss.
 pub(super) struct Batch {
+    dtype: ObsDtype,
     numbers: Vec<f32>,
     bytes: Vec<u8>,
     memory: Option<(Vec<f32>, Vec<bool>)>,
@@ -16,8 +17,8 @@ impl Batch {
         let mut rng = Rng::seed_from(seed);
         let rows = steps * columns;
         let len = rows * spec.obs.obs_len();
-        let (mut numbers, mut bytes) = (Vec::new(), Vec::new());
-        match spec.obs.obs_dtype() {
+        let (dtype, mut numbers, mut bytes) = (spec.obs.obs_dtype(), Vec::new(), Vec::new());
+        match dtype {
             ObsDtype::F32 => numbers.extend((0..len).map(|_| rng.normal() as f32)),
             ObsDtype::U8 => bytes.extend((0..len).map(|_| (rng.next_f64() * 256.0) as u8)),
         }
@@ -28,15 +29,68 @@ impl Batch {
         });
         let mut normals = |len: usize| (0..len).map(|_| rng.normal() as f32).collect();
         let grads = OutputGrads { logits: normals(rows * spec.dist_len), values: normals(rows) };
-        Self { numbers, bytes, memory, rows, grads }
+        Self { dtype, numbers, bytes, memory, rows, grads }
     }
 
     pub(super) fn input(&self) -> Input<'_> {
-        let obs = if self.bytes.is_empty() { ObsRef::F32(&self.numbers) } else { ObsRef::U8(&self.bytes) };
+        let obs = match self.dtype {
+            ObsDtype::F32 => ObsRef::F32(&self.numbers),
+            ObsDtype::U8 => ObsRef::U8(&self.bytes),
+        };
         let input = Input::new(obs, self.rows);
         match &self.memory {
             None => input,
             Some((state, starts)) => input.with_memory(Memory { state, starts }),
+        }
+    }
+
+    /// The observations row by row, as numbers a network computes with.
+    pub(super) fn observations(&self, spec: &NetworkSpec) -> impl Iterator<Item = Vec<f64>> {
+        let numbers = self.numbers.iter().map(|&x| f64::from(x));
+        let numbers: Vec<_> = numbers.chain(self.bytes.iter().map(|&x| f64::from(x) / 255.0)).collect();
+        let len = spec.obs.obs_len();
+        (0..self.rows).map(move |row| numbers[row * len..(row + 1) * len].to_vec())
+    }
+
+    /// One observation, to be changed, of those that are numbers.
+    pub(super) fn observation_mut(&mut self, spec: &NetworkSpec, row: usize) -> &mut [f32] {
+        let len = spec.obs.obs_len();
+        &mut self.numbers[row * len..(row + 1) * len]
+    }
+
+    /// The state before the first step.
+    pub(super) fn state(&self) -> Vec<f64> {
+        self.memory.iter().flat_map(|(state, _)| state).map(|&x| f64::from(x)).collect()
+    }
+
+    /// Whether an episode starts in this row.
+    pub(super) fn starts(&self, row: usize) -> bool {
+        self.memory.as_ref().is_some_and(|(_, starts)| starts[row])
+    }
+
+    /// State and starts of a recurrent network's batch, to be changed.
+    pub(super) fn memory_mut(&mut self) -> (&mut [f32], &mut [bool]) {
+        let (state, starts) = self.memory.as_mut().unwrap();
+        (state, starts)
+    }
+
+    /// One of its `columns` alone.
+    pub(super) fn column(&self, spec: &NetworkSpec, column: usize, columns: usize) -> Self {
+        fn rows<T: Copy>(of: &[T], len: usize, column: usize, columns: usize) -> Vec<T> {
+            of.chunks_exact(len).skip(column).step_by(columns).flatten().copied().collect()
+        }
+        let cut = |of: &[f32], len| rows(of, len, column, columns);
+        let obs_len = spec.obs.obs_len();
+        let memory = self.memory.as_ref().map(|(state, starts)| {
+            (state[column * spec.state_len()..][..spec.state_len()].to_vec(), rows(starts, 1, column, columns))
+        });
+        Self {
+            dtype: self.dtype,
+            numbers: cut(&self.numbers, obs_len),
+            bytes: rows(&self.bytes, obs_len, column, columns),
+            memory,
+            rows: self.rows / columns,
+            grads: OutputGrads { logits: cut(&self.grads.logits, spec.dist_len), values: cut(&self.grads.values, 1) },
         }
     }
 }
