@@ -4,39 +4,83 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pronk::envs::CartPole;
-use pronk::policy::candle_core::{Device, Result as Candle};
 use pronk::policy::{
-    ActionsMut, CandleInput, CandleModel, CandleNetwork, CandleOutput, CandleWeights, NetworkShape, NetworkSpec,
-    ObsRef, ParamLayout,
+    ActionsMut, CpuNetwork, Encoder, Input, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
 };
 use pronk::prelude::*;
 use pronk::{
-    Checkpoint, CheckpointError, Choice, DeviceSpec, EnvSpec, Network, Policy, PolicyError, Space, TrainError,
+    Checkpoint, CheckpointError, Choice, DeviceSpec, EnvSpec, Network, Params, Policy, PolicyError, Space, TrainError,
 };
 use tempfile::TempDir;
 
 use crate::fixtures::{iterations, small, without_hanging};
 
-/// Logits and value straight from the numbers it sees.
-#[derive(Clone, Copy)]
+/// Two logits and a value straight from four numbers, by hand.
 struct Linear {
-    inputs: usize,
-    /// How many logits it puts out, whatever its network says.
-    logits: usize,
-    names: [&'static str; 2],
+    shape: NetworkShape,
+    layout: Arc<ParamLayout>,
+    /// The observations that `backward` is to come for.
+    kept: Vec<f32>,
+    /// How many logits it puts out besides those that it should.
+    surplus: usize,
 }
 
-const LINEAR: Linear = Linear { inputs: 4, logits: 2, names: ["policy.weight", "value.weight"] };
+const NAMES: [&str; 2] = ["policy.weight", "value.weight"];
 
-impl CandleModel for Linear {
-    fn layout(&self) -> ParamLayout {
-        ParamLayout::new([(self.names[0], vec![self.inputs, self.logits]), (self.names[1], vec![self.inputs, 1])])
+impl Linear {
+    fn new(shape: NetworkShape, names: [&str; 2]) -> Self {
+        let layout = ParamLayout::new(names.into_iter().zip([vec![4, 2], vec![4, 1]]));
+        Self { shape, layout: Arc::new(layout), kept: Vec::new(), surplus: 0 }
     }
 
-    fn forward(&self, weights: &CandleWeights, input: &CandleInput<'_>) -> Candle<CandleOutput> {
-        let logits = input.obs.matmul(weights.get(self.names[0])?)?;
-        let values = input.obs.matmul(weights.get(self.names[1])?)?.squeeze(1)?;
-        Ok(CandleOutput { logits, values, state: None })
+    /// Where the weights of the `i`th number for the two logits and the value lie.
+    fn places(i: usize) -> [usize; 3] {
+        [2 * i, 2 * i + 1, 8 + i]
+    }
+}
+
+impl Network for Linear {
+    fn shape(&self) -> &NetworkShape {
+        &self.shape
+    }
+
+    fn layout(&self) -> &Arc<ParamLayout> {
+        &self.layout
+    }
+
+    fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
+        input.check(&self.shape)?;
+        let ObsRef::F32(obs) = input.obs else { unreachable!("checked above") };
+        out.resize_for(input, &self.shape);
+        for (row, obs) in obs.chunks(4).enumerate() {
+            let output = |o: usize| obs.iter().enumerate().map(|(i, x)| x * params.values()[Self::places(i)[o]]).sum();
+            (out.logits[2 * row], out.logits[2 * row + 1], out.values[row]) = (output(0), output(1), output(2));
+        }
+        out.logits.resize(out.logits.len() + self.surplus, 0.0);
+        Ok(())
+    }
+
+    fn forward_for_learning(
+        &mut self,
+        params: &Params,
+        input: &Input<'_>,
+        out: &mut Outputs,
+    ) -> Result<(), PolicyError> {
+        self.forward(params, input, out)?;
+        let ObsRef::F32(obs) = input.obs else { unreachable!("checked before") };
+        self.kept = obs.to_vec();
+        Ok(())
+    }
+
+    fn backward(&mut self, _: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
+        grad.fill(0.0);
+        for (row, obs) in self.kept.chunks(4).enumerate() {
+            let along = [grads.logits[2 * row], grads.logits[2 * row + 1], grads.values[row]];
+            for (i, x) in obs.iter().enumerate() {
+                Self::places(i).into_iter().zip(along).for_each(|(place, along)| grad[place] += x * along);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -46,12 +90,8 @@ fn shape() -> NetworkShape {
     NetworkShape { obs: CartPole::new().spec().observation, dist_len: 2, state_len: 0 }
 }
 
-fn network(shape: NetworkShape, model: Linear) -> Made {
-    Ok(Box::new(CandleNetwork::with_model(shape, Box::new(model), Device::Cpu)?))
-}
-
 fn linear(_: &EnvSpec, _: DeviceSpec) -> Made {
-    network(shape(), LINEAR)
+    Ok(Box::new(Linear::new(shape(), NAMES)))
 }
 
 fn cartpole(_: &EnvContext) -> CartPole {
@@ -118,7 +158,8 @@ fn its_weights_are_saved_and_loaded_and_gone_on_from() {
     assert_ne!(bits(&later), bits(&checkpoint));
 
     let params = checkpoint.state.params.clone();
-    let mut policy = Policy::with_network(network(shape(), LINEAR).unwrap(), params, &checkpoint.action).unwrap();
+    let network = Box::new(Linear::new(shape(), NAMES));
+    let mut policy = Policy::with_network(network, params, &checkpoint.action).unwrap();
     let mut actions = [u32::MAX; 3];
     let obs = ObsRef::F32(&[0.1; 12]);
     policy.act(obs, 3, &mut Choice::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
@@ -128,23 +169,18 @@ fn its_weights_are_saved_and_loaded_and_gone_on_from() {
 #[test]
 fn a_network_that_does_not_fit_the_environment_starts_nothing() {
     let boxed = Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4]).unwrap();
-    let same_name = Linear { names: ["weight", "weight"], ..LINEAR };
-    let reserved = Linear { names: ["weight", "__metadata__"], ..LINEAR };
-    let silent = Linear { logits: 0, ..LINEAR };
-    let empty = Linear { inputs: 0, ..LINEAR };
-    let cases: [(NetworkShape, Linear, &[&str]); 7] = [
-        (NetworkShape { obs: boxed, ..shape() }, LINEAR, &["reads Box(-1..=1, [4], f32)", "CartPole-v1 shows Box("]),
-        (NetworkShape { dist_len: 3, ..shape() }, LINEAR, &["puts out 3 numbers", "Discrete(2)", "by 2"]),
-        (NetworkShape { state_len: 8, ..shape() }, LINEAR, &["remembers 8 numbers"]),
-        (NetworkShape { dist_len: 0, ..shape() }, silent, &["dist_len is 0"]),
-        (shape(), empty, &["no parameters"]),
-        (shape(), same_name, &["two parameters have the name `weight`"]),
-        (shape(), reserved, &["`__metadata__`", "rename it"]),
+    let cases: [(NetworkShape, [&str; 2], &[&str]); 6] = [
+        (NetworkShape { obs: boxed, ..shape() }, NAMES, &["reads Box(-1..=1, [4], f32)", "CartPole-v1 shows Box("]),
+        (NetworkShape { dist_len: 3, ..shape() }, NAMES, &["puts out 3 numbers", "Discrete(2)", "by 2"]),
+        (NetworkShape { dist_len: 0, ..shape() }, NAMES, &["puts out 0 numbers"]),
+        (NetworkShape { state_len: 8, ..shape() }, NAMES, &["remembers 8 numbers"]),
+        (shape(), ["weight", "weight"], &["two parameters have the name `weight`"]),
+        (shape(), ["weight", "__metadata__"], &["`__metadata__`", "rename it"]),
     ];
-    for (shape, model, words) in cases {
+    for (shape, names, words) in cases {
         for workers in [0, 2] {
             let shape = shape.clone();
-            let make = move |_: &EnvSpec, _: DeviceSpec| network(shape.clone(), model);
+            let make = move |_: &EnvSpec, _: DeviceSpec| -> Made { Ok(Box::new(Linear::new(shape.clone(), names))) };
             let Err(error) = Trainer::with_network(small(workers), cartpole, make) else { panic!("{words:?}") };
             assert!(matches!(error, TrainError::Network(_)), "{error:?}");
             has_words(&error.to_string(), words);
@@ -160,13 +196,19 @@ fn a_function_that_makes_no_network_or_another_one_each_time_starts_nothing() {
     };
     refused(|_, _| panic!("no licence"), &["network of your own", "panicked: no licence"]);
     refused(|_, _| "toaster".parse::<DeviceSpec>().map(|_| unreachable!()), &["network of your own", "`toaster`"]);
+    let nothing = |_: &EnvSpec, _: DeviceSpec| -> Made {
+        Ok(Box::new(Linear { layout: Arc::default(), ..Linear::new(shape(), NAMES) }))
+    };
+    refused(nothing, &["no parameters"]);
 
     // The third one is the first worker's.
     for (other, words) in [(1, ["expected `policy.weight`", "got `other`"]), (2, ["rollout-1", "got `other`"])] {
         let made = AtomicUsize::new(0);
-        let make = move |env: &EnvSpec, device| match made.fetch_add(1, Ordering::Relaxed) {
-            n if n == other => network(shape(), Linear { names: ["other", "value.weight"], ..LINEAR }),
-            _ => linear(env, device),
+        let make = move |env: &EnvSpec, device| -> Made {
+            match made.fetch_add(1, Ordering::Relaxed) {
+                n if n == other => Ok(Box::new(Linear::new(shape(), ["other", NAMES[1]]))),
+                _ => linear(env, device),
+            }
         };
         let Err(error) = Trainer::with_network(small(2), cartpole, make) else { panic!("{words:?}") };
         has_words(&error.to_string(), &words);
@@ -174,15 +216,17 @@ fn a_function_that_makes_no_network_or_another_one_each_time_starts_nothing() {
 }
 
 #[test]
-fn a_model_that_puts_out_something_else_than_it_says_ends_the_run_by_name() {
+fn a_network_that_puts_out_something_else_than_it_says_ends_the_run_by_name() {
     for workers in [0, 2] {
         let error = without_hanging("wrong logits", move || {
-            let make = |_: &EnvSpec, _: DeviceSpec| network(shape(), Linear { logits: 3, ..LINEAR });
+            let make = |_: &EnvSpec, _: DeviceSpec| -> Made {
+                Ok(Box::new(Linear { surplus: 1, ..Linear::new(shape(), NAMES) }))
+            };
             let trainer = Trainer::with_network(small(workers), cartpole, make).unwrap();
-            trainer.run(iterations(1_000_000)).expect_err("three logits are not two")
+            trainer.run(iterations(1_000_000)).expect_err("five logits are not four")
         });
-        let text = format!("{:#}", anyhow::Error::from(error));
-        has_words(&text, &["the model's logits", "shape [2, 2]", "shape [2, 3]"]);
+        assert!(error.thread().is_some_and(|thread| thread.starts_with("rollout-")), "{error:?}");
+        has_words(&error.to_string(), &["put out 5 logits", "4"]);
     }
 }
 
@@ -205,13 +249,13 @@ fn a_checkpoint_of_other_parameters_is_refused_and_of_the_same_is_not() {
     has_words(&error.to_string(), &["expected `policy.weight` of shape [4, 2]", "got `torso.0.weight`"]);
 
     // The same network in other hands.
-    let make = |_: &EnvSpec, _: DeviceSpec| -> Made { Ok(Box::new(CandleNetwork::cpu(spec_of_small())?)) };
+    let make = |_: &EnvSpec, _: DeviceSpec| -> Made { Ok(Box::new(CpuNetwork::new(&spec_of_small())?)) };
     let resumed = Trainer::resume_with_network(small(0), cartpole, make, &described).unwrap().finish().unwrap();
     assert_eq!(bits(&resumed.checkpoint), bits(&described));
 }
 
 fn spec_of_small() -> NetworkSpec {
     let (spec, model) = (CartPole::new().spec(), small(0).model);
-    let encoder = pronk::policy::Encoder::Mlp { hidden: model.fcnet_hiddens, activation: model.fcnet_activation };
+    let encoder = Encoder::Mlp { hidden: model.fcnet_hiddens, activation: model.fcnet_activation };
     NetworkSpec { encoder, ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap() }
 }
