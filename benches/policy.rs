@@ -12,6 +12,7 @@
 //! `benches/peers/torch_nets.py` gives PyTorch's figures for the same shapes.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use pronk::learner::{AdamConfig, Optimizer, OptimizerConfig, StepOptions};
@@ -30,14 +31,14 @@ const SAMPLE: Duration = Duration::from_millis(2);
 const SAMPLES: usize = 101;
 const PATIENCE: Duration = Duration::from_secs(6);
 
-fn main() {
+fn main() -> ExitCode {
     // candle reads this when it first computes, and with more threads than one it is slower here. Setting a variable of
     // one's own process is unsafe, so the bench starts itself again.
     const ONE_THREAD: &str = "RAYON_NUM_THREADS";
     if std::env::var(ONE_THREAD).as_deref() != Ok("1") {
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
         let status = again.args(std::env::args_os().skip(1)).env(ONE_THREAD, "1").status().unwrap();
-        std::process::exit(status.code().unwrap_or(1));
+        return if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let alone = std::env::args().any(|arg| arg == "--alone");
     let wanted: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
@@ -55,6 +56,7 @@ fn main() {
         }
     }
     println!("\npeak of this core, again: {:.0} GFLOP/s", peak_flops() / 1e9);
+    ExitCode::SUCCESS
 }
 
 /// A network and what it is to do.

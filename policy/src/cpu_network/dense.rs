@@ -2,7 +2,9 @@
 
 use super::packing::{Matrix, Packing};
 use super::weights::Weights;
-use crate::ops::{Finish, Group, Left, Place, Product, Right, Segment, Start, Values, add_column_sums, cut, padded};
+use crate::ops::{
+    BLOCK, Finish, Group, Left, PANEL, Place, Product, Right, Segment, Start, Values, add_column_sums, cut, padded,
+};
 use crate::{Activation, ParamLayout, PolicyError, spec};
 
 /// `activate(x · weight + bias)`, for rows of any number. Heads that see the same features are one layer.
@@ -13,9 +15,20 @@ pub(super) struct Dense {
     /// `[outputs, inputs]`, if anybody wants the gradient with respect to the input.
     transposed: Option<Matrix>,
     activation: Option<Activation>,
+    outputs: usize,
     over_inputs: Vec<Segment>,
     over_outputs: Vec<Segment>,
 }
+
+/// Room for a weight gradient, reused.
+#[derive(Debug, Default)]
+pub(super) struct DenseBuffers {
+    segments: Vec<Segment>,
+    transposed: Vec<f32>,
+}
+
+/// A layer with so few outputs computes the transpose of its weight's gradient: of a block of columns it would fill no more.
+const THIN: usize = BLOCK / 2;
 
 /// What comes in: how many rows of a layer's input are stored, and how.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +89,7 @@ impl Dense {
         if let Some(transposed) = transposed {
             cut(&mut over_outputs, outputs, 1, transposed.step());
         }
-        Self { weight, bias, transposed, activation, over_inputs, over_outputs }
+        Self { weight, bias, transposed, activation, outputs, over_inputs, over_outputs }
     }
 
     /// How far an output row is from the next.
@@ -126,23 +139,35 @@ impl Dense {
         (x, x_row): (&[f32], usize),
         g: &[f32],
         grad: &mut [f32],
-        segments: &mut Vec<Segment>,
+        buffers: &mut DenseBuffers,
     ) {
         let g_row = self.output_row();
-        cut(segments, rows, x_row, g_row);
+        add_column_sums(&g[..rows * g_row], &mut grad[self.bias.range()]);
+        let DenseBuffers { segments, transposed } = buffers;
+        let columns_of = |numbers, step| Left { numbers, row: 1, step };
+        let rows_of = |numbers, step| Right { numbers, step, panel: PANEL };
         let product = Product {
-            a: Left { numbers: x, row: 1, step: x_row },
-            b: Right { numbers: g, step: g_row, panel: Place::rows_of(g_row).panel },
+            a: columns_of(x, x_row),
+            b: rows_of(g, g_row),
             out: self.weight.place(),
             rows: self.weight.rows,
             columns: self.weight.columns,
-            groups: &[Group::default()],
-            segments,
+            groups: &[Group { a: 0, out: 0, y: 0 }],
+            segments: &[],
             start: Start::Out,
             finish: Finish::Nothing,
         };
-        product.run(&mut grad[self.weight.range()]);
-        add_column_sums(&g[..rows * g_row], &mut grad[self.bias.range()]);
+        if self.outputs > THIN || x_row != self.input_row() {
+            cut(segments, rows, x_row, g_row);
+            Product { segments, ..product }.run(&mut grad[self.weight.range()]);
+            return;
+        }
+        cut(segments, rows, g_row, x_row);
+        transposed.resize(self.outputs * x_row, 0.0);
+        let (a, b, out) = (columns_of(g, g_row), rows_of(x, x_row), Place::rows_of(x_row));
+        let (rows, columns, start) = (self.outputs, x_row, Start::Zero);
+        Product { a, b, out, rows, columns, segments, start, ..product }.run(transposed);
+        self.weight.add_transposed(transposed, x_row, self.outputs, &mut grad[self.weight.range()]);
     }
 
     /// Fills `x_grad`, `[rows, input_row]`, with the gradient before the activation `below` that made `y`, whose rows lie

@@ -1,9 +1,9 @@
 //! The LSTM core over the steps of a batch, and back through them.
 
-use super::dense::{Dense, InputRows};
+use super::dense::{Dense, DenseBuffers, InputRows};
 use super::packing::Packing;
 use super::weights::Weights;
-use crate::ops::{LstmStep, Segment, add, lstm_step_back};
+use crate::ops::{LstmStep, add, lstm_step_back};
 use crate::{Activation, ParamLayout, PolicyError, spec};
 
 /// An LSTM: gates i, f, g and o from the features and from its own last output.
@@ -140,7 +140,7 @@ impl Lstm {
         Sequence { rows, features, steps }: Sequence<'_>,
         tape: &LstmTape,
         (output_grad, grad): (&[f32], &mut [f32]),
-        (buffers, segments): (&mut LstmBuffers, &mut Vec<Segment>),
+        (buffers, dense_buffers): (&mut LstmBuffers, &mut DenseBuffers),
     ) {
         let (row, gates_row, columns) = (self.output_row(), self.input.output_row(), steps.columns);
         buffers.gates_grad.resize(rows * gates_row, 0.0);
@@ -171,8 +171,8 @@ impl Lstm {
                 }
             }
         }
-        self.hidden.add_weight_gradient(rows, (&tape.hidden_before, row), &buffers.gates_grad, grad, segments);
-        self.input.add_weight_gradient(rows, features, &buffers.gates_grad, grad, segments);
+        self.hidden.add_weight_gradient(rows, (&tape.hidden_before, row), &buffers.gates_grad, grad, dense_buffers);
+        self.input.add_weight_gradient(rows, features, &buffers.gates_grad, grad, dense_buffers);
     }
 
     /// After [`Lstm::backward`], fills `x_grad` as [`Dense::input_gradient`] does.

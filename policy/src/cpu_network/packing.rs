@@ -34,6 +34,13 @@ impl Matrix {
         self.offset..self.offset + self.rows * self.columns
     }
 
+    /// Adds to its own numbers the transpose of a matrix with rows `step` apart; `columns` of its own get something.
+    pub(super) fn add_transposed(self, from: &[f32], step: usize, columns: usize, numbers: &mut [f32]) {
+        for (row, to) in numbers.chunks_exact_mut(self.step()).take(self.rows).enumerate() {
+            to[..columns].iter_mut().zip(from[row..].iter().step_by(step)).for_each(|(to, from)| *to += from);
+        }
+    }
+
     fn index(self, row: usize, column: usize) -> usize {
         self.offset + column / PANEL * self.rows * PANEL + row * self.step() + column % PANEL
     }

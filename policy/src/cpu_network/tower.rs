@@ -1,13 +1,12 @@
 //! One encoder with what stands on it: from observations to the heads, and back.
 
 use super::canvas::Canvas;
-use super::dense::{Dense, InputRows};
+use super::dense::{Dense, DenseBuffers, InputRows};
 use super::images::{ImageBuffers, Images};
 use super::lstm::{Lstm, LstmBuffers, LstmTape, Sequence, Steps};
 use super::packing::Packing;
 use super::piece::Observations;
 use super::weights::Weights;
-use crate::ops::Segment;
 use crate::spec::{self, EncoderLayers, Image};
 use crate::{Activation, ParamLayout, PolicyError};
 
@@ -46,7 +45,7 @@ pub(super) struct Scratch {
     images: ImageBuffers,
     lstm: LstmBuffers,
     grads: [Vec<f32>; 2],
-    segments: Vec<Segment>,
+    dense: DenseBuffers,
 }
 
 /// Whether anything will be asked of a tape later.
@@ -202,25 +201,27 @@ impl Tower {
         scratch: &mut Scratch,
     ) {
         let rows = obs.rows();
-        let Scratch { image, images: image_buffers, lstm: lstm_buffers, grads: [g, x_grad], segments } = scratch;
+        let Scratch { image, images: image_buffers, lstm: lstm_buffers, grads: [g, x_grad], dense } = scratch;
+        // They change places here and not in the scratch, so that each has the same sizes in every batch.
+        let (mut g, mut x_grad) = (g, x_grad);
         let observed = self.first_input(obs, &tape.features);
         let encoded = top(&self.layers, &tape.layers);
         let below = encoded.map(|(y, _)| (self.activation, y));
         let features = encoded.unwrap_or(observed);
         match &self.lstm {
             None => {
-                self.head.add_weight_gradient(rows, features, &tape.head_grad, grad, segments);
+                self.head.add_weight_gradient(rows, features, &tape.head_grad, grad, dense);
                 g.resize(rows * self.head.input_row(), 0.0);
                 self.head.input_gradient(weights, rows, &tape.head_grad, below, g);
             }
             Some(lstm) => {
                 let hidden = (tape.lstm.hidden.as_slice(), lstm.output_row());
-                self.head.add_weight_gradient(rows, hidden, &tape.head_grad, grad, segments);
+                self.head.add_weight_gradient(rows, hidden, &tape.head_grad, grad, dense);
                 x_grad.resize(rows * lstm.output_row(), 0.0);
                 self.head.input_gradient(weights, rows, &tape.head_grad, None, x_grad);
                 g.resize(rows * lstm.input_row(), 0.0);
                 let sequence = Sequence { rows, features, steps };
-                lstm.backward(weights, sequence, &tape.lstm, (x_grad, grad), (lstm_buffers, segments));
+                lstm.backward(weights, sequence, &tape.lstm, (x_grad, grad), (lstm_buffers, dense));
                 lstm.input_gradient(weights, rows, lstm_buffers, below, g);
             }
         }
@@ -232,11 +233,11 @@ impl Tower {
                 }
                 None => (observed, Some((Activation::Relu, tape.features.as_slice()))),
             };
-            layer.add_weight_gradient(rows, x, g, grad, segments);
+            layer.add_weight_gradient(rows, x, g, grad, dense);
             if i > 0 || self.images.is_some() {
                 x_grad.resize(rows * layer.input_row(), 0.0);
                 layer.input_gradient(weights, rows, g, below, x_grad);
-                std::mem::swap(g, x_grad);
+                std::mem::swap(&mut g, &mut x_grad);
             }
         }
         let (Some((images, canvas)), Some(layer)) = (&self.images, self.layers.first()) else { return };
