@@ -30,11 +30,11 @@ struct Shape {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lies {
     /// Panel after panel.
-    InPanels,
+    Panels,
     /// Row after row, with so many numbers between them.
-    InRows(usize),
+    Rows(usize),
     /// The rows of all groups in turn, as a phase of a convolution writes them.
-    InTurn,
+    Interleaved,
 }
 
 fn any_shape() -> impl Strategy<Value = Shape> {
@@ -44,7 +44,7 @@ fn any_shape() -> impl Strategy<Value = Shape> {
     let groups = prop::collection::vec(0_usize..300, 0..4);
     // Up to 6 × 160 terms: of a whole panel, far more numbers than are summed at once.
     let segments = prop::collection::vec((0_usize..300, 0_usize..300, 0_usize..160), 0..7);
-    let lies = || prop_oneof![Just(Lies::InPanels), (0_usize..40).prop_map(Lies::InRows), Just(Lies::InTurn)];
+    let lies = || prop_oneof![Just(Lies::Panels), (0_usize..40).prop_map(Lies::Rows), Just(Lies::Interleaved)];
     (1_usize..60, columns, left, groups, segments, lies(), lies(), any::<u64>()).prop_map(
         |(rows, columns, (row, step), groups, segments, b_lies, out_lies, seed)| Shape {
             rows,
@@ -82,7 +82,7 @@ impl Operands {
         let terms = shape.segments.iter().map(|(_, b, len)| b + len).max().unwrap_or(0).max(1);
         let (b_place, _) = place(shape.b_lies, terms, columns, 1);
         let (out_place, out_step) = place(shape.out_lies, rows, columns, sets);
-        let (y_place, y_step) = place(Lies::InRows(BLOCK), rows, columns, sets);
+        let (y_place, y_step) = place(Lies::Rows(BLOCK), rows, columns, sets);
         let groups = shape.groups.iter().enumerate();
         let groups: Vec<_> = groups.map(|(g, &a)| Group { a, out: g * out_step, y: g * y_step }).collect();
         let segment = |&(a, b, len)| Segment { a, b: b * b_place.row, len };
@@ -159,9 +159,9 @@ impl Operands {
 /// The place of a matrix, and how far the next group's is.
 fn place(lies: Lies, rows: usize, columns: usize, groups: usize) -> (Place, usize) {
     match lies {
-        Lies::InPanels => (Place { row: columns.min(PANEL), panel: rows * PANEL }, rows * columns),
-        Lies::InRows(gap) => (Place::rows_of(columns + gap), rows * (columns + gap)),
-        Lies::InTurn => (Place::rows_of(columns * groups), columns),
+        Lies::Panels => (Place { row: columns.min(PANEL), panel: rows * PANEL }, rows * columns),
+        Lies::Rows(gap) => (Place::rows_of(columns + gap), rows * (columns + gap)),
+        Lies::Interleaved => (Place::rows_of(columns * groups), columns),
     }
 }
 
@@ -402,8 +402,8 @@ fn an_offset_that_leads_out_of_a_slice_is_refused() {
         step: 1,
         groups: vec![2, 9],
         segments: vec![(0, 0, 4), (11, 4, 6)],
-        b_lies: Lies::InPanels,
-        out_lies: Lies::InPanels,
+        b_lies: Lies::Panels,
+        out_lies: Lies::Panels,
         seed: 0,
     };
     let operands = Operands::new(shape);
