@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor, Var};
 pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput, CandleWeights};
 use self::spec_model::SpecModel;
 use crate::error::check_len;
-use crate::network::check_layout;
+use crate::network::{Kept, check_layout};
 use crate::{
     Input, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamEntry, ParamLayout, Params,
     PolicyError, Space,
@@ -46,21 +46,14 @@ pub struct CandleNetwork {
     model: Box<dyn CandleModel>,
     acting: Option<Uploaded>,
     learning: Option<Uploaded>,
-    kept: Option<Kept>,
+    /// With the graph behind the output; no output if there were no rows.
+    kept: Option<(Kept, Option<CandleOutput>)>,
 }
 
 /// The parameters of one stamp.
 struct Uploaded {
     stamp: u64,
     weights: CandleWeights,
-}
-
-/// What `backward` needs from `forward_for_learning`.
-struct Kept {
-    stamp: u64,
-    rows: usize,
-    /// With the graph behind it; none if there were no rows.
-    output: Option<CandleOutput>,
 }
 
 impl CandleNetwork {
@@ -216,7 +209,7 @@ impl Network for CandleNetwork {
         self.kept = None;
         self.check(params, input)?;
         out.resize_for(input, &self.shape);
-        let mut kept = Kept { stamp: params.stamp(), rows: input.rows, output: None };
+        let mut graph = None;
         if input.rows == 0 {
             keep_state(input, out);
         } else {
@@ -229,26 +222,17 @@ impl Network for CandleNetwork {
             self.learning = Some(uploaded);
             let output = output?;
             download(&output, out)?;
-            kept.output = Some(output);
+            graph = Some(output);
         }
-        self.kept = Some(kept);
+        self.kept = Some((Kept::of(params, input), graph));
         Ok(())
     }
 
     fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
         check_len("parameter gradient", self.layout.len(), grad.len())?;
-        let refuse = |reason: String| Err(PolicyError::NothingToDifferentiate { reason });
-        let Some(kept) = self.kept.take() else {
-            return refuse("there was none, or its result was used up".into());
-        };
-        if kept.stamp != params.stamp() {
-            return refuse("the parameters have changed since".into());
-        }
-        if grads.values.len() != kept.rows {
-            return refuse(format!("it saw {} rows, the gradient has {}", kept.rows, grads.values.len()));
-        }
-        check_len("gradient of the logits", kept.rows * self.shape.dist_len, grads.logits.len())?;
-        let (Some(output), Some(learning)) = (&kept.output, &self.learning) else {
+        let (kept, output) = self.kept.take().unzip();
+        Kept::check(kept, params, grads, &self.shape)?;
+        let (Some(Some(output)), Some(learning)) = (&output, &self.learning) else {
             grad.fill(0.0);
             return Ok(());
         };

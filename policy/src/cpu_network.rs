@@ -21,7 +21,7 @@ use self::piece::{Piece, Span};
 use self::tower::{Keep, Scratch, Tower};
 use self::weights::Weights;
 use crate::error::check_len;
-use crate::network::check_layout;
+use crate::network::{Kept, check_layout};
 use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
 
 /// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that use what
@@ -60,8 +60,7 @@ pub struct CpuNetwork {
     shares: Vec<Share>,
     /// Shares of larger batches, with the memory they have: the first of them on top.
     spare: Vec<Share>,
-    /// Rows of the batch that `backward` may follow, and the stamp of its parameters.
-    kept: Option<(usize, u64)>,
+    kept: Option<Kept>,
 }
 
 /// The layers of a network, the same for all threads.
@@ -284,23 +283,13 @@ impl Network for CpuNetwork {
         for piece in self.shares.iter().flat_map(|share| &share.pieces[..share.used]) {
             piece.put_outputs(&self.layers.towers, out);
         }
-        self.kept = Some((input.rows, params.stamp()));
+        self.kept = Some(Kept::of(params, input));
         Ok(())
     }
 
     fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
         check_len("parameter gradient", self.layout.len(), grad.len())?;
-        let refuse = |reason: String| Err(PolicyError::NothingToDifferentiate { reason });
-        let Some((rows, stamp)) = self.kept.take() else {
-            return refuse("there was none, or its result was used up".into());
-        };
-        if stamp != params.stamp() {
-            return refuse("the parameters have changed since".into());
-        }
-        if grads.values.len() != rows {
-            return refuse(format!("it saw {rows} rows, the gradient has {}", grads.values.len()));
-        }
-        check_len("gradient of the logits", rows * self.shape.dist_len, grads.logits.len())?;
+        Kept::check(self.kept.take(), params, grads, &self.shape)?;
         for share in &mut self.shares {
             let used = share.used;
             share.pieces[..used].iter_mut().for_each(|piece| piece.take_grads(&self.layers.towers, grads));

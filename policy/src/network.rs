@@ -73,6 +73,39 @@ pub(crate) fn check_layout(expected: &ParamLayout, got: &ParamLayout) -> Result<
     Err(PolicyError::WrongParams { reason })
 }
 
+/// What a network has kept for `backward`: the batch's rows, and the stamp of its parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub(crate) rows: usize,
+    pub(crate) stamp: u64,
+}
+
+impl Kept {
+    pub(crate) fn of(params: &Params, input: &Input<'_>) -> Self {
+        Self { rows: input.rows, stamp: params.stamp() }
+    }
+
+    /// Whether `backward` may follow on what was kept.
+    pub(crate) fn check(
+        kept: Option<Self>,
+        params: &Params,
+        grads: &OutputGrads,
+        shape: &NetworkShape,
+    ) -> Result<(), PolicyError> {
+        let refuse = |reason: String| Err(PolicyError::NothingToDifferentiate { reason });
+        let Some(Self { rows, stamp }) = kept else {
+            return refuse("there was none, or its result was used up".into());
+        };
+        if stamp != params.stamp() {
+            return refuse("the parameters have changed since".into());
+        }
+        if grads.values.len() != rows {
+            return refuse(format!("it saw {rows} rows, the gradient has {}", grads.values.len()));
+        }
+        check_len("gradient of the logits", rows * shape.dist_len, grads.logits.len())
+    }
+}
+
 /// A batch of observations.
 ///
 /// ```
