@@ -106,8 +106,9 @@ pub struct TrainerConfig {
     /// Where the learner computes: `cpu`, `cuda:0` or `metal`. Workers act on the CPU. Other devices than the CPU need the
     /// cargo feature of their name.
     pub device: DeviceSpec,
-    /// Threads that share an update on the CPU, the learner's own included; `None` is one per core. The result is the
-    /// same, bit for bit, whatever the number. (RLlib leaves this to the tensor library.)
+    /// Threads that share an update on the CPU, the learner's own included; `None` is one per core, and one alone where
+    /// there are no rollout workers. The result is the same, bit for bit, whatever the number. Each takes some hundred
+    /// rows at a time, 64 of images, so small batches keep few of them busy. (RLlib leaves this to the tensor library.)
     pub num_learner_threads: Option<NonZeroUsize>,
 
     /// Shortest time of one iteration: one result of the trainer covers at least this much.
@@ -122,7 +123,7 @@ pub struct TrainerConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// Widths of the hidden layers.
+    /// Widths of the hidden layers. Where `vision` looks, it brings its own.
     pub fcnet_hiddens: Vec<usize>,
     /// What follows each hidden layer.
     pub fcnet_activation: Activation,
@@ -221,6 +222,13 @@ pub struct ConfigError {
     pub value: String,
     /// Why it is refused and what to set instead.
     pub reason: String,
+}
+
+impl ConfigError {
+    /// A setting that something else refused.
+    pub(crate) fn caused_by(field: &'static str, value: impl ToString, cause: &impl ToString) -> Self {
+        Self { field, value: value.to_string(), reason: cause.to_string() }
+    }
 }
 
 fn refuse(field: &'static str, value: impl std::fmt::Debug, reason: &str) -> ConfigError {

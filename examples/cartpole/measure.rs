@@ -33,7 +33,8 @@ pub(crate) fn measure(mut trainer: Trainer, train_batch_size: usize) -> anyhow::
     let mut limit = (f64::INFINITY, "nobody");
     // The time ledger only grows at its end, so both readings begin with the same threads.
     for (now, then) in after.time.iter().zip(&before.time) {
-        let waiting = (waiting_secs(now) - waiting_secs(then)) / (now.wall_secs - then.wall_secs);
+        let waiting =
+            (waiting_secs(now) - waiting_secs(then)) / (now.wall_secs - then.wall_secs).max(f64::MIN_POSITIVE);
         line.set(&format!("threads.{}.working", now.thread), 1.0 - waiting);
         line.set(&format!("threads.{}.waiting", now.thread), waiting);
         if waiting < limit.0 {

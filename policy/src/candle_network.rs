@@ -85,11 +85,7 @@ impl CandleNetwork {
             return refuse("dist_len is 0, but an action distribution needs at least one number".into());
         }
         let layout = Arc::new(model.layout());
-        let mut names: Vec<_> = layout.entries().iter().map(|entry| &entry.name).collect();
-        names.sort();
-        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return refuse(format!("two parameters have the name `{}`", pair[0]));
-        }
+        layout.check_names()?;
         Ok(Self { shape, layout, device, model, acting: None, learning: None, kept: None })
     }
 

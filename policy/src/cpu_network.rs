@@ -139,7 +139,8 @@ impl CpuNetwork {
         Self::with_threads(spec, NonZeroUsize::MIN)
     }
 
-    /// Builds the network with so many threads for learning, the calling one included. More than 16 do nothing.
+    /// Builds the network with so many threads for learning, the calling one included. A batch has one share for
+    /// every 256 rows of numbers or 64 images, less for wide layers, and 16 at most; more threads do nothing.
     pub fn with_threads(spec: &NetworkSpec, threads: NonZeroUsize) -> Result<Self, PolicyError> {
         let layout = Arc::new(spec.layout()?);
         let mut packing = Packing::default();

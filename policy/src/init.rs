@@ -30,7 +30,7 @@ impl Init {
             let weights = &mut values[entry.range()];
             match entry.shape[..] {
                 _ if is_lstm(entry, "bias") => one_for_the_forget_gate(weights),
-                [width, gates] if is_lstm(entry, "hidden.weight") && gates == 4 * width => {
+                [width, gates] if is_lstm(entry, "hidden.weight") && width > 0 && gates == 4 * width => {
                     (0..4).for_each(|gate| self.fill(Matrix::gate(weights, width, gate), 1.0, rng));
                 }
                 [.., outputs] if entry.shape.len() > 1 && !weights.is_empty() => {

@@ -34,12 +34,20 @@ pub(super) struct OwnNetworks {
 impl Networks {
     /// The network that the config describes for such an environment.
     pub(super) fn described(config: &TrainerConfig, env: &EnvSpec) -> Result<Self, TrainError> {
-        Ok(Self::Described(NetworkSpec {
+        let spec = NetworkSpec {
             encoder: encoder(config, &env.observation),
             torso: config.model.torso,
             init: config.model.init,
             ..NetworkSpec::for_spaces(&env.observation, &env.action)?
-        }))
+        };
+        match spec.encoder {
+            Encoder::Mlp { .. } => {}
+            Encoder::NatureCnn { .. } | Encoder::ImpalaCnn { .. } => spec.check().map_err(|error| {
+                let reason = format!("{error}; or set it to `flat`, which makes pixels the input of the hidden layers");
+                ConfigError::caused_by("model.vision", format!("{:?}", config.model.vision), &reason)
+            })?,
+        }
+        Ok(Self::Described(spec))
     }
 
     /// Looks at a network of the user's and holds it against the environment.
@@ -90,15 +98,20 @@ impl Networks {
             Self::Own(own) => return own.one_more(env, config.device).map_err(refused),
         };
         if config.device == DeviceSpec::Cpu {
-            let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-            let threads = config.num_learner_threads.unwrap_or_else(cores);
-            return Ok(Box::new(CpuNetwork::with_threads(spec, threads)?));
+            let threads = config.num_learner_threads.unwrap_or_else(|| match config.num_rollout_workers {
+                0 => NonZeroUsize::MIN,
+                _ => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            });
+            let network = CpuNetwork::with_threads(spec, threads).map_err(|error| match error {
+                PolicyError::Threads { .. } => {
+                    TrainError::Config(ConfigError::caused_by("num_learner_threads", threads, &error))
+                }
+                error => error.into(),
+            })?;
+            return Ok(Box::new(network));
         }
-        let device = config.device.open().map_err(|error| ConfigError {
-            field: "device",
-            value: config.device.to_string(),
-            reason: error.to_string(),
-        })?;
+        let device = config.device.open();
+        let device = device.map_err(|error| ConfigError::caused_by("device", config.device, &error))?;
         Ok(Box::new(CandleNetwork::new(spec.clone(), device)?))
     }
 

@@ -57,23 +57,35 @@ impl<J: Job> Crew<J> {
     /// # Errors
     /// When a job panicked; the jobs are gone then.
     pub(super) fn run(&mut self, jobs: &mut Vec<J>) -> Result<(), PolicyError> {
-        let Some(edges) = &self.edges else {
-            jobs.iter_mut().for_each(J::run);
-            return Ok(());
-        };
         let mut panicked = None;
         let mut collect = |(index, result)| match result {
             Ok(job) => self.finished.push((index, job)),
             Err(message) => panicked = Some(message),
         };
+        match &self.edges {
+            None => jobs.drain(..).enumerate().for_each(|(index, job)| collect((index, run(job)))),
+            Some(edges) => edges.run(jobs, collect),
+        }
+        self.finished.sort_unstable_by_key(|(index, _)| *index);
+        jobs.extend(self.finished.drain(..).map(|(_, job)| job));
+        match panicked {
+            None => Ok(()),
+            Some(message) => Err(PolicyError::Panicked { message }),
+        }
+    }
+}
+
+impl<J: Job> Edges<J> {
+    /// Has all jobs done, some of them by the calling thread.
+    fn run(&self, jobs: &mut Vec<J>, mut collect: impl FnMut((usize, Result<J, String>))) {
         let mut running = 0;
         for job in jobs.drain(..).enumerate() {
-            running += usize::from(edges.jobs.send(job).is_ok());
+            running += usize::from(self.jobs.send(job).is_ok());
         }
         while running > 0 {
-            let result = match edges.own_jobs.try_recv() {
+            let result = match self.own_jobs.try_recv() {
                 Ok((index, job)) => (index, run(job)),
-                Err(_) => match edges.done.recv() {
+                Err(_) => match self.done.recv() {
                     Ok(result) => result,
                     // Helpers end when `jobs` closes, and it is open.
                     Err(_) => break,
@@ -81,12 +93,6 @@ impl<J: Job> Crew<J> {
             };
             collect(result);
             running -= 1;
-        }
-        self.finished.sort_unstable_by_key(|(index, _)| *index);
-        jobs.extend(self.finished.drain(..).map(|(_, job)| job));
-        match panicked {
-            None => Ok(()),
-            Some(message) => Err(PolicyError::Panicked { message }),
         }
     }
 }
@@ -178,11 +184,13 @@ mod tests {
 
     #[test]
     fn a_job_that_panics_is_an_error_and_the_crew_goes_on() {
-        let mut crew = Crew::new(3, 16).unwrap();
-        let error = crew.run(&mut (10..16).map(Square).collect()).unwrap_err();
-        assert!(error.to_string().contains("unlucky"), "{error}");
-        let mut jobs = vec![Square(4)];
-        crew.run(&mut jobs).unwrap();
-        assert_eq!(jobs, [Square(16)]);
+        for threads in [1, 3] {
+            let mut crew = Crew::new(threads, 16).unwrap();
+            let error = crew.run(&mut (10..16).map(Square).collect()).unwrap_err();
+            assert!(error.to_string().contains("unlucky"), "{error}");
+            let mut jobs = vec![Square(4)];
+            crew.run(&mut jobs).unwrap();
+            assert_eq!(jobs, [Square(16)]);
+        }
     }
 }

@@ -79,6 +79,11 @@ impl Lstm {
         self.hidden.input_row()
     }
 
+    /// How far a row of the gates is from the next.
+    pub(super) fn gates_row(&self) -> usize {
+        self.input.output_row()
+    }
+
     /// How far an input row must be from the next for the gradient to fill it.
     pub(super) fn input_row(&self) -> usize {
         self.input.input_row()
@@ -93,7 +98,7 @@ impl Lstm {
         tape: &mut LstmTape,
         buffers: &mut LstmBuffers,
     ) {
-        let (row, gates_row, columns) = (self.output_row(), self.input.output_row(), steps.columns);
+        let (row, gates_row, columns) = (self.output_row(), self.gates_row(), steps.columns);
         tape.gates.resize(rows * gates_row, 0.0);
         for numbers in [&mut tape.hidden_before, &mut tape.cell_before, &mut tape.squashed, &mut tape.hidden] {
             numbers.resize(rows * row, 0.0);
@@ -142,7 +147,7 @@ impl Lstm {
         (output_grad, grad): (&[f32], &mut [f32]),
         (buffers, dense_buffers): (&mut LstmBuffers, &mut DenseBuffers),
     ) {
-        let (row, gates_row, columns) = (self.output_row(), self.input.output_row(), steps.columns);
+        let (row, gates_row, columns) = (self.output_row(), self.gates_row(), steps.columns);
         buffers.gates_grad.resize(rows * gates_row, 0.0);
         for numbers in [&mut buffers.cell_grad, &mut buffers.hidden_grad] {
             numbers.clear();

@@ -49,7 +49,7 @@ impl Matrix {
 /// Where everything lies in packed weights, worked out once for a network.
 #[derive(Debug, Default)]
 pub(super) struct Packing {
-    copies: Vec<Copy>,
+    copies: Vec<TensorCopy>,
     transposes: Vec<Transpose>,
     /// The length of the forward weights, and of a packed gradient.
     len: usize,
@@ -58,7 +58,7 @@ pub(super) struct Packing {
 
 /// A tensor of the parameters and its place in a matrix.
 #[derive(Debug)]
-struct Copy {
+struct TensorCopy {
     flat: Range<usize>,
     flat_columns: usize,
     /// This many rows follow each other in the tensor.
@@ -110,7 +110,7 @@ impl Packing {
             return Err(PolicyError::WrongParams { reason: format!("no tensor `{name}`") });
         };
         let flat_columns = tensor.shape.last().copied().unwrap_or(1);
-        self.copies.push(Copy { flat: tensor.range(), flat_columns, run, padded_run, to, first_column });
+        self.copies.push(TensorCopy { flat: tensor.range(), flat_columns, run, padded_run, to, first_column });
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl Packing {
     }
 }
 
-impl Copy {
+impl TensorCopy {
     /// The ranges of numbers that lie together in both.
     fn for_each_piece(&self, mut piece: impl FnMut(Range<usize>, Range<usize>)) {
         for (row, start) in self.flat.clone().step_by(self.flat_columns).enumerate() {

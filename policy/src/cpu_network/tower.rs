@@ -120,7 +120,8 @@ impl Tower {
 
     /// The most numbers that one row leaves between two layers.
     pub(super) fn widest(&self) -> usize {
-        self.layers.iter().map(Dense::output_row).max().unwrap_or(0).max(self.head_row())
+        let lstm = self.lstm.iter().map(Lstm::gates_row);
+        self.layers.iter().map(Dense::output_row).chain(lstm).fold(self.head_row(), usize::max)
     }
 
     /// Whether it looks at images.

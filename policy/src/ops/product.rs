@@ -94,7 +94,8 @@ impl Place {
 
     /// The greatest index of so many rows and columns.
     fn last(self, rows: usize, columns: usize) -> usize {
-        (rows - 1) * self.row + (columns - 1) / PANEL * self.panel + (columns - 1) % PANEL
+        let (row, panel) = ((rows - 1).saturating_mul(self.row), ((columns - 1) / PANEL).saturating_mul(self.panel));
+        sum([row, panel, (columns - 1) % PANEL])
     }
 }
 
@@ -201,22 +202,28 @@ impl Product<'_> {
             group_y = group_y.max(group.y);
         }
         assert!(columns == padded(columns), "columns are padded");
-        assert!(group_out + self.out.last(rows, columns) < out_len, "the result lies inside its slice");
+        assert!(sum([group_out, self.out.last(rows, columns)]) < out_len, "the result lies inside its slice");
         for segment in self.segments.iter().filter(|segment| segment.len > 0) {
             let last = segment.len - 1;
-            let a = group_a + segment.a + (rows - 1) * self.a.row + last * self.a.step;
+            let (row, term) = ((rows - 1).saturating_mul(self.a.row), last.saturating_mul(self.a.step));
+            let a = sum([group_a, segment.a, row, term]);
             assert!(a < self.a.numbers.len(), "the left operand lies inside its slice");
             let b_place = Place { row: self.b.step, panel: self.b.panel };
-            let b = segment.b + b_place.last(segment.len, columns);
+            let b = sum([segment.b, b_place.last(segment.len, columns)]);
             assert!(b < self.b.numbers.len(), "the right operand lies inside its slice");
         }
         if let Some(bias) = self.start.bias() {
             assert!(columns <= bias.len(), "there is a bias for every column");
         }
         if let Some(y) = self.finish.values() {
-            assert!(group_y + y.place.last(rows, columns) < y.numbers.len(), "there is a value for every number");
+            assert!(sum([group_y, y.place.last(rows, columns)]) < y.numbers.len(), "there is a value for every number");
         }
     }
+}
+
+/// The sum, or the greatest number there is: an offset below zero comes as a very great one and must not wrap around.
+fn sum<const N: usize>(terms: [usize; N]) -> usize {
+    terms.into_iter().fold(0, usize::saturating_add)
 }
 
 struct Run<'a> {

@@ -125,10 +125,11 @@ impl Strip {
             let out = self.out.add(self.group.out + row * place.row + panel * place.panel + column);
             let out = Tile::<ROWS, ACROSS> { at: out, row: place.row };
             let mut sums = start(simd, product.start, pass.first, out, self.column);
-            let a_at = a.numbers.as_ptr().add(self.group.a + row * a.row);
-            let b_at = b.numbers.as_ptr().add(panel * b.panel + column);
+            // Wrapping: without a term to read, these may lie anywhere.
+            let a_at = a.numbers.as_ptr().wrapping_add(self.group.a + row * a.row);
+            let b_at = b.numbers.as_ptr().wrapping_add(panel * b.panel + column);
             for segment in pass.segments {
-                let (a_at, b_at) = (a_at.add(segment.a), b_at.add(segment.b));
+                let (a_at, b_at) = (a_at.wrapping_add(segment.a), b_at.wrapping_add(segment.b));
                 // A distance of one, known to the compiler, is part of the instruction.
                 sums = if a.row == 1 {
                     add_products(
