@@ -5,6 +5,7 @@
 
 mod elementwise;
 mod product;
+mod softmax;
 
 pub(crate) use elementwise::{
     LstmStep, add, add_column_sums, interleave, lstm_step_back, max_pool_row, max_pool_row_back, relu,
@@ -12,3 +13,4 @@ pub(crate) use elementwise::{
 pub(crate) use product::{
     BLOCK, Finish, Group, Left, PANEL, Place, Product, Right, Segment, Start, Values, cut, padded,
 };
+pub(crate) use softmax::Softmax;

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::{Categorical, entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad, mode, sample};
 use crate::{ActionsMut, ActionsRef, Distribution, PolicyError, Rng};
 
+mod batches;
+
 /// The slope of `f` in each logit by central differences. In f64 with this step the error is around 1e-9: the step squared
 /// from the curvature, rounding divided by the step.
 fn slopes(logits: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
@@ -204,31 +206,6 @@ fn every_slice_of_a_wrong_length_is_named() {
             other => panic!("{expected}: {other:?}"),
         }
     }
-}
-
-#[test]
-fn the_distribution_and_the_functions_agree() {
-    let c = Categorical::new(3).unwrap();
-    let mut rng = Rng::seed_from(3);
-    let mut numbers = |n| (0..n).map(|_| rng.normal() as f32).collect::<Vec<_>>();
-    let (p, q, weight, actions) = (numbers(12), numbers(12), numbers(4), [0, 2, 1, 1]);
-    let row = |xs: &[f32], row: usize| xs[3 * row..3 * row + 3].to_vec();
-
-    let (mut entropies, mut kls) = ([0.0; 4], [0.0; 4]);
-    c.entropy(&p, &mut entropies).unwrap();
-    c.kl(&p, &q, &mut kls).unwrap();
-    let (mut got, mut want) = (vec![0.5; 12], vec![0.5; 12]);
-    c.logp_grad(&p, ActionsRef::Discrete(&actions), &weight, &mut got).unwrap();
-    c.entropy_grad(&p, &weight, &mut got).unwrap();
-    c.kl_grad_q(&q, &p, &weight, &mut got).unwrap();
-    for i in 0..4 {
-        let (p, q, grad) = (row(&p, i), row(&q, i), &mut want[3 * i..3 * i + 3]);
-        assert_eq!((entropies[i], kls[i]), (entropy(&p), kl(&p, &q)));
-        logp_grad(&p, actions[i] as usize, weight[i], grad);
-        entropy_grad(&p, weight[i], grad);
-        kl_grad_q(&q, &p, weight[i], grad);
-    }
-    assert_eq!(got, want);
 }
 
 #[test]

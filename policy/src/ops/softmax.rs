@@ -1,0 +1,291 @@
+//! The categorical distribution of many rows at once.
+//!
+//! Rows of logits are short, so what runs in parallel is not the actions of a row but one action of many rows: a *group*
+//! of as many rows as a register has lanes becomes a *column* per action, and all arithmetic is between columns.
+//!
+//! A row's numbers meet nobody else's, and are added in the order of its actions. So what comes out for a row is the
+//! same, bit for bit, wherever in a batch it stands.
+
+mod lanes;
+
+use pulp::{Arch, Scalar, Simd, WithSimd};
+
+use self::lanes::{Lanes, MOST};
+use crate::Rng;
+
+/// What to compute of rows of logits. Slices are as long as `Distribution` says, and actions exist.
+pub(crate) enum Softmax<'a> {
+    /// An action for each row, by one uniform number each in the order of the rows, and its log-probability.
+    Sample { logits: &'a [f32], rng: &'a mut Rng, actions: &'a mut [u32], logp: &'a mut [f32] },
+    /// The log-probability of an action of each row.
+    Logp { logits: &'a [f32], actions: &'a [u32], out: &'a mut [f32] },
+    /// The entropy of each row.
+    Entropy { logits: &'a [f32], out: &'a mut [f32] },
+    /// The divergence `KL(p ‖ q)` of each row.
+    Kl { p: &'a [f32], q: &'a [f32], out: &'a mut [f32] },
+    /// `weight · ([i = action] − p_i)`, added to `grad`.
+    LogpGrad { logits: &'a [f32], actions: &'a [u32], weight: &'a [f32], grad: &'a mut [f32] },
+    /// `−weight · p_i (ln p_i + entropy)`, added to `grad`.
+    EntropyGrad { logits: &'a [f32], weight: &'a [f32], grad: &'a mut [f32] },
+    /// `weight · (q_i − p_i)`, added to `grad`.
+    KlGradQ { p: &'a [f32], q: &'a [f32], weight: &'a [f32], grad: &'a mut [f32] },
+}
+
+impl Softmax<'_> {
+    /// Computes it for rows of `n` logits.
+    pub(crate) fn run(self, n: usize) {
+        let (numbers, batches) = match &self {
+            Self::Sample { logits, .. }
+            | Self::Logp { logits, .. }
+            | Self::Entropy { logits, .. }
+            | Self::LogpGrad { logits, .. }
+            | Self::EntropyGrad { logits, .. } => (logits.len(), 1),
+            Self::Kl { p, .. } | Self::KlGradQ { p, .. } => (p.len(), 2),
+        };
+        // One or two rows would leave most lanes idle: faster one at a time, and the same bits.
+        let alone = numbers <= 2 * n;
+        let lanes = if alone { 1 } else { MOST };
+        with_room(batches * ROOM * n * lanes, |room| {
+            let run = Run { softmax: self, n, room };
+            if alone { Scalar::new().vectorize(run) } else { Arch::new().dispatch(run) }
+        });
+    }
+}
+
+/// Columns to work in that a batch of logits needs for each action.
+const ROOM: usize = 2;
+
+/// Lends so many numbers to work in: from the stack, unless rows are very long.
+fn with_room(len: usize, body: impl FnOnce(&mut [f32])) {
+    const SMALL: usize = 8 * ROOM * MOST;
+    const LARGE: usize = 128 * ROOM * MOST;
+    if len <= SMALL {
+        body(&mut [0.0; SMALL][..len]);
+    } else if len <= LARGE {
+        body(&mut [0.0; LARGE][..len]);
+    } else {
+        body(&mut vec![0.0; len]);
+    }
+}
+
+struct Run<'a> {
+    softmax: Softmax<'a>,
+    n: usize,
+    room: &'a mut [f32],
+}
+
+impl WithSimd for Run<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { softmax, n, room } = self;
+        match softmax {
+            Softmax::Sample { logits, rng, actions, logp } => sample(simd, n, room, logits, rng, actions, logp),
+            Softmax::Logp { logits, actions, out } => logp(simd, n, room, logits, actions, out),
+            Softmax::Entropy { logits, out } => entropy(simd, n, room, logits, out),
+            Softmax::Kl { p, q, out } => kl(simd, n, room, p, q, out),
+            Softmax::LogpGrad { logits, actions, weight, grad } => {
+                logp_grad(simd, n, room, logits, actions, weight, grad);
+            }
+            Softmax::EntropyGrad { logits, weight, grad } => entropy_grad(simd, n, room, logits, weight, grad),
+            Softmax::KlGradQ { p, q, weight, grad } => kl_grad_q(simd, n, room, p, q, weight, grad),
+        }
+    }
+}
+
+#[inline(always)]
+fn sample<S: Simd>(
+    simd: S,
+    n: usize,
+    room: &mut [f32],
+    logits: &[f32],
+    rng: &mut Rng,
+    actions: &mut [u32],
+    logp: &mut [f32],
+) {
+    let rows = Lanes::<S>::COUNT;
+    for ((logits, actions), logp) in logits.chunks(rows * n).zip(actions.chunks_mut(rows)).zip(logp.chunks_mut(rows)) {
+        let group = Group::of(simd, logits, n, room);
+        let uniform = Lanes::from_each(simd, |row| if row < actions.len() { rng.next_f32() } else { 0.0 });
+        // The partial sums are those that `sum` is made of, so a uniform below 1 stops at or before the last action that
+        // is possible. Only NaN runs through. Partial sums never fall: those not above the goal come first, and their
+        // number, a float that is exact for any row that fits into memory, is the index of the next.
+        let goal = uniform * group.sum;
+        let (mut partial, mut index) = (Lanes::all(simd, 0.0), Lanes::all(simd, 0.0));
+        for i in 0..n {
+            partial = partial + group.weight(i);
+            index = index + goal.not_below(partial);
+        }
+        let (index, ln_sum) = (index.each(), group.ln_sum.each());
+        for (row, (action, logp)) in actions.iter_mut().zip(logp).enumerate() {
+            let index = (index[row] as usize).min(n - 1);
+            *action = index as u32;
+            *logp = group.below_at(row, index) - ln_sum[row];
+        }
+    }
+}
+
+#[inline(always)]
+fn logp<S: Simd>(simd: S, n: usize, room: &mut [f32], logits: &[f32], actions: &[u32], out: &mut [f32]) {
+    let rows = Lanes::<S>::COUNT;
+    for ((logits, actions), out) in logits.chunks(rows * n).zip(actions.chunks(rows)).zip(out.chunks_mut(rows)) {
+        let group = Group::of(simd, logits, n, room);
+        let ln_sum = group.ln_sum.each();
+        for (row, (&action, out)) in actions.iter().zip(out).enumerate() {
+            *out = group.below_at(row, action as usize) - ln_sum[row];
+        }
+    }
+}
+
+#[inline(always)]
+fn entropy<S: Simd>(simd: S, n: usize, room: &mut [f32], logits: &[f32], out: &mut [f32]) {
+    let rows = Lanes::<S>::COUNT;
+    for (logits, out) in logits.chunks(rows * n).zip(out.chunks_mut(rows)) {
+        let entropy = Group::of(simd, logits, n, room).entropy();
+        out.copy_from_slice(&entropy.each()[..out.len()]);
+    }
+}
+
+#[inline(always)]
+fn kl<S: Simd>(simd: S, n: usize, room: &mut [f32], p: &[f32], q: &[f32], out: &mut [f32]) {
+    let rows = Lanes::<S>::COUNT;
+    let (p_room, q_room) = room.split_at_mut(room.len() / 2);
+    for ((p, q), out) in p.chunks(rows * n).zip(q.chunks(rows * n)).zip(out.chunks_mut(rows)) {
+        let (p, q) = (Group::of(simd, p, n, p_room), Group::of(simd, q, n, q_room));
+        let mut total = Lanes::all(simd, 0.0);
+        for i in 0..n {
+            let log_ratio = (p.below(i) - p.ln_sum) - (q.below(i) - q.ln_sum);
+            total = total + p.weight(i).share_of(log_ratio);
+        }
+        out.copy_from_slice(&(total / p.sum).each()[..out.len()]);
+    }
+}
+
+#[inline(always)]
+fn logp_grad<S: Simd>(
+    simd: S,
+    n: usize,
+    room: &mut [f32],
+    logits: &[f32],
+    actions: &[u32],
+    weight: &[f32],
+    grad: &mut [f32],
+) {
+    let rows = Lanes::<S>::COUNT;
+    let given = logits.chunks(rows * n).zip(actions.chunks(rows)).zip(weight.chunks(rows));
+    for (((logits, actions), weight), grad) in given.zip(grad.chunks_mut(rows * n)) {
+        let group = Group::of(simd, logits, n, room);
+        let action = Lanes::from_each(simd, |row| actions.get(row).map_or(0.0, |&action| action as f32));
+        let (weight, scale) = (Lanes::padded(simd, weight), Lanes::all(simd, 1.0) / group.sum);
+        for i in 0..n {
+            let chosen = action.ones_where(i as f32);
+            add_column(weight * (chosen - group.weight(i) * scale), i, n, grad);
+        }
+    }
+}
+
+#[inline(always)]
+fn entropy_grad<S: Simd>(simd: S, n: usize, room: &mut [f32], logits: &[f32], weight: &[f32], grad: &mut [f32]) {
+    let rows = Lanes::<S>::COUNT;
+    let given = logits.chunks(rows * n).zip(weight.chunks(rows));
+    for ((logits, weight), grad) in given.zip(grad.chunks_mut(rows * n)) {
+        let group = Group::of(simd, logits, n, room);
+        let offset = group.entropy() - group.ln_sum;
+        let scale = Lanes::padded(simd, weight) / group.sum * -1.0;
+        for i in 0..n {
+            let share = group.weight(i).share_of(group.below(i) + offset);
+            add_column(scale * share, i, n, grad);
+        }
+    }
+}
+
+#[inline(always)]
+fn kl_grad_q<S: Simd>(simd: S, n: usize, room: &mut [f32], p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) {
+    let rows = Lanes::<S>::COUNT;
+    let (p_room, q_room) = room.split_at_mut(room.len() / 2);
+    let given = p.chunks(rows * n).zip(q.chunks(rows * n)).zip(weight.chunks(rows));
+    for (((p, q), weight), grad) in given.zip(grad.chunks_mut(rows * n)) {
+        let (p, q) = (Group::of(simd, p, n, p_room), Group::of(simd, q, n, q_room));
+        let (weight, one) = (Lanes::padded(simd, weight), Lanes::all(simd, 1.0));
+        let (p_scale, q_scale) = (one / p.sum, one / q.sum);
+        for i in 0..n {
+            add_column(weight * (q.weight(i) * q_scale - p.weight(i) * p_scale), i, n, grad);
+        }
+    }
+}
+
+/// Adds a column to what rows of `n` numbers have for action `i`.
+#[inline(always)]
+fn add_column<S: Simd>(column: Lanes<S>, i: usize, n: usize, rows: &mut [f32]) {
+    for (row, term) in rows.chunks_exact_mut(n).zip(column.each()) {
+        row[i] += term;
+    }
+}
+
+/// A group of rows, ready to be asked about probabilities. Lanes beyond the last row repeat it.
+struct Group<'r, S: Simd> {
+    simd: S,
+    n: usize,
+    /// A column per action: its logit less the row's highest, so at most 0.
+    below: &'r [f32],
+    /// A column per action: `exp(below)`, the probability but for its scale.
+    weights: &'r [f32],
+    /// The weights of a row, added up in order: at least 1, so its logarithm is safe.
+    sum: Lanes<S>,
+    ln_sum: Lanes<S>,
+}
+
+impl<'r, S: Simd> Group<'r, S> {
+    #[inline(always)]
+    fn of(simd: S, logits: &[f32], n: usize, room: &'r mut [f32]) -> Self {
+        let lanes = Lanes::<S>::COUNT;
+        let (below, weights) = room.split_at_mut(room.len() / ROOM);
+        let last = logits.len() / n - 1;
+        let mut rows: [&[f32]; MOST] = [&[]; MOST];
+        for (row, place) in rows.iter_mut().enumerate().take(lanes) {
+            *place = &logits[row.min(last) * n..][..n];
+        }
+        // Comparing with NaN drops it here; the sum brings it back.
+        let mut highest = Lanes::all(simd, f32::NEG_INFINITY);
+        for (i, below) in below.chunks_exact_mut(lanes).enumerate().take(n) {
+            let column = Lanes::from_each(simd, |row| rows[row][i]);
+            column.write(below);
+            highest = highest.or_greater(column);
+        }
+        let mut sum = Lanes::all(simd, 0.0);
+        for (below, weights) in below.chunks_exact_mut(lanes).zip(weights.chunks_exact_mut(lanes)).take(n) {
+            let column = Lanes::of(simd, below) - highest;
+            column.write(below);
+            let weight = column.exp();
+            weight.write(weights);
+            sum = sum + weight;
+        }
+        Self { simd, n, below, weights, sum, ln_sum: sum.ln() }
+    }
+
+    #[inline(always)]
+    fn below(&self, i: usize) -> Lanes<S> {
+        Lanes::of(self.simd, &self.below[i * Lanes::<S>::COUNT..])
+    }
+
+    #[inline(always)]
+    fn below_at(&self, row: usize, i: usize) -> f32 {
+        self.below[i * Lanes::<S>::COUNT + row]
+    }
+
+    #[inline(always)]
+    fn weight(&self, i: usize) -> Lanes<S> {
+        Lanes::of(self.simd, &self.weights[i * Lanes::<S>::COUNT..])
+    }
+
+    /// `ln sum − Σ p_i below_i`: two terms that are never negative, so that nothing cancels.
+    #[inline(always)]
+    fn entropy(&self) -> Lanes<S> {
+        let mut total = Lanes::all(self.simd, 0.0);
+        for i in 0..self.n {
+            total = total + self.weight(i).share_of(self.below(i));
+        }
+        self.ln_sum - total / self.sum
+    }
+}
