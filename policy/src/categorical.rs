@@ -44,10 +44,13 @@ impl Categorical {
     fn checked<'a>(&self, rows: usize, actions: ActionsRef<'a>) -> Result<&'a [u32], PolicyError> {
         let actions = actions.discrete()?;
         check_len("actions", rows, actions.len())?;
-        match actions.iter().position(|&action| action as usize >= self.n) {
-            Some(row) => Err(PolicyError::ActionOutOfRange { row, action: actions[row], n: self.n }),
-            None => Ok(actions),
+        // A look at all of them takes no branches; which one it is matters only once something is wrong.
+        let wrong = |&action: &u32| action as usize >= self.n;
+        if actions.iter().fold(false, |any, action| any | wrong(action)) {
+            let row = actions.iter().position(wrong).unwrap_or_default();
+            return Err(PolicyError::ActionOutOfRange { row, action: actions[row], n: self.n });
         }
+        Ok(actions)
     }
 }
 

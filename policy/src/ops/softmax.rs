@@ -55,11 +55,15 @@ impl Softmax<'_> {
 /// Columns to work in that a batch of logits needs for each action.
 const ROOM: usize = 2;
 
-/// Lends so many numbers to work in: from the stack, unless rows are very long.
+/// Lends so many numbers to work in: from the stack, unless rows are very long. They start as zeros, which takes time,
+/// so there are few of them where few will do: for a row alone, and for rows as short as they mostly are.
 fn with_room(len: usize, body: impl FnOnce(&mut [f32])) {
+    const TINY: usize = 32 * ROOM;
     const SMALL: usize = 8 * ROOM * MOST;
     const LARGE: usize = 128 * ROOM * MOST;
-    if len <= SMALL {
+    if len <= TINY {
+        body(&mut [0.0; TINY][..len]);
+    } else if len <= SMALL {
         body(&mut [0.0; SMALL][..len]);
     } else if len <= LARGE {
         body(&mut [0.0; LARGE][..len]);

@@ -196,6 +196,31 @@ fn the_only_action_left_is_certain() {
     }
 }
 
+/// Seeds whose first uniform is the least there is, 0, and the greatest, 1 − 2⁻²⁴.
+const EXTREMES: [(u64, f32); 2] = [(5_884_661, 0.0), (330_027, 1.0 - f32::EPSILON / 2.0)];
+
+#[test]
+fn the_least_and_the_greatest_uniform_hit_no_masked_action_at_the_ends() {
+    for (seed, uniform) in EXTREMES {
+        assert_eq!(Rng::seed_from(seed).next_f32(), uniform);
+        for trial in 0..2000 {
+            let n = 3 + trial % 20;
+            let mut logits = Batch::random(n, 1, 5.0, 0.2, trial as u64).p;
+            (logits[0], logits[1], logits[n - 1]) = (f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY);
+            let first_open = 1;
+            let last_open = (0..n).rfind(|&i| logits[i].is_finite()).unwrap();
+            // As one row and as many: the first is the one with that uniform.
+            for rows in [1, 3] {
+                let (mut actions, mut logps) = (vec![99; rows], vec![9.0; rows]);
+                let c = Categorical::new(n).unwrap();
+                let (logits, rng) = (logits.repeat(rows), &mut Rng::seed_from(seed));
+                c.sample(&logits, rng, ActionsMut::Discrete(&mut actions), &mut logps).unwrap();
+                assert_eq!(actions[0] as usize, if uniform == 0.0 { first_open } else { last_open });
+            }
+        }
+    }
+}
+
 #[test]
 fn what_one_may_do_and_the_other_may_not_is_infinitely_far() {
     let (p, q) = ([0.0, 1.0, 0.0, f32::NEG_INFINITY], [0.0, f32::NEG_INFINITY, 0.0, 1.0]);

@@ -86,7 +86,7 @@ impl<S: Simd> Lanes<S> {
     }
 
     /// The exponential of numbers that are at most 0, or NaN, which stays so. Zero below −87, near which the normal
-    /// numbers end; above, the relative error is below 2e-7.
+    /// numbers end; above, the relative error is below 1e-7.
     #[inline(always)]
     pub(super) fn exp(self) -> Self {
         /// Adding it leaves no bits for a fraction, which rounds.
