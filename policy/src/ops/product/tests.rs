@@ -428,6 +428,16 @@ fn an_offset_that_leads_out_of_a_slice_is_refused() {
     for finish in [Finish::ReluSlope(y), Finish::TanhSlope(y), Finish::AddReluSlope(y)] {
         assert_eq!(refused(Product { finish, ..good }, all), "there is a value for every number");
     }
+    // An offset below zero, as a border that is too narrow makes it: the index must not wrap around into the slice.
+    let below = 0_usize.wrapping_sub(4);
+    let groups = [Group { a: below, ..Group::default() }];
+    assert_eq!(refused(Product { groups: &groups, ..good }, all), "the left operand lies inside its slice");
+    let groups = [Group { out: below, ..Group::default() }];
+    assert_eq!(refused(Product { groups: &groups, ..good }, all), "the result lies inside its slice");
+    let groups = [Group { y: below, ..Group::default() }];
+    assert_eq!(refused(Product { groups: &groups, ..good }, all), "there is a value for every number");
+    let segments = [Segment { a: 0, b: below, len: 4 }];
+    assert_eq!(refused(Product { segments: &segments, ..good }, all), "the right operand lies inside its slice");
     for columns in [17, 48, 80] {
         assert_eq!(refused(Product { columns, ..good }, all), "columns are padded");
     }
