@@ -1,6 +1,8 @@
 //! Threads of a network's own, among which the parts of a batch are shared out.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,12 +28,23 @@ pub(super) struct Crew<J> {
     finished: Vec<(usize, J)>,
 }
 
-/// The queues between the calling thread and its helpers.
+/// What lies between the calling thread and its helpers.
 struct Edges<J> {
-    jobs: Sender<(usize, J)>,
-    /// The calling thread takes jobs too.
-    own_jobs: Receiver<(usize, J)>,
+    jobs: Arc<Jobs<J>>,
+    /// Says that there are jobs: one ring for each helper.
+    bell: Sender<()>,
     done: Receiver<(usize, Result<J, String>)>,
+}
+
+/// Jobs to be done, in the order of the batch. The calling thread takes them from the back and helpers from the front,
+/// so that each mostly gets the rows on the way back that it had, and still has in its cache, on the way forward.
+struct Jobs<J>(Mutex<VecDeque<(usize, J)>>);
+
+impl<J> Jobs<J> {
+    /// No job is done under the lock, so none can leave the queue half changed.
+    fn queue(&self) -> MutexGuard<'_, VecDeque<(usize, J)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<J: Job> Crew<J> {
@@ -41,14 +54,15 @@ impl<J: Job> Crew<J> {
         if threads < 2 {
             return Ok(crew);
         }
-        let (jobs, own_jobs) = bounded(capacity);
+        let jobs = Arc::new(Jobs(Mutex::new(VecDeque::with_capacity(capacity))));
+        let (bell, rings) = bounded(threads - 1);
         let (own_done, done) = bounded(capacity);
         for i in 1..threads {
-            let helper = Helper { jobs: own_jobs.clone(), done: own_done.clone() };
+            let helper = Helper { jobs: Arc::clone(&jobs), rings: rings.clone(), done: own_done.clone() };
             let spawned = std::thread::Builder::new().name(format!("network-{i}")).spawn(move || helper.work());
             crew.helpers.push(spawned.map_err(|source| PolicyError::Threads { threads, source })?);
         }
-        crew.edges = Some(Edges { jobs, own_jobs, done });
+        crew.edges = Some(Edges { jobs, bell, done });
         Ok(crew)
     }
 
@@ -64,7 +78,7 @@ impl<J: Job> Crew<J> {
         };
         match &self.edges {
             None => jobs.drain(..).enumerate().for_each(|(index, job)| collect((index, run(job)))),
-            Some(edges) => edges.run(jobs, collect),
+            Some(edges) => edges.run(jobs, self.helpers.len(), collect),
         }
         self.finished.sort_unstable_by_key(|(index, _)| *index);
         jobs.extend(self.finished.drain(..).map(|(_, job)| job));
@@ -77,17 +91,20 @@ impl<J: Job> Crew<J> {
 
 impl<J: Job> Edges<J> {
     /// Has all jobs done, some of them by the calling thread.
-    fn run(&self, jobs: &mut Vec<J>, mut collect: impl FnMut((usize, Result<J, String>))) {
-        let mut running = 0;
-        for job in jobs.drain(..).enumerate() {
-            running += usize::from(self.jobs.send(job).is_ok());
+    fn run(&self, jobs: &mut Vec<J>, helpers: usize, mut collect: impl FnMut((usize, Result<J, String>))) {
+        let mut running = jobs.len();
+        self.jobs.queue().extend(jobs.drain(..).enumerate());
+        // A bell that is still ringing is heard all the same.
+        for _ in 1..running.min(helpers + 1) {
+            let _ = self.bell.try_send(());
         }
         while running > 0 {
-            let result = match self.own_jobs.try_recv() {
-                Ok((index, job)) => (index, run(job)),
-                Err(_) => match self.done.recv() {
+            let own = self.jobs.queue().pop_back();
+            let result = match own {
+                Some((index, job)) => (index, run(job)),
+                None => match self.done.recv() {
                     Ok(result) => result,
-                    // Helpers end when `jobs` closes, and it is open.
+                    // Helpers end when the bell is gone, and it is here.
                     Err(_) => break,
                 },
             };
@@ -107,36 +124,41 @@ impl<J> Drop for Crew<J> {
     }
 }
 
-/// How long a helper looks for the next job before it sleeps. Backward follows forward after the loss, some tens of
+/// How long a helper listens for the bell before it sleeps. Backward follows forward after the loss, some tens of
 /// microseconds; to be woken takes as long.
 const AWAKE: Duration = Duration::from_micros(50);
 
-/// The far ends of the queues.
+/// The far ends of the edges.
 struct Helper<J> {
-    jobs: Receiver<(usize, J)>,
+    jobs: Arc<Jobs<J>>,
+    rings: Receiver<()>,
     done: Sender<(usize, Result<J, String>)>,
 }
 
 impl<J: Job> Helper<J> {
     fn work(self) {
-        while let Some((index, job)) = self.next() {
-            if self.done.send((index, run(job))).is_err() {
-                return;
+        while self.bell_rings() {
+            loop {
+                let Some((index, job)) = self.jobs.queue().pop_front() else { break };
+                if self.done.send((index, run(job))).is_err() {
+                    return;
+                }
             }
         }
     }
 
-    /// The next job, or nothing when there will be none.
-    fn next(&self) -> Option<(usize, J)> {
+    /// Waits until there are jobs; `false` when there will be none.
+    fn bell_rings(&self) -> bool {
         let patience = Instant::now() + AWAKE;
         while Instant::now() < patience {
-            match self.jobs.try_recv() {
-                Ok(job) => return Some(job),
-                Err(TryRecvError::Empty) => std::hint::spin_loop(),
-                Err(TryRecvError::Disconnected) => return None,
+            match self.rings.try_recv() {
+                Ok(()) => return true,
+                // Whoever has something to do goes first.
+                Err(TryRecvError::Empty) => std::thread::yield_now(),
+                Err(TryRecvError::Disconnected) => return false,
             }
         }
-        self.jobs.recv().ok()
+        self.rings.recv().is_ok()
     }
 }
 
