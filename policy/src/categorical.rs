@@ -102,6 +102,21 @@ impl Distribution for Categorical {
         Ok(())
     }
 
+    fn logp_and_entropy(
+        &self,
+        inputs: &[f32],
+        actions: ActionsRef<'_>,
+        logp: &mut [f32],
+        entropy: &mut [f32],
+    ) -> Result<(), PolicyError> {
+        let rows = self.rows("inputs", inputs)?;
+        let actions = self.checked(rows, actions)?;
+        check_len("logp", rows, logp.len())?;
+        check_len("entropy", rows, entropy.len())?;
+        Softmax::LogpAndEntropy { logits: inputs, actions, logp, entropy }.run(self.n);
+        Ok(())
+    }
+
     fn kl(&self, p: &[f32], q: &[f32], out: &mut [f32]) -> Result<(), PolicyError> {
         check_len("kl", self.rows("p", p)?, out.len())?;
         check_len("q", p.len(), q.len())?;
@@ -128,6 +143,23 @@ impl Distribution for Categorical {
         check_len("weight", self.rows("inputs", inputs)?, weight.len())?;
         check_len("grad", inputs.len(), grad.len())?;
         Softmax::EntropyGrad { logits: inputs, weight, grad }.run(self.n);
+        Ok(())
+    }
+
+    fn logp_and_entropy_grad(
+        &self,
+        inputs: &[f32],
+        actions: ActionsRef<'_>,
+        logp_weight: &[f32],
+        entropy_weight: &[f32],
+        grad: &mut [f32],
+    ) -> Result<(), PolicyError> {
+        let rows = self.rows("inputs", inputs)?;
+        let actions = self.checked(rows, actions)?;
+        check_len("logp_weight", rows, logp_weight.len())?;
+        check_len("entropy_weight", rows, entropy_weight.len())?;
+        check_len("grad", inputs.len(), grad.len())?;
+        Softmax::LogpAndEntropyGrad { logits: inputs, actions, logp_weight, entropy_weight, grad }.run(self.n);
         Ok(())
     }
 

@@ -40,6 +40,19 @@ pub trait Distribution: Send + Sync {
     /// The entropy of every row, in nats.
     fn entropy(&self, inputs: &[f32], out: &mut [f32]) -> Result<(), PolicyError>;
 
+    /// The log-probability of an action and the entropy, for every row: what losses ask for. Faster than one after the
+    /// other where the two share their work.
+    fn logp_and_entropy(
+        &self,
+        inputs: &[f32],
+        actions: ActionsRef<'_>,
+        logp: &mut [f32],
+        entropy: &mut [f32],
+    ) -> Result<(), PolicyError> {
+        self.logp(inputs, actions, logp)?;
+        self.entropy(inputs, entropy)
+    }
+
     /// The divergence `KL(p ‖ q)` of every row, in nats.
     fn kl(&self, p: &[f32], q: &[f32], out: &mut [f32]) -> Result<(), PolicyError>;
 
@@ -54,6 +67,19 @@ pub trait Distribution: Send + Sync {
 
     /// Adds `weight · ∂ entropy / ∂ inputs` to `grad`.
     fn entropy_grad(&self, inputs: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError>;
+
+    /// Adds `logp_weight · ∂ logp / ∂ inputs + entropy_weight · ∂ entropy / ∂ inputs` to `grad`.
+    fn logp_and_entropy_grad(
+        &self,
+        inputs: &[f32],
+        actions: ActionsRef<'_>,
+        logp_weight: &[f32],
+        entropy_weight: &[f32],
+        grad: &mut [f32],
+    ) -> Result<(), PolicyError> {
+        self.logp_grad(inputs, actions, logp_weight, grad)?;
+        self.entropy_grad(inputs, entropy_weight, grad)
+    }
 
     /// Adds `weight · ∂ KL(p ‖ q) / ∂ q` to `grad`.
     fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError>;

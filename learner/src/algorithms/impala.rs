@@ -169,9 +169,8 @@ impl Algorithm for Impala {
         };
 
         self.logp.resize(rows, 0.0);
-        inputs.distribution.logp(logits, actions, &mut self.logp)?;
         self.entropy.resize(rows, 0.0);
-        inputs.distribution.entropy(logits, &mut self.entropy)?;
+        inputs.distribution.logp_and_entropy(logits, actions, &mut self.logp, &mut self.entropy)?;
         let final_values = batch.final_obs().index().iter().copied().zip(inputs.final_values.iter().copied());
         self.ends.fold(self.config.gamma as f32, columns, batch.rewards(), batch.ends(), final_values)?;
 
@@ -200,8 +199,8 @@ impl Algorithm for Impala {
         grads.logits.clear();
         grads.logits.resize(inputs.logits.len(), 0.0);
         let d_logits = &mut grads.logits[..rows * dist_len];
-        inputs.distribution.logp_grad(logits, actions, &self.grads.logp, d_logits)?;
-        inputs.distribution.entropy_grad(logits, &self.grads.entropy, d_logits)?;
+        let ImpalaGrads { logp, entropy, .. } = &self.grads;
+        inputs.distribution.logp_and_entropy_grad(logits, actions, logp, entropy, d_logits)?;
         grads.values.clear();
         grads.values.extend_from_slice(&self.grads.values);
         grads.values.resize(learning_rows, 0.0);

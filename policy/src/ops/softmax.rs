@@ -21,12 +21,22 @@ pub(crate) enum Softmax<'a> {
     Logp { logits: &'a [f32], actions: &'a [u32], out: &'a mut [f32] },
     /// The entropy of each row.
     Entropy { logits: &'a [f32], out: &'a mut [f32] },
+    /// Both of a row at once.
+    LogpAndEntropy { logits: &'a [f32], actions: &'a [u32], logp: &'a mut [f32], entropy: &'a mut [f32] },
     /// The divergence `KL(p ‖ q)` of each row.
     Kl { p: &'a [f32], q: &'a [f32], out: &'a mut [f32] },
     /// `weight · ([i = action] − p_i)`, added to `grad`.
     LogpGrad { logits: &'a [f32], actions: &'a [u32], weight: &'a [f32], grad: &'a mut [f32] },
     /// `−weight · p_i (ln p_i + entropy)`, added to `grad`.
     EntropyGrad { logits: &'a [f32], weight: &'a [f32], grad: &'a mut [f32] },
+    /// The gradients of both, added to `grad`.
+    LogpAndEntropyGrad {
+        logits: &'a [f32],
+        actions: &'a [u32],
+        logp_weight: &'a [f32],
+        entropy_weight: &'a [f32],
+        grad: &'a mut [f32],
+    },
     /// `weight · (q_i − p_i)`, added to `grad`.
     KlGradQ { p: &'a [f32], q: &'a [f32], weight: &'a [f32], grad: &'a mut [f32] },
 }
@@ -38,6 +48,8 @@ impl Softmax<'_> {
             Self::Sample { logits, .. }
             | Self::Logp { logits, .. }
             | Self::Entropy { logits, .. }
+            | Self::LogpAndEntropy { logits, .. }
+            | Self::LogpAndEntropyGrad { logits, .. }
             | Self::LogpGrad { logits, .. }
             | Self::EntropyGrad { logits, .. } => (logits.len(), 1),
             Self::Kl { p, .. } | Self::KlGradQ { p, .. } => (p.len(), 2),
@@ -88,6 +100,13 @@ impl WithSimd for Run<'_> {
             Softmax::Sample { logits, rng, actions, logp } => sample(simd, n, room, logits, rng, actions, logp),
             Softmax::Logp { logits, actions, out } => logp(simd, n, room, logits, actions, out),
             Softmax::Entropy { logits, out } => entropy(simd, n, room, logits, out),
+            Softmax::LogpAndEntropy { logits, actions, logp, entropy } => {
+                logp_and_entropy(simd, n, room, logits, actions, logp, entropy);
+            }
+            Softmax::LogpAndEntropyGrad { logits, actions, logp_weight, entropy_weight, grad } => {
+                let weights = (logp_weight, entropy_weight);
+                logp_and_entropy_grad(simd, n, room, logits, actions, weights, grad);
+            }
             Softmax::Kl { p, q, out } => kl(simd, n, room, p, q, out),
             Softmax::LogpGrad { logits, actions, weight, grad } => {
                 logp_grad(simd, n, room, logits, actions, weight, grad);
@@ -134,11 +153,7 @@ fn sample<S: Simd>(
 fn logp<S: Simd>(simd: S, n: usize, room: &mut [f32], logits: &[f32], actions: &[u32], out: &mut [f32]) {
     let rows = Lanes::<S>::COUNT;
     for ((logits, actions), out) in logits.chunks(rows * n).zip(actions.chunks(rows)).zip(out.chunks_mut(rows)) {
-        let group = Group::of(simd, logits, n, room);
-        let ln_sum = group.ln_sum.each();
-        for (row, (&action, out)) in actions.iter().zip(out).enumerate() {
-            *out = group.below_at(row, action as usize) - ln_sum[row];
-        }
+        Group::of(simd, logits, n, room).write_logp(actions, out);
     }
 }
 
@@ -146,8 +161,26 @@ fn logp<S: Simd>(simd: S, n: usize, room: &mut [f32], logits: &[f32], actions: &
 fn entropy<S: Simd>(simd: S, n: usize, room: &mut [f32], logits: &[f32], out: &mut [f32]) {
     let rows = Lanes::<S>::COUNT;
     for (logits, out) in logits.chunks(rows * n).zip(out.chunks_mut(rows)) {
-        let entropy = Group::of(simd, logits, n, room).entropy();
-        out.copy_from_slice(&entropy.each()[..out.len()]);
+        Group::of(simd, logits, n, room).write_entropy(out);
+    }
+}
+
+#[inline(always)]
+fn logp_and_entropy<S: Simd>(
+    simd: S,
+    n: usize,
+    room: &mut [f32],
+    logits: &[f32],
+    actions: &[u32],
+    logp: &mut [f32],
+    entropy: &mut [f32],
+) {
+    let rows = Lanes::<S>::COUNT;
+    let given = logits.chunks(rows * n).zip(actions.chunks(rows));
+    for ((logits, actions), (logp, entropy)) in given.zip(logp.chunks_mut(rows).zip(entropy.chunks_mut(rows))) {
+        let group = Group::of(simd, logits, n, room);
+        group.write_logp(actions, logp);
+        group.write_entropy(entropy);
     }
 }
 
@@ -179,13 +212,7 @@ fn logp_grad<S: Simd>(
     let rows = Lanes::<S>::COUNT;
     let given = logits.chunks(rows * n).zip(actions.chunks(rows)).zip(weight.chunks(rows));
     for (((logits, actions), weight), grad) in given.zip(grad.chunks_mut(rows * n)) {
-        let group = Group::of(simd, logits, n, room);
-        let action = Lanes::from_each(simd, |row| actions.get(row).map_or(0.0, |&action| action as f32));
-        let (weight, scale) = (Lanes::padded(simd, weight), Lanes::all(simd, 1.0) / group.sum);
-        for i in 0..n {
-            let chosen = action.ones_where(i as f32);
-            add_column(weight * (chosen - group.weight(i) * scale), i, n, grad);
-        }
+        Group::of(simd, logits, n, room).add_logp_grad(actions, weight, grad);
     }
 }
 
@@ -194,13 +221,27 @@ fn entropy_grad<S: Simd>(simd: S, n: usize, room: &mut [f32], logits: &[f32], we
     let rows = Lanes::<S>::COUNT;
     let given = logits.chunks(rows * n).zip(weight.chunks(rows));
     for ((logits, weight), grad) in given.zip(grad.chunks_mut(rows * n)) {
+        Group::of(simd, logits, n, room).add_entropy_grad(weight, grad);
+    }
+}
+
+#[inline(always)]
+fn logp_and_entropy_grad<S: Simd>(
+    simd: S,
+    n: usize,
+    room: &mut [f32],
+    logits: &[f32],
+    actions: &[u32],
+    (logp_weight, entropy_weight): (&[f32], &[f32]),
+    grad: &mut [f32],
+) {
+    let rows = Lanes::<S>::COUNT;
+    let weights = logp_weight.chunks(rows).zip(entropy_weight.chunks(rows));
+    let given = logits.chunks(rows * n).zip(actions.chunks(rows)).zip(weights);
+    for (((logits, actions), (logp_weight, entropy_weight)), grad) in given.zip(grad.chunks_mut(rows * n)) {
         let group = Group::of(simd, logits, n, room);
-        let offset = group.entropy() - group.ln_sum;
-        let scale = Lanes::padded(simd, weight) / group.sum * -1.0;
-        for i in 0..n {
-            let share = group.weight(i).share_of(group.below(i) + offset);
-            add_column(scale * share, i, n, grad);
-        }
+        group.add_logp_grad(actions, logp_weight, grad);
+        group.add_entropy_grad(entropy_weight, grad);
     }
 }
 
@@ -281,6 +322,40 @@ impl<'r, S: Simd> Group<'r, S> {
     #[inline(always)]
     fn weight(&self, i: usize) -> Lanes<S> {
         Lanes::of(self.simd, &self.weights[i * Lanes::<S>::COUNT..])
+    }
+
+    /// The log-probabilities of the rows' actions.
+    #[inline(always)]
+    fn write_logp(&self, actions: &[u32], out: &mut [f32]) {
+        let ln_sum = self.ln_sum.each();
+        for (row, (&action, out)) in actions.iter().zip(out).enumerate() {
+            *out = self.below_at(row, action as usize) - ln_sum[row];
+        }
+    }
+
+    #[inline(always)]
+    fn add_logp_grad(&self, actions: &[u32], weight: &[f32], grad: &mut [f32]) {
+        let action = Lanes::from_each(self.simd, |row| actions.get(row).map_or(0.0, |&action| action as f32));
+        let (weight, scale) = (Lanes::padded(self.simd, weight), Lanes::all(self.simd, 1.0) / self.sum);
+        for i in 0..self.n {
+            let chosen = action.ones_where(i as f32);
+            add_column(weight * (chosen - self.weight(i) * scale), i, self.n, grad);
+        }
+    }
+
+    #[inline(always)]
+    fn write_entropy(&self, out: &mut [f32]) {
+        out.copy_from_slice(&self.entropy().each()[..out.len()]);
+    }
+
+    #[inline(always)]
+    fn add_entropy_grad(&self, weight: &[f32], grad: &mut [f32]) {
+        let offset = self.entropy() - self.ln_sum;
+        let scale = Lanes::padded(self.simd, weight) / self.sum * -1.0;
+        for i in 0..self.n {
+            let share = self.weight(i).share_of(self.below(i) + offset);
+            add_column(scale * share, i, self.n, grad);
+        }
     }
 
     /// `ln sum − Σ p_i below_i`: two terms that are never negative, so that nothing cancels.

@@ -63,6 +63,27 @@ impl Batch {
         answers
     }
 
+    /// Log-probability and entropy asked for together, and their gradients: the same bits as one after the other.
+    fn check_together(&self) {
+        let (c, rows) = (Categorical::new(self.n).unwrap(), self.actions.len());
+        let actions = ActionsRef::Discrete(&self.actions);
+        let (mut logp, mut entropy, mut grad) = (vec![9.0; rows], vec![9.0; rows], vec![0.25; rows * self.n]);
+        c.logp_and_entropy(&self.p, actions, &mut logp, &mut entropy).unwrap();
+        let entropy_weight: Vec<f32> = self.weight.iter().map(|weight| 0.5 - weight).collect();
+        c.logp_and_entropy_grad(&self.p, actions, &self.weight, &entropy_weight, &mut grad).unwrap();
+
+        let (mut logp_alone, mut entropy_alone) = (vec![9.0; rows], vec![9.0; rows]);
+        let mut one_by_one = vec![0.25; rows * self.n];
+        c.logp(&self.p, actions, &mut logp_alone).unwrap();
+        c.entropy(&self.p, &mut entropy_alone).unwrap();
+        c.logp_grad(&self.p, actions, &self.weight, &mut one_by_one).unwrap();
+        c.entropy_grad(&self.p, &entropy_weight, &mut one_by_one).unwrap();
+        let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        for (together, alone) in [(&logp, &logp_alone), (&entropy, &entropy_alone), (&grad, &one_by_one)] {
+            assert_eq!(bits(together), bits(alone), "{self:?}");
+        }
+    }
+
     /// The same in double precision, row by row, with the size of what each number is made of.
     fn check(&self, got: &Answers) {
         let (p, q) = (double(&self.p), double(&self.q));
@@ -120,6 +141,7 @@ proptest! {
         let size = if small { 3.0 } else { 50.0 };
         let batch = Batch::random(n, rows, size, if masked { 0.3 } else { 0.0 }, seed);
         batch.check(&batch.answers());
+        batch.check_together();
     }
 
     #[test]
