@@ -22,6 +22,7 @@ use self::tower::{Keep, Scratch, Tower};
 use self::weights::Weights;
 use crate::error::check_len;
 use crate::network::{Kept, check_layout};
+use crate::ops::add;
 use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
 
 /// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that use what
@@ -296,11 +297,13 @@ impl Network for CpuNetwork {
             share.pieces[..used].iter_mut().for_each(|piece| piece.take_grads(&self.layers.towers, grads));
         }
         self.run(Pass::Backward)?;
-        grad.fill(0.0);
         // In the order of the batch, whoever was first to finish.
-        for share in &self.shares {
-            self.layers.packing.add_unpacked(&share.grad, grad);
-        }
+        let Some((sum, others)) = self.shares.split_first_mut() else {
+            grad.fill(0.0);
+            return Ok(());
+        };
+        others.iter().for_each(|share| add(&share.grad, &mut sum.grad));
+        self.layers.packing.unpack(&sum.grad, grad);
         Ok(())
     }
 }

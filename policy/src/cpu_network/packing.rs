@@ -137,12 +137,10 @@ impl Packing {
         }
     }
 
-    /// Adds a packed gradient to a flat one.
-    pub(super) fn add_unpacked(&self, packed: &[f32], flat: &mut [f32]) {
+    /// Makes a flat gradient of a packed one. Every parameter is packed, so every number is written.
+    pub(super) fn unpack(&self, packed: &[f32], flat: &mut [f32]) {
         for copy in &self.copies {
-            copy.for_each_piece(|flat_at, packed_at| {
-                flat[flat_at].iter_mut().zip(&packed[packed_at]).for_each(|(sum, x)| *sum += x);
-            });
+            copy.for_each_piece(|flat_at, packed_at| flat[flat_at].copy_from_slice(&packed[packed_at]));
         }
     }
 

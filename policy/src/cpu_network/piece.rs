@@ -127,12 +127,9 @@ impl Piece {
         let span = self.span;
         for (tower, tape) in towers.iter().zip(&self.tapes) {
             let (logits, values, row) = (tower.logits, tower.values, tower.head_row());
-            let mut heads = tape.head.chunks_exact(row);
-            for first in span.first_rows() {
-                for (i, head) in (first..first + span.columns).zip(heads.by_ref()) {
-                    out.logits[i * logits..(i + 1) * logits].copy_from_slice(&head[..logits]);
-                    out.values[i * values..(i + 1) * values].copy_from_slice(&head[logits..logits + values]);
-                }
+            for (first, heads) in span.first_rows().zip(tape.head.chunks_exact(span.columns * row)) {
+                copy_columns((heads, row), (&mut out.logits[first * logits..], logits), logits);
+                copy_columns((&heads[logits..], row), (&mut out.values[first * values..], values), values);
             }
         }
         let columns = span.first_column * self.state_len..(span.first_column + span.columns) * self.state_len;
@@ -147,13 +144,18 @@ impl Piece {
         for (tower, tape) in towers.iter().zip(&mut self.tapes) {
             let (logits, values, row) = (tower.logits, tower.values, tower.head_row());
             tape.head_grad.resize(span.rows() * row, 0.0);
-            let mut heads = tape.head_grad.chunks_exact_mut(row);
-            for first in span.first_rows() {
-                for (i, head) in (first..first + span.columns).zip(heads.by_ref()) {
-                    head[..logits].copy_from_slice(&grads.logits[i * logits..(i + 1) * logits]);
-                    head[logits..logits + values].copy_from_slice(&grads.values[i * values..(i + 1) * values]);
-                }
+            for (first, heads) in span.first_rows().zip(tape.head_grad.chunks_exact_mut(span.columns * row)) {
+                copy_columns((&grads.logits[first * logits..], logits), (heads, row), logits);
+                copy_columns((&grads.values[first * values..], values), (&mut heads[logits..], row), values);
             }
         }
+    }
+}
+
+/// Copies the first columns of all rows that are in both. Column by column: rows are a few numbers long.
+fn copy_columns((from, from_row): (&[f32], usize), (to, to_row): (&mut [f32], usize), columns: usize) {
+    for column in 0..columns {
+        let (from, to) = (from[column..].iter().step_by(from_row), to[column..].iter_mut().step_by(to_row));
+        to.zip(from).for_each(|(to, from)| *to = *from);
     }
 }

@@ -2,7 +2,7 @@
 
 use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
 
-use super::product::{BLOCK, tanh_of_each};
+use super::product::{BLOCK, PANEL, tanh_of_each};
 
 /// Makes a function run its body with the best instructions.
 ///
@@ -35,18 +35,30 @@ vectorized! {
     /// Adds to each of `sums` the numbers of its column of `rows`, in the order of the rows.
     fn add_column_sums<'a>(rows: &'a [f32], sums: &'a mut [f32]) {
         let columns = sums.len();
-        for (block, sums) in sums.chunks_exact_mut(BLOCK).enumerate() {
-            let mut total = [0.0; BLOCK];
-            for row in rows.chunks_exact(columns) {
-                let row = &row[block * BLOCK..][..BLOCK];
-                for i in 0..BLOCK {
-                    total[i] += row[i];
-                }
-            }
-            for i in 0..BLOCK {
-                sums[i] += total[i];
-            }
+        let mut first = 0;
+        // A sum waits for the one before it, so many go on side by side.
+        for panel in sums.chunks_exact_mut(PANEL) {
+            add_few_column_sums::<PANEL>(rows, columns, first, panel);
+            first += PANEL;
         }
+        for block in sums[first..].chunks_exact_mut(BLOCK) {
+            add_few_column_sums::<BLOCK>(rows, columns, first, block);
+            first += BLOCK;
+        }
+    }
+}
+
+#[inline(always)]
+fn add_few_column_sums<const FEW: usize>(rows: &[f32], columns: usize, first: usize, sums: &mut [f32]) {
+    let mut total = [0.0; FEW];
+    for row in rows.chunks_exact(columns) {
+        let row = &row[first..][..FEW];
+        for i in 0..FEW {
+            total[i] += row[i];
+        }
+    }
+    for i in 0..FEW {
+        sums[i] += total[i];
     }
 }
 
