@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use pronk::learner::{AdamConfig, Optimizer, OptimizerConfig, StepOptions};
 use pronk::policy::candle_core::{Device, Tensor};
 use pronk::policy::{
-    Activation, CandleNetwork, CpuNetwork, Encoder, Input, Memory, Network, NetworkSpec, ObsDtype, ObsRef, OutputGrads,
-    Outputs, Params, Rng, Space, Torso,
+    ActionsRef, Activation, CandleNetwork, CpuNetwork, Distribution, Encoder, Input, Memory, Network, NetworkSpec,
+    ObsDtype, ObsRef, OutputGrads, Outputs, Params, Rng, Space, Torso, distribution_for,
 };
 
 #[global_allocator]
@@ -158,7 +158,7 @@ struct Case {
     numbers: Vec<f32>,
     memory: Option<(Vec<f32>, Vec<bool>)>,
     rows: usize,
-    dist_len: usize,
+    loss: ActorCritic,
     learn: bool,
     out: Outputs,
     grads: OutputGrads,
@@ -179,7 +179,7 @@ impl Case {
             numbers: if is_bytes { Vec::new() } else { (0..len).map(|_| rng.normal() as f32).collect() },
             memory: spec.lstm.map(|_| (vec![0.0; columns * spec.state_len()], vec![false; rows])),
             rows,
-            dist_len: spec.dist_len,
+            loss: ActorCritic::new(rows, spec.dist_len),
             learn: work.learn,
             out: Outputs::default(),
             grads: OutputGrads::default(),
@@ -198,30 +198,44 @@ impl Case {
             return self.network.forward(&self.params, &input, &mut self.out).unwrap();
         }
         self.network.forward_for_learning(&self.params, &input, &mut self.out).unwrap();
-        actor_critic_gradient(&self.out, self.dist_len, &mut self.grads);
+        self.loss.gradient(&self.out, &mut self.grads);
         self.network.backward(&self.params, &self.grads, &mut self.grad).unwrap();
         self.optimizer.step(self.params.values_mut(), &self.grad, StepOptions::whole(1e-6)).unwrap();
     }
 }
 
-/// The gradient of -log π(a) · A − 0.01 · entropy + 0.25 · (v − target)², averaged over the rows.
-fn actor_critic_gradient(out: &Outputs, dist_len: usize, grads: &mut OutputGrads) {
-    let rows = out.values.len();
-    grads.reset(rows, dist_len);
-    let scale = 1.0 / rows as f32;
-    for (row, (logits, grad)) in out.logits.chunks(dist_len).zip(grads.logits.chunks_mut(dist_len)).enumerate() {
-        let (action, advantage) = (row % dist_len, (row % 7) as f32 - 3.0);
-        let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let log_sum = logits.iter().map(|x| (x - max).exp()).sum::<f32>().ln() + max;
-        let entropy: f32 = logits.iter().map(|x| -(x - log_sum).exp() * (x - log_sum)).sum();
-        for (i, (grad, logit)) in grad.iter_mut().zip(logits).enumerate() {
-            let (logp, chosen) = (logit - log_sum, if i == action { 1.0 } else { 0.0 });
-            let p = logp.exp();
-            *grad = scale * ((p - chosen) * advantage + 0.01 * p * (logp + entropy));
+/// A loss, −log π(a) · A − 0.01 · entropy + 0.25 · (v − target)², averaged over the rows.
+struct ActorCritic {
+    distribution: Box<dyn Distribution>,
+    actions: Vec<u32>,
+    logp: Vec<f32>,
+    entropy: Vec<f32>,
+    logp_weight: Vec<f32>,
+    entropy_weight: Vec<f32>,
+}
+
+impl ActorCritic {
+    fn new(rows: usize, actions: usize) -> Self {
+        let scale = 1.0 / rows as f32;
+        Self {
+            distribution: distribution_for(&Space::discrete(actions).unwrap()).unwrap(),
+            actions: (0..rows).map(|row| (row % actions) as u32).collect(),
+            logp: vec![0.0; rows],
+            entropy: vec![0.0; rows],
+            logp_weight: (0..rows).map(|row| -scale * ((row % 7) as f32 - 3.0)).collect(),
+            entropy_weight: vec![-0.01 * scale; rows],
         }
     }
-    for (row, (grad, value)) in grads.values.iter_mut().zip(&out.values).enumerate() {
-        *grad = scale * 0.5 * (value - (row % 5) as f32);
+
+    fn gradient(&mut self, out: &Outputs, grads: &mut OutputGrads) {
+        let (rows, actions) = (out.values.len(), ActionsRef::Discrete(&self.actions));
+        self.distribution.logp_and_entropy(&out.logits, actions, &mut self.logp, &mut self.entropy).unwrap();
+        grads.reset(rows, self.distribution.dist_len());
+        let (logp, entropy) = (&self.logp_weight, &self.entropy_weight);
+        self.distribution.logp_and_entropy_grad(&out.logits, actions, logp, entropy, &mut grads.logits).unwrap();
+        for (row, (grad, value)) in grads.values.iter_mut().zip(&out.values).enumerate() {
+            *grad = 0.5 / rows as f32 * (value - (row % 5) as f32);
+        }
     }
 }
 

@@ -35,9 +35,9 @@ struct Args {
     /// Rollout threads; 0 runs everything on one thread, bit for bit reproducible
     #[arg(long, default_value_t = 1)]
     workers: usize,
-    /// Environments of each worker
-    #[arg(long, default_value_t = 32)]
-    envs: usize,
+    /// Environments of each worker [default: 32; 64 with --bench]
+    #[arg(long)]
+    envs: Option<usize>,
     /// Learn from few env-steps instead of making many a second; on one thread, reproducible
     #[arg(long, conflicts_with_all = ["workers", "envs"])]
     frugal: bool,
@@ -88,12 +88,13 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// Many env-steps a second: acting and learning on threads of their own, one pass over each large batch.
 fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
+    let envs = args.envs.unwrap_or(if args.bench { 64 } else { 32 });
     Ok(TrainerConfig {
         seed: args.seed,
         num_rollout_workers: args.workers,
-        num_envs_per_worker: args.envs,
+        num_envs_per_worker: envs,
         rollout_fragment_length: 20,
-        train_batch_size: 20 * args.envs,
+        train_batch_size: 20 * envs,
         learner_queue_size: 1,
         // Falls as the policy gets good: at full speed it would now and then throw a solved policy away.
         lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (5_000_000.0, 0.000_02)])?),
