@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Activation, ModelConfig, Schedule};
+use pronk::{Activation, ImpalaConfig, ModelConfig, Schedule};
 
 /// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -98,7 +98,7 @@ fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
         learner_queue_size: 1,
         // Falls as the policy gets good: at full speed it would now and then throw a solved policy away.
         lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (5_000_000.0, 0.000_02)])?),
-        entropy_coeff: 0.01,
+        algorithm: ImpalaConfig { entropy_coeff: Schedule::Constant(0.01), ..ImpalaConfig::default() }.into(),
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],
             fcnet_activation: Activation::Relu,
@@ -119,10 +119,14 @@ fn frugal(args: &Args) -> anyhow::Result<TrainerConfig> {
         train_batch_size: 64,
         num_sgd_iter: 4,
         lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (100_000.0, 0.000_1)])?),
-        entropy_coeff: 0.003,
-        // Returns are large numbers: at full weight their errors would shape what the policy sees.
-        vf_loss_coeff: 0.1,
-        gamma: 0.98,
+        algorithm: ImpalaConfig {
+            entropy_coeff: Schedule::Constant(0.003),
+            // Returns are large numbers: at full weight their errors would shape what the policy sees.
+            vf_loss_coeff: 0.1,
+            gamma: 0.98,
+            ..ImpalaConfig::default()
+        }
+        .into(),
         model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
         // A look after each thousand env-steps, so that it stops soon after the return is reached.
         min_time_s_per_iteration: 0.0,

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use pronk_learner::{LearnerState, OptimizerState};
+use pronk_learner::{AlgorithmState, LearnerState, OptimizerState, TargetState};
 use pronk_policy::{NetworkSpec, ParamLayout, Params, Policy, PolicyError, Space};
 use serde::{Deserialize, Serialize};
 
@@ -76,9 +76,23 @@ struct Manifest {
     parameters: Option<Vec<Tensor>>,
     updates: u64,
     env_steps_trained: u64,
+    /// Numbers that the algorithm goes on with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    algorithm_numbers: BTreeMap<String, f64>,
     policy: FileEntry,
     optimizer: FileEntry,
+    /// The target network, of an algorithm that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    target: Option<Target>,
     config: TrainerConfig,
+}
+
+/// A target network in its file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    weights: FileEntry,
+    updates_since: u64,
 }
 
 /// What every version of the manifest has: enough to say that a file is another version's.
@@ -100,6 +114,8 @@ impl Checkpoint {
         fs::create_dir_all(dir).map_err(|error| CheckpointError::io("make the folder", dir, error))?;
         let policy = self.state.params.to_safetensors(&BTreeMap::new());
         let optimizer = self.state.optimizer.to_safetensors().map_err(|error| CheckpointError::unusable(dir, error))?;
+        let target = self.state.algorithm.target.as_ref();
+        let target = target.map(|target| (target.params.to_safetensors(&BTreeMap::new()), target.age));
         let manifest = Manifest {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -111,15 +127,26 @@ impl Checkpoint {
             parameters: self.network.is_none().then(|| layout::tensors(self.state.params.layout())),
             updates: self.state.updates,
             env_steps_trained: self.state.global_step,
+            algorithm_numbers: self.state.algorithm.numbers.clone(),
             policy: FileEntry::of("policy", &policy),
             optimizer: FileEntry::of("optimizer", &optimizer),
+            target: target.as_ref().map(|(weights, updates_since)| Target {
+                weights: FileEntry::of("target", weights),
+                updates_since: *updates_since,
+            }),
             config: self.config.clone(),
         };
         let json = serde_json::to_vec_pretty(&manifest).map_err(|error| CheckpointError::unusable(dir, error))?;
         write_atomically(dir, &manifest.policy.file, &policy)?;
         write_atomically(dir, &manifest.optimizer.file, &optimizer)?;
+        if let (Some(entry), Some((weights, _))) = (&manifest.target, &target) {
+            write_atomically(dir, &entry.weights.file, weights)?;
+        }
         write_atomically(dir, MANIFEST, &json)?;
-        files::remove_others(dir, &[&manifest.policy.file, &manifest.optimizer.file]);
+        let target = manifest.target.iter().map(|target| target.weights.file.as_str());
+        let kept: Vec<_> =
+            [manifest.policy.file.as_str(), &manifest.optimizer.file].into_iter().chain(target).collect();
+        files::remove_others(dir, &kept);
         Ok(())
     }
 
@@ -148,8 +175,17 @@ impl Checkpoint {
         let layout = manifest
             .layout(policy.len() / size_of::<f32>())
             .map_err(|cause| CheckpointError::Unusable { path: dir.join(MANIFEST), cause })?;
-        let params = Params::from_safetensors(&layout, &policy)
-            .map_err(|error| CheckpointError::unusable(&dir.join(&manifest.policy.file), error))?;
+        let weights = |entry: &FileEntry, bytes: &[u8]| {
+            Params::from_safetensors(&layout, bytes)
+                .map_err(|error| CheckpointError::unusable(&dir.join(&entry.file), error))
+        };
+        let params = weights(&manifest.policy, &policy)?;
+        let target = match manifest.target {
+            None => None,
+            Some(Target { weights: entry, updates_since: age }) => {
+                Some(TargetState { params: weights(&entry, &read_checked(dir, &entry)?)?, age })
+            }
+        };
         let optimizer = OptimizerState::from_safetensors(&read_checked(dir, &manifest.optimizer)?)
             .map_err(|error| CheckpointError::unusable(&dir.join(&manifest.optimizer.file), error))?;
         Ok(Self {
@@ -164,6 +200,7 @@ impl Checkpoint {
                 optimizer,
                 updates: manifest.updates,
                 global_step: manifest.env_steps_trained,
+                algorithm: AlgorithmState { numbers: manifest.algorithm_numbers, target },
             },
         })
     }

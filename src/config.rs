@@ -7,7 +7,7 @@ mod tests;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use pronk_learner::{OnStarved, Schedule};
+use pronk_learner::{AlgorithmConfig, OnStarved, Schedule};
 use pronk_policy::{Activation, DeviceSpec, Init, Torso};
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 /// let config = TrainerConfig { num_envs_per_worker: 16, lr: 0.003, ..TrainerConfig::default() };
 /// assert!(config.check().is_ok());
 ///
-/// let wrong = TrainerConfig { gamma: 1.5, ..TrainerConfig::default() };
-/// assert!(wrong.check().unwrap_err().to_string().contains("gamma"));
+/// let wrong = TrainerConfig { num_envs_per_worker: 0, ..TrainerConfig::default() };
+/// assert!(wrong.check().unwrap_err().to_string().contains("num_envs_per_worker"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -84,22 +84,12 @@ pub struct TrainerConfig {
     /// The small number inside RMSProp's square root. Adam uses its usual 1e-8.
     pub epsilon: f64,
 
-    /// Discount per env-step.
-    pub gamma: f64,
-    /// Weight of the value loss.
-    pub vf_loss_coeff: f64,
-    /// Weight of the entropy bonus, where `entropy_coeff_schedule` is not given.
-    pub entropy_coeff: f64,
-    /// Weight of the entropy bonus over env-steps trained; in a file, points as for `lr_schedule`, or as in RLlib a bare
-    /// number of env-steps over which `entropy_coeff` falls to 0.
-    pub entropy_coeff_schedule: Option<Schedule>,
-    /// V-trace's ρ̄: largest importance weight in the value targets. `None` never clips.
-    pub vtrace_clip_rho_threshold: Option<f64>,
-    /// Largest importance weight in the policy gradient. `None` never clips.
-    pub vtrace_clip_pg_rho_threshold: Option<f64>,
-    /// Leave each fragment's last step out of the loss, as RLlib does. (Default there: true. Here fragments carry the
-    /// observation that follows them, so nothing needs to be left out.)
-    pub vtrace_drop_last_ts: bool,
+    /// The algorithm, with its own settings: discount, weights of the loss and what else it has. (In RLlib: the class of
+    /// the config.) Not used by a run with an algorithm of your own.
+    pub algorithm: AlgorithmConfig,
+    /// Agent-steps of one minibatch: whole columns of a train batch, in an order drawn anew for every pass, and an update
+    /// for each. `None` makes one update of the whole train batch.
+    pub sgd_minibatch_size: Option<NonZeroUsize>,
 
     /// The network.
     pub model: ModelConfig,
@@ -195,13 +185,8 @@ impl Default for TrainerConfig {
             decay: 0.99,
             momentum: 0.0,
             epsilon: 0.1,
-            gamma: 0.99,
-            vf_loss_coeff: 0.5,
-            entropy_coeff: 0.01,
-            entropy_coeff_schedule: None,
-            vtrace_clip_rho_threshold: Some(1.0),
-            vtrace_clip_pg_rho_threshold: Some(1.0),
-            vtrace_drop_last_ts: false,
+            algorithm: AlgorithmConfig::default(),
+            sgd_minibatch_size: None,
             model: ModelConfig::default(),
             device: DeviceSpec::Cpu,
             num_learner_threads: None,
@@ -247,7 +232,7 @@ impl TrainerConfig {
         self.check_sizes()?;
         self.check_waits()?;
         self.check_optimiser()?;
-        self.check_loss()?;
+        self.check_algorithm()?;
         self.check_model()
     }
 
@@ -305,11 +290,20 @@ impl TrainerConfig {
                 return Err(refuse(field, value, reason));
             }
         }
-        if self.vtrace_drop_last_ts && self.rollout_fragment_length < 2 {
+        if self.rollout_fragment_length < self.algorithm.fewest_steps() {
             return Err(refuse(
                 "rollout_fragment_length",
                 self.rollout_fragment_length,
                 "vtrace_drop_last_ts leaves the last step out, and then nothing is left; set at least 2",
+            ));
+        }
+        if let Some(size) = self.sgd_minibatch_size
+            && size.get() < self.rollout_fragment_length
+        {
+            return Err(refuse(
+                "sgd_minibatch_size",
+                size,
+                "a minibatch has whole columns of rollout_fragment_length steps; set at least as many",
             ));
         }
         Ok(())
@@ -376,23 +370,9 @@ impl TrainerConfig {
         positive("epsilon", self.epsilon)
     }
 
-    fn check_loss(&self) -> Result<(), ConfigError> {
-        within("gamma", self.gamma, 0.0, 1.0)?;
-        for (field, value) in [("vf_loss_coeff", self.vf_loss_coeff), ("entropy_coeff", self.entropy_coeff)] {
-            if !(value.is_finite() && value >= 0.0) {
-                return Err(refuse(field, value, "a weight in the loss is finite and not negative"));
-            }
-        }
-        never_negative("entropy_coeff_schedule", self.entropy_coeff_schedule.as_ref())?;
-        for (field, threshold) in [
-            ("vtrace_clip_rho_threshold", self.vtrace_clip_rho_threshold),
-            ("vtrace_clip_pg_rho_threshold", self.vtrace_clip_pg_rho_threshold),
-        ] {
-            if let Some(value) = threshold {
-                positive(field, value)?;
-            }
-        }
-        Ok(())
+    fn check_algorithm(&self) -> Result<(), ConfigError> {
+        let refused = |error| ConfigError::caused_by("algorithm", self.algorithm.name(), &error);
+        self.algorithm.check().map_err(refused)
     }
 
     fn check_model(&self) -> Result<(), ConfigError> {

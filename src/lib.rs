@@ -30,7 +30,10 @@ pub use {
 };
 
 pub use pronk_buffer::{MultiAgentBatch, SampleBatch};
-pub use pronk_learner::{LearnError, Learner, LearnerFailure, LearnerState, OnStarved, PolicyLag, Schedule};
+pub use pronk_learner::{
+    Algorithm, AlgorithmConfig, AppoConfig, ImpalaConfig, LearnError, Learner, LearnerFailure, LearnerState, OnStarved,
+    PolicyLag, PpoConfig, Schedule,
+};
 pub use pronk_metrics::{
     Console, JsonLines, LearnerInfo, ReportError, Reporter, ResultDict, StepTotals, Steps, ThreadTime,
 };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{Bell, Lifeline};
-use pronk_learner::{Learner, LearnerMetrics};
+use pronk_learner::{Algorithm, Learner, LearnerMetrics};
 use pronk_metrics::{Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
 use pronk_policy::{DeviceSpec, Network, PolicyError};
 use pronk_rollout::{EnvFactory, EnvSpec};
@@ -113,8 +113,15 @@ pub struct Trainer {
     last: Option<TrainResult>,
 }
 
+/// What of a run is the user's own, in place of the config's.
+#[derive(Default)]
+struct Own {
+    network: Option<Box<MakeNetwork>>,
+    algorithm: Option<Box<dyn Algorithm>>,
+}
+
 impl Trainer {
-    /// Starts a run of IMPALA on the environments that `env` makes.
+    /// Starts a run of the config's algorithm, IMPALA by default, on the environments that `env` makes.
     ///
     /// `env` is any closure from [`&EnvContext`](crate::EnvContext) to an environment, or to a `Result` of one.
     ///
@@ -136,7 +143,36 @@ impl Trainer {
         env: impl EnvFactory + 'static,
         replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
     ) -> Result<Self, TrainError> {
-        Self::build(config, env, None, |_, learner| replace(learner))
+        Self::build(config, env, Own::default(), |_, learner| replace(learner))
+    }
+
+    /// Starts a run with an algorithm of your own, in place of the config's.
+    ///
+    /// `examples/own_algorithm.rs` is all of one.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    ///
+    /// # Example
+    /// ```
+    /// use pronk::envs::CartPole;
+    /// use pronk::learner::{Ppo, PpoConfig};
+    /// use pronk::prelude::*;
+    ///
+    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let algorithm = Ppo::new(PpoConfig::default())?;
+    /// let trainer = Trainer::with_algorithm(config, |_: &EnvContext| CartPole::new(), algorithm)?;
+    /// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
+    /// assert!(run.ledger_closed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_algorithm(
+        config: TrainerConfig,
+        env: impl EnvFactory + 'static,
+        algorithm: impl Algorithm + 'static,
+    ) -> Result<Self, TrainError> {
+        let own = Own { algorithm: Some(Box::new(algorithm)), ..Own::default() };
+        Self::build(config, env, own, |_, learner| Ok(learner))
     }
 
     /// Starts a run with networks of your own.
@@ -180,7 +216,8 @@ impl Trainer {
         env: impl EnvFactory + 'static,
         network: impl Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync + 'static,
     ) -> Result<Self, TrainError> {
-        Self::build(config, env, Some(Box::new(network)), |_, learner| Ok(learner))
+        let own = Own { network: Some(Box::new(network)), ..Own::default() };
+        Self::build(config, env, own, |_, learner| Ok(learner))
     }
 
     /// Starts a run that goes on from the weights and the optimiser of `checkpoint`.
@@ -194,7 +231,7 @@ impl Trainer {
         env: impl EnvFactory + 'static,
         checkpoint: &Checkpoint,
     ) -> Result<Self, TrainError> {
-        Self::build(config, env, None, |model, learner| model.go_on(learner, checkpoint))
+        Self::build(config, env, Own::default(), |model, learner| model.go_on(learner, checkpoint))
     }
 
     /// Goes on as [`resume`](Self::resume) does, with networks of your own as in [`with_network`](Self::with_network).
@@ -208,21 +245,22 @@ impl Trainer {
         network: impl Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync + 'static,
         checkpoint: &Checkpoint,
     ) -> Result<Self, TrainError> {
-        Self::build(config, env, Some(Box::new(network)), |model, learner| model.go_on(learner, checkpoint))
+        let own = Own { network: Some(Box::new(network)), ..Own::default() };
+        Self::build(config, env, own, |model, learner| model.go_on(learner, checkpoint))
     }
 
-    /// What all ways to start a run have in common; `own` makes networks other than the config's, `begin` may replace
-    /// the learner that has them.
+    /// What all ways to start a run have in common; `begin` may replace the learner.
     fn build(
         config: TrainerConfig,
         env: impl EnvFactory + 'static,
-        own: Option<Box<MakeNetwork>>,
+        own: Own,
         begin: impl FnOnce(&Model, Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
     ) -> Result<Self, TrainError> {
         config.check()?;
         let env: Arc<dyn EnvFactory> = Arc::new(env);
-        let model = Model::for_env(&config, env.as_ref(), own)?;
-        let learner = begin(&model, model.learner(&config)?)?;
+        let algorithm = own.algorithm.map_or_else(|| wiring::algorithm(&config), Ok)?;
+        let model = Model::for_env(&config, env.as_ref(), own.network, algorithm.name())?;
+        let learner = begin(&model, model.learner(&config, algorithm)?)?;
         wiring::connect(config, model, env, learner)
     }
 

@@ -6,6 +6,7 @@ mod join;
 mod multi_agent;
 mod observations;
 mod sample;
+mod select;
 mod shape;
 
 pub use columns::{ActionColumn, ActionView, ActionViewMut, Columns, End};

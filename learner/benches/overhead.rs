@@ -11,8 +11,8 @@ use pronk_buffer::{
     ActionKind, BatchShape, Bell, MultiAgentBatch, NextError, ObsKind, Pool, Source, Tag, lifeline, weight_cell,
 };
 use pronk_learner::{
-    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Impala, ImpalaConfig, LearnError, Learner, LearnerLoop,
-    LearnerLoopConfig, LearnerParts, LearnerState, LearnerThread, OptimizerConfig, OptimizerState,
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, AlgorithmState, Impala, ImpalaConfig, LearnError, Learner,
+    LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerState, LearnerThread, OptimizerConfig, OptimizerState,
 };
 use pronk_metrics::{Info, LearnerInfo, StepLedger, ThreadTime, TimeLedger, default_policy};
 use pronk_policy::{CandleNetwork, NetworkSpec, ParamLayout, Params, Space, distribution_for};
@@ -177,6 +177,7 @@ impl Learner for Trivial {
             optimizer: OptimizerState { optimizer: "none".to_owned(), steps: 0, vectors: Default::default() },
             updates: 0,
             global_step: self.global_step,
+            algorithm: AlgorithmState::default(),
         }
     }
 

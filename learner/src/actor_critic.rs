@@ -1,18 +1,24 @@
 //! The learner for an algorithm with a policy and a value network.
 
+mod minibatches;
 mod publications;
+mod target;
 #[cfg(test)]
 mod tests;
+
+use std::num::NonZeroUsize;
 
 use pronk_buffer::{MultiAgentBatch, ObsView, SampleBatch};
 use pronk_metrics::{Info, InfoTree, LearnerInfo, PolicyId, Reduction, default_policy};
 use pronk_policy::{Distribution, Input, Network, ObsRef, OutputGrads, Outputs, Params, PolicyError};
 
 use crate::{
-    Algorithm, ClippedNorm, LearnError, Learner, LearnerState, LossInputs, Optimizer, Schedule, StepOptions,
-    clip_global_norm,
+    Algorithm, AlgorithmState, ClippedNorm, LearnError, Learner, LearnerState, LossInputs, Optimizer, Schedule,
+    StepOptions, clip_global_norm,
 };
+use minibatches::Minibatches;
 use publications::Publications;
+use target::Target;
 
 /// What an [`ActorCriticLearner`] is made of.
 pub struct ActorCriticParts {
@@ -37,11 +43,22 @@ pub struct ActorCriticConfig {
     pub lr: Schedule,
     /// Longest gradient, in L2 norm over all parameters; `None` for no limit (40).
     pub grad_clip: Option<f64>,
+    /// Agent-steps of one minibatch: whole columns of a train batch, in an order drawn anew for every pass, and an update
+    /// for each; `None` makes one update of the whole train batch (`None`).
+    pub sgd_minibatch_size: Option<NonZeroUsize>,
+    /// Seed of that order (0).
+    pub seed: u64,
 }
 
 impl Default for ActorCriticConfig {
     fn default() -> Self {
-        Self { policy: default_policy(), lr: Schedule::Constant(0.0005), grad_clip: Some(40.0) }
+        Self {
+            policy: default_policy(),
+            lr: Schedule::Constant(0.0005),
+            grad_clip: Some(40.0),
+            sgd_minibatch_size: None,
+            seed: 0,
+        }
     }
 }
 
@@ -69,7 +86,7 @@ impl ActorCriticConfig {
 
 /// Trains a policy and a value network with any [`Algorithm`].
 ///
-/// An update is: outputs for all `T+1` rows of observations, and values of the final observations of truncated
+/// A pass over a train batch is one update, or one for each minibatch. An update is: outputs for all `T+1` rows of observations, and values of the final observations of truncated
 /// episodes; the algorithm's loss and its gradient with respect to the outputs; the network's gradient with respect to
 /// the weights; clipping; one step of the optimiser. Working memory is kept, so a steady run allocates nothing here but
 /// the statistics.
@@ -110,6 +127,8 @@ pub struct ActorCriticLearner {
     updates: u64,
     global_step: u64,
     publications: Publications,
+    minibatches: Minibatches,
+    target: Option<Target>,
     /// Of all `T+1` rows.
     outputs: Outputs,
     /// Of the final observations.
@@ -135,7 +154,10 @@ impl ActorCriticLearner {
             return Err(LearnError::Config { reason });
         }
         let grad = vec![0.0; params.values().len()];
+        let target = algorithm.target_update_period().map(|period| Target::new(&params, period));
         Ok(Self {
+            minibatches: Minibatches::new(config.sgd_minibatch_size, config.seed),
+            target,
             config,
             network,
             params,
@@ -169,6 +191,16 @@ impl ActorCriticLearner {
         }
     }
 
+    /// Makes one update from all of `part`.
+    fn update(&mut self, part: &SampleBatch) -> Result<LearnerInfo, LearnError> {
+        let stats = self.compute_gradient(part)?;
+        let norm = self.gradient_norm()?;
+        let lr = self.config.lr.value(self.global_step as f64);
+        let weight_norm = self.update_weights(lr, norm.grad_scale)?;
+        let info = self.info(stats, part, lr, norm, weight_norm);
+        Ok(LearnerInfo::from_iter([(self.config.policy.clone(), info)]))
+    }
+
     /// Fills `grad` and returns the algorithm's statistics.
     fn compute_gradient(&mut self, part: &SampleBatch) -> Result<Info, LearnError> {
         let shape = part.shape();
@@ -180,11 +212,21 @@ impl ActorCriticLearner {
             self.network.forward(&self.params, &input, &mut self.final_outputs)?;
         }
         let input = Input::new(obs_ref(part.obs()), (shape.steps + 1) * shape.columns);
+        let target_logits = match &mut self.target {
+            None => &[],
+            Some(target) => {
+                target.look(&mut *self.network, &input)?;
+                rule_out(part.behaviour_inputs(), target.logits());
+                &*target.logits()
+            }
+        };
         self.network.forward_for_learning(&self.params, &input, &mut self.outputs)?;
+        rule_out(part.behaviour_inputs(), &mut self.outputs.logits);
         let inputs = LossInputs {
             distribution: &*self.distribution,
             logits: &self.outputs.logits,
             values: &self.outputs.values,
+            target_logits,
             final_values: &self.final_outputs.values,
             env_steps: self.global_step,
         };
@@ -223,6 +265,8 @@ impl ActorCriticLearner {
         let options = StepOptions { lr: lr as f32, grad_scale: grad_scale as f32 };
         let norm = self.optimizer.step(self.params.values_mut(), &self.grad, options)?;
         self.updates += 1;
+        let target_updated = self.target.as_mut().is_some_and(|target| target.updated(&self.params));
+        self.algorithm.updated(target_updated);
         if !norm.is_finite() {
             self.params.check_finite().map_err(|source| LearnError::Diverged { update: self.updates, lr, source })?;
         }
@@ -256,12 +300,14 @@ impl ActorCriticLearner {
 impl Learner for ActorCriticLearner {
     fn learn(&mut self, batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
         let part = self.own_part(batch)?;
-        let stats = self.compute_gradient(part)?;
-        let norm = self.gradient_norm()?;
-        let lr = self.config.lr.value(self.global_step as f64);
-        let weight_norm = self.update_weights(lr, norm.grad_scale)?;
-        let info = self.info(stats, part, lr, norm, weight_norm);
-        Ok(LearnerInfo::from_iter([(self.config.policy.clone(), info)]))
+        let Some(columns) = self.minibatches.begin(part, self.updates) else { return self.update(part) };
+        let mut infos = Vec::new();
+        for first in (0..part.shape().columns).step_by(columns) {
+            let minibatch = self.minibatches.take(part, first, columns)?;
+            infos.push((self.update(&minibatch)?, minibatch.steps() as f64));
+        }
+        // All are of one algorithm, so they have the same leaves.
+        LearnerInfo::merge_all(infos).map_err(|error| LearnError::Config { reason: error.to_string() })
     }
 
     fn weights(&self) -> &Params {
@@ -274,14 +320,30 @@ impl Learner for ActorCriticLearner {
             optimizer: self.optimizer.state(),
             updates: self.updates,
             global_step: self.global_step,
+            algorithm: AlgorithmState {
+                numbers: self.algorithm.save(),
+                target: self.target.as_ref().map(Target::save),
+            },
         }
     }
 
     fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
-        let LearnerState { params, optimizer, updates, global_step } = state;
+        let LearnerState { params, optimizer, updates, global_step, algorithm } = state;
         check_layout(&*self.network, &params)?;
         params.check_finite()?;
-        self.optimizer.load_state(optimizer)?;
+        if let Some(target) = &algorithm.target {
+            check_layout(&*self.network, &target.params)?;
+            target.params.check_finite()?;
+        }
+        let numbers = self.algorithm.save();
+        self.algorithm.load(&algorithm.numbers)?;
+        if let Err(error) = self.optimizer.load_state(optimizer) {
+            self.algorithm.load(&numbers)?;
+            return Err(error);
+        }
+        if let Some(target) = &mut self.target {
+            target.load(algorithm.target, &params);
+        }
         self.params = params;
         self.updates = updates;
         self.global_step = global_step;
@@ -315,6 +377,13 @@ fn check_layout(network: &dyn Network, params: &Params) -> Result<(), LearnError
         None => format!("expected {} tensors, got {}", expected.entries().len(), got.entries().len()),
     };
     Err(PolicyError::WrongParams { reason }.into())
+}
+
+/// Actions that were impossible when the others were sampled are impossible now: their logits become −∞ as well.
+fn rule_out(behaviour_inputs: &[f32], logits: &mut [f32]) {
+    for (logit, &then) in logits.iter_mut().zip(behaviour_inputs) {
+        *logit = if then == f32::NEG_INFINITY { then } else { *logit };
+    }
 }
 
 fn obs_ref(obs: ObsView<'_>) -> ObsRef<'_> {

@@ -1,5 +1,8 @@
 //! What an algorithm is: a loss on plain slices, with its gradients.
 
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
 use pronk_buffer::SampleBatch;
 use pronk_metrics::Info;
 use pronk_policy::{Distribution, OutputGrads};
@@ -18,6 +21,8 @@ pub struct LossInputs<'a> {
     pub logits: &'a [f32],
     /// `[T+1, B]`: the values that the network now gives; row `T` is of what follows the last step.
     pub values: &'a [f32],
+    /// As `logits`, of the target network where [`Algorithm::target_update_period`] asks for one, else empty.
+    pub target_logits: &'a [f32],
     /// `[entries of final_obs]`: values of the final observations of truncated episodes, in the order in which the
     /// batch holds them.
     pub final_values: &'a [f32],
@@ -45,6 +50,34 @@ pub trait Algorithm: Send {
         inputs: &LossInputs<'_>,
         grads: &mut OutputGrads,
     ) -> Result<Info, LearnError>;
+
+    /// For how many updates a target network, a copy of the trained one, stays as it is; `None` for no such network.
+    fn target_update_period(&self) -> Option<NonZeroU64> {
+        None
+    }
+
+    /// Told after every update of the weights: `target_updated` when the target network has just become a copy of them.
+    fn updated(&mut self, target_updated: bool) {
+        let _ = target_updated;
+    }
+
+    /// Numbers that its next loss depends on besides settings and inputs, by name, for a checkpoint.
+    fn save(&self) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
+
+    /// Goes on with numbers that [`save`](Self::save) gave.
+    ///
+    /// # Errors
+    /// [`LearnError::AlgorithmState`] when they are not this algorithm's; it is then unchanged.
+    fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
+        match numbers.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(LearnError::AlgorithmState {
+                reason: format!("`{name}` is not of {}, which has no numbers to go on with", self.name()),
+            }),
+        }
+    }
 }
 
 impl LossInputs<'_> {
@@ -59,6 +92,11 @@ impl LossInputs<'_> {
             let row = columns * dist_len;
             ShapeError::check_shape("logits", self.logits.len(), steps * row, || {
                 format!("[steps, columns, dist_len] = [{steps}, {columns}, {dist_len}] (or one step more)")
+            })?;
+        }
+        if !self.target_logits.is_empty() {
+            ShapeError::check_shape("target_logits", self.target_logits.len(), self.logits.len(), || {
+                format!("as many as there are logits, {},", self.logits.len())
             })?;
         }
         ShapeError::check("values", self.values.len(), steps + 1, columns)?;

@@ -1,3 +1,15 @@
-//! The algorithms: one folder each.
+//! The algorithms: one folder each, and what several of them share.
 
+pub(crate) mod appo;
 pub(crate) mod impala;
+pub(crate) mod ppo;
+
+mod choice;
+mod kl;
+mod on_batch;
+mod settings;
+pub(crate) mod surrogate;
+pub(crate) mod targets;
+
+pub use choice::{AlgorithmConfig, UpdateRhythm};
+pub use kl::KlCoeff;

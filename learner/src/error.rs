@@ -50,6 +50,12 @@ pub enum LearnError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Saved numbers of an algorithm that do not belong here.
+    #[error("the algorithm's state cannot be used: {reason}")]
+    AlgorithmState {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The batch has data for a policy that the learner does not train, or none for one that it does.
     #[error("the learner trains '{expected}' and the train batch has data for {got:?}")]
     MissingPolicy {

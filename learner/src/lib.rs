@@ -15,17 +15,26 @@ mod thread;
 mod actor_critic;
 mod algorithm;
 mod algorithms;
+mod explained_variance;
+mod gae;
 mod optim;
 mod schedule;
 mod vtrace;
 
 pub use actor_critic::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts};
 pub use algorithm::{Algorithm, LossInputs};
+pub use algorithms::appo::{Appo, AppoConfig, AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats, appo_loss};
 pub use algorithms::impala::{
-    Impala, ImpalaConfig, ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, LastStep, MaskedSteps,
-    impala_loss,
+    Impala, ImpalaConfig, ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, impala_loss,
 };
+pub use algorithms::ppo::{Ppo, PpoConfig};
+pub use algorithms::surrogate::{
+    SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, ValueLoss, surrogate_loss,
+};
+pub use algorithms::targets::{LastStep, MaskedSteps, Targets};
+pub use algorithms::{AlgorithmConfig, KlCoeff, UpdateRhythm};
 pub use error::{LearnError, ShapeError};
+pub use gae::{Advantages, GaeInput, GaeOutput, gae};
 pub use learner::Learner;
 pub use metrics::{LearnerMetrics, LearnerReadings, OverwriteLearnerInfo};
 pub use optim::{
@@ -34,7 +43,7 @@ pub use optim::{
 };
 pub use report::{LearnerReport, PolicyLag};
 pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};
-pub use state::LearnerState;
+pub use state::{AlgorithmState, LearnerState, TargetState};
 pub use thread::{
     BatchName, Clock, ClosedBy, Diagnosis, FailureCause, LearnerFailure, LearnerLoop, LearnerLoopConfig,
     LearnerLoopError, LearnerParts, LearnerThread, LearnerThreadState, MonotonicClock, NonFinite, OnStarved,

@@ -1,5 +1,7 @@
 //! What a learner needs to go on exactly where another stopped.
 
+use std::collections::BTreeMap;
+
 use pronk_policy::Params;
 
 use crate::OptimizerState;
@@ -17,4 +19,24 @@ pub struct LearnerState {
     pub updates: u64,
     /// Env-steps trained on, each counted once: the time of schedules.
     pub global_step: u64,
+    /// What the algorithm keeps from one update to the next.
+    pub algorithm: AlgorithmState,
+}
+
+/// What an algorithm keeps from one update to the next; nothing for many of them.
+#[derive(Clone, Debug, Default)]
+pub struct AlgorithmState {
+    /// Numbers by name, such as an adapted coefficient.
+    pub numbers: BTreeMap<String, f64>,
+    /// Its target network.
+    pub target: Option<TargetState>,
+}
+
+/// A target network: an earlier copy of the weights.
+#[derive(Clone, Debug)]
+pub struct TargetState {
+    /// The copy.
+    pub params: Params,
+    /// Updates since it was made.
+    pub age: u64,
 }

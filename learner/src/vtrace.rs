@@ -242,6 +242,6 @@ fn advantages<F: Float>(
 }
 
 /// The row that starts at `start`, or the bootstrap row after the last one.
-fn row_after<'a, F>(rows: &'a [F], bootstrap: &'a [F], start: usize) -> &'a [F] {
+pub(crate) fn row_after<'a, F>(rows: &'a [F], bootstrap: &'a [F], start: usize) -> &'a [F] {
     rows.get(start..start + bootstrap.len()).unwrap_or(bootstrap)
 }

@@ -82,7 +82,8 @@ pub(super) fn remove_others(dir: &Path, keep: &[&str]) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { continue };
-        let ours = ["policy-", "optimizer-"].iter().any(|stem| name.starts_with(stem)) && name.ends_with(EXTENSION);
+        let ours =
+            ["policy-", "optimizer-", "target-"].iter().any(|stem| name.starts_with(stem)) && name.ends_with(EXTENSION);
         if ours && !keep.contains(&name) {
             let _ = fs::remove_file(entry.path());
         }

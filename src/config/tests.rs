@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used)]
+use pronk_learner::{AppoConfig, ImpalaConfig, PpoConfig};
+
 use super::*;
 
 type Change = fn(&mut TrainerConfig);
@@ -15,7 +17,7 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         ("rollout_fragment_length", |c| c.rollout_fragment_length = 1 << 33),
         ("rollout_fragment_length", |c| {
             c.rollout_fragment_length = 1;
-            c.vtrace_drop_last_ts = true;
+            c.algorithm = ImpalaConfig { vtrace_drop_last_ts: true, ..ImpalaConfig::default() }.into();
         }),
         ("num_rollout_workers", |c| c.num_rollout_workers = 1 << 20),
         ("train_batch_size", |c| c.train_batch_size = 0),
@@ -45,15 +47,10 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         ("momentum", |c| c.momentum = -0.1),
         ("momentum", |c| c.momentum = 1.0),
         ("epsilon", |c| c.epsilon = 0.0),
-        ("gamma", |c| c.gamma = 1.01),
-        ("gamma", |c| c.gamma = f64::NAN),
-        ("vf_loss_coeff", |c| c.vf_loss_coeff = -0.5),
-        ("entropy_coeff", |c| c.entropy_coeff = -0.01),
-        ("entropy_coeff_schedule", |c| {
-            c.entropy_coeff_schedule = Schedule::piecewise_linear([(0.0, 0.1), (9.0, -0.1)]).ok();
-        }),
-        ("vtrace_clip_rho_threshold", |c| c.vtrace_clip_rho_threshold = Some(0.0)),
-        ("vtrace_clip_pg_rho_threshold", |c| c.vtrace_clip_pg_rho_threshold = Some(-1.0)),
+        ("algorithm", |c| c.algorithm = ImpalaConfig { gamma: 1.01, ..ImpalaConfig::default() }.into()),
+        ("algorithm", |c| c.algorithm = AppoConfig { clip_param: 0.0, ..AppoConfig::default() }.into()),
+        ("algorithm", |c| c.algorithm = PpoConfig { kl_target: f64::NAN, ..PpoConfig::default() }.into()),
+        ("sgd_minibatch_size", |c| c.sgd_minibatch_size = NonZeroUsize::new(10)),
         ("model.fcnet_hiddens", |c| c.model.fcnet_hiddens = vec![64, 0]),
     ];
     for (field, change) in wrong {

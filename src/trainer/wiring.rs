@@ -8,9 +8,8 @@ use pronk_buffer::{
     Assemble, Bell, Mailbox, MultiAgentBatch, Pool, Source, VersionReader, inqueue, lifeline, weight_cell,
 };
 use pronk_learner::{
-    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, Impala, ImpalaConfig, Learner, LearnerLoop,
-    LearnerLoopConfig, LearnerParts, LearnerReport, LearnerState, LearnerThread, OptimizerConfig, RmsPropConfig,
-    Schedule,
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, Learner, LearnerLoop, LearnerLoopConfig,
+    LearnerParts, LearnerReport, LearnerState, LearnerThread, OptimizerConfig, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{StateClock, StepLedger, Steps, TimeLedger, TimerStat};
 use pronk_policy::{Network, PolicyError, derive_seed, distribution_for};
@@ -35,6 +34,9 @@ const OUTQUEUE_CAPACITY: usize = 1024;
 /// Names the stream of random numbers that the network's first weights are drawn from.
 const INIT_STREAM: u64 = 0x0057_4549_4748_5453;
 
+/// Names the stream that the order of minibatches is drawn from.
+const MINIBATCH_STREAM: u64 = 0x4d49_4e49_4241_5443;
+
 /// What is trained: environment, network and algorithm as they belong together.
 pub(super) struct Model {
     pub(super) env: EnvSpec,
@@ -48,27 +50,23 @@ impl Model {
         config: &TrainerConfig,
         env: &dyn EnvFactory,
         own: Option<Box<MakeNetwork>>,
+        algorithm: &'static str,
     ) -> Result<Self, TrainError> {
         let env = probe_spec(env, config.seed)?;
         let networks = match own {
             Some(make) => Networks::own(make, &env)?,
             None => Networks::described(config, &env)?,
         };
-        Ok(Self { env, networks, algorithm: "impala" })
+        Ok(Self { env, networks, algorithm })
     }
 
     /// The learner that the config describes.
-    pub(super) fn learner(&self, config: &TrainerConfig) -> Result<Box<dyn Learner>, TrainError> {
+    pub(super) fn learner(
+        &self,
+        config: &TrainerConfig,
+        algorithm: Box<dyn Algorithm>,
+    ) -> Result<Box<dyn Learner>, TrainError> {
         let params = config.model.init.params(self.networks.layout()?, derive_seed(config.seed, &[INIT_STREAM]));
-        let algorithm: Box<dyn Algorithm> = Box::new(Impala::new(ImpalaConfig {
-            gamma: config.gamma,
-            vf_loss_coeff: config.vf_loss_coeff,
-            entropy_coeff: entropy_coeff(config)?,
-            vtrace_clip_rho_threshold: config.vtrace_clip_rho_threshold,
-            vtrace_clip_pg_rho_threshold: config.vtrace_clip_pg_rho_threshold,
-            vtrace_drop_last_ts: config.vtrace_drop_last_ts,
-            ..ImpalaConfig::default()
-        })?);
         let optimizer = match config.opt_type {
             OptType::Adam => OptimizerConfig::default(),
             OptType::RmsProp => OptimizerConfig::RmsProp(RmsPropConfig {
@@ -88,6 +86,8 @@ impl Model {
         let options = ActorCriticConfig {
             lr: config.lr_schedule.clone().unwrap_or(Schedule::Constant(config.lr)),
             grad_clip: config.grad_clip,
+            sgd_minibatch_size: config.sgd_minibatch_size,
+            seed: derive_seed(config.seed, &[MINIBATCH_STREAM]),
             ..ActorCriticConfig::default()
         };
         Ok(Box::new(ActorCriticLearner::new(parts, options)?))
@@ -128,6 +128,18 @@ impl Model {
             state,
         }
     }
+}
+
+/// The algorithm of the config. What it leaves open depends on how often the run updates the weights.
+pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, TrainError> {
+    let at_least_one = |count: u64| NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN);
+    let passes = config.num_sgd_iter as u64;
+    let minibatches = config.sgd_minibatch_size.map_or(1, |size| config.train_batch_size.div_ceil(size.get()));
+    let rhythm = UpdateRhythm {
+        per_train_batch: at_least_one(passes * minibatches as u64),
+        per_buffer: at_least_one(passes * config.minibatch_buffer_size as u64),
+    };
+    Ok(config.algorithm.build(rhythm)?)
 }
 
 /// Joins the rooms and starts the run.
@@ -258,23 +270,6 @@ impl TrainBatches<'_> {
         let LearnerParts { learner, publisher, steps, time, tether, bell, source: () } = parts;
         let parts = LearnerParts { source: assemble, learner, publisher, steps, time, tether, bell };
         LearnerLoop::new(options, parts)
-    }
-}
-
-/// The weight of the entropy bonus over env-steps. A bare number of env-steps leads to 0 over as many, as in RLlib.
-fn entropy_coeff(config: &TrainerConfig) -> Result<Schedule, TrainError> {
-    match &config.entropy_coeff_schedule {
-        None => Ok(Schedule::Constant(config.entropy_coeff)),
-        Some(Schedule::Constant(env_steps)) => {
-            Schedule::linear_to_zero(config.entropy_coeff, *env_steps).map_err(|error| {
-                TrainError::Config(ConfigError {
-                    field: "entropy_coeff_schedule",
-                    value: env_steps.to_string(),
-                    reason: error.to_string(),
-                })
-            })
-        }
-        Some(schedule) => Ok(schedule.clone()),
     }
 }
 

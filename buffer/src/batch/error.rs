@@ -67,6 +67,14 @@ pub enum BatchError {
         /// How many columns there are.
         columns: usize,
     },
+    /// A column that is not there.
+    #[error("column {column} was asked for of a batch of {columns}; they are numbered from 0")]
+    NoColumn {
+        /// The column.
+        column: usize,
+        /// How many there are.
+        columns: usize,
+    },
     /// A value is NaN or infinite.
     #[error("column `{column}` holds {value} at step {t}, column {b}")]
     NonFinite {

@@ -4,6 +4,9 @@ use pronk_buffer::{ActionKind, ActionViewMut, BatchShape, End, ObsKind, Tag};
 use pronk_policy::{ActionsMut, Activation, CpuNetwork, Encoder, NetworkSpec, Rng, Space, Torso, distribution_for};
 
 use super::*;
+
+mod algorithms;
+
 use crate::{Impala, ImpalaConfig, OptimizerConfig, RmsPropConfig};
 
 const CONTEXTS: usize = 3;
@@ -42,6 +45,8 @@ impl Bandit {
         let ActionViewMut::U32(column) = batch.actions_mut() else { unreachable!() };
         column.copy_from_slice(&actions);
         batch.behaviour_logp_mut().copy_from_slice(&logp);
+        batch.behaviour_inputs_mut().copy_from_slice(logits);
+        batch.behaviour_values_mut().copy_from_slice(&self.outputs.values);
         for (row, reward) in batch.rewards_mut().iter_mut().enumerate() {
             *reward = if actions[row] as usize == contexts[row] { 1.0 } else { 0.0 };
         }

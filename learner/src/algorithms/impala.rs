@@ -4,14 +4,17 @@ mod loss;
 #[cfg(test)]
 mod tests;
 
-use pronk_buffer::{ActionView, SampleBatch};
+use pronk_buffer::SampleBatch;
 use pronk_metrics::{Info, Reduction};
-use pronk_policy::{ActionsRef, OutputGrads};
+use pronk_policy::OutputGrads;
 use serde::{Deserialize, Serialize};
 
-pub use loss::{ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, LastStep, MaskedSteps, impala_loss};
+pub use loss::{ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, impala_loss};
 
-use crate::{Algorithm, EpisodeEnds, LearnError, LossInputs, PgBootstrap, Schedule, VtraceConfig};
+use super::on_batch::{self, LossGrads, OnBatch, write_output_grads};
+use super::settings;
+use super::targets::{LastStep, MaskedSteps, Targets};
+use crate::{Advantages, Algorithm, EpisodeEnds, LearnError, LossInputs, PgBootstrap, Schedule, VtraceConfig};
 
 /// Settings of [`Impala`]. Names and defaults are RLlib's, where it has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +26,11 @@ pub struct ImpalaConfig {
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
+    /// Correct for the lag between acting and learning by V-trace; without it, advantages are those of GAE with the
+    /// values at sampling time, as in A3C.
+    pub vtrace: bool,
+    /// GAE's lambda, without V-trace.
+    pub lambda: f64,
     /// Bar on the importance ratio in value targets; `None` leaves it as it is.
     pub vtrace_clip_rho_threshold: Option<f64>,
     /// Bar on the importance ratio in the policy gradient; `None` leaves it as it is.
@@ -40,6 +48,8 @@ impl Default for ImpalaConfig {
             gamma: 0.99,
             vf_loss_coeff: 0.5,
             entropy_coeff: Schedule::Constant(0.01),
+            vtrace: true,
+            lambda: 1.0,
             vtrace_clip_rho_threshold: Some(1.0),
             vtrace_clip_pg_rho_threshold: Some(1.0),
             vtrace_lambda: 1.0,
@@ -54,33 +64,13 @@ impl ImpalaConfig {
     /// # Errors
     /// [`LearnError::Config`] naming the first setting that cannot work, its value, and why.
     pub fn check(&self) -> Result<(), LearnError> {
-        let unit = |value: f64| (0.0..=1.0).contains(&value);
-        let positive_or_zero = |value: f64| value >= 0.0 && (value as f32).is_finite();
-        let refuse = |name: &str, value: f64, rule: &str| {
-            Err(LearnError::Config { reason: format!("{name} is {value}; it must be {rule}") })
-        };
-        for (name, value) in [("gamma", self.gamma), ("vtrace_lambda", self.vtrace_lambda)] {
-            if !unit(value) {
-                return refuse(name, value, "from 0 to 1, or returns grow without bound");
-            }
-        }
-        if !positive_or_zero(self.vf_loss_coeff) {
-            return refuse("vf_loss_coeff", self.vf_loss_coeff, "finite and not negative");
-        }
-        for entropy_coeff in [self.entropy_coeff.min_value(), self.entropy_coeff.max_value()] {
-            if !positive_or_zero(entropy_coeff) {
-                return refuse("entropy_coeff", entropy_coeff, "finite and not negative: the entropy is a bonus");
-            }
-        }
-        for (name, bar) in [
-            ("vtrace_clip_rho_threshold", self.vtrace_clip_rho_threshold),
-            ("vtrace_clip_pg_rho_threshold", self.vtrace_clip_pg_rho_threshold),
-        ] {
-            if let Some(bar) = bar.filter(|&bar| !positive_or_zero(bar)) {
-                return refuse(name, bar, "finite and not negative; none turns clipping off");
-            }
-        }
-        Ok(())
+        settings::unit("gamma", self.gamma)?;
+        settings::unit("lambda", self.lambda)?;
+        settings::unit("vtrace_lambda", self.vtrace_lambda)?;
+        settings::weight("vf_loss_coeff", self.vf_loss_coeff)?;
+        settings::entropy_coeff(&self.entropy_coeff)?;
+        settings::bar("vtrace_clip_rho_threshold", self.vtrace_clip_rho_threshold)?;
+        settings::bar("vtrace_clip_pg_rho_threshold", self.vtrace_clip_pg_rho_threshold)
     }
 
     fn loss_config(&self, env_steps: u64) -> ImpalaLossConfig<f32> {
@@ -118,9 +108,7 @@ impl ImpalaConfig {
 #[derive(Clone, Debug)]
 pub struct Impala {
     config: ImpalaConfig,
-    logp: Vec<f32>,
-    entropy: Vec<f32>,
-    ends: EpisodeEnds<f32>,
+    batch: OnBatch,
     grads: ImpalaGrads<f32>,
 }
 
@@ -131,13 +119,7 @@ impl Impala {
     /// As [`ImpalaConfig::check`].
     pub fn new(config: ImpalaConfig) -> Result<Impala, LearnError> {
         config.check()?;
-        Ok(Impala {
-            config,
-            logp: Vec::new(),
-            entropy: Vec::new(),
-            ends: EpisodeEnds::default(),
-            grads: ImpalaGrads::default(),
-        })
+        Ok(Impala { config, batch: OnBatch::default(), grads: ImpalaGrads::default() })
     }
 
     /// The settings.
@@ -157,53 +139,38 @@ impl Algorithm for Impala {
         inputs: &LossInputs<'_>,
         grads: &mut OutputGrads,
     ) -> Result<Info, LearnError> {
+        self.batch.evaluate(self.config.gamma, batch, inputs)?;
+        if !self.config.vtrace {
+            self.batch.estimate(self.config.lambda, Advantages::Gae, batch)?;
+        }
         let (steps, columns) = (batch.shape().steps, batch.shape().columns);
-        let rows = steps * columns;
-        let dist_len = inputs.distribution.dist_len();
-        inputs.check(batch)?;
-        let logits = &inputs.logits[..rows * dist_len];
-        let (values, next_values) = inputs.values.split_at(rows);
-        let actions = match batch.actions() {
-            ActionView::U32(actions) => ActionsRef::Discrete(actions),
-            ActionView::F32(actions) => ActionsRef::Continuous(actions),
+        let (values, next_values) = inputs.values.split_at(steps * columns);
+        let OnBatch { logp, entropy, ends: EpisodeEnds { rewards, discounts }, gae } = &self.batch;
+        let targets = match (self.config.vtrace, self.config.vtrace_drop_last_ts) {
+            (true, true) => Targets::Vtrace { rewards, discounts, last_step: LastStep::Drop },
+            (true, false) => Targets::Vtrace { rewards, discounts, last_step: LastStep::Bootstrap(next_values) },
+            (false, _) => Targets::Given { advantages: &gae.advantages, value_targets: &gae.value_targets },
         };
-
-        self.logp.resize(rows, 0.0);
-        self.entropy.resize(rows, 0.0);
-        inputs.distribution.logp_and_entropy(logits, actions, &mut self.logp, &mut self.entropy)?;
-        let final_values = batch.final_obs().index().iter().copied().zip(inputs.final_values.iter().copied());
-        self.ends.fold(self.config.gamma as f32, columns, batch.rewards(), batch.ends(), final_values)?;
-
         let config = self.config.loss_config(inputs.env_steps);
-        let input = ImpalaLossInput {
-            steps,
-            columns,
-            behaviour_logp: batch.behaviour_logp(),
-            logp: &self.logp,
-            entropy: &self.entropy,
-            values,
-            last_step: match self.config.vtrace_drop_last_ts {
-                true => LastStep::Drop,
-                false => LastStep::Bootstrap(next_values),
-            },
-            rewards: &self.ends.rewards,
-            discounts: &self.ends.discounts,
-            mask: None,
-        };
+        let behaviour_logp = batch.behaviour_logp();
+        let input = ImpalaLossInput { steps, columns, behaviour_logp, logp, entropy, values, targets, mask: None };
         let stats = impala_loss(&config, &input, &mut self.grads)?;
         if !stats.total_loss.is_finite() {
-            return Err(not_finite(&stats, &input));
+            return Err(on_batch::not_finite(
+                "the IMPALA loss",
+                columns,
+                &[
+                    ("log-probability", logp),
+                    ("behaviour log-probability", behaviour_logp),
+                    ("entropy", entropy),
+                    ("value", values),
+                    ("reward, with the value of a final observation,", rewards),
+                ],
+                || format!("policy loss {}, value loss {}", stats.policy_loss, stats.vf_loss),
+            ));
         }
-
-        let learning_rows = inputs.logits.len() / dist_len;
-        grads.logits.clear();
-        grads.logits.resize(inputs.logits.len(), 0.0);
-        let d_logits = &mut grads.logits[..rows * dist_len];
-        let ImpalaGrads { logp, entropy, .. } = &self.grads;
-        inputs.distribution.logp_and_entropy_grad(logits, actions, logp, entropy, d_logits)?;
-        grads.values.clear();
-        grads.values.extend_from_slice(&self.grads.values);
-        grads.values.resize(learning_rows, 0.0);
+        let ImpalaGrads { logp, entropy, values, .. } = &self.grads;
+        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values, kl: None }, grads)?;
         Ok(stats_tree(&stats, &config))
     }
 }
@@ -223,23 +190,4 @@ fn stats_tree(stats: &ImpalaLossStats, config: &ImpalaLossConfig<f32>) -> Info {
         ("vtrace_rho_clipped", mean(stats.rho_clipped)),
         ("vtrace_c_clipped", mean(stats.c_clipped)),
     ])
-}
-
-/// Names the first number that the loss could not be made of.
-fn not_finite(stats: &ImpalaLossStats, input: &ImpalaLossInput<'_, f32>) -> LearnError {
-    let at = [
-        ("log-probability", input.logp),
-        ("behaviour log-probability", input.behaviour_logp),
-        ("entropy", input.entropy),
-        ("value", input.values),
-        ("reward, with the value of a final observation,", input.rewards),
-    ]
-    .into_iter()
-    .find_map(|(name, numbers)| {
-        let i = numbers.iter().position(|number| !number.is_finite())?;
-        let (t, b) = (i / input.columns, i % input.columns);
-        Some(format!("{name} is {} at step {t}, column {b}", numbers[i]))
-    });
-    let at = at.unwrap_or_else(|| format!("policy loss {}, value loss {}", stats.policy_loss, stats.vf_loss));
-    LearnError::NonFinite { what: "the IMPALA loss", at }
 }

@@ -14,8 +14,8 @@ use pronk_buffer::{
     SampleBatch, Tag, inqueue, lifeline, weight_cell,
 };
 use pronk_learner::{
-    Clock, LearnError, Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, LearnerState,
-    OptimizerState, OverwriteLearnerInfo, StepOutcome,
+    AlgorithmState, Clock, LearnError, Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport,
+    LearnerState, OptimizerState, OverwriteLearnerInfo, StepOutcome,
 };
 use pronk_metrics::{LearnerInfo, LearnerInfoBuilder, PolicyId, ResultDict, StepLedger, TimeLedger};
 use pronk_policy::{ParamLayout, Params};
@@ -267,6 +267,7 @@ impl Learner for ScriptedLearner {
             optimizer: OptimizerState { optimizer: "none".to_owned(), steps: 0, vectors: BTreeMap::new() },
             updates: 0,
             global_step: 0,
+            algorithm: AlgorithmState::default(),
         }
     }
 

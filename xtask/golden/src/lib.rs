@@ -11,10 +11,12 @@ use serde_json::Value;
 pub mod json;
 mod recorder;
 mod report;
+mod row_distribution;
 mod run;
 
 mod classic_control;
 mod distributions;
+mod gae;
 mod learner_info;
 mod learner_thread;
 mod losses;
@@ -34,6 +36,7 @@ type Runner = fn(&Value, &mut Recorder);
 const RUNNERS: &[(&str, Runner)] = &[
     ("classic_control", classic_control::run),
     ("distributions", distributions::run),
+    ("gae", gae::run),
     ("learner_info", learner_info::run),
     ("learner_thread", learner_thread::run),
     ("losses", losses::run),

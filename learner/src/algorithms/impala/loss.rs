@@ -2,29 +2,9 @@
 
 use num_traits::Float;
 
-use crate::{ShapeError, VtraceConfig, VtraceInput, VtraceOutput, vtrace};
-
-/// What the last step of each column bootstraps from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LastStep<'a, F> {
-    /// From these values, `V(obs[T])`, `[columns]`.
-    Bootstrap(&'a [F]),
-    /// It only bootstraps: all steps but the last are learned from, and the last one's value follows them. RLlib's
-    /// `vtrace_drop_last_ts`.
-    Drop,
-    /// From its own value, as RLlib has it when `vtrace_drop_last_ts` is off: off by one, here for comparison.
-    OwnValue,
-}
-
-/// What V-trace makes of steps that the mask leaves out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MaskedSteps {
-    /// They are not there: the recursion passes them by, and no statistic counts them.
-    #[default]
-    Skip,
-    /// They take part in the recursion and in the explained variance, only their loss is left out: RLlib.
-    Recurse,
-}
+use crate::algorithms::targets::{MaskedSteps, TargetBuffers, TargetRows, Targets, nothing_to_learn_from};
+use crate::explained_variance::{explained_variance, to_f64};
+use crate::{ShapeError, VtraceConfig, VtraceOutput};
 
 /// Coefficients of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,12 +34,8 @@ pub struct ImpalaLossInput<'a, F> {
     pub entropy: &'a [F],
     /// Value now.
     pub values: &'a [F],
-    /// What follows the last step.
-    pub last_step: LastStep<'a, F>,
-    /// Rewards, with ends folded in (see [`EpisodeEnds`](crate::EpisodeEnds)).
-    pub rewards: &'a [F],
-    /// Discounts, 0 at every end.
-    pub discounts: &'a [F],
+    /// Where advantages and value targets come from.
+    pub targets: Targets<'a, F>,
     /// `false` leaves a step out.
     pub mask: Option<&'a [bool]>,
 }
@@ -76,7 +52,7 @@ pub struct ImpalaGrads<F> {
     pub values: Vec<F>,
     /// Targets and advantages of the steps that were learned from. They carry no gradient.
     pub vtrace: VtraceOutput<F>,
-    log_rhos: Vec<F>,
+    buffers: TargetBuffers<F>,
 }
 
 /// The loss and its parts. Sums are over time and columns, as in the paper.
@@ -109,7 +85,7 @@ pub struct ImpalaLossStats {
 /// total = -sum(logp * adv) + vf_loss_coeff * 0.5 * sum((V - vs)^2) - entropy_coeff * sum(entropy)
 /// ```
 ///
-/// `vs` and `adv` come from [`vtrace`] and carry no gradient. Scalars are summed in `f64`.
+/// `vs` and `adv` come from [`vtrace`](crate::vtrace), or are given, and carry no gradient. Scalars are summed in `f64`.
 ///
 /// # Errors
 /// When a slice does not have the stated shape, or dropping the last step leaves none.
@@ -118,20 +94,14 @@ pub fn impala_loss<F: Float>(
     input: &ImpalaLossInput<'_, F>,
     grads: &mut ImpalaGrads<F>,
 ) -> Result<ImpalaLossStats, ShapeError> {
-    check_shapes(input)?;
-    let columns = input.columns;
-    let all = input.steps * columns;
-    let before_last = all.saturating_sub(columns);
-    let (learned, bootstrap) = match input.last_step {
-        LastStep::Bootstrap(values) => (all, values),
-        LastStep::Drop => (before_last, &input.values[before_last..]),
-        LastStep::OwnValue => (all, &input.values[before_last..]),
-    };
-    let mask = input.mask.map(|mask| &mask[..learned]);
+    let ImpalaLossInput { steps, columns, behaviour_logp, logp, entropy, values, mask, .. } = *input;
+    ShapeError::check("entropy", entropy.len(), steps, columns)?;
+    let all = steps * columns;
     let is_learned = |i: usize| mask.is_none_or(|mask| mask[i]);
 
-    let ImpalaGrads { logp: d_logp, entropy: d_entropy, values: d_values, vtrace: targets, log_rhos } = grads;
-    off_policy_targets(config, input, learned, bootstrap, log_rhos, targets)?;
+    let ImpalaGrads { logp: d_logp, entropy: d_entropy, values: d_values, vtrace: targets, buffers } = grads;
+    let rows = TargetRows { steps, columns, logp, behaviour_logp, values, mask };
+    let learned = input.targets.compute(&config.vtrace, config.masked_steps, &rows, buffers, targets)?;
     for gradient in [&mut *d_logp, &mut *d_entropy, &mut *d_values] {
         gradient.clear();
         gradient.resize(all, F::zero());
@@ -146,56 +116,9 @@ pub fn impala_loss<F: Float>(
         let logp_advantage = input.logp[i] * advantage;
         sums.add(config, logp_advantage, delta, input.entropy[i], targets.rhos[i]);
     }
-    let counts = |i: &usize| config.masked_steps == MaskedSteps::Recurse || is_learned(*i);
-    let target_and_value = |i: usize| (to_f64(targets.vs[i]), to_f64(input.values[i]));
-    let explained = explained_variance((0..learned).filter(counts).map(target_and_value));
+    let counts = |i: usize| config.masked_steps == MaskedSteps::Recurse || is_learned(i);
+    let explained = explained_variance(&targets.vs, &input.values[..learned], counts);
     sums.stats(config, explained)
-}
-
-/// V-trace of the first `learned` entries, whole rows of all columns.
-fn off_policy_targets<F: Float>(
-    config: &ImpalaLossConfig<F>,
-    input: &ImpalaLossInput<'_, F>,
-    learned: usize,
-    bootstrap: &[F],
-    log_rhos: &mut Vec<F>,
-    targets: &mut VtraceOutput<F>,
-) -> Result<(), ShapeError> {
-    let logps = input.logp[..learned].iter().zip(input.behaviour_logp);
-    log_rhos.clear();
-    log_rhos.extend(logps.map(|(&now, &then)| now - then));
-    let vtrace_input = VtraceInput {
-        steps: learned.checked_div(input.columns).unwrap_or(0),
-        columns: input.columns,
-        log_rhos,
-        discounts: &input.discounts[..learned],
-        rewards: &input.rewards[..learned],
-        values: &input.values[..learned],
-        bootstrap,
-        mask: match config.masked_steps {
-            MaskedSteps::Skip => input.mask.map(|mask| &mask[..learned]),
-            MaskedSteps::Recurse => None,
-        },
-    };
-    vtrace(&config.vtrace, &vtrace_input, targets)
-}
-
-fn check_shapes<F>(input: &ImpalaLossInput<'_, F>) -> Result<(), ShapeError> {
-    let (steps, columns) = (input.steps, input.columns);
-    for (name, slice) in [
-        ("behaviour_logp", input.behaviour_logp),
-        ("logp", input.logp),
-        ("entropy", input.entropy),
-        ("values", input.values),
-        ("rewards", input.rewards),
-        ("discounts", input.discounts),
-    ] {
-        ShapeError::check(name, slice.len(), steps, columns)?;
-    }
-    match input.mask {
-        Some(mask) => ShapeError::check("mask", mask.len(), steps, columns),
-        None => Ok(()),
-    }
 }
 
 /// Running sums over the steps that are learned from.
@@ -230,12 +153,7 @@ impl Sums {
         vf_explained_var: Option<f64>,
     ) -> Result<ImpalaLossStats, ShapeError> {
         if self.steps == 0 {
-            return Err(ShapeError {
-                name: "what is left to learn from",
-                shape: "at least one step, neither masked nor dropped,".to_owned(),
-                expected: 1,
-                got: 0,
-            });
+            return Err(nothing_to_learn_from());
         }
         let steps = self.steps as f64;
         let policy_loss = -self.logp_advantage;
@@ -253,32 +171,4 @@ impl Sums {
             c_clipped: self.c_clipped as f64 / steps,
         })
     }
-}
-
-/// `max(-1, 1 - var(target - value) / var(target))`, with the same number of entries in both variances.
-fn explained_variance(target_and_value: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
-    let (first_target, first_value) = target_and_value.clone().next()?;
-    let count = target_and_value.clone().count() as f64;
-    if count < 2.0 {
-        return None;
-    }
-    // Taking the first entry off each makes the variance of equal numbers exactly zero.
-    let shifted = target_and_value.map(|(target, value)| {
-        let target = target - first_target;
-        (target, target - (value - first_value))
-    });
-    let sum_of_squares = |number: fn((f64, f64)) -> f64| {
-        let numbers = shifted.clone().map(number);
-        let mean = numbers.clone().sum::<f64>() / count;
-        numbers.map(|number| (number - mean).powi(2)).sum::<f64>()
-    };
-    let (of_targets, of_errors) = (sum_of_squares(|(target, _)| target), sum_of_squares(|(_, error)| error));
-    if of_targets == 0.0 {
-        return Some(-1.0);
-    }
-    Some((1.0 - of_errors / of_targets).max(-1.0))
-}
-
-fn to_f64<F: Float>(number: F) -> f64 {
-    number.to_f64().unwrap_or(f64::NAN)
 }

@@ -13,7 +13,8 @@ use pronk_metrics::{Info, LearnerInfo, StepLedger, StepTotals, TimeLedger, defau
 use pronk_policy::{ParamLayout, Params};
 
 use crate::{
-    LearnError, Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, LearnerState, OptimizerState,
+    AlgorithmState, LearnError, Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, LearnerState,
+    OptimizerState,
 };
 
 /// Far longer than any test takes.
@@ -63,6 +64,7 @@ where
             optimizer: OptimizerState { optimizer: "none".to_owned(), steps: self.calls, vectors: Default::default() },
             updates: self.calls,
             global_step: self.global_step,
+            algorithm: AlgorithmState::default(),
         }
     }
 

@@ -71,6 +71,7 @@ impl Case {
             distribution: &self.distribution,
             logits: &self.logits,
             values: &self.values,
+            target_logits: &[],
             final_values: &self.final_values,
             env_steps: 0,
         }
@@ -118,9 +119,11 @@ fn gradients_are_those_of_the_pure_loss_with_ends_folded_in() {
         logp: &logp,
         entropy: &entropy,
         values: &case.values[..ROWS],
-        last_step: LastStep::Bootstrap(&case.values[ROWS..]),
-        rewards: &rewards,
-        discounts: &discounts,
+        targets: Targets::Vtrace {
+            rewards: &rewards,
+            discounts: &discounts,
+            last_step: LastStep::Bootstrap(&case.values[ROWS..]),
+        },
         mask: None,
     };
     let config = ImpalaLossConfig {
@@ -218,13 +221,13 @@ fn a_steady_run_works_in_the_same_memory() {
     let mut grads = OutputGrads::default();
     let mut buffers = || {
         impala.loss(&case.batch, &case.inputs(), &mut grads).unwrap();
-        let Impala { logp, entropy, ends, grads: inner, .. } = &impala;
+        let Impala { batch, grads: inner, .. } = &impala;
         let vtrace = &inner.vtrace;
         [
-            logp,
-            entropy,
-            &ends.rewards,
-            &ends.discounts,
+            &batch.logp,
+            &batch.entropy,
+            &batch.ends.rewards,
+            &batch.ends.discounts,
             &inner.logp,
             &inner.entropy,
             &inner.values,

@@ -54,13 +54,15 @@ impl Case {
             logp: &logp,
             entropy: &entropy,
             values: &self.values,
-            last_step: match self.last_step {
-                Last::Bootstrap => LastStep::Bootstrap(&self.next_values),
-                Last::Drop => LastStep::Drop,
-                Last::OwnValue => LastStep::OwnValue,
+            targets: Targets::Vtrace {
+                rewards: &self.rewards,
+                discounts: &self.discounts,
+                last_step: match self.last_step {
+                    Last::Bootstrap => LastStep::Bootstrap(&self.next_values),
+                    Last::Drop => LastStep::Drop,
+                    Last::OwnValue => LastStep::OwnValue,
+                },
             },
-            rewards: &self.rewards,
-            discounts: &self.discounts,
             mask: self.mask.as_deref(),
         };
         let mut grads = ImpalaGrads::default();

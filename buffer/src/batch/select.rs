@@ -1,0 +1,92 @@
+use super::{ActionColumn, BatchError, BatchShape, ObsColumn, SampleBatch};
+use crate::Pool;
+
+impl SampleBatch {
+    /// Copies some columns into a batch of their own, in the order given: a minibatch, or one device's share.
+    ///
+    /// The tags are those of the whole batch, as many as there is room for; the ticket stays where it is.
+    ///
+    /// # Errors
+    /// When no columns are asked for, or one that is not there.
+    ///
+    /// # Example
+    /// ```
+    /// # use pronk_buffer::{ActionKind, BatchShape, ObsKind};
+    /// use pronk_buffer::{Pool, SampleBatch, Tag};
+    ///
+    /// # let shape = BatchShape {
+    /// #     steps: 2,
+    /// #     columns: 3,
+    /// #     obs_len: 4,
+    /// #     obs_kind: ObsKind::F32,
+    /// #     act_len: 1,
+    /// #     act_kind: ActionKind::U32,
+    /// #     dist_len: 2,
+    /// #     state_len: 0,
+    /// # };
+    /// let mut batch = SampleBatch::blank(shape, Tag::default()); // two steps of three columns
+    /// batch.rewards_mut().copy_from_slice(&[0.0, 1.0, 2.0, 10.0, 11.0, 12.0]);
+    /// let minibatch = batch.select_columns(&[2, 0], &Pool::new(1))?;
+    /// assert_eq!(minibatch.rewards(), [2.0, 0.0, 12.0, 10.0]);
+    /// # Ok::<(), pronk_buffer::BatchError>(())
+    /// ```
+    pub fn select_columns(&self, columns: &[usize], pool: &Pool) -> Result<SampleBatch, BatchError> {
+        let BatchShape { columns: width, obs_len, act_len, dist_len, state_len, .. } = *self.shape();
+        if columns.is_empty() {
+            return Err(BatchError::Empty { what: "a selection of columns" });
+        }
+        if let Some(&column) = columns.iter().find(|&&column| column >= width) {
+            return Err(BatchError::NoColumn { column, columns: width });
+        }
+        let mut selected = pool.take_untagged(self.shape().with_columns(columns.len()));
+        let tags = &self.tags()[..self.tags().len().min(columns.len())];
+        selected.tags_mut().extend_from_slice(tags);
+
+        let (from, to) = (self.columns(), selected.columns_mut());
+        let gather = Gather { columns, width };
+        match (&mut to.obs, &from.obs) {
+            (ObsColumn::F32(to), ObsColumn::F32(from)) => gather.rows(to, from, obs_len),
+            (ObsColumn::U8(to), ObsColumn::U8(from)) => gather.rows(to, from, obs_len),
+            _ => {}
+        }
+        match (&mut to.actions, &from.actions) {
+            (ActionColumn::U32(to), ActionColumn::U32(from)) => gather.rows(to, from, act_len),
+            (ActionColumn::F32(to), ActionColumn::F32(from)) => gather.rows(to, from, act_len),
+            _ => {}
+        }
+        gather.rows(&mut to.rewards, &from.rewards, 1);
+        gather.rows(&mut to.ends, &from.ends, 1);
+        gather.rows(&mut to.behaviour_logp, &from.behaviour_logp, 1);
+        gather.rows(&mut to.behaviour_inputs, &from.behaviour_inputs, dist_len);
+        gather.rows(&mut to.behaviour_values, &from.behaviour_values, 1);
+        gather.rows(&mut to.state_in, &from.state_in, state_len);
+        gather.rows(&mut to.versions, &from.versions, 1);
+        for (i, &(t, b)) in from.final_obs.index().iter().enumerate() {
+            for (at, _) in columns.iter().enumerate().filter(|(_, column)| **column == b as usize) {
+                to.final_obs.push(t as usize, at, from.final_obs.rows().view().row(i, obs_len))?;
+            }
+        }
+        Ok(selected)
+    }
+}
+
+/// Columns to be taken out of rows of `width`.
+struct Gather<'a> {
+    columns: &'a [usize],
+    width: usize,
+}
+
+impl Gather<'_> {
+    /// Fills the rows of `to`, with `len` elements a column, from those of `from`.
+    fn rows<T: Copy>(&self, to: &mut [T], from: &[T], len: usize) {
+        if len == 0 {
+            return;
+        }
+        let rows = to.chunks_exact_mut(self.columns.len() * len).zip(from.chunks_exact(self.width * len));
+        for (to, from) in rows {
+            for (to, &column) in to.chunks_exact_mut(len).zip(self.columns) {
+                to.copy_from_slice(&from[column * len..][..len]);
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A train batch cut into minibatches along its columns.
+
+use std::num::NonZeroUsize;
+
+use pronk_buffer::{Pool, SampleBatch};
+use pronk_policy::Rng;
+
+use crate::LearnError;
+
+/// Cuts batches into minibatches: whole columns, in an order that is new for every pass.
+pub(super) struct Minibatches {
+    /// Agent-steps of one; whole batches without.
+    size: Option<NonZeroUsize>,
+    seed: u64,
+    /// Columns of the batch in the order of this pass.
+    order: Vec<usize>,
+    pool: Pool,
+}
+
+impl Minibatches {
+    pub(super) fn new(size: Option<NonZeroUsize>, seed: u64) -> Self {
+        // One in use; the last of a batch may be smaller than the others.
+        Self { size, seed, order: Vec::new(), pool: Pool::new(2) }
+    }
+
+    /// Draws an order of the columns and says how many go into each minibatch; `None` if all of them do. The order
+    /// depends on the seed and on how many updates there were, so it needs no state of its own.
+    pub(super) fn begin(&mut self, batch: &SampleBatch, updates: u64) -> Option<usize> {
+        let shape = batch.shape();
+        let columns = (self.size?.get() / shape.steps).max(1);
+        if columns >= shape.columns {
+            return None;
+        }
+        self.order.clear();
+        self.order.extend(0..shape.columns);
+        let mut rng = Rng::stream(self.seed, &[updates]);
+        for last in (1..shape.columns).rev() {
+            self.order.swap(last, rng.below(last as u64 + 1) as usize);
+        }
+        Some(columns)
+    }
+
+    /// The minibatch that begins at place `first` of the order.
+    pub(super) fn take(&self, batch: &SampleBatch, first: usize, columns: usize) -> Result<SampleBatch, LearnError> {
+        let columns = &self.order[first..(first + columns).min(self.order.len())];
+        Ok(batch.select_columns(columns, &self.pool)?)
+    }
+}

@@ -1,0 +1,154 @@
+//! Every algorithm in the learner: it learns, it can be saved, and its minibatches and target network are what they say.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
+
+use super::*;
+use crate::{AlgorithmConfig, AppoConfig, PpoConfig, UpdateRhythm};
+
+fn every_algorithm() -> Vec<(&'static str, AlgorithmConfig)> {
+    let every_3_updates = NonZeroU64::new(3);
+    vec![
+        ("impala without V-trace", ImpalaConfig { vtrace: false, ..ImpalaConfig::default() }.into()),
+        ("appo", AppoConfig { target_update_frequency: every_3_updates, ..AppoConfig::default() }.into()),
+        ("appo with divergence", AppoConfig { use_kl_loss: true, ..AppoConfig::default() }.into()),
+        ("appo without V-trace", AppoConfig { vtrace: false, use_kl_loss: true, ..AppoConfig::default() }.into()),
+        ("ppo", PpoConfig { kl_update_frequency: every_3_updates, ..PpoConfig::default() }.into()),
+    ]
+}
+
+fn learner_with(algorithm: &AlgorithmConfig, seed: u64, minibatch: Option<usize>) -> ActorCriticLearner {
+    let once = NonZeroU64::MIN;
+    let algorithm = algorithm.build(UpdateRhythm { per_train_batch: once, per_buffer: once }).unwrap();
+    let config = ActorCriticConfig { sgd_minibatch_size: minibatch.and_then(NonZeroUsize::new), seed, ..config() };
+    ActorCriticLearner::new(ActorCriticParts { algorithm, ..parts(seed) }, config).unwrap()
+}
+
+#[test]
+fn a_contextual_bandit_is_solved_by_every_algorithm() {
+    for (name, algorithm) in every_algorithm() {
+        for seed in 0..2 {
+            let (mut bandit, mut learner) = (Bandit::new(seed), learner_with(&algorithm, seed, Some(16)));
+            for _ in 0..120 {
+                let batch = bandit.play(learner.weights(), End::Terminated);
+                for _ in 0..2 {
+                    learner.learn(&batch).unwrap();
+                }
+            }
+            let probabilities = bandit.best_arm_probabilities(learner.weights());
+            assert!(probabilities.iter().all(|p| *p > 0.9), "{name}, seed {seed}: {probabilities:?}");
+        }
+    }
+}
+
+#[test]
+fn save_load_and_going_on_is_bit_for_bit_going_on_with_every_algorithm() {
+    for (name, algorithm) in every_algorithm() {
+        let mut bandit = Bandit::new(1);
+        let mut uninterrupted = learner_with(&algorithm, 1, Some(16));
+        for _ in 0..5 {
+            let batch = bandit.play(uninterrupted.weights(), End::Truncated);
+            uninterrupted.learn(&batch).unwrap();
+        }
+        // Other weights, but the same seed: the order of minibatches is a setting and no state.
+        let mut resumed = learner_with(&algorithm, 1, Some(16));
+        resumed.load(ActorCriticLearner::save(&learner_with(&algorithm, 2, None))).unwrap();
+        resumed.load(uninterrupted.save()).unwrap();
+        for _ in 0..5 {
+            let batch = bandit.play(uninterrupted.weights(), End::Truncated);
+            let stats = |info: LearnerInfo| info.get("default_policy").unwrap().get("learner_stats").cloned();
+            let (want, got) = (uninterrupted.learn(&batch).unwrap(), resumed.learn(&batch).unwrap());
+            assert_eq!(stats(got), stats(want), "{name}");
+        }
+        assert_eq!(resumed.weights().values(), uninterrupted.weights().values(), "{name}");
+        assert_eq!(resumed.save().algorithm.numbers, uninterrupted.save().algorithm.numbers, "{name}");
+    }
+}
+
+#[test]
+fn the_state_of_another_algorithm_is_refused_and_changes_nothing() {
+    let ppo: AlgorithmConfig = PpoConfig::default().into();
+    let state = learner_with(&ppo, 1, None).save();
+    let mut impala = learner(0);
+    let before = impala.weights().stamp();
+    let text = impala.load(state).unwrap_err().to_string();
+    assert!(text.contains("kl_coeff") && text.contains("impala"), "{text}");
+    assert_eq!(impala.weights().stamp(), before);
+
+    let text = learner_with(&ppo, 1, None).load(learner(0).save()).unwrap_err().to_string();
+    assert!(text.contains("kl_coeff") && text.contains("missing"), "{text}");
+}
+
+#[test]
+fn minibatches_take_every_column_once_a_pass_in_an_order_of_its_own() {
+    let mut batch = SampleBatch::blank(shape(), Tag::default());
+    for (i, version) in batch.versions_mut().iter_mut().enumerate() {
+        *version = i as u64;
+    }
+    let mut minibatches = Minibatches::new(NonZeroUsize::new(STEPS), 3);
+    let mut orders = BTreeSet::new();
+    for pass in 0..20 {
+        let columns = minibatches.begin(&batch, pass).unwrap();
+        assert_eq!(columns, 1);
+        let order: Vec<u64> = (0..COLUMNS).map(|i| minibatches.take(&batch, i, 1).unwrap().versions()[0]).collect();
+        assert_eq!(BTreeSet::from_iter(&order).len(), COLUMNS);
+        orders.insert(order);
+    }
+    assert!(orders.len() > 8, "{orders:?}");
+
+    // Three columns, then the one that is left; never fewer than a column; whole batches are not cut.
+    let mut minibatches = Minibatches::new(NonZeroUsize::new(3 * STEPS + 1), 3);
+    assert_eq!(minibatches.begin(&batch, 0), Some(3));
+    let last = minibatches.take(&batch, 3, 3).unwrap();
+    assert_eq!((last.shape().columns, last.shape().steps), (1, STEPS));
+    assert_eq!(Minibatches::new(NonZeroUsize::new(1), 3).begin(&batch, 0), Some(1));
+    assert_eq!(Minibatches::new(NonZeroUsize::new(COLUMNS * STEPS), 3).begin(&batch, 0), None);
+    assert_eq!(Minibatches::new(None, 3).begin(&batch, 0), None);
+}
+
+#[test]
+fn a_pass_makes_an_update_for_each_minibatch_and_reports_their_mean() {
+    let ppo: AlgorithmConfig = PpoConfig::default().into();
+    let mut learner = learner_with(&ppo, 0, Some(16));
+    let batch = Bandit::new(0).play(learner.weights(), End::Terminated);
+    let info = learner.learn(&batch).unwrap();
+    assert_eq!(learner.updates(), 2);
+    let of = |path: &str| info.number("default_policy", path);
+    assert_eq!((of("num_agent_steps_trained"), of("num_grad_updates_lifetime")), (Some(16.0), Some(1.5)));
+}
+
+#[test]
+fn a_target_network_becomes_a_copy_of_the_weights_when_its_time_is_over() {
+    let period = NonZeroU64::new(3);
+    let appo: AlgorithmConfig = AppoConfig { target_update_frequency: period, ..AppoConfig::default() }.into();
+    let (mut bandit, mut learner) = (Bandit::new(0), learner_with(&appo, 0, None));
+    let target = |learner: &ActorCriticLearner| learner.save().algorithm.target.unwrap().params.values().to_vec();
+    let first = target(&learner);
+    assert_eq!(first, learner.weights().values());
+    for update in 1..=6 {
+        let batch = bandit.play(learner.weights(), End::Terminated);
+        learner.learn(&batch).unwrap();
+        let is_copy = target(&learner) == learner.weights().values();
+        assert_eq!(is_copy, update % 3 == 0, "update {update}");
+        assert_eq!(target(&learner) == first, update < 3, "update {update}");
+    }
+}
+
+#[test]
+fn actions_that_were_impossible_get_no_probability_and_no_gradient() {
+    for (name, algorithm) in every_algorithm() {
+        let mut learner = learner_with(&algorithm, 0, None);
+        let mut batch = Bandit::new(0).play(learner.weights(), End::Terminated);
+        let (_, part) = batch.policies_mut().next().unwrap();
+        // Arm 0 was impossible throughout, so it was not pulled.
+        let ActionViewMut::U32(actions) = part.actions_mut() else { unreachable!() };
+        actions.iter_mut().for_each(|action| *action = (*action).max(1));
+        part.behaviour_inputs_mut().chunks_mut(CONTEXTS).for_each(|row| row[0] = f32::NEG_INFINITY);
+        let info = learner.learn(&batch).unwrap();
+        let loss = info.number("default_policy", "learner_stats.total_loss").unwrap();
+        assert!(loss.is_finite(), "{name}: {loss}");
+        let rows = learner.output_grads.logits.chunks(CONTEXTS).take(STEPS * COLUMNS);
+        assert!(rows.clone().all(|row| row[0] == 0.0), "{name}");
+        assert!(rows.flatten().any(|grad| *grad != 0.0), "{name}");
+    }
+}

@@ -1,0 +1,312 @@
+//! APPO: asynchronous PPO with V-trace. Formula, source and what differs: `appo/README.md`.
+
+mod loss;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
+use pronk_buffer::SampleBatch;
+use pronk_metrics::{Info, Reduction};
+use pronk_policy::OutputGrads;
+use serde::{Deserialize, Serialize};
+
+pub use loss::{AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats, appo_loss};
+
+use super::kl::KlCoeff;
+use super::on_batch::{self, LossGrads, OnBatch, actions_of, rows_of, write_output_grads};
+use super::settings;
+use super::surrogate::{SurrogateConfig, ValueLoss};
+use super::targets::{LastStep, MaskedSteps, Targets};
+use crate::{Advantages, Algorithm, EpisodeEnds, LearnError, LossInputs, PgBootstrap, Schedule, VtraceConfig};
+
+/// Settings of [`Appo`]. Names and defaults are RLlib's, where it has them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AppoConfig {
+    /// Discount of future rewards.
+    pub gamma: f64,
+    /// How far from 1 the ratio of the policies still earns something.
+    pub clip_param: f64,
+    /// Weight of the value loss.
+    pub vf_loss_coeff: f64,
+    /// Weight of the entropy bonus over env-steps; never negative.
+    pub entropy_coeff: Schedule,
+    /// Targets and advantages by V-trace of a target network; without it by GAE with the values at sampling time.
+    pub vtrace: bool,
+    /// As in [`ImpalaConfig`](crate::ImpalaConfig).
+    pub vtrace_clip_rho_threshold: Option<f64>,
+    /// As in [`ImpalaConfig`](crate::ImpalaConfig).
+    pub vtrace_clip_pg_rho_threshold: Option<f64>,
+    /// As in [`ImpalaConfig`](crate::ImpalaConfig).
+    pub vtrace_drop_last_ts: bool,
+    /// Without V-trace: whether advantages are those of GAE, or the return less the value.
+    pub use_gae: bool,
+    /// Without V-trace: whether the value is taken off the return at all. GAE needs it.
+    pub use_critic: bool,
+    /// GAE's lambda.
+    pub lambda: f64,
+    /// Whether the divergence from the target network, without V-trace from the policy that acted, is part of the loss.
+    pub use_kl_loss: bool,
+    /// Weight of the divergence to begin with.
+    pub kl_coeff: f64,
+    /// The divergence that its weight is adapted to.
+    pub kl_target: f64,
+    /// Updates from one target network to the next, and from one adaptation of the divergence's weight to the next;
+    /// `None` is `num_sgd_iter * minibatch_buffer_size`. (RLlib means this and counts sampled steps.)
+    pub target_update_frequency: Option<NonZeroU64>,
+}
+
+impl Default for AppoConfig {
+    fn default() -> Self {
+        Self {
+            gamma: 0.99,
+            clip_param: 0.4,
+            vf_loss_coeff: 0.5,
+            entropy_coeff: Schedule::Constant(0.01),
+            vtrace: true,
+            vtrace_clip_rho_threshold: Some(1.0),
+            vtrace_clip_pg_rho_threshold: Some(1.0),
+            vtrace_drop_last_ts: false,
+            use_gae: true,
+            use_critic: true,
+            lambda: 1.0,
+            use_kl_loss: false,
+            kl_coeff: 1.0,
+            kl_target: 0.01,
+            target_update_frequency: None,
+        }
+    }
+}
+
+impl AppoConfig {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// [`LearnError::Config`] naming the first setting that cannot work, its value, and why.
+    pub fn check(&self) -> Result<(), LearnError> {
+        settings::unit("gamma", self.gamma)?;
+        settings::unit("lambda", self.lambda)?;
+        settings::positive("clip_param", self.clip_param)?;
+        settings::weight("vf_loss_coeff", self.vf_loss_coeff)?;
+        settings::entropy_coeff(&self.entropy_coeff)?;
+        settings::bar("vtrace_clip_rho_threshold", self.vtrace_clip_rho_threshold)?;
+        settings::bar("vtrace_clip_pg_rho_threshold", self.vtrace_clip_pg_rho_threshold)?;
+        settings::weight("kl_coeff", self.kl_coeff)?;
+        settings::positive("kl_target", self.kl_target)?;
+        if !self.vtrace && self.use_gae && !self.use_critic {
+            let reason =
+                "use_gae is true and use_critic false: GAE is made of the critic's errors; set use_gae to false";
+            return Err(LearnError::Config { reason: reason.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn advantages(&self) -> Advantages {
+        match (self.use_gae, self.use_critic) {
+            (true, _) => Advantages::Gae,
+            (false, true) => Advantages::Return,
+            (false, false) => Advantages::ReturnAlone,
+        }
+    }
+
+    fn loss_config(&self, env_steps: u64, kl_coeff: f64) -> AppoLossConfig<f32> {
+        let bar = |bar: Option<f64>| bar.map(|bar| bar as f32);
+        AppoLossConfig {
+            surrogate: SurrogateConfig {
+                clip_param: self.clip_param as f32,
+                vf_loss_coeff: self.vf_loss_coeff as f32,
+                value_loss: ValueLoss::HalfSquared,
+                entropy_coeff: self.entropy_coeff.value(env_steps as f64) as f32,
+                kl_coeff: if self.use_kl_loss { kl_coeff as f32 } else { 0.0 },
+            },
+            vtrace: VtraceConfig {
+                clip_rho: bar(self.vtrace_clip_rho_threshold),
+                clip_pg_rho: bar(self.vtrace_clip_pg_rho_threshold),
+                clip_c: Some(1.0),
+                lambda: 1.0,
+                alpha: 1.0,
+                pg_bootstrap: PgBootstrap::Target,
+            },
+            masked_steps: MaskedSteps::Skip,
+        }
+    }
+}
+
+/// The APPO algorithm. It keeps its working memory, so a steady run allocates nothing here but the statistics' names.
+///
+/// # Example
+/// ```
+/// use pronk_learner::{Algorithm, Appo, AppoConfig};
+///
+/// let appo = Appo::new(AppoConfig { use_kl_loss: true, ..AppoConfig::default() })?;
+/// assert_eq!(appo.name(), "appo");
+/// # Ok::<(), pronk_learner::LearnError>(())
+/// ```
+///
+/// # Source
+/// IMPACT, Luo et al. 2020, as RLlib 2.2 has it; its defaults.
+#[derive(Clone, Debug)]
+pub struct Appo {
+    config: AppoConfig,
+    kl_coeff: KlCoeff,
+    batch: OnBatch,
+    target_logp: Vec<f32>,
+    kl: Vec<f32>,
+    grads: AppoGrads<f32>,
+}
+
+impl Appo {
+    /// With checked settings::
+    ///
+    /// # Errors
+    /// As [`AppoConfig::check`].
+    pub fn new(config: AppoConfig) -> Result<Self, LearnError> {
+        config.check()?;
+        Ok(Self {
+            kl_coeff: KlCoeff::new(config.kl_coeff, config.kl_target),
+            config,
+            batch: OnBatch::default(),
+            target_logp: Vec::new(),
+            kl: Vec::new(),
+            grads: AppoGrads::default(),
+        })
+    }
+
+    /// The settings::
+    pub fn config(&self) -> &AppoConfig {
+        &self.config
+    }
+
+    fn period(&self) -> NonZeroU64 {
+        self.config.target_update_frequency.unwrap_or(NonZeroU64::MIN)
+    }
+
+    fn not_finite(&self, batch: &SampleBatch, inputs: &LossInputs<'_>, stats: &AppoLossStats) -> LearnError {
+        on_batch::not_finite(
+            "the APPO loss",
+            batch.shape().columns,
+            &[
+                ("log-probability", &self.batch.logp),
+                ("behaviour log-probability", batch.behaviour_logp()),
+                ("log-probability under the target network", &self.target_logp),
+                ("entropy", &self.batch.entropy),
+                ("divergence", &self.kl),
+                ("value", inputs.values),
+                ("reward, with the value of a final observation,", &self.batch.ends.rewards),
+            ],
+            || format!("policy loss {}, value loss {}", stats.surrogate.policy_loss, stats.surrogate.vf_loss),
+        )
+    }
+}
+
+impl Algorithm for Appo {
+    fn name(&self) -> &'static str {
+        "appo"
+    }
+
+    fn loss(
+        &mut self,
+        batch: &SampleBatch,
+        inputs: &LossInputs<'_>,
+        grads: &mut OutputGrads,
+    ) -> Result<Info, LearnError> {
+        self.batch.evaluate(self.config.gamma, batch, inputs)?;
+        let (steps, columns) = (batch.shape().steps, batch.shape().columns);
+        let rows = steps * columns;
+        let logits = rows_of(inputs.logits, rows, inputs);
+        self.target_logp.clear();
+        let from = if self.config.vtrace {
+            let target_logits = rows_of(inputs.target_logits, rows, inputs);
+            self.target_logp.resize(rows, 0.0);
+            inputs.distribution.logp(target_logits, actions_of(batch), &mut self.target_logp)?;
+            target_logits
+        } else {
+            self.batch.estimate(self.config.lambda, self.config.advantages(), batch)?;
+            batch.behaviour_inputs()
+        };
+        self.kl.resize(rows, 0.0);
+        inputs.distribution.kl(from, logits, &mut self.kl)?;
+
+        let (values, next_values) = inputs.values.split_at(rows);
+        let OnBatch { logp, entropy, ends: EpisodeEnds { rewards, discounts }, gae } = &self.batch;
+        let targets = match (self.config.vtrace, self.config.vtrace_drop_last_ts) {
+            (true, true) => Targets::Vtrace { rewards, discounts, last_step: LastStep::Drop },
+            (true, false) => Targets::Vtrace { rewards, discounts, last_step: LastStep::Bootstrap(next_values) },
+            (false, _) => Targets::Given { advantages: &gae.advantages, value_targets: &gae.value_targets },
+        };
+        let config = self.config.loss_config(inputs.env_steps, self.kl_coeff.value());
+        let input = AppoLossInput {
+            steps,
+            columns,
+            behaviour_logp: batch.behaviour_logp(),
+            target_logp: &self.target_logp,
+            logp,
+            entropy,
+            values,
+            kl: Some(&self.kl),
+            targets,
+            mask: None,
+        };
+        let stats = appo_loss(&config, &input, &mut self.grads)?;
+        if !stats.surrogate.total_loss.is_finite() {
+            return Err(self.not_finite(batch, inputs, &stats));
+        }
+        self.kl_coeff.add(stats.surrogate.kl.unwrap_or(0.0));
+        let surrogate = &self.grads.surrogate;
+        let loss = LossGrads {
+            logp: &surrogate.logp,
+            entropy: &surrogate.entropy,
+            values: &surrogate.values,
+            kl: self.config.use_kl_loss.then_some((from, surrogate.kl.as_slice())),
+        };
+        write_output_grads(batch, inputs, &loss, grads)?;
+        Ok(stats_tree(&stats, &config.surrogate, self.kl_coeff.value()))
+    }
+
+    fn target_update_period(&self) -> Option<NonZeroU64> {
+        self.config.vtrace.then(|| self.period())
+    }
+
+    fn updated(&mut self, target_updated: bool) {
+        // Without a target network the weight keeps the same beat.
+        let due = if self.config.vtrace { target_updated } else { self.kl_coeff.updates() >= self.period().get() };
+        if self.config.use_kl_loss && due {
+            self.kl_coeff.adapt();
+        }
+    }
+
+    fn save(&self) -> BTreeMap<String, f64> {
+        self.kl_coeff.save()
+    }
+
+    fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
+        self.kl_coeff.load(numbers)
+    }
+}
+
+/// RLlib's names, then what it does not report.
+fn stats_tree(stats: &AppoLossStats, config: &SurrogateConfig<f32>, kl_coeff: f64) -> Info {
+    let mean = |number: f64| Info::leaf(number, Reduction::Mean);
+    let AppoLossStats { surrogate, is_ratio, .. } = stats;
+    let (mean_is, var_is) = is_ratio.map_or((f64::NAN, f64::NAN), |(mean, var)| (mean, var.unwrap_or(f64::NAN)));
+    Info::tree([
+        ("total_loss", mean(surrogate.total_loss)),
+        ("policy_loss", mean(surrogate.policy_loss)),
+        ("vf_loss", mean(surrogate.vf_loss)),
+        // Merging leaves NaN out; the result dict has it as null.
+        ("vf_explained_var", mean(surrogate.vf_explained_var.unwrap_or(f64::NAN))),
+        ("entropy", mean(surrogate.entropy)),
+        ("entropy_coeff", mean(config.entropy_coeff.into())),
+        ("mean_IS", mean(mean_is)),
+        ("var_IS", mean(var_is)),
+        ("kl", mean(surrogate.kl.unwrap_or(f64::NAN))),
+        ("KL_Coeff", mean(kl_coeff)),
+        ("mean_ratio", mean(surrogate.mean_ratio)),
+        ("ratio_clipped", mean(surrogate.ratio_clipped)),
+        ("vtrace_mean_rho", mean(stats.mean_rho)),
+        ("vtrace_rho_clipped", mean(stats.rho_clipped)),
+        ("vtrace_c_clipped", mean(stats.c_clipped)),
+    ])
+}

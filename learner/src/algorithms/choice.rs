@@ -1,0 +1,114 @@
+//! The algorithms to choose from.
+
+use std::num::NonZeroU64;
+
+use serde::{Deserialize, Serialize};
+
+use super::appo::{Appo, AppoConfig};
+use super::impala::{Impala, ImpalaConfig};
+use super::ppo::{Ppo, PpoConfig};
+use crate::{Algorithm, LearnError};
+
+/// One of the algorithms, with its settings.
+///
+/// ```
+/// use pronk_learner::{AlgorithmConfig, PpoConfig};
+///
+/// let config: AlgorithmConfig = PpoConfig { clip_param: 0.2, ..PpoConfig::default() }.into();
+/// assert_eq!(config.name(), "ppo");
+/// assert!(config.check().is_ok());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlgorithmConfig {
+    /// Actor-critic with V-trace.
+    Impala(ImpalaConfig),
+    /// Asynchronous PPO with V-trace of a target network.
+    Appo(AppoConfig),
+    /// PPO.
+    Ppo(PpoConfig),
+}
+
+impl Default for AlgorithmConfig {
+    fn default() -> Self {
+        Self::Impala(ImpalaConfig::default())
+    }
+}
+
+impl From<ImpalaConfig> for AlgorithmConfig {
+    fn from(config: ImpalaConfig) -> Self {
+        Self::Impala(config)
+    }
+}
+
+impl From<AppoConfig> for AlgorithmConfig {
+    fn from(config: AppoConfig) -> Self {
+        Self::Appo(config)
+    }
+}
+
+impl From<PpoConfig> for AlgorithmConfig {
+    fn from(config: PpoConfig) -> Self {
+        Self::Ppo(config)
+    }
+}
+
+/// How often a run updates its weights: what settings that are left open are taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateRhythm {
+    /// Updates from one train batch, all passes together.
+    pub per_train_batch: NonZeroU64,
+    /// Updates until all batches in the minibatch buffer have had a pass of each kind: `num_sgd_iter *
+    /// minibatch_buffer_size`.
+    pub per_buffer: NonZeroU64,
+}
+
+impl AlgorithmConfig {
+    /// The algorithm's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Impala(_) => "impala",
+            Self::Appo(_) => "appo",
+            Self::Ppo(_) => "ppo",
+        }
+    }
+
+    /// The fewest steps that a fragment must have.
+    pub fn fewest_steps(&self) -> usize {
+        match self {
+            Self::Impala(ImpalaConfig { vtrace: true, vtrace_drop_last_ts: true, .. })
+            | Self::Appo(AppoConfig { vtrace: true, vtrace_drop_last_ts: true, .. }) => 2,
+            Self::Impala(_) | Self::Appo(_) | Self::Ppo(_) => 1,
+        }
+    }
+
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// [`LearnError::Config`] naming the first setting that cannot work, its value, and why.
+    pub fn check(&self) -> Result<(), LearnError> {
+        match self {
+            Self::Impala(config) => config.check(),
+            Self::Appo(config) => config.check(),
+            Self::Ppo(config) => config.check(),
+        }
+    }
+
+    /// The algorithm, for a run of this rhythm.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn build(&self, rhythm: UpdateRhythm) -> Result<Box<dyn Algorithm>, LearnError> {
+        Ok(match self.clone() {
+            Self::Impala(config) => Box::new(Impala::new(config)?),
+            Self::Appo(mut config) => {
+                config.target_update_frequency.get_or_insert(rhythm.per_buffer);
+                Box::new(Appo::new(config)?)
+            }
+            Self::Ppo(mut config) => {
+                config.kl_update_frequency.get_or_insert(rhythm.per_train_batch);
+                Box::new(Ppo::new(config)?)
+            }
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! A weight that grows and shrinks until the policy moves as far as it should.
+
+use std::collections::BTreeMap;
+
+use crate::LearnError;
+
+/// The weight of a divergence in the loss, adapted to keep the divergence near a target: half as much again when it was
+/// above twice the target, half when it was below half of it.
+///
+/// *Source*: RLlib 2.2's `update_kl`; the idea is that of Schulman et al. 2017, section 4.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KlCoeff {
+    coeff: f64,
+    target: f64,
+    /// Divergences since the last change.
+    sum: f64,
+    count: u64,
+}
+
+impl KlCoeff {
+    /// Begins at `coeff` and aims at a mean divergence of `target`.
+    pub fn new(coeff: f64, target: f64) -> Self {
+        Self { coeff, target, sum: 0.0, count: 0 }
+    }
+
+    /// The weight now.
+    pub fn value(&self) -> f64 {
+        self.coeff
+    }
+
+    /// Takes in the mean divergence of an update.
+    pub fn add(&mut self, kl: f64) {
+        self.sum += kl;
+        self.count += 1;
+    }
+
+    /// How many updates were taken in since the last change.
+    pub fn updates(&self) -> u64 {
+        self.count
+    }
+
+    /// Changes the weight by the mean of what was taken in, if there was anything, and begins anew.
+    pub fn adapt(&mut self) {
+        if self.count == 0 {
+            return;
+        }
+        let kl = self.sum / self.count as f64;
+        (self.sum, self.count) = (0.0, 0);
+        if kl > 2.0 * self.target {
+            self.coeff *= 1.5;
+        } else if kl < 0.5 * self.target {
+            self.coeff *= 0.5;
+        }
+    }
+
+    /// Its numbers by name, for a checkpoint.
+    pub(crate) fn save(&self) -> BTreeMap<String, f64> {
+        let numbers = [("kl_coeff", self.coeff), ("kl_sum", self.sum), ("kl_count", self.count as f64)];
+        numbers.into_iter().map(|(name, number)| (name.to_owned(), number)).collect()
+    }
+
+    /// Goes on with numbers that were saved.
+    pub(crate) fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
+        let number = |name: &str| match numbers.get(name) {
+            Some(number) if number.is_finite() && *number >= 0.0 => Ok(*number),
+            Some(number) => Err(format!("`{name}` is {number}; it must be finite and not negative")),
+            None => Err(format!("`{name}` is missing: it was saved by another algorithm")),
+        };
+        let read = || Ok((number("kl_coeff")?, number("kl_sum")?, number("kl_count")?));
+        let (coeff, sum, count) = read().map_err(|reason: String| LearnError::AlgorithmState { reason })?;
+        (self.coeff, self.sum, self.count) = (coeff, sum, count as u64);
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! What all algorithms do with a batch: what its actions look like now, where its episodes end, and the way back from
+//! gradients of log-probabilities to gradients of the network's outputs.
+
+use pronk_buffer::{ActionView, SampleBatch};
+use pronk_policy::{ActionsRef, OutputGrads};
+
+use crate::{Advantages, EpisodeEnds, GaeInput, GaeOutput, LearnError, LossInputs, gae};
+
+/// A batch under the policy now. Reused between batches it allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OnBatch {
+    /// `[T, B]`: log-probabilities of the batch's actions.
+    pub(crate) logp: Vec<f32>,
+    /// `[T, B]`.
+    pub(crate) entropy: Vec<f32>,
+    /// Rewards and discounts with ends folded in.
+    pub(crate) ends: EpisodeEnds<f32>,
+    /// Advantages of the values at sampling time, once asked for.
+    pub(crate) gae: GaeOutput<f32>,
+}
+
+/// Gradients of a loss, an entry for each agent-step: `[T, B]`.
+pub(crate) struct LossGrads<'a> {
+    pub(crate) logp: &'a [f32],
+    pub(crate) entropy: &'a [f32],
+    pub(crate) values: &'a [f32],
+    /// The inputs of the distribution whose divergence from the present one is part of the loss, and the gradient with
+    /// respect to it.
+    pub(crate) kl: Option<(&'a [f32], &'a [f32])>,
+}
+
+impl OnBatch {
+    /// Fills log-probabilities, entropies, rewards and discounts.
+    pub(crate) fn evaluate(
+        &mut self,
+        gamma: f64,
+        batch: &SampleBatch,
+        inputs: &LossInputs<'_>,
+    ) -> Result<(), LearnError> {
+        inputs.check(batch)?;
+        let (columns, rows) = (batch.shape().columns, batch.shape().steps * batch.shape().columns);
+        self.logp.resize(rows, 0.0);
+        self.entropy.resize(rows, 0.0);
+        let logits = rows_of(inputs.logits, rows, inputs);
+        inputs.distribution.logp_and_entropy(logits, actions_of(batch), &mut self.logp, &mut self.entropy)?;
+        let final_values = batch.final_obs().index().iter().copied().zip(inputs.final_values.iter().copied());
+        self.ends.fold(gamma as f32, columns, batch.rewards(), batch.ends(), final_values)?;
+        Ok(())
+    }
+
+    /// Fills advantages and value targets by GAE with the values at sampling time.
+    pub(crate) fn estimate(&mut self, lambda: f64, kind: Advantages, batch: &SampleBatch) -> Result<(), LearnError> {
+        let (steps, columns) = (batch.shape().steps, batch.shape().columns);
+        let (values, bootstrap) = batch.behaviour_values().split_at(steps * columns);
+        let EpisodeEnds { rewards, discounts } = &self.ends;
+        let input = GaeInput { steps, columns, rewards, discounts, values, bootstrap };
+        gae(lambda as f32, kind, &input, &mut self.gae)?;
+        Ok(())
+    }
+}
+
+/// The actions of a batch.
+pub(crate) fn actions_of(batch: &SampleBatch) -> ActionsRef<'_> {
+    match batch.actions() {
+        ActionView::U32(actions) => ActionsRef::Discrete(actions),
+        ActionView::F32(actions) => ActionsRef::Continuous(actions),
+    }
+}
+
+/// The first `rows` rows of the inputs of distributions: those of steps, without what follows the last one.
+pub(crate) fn rows_of<'a>(logits: &'a [f32], rows: usize, inputs: &LossInputs<'_>) -> &'a [f32] {
+    &logits[..rows * inputs.distribution.dist_len()]
+}
+
+/// Writes the gradients of a loss with respect to what the network put out; zero for what follows the last step.
+pub(crate) fn write_output_grads(
+    batch: &SampleBatch,
+    inputs: &LossInputs<'_>,
+    loss: &LossGrads<'_>,
+    grads: &mut OutputGrads,
+) -> Result<(), LearnError> {
+    let (rows, distribution) = (loss.logp.len(), inputs.distribution);
+    let learning_rows = inputs.logits.len() / distribution.dist_len();
+    let logits = rows_of(inputs.logits, rows, inputs);
+    grads.logits.clear();
+    grads.logits.resize(inputs.logits.len(), 0.0);
+    let d_logits = &mut grads.logits[..logits.len()];
+    distribution.logp_and_entropy_grad(logits, actions_of(batch), loss.logp, loss.entropy, d_logits)?;
+    if let Some((from, d_kl)) = loss.kl {
+        distribution.kl_grad_q(from, logits, d_kl, d_logits)?;
+    }
+    grads.values.clear();
+    grads.values.extend_from_slice(loss.values);
+    grads.values.resize(learning_rows, 0.0);
+    Ok(())
+}
+
+/// Names the first number that a loss could not be made of.
+pub(crate) fn not_finite(
+    what: &'static str,
+    columns: usize,
+    numbers: &[(&str, &[f32])],
+    otherwise: impl FnOnce() -> String,
+) -> LearnError {
+    let at = numbers.iter().find_map(|(name, numbers)| {
+        let i = numbers.iter().position(|number| !number.is_finite())?;
+        let (t, b) = (i / columns, i % columns);
+        Some(format!("{name} is {} at step {t}, column {b}", numbers[i]))
+    });
+    LearnError::NonFinite { what, at: at.unwrap_or_else(otherwise) }
+}

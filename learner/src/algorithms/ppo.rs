@@ -1,0 +1,241 @@
+//! PPO: several updates from data of a policy a few updates old. Formula, source and what differs: `ppo/README.md`.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
+use pronk_buffer::SampleBatch;
+use pronk_metrics::{Info, Reduction};
+use pronk_policy::OutputGrads;
+use serde::{Deserialize, Serialize};
+
+use super::kl::KlCoeff;
+use super::on_batch::{self, LossGrads, OnBatch, rows_of, write_output_grads};
+use super::settings;
+use super::surrogate::{SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, ValueLoss, surrogate_loss};
+use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule};
+
+/// Settings of [`Ppo`]. Names and defaults are RLlib's, where it has them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PpoConfig {
+    /// Discount of future rewards.
+    pub gamma: f64,
+    /// GAE's lambda.
+    pub lambda: f64,
+    /// Whether advantages are those of GAE, or the return less the value.
+    pub use_gae: bool,
+    /// Whether advantages are shifted and scaled to mean 0 and deviation 1, over each minibatch.
+    pub standardize_advantages: bool,
+    /// How far from 1 the ratio of the policies still earns something.
+    pub clip_param: f64,
+    /// Weight of the value loss.
+    pub vf_loss_coeff: f64,
+    /// The most that one squared error of the values costs; an error beyond carries no gradient. `None` for no bound.
+    pub vf_clip_param: Option<f64>,
+    /// Weight of the entropy bonus over env-steps; never negative.
+    pub entropy_coeff: Schedule,
+    /// Weight of the divergence from the policy that acted, to begin with; 0 leaves it out.
+    pub kl_coeff: f64,
+    /// The divergence that its weight is adapted to.
+    pub kl_target: f64,
+    /// Updates from one adaptation of the divergence's weight to the next; `None` is those of one train batch.
+    pub kl_update_frequency: Option<NonZeroU64>,
+}
+
+impl Default for PpoConfig {
+    fn default() -> Self {
+        Self {
+            gamma: 0.99,
+            lambda: 1.0,
+            use_gae: true,
+            standardize_advantages: true,
+            clip_param: 0.3,
+            vf_loss_coeff: 1.0,
+            vf_clip_param: Some(10.0),
+            entropy_coeff: Schedule::Constant(0.0),
+            kl_coeff: 0.2,
+            kl_target: 0.01,
+            kl_update_frequency: None,
+        }
+    }
+}
+
+impl PpoConfig {
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// [`LearnError::Config`] naming the first setting that cannot work, its value, and why.
+    pub fn check(&self) -> Result<(), LearnError> {
+        settings::unit("gamma", self.gamma)?;
+        settings::unit("lambda", self.lambda)?;
+        settings::positive("clip_param", self.clip_param)?;
+        settings::weight("vf_loss_coeff", self.vf_loss_coeff)?;
+        self.vf_clip_param.map_or(Ok(()), |most| settings::positive("vf_clip_param", most))?;
+        settings::entropy_coeff(&self.entropy_coeff)?;
+        settings::weight("kl_coeff", self.kl_coeff)?;
+        settings::positive("kl_target", self.kl_target)
+    }
+
+    fn loss_config(&self, env_steps: u64, kl_coeff: f64) -> SurrogateConfig<f32> {
+        SurrogateConfig {
+            clip_param: self.clip_param as f32,
+            vf_loss_coeff: self.vf_loss_coeff as f32,
+            value_loss: ValueLoss::Squared { most: self.vf_clip_param.map_or(f32::INFINITY, |most| most as f32) },
+            entropy_coeff: self.entropy_coeff.value(env_steps as f64) as f32,
+            kl_coeff: kl_coeff as f32,
+        }
+    }
+}
+
+/// The PPO algorithm. It keeps its working memory, so a steady run allocates nothing here but the statistics' names.
+///
+/// # Example
+/// ```
+/// use pronk_learner::{Algorithm, Ppo, PpoConfig};
+///
+/// let ppo = Ppo::new(PpoConfig { clip_param: 0.2, ..PpoConfig::default() })?;
+/// assert_eq!(ppo.name(), "ppo");
+/// # Ok::<(), pronk_learner::LearnError>(())
+/// ```
+///
+/// # Source
+/// Schulman et al. 2017, *Proximal Policy Optimization Algorithms*; defaults of RLlib 2.2.
+#[derive(Clone, Debug)]
+pub struct Ppo {
+    config: PpoConfig,
+    kl_coeff: KlCoeff,
+    batch: OnBatch,
+    kl: Vec<f32>,
+    grads: SurrogateGrads<f32>,
+}
+
+impl Ppo {
+    /// With checked settings.
+    ///
+    /// # Errors
+    /// As [`PpoConfig::check`].
+    pub fn new(config: PpoConfig) -> Result<Self, LearnError> {
+        config.check()?;
+        Ok(Self {
+            kl_coeff: KlCoeff::new(config.kl_coeff, config.kl_target),
+            config,
+            batch: OnBatch::default(),
+            kl: Vec::new(),
+            grads: SurrogateGrads::default(),
+        })
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &PpoConfig {
+        &self.config
+    }
+
+    fn not_finite(&self, batch: &SampleBatch, inputs: &LossInputs<'_>, stats: &SurrogateStats) -> LearnError {
+        on_batch::not_finite(
+            "the PPO loss",
+            batch.shape().columns,
+            &[
+                ("log-probability", &self.batch.logp),
+                ("behaviour log-probability", batch.behaviour_logp()),
+                ("entropy", &self.batch.entropy),
+                ("divergence", &self.kl),
+                ("value", inputs.values),
+                ("advantage", &self.batch.gae.advantages),
+            ],
+            || format!("policy loss {}, value loss {}", stats.policy_loss, stats.vf_loss),
+        )
+    }
+}
+
+impl Algorithm for Ppo {
+    fn name(&self) -> &'static str {
+        "ppo"
+    }
+
+    fn loss(
+        &mut self,
+        batch: &SampleBatch,
+        inputs: &LossInputs<'_>,
+        grads: &mut OutputGrads,
+    ) -> Result<Info, LearnError> {
+        let rows = batch.shape().steps * batch.shape().columns;
+        self.batch.evaluate(self.config.gamma, batch, inputs)?;
+        let advantages = if self.config.use_gae { Advantages::Gae } else { Advantages::Return };
+        self.batch.estimate(self.config.lambda, advantages, batch)?;
+        if self.config.standardize_advantages {
+            standardize(&mut self.batch.gae.advantages);
+        }
+        self.kl.resize(rows, 0.0);
+        let logits = rows_of(inputs.logits, rows, inputs);
+        inputs.distribution.kl(batch.behaviour_inputs(), logits, &mut self.kl)?;
+
+        let config = self.config.loss_config(inputs.env_steps, self.kl_coeff.value());
+        let input = SurrogateInput {
+            behaviour_logp: batch.behaviour_logp(),
+            logp: &self.batch.logp,
+            entropy: &self.batch.entropy,
+            values: &inputs.values[..rows],
+            advantages: &self.batch.gae.advantages,
+            value_targets: &self.batch.gae.value_targets,
+            ratio_weights: None,
+            kl: Some(&self.kl),
+            mask: None,
+        };
+        let stats = surrogate_loss(&config, &input, &mut self.grads)?;
+        if !stats.total_loss.is_finite() {
+            return Err(self.not_finite(batch, inputs, &stats));
+        }
+        self.kl_coeff.add(stats.kl.unwrap_or(0.0));
+        let SurrogateGrads { logp, entropy, values, kl } = &self.grads;
+        let kl = (config.kl_coeff > 0.0).then_some((batch.behaviour_inputs(), kl.as_slice()));
+        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values, kl }, grads)?;
+        Ok(stats_tree(&stats, &config))
+    }
+
+    fn updated(&mut self, _: bool) {
+        if self.kl_coeff.updates() >= self.config.kl_update_frequency.map_or(1, NonZeroU64::get) {
+            self.kl_coeff.adapt();
+        }
+    }
+
+    fn save(&self) -> BTreeMap<String, f64> {
+        self.kl_coeff.save()
+    }
+
+    fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
+        self.kl_coeff.load(numbers)
+    }
+}
+
+/// Shifts and scales numbers to mean 0 and deviation 1. Equal numbers become 0.
+fn standardize(numbers: &mut [f32]) {
+    let count = numbers.len().max(1) as f64;
+    let mean = numbers.iter().map(|&number| f64::from(number)).sum::<f64>() / count;
+    let squares: f64 = numbers.iter().map(|&number| (f64::from(number) - mean).powi(2)).sum();
+    // As RLlib: the deviation is at least this, so that nearly equal numbers stay small.
+    let deviation = (squares / count).sqrt().max(1e-4);
+    for number in numbers {
+        *number = ((f64::from(*number) - mean) / deviation) as f32;
+    }
+}
+
+/// RLlib's names, then what it does not report.
+fn stats_tree(stats: &SurrogateStats, config: &SurrogateConfig<f32>) -> Info {
+    let mean = |number: f64| Info::leaf(number, Reduction::Mean);
+    Info::tree([
+        ("total_loss", mean(stats.total_loss)),
+        ("policy_loss", mean(stats.policy_loss)),
+        ("vf_loss", mean(stats.vf_loss)),
+        // Merging leaves NaN out; the result dict has it as null.
+        ("vf_explained_var", mean(stats.vf_explained_var.unwrap_or(f64::NAN))),
+        ("entropy", mean(stats.entropy)),
+        ("entropy_coeff", mean(config.entropy_coeff.into())),
+        ("kl", mean(stats.kl.unwrap_or(f64::NAN))),
+        ("cur_kl_coeff", mean(config.kl_coeff.into())),
+        ("mean_ratio", mean(stats.mean_ratio)),
+        ("ratio_clipped", mean(stats.ratio_clipped)),
+    ])
+}

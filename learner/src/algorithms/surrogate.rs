@@ -1,0 +1,246 @@
+//! The clipped surrogate loss of PPO and APPO as a pure function on slices, for any action distribution and float type.
+
+#[cfg(test)]
+mod tests;
+
+use num_traits::Float;
+
+use super::targets::nothing_to_learn_from;
+use crate::ShapeError;
+use crate::explained_variance::{explained_variance, to_f64};
+
+/// Coefficients of the loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SurrogateConfig<F> {
+    /// How far from 1 the ratio still earns something.
+    pub clip_param: F,
+    /// Weight of the value loss.
+    pub vf_loss_coeff: F,
+    /// What the value loss is.
+    pub value_loss: ValueLoss<F>,
+    /// Weight of the entropy bonus.
+    pub entropy_coeff: F,
+    /// Weight of the divergence, where there is one.
+    pub kl_coeff: F,
+}
+
+/// What an error `V - target` costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ValueLoss<F> {
+    /// Half its square: APPO.
+    HalfSquared,
+    /// Its square, and no more than this: PPO. An error beyond carries no gradient.
+    Squared {
+        /// The most that one entry costs; infinite for no bound.
+        most: F,
+    },
+}
+
+/// What the loss reads: slices with an entry for each agent-step, in any order.
+#[derive(Clone, Copy, Debug)]
+pub struct SurrogateInput<'a, F> {
+    /// Log-probability of the action when it was sampled.
+    pub behaviour_logp: &'a [F],
+    /// Log-probability of the action now.
+    pub logp: &'a [F],
+    /// Entropy of the action distribution now.
+    pub entropy: &'a [F],
+    /// Value now.
+    pub values: &'a [F],
+    /// Advantages. They carry no gradient.
+    pub advantages: &'a [F],
+    /// What the values should be.
+    pub value_targets: &'a [F],
+    /// What each ratio is multiplied by before it is clipped: APPO's bounded importance ratio. It carries no gradient.
+    pub ratio_weights: Option<&'a [F]>,
+    /// Divergence of the action distribution now from one that is to be stayed close to.
+    pub kl: Option<&'a [F]>,
+    /// `false` leaves an entry out.
+    pub mask: Option<&'a [bool]>,
+}
+
+/// Gradients of the total loss, an entry each. Reused between calls it allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct SurrogateGrads<F> {
+    /// `d total / d logp`.
+    pub logp: Vec<F>,
+    /// `d total / d entropy`.
+    pub entropy: Vec<F>,
+    /// `d total / d values`.
+    pub values: Vec<F>,
+    /// `d total / d kl`.
+    pub kl: Vec<F>,
+}
+
+/// The loss and its parts: means over the entries that are not masked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SurrogateStats {
+    /// `policy_loss + vf_loss_coeff * vf_loss - entropy_coeff * entropy + kl_coeff * kl`.
+    pub total_loss: f64,
+    /// `-mean(min(ratio * advantage, clipped ratio * advantage))`.
+    pub policy_loss: f64,
+    /// Mean value loss.
+    pub vf_loss: f64,
+    /// Mean entropy.
+    pub entropy: f64,
+    /// Mean divergence, where there is one.
+    pub kl: Option<f64>,
+    /// Share of the targets' variance that the values explain, masked entries left out; see
+    /// [`ImpalaLossStats`](crate::ImpalaLossStats).
+    pub vf_explained_var: Option<f64>,
+    /// Mean ratio, weights included.
+    pub mean_ratio: f64,
+    /// Share of entries whose ratio the clipping changes.
+    pub ratio_clipped: f64,
+}
+
+/// Computes the clipped surrogate loss and its gradients with respect to log-probabilities, entropies, values and
+/// divergences.
+///
+/// ```text
+/// ratio  = weight * exp(logp - behaviour_logp)
+/// policy = -mean(min(ratio * adv, clamp(ratio, 1 - clip_param, 1 + clip_param) * adv))
+/// total  = policy + vf_loss_coeff * mean(value loss) - entropy_coeff * mean(entropy) + kl_coeff * mean(kl)
+/// ```
+///
+/// Scalars are summed in `f64`.
+///
+/// # Errors
+/// When two slices differ in length, or nothing is left to learn from.
+///
+/// # Source
+/// Schulman et al. 2017, *Proximal Policy Optimization Algorithms*.
+pub fn surrogate_loss<F: Float>(
+    config: &SurrogateConfig<F>,
+    input: &SurrogateInput<'_, F>,
+    grads: &mut SurrogateGrads<F>,
+) -> Result<SurrogateStats, ShapeError> {
+    let rows = input.logp.len();
+    check_lengths(input)?;
+    let counts = |i: usize| input.mask.is_none_or(|mask| mask[i]);
+    let count = (0..rows).filter(|&i| counts(i)).count();
+    if count == 0 {
+        return Err(nothing_to_learn_from());
+    }
+    let share = F::one() / F::from(count).unwrap_or_else(F::infinity);
+    let SurrogateGrads { logp: d_logp, entropy: d_entropy, values: d_values, kl: d_kl } = grads;
+    for gradient in [&mut *d_logp, &mut *d_entropy, &mut *d_values, &mut *d_kl] {
+        gradient.clear();
+        gradient.resize(rows, F::zero());
+    }
+    let mut sums = Sums::default();
+    for i in (0..rows).filter(|&i| counts(i)) {
+        let weight = input.ratio_weights.map_or(F::one(), |weights| weights[i]);
+        let ratio = weight * (input.logp[i] - input.behaviour_logp[i]).exp();
+        let surrogate = Surrogate::of(ratio, input.advantages[i], config.clip_param);
+        d_logp[i] = -surrogate.slope * share;
+        d_entropy[i] = -config.entropy_coeff * share;
+        let (value_loss, value_slope) = config.value_loss.of(input.values[i] - input.value_targets[i]);
+        d_values[i] = config.vf_loss_coeff * value_slope * share;
+        d_kl[i] = config.kl_coeff * share;
+        sums.policy -= to_f64(surrogate.value);
+        sums.value += to_f64(value_loss);
+        sums.entropy += to_f64(input.entropy[i]);
+        sums.kl += input.kl.map_or(0.0, |kl| to_f64(kl[i]));
+        sums.ratio += to_f64(ratio.min(F::max_value()));
+        sums.clipped += u64::from(surrogate.clipped);
+    }
+    Ok(sums.stats(
+        config,
+        count as f64,
+        input.kl.is_some(),
+        explained_variance(input.value_targets, input.values, counts),
+    ))
+}
+
+/// One entry of the surrogate.
+struct Surrogate<F> {
+    value: F,
+    /// `d value / d logp`.
+    slope: F,
+    clipped: bool,
+}
+
+impl<F: Float> Surrogate<F> {
+    fn of(ratio: F, advantage: F, clip_param: F) -> Self {
+        // NaN fails both comparisons and stays.
+        let (low, high) = (F::one() - clip_param, F::one() + clip_param);
+        let bounded = if ratio < low {
+            low
+        } else if ratio > high {
+            high
+        } else {
+            ratio
+        };
+        let (free, held) = (ratio * advantage, bounded * advantage);
+        let clipped = bounded != ratio;
+        // Where the bounded one is the lesser, it does not move with the ratio.
+        if clipped && held < free {
+            Self { value: held, slope: F::zero(), clipped }
+        } else {
+            Self { value: free, slope: free, clipped }
+        }
+    }
+}
+
+impl<F: Float> ValueLoss<F> {
+    /// The loss of an error, and its slope.
+    fn of(self, error: F) -> (F, F) {
+        let (square, two) = (error * error, F::one() + F::one());
+        match self {
+            Self::HalfSquared => (square / two, error),
+            Self::Squared { most } if square > most => (most, F::zero()),
+            Self::Squared { .. } => (square, two * error),
+        }
+    }
+}
+
+fn check_lengths<F>(input: &SurrogateInput<'_, F>) -> Result<(), ShapeError> {
+    let rows = input.logp.len();
+    let check = |name: &'static str, got: usize| {
+        ShapeError::check_shape(name, got, rows, || format!("one entry for each of logp's {rows}"))
+    };
+    check("behaviour_logp", input.behaviour_logp.len())?;
+    check("entropy", input.entropy.len())?;
+    check("values", input.values.len())?;
+    check("advantages", input.advantages.len())?;
+    check("value_targets", input.value_targets.len())?;
+    check("ratio_weights", input.ratio_weights.map_or(rows, <[F]>::len))?;
+    check("kl", input.kl.map_or(rows, <[F]>::len))?;
+    check("mask", input.mask.map_or(rows, <[bool]>::len))
+}
+
+#[derive(Default)]
+struct Sums {
+    policy: f64,
+    value: f64,
+    entropy: f64,
+    kl: f64,
+    ratio: f64,
+    clipped: u64,
+}
+
+impl Sums {
+    fn stats<F: Float>(
+        self,
+        config: &SurrogateConfig<F>,
+        count: f64,
+        has_kl: bool,
+        vf_explained_var: Option<f64>,
+    ) -> SurrogateStats {
+        let (policy_loss, vf_loss, entropy) = (self.policy / count, self.value / count, self.entropy / count);
+        let kl = has_kl.then_some(self.kl / count);
+        let bonus = to_f64(config.entropy_coeff) * entropy;
+        let penalty = kl.map_or(0.0, |kl| to_f64(config.kl_coeff) * kl);
+        SurrogateStats {
+            total_loss: policy_loss + to_f64(config.vf_loss_coeff) * vf_loss - bonus + penalty,
+            policy_loss,
+            vf_loss,
+            entropy,
+            kl,
+            vf_explained_var,
+            mean_ratio: self.ratio / count,
+            ratio_clipped: self.clipped as f64 / count,
+        }
+    }
+}
