@@ -17,6 +17,7 @@ pub mod source_contract;
 mod accumulate;
 mod assemble;
 mod minibatch;
+mod replay;
 
 mod weights;
 
@@ -37,6 +38,7 @@ pub use source::{NextError, Source};
 pub use accumulate::{Accumulate, Gathered};
 pub use assemble::Assemble;
 pub use minibatch::{MinibatchBuffer, Pass, Shown};
+pub use replay::{Draw, MixIn, MixInConfig, MixInError, MixInReplay, RatioReplay};
 
 pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell};
 
