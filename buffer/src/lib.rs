@@ -16,6 +16,7 @@ pub mod source_contract;
 
 mod accumulate;
 mod assemble;
+mod loader_stacks;
 mod minibatch;
 mod replay;
 
@@ -37,6 +38,10 @@ pub use source::{NextError, Source};
 
 pub use accumulate::{Accumulate, Gathered};
 pub use assemble::Assemble;
+pub use loader_stacks::{
+    Loaded, Loader, LoaderCause, LoaderConfig, LoaderError, LoaderFailure, LoaderMetrics, LoaderParts, LoaderStacks,
+    LoaderState,
+};
 pub use minibatch::{MinibatchBuffer, Pass, Shown};
 pub use replay::{Draw, MixIn, MixInConfig, MixInError, MixInReplay, RatioReplay};
 
