@@ -100,9 +100,9 @@ pub struct LoaderParts<S, T> {
 /// use pronk_metrics::TimeLedger;
 ///
 /// /// Copies numbers into a vector.
-/// struct Copy;
+/// struct ToVec;
 ///
-/// impl Loader<Vec<f32>> for Copy {
+/// impl Loader<Vec<f32>> for ToVec {
 ///     type Stack = Vec<f32>;
 ///
 ///     fn load(&mut self, batch: Vec<f32>, stack: &mut Vec<f32>) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -116,7 +116,7 @@ pub struct LoaderParts<S, T> {
 /// let (sender, source) = inqueue(4, &tether)?;
 /// let config = LoaderConfig { num_data_load_threads: NonZeroUsize::MIN, ..LoaderConfig::default() };
 /// let parts = LoaderParts { source, stacks: vec![Vec::new(); 2], time: TimeLedger::new(), tether };
-/// let mut stacks = LoaderStacks::start(config, parts, |_| Ok(Copy))?;
+/// let mut stacks = LoaderStacks::start(config, parts, |_| Ok(ToVec))?;
 /// sender.push(vec![1.0, 2.0])?;
 /// let loaded = stacks.next(Duration::from_secs(10))?;
 /// assert_eq!(*loaded, [1.0, 2.0]);
