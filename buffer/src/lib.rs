@@ -16,7 +16,9 @@ pub mod source_contract;
 
 mod accumulate;
 mod assemble;
+mod loader_stacks;
 mod minibatch;
+mod replay;
 
 mod weights;
 
@@ -36,7 +38,12 @@ pub use source::{NextError, Source};
 
 pub use accumulate::{Accumulate, Gathered};
 pub use assemble::Assemble;
+pub use loader_stacks::{
+    Loaded, Loader, LoaderCause, LoaderConfig, LoaderError, LoaderFailure, LoaderMetrics, LoaderParts, LoaderStacks,
+    LoaderState,
+};
 pub use minibatch::{MinibatchBuffer, Pass, Shown};
+pub use replay::{Draw, MixIn, MixInConfig, MixInError, MixInReplay, RatioReplay};
 
 pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell};
 

@@ -1,7 +1,7 @@
 //! Runner of `learner_thread.json`: RLlib 2.2's `LearnerThread`, step by step.
 //!
-//! `learner` drives a real [`LearnerLoop`] with a scripted clock and a scripted learner. `multi_gpu` waits for device
-//! stacks and loader threads.
+//! `learner` drives a real [`LearnerLoop`] with a scripted clock and a scripted learner. `multi_gpu` waits for a
+//! learner of device stacks; the order in which stacks are loaded and shown is a test of the buffer room.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -32,7 +32,7 @@ pub(crate) fn run(file: &Value, r: &mut Recorder) {
         r.case("learner", name_of(entry, index), |c| learner(entry, c));
     }
     for (index, entry) in section(file, "multi_gpu").iter().enumerate() {
-        r.no_runner("multi_gpu", name_of(entry, index), "there are no device stacks and loader threads yet");
+        r.no_runner("multi_gpu", name_of(entry, index), "no learner learns from device stacks yet");
     }
 }
 

@@ -1,0 +1,322 @@
+//! Device stacks and the threads that load batches into them.
+
+mod failure;
+mod loaded;
+mod metrics;
+mod thread;
+mod upstream;
+
+use std::error::Error;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Select, TryRecvError, bounded};
+use pronk_metrics::{StateClock, TimeLedger};
+
+pub use failure::{LoaderCause, LoaderError, LoaderFailure};
+pub use loaded::Loaded;
+use metrics::LoadTimer;
+pub use metrics::LoaderMetrics;
+pub use thread::LoaderState;
+use thread::{LoaderThread, Ready};
+use upstream::Upstream;
+
+use crate::lifeline::{Lifeline, Tether, lifeline};
+use crate::source::{NextError, Source};
+
+#[cfg(test)]
+mod tests;
+
+/// Copies batches to where they are learned from, for example into the memory of a device.
+///
+/// What the batch carries besides samples, its step ticket above all, goes into the stack with them. Whoever learns from
+/// the stack takes the ticket out and settles it. One that was forgotten there settles itself when the stack is loaded
+/// anew or freed, because the new one takes its place.
+pub trait Loader<B> {
+    /// What batches are loaded into, again and again.
+    type Stack;
+
+    /// Loads `batch` into `stack`, in place of what was there before.
+    ///
+    /// # Errors
+    /// Ends the run: the thread's name and the error come out of [`LoaderStacks`]. The batch was dropped then, and its
+    /// ticket counts its steps.
+    fn load(&mut self, batch: B, stack: &mut Self::Stack) -> Result<(), Box<dyn Error + Send + Sync>>;
+}
+
+/// How many threads load, and how they end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoaderConfig {
+    /// Threads that load. More than there are stacks never work at once. With one, batches come in the order of the
+    /// source; with several, in the order in which their loading ends.
+    pub num_data_load_threads: NonZeroUsize,
+    /// Closing waits this long, for all threads together.
+    pub join_within: Duration,
+}
+
+impl Default for LoaderConfig {
+    /// RLlib's 16 threads; a second to end.
+    fn default() -> Self {
+        const RLLIB: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+        Self { num_data_load_threads: RLLIB, join_within: Duration::from_secs(1) }
+    }
+}
+
+/// What loader threads are joined to.
+#[derive(Debug)]
+pub struct LoaderParts<S, T> {
+    /// Where batches come from.
+    pub source: S,
+    /// What they are loaded into: RLlib's `num_multi_gpu_tower_stacks` of them.
+    pub stacks: Vec<T>,
+    /// Where the threads' time is accounted for.
+    pub time: TimeLedger,
+    /// Ends the threads when it is cut.
+    pub tether: Tether,
+}
+
+/// A source of stacks with batches in them, which threads called `loader-1`, `loader-2`, … keep loaded ahead.
+///
+/// Every loader takes an idle stack first, then a batch of the source, loads it, and passes the stack on. So as many
+/// batches are ahead as there are stacks, and all others wait in the source, where they are seen. The item is a guard:
+/// dropping it sends its stack home, to be loaded again.
+///
+/// When a loader fails or panics, the next call of `next` says which one and why, and the others end. What the source
+/// itself fails with comes out in its place among the stacks, and the loaders go on.
+///
+/// *Order*: the source's with one loader, none with several.
+///
+/// *Blocks*: `drain`, [`join`](Self::join) and dropping it wait for the threads up to `join_within`. A thread leaves
+/// between two batches; one that missed the deadline is named by [`LoaderMetrics::running`] and ends with its load.
+///
+/// ```
+/// use std::error::Error;
+/// use std::num::NonZeroUsize;
+/// use std::time::Duration;
+/// use pronk_buffer::{Loader, LoaderConfig, LoaderParts, LoaderStacks, Source, inqueue, lifeline};
+/// use pronk_metrics::TimeLedger;
+///
+/// /// Copies numbers into a vector.
+/// struct ToVec;
+///
+/// impl Loader<Vec<f32>> for ToVec {
+///     type Stack = Vec<f32>;
+///
+///     fn load(&mut self, batch: Vec<f32>, stack: &mut Vec<f32>) -> Result<(), Box<dyn Error + Send + Sync>> {
+///         stack.clear();
+///         stack.extend(batch);
+///         Ok(())
+///     }
+/// }
+///
+/// let (_lifeline, tether) = lifeline();
+/// let (sender, source) = inqueue(4, &tether)?;
+/// let config = LoaderConfig { num_data_load_threads: NonZeroUsize::MIN, ..LoaderConfig::default() };
+/// let parts = LoaderParts { source, stacks: vec![Vec::new(); 2], time: TimeLedger::new(), tether };
+/// let mut stacks = LoaderStacks::start(config, parts, |_| Ok(ToVec))?;
+/// sender.push(vec![1.0, 2.0])?;
+/// let loaded = stacks.next(Duration::from_secs(10))?;
+/// assert_eq!(*loaded, [1.0, 2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct LoaderStacks<S: Source, T> {
+    upstream: Arc<Upstream<S>>,
+    ready: Receiver<Ready<T>>,
+    failures: Receiver<LoaderFailure>,
+    idle: Receiver<T>,
+    /// Dropped to end the threads.
+    open: Option<Lifeline>,
+    tether: Tether,
+    handles: Vec<JoinHandle<()>>,
+    metrics: LoaderMetrics,
+    join_within: Duration,
+    closing_since: Option<Instant>,
+}
+
+impl<S, T> LoaderStacks<S, T>
+where
+    S: Source + Send + 'static,
+    T: Send + 'static,
+{
+    /// Starts the threads. Each makes its loader by calling `make_loader` with its own number, from 1.
+    ///
+    /// # Errors
+    /// There are no stacks, or the operating system refuses a thread; those already started have ended then.
+    pub fn start<L, F>(config: LoaderConfig, parts: LoaderParts<S, T>, make_loader: F) -> Result<Self, LoaderError>
+    where
+        L: Loader<S::Item, Stack = T>,
+        F: Fn(usize) -> Result<L, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
+    {
+        let LoaderParts { source, stacks, time, tether } = parts;
+        if stacks.is_empty() {
+            return Err(LoaderError::NoStacks);
+        }
+        let (home, idle) = bounded(stacks.len());
+        let (passed_on, ready) = bounded(stacks.len());
+        let (failed, failures) = bounded(config.num_data_load_threads.get());
+        for stack in stacks {
+            // There is room for every stack.
+            drop(home.try_send(stack));
+        }
+        let (open, closing) = lifeline();
+        let metrics = LoaderMetrics { load_timer: LoadTimer::default(), threads: Vec::new() };
+        let mut adapter = Self {
+            upstream: Arc::new(Upstream::new(source)),
+            ready,
+            failures,
+            idle,
+            open: Some(open),
+            tether,
+            handles: Vec::new(),
+            metrics,
+            join_within: config.join_within,
+            closing_since: None,
+        };
+        let make_loader = Arc::new(make_loader);
+        for number in 1..=config.num_data_load_threads.get() {
+            let name = format!("loader-{number}");
+            let clock = StateClock::new(name.clone(), LoaderState::Starting);
+            time.add(clock.reader());
+            let thread = LoaderThread {
+                name,
+                upstream: Arc::clone(&adapter.upstream),
+                idle: adapter.idle.clone(),
+                home: home.clone(),
+                ready: passed_on.clone(),
+                failures: failed.clone(),
+                tethers: [closing.clone(), adapter.tether.clone()],
+                load_timer: adapter.metrics.load_timer.clone(),
+                clock,
+            };
+            let make_loader = Arc::clone(&make_loader);
+            adapter.spawn(thread, move || make_loader(number))?;
+        }
+        Ok(adapter)
+    }
+
+    fn spawn<L: Loader<S::Item, Stack = T>>(
+        &mut self,
+        thread: LoaderThread<S, T>,
+        make_loader: impl FnOnce() -> Result<L, Box<dyn Error + Send + Sync>> + Send + 'static,
+    ) -> Result<(), LoaderError> {
+        let name = thread.name.clone();
+        let (alive, ended) = lifeline();
+        let spawned = std::thread::Builder::new().name(name.clone()).spawn(move || {
+            thread.run(make_loader);
+            drop(alive); // last of all: who sees it knows that the thread holds nothing any more
+        });
+        let handle = spawned.map_err(|source| LoaderError::NotStarted { thread: name.clone(), source })?;
+        self.handles.push(handle);
+        self.metrics.threads.push((name, ended));
+        Ok(())
+    }
+}
+
+impl<S: Source, T> LoaderStacks<S, T> {
+    /// The live handle on what the threads measure.
+    pub fn metrics(&self) -> &LoaderMetrics {
+        &self.metrics
+    }
+
+    /// Closes and waits for the threads, up to `join_within`.
+    ///
+    /// # Errors
+    /// [`LoaderError::NotJoined`] names those who missed the deadline.
+    pub fn join(mut self) -> Result<(), LoaderError> {
+        self.close();
+        let threads = self.metrics.running();
+        if threads.is_empty() { Ok(()) } else { Err(LoaderError::NotJoined { threads, waited: self.join_within }) }
+    }
+
+    /// Ends the threads and waits for them until one deadline for all, which the first call sets.
+    fn close(&mut self) {
+        self.open = None;
+        let began = *self.closing_since.get_or_insert_with(Instant::now);
+        for (_, ended) in &self.metrics.threads {
+            // Either the thread ended, or the time is up and the others are only looked at.
+            let _ = ended.sleep(self.join_within.saturating_sub(began.elapsed()));
+        }
+        if self.metrics.running().is_empty() {
+            // Only the threads' last instructions are left to wait for.
+            self.handles.drain(..).for_each(|handle| drop(handle.join()));
+        }
+    }
+
+    /// What is there now; a time-out when nothing is.
+    fn next_now(&mut self) -> Result<Loaded<T>, NextError> {
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        if self.open.is_none() || self.tether.is_cut() {
+            return Err(NextError::Closed);
+        }
+        match self.ready.try_recv() {
+            Ok((stack, Ok(()))) => Ok(stack),
+            Ok((_, Err(error))) => Err(NextError::Failed(error)),
+            Err(TryRecvError::Empty) => Err(NextError::TimedOut),
+            // A thread that failed said so before its end of the queue closed, but maybe after the look above.
+            Err(TryRecvError::Disconnected) => Err(self.failure().unwrap_or(NextError::Closed)),
+        }
+    }
+
+    /// The failure of a thread; the others end when there is one.
+    fn failure(&mut self) -> Option<NextError> {
+        let failure = self.failures.try_recv().ok()?;
+        self.open = None;
+        Some(NextError::Failed(failure.into()))
+    }
+}
+
+impl<S: Source, T> Source for LoaderStacks<S, T> {
+    type Item = Loaded<T>;
+
+    /// # Errors
+    /// As the source's own; and [`NextError::Failed`] with a [`LoaderFailure`] when a loader failed. `Closed` follows.
+    fn next(&mut self, timeout: Duration) -> Result<Loaded<T>, NextError> {
+        let began = Instant::now();
+        loop {
+            match self.next_now() {
+                Err(NextError::TimedOut) => {}
+                next => return next,
+            }
+            let mut wait = Select::new();
+            wait.recv(&self.ready);
+            wait.recv(&self.failures);
+            wait.recv(self.tether.ended());
+            if wait.ready_timeout(timeout.saturating_sub(began.elapsed())).is_err() {
+                return Err(NextError::TimedOut);
+            }
+        }
+    }
+
+    /// Stacks that are ready, and what waits in the source.
+    fn backlog(&self) -> usize {
+        self.ready.len() + self.upstream.backlog()
+    }
+
+    /// Ends the threads and gives the stacks that are ready. Batches of the source that no stack was loaded with are
+    /// dropped: their tickets count them.
+    fn drain(&mut self) -> Vec<Loaded<T>> {
+        self.close();
+        drop(self.upstream.drain());
+        self.ready.try_iter().filter_map(|(stack, outcome)| outcome.is_ok().then_some(stack)).collect()
+    }
+}
+
+impl<S: Source, T> Drop for LoaderStacks<S, T> {
+    fn drop(&mut self) {
+        self.close();
+        // Channels keep what is in them until their last sender is gone, and the guards that are out are senders.
+        self.ready.try_iter().for_each(drop);
+        self.idle.try_iter().for_each(drop);
+    }
+}
+
+impl<S: Source, T> fmt::Debug for LoaderStacks<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoaderStacks").field("metrics", &self.metrics).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,42 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pronk_metrics::TimerStat;
+
+use crate::Tether;
+
+/// The live handle on what loader threads measure. Clones share it; it may outlive the threads.
+#[derive(Clone, Debug)]
+pub struct LoaderMetrics {
+    pub(super) load_timer: LoadTimer,
+    /// Every thread's name, and the end of it.
+    pub(super) threads: Vec<(String, Tether)>,
+}
+
+impl LoaderMetrics {
+    /// How long loading a batch takes, over all threads.
+    pub fn load(&self) -> TimerStat {
+        self.load_timer.lock().clone()
+    }
+
+    /// Names of the threads that have not ended. After the adapter was dropped: those who missed its deadline.
+    pub fn running(&self) -> Vec<String> {
+        let running = self.threads.iter().filter(|(_, ended)| !ended.is_cut());
+        running.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// One timer that all loader threads push to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LoadTimer(Arc<Mutex<TimerStat>>);
+
+impl LoadTimer {
+    pub(super) fn push(&self, elapsed: Duration) {
+        self.lock().push(elapsed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TimerStat> {
+        // Nothing that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

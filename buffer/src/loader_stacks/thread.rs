@@ -1,0 +1,135 @@
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Select, Sender};
+use pronk_metrics::{StateClock, ThreadState, thread_states};
+
+use super::failure::panic_text;
+use super::metrics::LoadTimer;
+use super::upstream::Upstream;
+use super::{Loaded, Loader, LoaderCause, LoaderFailure};
+use crate::{NextError, Source, Tether};
+
+/// How long a loader waits for a batch before it looks whether it is to end: sources end by themselves with their run,
+/// so this is only for those that outlive their adapter.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+thread_states! {
+    /// What a loader thread is doing; the states are disjoint and sum to its wall time.
+    pub enum LoaderState {
+        /// Making its loader.
+        Starting = "starting",
+        /// Waiting for the learner to give a stack back: learning is the limit.
+        WaitingForStack = "waiting_for_stack",
+        /// Waiting for a batch, or for its turn at the source: the rest of the run is the limit.
+        WaitingForData = "waiting_for_data",
+        /// Copying a batch into a stack.
+        Loading = "loading",
+    }
+}
+
+/// A stack that has come to the end of its way through a loader: with a batch in it, or with the reason why not.
+///
+/// The reason travels with the stack, so the queue of them never holds more than there are stacks.
+pub(super) type Ready<T> = (Loaded<T>, Result<(), Box<dyn Error + Send + Sync>>);
+
+/// What a loader thread is joined to.
+pub(super) struct LoaderThread<S, T> {
+    pub(super) name: String,
+    pub(super) upstream: Arc<Upstream<S>>,
+    pub(super) idle: Receiver<T>,
+    pub(super) home: Sender<T>,
+    pub(super) ready: Sender<Ready<T>>,
+    pub(super) failures: Sender<LoaderFailure>,
+    /// Cut when the adapter closes, and when the run ends.
+    pub(super) tethers: [Tether; 2],
+    pub(super) load_timer: LoadTimer,
+    pub(super) clock: StateClock<LoaderState>,
+}
+
+impl<S: Source, T> LoaderThread<S, T> {
+    /// The life of the thread. A failure is sent before the thread's end of the ready queue closes, so whoever finds
+    /// the queue closed finds the failure too.
+    pub(super) fn run<L: Loader<S::Item, Stack = T>>(
+        mut self,
+        make_loader: impl FnOnce() -> Result<L, Box<dyn Error + Send + Sync>>,
+    ) {
+        // After a panic neither the loader nor the stack is used again; a source that panicked poisons its lock.
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let mut loader = make_loader().map_err(LoaderCause::NotMade)?;
+            self.load_until_the_end(&mut loader).map_err(LoaderCause::Failed)
+        }));
+        let cause = match caught {
+            Ok(Ok(())) => return,
+            Ok(Err(cause)) => cause,
+            Err(payload) => LoaderCause::Panicked(panic_text(&*payload)),
+        };
+        let state = LoaderState::NAMES.get(self.clock.state().index()).copied().unwrap_or("unknown");
+        let failure = LoaderFailure { thread: std::mem::take(&mut self.name), state, cause };
+        // There is room for one failure of every thread; nobody listens only when the adapter is gone.
+        let _ = self.failures.try_send(failure);
+    }
+
+    fn load_until_the_end<L: Loader<S::Item, Stack = T>>(
+        &mut self,
+        loader: &mut L,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // The stack first: a batch that waits for a stack here would be backlog that nobody sees.
+        while let Some(mut stack) = self.idle_stack() {
+            let outcome = match self.next_batch() {
+                Ok(batch) => {
+                    self.clock.enter(LoaderState::Loading);
+                    let began = Instant::now();
+                    let loaded = loader.load(batch, &mut stack);
+                    self.load_timer.push(began.elapsed());
+                    loaded?;
+                    Ok(())
+                }
+                Err(NextError::Failed(error)) => Err(error),
+                Err(NextError::Closed | NextError::TimedOut) => {
+                    // Goes home for those who still wait for one, so that they see the end too.
+                    drop(Loaded::new(stack, self.home.clone()));
+                    return Ok(());
+                }
+            };
+            // There is room for every stack; nobody listens only when the adapter is gone.
+            drop(self.ready.try_send((Loaded::new(stack, self.home.clone()), outcome)));
+        }
+        Ok(())
+    }
+
+    /// A stack to load into; `None` when it is time to end.
+    fn idle_stack(&mut self) -> Option<T> {
+        self.clock.enter(LoaderState::WaitingForStack);
+        // Biased to the ends: what is idle after the end stays so.
+        let mut wait = Select::new_biased();
+        for tether in &self.tethers {
+            wait.recv(tether.ended());
+        }
+        wait.recv(&self.idle);
+        let ready = wait.select();
+        match self.tethers.get(ready.index()) {
+            Some(tether) => {
+                // A selected operation must be completed; this one says that the other end of the tether is gone.
+                let _ = ready.recv(tether.ended());
+                None
+            }
+            None => ready.recv(&self.idle).ok(),
+        }
+    }
+
+    /// The next batch, or why there is none: never a time-out.
+    fn next_batch(&mut self) -> Result<S::Item, NextError> {
+        self.clock.enter(LoaderState::WaitingForData);
+        let is_ending = || self.tethers.iter().any(Tether::is_cut);
+        loop {
+            match self.upstream.next(LOOK_EVERY, is_ending) {
+                None => return Err(NextError::Closed),
+                Some(Err(NextError::TimedOut)) => {}
+                Some(next) => return next,
+            }
+        }
+    }
+}

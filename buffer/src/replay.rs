@@ -1,0 +1,131 @@
+//! Fragments used again: mix-in replay.
+
+mod copy;
+mod mix_in;
+mod ratio;
+mod ring;
+
+use std::fmt;
+use std::time::Duration;
+
+use copy::copy_without_ticket;
+pub use mix_in::{Draw, MixIn, MixInConfig, MixInError};
+pub use ratio::RatioReplay;
+
+use crate::{MultiAgentBatch, NextError, Pool, SampleBatch, Source};
+
+#[cfg(test)]
+mod tests;
+
+/// Gives every fragment of another source, and after each one, in expectation, `replay_proportion` of those stored.
+///
+/// It stands before [`Assemble`](crate::Assemble), so a train batch holds fresh and replayed fragments. A fresh
+/// fragment is stored before the draw, so it may be replayed at once. Copies live in storage of the pool, which needs
+/// `replay_buffer_num_slots` places more than without replay; a steady run then allocates no storage.
+///
+/// *Steps*: only the fresh fragment carries a ticket, so the step ledger counts its steps as sampled, and as trained
+/// once. What is replayed adds to the passes alone, and one that is dropped on its way is nowhere counted.
+///
+/// A fragment with a number that is not finite is passed on, for the learner to take out and count, but neither stored
+/// nor followed by replays: it would come back as often as it is drawn.
+///
+/// ```
+/// use std::time::Duration;
+/// use pronk_buffer::{MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, inqueue, lifeline};
+/// # use pronk_buffer::{ActionKind, BatchShape, ObsKind, SampleBatch, Tag};
+/// # let shape = BatchShape {
+/// #     steps: 50,
+/// #     columns: 1,
+/// #     obs_len: 4,
+/// #     obs_kind: ObsKind::F32,
+/// #     act_len: 1,
+/// #     act_kind: ActionKind::U32,
+/// #     dist_len: 2,
+/// #     state_len: 0,
+/// # };
+/// # let fragment = || MultiAgentBatch::single(SampleBatch::blank(shape, Tag::default()));
+///
+/// let (_lifeline, tether) = lifeline();
+/// let (sender, receiver) = inqueue(16, &tether)?;
+/// let config = MixInConfig { replay_buffer_num_slots: 100, replay_proportion: 1.0 };
+/// let uniform = || 0.5; // a run passes a seeded generator
+/// let mut fragments = MixInReplay::new(receiver, config, Pool::new(128), uniform)?;
+/// sender.push(fragment())?;
+/// let fresh = fragments.next(Duration::ZERO)?;
+/// let replayed = fragments.next(Duration::ZERO)?;
+/// assert_eq!(replayed.env_steps(), fresh.env_steps());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MixInReplay<S, D> {
+    source: S,
+    mix_in: MixIn<MultiAgentBatch>,
+    pool: Pool,
+    draw: D,
+}
+
+impl<S: Source<Item = MultiAgentBatch>, D: Draw> MixInReplay<S, D> {
+    /// Takes fragments from `source`; the storage of copies comes from `pool`, and what is random from `draw`.
+    ///
+    /// # Errors
+    /// The settings cannot work: [`MixInError`] names them.
+    pub fn new(source: S, config: MixInConfig, pool: Pool, draw: D) -> Result<Self, MixInError> {
+        Ok(Self { source, mix_in: MixIn::new(config)?, pool, draw })
+    }
+
+    /// Fragments stored now.
+    pub fn stored(&self) -> usize {
+        self.mix_in.stored()
+    }
+
+    /// Where fresh fragments come from.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    fn store(&mut self, fresh: &MultiAgentBatch) -> Result<(), NextError> {
+        let pool = &self.pool;
+        let stored = self.mix_in.store_with(|| copy_without_ticket(fresh, pool));
+        stored.map_err(|error| NextError::Failed(error.into()))
+    }
+}
+
+impl<S: Source<Item = MultiAgentBatch>, D: Draw> Source for MixInReplay<S, D> {
+    type Item = MultiAgentBatch;
+
+    fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
+        if let Some(stored) = self.mix_in.replay(&mut self.draw) {
+            return copy_without_ticket(stored, &self.pool).map_err(|error| NextError::Failed(error.into()));
+        }
+        let fresh = self.source.next(timeout)?;
+        // Nothing is copied for a proportion of 0: nobody will ask for it.
+        if self.mix_in.proportion() > 0.0 && is_finite(&fresh) {
+            self.store(&fresh)?;
+        }
+        Ok(fresh)
+    }
+
+    /// What waits in the source; replays come on top when they are drawn.
+    fn backlog(&self) -> usize {
+        self.source.backlog()
+    }
+
+    /// What waits in the source. Stored copies are no data of their own: they go home to the pool.
+    fn drain(&mut self) -> Vec<MultiAgentBatch> {
+        self.mix_in.clear();
+        self.source.drain()
+    }
+}
+
+impl<S: fmt::Debug, D> fmt::Debug for MixInReplay<S, D> {
+    /// Without the draw: a closure has nothing to show.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MixInReplay")
+            .field("source", &self.source)
+            .field("mix_in", &self.mix_in)
+            .finish_non_exhaustive()
+    }
+}
+
+fn is_finite(fragment: &MultiAgentBatch) -> bool {
+    fragment.policies().map(|(_, batch)| batch).map(SampleBatch::check_finite).all(|checked| checked.is_ok())
+}

@@ -1,0 +1,48 @@
+/// Places for items; a new one takes the place of the oldest once all are taken.
+///
+/// The order of the places is that of RLlib's storage, so the same index draws the same item.
+#[derive(Clone, Debug)]
+pub(super) struct Ring<T> {
+    places: Vec<T>,
+    size: usize,
+    /// Where the oldest item stands once all places are taken.
+    oldest: usize,
+}
+
+impl<T> Ring<T> {
+    pub(super) fn new(size: usize) -> Self {
+        Self { places: Vec::new(), size, oldest: 0 }
+    }
+
+    /// Drops the oldest item if there is no place left, and only then makes the new one: storage of the old one has
+    /// gone home by then and serves the new one. Without any place nothing is made.
+    pub(super) fn store_with<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> Result<(), E> {
+        if self.size == 0 {
+            return Ok(());
+        }
+        if self.places.len() < self.size {
+            self.places.push(make()?);
+            return Ok(());
+        }
+        // The last item stands in for the one taken out until the new one is there.
+        drop(self.places.swap_remove(self.oldest));
+        self.places.push(make()?);
+        let last = self.places.len() - 1;
+        self.places.swap(self.oldest, last);
+        self.oldest = (self.oldest + 1) % self.size;
+        Ok(())
+    }
+
+    pub(super) fn get(&self, place: usize) -> Option<&T> {
+        self.places.get(place)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+        self.oldest = 0;
+    }
+}
