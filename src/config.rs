@@ -50,6 +50,11 @@ pub struct TrainerConfig {
 
     /// Env-steps that make a train batch. Fragments are never split: the surplus of the last one stays in the batch.
     pub train_batch_size: usize,
+    /// Fragments used again for each new one, in expectation, drawn from the newest `replay_buffer_num_slots`. (RLlib 2
+    /// turns the figure upside down.)
+    pub replay_proportion: f64,
+    /// Fragments kept to be used again.
+    pub replay_buffer_num_slots: usize,
     /// Passes over each train batch.
     pub num_sgd_iter: usize,
     /// Train batches that the minibatch buffer cycles through.
@@ -170,6 +175,8 @@ impl Default for TrainerConfig {
             worker_restart_backoff: Duration::from_millis(10),
             worker_restart_backoff_max: Duration::from_secs(1),
             train_batch_size: 500,
+            replay_proportion: 0.0,
+            replay_buffer_num_slots: 0,
             num_sgd_iter: 1,
             minibatch_buffer_size: 1,
             learner_queue_size: 16,
@@ -277,6 +284,7 @@ impl TrainerConfig {
             ("train_batch_size", self.train_batch_size, 1 << 30, "no machine holds a train batch this large"),
             ("minibatch_buffer_size", self.minibatch_buffer_size, 1 << 16, "each slot holds a whole train batch"),
             ("learner_queue_size", self.learner_queue_size, 1 << 20, "a queue this long only makes data old"),
+            ("replay_buffer_num_slots", self.replay_buffer_num_slots, 1 << 24, "each slot holds a whole fragment"),
             ("num_sgd_iter", self.num_sgd_iter, 1 << 20, "no batch is worth this many passes"),
             (
                 "num_rollout_workers",
@@ -295,6 +303,16 @@ impl TrainerConfig {
                 "rollout_fragment_length",
                 self.rollout_fragment_length,
                 "vtrace_drop_last_ts leaves the last step out, and then nothing is left; set at least 2",
+            ));
+        }
+        if !(self.replay_proportion.is_finite() && self.replay_proportion >= 0.0) {
+            return Err(refuse("replay_proportion", self.replay_proportion, "it is a number of fragments, 0 or more"));
+        }
+        if self.replay_proportion > 0.0 && self.replay_buffer_num_slots == 0 {
+            return Err(refuse(
+                "replay_buffer_num_slots",
+                0,
+                "replay_proportion is above 0 and there is nowhere to keep fragments; set both or neither",
             ));
         }
         if let Some(size) = self.sgd_minibatch_size

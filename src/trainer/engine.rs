@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Assemble, Mailbox, NextError};
+use pronk_buffer::{Mailbox, NextError};
 use pronk_learner::{
     FailureCause, Learner, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport, LearnerState, LearnerThread,
     StateError, StepOutcome,
@@ -10,6 +10,7 @@ use pronk_learner::{
 use pronk_rollout::{InlineSource, WorkerFailure, WorkerReport, WorkerSet};
 
 use super::SHUTDOWN_DEADLINE;
+use super::wiring::TrainBatchSource;
 use crate::error::TrainError;
 
 /// What runs a run.
@@ -19,7 +20,7 @@ pub(super) enum Engine {
     Threads { learner: LearnerThread, workers: WorkerSet },
     /// One worker and the learner, both on the thread that calls the trainer.
     Inline {
-        learner_loop: LearnerLoop<Assemble<InlineSource>>,
+        learner_loop: LearnerLoop<TrainBatchSource<InlineSource>>,
         outqueue: Mailbox<LearnerReport>,
         reports: Mailbox<WorkerReport>,
     },

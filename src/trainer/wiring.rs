@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pronk_buffer::{
-    Assemble, Bell, Mailbox, MultiAgentBatch, Pool, Source, VersionReader, inqueue, lifeline, weight_cell,
+    Assemble, Bell, Mailbox, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, VersionReader, inqueue, lifeline,
+    weight_cell,
 };
 use pronk_learner::{
     ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, Learner, LearnerLoop, LearnerLoopConfig,
     LearnerParts, LearnerReport, LearnerState, LearnerThread, OptimizerConfig, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{StateClock, StepLedger, Steps, TimeLedger, TimerStat};
-use pronk_policy::{Network, PolicyError, derive_seed, distribution_for};
+use pronk_policy::{Network, PolicyError, Rng, derive_seed, distribution_for};
 use pronk_rollout::{
     EnvFactory, EnvSpec, InlineSource, RestartPolicy, StartError, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSet,
     WorkerSetConfig, probe_spec,
@@ -33,6 +34,9 @@ const OUTQUEUE_CAPACITY: usize = 1024;
 
 /// Names the stream of random numbers that the network's first weights are drawn from.
 const INIT_STREAM: u64 = 0x0057_4549_4748_5453;
+
+/// Names the stream that decides what is replayed.
+const REPLAY_STREAM: u64 = 0x0052_4550_4c41_5953;
 
 /// Names the stream that the order of minibatches is drawn from.
 const MINIBATCH_STREAM: u64 = 0x4d49_4e49_4241_5443;
@@ -145,8 +149,8 @@ pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, Tr
 /// Joins the rooms and starts the run.
 ///
 /// ```text
-/// RolloutWorker ×N ──inqueue──▶ Assemble ─▶ LearnerLoop ──outqueue──▶ Trainer
-///       ▲   └───────────────── worker reports ──────────────────────────▶│
+/// RolloutWorker ×N ──inqueue──▶ MixInReplay ─▶ Assemble ─▶ LearnerLoop ──outqueue──▶ Trainer
+///       ▲   └───────────────── worker reports ─────────────────────────────────────────▶│
 ///       └───────── WeightCell ◀─────────┘
 /// ```
 pub(super) fn connect(
@@ -190,7 +194,7 @@ pub(super) fn connect(
             let (source, reports) = InlineSource::new(one, restart(&config), env, network, weights, links, &bell)
                 .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
             time.add(source.clock());
-            let (learner_loop, outqueue) = train_batches.learner_loop(source, parts);
+            let (learner_loop, outqueue) = train_batches.learner_loop(source, parts)?;
             let metrics = learner_loop.metrics().clone();
             (Engine::Inline { learner_loop, outqueue, reports }, metrics)
         }
@@ -200,7 +204,7 @@ pub(super) fn connect(
                 value: config.learner_queue_size.to_string(),
                 reason: error.to_string(),
             })?;
-            let (learner_loop, outqueue) = train_batches.learner_loop(receiver, parts);
+            let (learner_loop, outqueue) = train_batches.learner_loop(receiver, parts)?;
             let set = WorkerSetConfig {
                 num_rollout_workers,
                 num_envs_per_worker: at_least_one(config.num_envs_per_worker),
@@ -238,6 +242,12 @@ pub(super) fn connect(
     })
 }
 
+/// What a learner's loop takes its batches from: fragments of a source, some used again, joined.
+pub(super) type TrainBatchSource<S> = Assemble<MixInReplay<S, Draws>>;
+
+/// Uniform numbers in `[0, 1)`.
+type Draws = Box<dyn FnMut() -> f64 + Send>;
+
 /// How train batches are made and what is done with them.
 struct TrainBatches<'a> {
     config: &'a TrainerConfig,
@@ -250,8 +260,17 @@ impl TrainBatches<'_> {
         self,
         source: S,
         parts: LearnerParts<()>,
-    ) -> (LearnerLoop<Assemble<S>>, Mailbox<LearnerReport>) {
+    ) -> Result<(LearnerLoop<TrainBatchSource<S>>, Mailbox<LearnerReport>), ConfigError> {
         let Self { config, version } = self;
+        let replay = MixInConfig {
+            replay_buffer_num_slots: config.replay_buffer_num_slots,
+            replay_proportion: config.replay_proportion,
+        };
+        let mut draws = Rng::stream(config.seed, &[REPLAY_STREAM]);
+        // Fragments that are kept, and replayed ones in the train batches.
+        let pool = Pool::new(2 * config.replay_buffer_num_slots);
+        let source = MixInReplay::new(source, replay, pool, Box::new(move || draws.next_f64()) as Draws)
+            .map_err(|error| ConfigError::caused_by("replay_proportion", config.replay_proportion, &error))?;
         // Train batches in the ring, and one that is being joined.
         let pool = Pool::new(config.minibatch_buffer_size + 1);
         let mut assemble = Assemble::new(source, config.train_batch_size as u64, pool);
@@ -269,7 +288,7 @@ impl TrainBatches<'_> {
         };
         let LearnerParts { learner, publisher, steps, time, tether, bell, source: () } = parts;
         let parts = LearnerParts { source: assemble, learner, publisher, steps, time, tether, bell };
-        LearnerLoop::new(options, parts)
+        Ok(LearnerLoop::new(options, parts))
     }
 }
 

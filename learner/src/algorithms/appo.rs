@@ -290,8 +290,8 @@ impl Algorithm for Appo {
 fn stats_tree(stats: &AppoLossStats, config: &SurrogateConfig<f32>, kl_coeff: f64) -> Info {
     let mean = |number: f64| Info::leaf(number, Reduction::Mean);
     let AppoLossStats { surrogate, is_ratio, .. } = stats;
-    let (mean_is, var_is) = is_ratio.map_or((f64::NAN, f64::NAN), |(mean, var)| (mean, var.unwrap_or(f64::NAN)));
-    Info::tree([
+    let ratios = is_ratio.map(|(mean, variance)| [("mean_IS", mean), ("var_IS", variance.unwrap_or(f64::NAN))]);
+    let own = [
         ("total_loss", mean(surrogate.total_loss)),
         ("policy_loss", mean(surrogate.policy_loss)),
         ("vf_loss", mean(surrogate.vf_loss)),
@@ -299,8 +299,6 @@ fn stats_tree(stats: &AppoLossStats, config: &SurrogateConfig<f32>, kl_coeff: f6
         ("vf_explained_var", mean(surrogate.vf_explained_var.unwrap_or(f64::NAN))),
         ("entropy", mean(surrogate.entropy)),
         ("entropy_coeff", mean(config.entropy_coeff.into())),
-        ("mean_IS", mean(mean_is)),
-        ("var_IS", mean(var_is)),
         ("kl", mean(surrogate.kl.unwrap_or(f64::NAN))),
         ("KL_Coeff", mean(kl_coeff)),
         ("mean_ratio", mean(surrogate.mean_ratio)),
@@ -308,5 +306,8 @@ fn stats_tree(stats: &AppoLossStats, config: &SurrogateConfig<f32>, kl_coeff: f6
         ("vtrace_mean_rho", mean(stats.mean_rho)),
         ("vtrace_rho_clipped", mean(stats.rho_clipped)),
         ("vtrace_c_clipped", mean(stats.c_clipped)),
-    ])
+    ];
+    // None without a target network.
+    let ratios = ratios.into_iter().flatten().map(|(name, number)| (name, mean(number)));
+    Info::tree(own.into_iter().chain(ratios))
 }

@@ -7,7 +7,7 @@ use pronk_buffer::{
     Bell, Mailbox, MailboxSender, MinibatchBuffer, MultiAgentBatch, NextError, Pass, Source, Tether, WeightPublisher,
     mailbox,
 };
-use pronk_metrics::{ClockReader, LearnerInfo, StateClock, StepLedger, Steps, TimeLedger, thread_states};
+use pronk_metrics::{ClockReader, LearnerInfo, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
 use pronk_policy::Params;
 
 use super::held::Held;
@@ -232,6 +232,8 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
                 let batch = pass.item_mut();
                 let ticket = batch.take_ticket();
                 let steps = batch.steps();
+                // Replayed fragments carry no ticket: they were counted when they were new.
+                let fresh = ticket.as_ref().map_or(Steps::default(), StepTicket::steps);
                 let first = number == 1;
                 let lag = if first {
                     PolicyLag::of(self.publisher.version(), batch.versions())
@@ -245,7 +247,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
                 if let Some(ticket) = ticket {
                     ticket.trained();
                 }
-                Ok(self.complete(Completed { info, grad_secs, number, steps, lag }))
+                Ok(self.complete(Completed { info, grad_secs, number, steps, fresh, lag }))
             }
             Err(cause) => {
                 let last = match pass {
@@ -259,11 +261,11 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
     }
 
     fn complete(&mut self, done: Completed) -> StepOutcome {
-        let Completed { info, grad_secs, number, steps, lag } = done;
+        let Completed { info, grad_secs, number, steps, fresh, lag } = done;
         self.passes += 1;
         self.quarantined_in_a_row = 0;
         if number == 1 {
-            let trained = self.learner.global_step() + steps.env;
+            let trained = self.learner.global_step() + fresh.env;
             self.learner.set_global_step(trained);
         }
         self.publish_when_due();
@@ -274,7 +276,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         let report = LearnerReport {
             env_steps: steps.env,
             agent_steps: steps.agent,
-            trained_once: if number == 1 { steps } else { Steps::default() },
+            trained_once: fresh,
             info,
             infos_replaced: 0,
             pass: number,
@@ -371,6 +373,8 @@ struct Completed {
     grad_secs: f64,
     number: u32,
     steps: Steps,
+    /// Those of data that was not trained on before.
+    fresh: Steps,
     lag: PolicyLag,
 }
 
