@@ -31,7 +31,7 @@ pub use failure::{EnvFailure, FailureCause, FailurePlace};
 pub use pronk_buffer::End;
 
 pub use check_env::{EnvCheckError, EnvFault, check_env};
-pub use envs::CartPole;
+pub use envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
 
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
