@@ -2,9 +2,11 @@
 
 mod acrobot;
 mod cartpole;
+mod masked;
 mod mountain_car;
 mod mountain_car_continuous;
 mod pendulum;
+mod recall;
 
 use pronk_policy::{ObsDtype, Rng, Space};
 
@@ -12,9 +14,11 @@ use crate::env::{ActionRef, EnvError};
 
 pub use acrobot::Acrobot;
 pub use cartpole::CartPole;
+pub use masked::Masked;
 pub use mountain_car::MountainCar;
 pub use mountain_car_continuous::MountainCarContinuous;
 pub use pendulum::Pendulum;
+pub use recall::Recall;
 
 /// The space of `N` numbers between bounds.
 fn numbers_between<const N: usize>(low: [f32; N], high: [f32; N]) -> Space {

@@ -75,6 +75,7 @@ impl Env for Acrobot {
             observation: numbers_between(high.map(|bound| -bound), high),
             action: Space::Discrete { n: 3 },
             max_episode_steps: Some(500),
+            action_mask: false,
         }
     }
 

@@ -72,6 +72,7 @@ impl Env for CartPole {
             observation: numbers_between(high.map(|bound| -bound), high),
             action: Space::Discrete { n: 2 },
             max_episode_steps: Some(500),
+            action_mask: false,
         }
     }
 

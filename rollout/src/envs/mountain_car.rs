@@ -73,6 +73,7 @@ impl Env for MountainCar {
             observation: observation(),
             action: Space::Discrete { n: 3 },
             max_episode_steps: Some(200),
+            action_mask: false,
         }
     }
 

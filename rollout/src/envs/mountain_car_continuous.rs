@@ -98,6 +98,7 @@ impl Env for MountainCarContinuous {
             observation: observation(),
             action: numbers_between([-MAX_FORCE], [MAX_FORCE]),
             max_episode_steps: Some(999),
+            action_mask: false,
         }
     }
 

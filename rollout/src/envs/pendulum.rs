@@ -74,6 +74,7 @@ impl Env for Pendulum {
             observation: numbers_between(high.map(|bound| -bound), high),
             action: numbers_between([-MAX_TORQUE], [MAX_TORQUE]),
             max_episode_steps: Some(200),
+            action_mask: false,
         }
     }
 
