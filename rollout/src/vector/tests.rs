@@ -214,6 +214,28 @@ fn masks_are_those_of_the_present_states_and_without_one_everything_is_possible(
 }
 
 #[test]
+fn a_boxed_environment_says_what_is_possible_as_the_one_inside_does() {
+    let mut envs = SerialVectorEnv::new(&CONTEXT, 2, |_| {
+        let boxed: Box<dyn Env> = Box::new(Watched::new(&Masks::default()));
+        Ok(boxed)
+    })
+    .unwrap();
+    play_possible(&mut envs, 20).unwrap();
+}
+
+#[test]
+fn a_mask_for_numbers_is_refused_before_anything_is_played() {
+    let numbers = || {
+        Hooked::with_spec(|spec| {
+            spec.action = Space::boxed(vec![-1.0], vec![1.0], vec![1]).unwrap();
+            spec.action_mask = true;
+        })
+    };
+    let error = SerialVectorEnv::new(&CONTEXT, 1, |_| Ok(numbers())).map(drop).expect_err("refused").to_string();
+    assert!(error.contains("action_mask is set, but actions of Box(-1..=1, [1], f32) are numbers"), "{error}");
+}
+
+#[test]
 fn a_failing_mask_is_named_with_its_environment_seed_and_step() {
     for (fault, key, words) in [
         (MaskFault::Err, "env_error", "planted mask error"),
