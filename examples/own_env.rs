@@ -31,6 +31,7 @@ impl Env for Corridor {
             observation: Space::Box { low: vec![0.0], high: vec![1.0], shape: vec![1], dtype: ObsDtype::F32 },
             action: Space::Discrete { n: 2 },
             max_episode_steps: Some(100),
+            action_mask: false,
         }
     }
 

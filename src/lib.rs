@@ -13,7 +13,7 @@ pub mod prelude;
 
 /// Environments that come with pronk.
 pub mod envs {
-    pub use pronk_rollout::CartPole;
+    pub use pronk_rollout::{Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall};
 }
 
 pub use checkpoint::{Checkpoint, CheckpointError};

@@ -28,6 +28,13 @@ pub enum PolicyError {
         n: usize,
     },
 
+    /// A row of which no action can be chosen.
+    #[error("no action is possible in row {row}: its mask rules everything out, or the logits left are not finite")]
+    NothingPossible {
+        /// The row of the batch.
+        row: usize,
+    },
+
     /// Numbers of one type came where the other type is needed.
     #[error("{what}: expected {expected} numbers, got {got}")]
     Kind {

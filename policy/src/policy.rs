@@ -1,8 +1,9 @@
 //! A policy to act with: what evaluation and deployment need.
 
+use crate::error::check_len;
 use crate::{
-    ActionsMut, CpuNetwork, Distribution, Input, Network, NetworkSpec, ObsRef, Outputs, Params, PolicyError, Rng,
-    Space, distribution_for,
+    ActionsMut, ActionsRef, CpuNetwork, Distribution, Input, Network, NetworkSpec, ObsRef, Outputs, Params,
+    PolicyError, Rng, Space, distribution_for,
 };
 
 /// How a policy chooses its actions.
@@ -77,6 +78,39 @@ impl Policy {
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
         self.network.forward(&self.params, &Input::new(obs, rows), &mut self.outputs)?;
+        self.choose(rows, choice, actions)
+    }
+
+    /// As [`act`](Self::act), and never chooses what `possible` says false of.
+    ///
+    /// *Shapes*: `possible` is `[rows, dist_len]`.
+    ///
+    /// # Errors
+    /// As [`act`](Self::act); when actions are numbers, which have no mask; when nothing is possible in a row.
+    pub fn act_masked(
+        &mut self,
+        obs: ObsRef<'_>,
+        rows: usize,
+        possible: &[bool],
+        choice: &mut Choice,
+        actions: ActionsMut<'_>,
+    ) -> Result<(), PolicyError> {
+        let actions = actions.discrete()?;
+        self.network.forward(&self.params, &Input::new(obs, rows), &mut self.outputs)?;
+        check_len("possible", self.outputs.logits.len(), possible.len())?;
+        for (logit, possible) in self.outputs.logits.iter_mut().zip(possible) {
+            *logit = if *possible { *logit } else { f32::NEG_INFINITY };
+        }
+        self.choose(rows, choice, ActionsMut::Discrete(&mut *actions))?;
+        self.logp.resize(rows, 0.0);
+        self.distribution.logp(&self.outputs.logits, ActionsRef::Discrete(actions), &mut self.logp)?;
+        match self.logp.iter().position(|logp| !logp.is_finite()) {
+            Some(row) => Err(PolicyError::NothingPossible { row }),
+            None => Ok(()),
+        }
+    }
+
+    fn choose(&mut self, rows: usize, choice: &mut Choice, actions: ActionsMut<'_>) -> Result<(), PolicyError> {
         match choice {
             Choice::Mode => self.distribution.mode(&self.outputs.logits, actions),
             Choice::Sample(rng) => {
@@ -107,6 +141,35 @@ mod tests {
         params.values_mut()[0] = f32::NEG_INFINITY;
         let error = Policy::new(spec, params, &action).map(drop).unwrap_err();
         assert!(matches!(error, PolicyError::NonFiniteParams { index: 0, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_masked_policy_chooses_the_best_of_what_is_possible_and_names_the_row_without_a_way() {
+        let (observation, action) = (Space::discrete(2).unwrap(), Space::discrete(3).unwrap());
+        let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();
+        let params = spec.init_params(5).unwrap();
+        let mut policy = Policy::new(spec, params, &action).unwrap();
+        let obs = [1.0, 0.0, 0.0, 1.0];
+        let mut act = |possible: &[bool], choice: &mut Choice| {
+            let mut actions = [u32::MAX; 2];
+            let obs = ObsRef::F32(&obs);
+            policy.act_masked(obs, 2, possible, choice, ActionsMut::Discrete(&mut actions)).map(|()| actions)
+        };
+        let best = act(&[true; 6], &mut Choice::Mode).unwrap();
+        let mut possible = [true; 6];
+        possible[best[0] as usize] = false;
+        let second = act(&possible, &mut Choice::Mode).unwrap();
+        assert!(second[0] != best[0] && second[1] == best[1], "{best:?}, then {second:?}");
+
+        let one_way = [false, true, false, false, false, true];
+        let mut sample = Choice::Sample(Rng::seed_from(0));
+        assert!((0..100).all(|_| act(&one_way, &mut sample).unwrap() == [1, 2]));
+        for choice in [&mut Choice::Mode, &mut sample] {
+            let error = act(&[true, true, true, false, false, false], choice).unwrap_err();
+            assert!(matches!(error, PolicyError::NothingPossible { row: 1 }), "{error}");
+            let error = act(&[true; 5], choice).unwrap_err();
+            assert!(matches!(error, PolicyError::Length { what: "possible", expected: 6, got: 5 }), "{error}");
+        }
     }
 
     #[test]

@@ -15,9 +15,9 @@ use play::{Background, play};
 /// Episodes that are played, each twice.
 const N_EPISODES: u64 = 3;
 
-/// Plays a few episodes with random actions and reports the first rule that the environment breaks.
+/// Plays a few episodes with random actions, of those that are possible, and reports the first rule that the environment breaks.
 ///
-/// Checked are: the spec makes sense and stays the same; reset and step neither fail nor panic; every element of the observation is written, finite and inside its space; rewards are finite; episodes end, by
+/// Checked are: the spec makes sense and stays the same; reset and step neither fail nor panic; every element of the observation is written, finite and inside its space; rewards are finite; an action mask leaves something possible; episodes end, by
 /// themselves or by [`EnvSpec::max_episode_steps`]; the same seed and actions give the same episode bit for bit, whatever
 /// was played before; 0 is a seed like any other.
 ///

@@ -28,6 +28,7 @@ use pronk_policy::{PolicyError, Space};
 ///             observation: Space::boxed(vec![0.0], vec![self.length], vec![1]).expect("low <= high"),
 ///             action: Space::discrete(2).expect("two actions"),
 ///             max_episode_steps: Some(100),
+///             action_mask: false,
 ///         }
 ///     }
 ///
@@ -72,6 +73,39 @@ pub trait Env: Send {
     /// # Errors
     /// As [`reset`](Env::reset).
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError>;
+
+    /// Says what is possible in the present state: whatever `mask` says false of will not be done.
+    ///
+    /// Asked before every action, if [`EnvSpec::action_mask`] is set. Every element is true at first. Something must remain
+    /// possible of every choice.
+    ///
+    /// *Shape*: `[n]` for [`Space::Discrete`]; for [`Space::MultiDiscrete`] the things of one choice after the other.
+    ///
+    /// # Errors
+    /// As [`reset`](Env::reset).
+    ///
+    /// # Example
+    /// ```
+    /// # use pronk_rollout::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+    /// # struct Corridor { position: f32 }
+    /// # impl Env for Corridor {
+    /// #     fn spec(&self) -> EnvSpec { unreachable!() }
+    /// #     fn reset(&mut self, _: u64, _: ObsMut<'_>) -> Result<(), EnvError> { unreachable!() }
+    /// #     fn step(&mut self, _: ActionRef<'_>, _: ObsMut<'_>) -> Result<Step, EnvError> { unreachable!() }
+    /// // In a corridor with a wall on the left, action 0 (to the left) is impossible beside the wall.
+    /// fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
+    ///     mask[0] = self.position > 0.0;
+    ///     Ok(())
+    /// }
+    /// # }
+    /// # let mut mask = [true; 2];
+    /// # Corridor { position: 0.0 }.action_mask(&mut mask)?;
+    /// # assert_eq!(mask, [false, true]);
+    /// # Ok::<(), EnvError>(())
+    /// ```
+    fn action_mask(&self, _mask: &mut [bool]) -> Result<(), EnvError> {
+        Ok(())
+    }
 }
 
 impl<E: Env + ?Sized> Env for Box<E> {
@@ -86,6 +120,10 @@ impl<E: Env + ?Sized> Env for Box<E> {
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
         (**self).step(action, obs)
     }
+
+    fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
+        (**self).action_mask(mask)
+    }
 }
 
 /// What an environment says about itself before its first step.
@@ -99,13 +137,15 @@ pub struct EnvSpec {
     pub action: Space,
     /// After how many steps an episode is cut off as [`End::Truncated`]; `None` when only the environment ends it.
     pub max_episode_steps: Option<u32>,
+    /// Whether [`Env::action_mask`] is to be asked before every action, because not everything is always possible.
+    pub action_mask: bool,
 }
 
 impl EnvSpec {
     /// Whether such an environment can be run.
     ///
     /// # Errors
-    /// A space that contradicts itself, or a time limit of 0.
+    /// A space that contradicts itself, a time limit of 0, or a mask for actions that are numbers.
     pub fn check(&self) -> Result<(), EnvError> {
         let refuse = |what: &str, error: PolicyError| EnvError::new(format!("{what} {error}"));
         self.observation.check().map_err(|error| refuse("observation", error))?;
@@ -113,18 +153,26 @@ impl EnvSpec {
         if self.max_episode_steps == Some(0) {
             return Err(EnvError::new("max_episode_steps is 0: no episode could take a step"));
         }
+        if self.action_mask && !self.action.has_discrete_actions() {
+            let text = format!(
+                "action_mask is set, but actions of {} are numbers, which are not chosen among things: clear it",
+                self.action
+            );
+            return Err(EnvError::new(text));
+        }
         Ok(())
     }
 
     /// Whether observations and actions are the same; name and time limit may differ.
     pub(crate) fn has_spaces_of(&self, other: &EnvSpec) -> bool {
-        self.observation == other.observation && self.action == other.action
+        self.observation == other.observation && self.action == other.action && self.action_mask == other.action_mask
     }
 }
 
 impl fmt::Display for EnvSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (observations {}, actions {}, ", self.name, self.observation, self.action)?;
+        let masked = if self.action_mask { " with a mask" } else { "" };
+        write!(f, "{} (observations {}, actions {}{masked}, ", self.name, self.observation, self.action)?;
         match self.max_episode_steps {
             Some(limit) => write!(f, "at most {limit} steps)"),
             None => write!(f, "no time limit)"),

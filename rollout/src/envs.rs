@@ -1,5 +1,38 @@
 //! Environments that come with the library.
 
+mod acrobot;
 mod cartpole;
+mod masked;
+mod mountain_car;
+mod mountain_car_continuous;
+mod pendulum;
+mod recall;
 
+use pronk_policy::{ObsDtype, Rng, Space};
+
+use crate::env::{ActionRef, EnvError};
+
+pub use acrobot::Acrobot;
 pub use cartpole::CartPole;
+pub use masked::Masked;
+pub use mountain_car::MountainCar;
+pub use mountain_car_continuous::MountainCarContinuous;
+pub use pendulum::Pendulum;
+pub use recall::Recall;
+
+/// The space of `N` numbers between bounds.
+fn numbers_between<const N: usize>(low: [f32; N], high: [f32; N]) -> Space {
+    Space::Box { low: low.to_vec(), high: high.to_vec(), shape: vec![N], dtype: ObsDtype::F32 }
+}
+
+fn uniform(low: f64, high: f64, rng: &mut Rng) -> f64 {
+    low + (high - low) * rng.next_f64()
+}
+
+/// The one number of a continuous action. NaN is refused, since no bound could clip it.
+fn one_number(name: &str, action: ActionRef<'_>) -> Result<f32, EnvError> {
+    match action.continuous()? {
+        [value] if !value.is_nan() => Ok(*value),
+        other => Err(EnvError::new(format!("{name} takes one number, got {other:?}"))),
+    }
+}

@@ -6,6 +6,7 @@ use pronk_policy::{Choice, ObsDtype, Policy, PolicyError, derive_seed};
 use crate::convert;
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
+use crate::mask;
 use crate::seed;
 use crate::vector::{EpisodeStat, VectorStep};
 
@@ -99,6 +100,7 @@ pub fn evaluate(
     let mut obs = ObsColumn::zeros(obs_kind, n_envs * spec.observation.obs_len());
     let mut actions = ActionColumn::zeros(act_kind, n_envs * spec.action.act_len());
     let (mut rewards, mut ends) = (vec![0.0; n_envs], vec![End::No; n_envs]);
+    let mut masks = mask::masks_for(&spec, n_envs);
     // Environment i plays episodes i, i + n_envs, i + 2 n_envs, …
     let mut left: Vec<usize> = (0..n_envs).map(|env| (n_episodes - env).div_ceil(n_envs)).collect();
 
@@ -106,7 +108,14 @@ pub fn evaluate(
     let mut ended = Vec::new();
     while evaluation.episodes.len() < n_episodes {
         let (obs_now, chosen) = (convert::observations(obs.view()), convert::actions(actions.view_mut()));
-        policy.act(obs_now, n_envs, choice, chosen).map_err(unfit)?;
+        match &mut masks {
+            None => policy.act(obs_now, n_envs, choice, chosen),
+            Some(masks) => {
+                envs.action_masks(masks)?;
+                policy.act_masked(obs_now, n_envs, masks, choice, chosen)
+            }
+        }
+        .map_err(unfit)?;
         envs.step(
             actions.view().into(),
             VectorStep {

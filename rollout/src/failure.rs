@@ -64,6 +64,13 @@ pub enum FailurePlace {
         /// The step of the episode, from 1.
         step: u32,
     },
+    /// It was asked what is possible.
+    Mask {
+        /// The seed of the episode.
+        episode_seed: u64,
+        /// The step of the episode that was made last; 0 after the reset.
+        step: u32,
+    },
 }
 
 impl fmt::Display for FailurePlace {
@@ -73,6 +80,9 @@ impl fmt::Display for FailurePlace {
             FailurePlace::Reset { episode_seed } => write!(f, "in reset with episode seed {episode_seed}"),
             FailurePlace::Step { episode_seed, step } => {
                 write!(f, "at step {step} of the episode with seed {episode_seed}")
+            }
+            FailurePlace::Mask { episode_seed, step } => {
+                write!(f, "in action_mask after step {step} of the episode with seed {episode_seed}")
             }
         }
     }
@@ -98,6 +108,11 @@ pub enum FailureCause {
         /// NaN or an infinity.
         value: f32,
     },
+    /// Its mask leaves nothing possible.
+    NothingPossible {
+        /// Of which choice; 0 for an action that is only one.
+        choice: usize,
+    },
 }
 
 impl FailureCause {
@@ -108,6 +123,7 @@ impl FailureCause {
             FailureCause::Panic(_) => "env_panic",
             FailureCause::NonFiniteObservation { .. } => "non_finite_observation",
             FailureCause::NonFiniteReward { .. } => "non_finite_reward",
+            FailureCause::NothingPossible { .. } => "nothing_possible",
         }
     }
 }
@@ -121,6 +137,12 @@ impl fmt::Display for FailureCause {
                 write!(f, "observation element {element} is {value}")
             }
             FailureCause::NonFiniteReward { value } => write!(f, "the reward is {value}"),
+            FailureCause::NothingPossible { choice } => {
+                write!(
+                    f,
+                    "the mask leaves nothing possible of choice {choice}: a state without a way on must end the episode"
+                )
+            }
         }
     }
 }
@@ -134,7 +156,7 @@ impl fmt::Display for EnvFailure {
         }
         write!(f, "incarnation {incarnation}) failed {place}: {cause}")?;
         match place {
-            FailurePlace::Step { episode_seed, step } => {
+            FailurePlace::Step { episode_seed, step } | FailurePlace::Mask { episode_seed, step } => {
                 write!(f, " (to replay: reset with seed {episode_seed}, then the {step} steps)")
             }
             FailurePlace::Make | FailurePlace::Reset { .. } => Ok(()),

@@ -8,6 +8,7 @@ mod convert;
 mod env;
 mod factory;
 mod failure;
+mod mask;
 mod seed;
 
 mod check_env;
@@ -31,7 +32,7 @@ pub use failure::{EnvFailure, FailureCause, FailurePlace};
 pub use pronk_buffer::End;
 
 pub use check_env::{EnvCheckError, EnvFault, check_env};
-pub use envs::CartPole;
+pub use envs::{Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall};
 pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
 
 pub use evaluate::{EvaluateError, Evaluation, evaluate};

@@ -1,7 +1,7 @@
 //! Environments and a network whose every move is known, for the tests of this room.
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{End, Lifeline, Pool, Versioned, lifeline};
@@ -11,6 +11,7 @@ use pronk_policy::{
 };
 
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::envs::Masked;
 use crate::supervise::RestartPolicy;
 use crate::worker::{WorkerConfig, WorkerLinks};
 
@@ -105,6 +106,7 @@ impl Env for Counter {
             observation: Space::boxed(vec![0.0; 3], vec![1e6, 1e6, 1.0], vec![3]).unwrap(),
             action: Space::discrete(2).unwrap(),
             max_episode_steps: self.max_episode_steps,
+            action_mask: false,
         }
     }
 
@@ -187,6 +189,67 @@ impl Env for Hooked {
 impl Drop for Hooked {
     fn drop(&mut self) {
         (self.hook)(Moment::Drop);
+    }
+}
+
+/// What goes wrong with a mask.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum MaskFault {
+    Nothing,
+    Err,
+    Panic,
+    AllFalse,
+}
+
+/// Masks that environments gave, in the order in which they were asked.
+pub(crate) type Masks = Arc<Mutex<Vec<Vec<bool>>>>;
+
+/// A [`Masked`] of [`N_ACTIONS`] that writes down the masks it gives. In the state after the fourth step of its life
+/// something may go wrong.
+pub(crate) struct Watched {
+    env: Masked,
+    given: Masks,
+    fault: MaskFault,
+    life: u32,
+}
+
+pub(crate) const N_ACTIONS: usize = 5;
+
+impl Watched {
+    pub(crate) fn new(given: &Masks) -> Self {
+        Self { env: Masked::new(N_ACTIONS, 3), given: Arc::clone(given), fault: MaskFault::Nothing, life: 0 }
+    }
+
+    pub(crate) fn with_fault(fault: MaskFault) -> Self {
+        Self { fault, ..Self::new(&Masks::default()) }
+    }
+}
+
+impl Env for Watched {
+    fn spec(&self) -> EnvSpec {
+        self.env.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.env.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        self.life += 1;
+        self.env.step(action, obs)
+    }
+
+    fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
+        assert!(mask.iter().all(|possible| *possible), "a mask comes with everything possible");
+        self.env.action_mask(mask)?;
+        self.given.lock().unwrap().push(mask.to_vec());
+        match self.fault {
+            MaskFault::Err if self.life == 4 => return Err(EnvError::new("planted mask error")),
+            MaskFault::Panic if self.life == 4 => panic!("planted mask panic"),
+            MaskFault::AllFalse if self.life == 4 => mask.fill(false),
+            _ => {}
+        }
+        Ok(())
     }
 }
 

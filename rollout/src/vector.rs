@@ -65,6 +65,17 @@ pub trait VectorEnv: Send {
     /// The environment that failed.
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure>;
 
+    /// Says what is possible in every environment now: writes every element of `masks`, `[B, dist_len]`.
+    ///
+    /// Asked before every step, if [`EnvSpec::action_mask`] is set. Without a method of its own, everything is possible.
+    ///
+    /// # Errors
+    /// The environment that failed, or in which nothing of a choice is possible.
+    fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
+        masks.fill(true);
+        Ok(())
+    }
+
     /// Moves the episodes that ended since the last call to the end of `into`.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>);
 }

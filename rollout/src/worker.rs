@@ -16,6 +16,7 @@ use pronk_policy::{Network, ObsDtype, Params};
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, catch};
+use crate::mask;
 use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
 
 use actor::Actor;
@@ -110,6 +111,8 @@ pub struct RolloutWorker {
     sequence: u64,
     /// `[B, obs_len]`: what the last fragment ended with and the next one begins with.
     obs: ObsColumn,
+    /// `[B, dist_len]`: what is possible in the present states; `None` if everything always is.
+    masks: Option<Vec<bool>>,
     /// Whether `obs` holds that, or the environments must be reset first.
     under_way: bool,
     /// Env-steps of the fragment being made.
@@ -150,6 +153,7 @@ impl RolloutWorker {
             links,
             factory,
             obs: ObsColumn::zeros(shape.obs_kind, shape.columns * shape.obs_len),
+            masks: mask::masks_for(&spec, shape.columns),
             spec,
             shape,
             actor,
@@ -257,10 +261,14 @@ impl RolloutWorker {
             if self.links.tether.is_cut() {
                 return Err(SampleError::Closed);
             }
+            if let Some(masks) = &mut self.masks {
+                clock.enter(WorkerState::Stepping);
+                envs.action_masks(masks)?;
+            }
             clock.enter(WorkerState::Inferring);
             let mut step = batch.step_mut(t);
             self.actor.infer(weights, step.obs)?;
-            self.actor.choose(step.actions.reborrow(), step.behaviour_logp)?;
+            self.actor.choose(self.masks.as_deref(), step.actions.reborrow(), step.behaviour_logp)?;
             step.behaviour_inputs.copy_from_slice(self.actor.logits());
             step.behaviour_values.copy_from_slice(self.actor.values());
 
@@ -277,6 +285,12 @@ impl RolloutWorker {
         }
 
         clock.enter(WorkerState::Inferring);
+        self.close(weights, &mut batch)?;
+        Ok(batch)
+    }
+
+    /// Adds the values of the row after the last step, and keeps its observations for the next fragment.
+    fn close(&mut self, weights: &Versioned<Params>, batch: &mut SampleBatch) -> Result<(), SampleError> {
         let last = self.shape.steps;
         self.actor.infer(weights, batch.obs_row(last))?;
         let values_from = last * self.shape.columns;
@@ -285,7 +299,7 @@ impl RolloutWorker {
         copy_obs(batch.obs_row(last), self.obs.view_mut());
         self.under_way = true;
         self.sequence += 1;
-        Ok(batch)
+        Ok(())
     }
 
     /// Counts the steps of the fragment as sampled.

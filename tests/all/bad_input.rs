@@ -16,6 +16,7 @@ impl Env for AnySpaces {
             observation: self.0.clone(),
             action: self.1.clone(),
             max_episode_steps: Some(5),
+            action_mask: false,
         }
     }
 

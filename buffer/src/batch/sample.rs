@@ -2,7 +2,8 @@ use std::fmt;
 use std::mem;
 
 use super::{
-    ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs, ObsColumn, ObsView, ObsViewMut,
+    ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs, ObsColumn, ObsView,
+    ObsViewMut,
 };
 use crate::Pool;
 
@@ -121,6 +122,8 @@ impl SampleBatch {
 
     /// Refuses a batch with a NaN or infinite number in it: one would spread into every weight.
     ///
+    /// Only `behaviour_inputs` of actions that are indices may hold −∞: the logit of what was impossible.
+    ///
     /// # Errors
     /// [`BatchError::NonFinite`] with the column's name, the step and the column of the first one found.
     pub fn check_finite(&self) -> Result<(), BatchError> {
@@ -141,7 +144,10 @@ impl SampleBatch {
         }
         check_column("rewards", &columns.rewards, 1, width)?;
         check_column("behaviour_logp", &columns.behaviour_logp, 1, width)?;
-        check_column("behaviour_inputs", &columns.behaviour_inputs, shape.dist_len, width)?;
+        match shape.act_kind {
+            ActionKind::U32 => check_logits("behaviour_inputs", &columns.behaviour_inputs, shape.dist_len, width)?,
+            ActionKind::F32 => check_column("behaviour_inputs", &columns.behaviour_inputs, shape.dist_len, width)?,
+        }
         check_column("behaviour_values", &columns.behaviour_values, 1, width)?;
         check_column("state_in", &columns.state_in, shape.state_len, width)
     }
@@ -347,7 +353,26 @@ pub struct StepMut<'a> {
 }
 
 fn check_column(column: &'static str, values: &[f32], row_len: usize, width: usize) -> Result<(), BatchError> {
-    match first_non_finite(values) {
+    refuse(column, values, first_non_finite(values), row_len, width)
+}
+
+/// As [`check_column`], but −∞ is no accident in a logit: it is how an action mask writes a probability of zero, and every
+/// distribution over indices computes with it. +∞ and NaN make a distribution of NaN.
+fn check_logits(column: &'static str, logits: &[f32], row_len: usize, width: usize) -> Result<(), BatchError> {
+    let is_logit = |logit: &f32| *logit < f32::INFINITY;
+    let all_logits = logits.iter().fold(true, |all, logit| all & is_logit(logit));
+    let wrong = if all_logits { None } else { logits.iter().position(|logit| !is_logit(logit)) };
+    refuse(column, logits, wrong, row_len, width)
+}
+
+fn refuse(
+    column: &'static str,
+    values: &[f32],
+    wrong: Option<usize>,
+    row_len: usize,
+    width: usize,
+) -> Result<(), BatchError> {
+    match wrong {
         None => Ok(()),
         Some(i) => {
             let cell = i / row_len;

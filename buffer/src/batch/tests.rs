@@ -185,6 +185,25 @@ fn a_number_that_is_not_finite_is_named_with_its_place() {
     assert_eq!(error.to_string(), "column `final_obs` holds NaN at step 1, column 1");
 }
 
+#[test]
+fn a_logit_may_be_minus_infinity_and_nothing_else_may() {
+    let spoiled = |act_kind, value: f32| {
+        let mut batch = SampleBatch::blank(BatchShape { act_kind, ..shape(4, 2) }, tag(1));
+        batch.behaviour_inputs_mut()[6] = value;
+        batch.check_finite()
+    };
+    assert_eq!(spoiled(ActionKind::U32, f32::NEG_INFINITY), Ok(()), "an action mask writes it");
+    for (act_kind, value) in [
+        (ActionKind::U32, f32::INFINITY),
+        (ActionKind::U32, f32::NAN),
+        // The mean and the standard deviation of numbers are no logits.
+        (ActionKind::F32, f32::NEG_INFINITY),
+    ] {
+        let error = spoiled(act_kind, value).unwrap_err().to_string();
+        assert_eq!(error, format!("column `behaviour_inputs` holds {value} at step 1, column 1"));
+    }
+}
+
 fn set_action(batch: &mut SampleBatch, i: usize, value: f32) {
     if let ActionViewMut::F32(actions) = batch.actions_mut() {
         actions[i] = value;

@@ -64,6 +64,11 @@ pub enum EnvFault {
         /// Its value.
         value: f32,
     },
+    /// The mask leaves nothing possible.
+    NothingPossible {
+        /// Of which choice; 0 for an action that is only one.
+        choice: usize,
+    },
     /// An episode did not end in all these steps, and there is no time limit.
     NeverEnds {
         /// How many steps were taken.
@@ -94,6 +99,10 @@ impl fmt::Display for EnvFault {
             EnvFault::NonFiniteObservation { element, value } => write!(f, "observation element {element} is {value}"),
             EnvFault::OutsideSpace { what } => write!(f, "{what}"),
             EnvFault::NonFiniteReward { value } => write!(f, "the reward is {value}"),
+            EnvFault::NothingPossible { choice } => write!(
+                f,
+                "action_mask leaves nothing possible of choice {choice}: a state without a way on must end the episode"
+            ),
             EnvFault::NeverEnds { steps } => write!(
                 f,
                 "the episode did not end in {steps} steps and max_episode_steps is None, so no return would ever be \

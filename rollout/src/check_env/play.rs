@@ -6,6 +6,7 @@ use pronk_policy::{ObsDtype, Rng, Space};
 use super::error::{EnvCheckError, EnvFault};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, first_non_finite};
 use crate::failure::catch;
+use crate::mask;
 
 /// After so many steps an episode without a time limit counts as never ending.
 const PATIENCE_STEPS: u32 = 10_000;
@@ -47,7 +48,8 @@ pub(super) fn play(
     row.clear(background);
     call(|| env.reset(seed, row.as_mut())).map_err(fault_at(0))?;
     row.check(&spec.observation).map_err(fault_at(0))?;
-    let mut played = Played(vec![row.digest(0.0, End::No)]);
+    action.ask_mask(env, spec).map_err(fault_at(0))?;
+    let mut played = Played(vec![digest(&row, 0.0, End::No, &action.mask)]);
 
     let limit = spec.max_episode_steps.unwrap_or(PATIENCE_STEPS);
     for step in 1..=limit {
@@ -58,7 +60,10 @@ pub(super) fn play(
         if !made.reward.is_finite() {
             return Err(fault_at(step)(EnvFault::NonFiniteReward { value: made.reward }));
         }
-        played.0.push(row.digest(made.reward, made.end));
+        if made.end == End::No {
+            action.ask_mask(env, spec).map_err(fault_at(step))?;
+        }
+        played.0.push(digest(&row, made.reward, made.end, &action.mask));
         if made.end != End::No {
             return Ok(played);
         }
@@ -141,57 +146,62 @@ impl Row {
             }
         }
     }
-
-    fn digest(&self, reward: f32, end: End) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        match self {
-            Row::F32(row) => row.iter().for_each(|value| value.to_bits().hash(&mut hasher)),
-            Row::U8(row) => row.hash(&mut hasher),
-        }
-        reward.to_bits().hash(&mut hasher);
-        (end as u8).hash(&mut hasher);
-        hasher.finish()
-    }
 }
 
-/// One action.
-enum Action {
-    Discrete(Vec<u32>),
-    Continuous(Vec<f32>),
+fn digest(row: &Row, reward: f32, end: End, mask: &[bool]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match row {
+        Row::F32(row) => row.iter().for_each(|value| value.to_bits().hash(&mut hasher)),
+        Row::U8(row) => row.hash(&mut hasher),
+    }
+    reward.to_bits().hash(&mut hasher);
+    (end as u8).hash(&mut hasher);
+    mask.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// One action, and what is possible.
+struct Action {
+    /// Of an action that is chosen.
+    indices: Vec<u32>,
+    /// Of one that is numbers.
+    numbers: Vec<f32>,
+    mask: Vec<bool>,
 }
 
 impl Action {
     fn new(space: &Space) -> Self {
-        if space.has_discrete_actions() {
-            Action::Discrete(vec![0; space.act_len()])
-        } else {
-            Action::Continuous(vec![0.0; space.act_len()])
+        let (indices, numbers) = if space.has_discrete_actions() { (space.act_len(), 0) } else { (0, space.act_len()) };
+        Self { indices: vec![0; indices], numbers: vec![0.0; numbers], mask: vec![true; space.dist_len()] }
+    }
+
+    fn ask_mask(&mut self, env: &impl Env, spec: &EnvSpec) -> Result<(), EnvFault> {
+        if !spec.action_mask {
+            return Ok(());
+        }
+        self.mask.fill(true);
+        call(|| env.action_mask(&mut self.mask))?;
+        match mask::first_without_a_way(&self.mask, &spec.action) {
+            None => Ok(()),
+            Some(choice) => Err(EnvFault::NothingPossible { choice }),
         }
     }
 
     fn draw(&mut self, space: &Space, rng: &mut Rng) {
-        match (self, space) {
-            (Action::Discrete(action), Space::Discrete { n }) => action.fill(rng.below(*n as u64) as u32),
-            (Action::Discrete(action), Space::MultiDiscrete { nvec }) => {
-                for (part, n) in action.iter_mut().zip(nvec) {
-                    *part = rng.below(*n as u64) as u32;
-                }
+        for (index, choice) in self.indices.iter_mut().zip(mask::choices(&self.mask, space)) {
+            let possible = (0..).zip(choice).filter(|(_, possible)| **possible);
+            let nth = rng.below(possible.clone().count() as u64) as usize;
+            *index = possible.map(|(thing, _)| thing).nth(nth).unwrap_or_default();
+        }
+        if let Space::Box { low, high, .. } = space {
+            for (number, (low, high)) in self.numbers.iter_mut().zip(low.iter().zip(high)) {
+                *number = draw_between(*low, *high, rng);
             }
-            (Action::Continuous(action), Space::Box { low, high, .. }) => {
-                for (part, (low, high)) in action.iter_mut().zip(low.iter().zip(high)) {
-                    *part = draw_between(*low, *high, rng);
-                }
-            }
-            // `new` chose the kind by the same space.
-            _ => {}
         }
     }
 
     fn as_ref(&self) -> ActionRef<'_> {
-        match self {
-            Action::Discrete(action) => ActionRef::Discrete(action),
-            Action::Continuous(action) => ActionRef::Continuous(action),
-        }
+        if self.indices.is_empty() { ActionRef::Continuous(&self.numbers) } else { ActionRef::Discrete(&self.indices) }
     }
 }
 

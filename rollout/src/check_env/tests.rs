@@ -42,12 +42,16 @@ impl Env for Walk {
             observation: Space::boxed(vec![-1.0; 2], vec![1.0; 2], vec![2]).unwrap(),
             action: Space::multi_discrete(vec![3, 2]).unwrap(),
             max_episode_steps: None,
+            action_mask: self.fault.starts_with("mask"),
         };
         match self.fault {
             "no name" => EnvSpec { name: String::new(), ..spec },
             "no step" => EnvSpec { max_episode_steps: Some(0), ..spec },
             "no action" => EnvSpec { action: Space::Discrete { n: 0 }, ..spec },
             "endless, limited" => EnvSpec { max_episode_steps: Some(7), ..spec },
+            "mask of numbers" => {
+                EnvSpec { action: Space::boxed(vec![-1.0; 2], vec![1.0; 2], vec![2]).unwrap(), ..spec }
+            }
             "changing" => EnvSpec { name: format!("Walk{}", self.calls), ..spec },
             "panicking spec" => panic!("planted spec panic"),
             _ => spec,
@@ -67,6 +71,8 @@ impl Env for Walk {
             return Err(EnvError::new("two indices expected"));
         };
         assert!(first < 3 && second < 2, "the action is in its space");
+        let walled = self.fault.starts_with("mask") && self.steps.is_multiple_of(2);
+        assert!(!walled || (first != 1 && second != 0), "the action is possible");
         self.calls += 1;
         self.steps += 1;
         let endless = self.fault.starts_with("endless");
@@ -81,6 +87,23 @@ impl Env for Walk {
             end: if self.steps < 20 || endless { End::No } else { End::Terminated },
         })
     }
+
+    /// In every other state, 1 of the first choice and 0 of the second are impossible.
+    fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
+        assert!(self.fault.starts_with("mask"), "a mask that is not announced is not asked for");
+        assert!(self.steps < 20, "nothing is to be done after the end");
+        match self.fault {
+            "mask error" => return Err(EnvError::new("planted mask error")),
+            "mask panic" => panic!("planted mask panic"),
+            "mask without a way" if self.steps == 3 => mask[3..].fill(false),
+            "mask, random" if self.calls.is_multiple_of(4) => mask[0] = false,
+            _ => {}
+        }
+        if self.steps.is_multiple_of(2) {
+            (mask[1], mask[3]) = (false, false);
+        }
+        Ok(())
+    }
 }
 
 fn fault_of(env: impl Env) -> String {
@@ -91,6 +114,7 @@ fn fault_of(env: impl Env) -> String {
 fn an_environment_that_keeps_the_rules_passes() {
     check_env(walk("none"), 0).unwrap();
     check_env(walk("endless, limited"), 0).unwrap();
+    check_env(walk("mask"), 0).unwrap();
 }
 
 #[test]
@@ -116,6 +140,14 @@ fn every_planted_fault_is_found_and_named() {
         ("no name", "the spec cannot work: the name is empty"),
         ("no step", "the spec cannot work: max_episode_steps is 0"),
         ("no action", "the spec cannot work: action space"),
+        (
+            "mask of numbers",
+            "the spec cannot work: action_mask is set, but actions of Box(-1..=1, [2], f32) are numbers",
+        ),
+        ("mask error", "in reset with seed 0: it failed: planted mask error"),
+        ("mask panic", "in reset with seed 0: it panicked: planted mask panic"),
+        ("mask without a way", "at step 3 of the episode with seed 0: action_mask leaves nothing possible of choice 1"),
+        ("mask, random", "the same seed and actions gave another episode"),
         ("changing", "the spec changed"),
         ("panicking spec", "it panicked: planted spec panic"),
     ] {
@@ -134,6 +166,7 @@ fn a_byte_that_is_not_written_is_found() {
                 observation: Space::bytes(vec![2, 2]).unwrap(),
                 action: Space::boxed(vec![-1.0], vec![f32::INFINITY], vec![1]).unwrap(),
                 max_episode_steps: Some(3),
+                action_mask: false,
             }
         }
         fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {

@@ -1,6 +1,7 @@
 use pronk_buffer::End;
-use pronk_policy::{ObsDtype, Rng, Space};
+use pronk_policy::{Rng, Space};
 
+use super::{numbers_between, uniform};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 const GRAVITY: f64 = 9.8;
@@ -68,20 +69,16 @@ impl Env for CartPole {
         let high = [(2.0 * MAX_POSITION) as f32, f32::INFINITY, (2.0 * MAX_ANGLE) as f32, f32::INFINITY];
         EnvSpec {
             name: "CartPole-v1".to_owned(),
-            observation: Space::Box {
-                low: high.iter().map(|bound| -bound).collect(),
-                high: high.to_vec(),
-                shape: vec![4],
-                dtype: ObsDtype::F32,
-            },
+            observation: numbers_between(high.map(|bound| -bound), high),
             action: Space::Discrete { n: 2 },
             max_episode_steps: Some(500),
+            action_mask: false,
         }
     }
 
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
         let mut rng = Rng::seed_from(seed);
-        *self = Self::from_state([(); 4].map(|()| -0.05 + 0.1 * rng.next_f64()));
+        *self = Self::from_state([(); 4].map(|()| uniform(-0.05, 0.05, &mut rng)));
         self.observe(obs)
     }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Mutex;
 
-use pronk_policy::NetworkSpec;
+use pronk_policy::{NetworkSpec, Rng};
 
 use super::*;
 use crate::env::Env;
+use crate::envs::Masked;
 use crate::factory::EnvContext;
-use crate::testing::{Counter, Fault};
+use crate::testing::{Counter, Fault, MaskFault, Watched};
 
 /// Environment `i` plays episodes of `i + 1` steps.
 fn longer_and_longer(context: &EnvContext) -> Counter {
@@ -46,6 +47,31 @@ fn fewer_episodes_than_environments_are_one_each() {
     assert_eq!(played, [(0, 1, 1.0), (1, 2, 3.0), (2, 3, 6.0)]);
     assert_eq!(evaluation.len_mean(), Some(2.0));
     assert_eq!(evaluation.return_mean(), Some(10.0 / 3.0));
+}
+
+/// A policy for [`Masked`] environments, and what it does in them.
+fn play_masked(choice: &mut Choice, factory: &dyn EnvFactory) -> Result<Evaluation, EvaluateError> {
+    let env = Masked::new(5, 30).spec();
+    let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
+    let params = spec.init_params(0).unwrap();
+    let mut policy = Policy::new(spec, params, &env.action).unwrap();
+    evaluate(&mut policy, choice, factory, 50, 0)
+}
+
+#[test]
+fn nothing_impossible_is_done_neither_by_the_mode_nor_by_samples() {
+    for mut choice in [Choice::Mode, Choice::Sample(Rng::seed_from(3))] {
+        // An impossible action is an error of the environment.
+        let evaluation = play_masked(&mut choice, &|_: &EnvContext| Masked::new(5, 30)).unwrap();
+        assert_eq!(evaluation.len_mean(), Some(30.0));
+    }
+}
+
+#[test]
+fn an_environment_without_a_way_ends_the_evaluation() {
+    let factory = |_: &EnvContext| Watched::with_fault(MaskFault::AllFalse);
+    let error = play_masked(&mut Choice::Mode, &factory).unwrap_err().to_string();
+    assert!(error.contains("after step 1") && error.contains("nothing possible"), "{error}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 use pronk_buffer::{BatchError, End, FinalObs};
-use pronk_policy::derive_seed;
+use pronk_policy::{Space, derive_seed};
 
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 use crate::factory::{EnvContext, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
+use crate::mask;
 use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
 
 /// Environments stepped one after the other on the calling thread.
@@ -122,6 +123,21 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
         Ok(())
     }
 
+    fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
+        masks.fill(true);
+        let Self { context, spec, slots, .. } = self;
+        if !spec.action_mask {
+            return Ok(());
+        }
+        for (index, (slot, mask)) in slots.iter().zip(masks.chunks_exact_mut(spec.action.dist_len())).enumerate() {
+            slot.mask(mask, &spec.action).map_err(|cause| {
+                let place = FailurePlace::Mask { episode_seed: slot.episode.seed, step: slot.episode.len };
+                failure(context, Some(spec), index as u32, place, cause)
+            })?;
+        }
+        Ok(())
+    }
+
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         into.append(&mut self.finished);
     }
@@ -160,6 +176,17 @@ impl<E: Env> Slot<E> {
             Err(text) => FailureCause::Panic(text),
         };
         Err((self.place(), cause))
+    }
+
+    fn mask(&self, mask: &mut [bool], action: &Space) -> Result<(), FailureCause> {
+        match catch(|| self.env.action_mask(mask)) {
+            Ok(Ok(())) => match mask::first_without_a_way(mask, action) {
+                None => Ok(()),
+                Some(choice) => Err(FailureCause::NothingPossible { choice }),
+            },
+            Ok(Err(error)) => Err(FailureCause::Error(error)),
+            Err(text) => Err(FailureCause::Panic(text)),
+        }
     }
 
     /// The step that was made last, or is being made.

@@ -5,9 +5,9 @@ use pronk_policy::Space;
 
 use super::*;
 use crate::env::{Env, EnvError, Step};
-use crate::factory::VectorContext;
+use crate::factory::{EnvContext, VectorContext};
 use crate::failure::{FailureCause, FailurePlace};
-use crate::testing::{Counter, Fault, Hooked};
+use crate::testing::{Counter, Fault, Hooked, MaskFault, Masks, N_ACTIONS, Watched};
 
 const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, seed: 0 };
 
@@ -182,6 +182,86 @@ fn a_failing_reset_is_named_with_its_environment_and_seed() {
     }
 }
 
+/// Plays the lowest possible action everywhere until something fails.
+fn play_possible(envs: &mut impl VectorEnv, n_steps: usize) -> Result<(), EnvFailure> {
+    let n_envs = envs.n_envs();
+    let (mut obs, mut rewards, mut ends) = (vec![0.0; n_envs], vec![0.0; n_envs], vec![End::No; n_envs]);
+    let (mut masks, mut final_obs) = (vec![false; n_envs * N_ACTIONS], FinalObs::new(ObsKind::F32, 1));
+    envs.reset_all(ObsMut::F32(&mut obs))?;
+    for t in 0..n_steps {
+        envs.action_masks(&mut masks)?;
+        let lowest = |mask: &[bool]| mask.iter().position(|possible| *possible).unwrap() as u32;
+        let actions: Vec<u32> = masks.chunks(N_ACTIONS).map(lowest).collect();
+        let obs = ObsMut::F32(&mut obs);
+        let out = VectorStep { t, obs, rewards: &mut rewards, ends: &mut ends, final_obs: &mut final_obs };
+        envs.step(ActionRef::Discrete(&actions), out)?;
+        assert_eq!(rewards, vec![1.0; n_envs], "the mask is that of the state");
+    }
+    Ok(())
+}
+
+#[test]
+fn masks_are_those_of_the_present_states_and_without_one_everything_is_possible() {
+    let given = Masks::default();
+    let mut envs = SerialVectorEnv::new(&CONTEXT, 3, |_| Ok(Watched::new(&given))).unwrap();
+    play_possible(&mut envs, 20).unwrap();
+    assert_eq!(given.lock().unwrap().len(), 60);
+
+    let mut unmasked = SerialVectorEnv::new(&CONTEXT, 2, |_| Ok(Counter::of_three())).unwrap();
+    let mut masks = [false; 4];
+    unmasked.action_masks(&mut masks).unwrap();
+    assert_eq!(masks, [true; 4]);
+}
+
+#[test]
+fn a_boxed_environment_says_what_is_possible_as_the_one_inside_does() {
+    let mut envs = SerialVectorEnv::new(&CONTEXT, 2, |_| {
+        let boxed: Box<dyn Env> = Box::new(Watched::new(&Masks::default()));
+        Ok(boxed)
+    })
+    .unwrap();
+    play_possible(&mut envs, 20).unwrap();
+}
+
+#[test]
+fn a_mask_for_numbers_is_refused_before_anything_is_played() {
+    let numbers = || {
+        Hooked::with_spec(|spec| {
+            spec.action = Space::boxed(vec![-1.0], vec![1.0], vec![1]).unwrap();
+            spec.action_mask = true;
+        })
+    };
+    let error = SerialVectorEnv::new(&CONTEXT, 1, |_| Ok(numbers())).map(drop).expect_err("refused").to_string();
+    assert!(error.contains("action_mask is set, but actions of Box(-1..=1, [1], f32) are numbers"), "{error}");
+}
+
+#[test]
+fn a_failing_mask_is_named_with_its_environment_seed_and_step() {
+    for (fault, key, words) in [
+        (MaskFault::Err, "env_error", "planted mask error"),
+        (MaskFault::Panic, "env_panic", "it panicked: planted mask panic"),
+        (
+            MaskFault::AllFalse,
+            "nothing_possible",
+            "the mask leaves nothing possible of choice 0: a state without a way on must end the episode",
+        ),
+    ] {
+        let at_fault = |context: &EnvContext| if context.index == 1 { fault } else { MaskFault::Nothing };
+        let mut envs = SerialVectorEnv::new(&CONTEXT, 2, |context| Ok(Watched::with_fault(at_fault(context)))).unwrap();
+        let failure = play_possible(&mut envs, 10).expect_err("the fault shows");
+        // The fourth step of its life is the first of its second episode.
+        let FailurePlace::Mask { episode_seed, step: 1 } = failure.place else {
+            panic!("{fault:?} at {:?}", failure.place)
+        };
+        assert_eq!((failure.worker, failure.index, failure.steps_made, failure.cause.key()), (3, 1, 0, key));
+        let expected = format!(
+            "environment 1 of rollout-3 (Masked, incarnation 1) failed in action_mask after step 1 of the episode with seed \
+             {episode_seed}: {words} (to replay: reset with seed {episode_seed}, then the 1 steps)"
+        );
+        assert_eq!(failure.to_string(), expected);
+    }
+}
+
 #[test]
 fn a_vector_is_not_made_of_nothing_or_of_environments_that_differ_or_cannot_run() {
     let failure = |result: Result<SerialVectorEnv<Counter>, EnvFailure>| result.expect_err("refused").to_string();
@@ -216,6 +296,7 @@ fn observations_of_bytes_are_kept_and_reset_too() {
                 observation: Space::bytes(vec![2]).unwrap(),
                 action: Space::discrete(2).unwrap(),
                 max_episode_steps: Some(1),
+                action_mask: false,
             }
         }
         fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {

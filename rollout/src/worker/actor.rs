@@ -1,10 +1,11 @@
 use pronk_buffer::{ActionViewMut, ObsView, Versioned};
-use pronk_policy::{Distribution, Input, Network, Outputs, Params, Rng, distribution_for};
+use pronk_policy::{Distribution, Input, Network, Outputs, Params, PolicyError, Rng, distribution_for};
 
 use super::WorkerConfig;
 use super::error::{BuildError, PolicyFault};
 use crate::convert;
 use crate::env::{EnvSpec, first_non_finite};
+use crate::mask;
 use crate::seed;
 
 /// The policy as a worker uses it: one inference for all its environments, then one draw for each.
@@ -46,7 +47,7 @@ impl Actor {
         self.rng = acting_stream(config, incarnation);
     }
 
-    /// `[B, dist_len]`: the logits of the last inference.
+    /// `[B, dist_len]`: the logits of the last inference; those that [`choose`](Self::choose) ruled out are −∞.
     pub(super) fn logits(&self) -> &[f32] {
         &self.outputs.logits
     }
@@ -67,11 +68,26 @@ impl Actor {
         check("values", &self.outputs.values, self.n_envs, 1, version)
     }
 
-    /// Draws an action for every environment from the last inference.
-    pub(super) fn choose(&mut self, actions: ActionViewMut<'_>, logp: &mut [f32]) -> Result<(), PolicyFault> {
+    /// Draws an action for every environment from the last inference, and nothing that a mask rules out.
+    pub(super) fn choose(
+        &mut self,
+        masks: Option<&[bool]>,
+        actions: ActionViewMut<'_>,
+        logp: &mut [f32],
+    ) -> Result<(), PolicyFault> {
+        if let Some(masks) = masks {
+            mask::rule_out(masks, &mut self.outputs.logits);
+        }
         self.distribution
             .sample(&self.outputs.logits, &mut self.rng, convert::actions(actions), logp)
-            .map_err(|source| PolicyFault::Distribution { source })
+            .map_err(|source| PolicyFault::Distribution { source })?;
+        // A vector environment of another kind may have left a row without a way, for which no action can be drawn.
+        match first_non_finite(logp) {
+            Some((row, _)) if masks.is_some() => {
+                Err(PolicyFault::Distribution { source: PolicyError::NothingPossible { row } })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -4,11 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use pronk_buffer::{ActionView, End, ObsView};
 use pronk_metrics::StateClock;
-use pronk_policy::Space;
+use pronk_policy::{CpuNetwork, NetworkSpec, Space};
 
 use super::*;
+use crate::env::{ActionRef, Env, ObsMut};
+use crate::envs::Masked;
 use crate::factory::EnvContext;
-use crate::testing::{Counter, Fault, Hooked, Moment, OneWeight, config, links, n, weights};
+use crate::testing::{
+    Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n, weights,
+};
 
 fn clock() -> StateClock<WorkerState> {
     StateClock::new("rollout-1", WorkerState::Starting)
@@ -242,6 +246,123 @@ fn a_fragment_unfinished_at_shutdown_is_booked_as_dropped() {
     assert!(matches!(error, SampleError::Closed));
     let totals = steps.snapshot();
     assert_eq!((totals.dropped["shutdown"].env, totals.sampled.env, totals.in_flight.env), (3, 3, 0));
+}
+
+/// A worker in [`Watched`] environments, with a network whose logits differ.
+fn masked_worker(factory: impl EnvFactory + 'static, config: WorkerConfig, links: WorkerLinks) -> MaskedWorker {
+    let spec = Watched::new(&Masks::default()).spec();
+    let network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
+    let mut weights = network.init_params(1).unwrap();
+    // Far from uniform, so that a mask changes much.
+    weights.values_mut().iter_mut().for_each(|weight| *weight *= 3.0);
+    let network = Box::new(CpuNetwork::new(&network).unwrap());
+    let worker = RolloutWorker::new(config, Arc::new(factory), network, links).unwrap();
+    MaskedWorker { worker, weights: Versioned { version: 0, weights }, clock: clock() }
+}
+
+struct MaskedWorker {
+    worker: RolloutWorker,
+    weights: Versioned<Params>,
+    clock: StateClock<WorkerState>,
+}
+
+impl MaskedWorker {
+    fn sample(&mut self) -> Result<MultiAgentBatch, SampleError> {
+        self.worker.sample(&self.weights, &mut self.clock)
+    }
+}
+
+#[test]
+fn thousands_of_steps_take_no_impossible_action() {
+    let (links, steps, _lifeline) = links();
+    let big = WorkerConfig { num_envs_per_worker: n(8), rollout_fragment_length: n(50), ..config(1, 0) };
+    let mut worker = masked_worker(|_: &EnvContext| Masked::new(N_ACTIONS, 7), big, links);
+    for _ in 0..12 {
+        // An impossible action is an error of the environment.
+        let fragment = worker.sample().unwrap();
+        fragment.get("default_policy").unwrap().check_finite().unwrap();
+    }
+    assert_eq!(steps.snapshot().sampled.env, 12 * 8 * 50);
+}
+
+#[test]
+fn behaviour_inputs_are_minus_infinity_where_masked_and_logp_is_of_the_masked_distribution() {
+    let (given, (links, _steps, _lifeline)) = (Masks::default(), links());
+    let seen = Masks::clone(&given);
+    let mut worker = masked_worker(move |_: &EnvContext| Watched::new(&given), config(1, 0), links);
+    let (mut n_ruled_out, mut n_rows) = (0, 0);
+    for _ in 0..20 {
+        let fragment = worker.sample().unwrap();
+        let batch = fragment.get("default_policy").unwrap();
+        let ActionView::U32(actions) = batch.actions() else { panic!("discrete actions") };
+        // One mask for each step of each environment, in the order of the batch.
+        let masks = std::mem::take(&mut *seen.lock().unwrap());
+        assert_eq!(masks.len(), actions.len());
+        for (row, mask) in masks.iter().enumerate() {
+            let logits = &batch.behaviour_inputs()[row * N_ACTIONS..][..N_ACTIONS];
+            let ruled_out: Vec<bool> = logits.iter().map(|logit| *logit != f32::NEG_INFINITY).collect();
+            assert_eq!(&ruled_out, mask);
+            n_ruled_out += mask.iter().filter(|possible| !**possible).count();
+
+            let weight = |action: usize| if mask[action] { f64::from(logits[action]).exp() } else { 0.0 };
+            let logp = (weight(actions[row] as usize) / (0..N_ACTIONS).map(weight).sum::<f64>()).ln();
+            assert!((f64::from(batch.behaviour_logp()[row]) - logp).abs() < 1e-5, "row {row}");
+            n_rows += 1;
+        }
+    }
+    assert!(n_ruled_out > n_rows, "of five actions, two are impossible on average");
+}
+
+#[test]
+fn a_state_without_a_way_costs_the_fragment_and_not_the_worker() {
+    let (links, steps, _lifeline) = links();
+    let failing_once = |context: &EnvContext| match (context.index, context.incarnation) {
+        (1, 0) => Watched::with_fault(MaskFault::AllFalse),
+        _ => Watched::with_fault(MaskFault::Nothing),
+    };
+    let mut worker = masked_worker(failing_once, config(3, 0), links);
+    worker.sample().unwrap().take_ticket().unwrap().trained();
+    let error = worker.sample().expect_err("after its fourth step").to_string();
+    assert!(error.starts_with("environment 1 of rollout-3 (Masked, incarnation 0) failed in action_mask"), "{error}");
+    let again = worker.sample().unwrap();
+    assert_eq!(again.env_steps(), 8);
+    assert_eq!((steps.snapshot().sampled.env, steps.snapshot().in_flight.env), (16, 8), "no step was made in between");
+}
+
+#[test]
+fn a_vector_environment_of_another_kind_cannot_make_a_policy_do_the_impossible() {
+    struct Walled(Box<dyn VectorEnv>);
+    impl VectorEnv for Walled {
+        fn spec(&self) -> &EnvSpec {
+            self.0.spec()
+        }
+        fn n_envs(&self) -> usize {
+            self.0.n_envs()
+        }
+        fn reset_all(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+            self.0.reset_all(obs)
+        }
+        fn step(&mut self, _: ActionRef<'_>, _: VectorStep<'_>) -> Result<(), EnvFailure> {
+            panic!("no action was possible")
+        }
+        fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
+            masks[..N_ACTIONS].fill(true);
+            masks[N_ACTIONS..].fill(false);
+            Ok(())
+        }
+        fn drain_episodes(&mut self, _: &mut Vec<EpisodeStat>) {}
+    }
+    struct Walls;
+    impl EnvFactory for Walls {
+        fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+            let make = |_: &EnvContext| Masked::new(N_ACTIONS, 3);
+            Ok(Box::new(Walled(make.make_vector(context, n_envs)?)))
+        }
+    }
+    let (links, _steps, _lifeline) = links();
+    let error = masked_worker(Walls, config(1, 0), links).sample().expect_err("nothing to do");
+    let SampleError::Policy(PolicyFault::Distribution { source }) = error else { panic!("{error}") };
+    assert!(source.to_string().starts_with("no action is possible in row 1"), "{source}");
 }
 
 #[test]

@@ -4,37 +4,91 @@ use anyhow::{Context, Result, ensure};
 use pronk_buffer::{FinalObs, ObsKind};
 use pronk_policy::Space;
 use pronk_rollout::{
-    ActionRef, CartPole, End, Env, EnvError, EnvSpec, ObsMut, SerialVectorEnv, Step, VectorContext, VectorEnv,
-    VectorStep,
+    Acrobot, ActionRef, CartPole, End, Env, EnvError, EnvSpec, MountainCar, MountainCarContinuous, ObsMut, Pendulum,
+    SerialVectorEnv, Step, VectorContext, VectorEnv, VectorStep,
 };
 use serde_json::Value;
 
 use crate::{Case, Recorder, json};
 
-const CART_POLE: &str = "CartPole-v1";
-const NOT_NATIVE: &str = "no native environment of this name";
-
 /// The file suggests it: libm differs in the last bits and the dynamics are unstable.
 const TOLERANCE: f64 = 1e-6;
-/// Observations and bounds are rounded to f32, whose half ulp is 6e-8.
+/// The file suggests it for states that are rounded to f32 after every step.
+const F32_STATE_TOLERANCE: f64 = 1e-5;
+/// Bounds and rewards are rounded to f32, whose half ulp is 6e-8.
 const F32_TOLERANCE: f64 = 1e-6;
 
 pub(crate) fn run(file: &Value, r: &mut Recorder) {
     for (name, spec) in file.get("specs").and_then(Value::as_object).into_iter().flatten() {
-        match name.as_str() {
-            CART_POLE => r.case("specs", name, |c| check_spec(c, &CartPole::new().spec(), name, spec)),
-            _ => r.no_runner("specs", name, NOT_NATIVE),
+        match spec_of(name) {
+            Some(got) => r.case("specs", name, |c| check_spec(c, &got, name, spec)),
+            None => r.no_runner("specs", name, NOT_NATIVE),
         }
     }
     for (index, trajectory) in json::section(file, "trajectories").iter().enumerate() {
         let name = json::name_of(trajectory, index);
         let env = trajectory.get("env").and_then(Value::as_str).unwrap_or("an environment without a name");
         let kind = format!("trajectories/{env}");
-        match env {
-            CART_POLE => r.case(&kind, name, |c| check_trajectory(c, trajectory)),
-            _ => r.no_runner(&kind, name, NOT_NATIVE),
+        match checker_of(env) {
+            Some(check) => r.case(&kind, name, |c| check(c, trajectory)),
+            None => r.no_runner(&kind, name, NOT_NATIVE),
         }
     }
+}
+
+const NOT_NATIVE: &str = "no native environment of this name";
+
+type Checker = fn(&mut Case, &Value) -> Result<()>;
+
+fn spec_of(name: &str) -> Option<EnvSpec> {
+    let specs = [
+        Acrobot::new().spec(),
+        CartPole::new().spec(),
+        MountainCar::new().spec(),
+        MountainCarContinuous::new().spec(),
+        Pendulum::new().spec(),
+    ];
+    specs.into_iter().find(|spec| spec.name == name)
+}
+
+fn checker_of(env: &str) -> Option<Checker> {
+    match env {
+        "Acrobot-v1" => Some(check_trajectory::<Acrobot, 4>),
+        "CartPole-v1" => Some(check_trajectory::<CartPole, 4>),
+        "MountainCar-v0" => Some(check_trajectory::<MountainCar, 2>),
+        "MountainCarContinuous-v0" => Some(check_trajectory::<MountainCarContinuous, 2>),
+        "Pendulum-v1" => Some(check_trajectory::<Pendulum, 2>),
+        _ => None,
+    }
+}
+
+/// A native environment whose state is `N` numbers.
+trait Native<const N: usize>: Env + Clone {
+    const TOLERANCE: f64;
+    fn at(state: [f64; N]) -> Self;
+    fn now(&self) -> [f64; N];
+}
+
+macro_rules! native {
+    ($($env:ty, $n:literal, $tolerance:expr;)*) => {$(
+        impl Native<$n> for $env {
+            const TOLERANCE: f64 = $tolerance;
+            fn at(state: [f64; $n]) -> Self {
+                <$env>::from_state(state)
+            }
+            fn now(&self) -> [f64; $n] {
+                self.state()
+            }
+        }
+    )*};
+}
+
+native! {
+    Acrobot, 4, TOLERANCE;
+    CartPole, 4, TOLERANCE;
+    MountainCar, 2, TOLERANCE;
+    MountainCarContinuous, 2, F32_STATE_TOLERANCE;
+    Pendulum, 2, TOLERANCE;
 }
 
 /// The file's `reward_threshold` is a goal of training and no part of the environment.
@@ -42,23 +96,60 @@ fn check_spec(c: &mut Case, got: &EnvSpec, name: &str, want: &Value) -> Result<(
     c.equal("name", got.name.as_str(), name);
     let limit = json::optional_number_at(want, "max_episode_steps")?;
     c.equal("max_episode_steps", got.max_episode_steps.map(f64::from), limit);
-    let Space::Box { low, high, .. } = &got.observation else {
-        anyhow::bail!("the observation space is {}, not a box", got.observation);
-    };
-    c.close_all("obs_low", &widen(low), &json::floats_at(want, "obs_low")?, F32_TOLERANCE);
-    c.close_all("obs_high", &widen(high), &json::floats_at(want, "obs_high")?, F32_TOLERANCE);
+    check_bounds(c, &got.observation, want, ["obs_low", "obs_high"])?;
     match &got.action {
         Space::Discrete { n } => c.equal("action.discrete", *n, json::usize_at(want, "action.discrete")?),
+        space @ Space::Box { .. } => check_bounds(c, space, want, ["action.low", "action.high"])?,
         other => anyhow::bail!("the action space {other} has no counterpart in the file"),
     }
     Ok(())
 }
 
-/// What the file says about each step, `[K]` or `[K, 4]` flattened.
+fn check_bounds(c: &mut Case, got: &Space, want: &Value, [low_at, high_at]: [&str; 2]) -> Result<()> {
+    let Space::Box { low, high, .. } = got else {
+        anyhow::bail!("the space {got} is not a box, but the file has `{low_at}`");
+    };
+    c.close_all(low_at, &widen(low), &json::floats_at(want, low_at)?, F32_TOLERANCE);
+    c.close_all(high_at, &widen(high), &json::floats_at(want, high_at)?, F32_TOLERANCE);
+    Ok(())
+}
+
+/// What was done, one action a step.
+enum Actions {
+    Discrete(Vec<u32>),
+    Continuous(Vec<f32>),
+}
+
+impl Actions {
+    fn read(entry: &Value, space: &Space) -> Result<Self> {
+        if space.has_discrete_actions() {
+            let actions = json::usizes_at(entry, "actions")?;
+            return Ok(Self::Discrete(actions.into_iter().map(|action| action as u32).collect()));
+        }
+        ensure!(space.act_len() == 1, "continuous actions of {} numbers have no runner", space.act_len());
+        let actions = json::floats_at(entry, "actions")?;
+        Ok(Self::Continuous(actions.into_iter().map(|action| action as f32).collect()))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Discrete(actions) => actions.len(),
+            Self::Continuous(actions) => actions.len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = ActionRef<'_>> {
+        (0..self.len()).map(|t| match self {
+            Self::Discrete(actions) => ActionRef::Discrete(&actions[t..=t]),
+            Self::Continuous(actions) => ActionRef::Continuous(&actions[t..=t]),
+        })
+    }
+}
+
+/// What the file says about each step, `[K]`, `[K, N]` or `[K, obs_len]` flattened.
 struct Trajectory {
-    initial: [f64; 4],
     max_episode_steps: u32,
-    actions: Vec<u32>,
+    actions: Actions,
     states: Vec<f64>,
     observations: Vec<f64>,
     rewards: Vec<f64>,
@@ -67,18 +158,15 @@ struct Trajectory {
 }
 
 impl Trajectory {
-    fn read(entry: &Value) -> Result<Self> {
-        let initial = json::floats_at(entry, "initial_state")?;
-        let actions: Vec<u32> = json::usizes_at(entry, "actions")?.into_iter().map(|action| action as u32).collect();
+    fn read(entry: &Value, action: &Space) -> Result<Self> {
         let read = Self {
-            initial: initial.try_into().ok().context("`initial_state` must hold four numbers")?,
             max_episode_steps: u32::try_from(json::usize_at(entry, "max_episode_steps")?)?,
             states: json::floats_at(entry, "states")?,
             observations: json::floats_at(entry, "observations")?,
             rewards: json::floats_at(entry, "rewards")?,
             terminated: bools_at(entry, "terminated")?,
             truncated: bools_at(entry, "truncated")?,
-            actions,
+            actions: Actions::read(entry, action)?,
         };
         let steps = read.actions.len();
         ensure!(
@@ -100,37 +188,39 @@ impl Trajectory {
     }
 }
 
-fn check_trajectory(c: &mut Case, entry: &Value) -> Result<()> {
-    let want = Trajectory::read(entry)?;
-    check_dynamics(c, &want)?;
-    check_ends(c, &want)
+fn check_trajectory<E: Native<N>, const N: usize>(c: &mut Case, entry: &Value) -> Result<()> {
+    let initial = json::floats_at(entry, "initial_state")?;
+    let initial = initial.try_into().ok().with_context(|| format!("`initial_state` must hold {N} numbers"))?;
+    let env = E::at(initial);
+    let want = Trajectory::read(entry, &env.spec().action)?;
+    check_dynamics(c, env.clone(), &want)?;
+    check_ends(c, env, &want)
 }
 
 /// The environment alone, which knows nothing of time limits.
-fn check_dynamics(c: &mut Case, want: &Trajectory) -> Result<()> {
-    let mut env = CartPole::from_state(want.initial);
+fn check_dynamics<E: Native<N>, const N: usize>(c: &mut Case, mut env: E, want: &Trajectory) -> Result<()> {
     let (mut states, mut observations, mut rewards, mut terminated) = (vec![], vec![], vec![], vec![]);
-    let mut row = [0.0; 4];
-    for action in &want.actions {
-        let step = env.step(ActionRef::Discrete(&[*action]), ObsMut::F32(&mut row))?;
-        states.extend(env.state());
+    let mut row = vec![0.0; env.spec().observation.obs_len()];
+    for action in want.actions.iter() {
+        let step = env.step(action, ObsMut::F32(&mut row))?;
+        states.extend(env.now());
         observations.extend(widen(&row));
         rewards.push(f64::from(step.reward));
         terminated.push(step.end == End::Terminated);
     }
-    c.close_all("states", &states, &want.states, TOLERANCE);
-    c.close_all("observations", &observations, &want.observations, F32_TOLERANCE);
-    c.close_all("rewards", &rewards, &want.rewards, TOLERANCE);
+    c.close_all("states", &states, &want.states, E::TOLERANCE);
+    c.close_all("observations", &observations, &want.observations, E::TOLERANCE);
+    c.close_all("rewards", &rewards, &want.rewards, F32_TOLERANCE);
     c.equal("terminated", &terminated, &want.terminated);
     Ok(())
 }
 
 /// The environment in a vector, which enforces the limit and keeps what was cut off.
-fn check_ends(c: &mut Case, want: &Trajectory) -> Result<()> {
-    let start = FromState { env: CartPole::new(), initial: want.initial, max_episode_steps: want.max_episode_steps };
+fn check_ends<E: Native<N>, const N: usize>(c: &mut Case, env: E, want: &Trajectory) -> Result<()> {
+    let mut row = vec![0.0; env.spec().observation.obs_len()];
+    let start = FromStart { start: env.clone(), env, max_episode_steps: want.max_episode_steps };
     let context = VectorContext { worker: 0, incarnation: 0, seed: 0 };
     let mut envs = SerialVectorEnv::new(&context, 1, |_| Ok(start.clone()))?;
-    let mut row = [0.0; 4];
     envs.reset_all(ObsMut::F32(&mut row))?;
 
     let mut final_obs = FinalObs::new(ObsKind::F32, row.len());
@@ -144,7 +234,7 @@ fn check_ends(c: &mut Case, want: &Trajectory) -> Result<()> {
             ends: &mut end,
             final_obs: &mut final_obs,
         };
-        envs.step(ActionRef::Discrete(&[*action]), out)?;
+        envs.step(action, out)?;
         ends.extend(end);
     }
     let truncated_at = want.ends().iter().position(|end| *end == End::Truncated);
@@ -154,27 +244,28 @@ fn check_ends(c: &mut Case, want: &Trajectory) -> Result<()> {
         let got =
             final_obs.get(t, 0).and_then(|row| row.as_f32()).context("the truncated step has no final observation")?;
         let want = want.observations.chunks(row.len()).nth(t).context("`observations` is shorter than `actions`")?;
-        c.close_all("final observation", &widen(got), want, F32_TOLERANCE);
+        c.close_all("final observation", &widen(got), want, E::TOLERANCE);
     }
     Ok(())
 }
 
-/// CartPole that every reset puts into the same state.
+/// An environment that every reset puts into the same state. What a reset shows is not compared, so it shows nothing.
 #[derive(Clone)]
-struct FromState {
-    env: CartPole,
-    initial: [f64; 4],
+struct FromStart<E> {
+    start: E,
+    env: E,
     max_episode_steps: u32,
 }
 
-impl Env for FromState {
+impl<E: Env + Clone> Env for FromStart<E> {
     fn spec(&self) -> EnvSpec {
         EnvSpec { max_episode_steps: Some(self.max_episode_steps), ..self.env.spec() }
     }
 
     fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        self.env = CartPole::from_state(self.initial);
-        obs.write(&self.initial.map(|value| value as f32))
+        self.env = self.start.clone();
+        obs.f32()?.fill(0.0);
+        Ok(())
     }
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {

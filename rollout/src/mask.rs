@@ -1,0 +1,60 @@
+//! Action masks: which things of each choice are possible, and logits that say so.
+
+use pronk_policy::Space;
+
+use crate::env::EnvSpec;
+
+/// A mask for each of so many environments, `[B, dist_len]`; `None` where everything is always possible.
+pub(crate) fn masks_for(spec: &EnvSpec, n_envs: usize) -> Option<Vec<bool>> {
+    spec.action_mask.then(|| vec![true; n_envs * spec.action.dist_len()])
+}
+
+/// The parts of one environment's mask, a choice each. Numbers are not chosen, so a box has none.
+pub(crate) fn choices<'a>(mask: &'a [bool], action: &'a Space) -> impl Iterator<Item = &'a [bool]> {
+    let lens = match action {
+        Space::Discrete { n } => std::slice::from_ref(n),
+        Space::MultiDiscrete { nvec } => nvec,
+        Space::Box { .. } => &[],
+    };
+    let mut rest = mask;
+    lens.iter().map_while(move |len| {
+        let (choice, others) = rest.split_at_checked(*len)?;
+        rest = others;
+        Some(choice)
+    })
+}
+
+/// The first choice of which nothing is possible.
+pub(crate) fn first_without_a_way(mask: &[bool], action: &Space) -> Option<usize> {
+    choices(mask, action).position(|choice| !choice.contains(&true))
+}
+
+/// Makes the logits of what is impossible −∞: probability zero, never drawn.
+pub(crate) fn rule_out(possible: &[bool], logits: &mut [f32]) {
+    for (logit, possible) in logits.iter_mut().zip(possible) {
+        if !possible {
+            *logit = f32::NEG_INFINITY;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_without_a_way_is_found_among_others() {
+        let two = Space::MultiDiscrete { nvec: vec![2, 3] };
+        assert_eq!(first_without_a_way(&[false, true, false, false, true], &two), None);
+        assert_eq!(first_without_a_way(&[true, true, false, false, false], &two), Some(1));
+        assert_eq!(first_without_a_way(&[false, false, true, true, true], &two), Some(0));
+        assert_eq!(first_without_a_way(&[false; 4], &Space::Discrete { n: 4 }), Some(0));
+    }
+
+    #[test]
+    fn only_what_is_impossible_is_ruled_out() {
+        let mut logits = [1.0, -2.0, 3.0];
+        rule_out(&[true, false, true], &mut logits);
+        assert_eq!(logits, [1.0, f32::NEG_INFINITY, 3.0]);
+    }
+}
