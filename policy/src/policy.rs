@@ -1,8 +1,8 @@
 //! A policy to act with: what evaluation and deployment need.
 
 use crate::{
-    ActionsMut, CpuNetwork, Distribution, Input, Network, NetworkSpec, ObsRef, Outputs, Params, PolicyError, Rng,
-    Space, distribution_for,
+    ActionScale, ActionsMut, CpuNetwork, Distribution, Gaussian, Input, Network, NetworkSpec, ObsRef, Outputs, Params,
+    PolicyError, Rng, Space, distribution_with,
 };
 
 /// How a policy chooses its actions.
@@ -15,6 +15,8 @@ pub enum Choice {
 }
 
 /// A network with its weights and the distribution its outputs describe: observations in, actions out.
+///
+/// Actions that are numbers come out in the bounds of the action space: [`ActionScale`] has been applied.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, Choice, NetworkSpec, ObsRef, Policy, Space};
@@ -33,7 +35,9 @@ pub enum Choice {
 pub struct Policy {
     network: Box<dyn Network>,
     params: Params,
+    action: Space,
     distribution: Box<dyn Distribution>,
+    scale: ActionScale,
     outputs: Outputs,
     logp: Vec<f32>,
 }
@@ -52,7 +56,7 @@ impl Policy {
     /// # Errors
     /// When network, weights and action space do not fit each other, or a weight is not finite.
     pub fn with_network(network: Box<dyn Network>, params: Params, action: &Space) -> Result<Self, PolicyError> {
-        let distribution = distribution_for(action)?;
+        let distribution = distribution_with(action, Gaussian::default())?;
         let (given, needed) = (network.shape().dist_len, distribution.dist_len());
         if given != needed {
             let reason = format!("it puts out {given} numbers and {action} is described by {needed}");
@@ -60,10 +64,20 @@ impl Policy {
         }
         network.layout().check_same(params.layout())?;
         params.check_finite()?;
-        Ok(Self { network, params, distribution, outputs: Outputs::default(), logp: Vec::new() })
+        let (action, scale) = (action.clone(), ActionScale::new(action));
+        Ok(Self { network, params, action, distribution, scale, outputs: Outputs::default(), logp: Vec::new() })
     }
 
-    /// Chooses an action for each of `rows` observations.
+    /// The same policy with its numbers distributed as they were when it learned; as [`Gaussian::Diagonal`] unless this
+    /// says otherwise. Indices know no difference.
+    ///
+    /// # Errors
+    /// None, for an action space that has been taken once.
+    pub fn with_gaussian(self, gaussian: Gaussian) -> Result<Self, PolicyError> {
+        Ok(Self { distribution: distribution_with(&self.action, gaussian)?, ..self })
+    }
+
+    /// Chooses an action for each of `rows` observations, in the bounds of the action space.
     ///
     /// *Shapes*: `obs` is `[rows, obs_len]`, `actions` is `[rows, act_len]`.
     ///
@@ -77,11 +91,12 @@ impl Policy {
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
         self.network.forward(&self.params, &Input::new(obs, rows), &mut self.outputs)?;
-        match choice {
-            Choice::Mode => self.distribution.mode(&self.outputs.logits, actions),
-            Choice::Sample(rng) => {
-                self.logp.resize(rows, 0.0);
-                self.distribution.sample(&self.outputs.logits, rng, actions, &mut self.logp)
+        match actions {
+            ActionsMut::Discrete(_) => self.choose(rows, choice, actions),
+            ActionsMut::Continuous(numbers) => {
+                self.choose(rows, choice, ActionsMut::Continuous(&mut *numbers))?;
+                self.scale.to_env(numbers);
+                Ok(())
             }
         }
     }
@@ -89,6 +104,16 @@ impl Policy {
     /// The values of the observations that [`act`](Self::act) was last given.
     pub fn values(&self) -> &[f32] {
         &self.outputs.values
+    }
+
+    fn choose(&mut self, rows: usize, choice: &mut Choice, actions: ActionsMut<'_>) -> Result<(), PolicyError> {
+        match choice {
+            Choice::Mode => self.distribution.mode(&self.outputs.logits, actions),
+            Choice::Sample(rng) => {
+                self.logp.resize(rows, 0.0);
+                self.distribution.sample(&self.outputs.logits, rng, actions, &mut self.logp)
+            }
+        }
     }
 }
 
@@ -123,5 +148,48 @@ mod tests {
         assert!(matches!(act(params, &three), Err(PolicyError::BadSpec { .. })));
         let other = NetworkSpec::for_spaces(&observation, &three).unwrap().init_params(0).unwrap();
         assert!(matches!(act(other, &action), Err(PolicyError::WrongParams { .. })));
+    }
+
+    #[test]
+    fn numbers_come_out_in_the_bounds_of_the_environment() {
+        let observation = Space::discrete(4).unwrap();
+        let action = Space::boxed(vec![10.0, 0.0], vec![12.0, f32::INFINITY], vec![2]).unwrap();
+        let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();
+        let policy = || Policy::new(spec.clone(), spec.init_params(3).unwrap(), &action).unwrap();
+        let rows = 64;
+        let obs: Vec<f32> = [1.0, 0.0, 0.0, 0.0].repeat(rows);
+        for gaussian in [Gaussian::Diagonal, Gaussian::Squashed] {
+            let mut policy = policy().with_gaussian(gaussian).unwrap();
+            for mut choice in [Choice::Mode, Choice::Sample(Rng::seed_from(1))] {
+                let mut numbers = vec![f32::NAN; rows * 2];
+                policy.act(ObsRef::F32(&obs), rows, &mut choice, ActionsMut::Continuous(&mut numbers)).unwrap();
+                assert!(
+                    numbers.chunks_exact(2).all(|action_now| action.contains_continuous(action_now)),
+                    "{numbers:?}"
+                );
+                // The middle of the bounds is where the first policy, nearly zero everywhere, has its means.
+                let mean = numbers.iter().step_by(2).sum::<f32>() / rows as f32;
+                assert!((mean - 11.0).abs() < 0.3, "{gaussian:?} {choice:?}: {mean}");
+            }
+        }
+        let sampled = |gaussian| {
+            let mut numbers = [0.0; 2];
+            let mut choice = Choice::Sample(Rng::seed_from(1));
+            let mut policy = policy().with_gaussian(gaussian).unwrap();
+            policy.act(ObsRef::F32(&obs[..4]), 1, &mut choice, ActionsMut::Continuous(&mut numbers)).unwrap();
+            numbers
+        };
+        assert_ne!(sampled(Gaussian::Diagonal), sampled(Gaussian::Squashed));
+    }
+
+    #[test]
+    fn several_choices_are_made_at_once() {
+        let (observation, action) = (Space::discrete(4).unwrap(), Space::multi_discrete(vec![3, 2]).unwrap());
+        let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();
+        let mut policy = Policy::new(spec.clone(), spec.init_params(3).unwrap(), &action).unwrap();
+        let mut choices = [9; 4];
+        let obs = ObsRef::F32(&[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+        policy.act(obs, 2, &mut Choice::Sample(Rng::seed_from(0)), ActionsMut::Discrete(&mut choices)).unwrap();
+        assert!(choices.chunks_exact(2).all(|choice| action.contains_discrete(choice)), "{choices:?}");
     }
 }
