@@ -205,4 +205,7 @@ fn wrong_kind(expected: &'static str, got: &'static str) -> PolicyError {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod contract;
+#[cfg(test)]
 mod tests;
