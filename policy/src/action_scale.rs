@@ -34,8 +34,8 @@ impl ActionScale {
             Space::Discrete { .. } | Space::MultiDiscrete { .. } => Vec::new(),
             Space::Box { low, high, .. } => low.iter().copied().zip(high.iter().copied()).collect(),
         };
-        let unbounded = bounds.iter().all(|&bounds| bounds == (f32::NEG_INFINITY, f32::INFINITY));
-        Self { bounds: if unbounded { Vec::new() } else { bounds } }
+        let free = bounds.iter().all(|&bounds| bounds == (f32::NEG_INFINITY, f32::INFINITY));
+        Self { bounds: if free { Vec::new() } else { bounds } }
     }
 
     /// Whether every action stays as it is: indices, or numbers without any bound.

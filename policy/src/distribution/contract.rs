@@ -31,11 +31,17 @@ pub(crate) struct Formulas<'a> {
     pub(crate) logp: &'a dyn Fn(&[f64], &[f64]) -> f64,
     pub(crate) entropy: &'a dyn Fn(&[f64]) -> f64,
     pub(crate) kl: &'a dyn Fn(&[f64], &[f64]) -> f64,
-    pub(crate) logp_grad: &'a dyn Fn(&[f64], &[f64], f64, &mut [f64]),
-    pub(crate) entropy_grad: &'a dyn Fn(&[f64], f64, &mut [f64]),
-    pub(crate) kl_grad_p: &'a dyn Fn(&[f64], &[f64], f64, &mut [f64]),
-    pub(crate) kl_grad_q: &'a dyn Fn(&[f64], &[f64], f64, &mut [f64]),
+    pub(crate) logp_grad: GradOfTwo<'a>,
+    pub(crate) entropy_grad: GradOfOne<'a>,
+    pub(crate) kl_grad_p: GradOfTwo<'a>,
+    pub(crate) kl_grad_q: GradOfTwo<'a>,
 }
+
+/// Adds a weighted gradient that follows from a row.
+type GradOfOne<'a> = &'a dyn Fn(&[f64], f64, &mut [f64]);
+
+/// Adds a weighted gradient that follows from a row and an action, or from two rows.
+type GradOfTwo<'a> = &'a dyn Fn(&[f64], &[f64], f64, &mut [f64]);
 
 impl Formulas<'_> {
     /// Holds every gradient against central differences.

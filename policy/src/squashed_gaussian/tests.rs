@@ -140,6 +140,8 @@ fn every_single_inside_is_undone_and_one_itself_is_the_last_of_them() {
     assert!(HIGHEST_ACTION < 1.0 && HIGHEST_ACTION.next_up() == 1.0);
 }
 
+type AddGrad<'a> = &'a dyn Fn(&mut [f64]);
+
 #[test]
 fn the_clamp_holds_standard_deviations_and_stops_their_gradients() {
     let wide = [0.3, 2.0];
@@ -147,7 +149,7 @@ fn the_clamp_holds_standard_deviations_and_stops_their_gradients() {
     assert_eq!((entropy(&[0.3, 7.0]), entropy(&[0.3, -8.0])), (entropy(&wide), entropy(&[0.3, -5.0])));
     for (log_std, reaches) in [(-8.0, false), (-5.0, true), (0.0, true), (2.0, true), (7.0, false)] {
         let p = [0.3, log_std];
-        let grads: [&dyn Fn(&mut [f64]); 4] = [
+        let grads: [AddGrad<'_>; 4] = [
             &|grad| logp_grad(&p, &[0.9], 1.0, grad),
             &|grad| entropy_grad(&p, 1.0, grad),
             &|grad| kl_grad_p(&p, &[-0.3, 0.7], 1.0, grad),

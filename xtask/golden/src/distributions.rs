@@ -31,10 +31,13 @@ struct Formulas<'a> {
     entropy: &'a dyn Fn(&[f64]) -> f64,
     kl: &'a dyn Fn(&[f64], &[f64]) -> f64,
     mode: &'a dyn Fn(&[f64]) -> Vec<f64>,
-    logp_grad: &'a dyn Fn(&[f64], &[f64], &mut [f64]),
+    logp_grad: GradOfTwo<'a>,
     entropy_grad: &'a dyn Fn(&[f64], &mut [f64]),
-    kl_grad_p: &'a dyn Fn(&[f64], &[f64], &mut [f64]),
+    kl_grad_p: GradOfTwo<'a>,
 }
+
+/// Adds a gradient that follows from a row and an action, or from two rows.
+type GradOfTwo<'a> = &'a dyn Fn(&[f64], &[f64], &mut [f64]);
 
 fn categorical_rows(entry: &Value, c: &mut Case) -> Result<()> {
     usizes_at(entry, "actions")?;
