@@ -161,7 +161,7 @@ impl Checkpoint {
                           Policy::with_network with `state.params` and `action` of the checkpoint";
             return Err(PolicyError::BadSpec { reason: reason.to_owned() });
         };
-        Policy::new(network, self.state.params.clone(), &self.action)
+        Policy::new(network, self.state.params.clone(), &self.action)?.with_gaussian(self.config.model.gaussian)
     }
 
     /// Reads the checkpoint in `dir`.

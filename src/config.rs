@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pronk_learner::{AlgorithmConfig, OnStarved, Schedule};
-use pronk_policy::{Activation, DeviceSpec, Init, Torso};
+use pronk_policy::{Activation, DeviceSpec, Gaussian, Init, Torso};
 use serde::{Deserialize, Serialize};
 
 /// Every setting of a run: plain public fields, checked once when the trainer is built.
@@ -124,6 +124,8 @@ pub struct ModelConfig {
     pub fcnet_activation: Activation,
     /// What looks at images, observations of shape `[channels, height, width]`; for others it means nothing.
     pub vision: Vision,
+    /// How actions that are numbers are distributed: `diagonal`, or `squashed` into their bounds.
+    pub gaussian: Gaussian,
     /// Whether policy and value share the hidden layers (RLlib's `vf_share_layers`).
     pub torso: Torso,
     /// How weights are drawn at the start. (RLlib draws normal values and scales each column.)
@@ -136,6 +138,7 @@ impl Default for ModelConfig {
             fcnet_hiddens: vec![256, 256],
             fcnet_activation: Activation::Tanh,
             vision: Vision::NatureCnn,
+            gaussian: Gaussian::Diagonal,
             torso: Torso::Shared,
             init: Init::Orthogonal,
         }

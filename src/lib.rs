@@ -38,7 +38,7 @@ pub use pronk_metrics::{
     Console, JsonLines, LearnerInfo, ReportError, Reporter, ResultDict, StepTotals, Steps, ThreadTime,
 };
 pub use pronk_policy::{
-    Activation, Choice, DeviceSpec, Init, Network, ObsDtype, Params, Policy, PolicyError, Rng, Space, Torso,
+    Activation, Choice, DeviceSpec, Gaussian, Init, Network, ObsDtype, Params, Policy, PolicyError, Rng, Space, Torso,
 };
 pub use pronk_rollout::{
     ActionRef, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation,

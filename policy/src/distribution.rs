@@ -1,6 +1,8 @@
 //! Action distributions on plain slices: sampling, log-probabilities, entropy, KL divergence and their gradients.
 
-use crate::{Categorical, PolicyError, Rng, Space};
+use serde::{Deserialize, Serialize};
+
+use crate::{Categorical, DiagGaussian, MultiCategorical, PolicyError, Rng, Space, SquashedGaussian};
 
 /// A family of distributions over actions, told apart by the numbers a network puts out for each row.
 ///
@@ -13,8 +15,8 @@ use crate::{Categorical, PolicyError, Rng, Space};
 /// *NaN* goes in and comes out: a row with a NaN input has a NaN log-probability (and some action), never a panic. Who
 /// collects samples checks the log-probabilities.
 ///
-/// *Errors*: [`PolicyError::Length`] names the slice; [`PolicyError::ActionOutOfRange`] names the row;
-/// [`PolicyError::Kind`] if the actions have the wrong type. After an error the outputs hold nothing of use.
+/// *Errors*: [`PolicyError::Length`] names the slice; [`PolicyError::ActionOutOfRange`] names the row, and some families
+/// have an error of their own for it; [`PolicyError::Kind`] if the actions have the wrong type. After an error the outputs hold nothing of use.
 pub trait Distribution: Send + Sync {
     /// How many numbers describe one distribution.
     fn dist_len(&self) -> usize;
@@ -85,7 +87,29 @@ pub trait Distribution: Send + Sync {
     fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError>;
 }
 
-/// The distribution over an action space.
+/// How actions that are numbers are distributed.
+///
+/// ```
+/// use pronk_policy::Gaussian;
+///
+/// assert_eq!(serde_json::to_string(&Gaussian::default())?, "\"diagonal\"");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gaussian {
+    /// Independent normal numbers without bounds: [`DiagGaussian`].
+    #[default]
+    Diagonal,
+    /// The same squashed into (−1, 1): [`SquashedGaussian`].
+    Squashed,
+}
+
+/// The distribution over an action space: [`Categorical`] for `Discrete`, [`MultiCategorical`] for `MultiDiscrete`,
+/// [`DiagGaussian`] for `Box`.
+///
+/// The actions of a `Box` are on the scale that is learned on; [`ActionScale`](crate::ActionScale) brings them into the
+/// bounds of the space.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, Rng, Space, distribution_for};
@@ -97,13 +121,26 @@ pub trait Distribution: Send + Sync {
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 pub fn distribution_for(space: &Space) -> Result<Box<dyn Distribution>, PolicyError> {
+    distribution_with(space, Gaussian::default())
+}
+
+/// The distribution over an action space, and for a `Box` the one that `gaussian` says.
+///
+/// ```
+/// use pronk_policy::{Gaussian, Space, distribution_with};
+///
+/// let torques = Space::boxed(vec![-2.0; 3], vec![2.0; 3], vec![3])?;
+/// assert_eq!(distribution_with(&torques, Gaussian::Squashed)?.dist_len(), torques.dist_len());
+/// # Ok::<(), pronk_policy::PolicyError>(())
+/// ```
+pub fn distribution_with(space: &Space, gaussian: Gaussian) -> Result<Box<dyn Distribution>, PolicyError> {
     space.check()?;
-    match space {
-        Space::Discrete { n } => Ok(Box::new(Categorical::new(*n)?)),
-        Space::MultiDiscrete { .. } | Space::Box { .. } => {
-            Err(PolicyError::UnsupportedActions { space: Box::new(space.clone()) })
-        }
-    }
+    Ok(match (space, gaussian) {
+        (Space::Discrete { n }, _) => Box::new(Categorical::new(*n)?),
+        (Space::MultiDiscrete { nvec }, _) => Box::new(MultiCategorical::new(nvec.clone())?),
+        (Space::Box { .. }, Gaussian::Diagonal) => Box::new(DiagGaussian::new(space.act_len())?),
+        (Space::Box { .. }, Gaussian::Squashed) => Box::new(SquashedGaussian::new(space.act_len())?),
+    })
 }
 
 /// Actions to read, `[rows, act_len]`.
@@ -167,5 +204,8 @@ fn wrong_kind(expected: &'static str, got: &'static str) -> PolicyError {
     PolicyError::Kind { what: "actions", expected, got }
 }
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod contract;
 #[cfg(test)]
 mod tests;

@@ -28,11 +28,44 @@ pub enum PolicyError {
         n: usize,
     },
 
-    /// A row of which no action can be chosen.
-    #[error("no action is possible in row {row}: its mask rules everything out, or the logits left are not finite")]
-    NothingPossible {
+    /// A choice among several that the distribution cannot have produced.
+    #[error("row {row}, choice {choice}: action {action} does not exist: this choice has actions 0 to {}", n - 1)]
+    ChoiceOutOfRange {
         /// The row of the batch.
         row: usize,
+        /// Which choice of the row.
+        choice: usize,
+        /// The action found there.
+        action: u32,
+        /// The number of actions of this choice.
+        n: usize,
+    },
+
+    /// A number that the distribution cannot have produced.
+    #[error("row {row}, number {number} of the action is {value}: squashed actions lie between -1 and 1")]
+    NumberOutOfRange {
+        /// The row of the batch.
+        row: usize,
+        /// Which number of the row.
+        number: usize,
+        /// What it is.
+        value: f32,
+    },
+
+    /// A mask that leaves nothing to choose.
+    #[error("the mask of row {row} forbids every action of choice {choice}: one at least has to be possible")]
+    NothingToChoose {
+        /// The row of the batch.
+        row: usize,
+        /// Which choice of the row; 0 where there is one only.
+        choice: usize,
+    },
+
+    /// A mask over actions that are numbers.
+    #[error("actions of {space} are numbers, which no mask can forbid: masks are for Discrete and MultiDiscrete")]
+    MaskOfNumbers {
+        /// The action space.
+        space: Box<Space>,
     },
 
     /// Numbers of one type came where the other type is needed.
@@ -53,13 +86,6 @@ pub enum PolicyError {
         space: Box<Space>,
         /// What is wrong with it.
         reason: String,
-    },
-
-    /// Actions of a kind that no distribution covers yet.
-    #[error("no action distribution for {space} yet: only Discrete actions are supported")]
-    UnsupportedActions {
-        /// The action space.
-        space: Box<Space>,
     },
 
     /// A network description that cannot be built.

@@ -4,32 +4,44 @@
 //! one flat vector, a [`Network`] maps slices to slices and gradients back, and a [`Distribution`] turns what it says
 //! into actions. No other room names a tensor library.
 
+mod action_scale;
 mod candle_network;
 pub mod categorical;
 mod cpu_network;
 mod device;
+pub mod diag_gaussian;
 mod distribution;
 mod error;
 mod init;
+mod mask;
+pub mod multi_categorical;
 mod network;
+mod normal;
+mod number_rows;
 mod ops;
 mod params;
 mod policy;
 mod rng;
 mod space;
 mod spec;
+pub mod squashed_gaussian;
 
+pub use action_scale::ActionScale;
 /// The tensor library, for models of one's own: the version that [`CandleModel`] is written in.
 pub use candle_core;
 pub use candle_network::{CandleInput, CandleMemory, CandleModel, CandleNetwork, CandleOutput, CandleWeights};
 pub use categorical::Categorical;
 pub use cpu_network::CpuNetwork;
 pub use device::DeviceSpec;
-pub use distribution::{ActionsMut, ActionsRef, Distribution, distribution_for};
+pub use diag_gaussian::DiagGaussian;
+pub use distribution::{ActionsMut, ActionsRef, Distribution, Gaussian, distribution_for, distribution_with};
 pub use error::PolicyError;
+pub use mask::mask_logits;
+pub use multi_categorical::MultiCategorical;
 pub use network::{Input, Memory, Network, NetworkShape, ObsRef, OutputGrads, Outputs};
 pub use params::{LoadError, ParamEntry, ParamLayout, Params};
 pub use policy::{Choice, Policy};
 pub use rng::{Rng, derive_seed};
 pub use space::{ObsDtype, Space};
 pub use spec::{Activation, Encoder, Init, NetworkSpec, Torso};
+pub use squashed_gaussian::SquashedGaussian;

@@ -1,9 +1,8 @@
 //! A policy to act with: what evaluation and deployment need.
 
-use crate::error::check_len;
 use crate::{
-    ActionsMut, ActionsRef, CpuNetwork, Distribution, Input, Network, NetworkSpec, ObsRef, Outputs, Params,
-    PolicyError, Rng, Space, distribution_for,
+    ActionScale, ActionsMut, CpuNetwork, Distribution, Gaussian, Input, Network, NetworkSpec, ObsRef, Outputs, Params,
+    PolicyError, Rng, Space, distribution_with, mask_logits,
 };
 
 /// How a policy chooses its actions.
@@ -16,6 +15,8 @@ pub enum Choice {
 }
 
 /// A network with its weights and the distribution its outputs describe: observations in, actions out.
+///
+/// Actions that are numbers come out in the bounds of the action space: [`ActionScale`] has been applied.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, Choice, NetworkSpec, ObsRef, Policy, Space};
@@ -34,7 +35,9 @@ pub enum Choice {
 pub struct Policy {
     network: Box<dyn Network>,
     params: Params,
+    action: Space,
     distribution: Box<dyn Distribution>,
+    scale: ActionScale,
     outputs: Outputs,
     logp: Vec<f32>,
 }
@@ -53,7 +56,7 @@ impl Policy {
     /// # Errors
     /// When network, weights and action space do not fit each other, or a weight is not finite.
     pub fn with_network(network: Box<dyn Network>, params: Params, action: &Space) -> Result<Self, PolicyError> {
-        let distribution = distribution_for(action)?;
+        let distribution = distribution_with(action, Gaussian::default())?;
         let (given, needed) = (network.shape().dist_len, distribution.dist_len());
         if given != needed {
             let reason = format!("it puts out {given} numbers and {action} is described by {needed}");
@@ -61,10 +64,20 @@ impl Policy {
         }
         network.layout().check_same(params.layout())?;
         params.check_finite()?;
-        Ok(Self { network, params, distribution, outputs: Outputs::default(), logp: Vec::new() })
+        let (action, scale) = (action.clone(), ActionScale::new(action));
+        Ok(Self { network, params, action, distribution, scale, outputs: Outputs::default(), logp: Vec::new() })
     }
 
-    /// Chooses an action for each of `rows` observations.
+    /// The same policy with its numbers distributed as they were when it learned; as [`Gaussian::Diagonal`] unless this
+    /// says otherwise. Indices know no difference.
+    ///
+    /// # Errors
+    /// None, for an action space that has been taken once.
+    pub fn with_gaussian(self, gaussian: Gaussian) -> Result<Self, PolicyError> {
+        Ok(Self { distribution: distribution_with(&self.action, gaussian)?, ..self })
+    }
+
+    /// Chooses an action for each of `rows` observations, in the bounds of the action space.
     ///
     /// *Shapes*: `obs` is `[rows, obs_len]`, `actions` is `[rows, act_len]`.
     ///
@@ -78,36 +91,38 @@ impl Policy {
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
         self.network.forward(&self.params, &Input::new(obs, rows), &mut self.outputs)?;
-        self.choose(rows, choice, actions)
+        match actions {
+            ActionsMut::Discrete(_) => self.choose(rows, choice, actions),
+            ActionsMut::Continuous(numbers) => {
+                self.choose(rows, choice, ActionsMut::Continuous(&mut *numbers))?;
+                self.scale.to_env(numbers);
+                Ok(())
+            }
+        }
     }
 
-    /// As [`act`](Self::act), and never chooses what `possible` says false of.
+    /// As [`act`](Self::act), and never chooses what `mask` says false of.
     ///
-    /// *Shapes*: `possible` is `[rows, dist_len]`.
+    /// *Shapes*: `mask` is `[rows, dist_len]`.
     ///
     /// # Errors
-    /// As [`act`](Self::act); when actions are numbers, which have no mask; when nothing is possible in a row.
+    /// As [`act`](Self::act) and [`mask_logits`].
     pub fn act_masked(
         &mut self,
         obs: ObsRef<'_>,
         rows: usize,
-        possible: &[bool],
+        mask: &[bool],
         choice: &mut Choice,
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
-        let actions = actions.discrete()?;
         self.network.forward(&self.params, &Input::new(obs, rows), &mut self.outputs)?;
-        check_len("possible", self.outputs.logits.len(), possible.len())?;
-        for (logit, possible) in self.outputs.logits.iter_mut().zip(possible) {
-            *logit = if *possible { *logit } else { f32::NEG_INFINITY };
-        }
-        self.choose(rows, choice, ActionsMut::Discrete(&mut *actions))?;
-        self.logp.resize(rows, 0.0);
-        self.distribution.logp(&self.outputs.logits, ActionsRef::Discrete(actions), &mut self.logp)?;
-        match self.logp.iter().position(|logp| !logp.is_finite()) {
-            Some(row) => Err(PolicyError::NothingPossible { row }),
-            None => Ok(()),
-        }
+        mask_logits(&self.action, mask, &mut self.outputs.logits)?;
+        self.choose(rows, choice, actions)
+    }
+
+    /// The values of the observations that [`act`](Self::act) was last given.
+    pub fn values(&self) -> &[f32] {
+        &self.outputs.values
     }
 
     fn choose(&mut self, rows: usize, choice: &mut Choice, actions: ActionsMut<'_>) -> Result<(), PolicyError> {
@@ -118,11 +133,6 @@ impl Policy {
                 self.distribution.sample(&self.outputs.logits, rng, actions, &mut self.logp)
             }
         }
-    }
-
-    /// The values of the observations that [`act`](Self::act) was last given.
-    pub fn values(&self) -> &[f32] {
-        &self.outputs.values
     }
 }
 
@@ -166,9 +176,9 @@ mod tests {
         assert!((0..100).all(|_| act(&one_way, &mut sample).unwrap() == [1, 2]));
         for choice in [&mut Choice::Mode, &mut sample] {
             let error = act(&[true, true, true, false, false, false], choice).unwrap_err();
-            assert!(matches!(error, PolicyError::NothingPossible { row: 1 }), "{error}");
+            assert!(matches!(error, PolicyError::NothingToChoose { row: 1, .. }), "{error}");
             let error = act(&[true; 5], choice).unwrap_err();
-            assert!(matches!(error, PolicyError::Length { what: "possible", expected: 6, got: 5 }), "{error}");
+            assert!(matches!(error, PolicyError::Length { what: "mask", expected: 6, got: 5 }), "{error}");
         }
     }
 
@@ -186,5 +196,48 @@ mod tests {
         assert!(matches!(act(params, &three), Err(PolicyError::BadSpec { .. })));
         let other = NetworkSpec::for_spaces(&observation, &three).unwrap().init_params(0).unwrap();
         assert!(matches!(act(other, &action), Err(PolicyError::WrongParams { .. })));
+    }
+
+    #[test]
+    fn numbers_come_out_in_the_bounds_of_the_environment() {
+        let observation = Space::discrete(4).unwrap();
+        let action = Space::boxed(vec![10.0, 0.0], vec![12.0, f32::INFINITY], vec![2]).unwrap();
+        let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();
+        let policy = || Policy::new(spec.clone(), spec.init_params(3).unwrap(), &action).unwrap();
+        let rows = 64;
+        let obs: Vec<f32> = [1.0, 0.0, 0.0, 0.0].repeat(rows);
+        for gaussian in [Gaussian::Diagonal, Gaussian::Squashed] {
+            let mut policy = policy().with_gaussian(gaussian).unwrap();
+            for mut choice in [Choice::Mode, Choice::Sample(Rng::seed_from(1))] {
+                let mut numbers = vec![f32::NAN; rows * 2];
+                policy.act(ObsRef::F32(&obs), rows, &mut choice, ActionsMut::Continuous(&mut numbers)).unwrap();
+                assert!(
+                    numbers.chunks_exact(2).all(|action_now| action.contains_continuous(action_now)),
+                    "{numbers:?}"
+                );
+                // The middle of the bounds is where the first policy, nearly zero everywhere, has its means.
+                let mean = numbers.iter().step_by(2).sum::<f32>() / rows as f32;
+                assert!((mean - 11.0).abs() < 0.3, "{gaussian:?} {choice:?}: {mean}");
+            }
+        }
+        let sampled = |gaussian| {
+            let mut numbers = [0.0; 2];
+            let mut choice = Choice::Sample(Rng::seed_from(1));
+            let mut policy = policy().with_gaussian(gaussian).unwrap();
+            policy.act(ObsRef::F32(&obs[..4]), 1, &mut choice, ActionsMut::Continuous(&mut numbers)).unwrap();
+            numbers
+        };
+        assert_ne!(sampled(Gaussian::Diagonal), sampled(Gaussian::Squashed));
+    }
+
+    #[test]
+    fn several_choices_are_made_at_once() {
+        let (observation, action) = (Space::discrete(4).unwrap(), Space::multi_discrete(vec![3, 2]).unwrap());
+        let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();
+        let mut policy = Policy::new(spec.clone(), spec.init_params(3).unwrap(), &action).unwrap();
+        let mut choices = [9; 4];
+        let obs = ObsRef::F32(&[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+        policy.act(obs, 2, &mut Choice::Sample(Rng::seed_from(0)), ActionsMut::Discrete(&mut choices)).unwrap();
+        assert!(choices.chunks_exact(2).all(|choice| action.contains_discrete(choice)), "{choices:?}");
     }
 }

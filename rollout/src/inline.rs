@@ -29,7 +29,7 @@ use crate::worker::{BuildError, RolloutWorker, WorkerConfig, WorkerLinks, Worker
 ///
 /// use pronk_buffer::{Bell, Pool, Source, lifeline, weight_cell};
 /// use pronk_metrics::StepLedger;
-/// use pronk_policy::{CpuNetwork, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
 /// use pronk_rollout::{CartPole, Env, EnvContext, InlineSource, RestartPolicy, WorkerConfig, WorkerLinks};
 ///
 /// let spec = CartPole::new().spec();
@@ -41,6 +41,7 @@ use crate::worker::{BuildError, RolloutWorker, WorkerConfig, WorkerLinks, Worker
 ///     seed: 0,
 ///     num_envs_per_worker: NonZeroUsize::new(8).expect("8 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(16).expect("16 > 0"),
+///     gaussian: Gaussian::default(),
 /// };
 /// let (mut source, reports) = InlineSource::new(
 ///     config,

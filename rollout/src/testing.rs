@@ -318,7 +318,8 @@ impl Network for OneWeight {
 
 /// `T` = 4 steps of `B` = 2 environments.
 pub(crate) fn config(worker: u32, seed: u64) -> WorkerConfig {
-    WorkerConfig { worker, seed, num_envs_per_worker: n(2), rollout_fragment_length: n(4) }
+    let gaussian = pronk_policy::Gaussian::default();
+    WorkerConfig { worker, seed, num_envs_per_worker: n(2), rollout_fragment_length: n(4), gaussian }
 }
 
 /// What a worker needs from a run, and the lifeline that ends it.

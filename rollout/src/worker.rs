@@ -11,7 +11,7 @@ use pronk_buffer::{
     Versioned,
 };
 use pronk_metrics::{StateClock, StepLedger, StepTicket, Steps, thread_states};
-use pronk_policy::{Network, ObsDtype, Params};
+use pronk_policy::{Gaussian, Network, ObsDtype, Params};
 
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
@@ -51,6 +51,8 @@ pub struct WorkerConfig {
     pub num_envs_per_worker: NonZeroUsize,
     /// `T`: steps of one fragment.
     pub rollout_fragment_length: NonZeroUsize,
+    /// How actions that are numbers are distributed.
+    pub gaussian: Gaussian,
 }
 
 /// What a worker shares with the rest of the run.
@@ -74,7 +76,7 @@ pub struct WorkerLinks {
 ///
 /// use pronk_buffer::{Pool, Versioned, lifeline};
 /// use pronk_metrics::{StateClock, StepLedger};
-/// use pronk_policy::{CpuNetwork, Network, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, Gaussian, Network, NetworkSpec};
 /// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
 ///
 /// let spec = CartPole::new().spec();
@@ -88,6 +90,7 @@ pub struct WorkerLinks {
 ///     seed: 1,
 ///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
+///     gaussian: Gaussian::default(),
 /// };
 /// let links = WorkerLinks { pool: Pool::new(2), steps: steps.clone(), tether };
 /// let network = Box::new(CpuNetwork::new(&network)?);
@@ -280,7 +283,7 @@ impl RolloutWorker {
                 ends: step.ends,
                 final_obs: step.final_obs,
             };
-            envs.step(step.actions.as_view().into(), out)?;
+            envs.step(self.actor.for_env(step.actions.as_view()), out)?;
             self.steps_made += self.shape.columns as u64;
         }
 

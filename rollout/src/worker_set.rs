@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 use pronk_buffer::{Bell, Closed, InqueueSender, Mailbox, MailboxSender, MultiAgentBatch, WeightCell, mailbox};
 use pronk_metrics::{StateClock, TimeLedger};
-use pronk_policy::{Network, Params, PolicyError};
+use pronk_policy::{Gaussian, Network, Params, PolicyError};
 
 use crate::env::EnvSpec;
 use crate::factory::EnvFactory;
@@ -38,6 +38,8 @@ pub struct WorkerSetConfig {
     pub rollout_fragment_length: NonZeroUsize,
     /// The seed of the run; 0 is a seed.
     pub seed: u64,
+    /// How actions that are numbers are distributed.
+    pub gaussian: Gaussian,
     /// How a worker whose environments fail is restarted.
     pub restart: RestartPolicy,
 }
@@ -68,7 +70,7 @@ pub struct WorkerEdges {
 ///
 /// use pronk_buffer::{Bell, Pool, inqueue, lifeline, weight_cell};
 /// use pronk_metrics::{StepLedger, TimeLedger};
-/// use pronk_policy::{CpuNetwork, Network, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, Gaussian, Network, NetworkSpec};
 /// use pronk_rollout::{
 ///     CartPole, EnvContext, RestartPolicy, WorkerEdges, WorkerLinks, WorkerSet, WorkerSetConfig, probe_spec,
 /// };
@@ -85,6 +87,7 @@ pub struct WorkerEdges {
 ///     num_envs_per_worker: NonZeroUsize::new(4).expect("4 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(8).expect("8 > 0"),
 ///     seed: 0,
+///     gaussian: Gaussian::default(),
 ///     restart: RestartPolicy::default(),
 /// };
 /// let links = WorkerLinks { pool: Pool::new(4), steps: StepLedger::new(), tether };
@@ -244,6 +247,7 @@ fn build_one(
         seed: config.seed,
         num_envs_per_worker: config.num_envs_per_worker,
         rollout_fragment_length: config.rollout_fragment_length,
+        gaussian: config.gaussian,
     };
     let make = || {
         let network = catch(network).map_err(|text| BuildError::Panic { what: "the network factory", text })??;

@@ -13,7 +13,7 @@ use pronk_learner::{
     LearnerParts, LearnerReport, LearnerState, LearnerThread, OptimizerConfig, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{StateClock, StepLedger, Steps, TimeLedger, TimerStat};
-use pronk_policy::{Network, PolicyError, Rng, derive_seed, distribution_for};
+use pronk_policy::{Network, PolicyError, Rng, derive_seed, distribution_with};
 use pronk_rollout::{
     EnvFactory, EnvSpec, InlineSource, RestartPolicy, StartError, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSet,
     WorkerSetConfig, probe_spec,
@@ -82,7 +82,7 @@ impl Model {
         };
         let parts = ActorCriticParts {
             network: self.networks.learning(config, &self.env)?,
-            distribution: distribution_for(&self.env.action)?,
+            distribution: distribution_with(&self.env.action, config.model.gaussian)?,
             optimizer: optimizer.build(params.values().len())?,
             params,
             algorithm,
@@ -189,6 +189,7 @@ pub(super) fn connect(
                 seed: config.seed,
                 num_envs_per_worker: at_least_one(config.num_envs_per_worker),
                 rollout_fragment_length: at_least_one(config.rollout_fragment_length),
+                gaussian: config.model.gaussian,
             };
             let network = model.acting_network()?;
             let (source, reports) = InlineSource::new(one, restart(&config), env, network, weights, links, &bell)
@@ -210,6 +211,7 @@ pub(super) fn connect(
                 num_envs_per_worker: at_least_one(config.num_envs_per_worker),
                 rollout_fragment_length: at_least_one(config.rollout_fragment_length),
                 seed: config.seed,
+                gaussian: config.model.gaussian,
                 restart: restart(&config),
             };
             let edges = WorkerEdges { fragments: sender, weights, bell: bell.clone(), time: time.clone() };

@@ -1,21 +1,71 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use super::{ActionsMut, ActionsRef, distribution_for};
-use crate::{PolicyError, Space};
+use super::contract::{Actions, keeps_its_promises};
+use super::{ActionsMut, ActionsRef, Gaussian, distribution_for, distribution_with};
+use crate::{NetworkSpec, PolicyError, Rng, Space};
 
-#[test]
-fn a_discrete_space_has_a_distribution_of_its_size() {
-    let distribution = distribution_for(&Space::discrete(4).unwrap()).unwrap();
-    assert_eq!((distribution.dist_len(), distribution.act_len()), (4, 1));
+fn spaces() -> [Space; 4] {
+    [
+        Space::discrete(4).unwrap(),
+        Space::multi_discrete(vec![3, 1, 5]).unwrap(),
+        Space::boxed(vec![-1.0; 3], vec![f32::INFINITY; 3], vec![3]).unwrap(),
+        Space::bytes(vec![2, 2]).unwrap(),
+    ]
 }
 
 #[test]
-fn an_unsupported_space_is_named() {
+fn every_distribution_keeps_the_promises_of_the_trait() {
+    for space in spaces() {
+        for gaussian in [Gaussian::Diagonal, Gaussian::Squashed] {
+            let distribution = distribution_with(&space, gaussian).unwrap();
+            for rows in [3, 40] {
+                let mut rng = Rng::seed_from(rows as u64);
+                let mut inputs = || (0..rows * space.dist_len()).map(|_| rng.normal() as f32).collect::<Vec<_>>();
+                keeps_its_promises(&*distribution, &inputs(), &inputs());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_action_space_has_a_distribution_and_a_network_of_its_size() {
+    for space in spaces() {
+        for gaussian in [Gaussian::Diagonal, Gaussian::Squashed] {
+            let distribution = distribution_with(&space, gaussian).unwrap();
+            let lens = (distribution.dist_len(), distribution.act_len());
+            assert_eq!(lens, (space.dist_len(), space.act_len()), "{space}");
+            let indices = matches!(Actions::blank(&*distribution, 1), Actions::Indices(_));
+            assert_eq!(indices, space.has_discrete_actions());
+        }
+        let spec = NetworkSpec::for_spaces(&Space::discrete(2).unwrap(), &space).unwrap();
+        assert_eq!(spec.dist_len, space.dist_len());
+    }
+}
+
+#[test]
+fn numbers_are_not_squashed_unless_asked_for() {
+    let far = |gaussian: Option<Gaussian>| {
+        let space = Space::boxed(vec![-1.0], vec![1.0], vec![1]).unwrap();
+        let distribution = match gaussian {
+            Some(gaussian) => distribution_with(&space, gaussian),
+            None => distribution_for(&space),
+        };
+        let mut action = [0.0];
+        distribution.unwrap().mode(&[7.0, 0.0], ActionsMut::Continuous(&mut action)).unwrap();
+        action[0]
+    };
+    assert_eq!((far(None), far(Some(Gaussian::Diagonal))), (7.0, 7.0));
+    assert!((0.99..1.0).contains(&far(Some(Gaussian::Squashed))));
+    assert_eq!(serde_json::from_str::<Gaussian>("\"squashed\"").unwrap(), Gaussian::Squashed);
+}
+
+#[test]
+fn a_space_that_contradicts_itself_has_no_distribution() {
     let message = |space: &Space| distribution_for(space).err().map(|error| error.to_string()).unwrap();
-    let multi = message(&Space::multi_discrete(vec![2, 3]).unwrap());
-    assert_eq!(multi, "no action distribution for MultiDiscrete([2, 3]) yet: only Discrete actions are supported");
-    assert!(message(&Space::boxed(vec![-1.0], vec![1.0], vec![1]).unwrap()).contains("Box(-1..=1, [1], f32)"));
     assert!(message(&Space::Discrete { n: 0 }).contains("at least one thing"));
+    assert!(message(&Space::MultiDiscrete { nvec: vec![2, 0] }).contains("choice 1"));
+    let dtype = crate::ObsDtype::F32;
+    assert!(message(&Space::Box { low: vec![1.0], high: vec![0.0], shape: vec![1], dtype }).contains("low bound 1"));
 }
 
 #[test]

@@ -1,10 +1,10 @@
-use pronk_buffer::{ActionViewMut, ObsView, Versioned};
-use pronk_policy::{Distribution, Input, Network, Outputs, Params, PolicyError, Rng, distribution_for};
+use pronk_buffer::{ActionView, ActionViewMut, ObsView, Versioned};
+use pronk_policy::{ActionScale, Distribution, Input, Network, Outputs, Params, PolicyError, Rng, distribution_with};
 
 use super::WorkerConfig;
 use super::error::{BuildError, PolicyFault};
 use crate::convert;
-use crate::env::{EnvSpec, first_non_finite};
+use crate::env::{ActionRef, EnvSpec, first_non_finite};
 use crate::mask;
 use crate::seed;
 
@@ -12,6 +12,9 @@ use crate::seed;
 pub(super) struct Actor {
     network: Box<dyn Network>,
     distribution: Box<dyn Distribution>,
+    scale: ActionScale,
+    /// Actions in the bounds of the environment.
+    scaled: Vec<f32>,
     rng: Rng,
     outputs: Outputs,
     n_envs: usize,
@@ -20,7 +23,7 @@ pub(super) struct Actor {
 impl Actor {
     /// Holds the network against the spaces of the environments.
     pub(super) fn new(config: &WorkerConfig, spec: &EnvSpec, network: Box<dyn Network>) -> Result<Self, BuildError> {
-        let distribution = distribution_for(&spec.action)?;
+        let distribution = distribution_with(&spec.action, config.gaussian)?;
         let expected = (spec.observation.obs_len(), spec.observation.obs_dtype(), distribution.dist_len());
         let shape = network.shape();
         let got = (shape.obs.obs_len(), shape.obs.obs_dtype(), shape.dist_len);
@@ -31,6 +34,8 @@ impl Actor {
         Ok(Self {
             network,
             distribution,
+            scale: ActionScale::new(&spec.action),
+            scaled: Vec::new(),
             rng: acting_stream(config, 0),
             outputs: Outputs::default(),
             n_envs: config.num_envs_per_worker.get(),
@@ -84,9 +89,24 @@ impl Actor {
         // A vector environment of another kind may have left a row without a way, for which no action can be drawn.
         match first_non_finite(logp) {
             Some((row, _)) if masks.is_some() => {
-                Err(PolicyFault::Distribution { source: PolicyError::NothingPossible { row } })
+                Err(PolicyFault::Distribution { source: PolicyError::NothingToChoose { row, choice: 0 } })
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl Actor {
+    /// Actions as the environment takes them: what is stored is what the policy drew.
+    pub(super) fn for_env<'a>(&'a mut self, drawn: ActionView<'a>) -> ActionRef<'a> {
+        match drawn {
+            ActionView::F32(numbers) if !self.scale.is_identity() => {
+                self.scaled.clear();
+                self.scaled.extend_from_slice(numbers);
+                self.scale.to_env(&mut self.scaled);
+                ActionRef::Continuous(&self.scaled)
+            }
+            drawn => drawn.into(),
         }
     }
 }

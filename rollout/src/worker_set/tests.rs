@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pronk_buffer::{End, InqueueReceiver, Lifeline, PopError, inqueue, weight_cell};
 use pronk_metrics::StepLedger;
+use pronk_policy::Gaussian;
 use pronk_policy::Space;
 
 use super::*;
@@ -28,6 +29,7 @@ fn set_config(num_rollout_workers: u32, restart: RestartPolicy) -> WorkerSetConf
         num_envs_per_worker: n(2),
         rollout_fragment_length: n(4),
         seed: 0,
+        gaussian: Gaussian::default(),
         restart,
     }
 }

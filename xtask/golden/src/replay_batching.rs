@@ -1,16 +1,13 @@
-//! Runner of `replay_batching.json`: mix-in replay, train batches and schedules. The KL coefficient has no room yet.
+//! Runner of `replay_batching.json`: mix-in replay, train batches, schedules and the weight of a divergence.
 
 use std::num::NonZeroUsize;
 
 use anyhow::{Context, Result, ensure};
 use pronk_buffer::{Accumulate, Draw, MixIn, MixInConfig, RatioReplay};
-use pronk_learner::Schedule;
+use pronk_learner::{KlCoeff, Schedule};
 use serde_json::Value;
 
 use crate::{Case, Recorder, json};
-
-/// What the file holds besides, and what is missing for it.
-const NOT_YET: &[(&str, &str)] = &[("kl_coeff", "there is no loss with a KL term")];
 
 /// What RLlib 2.x makes of its own setting.
 const RATIO_IS_INVERTED: &str = "RLlib 2.x takes 1 / replay_proportion for the ratio, which replays the less the more \
@@ -20,10 +17,8 @@ const RATIO_IS_INVERTED: &str = "RLlib 2.x takes 1 / replay_proportion for the r
 const TOLERANCE: f64 = 1e-9;
 
 pub(crate) fn run(file: &Value, r: &mut Recorder) {
-    for (kind, why) in NOT_YET {
-        for (index, entry) in json::section(file, kind).iter().enumerate() {
-            r.no_runner(kind, json::name_of(entry, index), why);
-        }
+    for (index, entry) in json::section(file, "kl_coeff").iter().enumerate() {
+        r.case("kl_coeff", json::name_of(entry, index), |c| kl_coeff(entry, c));
     }
     for (index, entry) in json::section(file, "mixin_op").iter().enumerate() {
         r.case("mixin_op", json::name_of(entry, index), |c| mix_in(entry, c));
@@ -160,6 +155,17 @@ fn schedule(entry: &Value, c: &mut Case) -> Result<()> {
         let t = json::number_at(value, "t")?;
         let want = json::number_at(value, "value")?;
         c.close(format!("value({t})"), schedule.value(t), want, TOLERANCE);
+    }
+    Ok(())
+}
+
+/// The weight of a divergence after each of some updates.
+fn kl_coeff(entry: &Value, c: &mut Case) -> Result<()> {
+    let mut weight = KlCoeff::new(json::number_at(entry, "kl_coeff")?, json::number_at(entry, "kl_target")?);
+    for update in json::array_at(entry, "updates")? {
+        weight.add(json::number_at(update, "kl")?);
+        weight.adapt();
+        c.close("coeff", weight.value(), json::number_at(update, "coeff")?, TOLERANCE);
     }
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use pronk_learner::{VtraceConfig, VtraceInput, VtraceOutput, vtrace};
-use pronk_policy::categorical;
 use serde_json::Value;
 
 use crate::json::{self, floats_at, name_of, section, usize_at, usizes_at};
+use crate::row_distribution::RowDistribution;
 use crate::{Case, Recorder};
 
 const TOLERANCE: f64 = 1e-6;
@@ -16,25 +16,22 @@ pub(crate) fn run(file: &Value, r: &mut Recorder) {
         let stated = json::str_at(entry, "kind").unwrap_or("without kind");
         let kind = format!("cases/{stated}");
         match stated {
-            "categorical" => r.case(&kind, name, |c| from_logits(entry, c)),
-            "gaussian" => {
-                r.no_runner(&kind, &name, "log-probabilities: there is no gaussian distribution");
-                r.case(&kind, name, |c| from_log_rhos(entry, &floats_at(entry, "expected.log_rhos")?, c));
-            }
+            "categorical" | "gaussian" => r.case(&kind, name, |c| from_logits(entry, c)),
             "importance_weights" => r.case(&kind, name, |c| from_importance_weights(entry, c)),
             _ => r.no_runner(&kind, name, "unknown kind"),
         }
     }
 }
 
-/// Logits, `[T][B][A]`, and actions, `[T][B]`, to log-probabilities, ratios, targets and advantages.
+/// Inputs of distributions, `[T][B][dist_len]`, and actions, `[T][B]` or `[T][B][A]`, to log-probabilities, ratios, targets and advantages.
 fn from_logits(entry: &Value, c: &mut Case) -> Result<()> {
-    let n_actions = usize_at(entry, "A")?;
-    let actions = usizes_at(entry, "actions")?;
+    let distribution = RowDistribution::of(entry)?;
+    let actions = floats_at(entry, "actions")?;
+    let rows = actions.len() / distribution.act_len();
     let log_probs = |logits: &str| -> Result<Vec<f64>> {
         let logits = floats_at(entry, logits)?;
-        ensure!(logits.len() == actions.len() * n_actions, "{} logits for {} actions", logits.len(), actions.len());
-        Ok(logits.chunks_exact(n_actions).zip(&actions).map(|(row, &action)| categorical::logp(row, action)).collect())
+        ensure!(logits.len() == rows * distribution.dist_len(), "{} logits for {rows} actions", logits.len());
+        Ok(distribution.logps(&logits, &actions))
     };
     let (behaviour, target) = (log_probs("behaviour_logits")?, log_probs("target_logits")?);
     let log_rhos: Vec<f64> = target.iter().zip(&behaviour).map(|(target, behaviour)| target - behaviour).collect();

@@ -1,0 +1,104 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use proptest::prelude::*;
+
+use super::{DiagGaussian, entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad};
+use crate::distribution::contract::{Actions, Formulas};
+use crate::{ActionsMut, Distribution, PolicyError, Rng};
+
+const FORMULAS: Formulas<'static> = Formulas {
+    logp: &logp::<f64>,
+    entropy: &entropy::<f64>,
+    kl: &kl::<f64>,
+    logp_grad: &logp_grad::<f64>,
+    entropy_grad: &entropy_grad::<f64>,
+    kl_grad_p: &kl_grad_p::<f64>,
+    kl_grad_q: &kl_grad_q::<f64>,
+};
+
+proptest! {
+    #[test]
+    fn gradients_are_the_slopes(n in 1_usize..5, seed: u64) {
+        let mut rng = Rng::seed_from(seed);
+        let mut normals = |len: usize| (0..len).map(|_| rng.normal()).collect::<Vec<_>>();
+        FORMULAS.check_slopes(&normals(2 * n), &normals(2 * n), &normals(n), -1.5);
+    }
+
+    #[test]
+    fn rows_of_single_precision_agree_with_the_formulas(n in 1_usize..5, rows in 0_usize..20, seed: u64) {
+        let mut rng = Rng::seed_from(seed);
+        let mut inputs = || (0..rows * 2 * n).map(|_| rng.normal() as f32).collect::<Vec<_>>();
+        FORMULAS.check_rows(&DiagGaussian::new(n).unwrap(), &inputs(), &inputs(), seed);
+    }
+
+    #[test]
+    fn divergence_is_never_negative_and_zero_to_itself(p in prop::array::uniform4(-3.0..3.0), q in prop::array::uniform4(-3.0..3.0)) {
+        prop_assert!(kl(&p, &q) >= 0.0);
+        prop_assert_eq!(kl(&p, &p), 0.0);
+    }
+}
+
+#[test]
+fn the_standard_normal_has_the_numbers_of_the_tables() {
+    assert!((logp(&[0.0_f64, 0.0], &[0.0]) - 0.398_942_280_401_432_7_f64.ln()).abs() < 1e-15);
+    assert!((logp(&[0.0_f64, 0.0], &[1.96]) - 0.058_440_944_333_451_48_f64.ln()).abs() < 1e-14);
+    assert!((entropy(&[5.0_f64, 0.0]) - 1.418_938_533_204_672_7).abs() < 1e-15);
+    // ln 2 + (1 + 1) / 8 − 1/2: from the standard normal to one with mean 1 and standard deviation 2.
+    assert!((kl(&[0.0, 0.0], &[1.0, 2.0_f64.ln()]) - (2.0_f64.ln() - 0.25)).abs() < 1e-15);
+}
+
+#[test]
+fn samples_have_the_mean_and_the_standard_deviation_of_each_number() {
+    let rows = 40_000;
+    let inputs = [1.5_f32, -20.0, 0.5_f32.ln(), 3.0_f32.ln()].repeat(rows);
+    let mut logps = vec![0.0; rows];
+    let two = DiagGaussian::new(2).unwrap();
+    let Actions::Numbers(numbers) = Actions::sampled(&two, &inputs, &mut Rng::seed_from(4), &mut logps) else {
+        panic!("numbers")
+    };
+    // Four standard errors: std / √rows of a mean, std / √(2 rows) of a standard deviation.
+    for (offset, mean, std) in [(0, 1.5, 0.5), (1, -20.0, 3.0)] {
+        let draws: Vec<f64> = numbers.iter().skip(offset).step_by(2).map(|&x| f64::from(x)).collect();
+        let got_mean = draws.iter().sum::<f64>() / rows as f64;
+        let got_std = (draws.iter().map(|x| (x - got_mean).powi(2)).sum::<f64>() / rows as f64).sqrt();
+        let error = std / (rows as f64).sqrt();
+        assert!((got_mean - mean).abs() < 4.0 * error, "{got_mean} instead of {mean}");
+        assert!((got_std - std).abs() < 4.0 * error / 2.0_f64.sqrt(), "{got_std} instead of {std}");
+    }
+    // Both numbers of a row are drawn on their own.
+    let products = numbers.chunks_exact(2).map(|row| f64::from(row[0] - 1.5) * f64::from(row[1] + 20.0));
+    assert!((products.sum::<f64>() / rows as f64).abs() < 4.0 * 1.5 / (rows as f64).sqrt());
+    // The mean of −logp is the entropy; the log-probability of a row has a variance of 1/2 for each number.
+    let surprise = -logps.iter().map(|&x| f64::from(x)).sum::<f64>() / rows as f64;
+    assert!((surprise - f64::from(entropy(&inputs[..4]))).abs() < 4.0 / (rows as f64).sqrt());
+}
+
+#[test]
+fn a_row_uses_one_normal_a_number() {
+    let (mut rng, mut twin) = (Rng::seed_from(3), Rng::seed_from(3));
+    let (mut action, mut logp) = ([0.0; 4], [0.0; 2]);
+    let inputs = [1.0, 2.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0];
+    DiagGaussian::new(2).unwrap().sample(&inputs, &mut rng, ActionsMut::Continuous(&mut action), &mut logp).unwrap();
+    assert_eq!(action, [1.0, 2.0, 3.0, 4.0].map(|mean: f32| mean + twin.normal() as f32));
+    assert_eq!(rng, twin);
+}
+
+#[test]
+fn standard_deviations_below_and_above_every_float_give_no_nan() {
+    for log_std in [-1e30_f32, -200.0, -104.0, 88.0, 200.0, 1e30] {
+        let (p, q) = ([0.5, log_std], [0.5, 0.0]);
+        let mut grad = [0.0; 2];
+        logp_grad(&p, &[0.5], 1.0, &mut grad);
+        kl_grad_p(&p, &q, 1.0, &mut grad);
+        kl_grad_q(&p, &p, 1.0, &mut grad);
+        let answers = [logp(&p, &[0.5]), logp(&p, &[0.75]), entropy(&p), kl(&p, &q), kl(&p, &p)];
+        assert!(answers.iter().chain(&grad).all(|x| !x.is_nan()), "{log_std}: {answers:?} {grad:?}");
+        assert_eq!((answers[0] + log_std).round(), (-0.9_f32 + log_std - log_std).round(), "{log_std}");
+    }
+}
+
+#[test]
+fn a_distribution_over_no_number_is_refused() {
+    let error = DiagGaussian::new(0).unwrap_err();
+    assert!(matches!(error, PolicyError::BadSpace { .. }) && error.to_string().contains("holds no number"), "{error}");
+}
