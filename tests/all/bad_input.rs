@@ -57,9 +57,10 @@ fn a_config_that_cannot_work_starts_nothing() {
 }
 
 #[test]
-fn an_action_space_without_a_distribution_is_named() {
+fn an_action_space_that_contradicts_itself_is_named() {
     for workers in [0, 2] {
-        refused(workers, |_| Ok(AnySpaces(boxed(2), boxed(1))), &["no policy fits", "Box"]);
+        let make = |_: &EnvContext| Ok(AnySpaces(boxed(2), Space::MultiDiscrete { nvec: vec![2, 0] }));
+        refused(workers, make, &["MultiDiscrete([2, 0])", "choice 1"]);
     }
 }
 

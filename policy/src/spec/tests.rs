@@ -136,8 +136,8 @@ fn a_network_that_cannot_be_built_is_refused_with_the_reason() {
     assert!(refusal(NetworkSpec { dist_len: 0, ..spec() }).contains("dist_len is 0"));
     assert!(refusal(NetworkSpec { dist_len: usize::MAX, ..spec() }).contains("is a mistake"));
     assert!(refusal(NetworkSpec { obs: Space::Discrete { n: 0 }, ..spec() }).contains("at least one thing"));
-    let continuous = Space::boxed(vec![-1.0], vec![1.0], vec![1]).unwrap();
-    assert!(NetworkSpec::for_spaces(&continuous, &continuous).unwrap_err().to_string().contains("Box"));
+    let no_choice = Space::MultiDiscrete { nvec: vec![2, 0] };
+    assert!(NetworkSpec::for_spaces(&spec().obs, &no_choice).unwrap_err().to_string().contains("choice 1"));
 }
 
 #[test]
