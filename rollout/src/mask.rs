@@ -1,4 +1,4 @@
-//! Action masks: which things of each choice are possible, and logits that say so.
+//! Action masks: which things of each choice are possible.
 
 use pronk_policy::Space;
 
@@ -29,15 +29,6 @@ pub(crate) fn first_without_a_way(mask: &[bool], action: &Space) -> Option<usize
     choices(mask, action).position(|choice| !choice.contains(&true))
 }
 
-/// Makes the logits of what is impossible −∞: probability zero, never drawn.
-pub(crate) fn rule_out(possible: &[bool], logits: &mut [f32]) {
-    for (logit, possible) in logits.iter_mut().zip(possible) {
-        if !possible {
-            *logit = f32::NEG_INFINITY;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,12 +40,5 @@ mod tests {
         assert_eq!(first_without_a_way(&[true, true, false, false, false], &two), Some(1));
         assert_eq!(first_without_a_way(&[false, false, true, true, true], &two), Some(0));
         assert_eq!(first_without_a_way(&[false; 4], &Space::Discrete { n: 4 }), Some(0));
-    }
-
-    #[test]
-    fn only_what_is_impossible_is_ruled_out() {
-        let mut logits = [1.0, -2.0, 3.0];
-        rule_out(&[true, false, true], &mut logits);
-        assert_eq!(logits, [1.0, f32::NEG_INFINITY, 3.0]);
     }
 }

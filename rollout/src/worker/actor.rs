@@ -1,16 +1,18 @@
 use pronk_buffer::{ActionView, ActionViewMut, ObsView, Versioned};
-use pronk_policy::{ActionScale, Distribution, Input, Network, Outputs, Params, PolicyError, Rng, distribution_with};
+use pronk_policy::{
+    ActionScale, Distribution, Input, Network, Outputs, Params, Rng, Space, distribution_with, mask_logits,
+};
 
 use super::WorkerConfig;
 use super::error::{BuildError, PolicyFault};
 use crate::convert;
 use crate::env::{ActionRef, EnvSpec, first_non_finite};
-use crate::mask;
 use crate::seed;
 
 /// The policy as a worker uses it: one inference for all its environments, then one draw for each.
 pub(super) struct Actor {
     network: Box<dyn Network>,
+    action: Space,
     distribution: Box<dyn Distribution>,
     scale: ActionScale,
     /// Actions in the bounds of the environment.
@@ -34,6 +36,7 @@ impl Actor {
         Ok(Self {
             network,
             distribution,
+            action: spec.action.clone(),
             scale: ActionScale::new(&spec.action),
             scaled: Vec::new(),
             rng: acting_stream(config, 0),
@@ -81,18 +84,13 @@ impl Actor {
         logp: &mut [f32],
     ) -> Result<(), PolicyFault> {
         if let Some(masks) = masks {
-            mask::rule_out(masks, &mut self.outputs.logits);
+            // A vector environment of another kind may have left a row without a way.
+            mask_logits(&self.action, masks, &mut self.outputs.logits)
+                .map_err(|source| PolicyFault::Distribution { source })?;
         }
         self.distribution
             .sample(&self.outputs.logits, &mut self.rng, convert::actions(actions), logp)
-            .map_err(|source| PolicyFault::Distribution { source })?;
-        // A vector environment of another kind may have left a row without a way, for which no action can be drawn.
-        match first_non_finite(logp) {
-            Some((row, _)) if masks.is_some() => {
-                Err(PolicyFault::Distribution { source: PolicyError::NothingToChoose { row, choice: 0 } })
-            }
-            _ => Ok(()),
-        }
+            .map_err(|source| PolicyFault::Distribution { source })
     }
 }
 

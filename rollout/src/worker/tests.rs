@@ -362,7 +362,7 @@ fn a_vector_environment_of_another_kind_cannot_make_a_policy_do_the_impossible()
     let (links, _steps, _lifeline) = links();
     let error = masked_worker(Walls, config(1, 0), links).sample().expect_err("nothing to do");
     let SampleError::Policy(PolicyFault::Distribution { source }) = error else { panic!("{error}") };
-    assert!(source.to_string().starts_with("no action is possible in row 1"), "{source}");
+    assert!(source.to_string().starts_with("the mask of row 1 forbids every action"), "{source}");
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! Trains any of the native classic-control environments with any of the algorithms.
+//!
+//! ```text
+//! cargo run --release --example classic_control -- --env Pendulum-v1 --algorithm ppo
+//! cargo run --release --example classic_control -- --env Acrobot-v1 --algorithm appo --seed 3 --quiet
+//! ```
+//!
+//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached.
+
+#![allow(clippy::print_stdout)] // a program prints; the library never does
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use pronk::envs::{Acrobot, CartPole, MountainCarContinuous, Pendulum};
+use pronk::prelude::*;
+use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, ModelConfig, PpoConfig, Schedule, Torso};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Trains a classic-control environment.
+#[derive(Parser)]
+struct Args {
+    /// The environment
+    #[arg(long, value_enum, default_value_t = EnvName::CartPole)]
+    env: EnvName,
+    /// The algorithm
+    #[arg(long, value_enum, default_value_t = AlgorithmName::Ppo)]
+    algorithm: AlgorithmName,
+    /// Seed of everything random in the run
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Rollout threads; 0 runs everything on one thread, bit for bit reproducible [default: 0 for ppo, else 1]
+    #[arg(long)]
+    workers: Option<usize>,
+    /// Mean return over 100 episodes at which to stop [default: what solves the environment]
+    #[arg(long)]
+    stop_return: Option<f64>,
+    /// Env-steps after which to give up
+    #[arg(long, default_value_t = 5_000_000)]
+    max_env_steps: u64,
+    /// Print nothing but the last line
+    #[arg(long)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EnvName {
+    #[value(name = "CartPole-v1")]
+    CartPole,
+    #[value(name = "Acrobot-v1")]
+    Acrobot,
+    #[value(name = "MountainCarContinuous-v0")]
+    MountainCarContinuous,
+    #[value(name = "Pendulum-v1")]
+    Pendulum,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AlgorithmName {
+    Impala,
+    Appo,
+    Ppo,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let config = config(&args);
+    let mut trainer = match args.env {
+        EnvName::CartPole => Trainer::new(config, |_: &EnvContext| CartPole::new())?,
+        EnvName::Acrobot => Trainer::new(config, |_: &EnvContext| Acrobot::new())?,
+        EnvName::MountainCarContinuous => Trainer::new(config, |_: &EnvContext| MountainCarContinuous::new())?,
+        EnvName::Pendulum => Trainer::new(config, |_: &EnvContext| Pendulum::new())?,
+    };
+    if !args.quiet {
+        trainer.add_reporter(Console::stderr());
+    }
+    let solved = match args.env {
+        EnvName::CartPole => 475.0,
+        EnvName::Acrobot => -100.0,
+        EnvName::MountainCarContinuous => 90.0,
+        EnvName::Pendulum => -250.0,
+    };
+    let run = trainer.run(StopWhen {
+        episode_return_mean: Some(args.stop_return.unwrap_or(solved)),
+        env_steps: Some(args.max_env_steps),
+        ..StopWhen::default()
+    })?;
+    println!("{}", run.summary());
+    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What all of them share, and what differs.
+fn config(args: &Args) -> TrainerConfig {
+    let Args { env, algorithm, .. } = *args;
+    // How far ahead it pays to look, and how much the exploration is worth.
+    let (gamma, entropy) = match env {
+        EnvName::CartPole => (0.98, 0.0),
+        EnvName::Acrobot => (0.99, 0.0),
+        EnvName::MountainCarContinuous => (0.999, 0.0),
+        EnvName::Pendulum => (0.95, 0.0),
+    };
+    let entropy_coeff = Schedule::Constant(entropy);
+    let settings: AlgorithmConfig = match algorithm {
+        AlgorithmName::Impala => ImpalaConfig { gamma, entropy_coeff, ..ImpalaConfig::default() }.into(),
+        AlgorithmName::Appo => AppoConfig { gamma, entropy_coeff, ..AppoConfig::default() }.into(),
+        AlgorithmName::Ppo => PpoConfig {
+            gamma,
+            lambda: 0.95,
+            clip_param: 0.2,
+            vf_loss_coeff: 0.5,
+            vf_clip_param: None,
+            kl_coeff: 0.0,
+            entropy_coeff,
+            ..PpoConfig::default()
+        }
+        .into(),
+    };
+    let ppo = algorithm == AlgorithmName::Ppo;
+    TrainerConfig {
+        seed: args.seed,
+        num_rollout_workers: args.workers.unwrap_or(if ppo { 0 } else { 1 }),
+        num_envs_per_worker: 16,
+        rollout_fragment_length: 64,
+        train_batch_size: 1024,
+        num_sgd_iter: if ppo { 10 } else { 1 },
+        sgd_minibatch_size: ppo.then_some(NonZeroUsize::MIN.saturating_add(255)),
+        learner_queue_size: 1,
+        lr: 0.001,
+        grad_clip: Some(if ppo { 0.5 } else { 40.0 }),
+        algorithm: settings,
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    }
+}
