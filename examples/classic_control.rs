@@ -94,43 +94,54 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// What all of them share, and what differs.
 fn config(args: &Args) -> TrainerConfig {
-    let Args { env, algorithm, .. } = *args;
-    // How far ahead it pays to look, and how much the exploration is worth.
-    let (gamma, entropy) = match env {
-        EnvName::CartPole => (0.98, 0.0),
-        EnvName::Acrobot => (0.99, 0.0),
-        EnvName::MountainCarContinuous => (0.999, 0.0),
-        EnvName::Pendulum => (0.95, 0.0),
+    let (gamma, continuous) = match args.env {
+        EnvName::CartPole => (0.98, false),
+        EnvName::Acrobot => (0.99, false),
+        // Far behind the valley lies the only reward, near by the price of the fuel.
+        EnvName::MountainCarContinuous => (0.999, true),
+        // Rewards are large, so a near horizon keeps values learnable.
+        EnvName::Pendulum => (0.95, true),
     };
-    let entropy_coeff = Schedule::Constant(entropy);
-    let settings: AlgorithmConfig = match algorithm {
+    let entropy_coeff = Schedule::Constant(0.0);
+    let algorithm: AlgorithmConfig = match args.algorithm {
         AlgorithmName::Impala => ImpalaConfig { gamma, entropy_coeff, ..ImpalaConfig::default() }.into(),
-        AlgorithmName::Appo => AppoConfig { gamma, entropy_coeff, ..AppoConfig::default() }.into(),
+        AlgorithmName::Appo => AppoConfig {
+            gamma,
+            entropy_coeff,
+            // Returns of any size, and several passes, want what PPO has.
+            vtrace: !continuous,
+            lambda: 0.95,
+            standardize_advantages: continuous,
+            clip_param: if continuous { 0.2 } else { 0.4 },
+            ..AppoConfig::default()
+        }
+        .into(),
         AlgorithmName::Ppo => PpoConfig {
             gamma,
+            entropy_coeff,
             lambda: 0.95,
             clip_param: 0.2,
             vf_loss_coeff: 0.5,
             vf_clip_param: None,
             kl_coeff: 0.0,
-            entropy_coeff,
             ..PpoConfig::default()
         }
         .into(),
     };
-    let ppo = algorithm == AlgorithmName::Ppo;
+    let ppo = args.algorithm == AlgorithmName::Ppo;
+    let many_passes = ppo || continuous;
     TrainerConfig {
         seed: args.seed,
         num_rollout_workers: args.workers.unwrap_or(if ppo { 0 } else { 1 }),
         num_envs_per_worker: 16,
         rollout_fragment_length: 64,
         train_batch_size: 1024,
-        num_sgd_iter: if ppo { 10 } else { 1 },
-        sgd_minibatch_size: ppo.then_some(NonZeroUsize::MIN.saturating_add(255)),
+        num_sgd_iter: if many_passes { 10 } else { 1 },
+        sgd_minibatch_size: if many_passes { NonZeroUsize::new(256) } else { None },
         learner_queue_size: 1,
         lr: 0.001,
-        grad_clip: Some(if ppo { 0.5 } else { 40.0 }),
-        algorithm: settings,
+        grad_clip: Some(if many_passes { 0.5 } else { 40.0 }),
+        algorithm,
         model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
         min_time_s_per_iteration: 0.1,
         ..TrainerConfig::default()

@@ -40,6 +40,8 @@ pub struct AppoConfig {
     /// As in [`ImpalaConfig`](crate::ImpalaConfig).
     pub vtrace_clip_pg_rho_threshold: Option<f64>,
     /// As in [`ImpalaConfig`](crate::ImpalaConfig).
+    pub vtrace_lambda: f64,
+    /// As in [`ImpalaConfig`](crate::ImpalaConfig).
     pub vtrace_drop_last_ts: bool,
     /// Without V-trace: whether advantages are those of GAE, or the return less the value.
     pub use_gae: bool,
@@ -47,6 +49,9 @@ pub struct AppoConfig {
     pub use_critic: bool,
     /// GAE's lambda.
     pub lambda: f64,
+    /// Whether advantages are shifted and scaled to mean 0 and deviation 1, over each minibatch. (RLlib does not.) Where
+    /// rewards are large numbers, it keeps updates from depending on their unit.
+    pub standardize_advantages: bool,
     /// Whether the divergence from the target network, without V-trace from the policy that acted, is part of the loss.
     pub use_kl_loss: bool,
     /// Weight of the divergence to begin with.
@@ -68,10 +73,12 @@ impl Default for AppoConfig {
             vtrace: true,
             vtrace_clip_rho_threshold: Some(1.0),
             vtrace_clip_pg_rho_threshold: Some(1.0),
+            vtrace_lambda: 1.0,
             vtrace_drop_last_ts: false,
             use_gae: true,
             use_critic: true,
             lambda: 1.0,
+            standardize_advantages: false,
             use_kl_loss: false,
             kl_coeff: 1.0,
             kl_target: 0.01,
@@ -88,6 +95,7 @@ impl AppoConfig {
     pub fn check(&self) -> Result<(), LearnError> {
         settings::unit("gamma", self.gamma)?;
         settings::unit("lambda", self.lambda)?;
+        settings::unit("vtrace_lambda", self.vtrace_lambda)?;
         settings::positive("clip_param", self.clip_param)?;
         settings::weight("vf_loss_coeff", self.vf_loss_coeff)?;
         settings::entropy_coeff(&self.entropy_coeff)?;
@@ -125,11 +133,12 @@ impl AppoConfig {
                 clip_rho: bar(self.vtrace_clip_rho_threshold),
                 clip_pg_rho: bar(self.vtrace_clip_pg_rho_threshold),
                 clip_c: Some(1.0),
-                lambda: 1.0,
+                lambda: self.vtrace_lambda as f32,
                 alpha: 1.0,
                 pg_bootstrap: PgBootstrap::Target,
             },
             masked_steps: MaskedSteps::Skip,
+            standardize_advantages: self.standardize_advantages,
         }
     }
 }

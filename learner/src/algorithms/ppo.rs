@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::kl::KlCoeff;
 use super::on_batch::{self, LossGrads, OnBatch, rows_of, write_output_grads};
 use super::settings;
-use super::surrogate::{SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, ValueLoss, surrogate_loss};
+use super::surrogate::{
+    SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, ValueLoss, standardize, surrogate_loss,
+};
 use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule};
 
 /// Settings of [`Ppo`]. Names and defaults are RLlib's, where it has them.
@@ -166,7 +168,7 @@ impl Algorithm for Ppo {
         let advantages = if self.config.use_gae { Advantages::Gae } else { Advantages::Return };
         self.batch.estimate(self.config.lambda, advantages, batch)?;
         if self.config.standardize_advantages {
-            standardize(&mut self.batch.gae.advantages);
+            standardize(&mut self.batch.gae.advantages, |_| true);
         }
         self.kl.resize(rows, 0.0);
         let logits = rows_of(inputs.logits, rows, inputs);
@@ -207,18 +209,6 @@ impl Algorithm for Ppo {
 
     fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
         self.kl_coeff.load(numbers)
-    }
-}
-
-/// Shifts and scales numbers to mean 0 and deviation 1. Equal numbers become 0.
-fn standardize(numbers: &mut [f32]) {
-    let count = numbers.len().max(1) as f64;
-    let mean = numbers.iter().map(|&number| f64::from(number)).sum::<f64>() / count;
-    let squares: f64 = numbers.iter().map(|&number| (f64::from(number) - mean).powi(2)).sum();
-    // As RLlib: the deviation is at least this, so that nearly equal numbers stay small.
-    let deviation = (squares / count).sqrt().max(1e-4);
-    for number in numbers {
-        *number = ((f64::from(*number) - mean) / deviation) as f32;
     }
 }
 

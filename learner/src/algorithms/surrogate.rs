@@ -195,6 +195,19 @@ impl<F: Float> ValueLoss<F> {
     }
 }
 
+/// Shifts and scales the numbers that `counts` to mean 0 and deviation 1. Equal numbers become 0.
+pub(crate) fn standardize<F: Float>(numbers: &mut [F], counts: impl Fn(usize) -> bool) {
+    let counted = || numbers.iter().enumerate().filter(|(i, _)| counts(*i)).map(|(_, &number)| to_f64(number));
+    let count = counted().count().max(1) as f64;
+    let mean = counted().sum::<f64>() / count;
+    let variance = counted().map(|number| (number - mean).powi(2)).sum::<f64>() / count;
+    // As RLlib: the deviation is at least this, so that nearly equal numbers stay small.
+    let deviation = variance.sqrt().max(1e-4);
+    for number in numbers.iter_mut() {
+        *number = F::from((to_f64(*number) - mean) / deviation).unwrap_or_else(F::nan);
+    }
+}
+
 fn check_lengths<F>(input: &SurrogateInput<'_, F>) -> Result<(), ShapeError> {
     let rows = input.logp.len();
     let check = |name: &'static str, got: usize| {

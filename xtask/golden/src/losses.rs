@@ -201,6 +201,7 @@ fn appo(batch: &Batch<'_>, c: &mut Case) -> Result<()> {
         },
         vtrace: impala.vtrace,
         masked_steps: impala.masked_steps,
+        standardize_advantages: false,
     };
     let input = AppoLossInput {
         steps: batch.layout.steps,

@@ -2,7 +2,9 @@
 
 use num_traits::Float;
 
-use crate::algorithms::surrogate::{SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, surrogate_loss};
+use crate::algorithms::surrogate::{
+    SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, standardize, surrogate_loss,
+};
 use crate::algorithms::targets::{MaskedSteps, TargetBuffers, TargetRows, Targets};
 use crate::explained_variance::{explained_variance, to_f64};
 use crate::{ShapeError, VtraceConfig, VtraceOutput};
@@ -19,6 +21,8 @@ pub struct AppoLossConfig<F> {
     pub vtrace: VtraceConfig<F>,
     /// What becomes of masked steps.
     pub masked_steps: MaskedSteps,
+    /// Whether advantages are shifted and scaled to mean 0 and deviation 1 first.
+    pub standardize_advantages: bool,
 }
 
 /// What the loss reads: time-major slices of `[steps, columns]`.
@@ -111,6 +115,10 @@ pub fn appo_loss<F: Float>(
         is_ratios.extend(logps.map(|(&then, &target)| (then - target).exp().min(most)));
     }
     let mask = mask.map(|mask| &mask[..learned]);
+    let is_learned = |i: usize| mask.is_none_or(|mask| mask[i]);
+    if config.standardize_advantages {
+        standardize(&mut vtrace.pg_advantages, is_learned);
+    }
     let surrogate_input = SurrogateInput {
         behaviour_logp: &behaviour_logp[..learned],
         logp: &logp[..learned],
@@ -127,7 +135,6 @@ pub fn appo_loss<F: Float>(
     let SurrogateGrads { logp: d_logp, entropy: d_entropy, values: d_values, kl: d_kl } = surrogate;
     [d_logp, d_entropy, d_values, d_kl].into_iter().for_each(|gradient| gradient.resize(steps * columns, F::zero()));
 
-    let is_learned = |i: usize| mask.is_none_or(|mask| mask[i]);
     if config.masked_steps == MaskedSteps::Recurse {
         stats.vf_explained_var = explained_variance(&vtrace.vs, &values[..learned], |_| true);
     }
