@@ -1,4 +1,4 @@
-//! Trains any of the native classic-control environments with any of the algorithms.
+//! Trains classic-control environments with any of the algorithms: CartPole-v1, Acrobot-v1, Pendulum-v1.
 //!
 //! ```text
 //! cargo run --release --example classic_control -- --env Pendulum-v1 --algorithm ppo
@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use pronk::envs::{Acrobot, CartPole, MountainCarContinuous, Pendulum};
+use pronk::envs::{Acrobot, CartPole, Pendulum};
 use pronk::prelude::*;
 use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, ModelConfig, PpoConfig, Schedule, Torso};
 
@@ -52,8 +52,6 @@ enum EnvName {
     CartPole,
     #[value(name = "Acrobot-v1")]
     Acrobot,
-    #[value(name = "MountainCarContinuous-v0")]
-    MountainCarContinuous,
     #[value(name = "Pendulum-v1")]
     Pendulum,
 }
@@ -71,7 +69,6 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut trainer = match args.env {
         EnvName::CartPole => Trainer::new(config, |_: &EnvContext| CartPole::new())?,
         EnvName::Acrobot => Trainer::new(config, |_: &EnvContext| Acrobot::new())?,
-        EnvName::MountainCarContinuous => Trainer::new(config, |_: &EnvContext| MountainCarContinuous::new())?,
         EnvName::Pendulum => Trainer::new(config, |_: &EnvContext| Pendulum::new())?,
     };
     if !args.quiet {
@@ -80,7 +77,6 @@ fn main() -> anyhow::Result<ExitCode> {
     let solved = match args.env {
         EnvName::CartPole => 475.0,
         EnvName::Acrobot => -100.0,
-        EnvName::MountainCarContinuous => 90.0,
         EnvName::Pendulum => -250.0,
     };
     let run = trainer.run(StopWhen {
@@ -97,8 +93,6 @@ fn config(args: &Args) -> TrainerConfig {
     let (gamma, continuous) = match args.env {
         EnvName::CartPole => (0.98, false),
         EnvName::Acrobot => (0.99, false),
-        // Far behind the valley lies the only reward, near by the price of the fuel.
-        EnvName::MountainCarContinuous => (0.999, true),
         // Rewards are large, so a near horizon keeps values learnable.
         EnvName::Pendulum => (0.95, true),
     };

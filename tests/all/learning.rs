@@ -1,8 +1,12 @@
 //! Learning is proven by learning.
 
-use pronk::envs::CartPole;
+use std::num::NonZeroUsize;
+
+use pronk::envs::{CartPole, Masked, Pendulum};
 use pronk::prelude::*;
-use pronk::{Activation, ModelConfig, Schedule};
+use pronk::{
+    Activation, AlgorithmConfig, AppoConfig, EnvFactory, ImpalaConfig, ModelConfig, PpoConfig, Run, Schedule, Torso,
+};
 
 use crate::fixtures::without_hanging;
 
@@ -40,4 +44,90 @@ fn cartpole_is_solved_with_and_without_threads() {
         assert!(run.reached(), "seed {seed}, {workers} workers: {}", run.summary());
         assert!(run.ledger_closed());
     }
+}
+
+/// The settings of the `classic_control` example where batches are used many times.
+fn many_passes(algorithm: AlgorithmConfig, seed: u64, workers: usize) -> TrainerConfig {
+    TrainerConfig {
+        seed,
+        num_rollout_workers: workers,
+        num_envs_per_worker: 16,
+        rollout_fragment_length: 64,
+        train_batch_size: 1024,
+        num_sgd_iter: 10,
+        sgd_minibatch_size: NonZeroUsize::new(256),
+        learner_queue_size: 1,
+        lr: 0.001,
+        grad_clip: Some(0.5),
+        algorithm,
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    }
+}
+
+fn ppo(gamma: f64) -> AlgorithmConfig {
+    PpoConfig { gamma, lambda: 0.95, clip_param: 0.2, vf_clip_param: None, kl_coeff: 0.0, ..PpoConfig::default() }
+        .into()
+}
+
+/// Runs until the mean return over 100 episodes is `goal`.
+fn learns(what: &str, config: TrainerConfig, env: impl EnvFactory + 'static, goal: f64, most_env_steps: u64) -> Run {
+    let run = without_hanging("learning", move || {
+        let stop = StopWhen { episode_return_mean: Some(goal), env_steps: Some(most_env_steps), ..StopWhen::default() };
+        Trainer::new(config, env).unwrap().run(stop).unwrap()
+    });
+    println!("{what}: {}", run.summary());
+    assert!(run.reached(), "{what}: {}", run.summary());
+    assert!(run.ledger_closed(), "{what}");
+    run
+}
+
+#[test]
+fn cartpole_is_solved_by_ppo_and_by_appo() {
+    let make = |_: &EnvContext| CartPole::new();
+    for seed in [1, 2] {
+        learns("ppo", many_passes(ppo(0.98), seed, 0), make, 475.0, 1_000_000);
+        let appo = AppoConfig { gamma: 0.98, entropy_coeff: Schedule::Constant(0.0), ..AppoConfig::default() };
+        let config = TrainerConfig { num_sgd_iter: 1, grad_clip: Some(40.0), ..many_passes(appo.into(), seed, 1) };
+        let config = TrainerConfig { sgd_minibatch_size: None, ..config };
+        learns("appo", config, make, 475.0, 5_000_000);
+    }
+}
+
+#[test]
+fn actions_that_are_numbers_are_learned_in_the_bounds_of_the_environment() {
+    // Doing nothing, or anything, earns about -1200; swinging up and staying there -150.
+    let make = |_: &EnvContext| Pendulum::new();
+    learns("ppo", many_passes(ppo(0.95), 4, 0), make, -500.0, 2_000_000);
+}
+
+#[test]
+fn what_a_mask_rules_out_is_never_taken_and_the_best_of_the_rest_is_learned() {
+    // The environment fails on an impossible action, and a failure would be counted.
+    let make = |_: &EnvContext| Masked::new(6, 20);
+    let impala = ImpalaConfig { gamma: 0.5, ..ImpalaConfig::default() }.into();
+    let appo = AppoConfig { gamma: 0.5, use_kl_loss: true, kl_coeff: 0.1, ..AppoConfig::default() }.into();
+    for (what, algorithm) in [("impala", impala), ("appo", appo), ("ppo", ppo(0.5))] {
+        let config = TrainerConfig { num_sgd_iter: 2, ..many_passes(algorithm, 0, 1) };
+        let run = learns(what, config, make, 19.0, 3_000_000);
+        let failures = run.result.dict.get("workers.restarts").and_then(|n| n.as_u64());
+        assert_eq!(failures, Some(0), "{what}");
+    }
+}
+
+#[test]
+fn replayed_fragments_are_passes_and_no_new_steps() {
+    let impala = ImpalaConfig::default().into();
+    let config = TrainerConfig {
+        num_sgd_iter: 1,
+        replay_proportion: 1.0,
+        replay_buffer_num_slots: 8,
+        ..many_passes(impala, 0, 0)
+    };
+    let run = learns("impala with replay", config, |_: &EnvContext| CartPole::new(), 60.0, 3_000_000);
+    let steps = &run.result.steps;
+    let share = steps.trained_passes.env as f64 / steps.trained_once.env as f64;
+    assert!((1.7..2.3).contains(&share), "{steps:?}");
+    assert!(steps.trained_once.env <= steps.sampled.env);
 }
