@@ -124,6 +124,11 @@ pub struct ModelConfig {
     pub fcnet_activation: Activation,
     /// What looks at images, observations of shape `[channels, height, width]`; for others it means nothing.
     pub vision: Vision,
+    /// Whether an LSTM stands between the hidden layers and the heads, so that a policy can remember. Its memory goes on
+    /// from fragment to fragment and is emptied where episodes begin.
+    pub use_lstm: bool,
+    /// Width of the LSTM.
+    pub lstm_cell_size: usize,
     /// How actions that are numbers are distributed: `diagonal`, or `squashed` into their bounds.
     pub gaussian: Gaussian,
     /// Whether policy and value share the hidden layers (RLlib's `vf_share_layers`).
@@ -138,6 +143,8 @@ impl Default for ModelConfig {
             fcnet_hiddens: vec![256, 256],
             fcnet_activation: Activation::Tanh,
             vision: Vision::NatureCnn,
+            use_lstm: false,
+            lstm_cell_size: 256,
             gaussian: Gaussian::Diagonal,
             torso: Torso::Shared,
             init: Init::Orthogonal,
@@ -403,6 +410,9 @@ impl TrainerConfig {
                 &self.model.fcnet_hiddens,
                 "a layer of width 0 lets nothing through",
             ));
+        }
+        if self.model.lstm_cell_size == 0 {
+            return Err(refuse("model.lstm_cell_size", 0, "an LSTM of width 0 remembers nothing"));
         }
         Ok(())
     }

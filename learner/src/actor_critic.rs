@@ -2,6 +2,7 @@
 
 mod minibatches;
 mod publications;
+mod recall;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -14,10 +15,11 @@ use pronk_policy::{Distribution, Input, Network, ObsRef, OutputGrads, Outputs, P
 
 use crate::{
     Algorithm, AlgorithmState, ClippedNorm, LearnError, Learner, LearnerState, LossInputs, Optimizer, Schedule,
-    StepOptions, clip_global_norm,
+    ShapeError, StepOptions, clip_global_norm,
 };
 use minibatches::Minibatches;
 use publications::Publications;
+use recall::Recall;
 use target::Target;
 
 /// What an [`ActorCriticLearner`] is made of.
@@ -133,6 +135,7 @@ pub struct ActorCriticLearner {
     outputs: Outputs,
     /// Of the final observations.
     final_outputs: Outputs,
+    recall: Recall,
     output_grads: OutputGrads,
     grad: Vec<f32>,
 }
@@ -169,6 +172,7 @@ impl ActorCriticLearner {
             publications: Publications::default(),
             outputs: Outputs::default(),
             final_outputs: Outputs::default(),
+            recall: Recall::default(),
             output_grads: OutputGrads::default(),
             grad,
         })
@@ -203,15 +207,21 @@ impl ActorCriticLearner {
 
     /// Fills `grad` and returns the algorithm's statistics.
     fn compute_gradient(&mut self, part: &SampleBatch) -> Result<Info, LearnError> {
-        let shape = part.shape();
         let final_obs = part.final_obs();
+        let state_len = self.network.shape().state_len;
+        ShapeError::check_shape("state_in", part.state_in().len(), part.shape().columns * state_len, || {
+            format!("[columns, state_len] = [{}, {state_len}]", part.shape().columns)
+        })?;
         if final_obs.is_empty() {
             self.final_outputs.values.clear();
+        } else if state_len > 0 {
+            let values = &mut self.final_outputs.values;
+            self.recall.final_values(&mut *self.network, &self.params, part, values)?;
         } else {
             let input = Input::new(obs_ref(final_obs.rows().view()), final_obs.len());
             self.network.forward(&self.params, &input, &mut self.final_outputs)?;
         }
-        let input = Input::new(obs_ref(part.obs()), (shape.steps + 1) * shape.columns);
+        let input = self.recall.input(part, state_len);
         let target_logits = match &mut self.target {
             None => &[],
             Some(target) => {

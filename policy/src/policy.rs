@@ -1,8 +1,8 @@
 //! A policy to act with: what evaluation and deployment need.
 
 use crate::{
-    ActionScale, ActionsMut, CpuNetwork, Distribution, Gaussian, Input, Network, NetworkSpec, ObsRef, Outputs, Params,
-    PolicyError, Rng, Space, distribution_with, mask_logits,
+    ActionScale, ActionsMut, CpuNetwork, Distribution, Gaussian, Input, Memory, Network, NetworkSpec, ObsRef, Outputs,
+    Params, PolicyError, Rng, Space, distribution_with, mask_logits,
 };
 
 /// How a policy chooses its actions.
@@ -40,6 +40,9 @@ pub struct Policy {
     scale: ActionScale,
     outputs: Outputs,
     logp: Vec<f32>,
+    /// What a recurrent network remembers of each row, and that no row begins anew.
+    state: Vec<f32>,
+    starts: Vec<bool>,
 }
 
 impl Policy {
@@ -65,7 +68,17 @@ impl Policy {
         network.layout().check_same(params.layout())?;
         params.check_finite()?;
         let (action, scale) = (action.clone(), ActionScale::new(action));
-        Ok(Self { network, params, action, distribution, scale, outputs: Outputs::default(), logp: Vec::new() })
+        Ok(Self {
+            network,
+            params,
+            action,
+            distribution,
+            scale,
+            outputs: Outputs::default(),
+            logp: Vec::new(),
+            state: Vec::new(),
+            starts: Vec::new(),
+        })
     }
 
     /// The same policy with its numbers distributed as they were when it learned; as [`Gaussian::Diagonal`] unless this
@@ -79,6 +92,9 @@ impl Policy {
 
     /// Chooses an action for each of `rows` observations, in the bounds of the action space.
     ///
+    /// A recurrent network goes on with what it remembers of each row from the call before; with another number of rows it
+    /// begins anew. Say where episodes end by [`forget`](Self::forget).
+    ///
     /// *Shapes*: `obs` is `[rows, obs_len]`, `actions` is `[rows, act_len]`.
     ///
     /// # Errors
@@ -90,7 +106,7 @@ impl Policy {
         choice: &mut Choice,
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
-        self.network.forward(&self.params, &Input::new(obs, rows), &mut self.outputs)?;
+        self.look(obs, rows)?;
         match actions {
             ActionsMut::Discrete(_) => self.choose(rows, choice, actions),
             ActionsMut::Continuous(numbers) => {
@@ -115,7 +131,7 @@ impl Policy {
         choice: &mut Choice,
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
-        self.network.forward(&self.params, &Input::new(obs, rows), &mut self.outputs)?;
+        self.look(obs, rows)?;
         mask_logits(&self.action, mask, &mut self.outputs.logits)?;
         self.choose(rows, choice, actions)
     }
@@ -123,6 +139,36 @@ impl Policy {
     /// The values of the observations that [`act`](Self::act) was last given.
     pub fn values(&self) -> &[f32] {
         &self.outputs.values
+    }
+
+    /// Empties the memory of a row: its next observation is an episode's first. Without memory this does nothing.
+    pub fn forget(&mut self, row: usize) {
+        let state_len = self.network.shape().state_len;
+        if let Some(state) = self.state.get_mut(row * state_len..(row + 1) * state_len) {
+            state.fill(0.0);
+        }
+    }
+
+    /// Empties the memory of all rows.
+    pub fn forget_all(&mut self) {
+        self.state.fill(0.0);
+    }
+
+    /// Runs the network on, with what it remembers.
+    fn look(&mut self, obs: ObsRef<'_>, rows: usize) -> Result<(), PolicyError> {
+        let state_len = self.network.shape().state_len;
+        let mut input = Input::new(obs, rows);
+        if state_len > 0 {
+            if self.starts.len() != rows {
+                self.state.clear();
+                self.state.resize(rows * state_len, 0.0);
+                self.starts.resize(rows, false);
+            }
+            input = input.with_memory(Memory { state: &self.state, starts: &self.starts });
+        }
+        self.network.forward(&self.params, &input, &mut self.outputs)?;
+        self.state.clone_from(&self.outputs.state);
+        Ok(())
     }
 
     fn choose(&mut self, rows: usize, choice: &mut Choice, actions: ActionsMut<'_>) -> Result<(), PolicyError> {

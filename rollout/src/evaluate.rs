@@ -105,6 +105,7 @@ pub fn evaluate(
     let mut left: Vec<usize> = (0..n_envs).map(|env| (n_episodes - env).div_ceil(n_envs)).collect();
 
     envs.reset_all(obs.view_mut().into())?;
+    policy.forget_all();
     let mut ended = Vec::new();
     while evaluation.episodes.len() < n_episodes {
         let (obs_now, chosen) = (convert::observations(obs.view()), convert::actions(actions.view_mut()));
@@ -126,6 +127,9 @@ pub fn evaluate(
                 final_obs: &mut FinalObs::new(obs_kind, spec.observation.obs_len()),
             },
         )?;
+        for (env, _) in ends.iter().enumerate().filter(|(_, end)| **end != End::No) {
+            policy.forget(env);
+        }
         envs.drain_episodes(&mut ended);
         for episode in ended.drain(..) {
             if let Some(left) = left.get_mut(episode.index as usize).filter(|left| **left > 0) {

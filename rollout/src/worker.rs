@@ -148,7 +148,7 @@ impl RolloutWorker {
             act_len: spec.action.act_len(),
             act_kind: if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 },
             dist_len: actor.dist_len(),
-            state_len: 0,
+            state_len: actor.state_len(),
         };
         shape.check()?;
         Ok(Self {
@@ -258,7 +258,9 @@ impl RolloutWorker {
         } else {
             clock.enter(WorkerState::Stepping);
             envs.reset_all(batch.obs_row_mut(0).into())?;
+            self.actor.forget();
         }
+        batch.state_in_mut().copy_from_slice(self.actor.state());
 
         for t in 0..self.shape.steps {
             if self.links.tether.is_cut() {
@@ -284,6 +286,7 @@ impl RolloutWorker {
                 final_obs: step.final_obs,
             };
             envs.step(self.actor.for_env(step.actions.as_view()), out)?;
+            self.actor.remember(&batch.ends()[t * self.shape.columns..(t + 1) * self.shape.columns]);
             self.steps_made += self.shape.columns as u64;
         }
 

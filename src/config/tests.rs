@@ -55,6 +55,7 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         ("algorithm", |c| c.algorithm = AppoConfig { clip_param: 0.0, ..AppoConfig::default() }.into()),
         ("algorithm", |c| c.algorithm = PpoConfig { kl_target: f64::NAN, ..PpoConfig::default() }.into()),
         ("sgd_minibatch_size", |c| c.sgd_minibatch_size = NonZeroUsize::new(10)),
+        ("model.lstm_cell_size", |c| c.model.lstm_cell_size = 0),
         ("model.fcnet_hiddens", |c| c.model.fcnet_hiddens = vec![64, 0]),
     ];
     for (field, change) in wrong {

@@ -37,6 +37,7 @@ impl Networks {
         let spec = NetworkSpec {
             encoder: encoder(config, &env.observation),
             torso: config.model.torso,
+            lstm: config.model.use_lstm.then_some(config.model.lstm_cell_size),
             init: config.model.init,
             ..NetworkSpec::for_spaces(&env.observation, &env.action)?
         };
@@ -161,10 +162,6 @@ fn make_one(make: &MakeNetwork, env: &EnvSpec, device: DeviceSpec) -> Result<Box
             "it puts out {given} numbers and the actions of {}, {action}, are described by {dist_len}",
             env.name
         )));
-    }
-    if shape.state_len != 0 {
-        let state_len = shape.state_len;
-        return Err(misfit(format!("it remembers {state_len} numbers, and runs train networks without memory so far")));
     }
     Ok(network)
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use pronk::envs::{CartPole, Masked, Pendulum};
+use pronk::envs::{CartPole, Masked, Pendulum, Recall};
 use pronk::prelude::*;
 use pronk::{
     Activation, AlgorithmConfig, AppoConfig, EnvFactory, ImpalaConfig, ModelConfig, PpoConfig, Run, Schedule, Torso,
@@ -130,4 +130,34 @@ fn replayed_fragments_are_passes_and_no_new_steps() {
     let share = steps.trained_passes.env as f64 / steps.trained_once.env as f64;
     assert!((1.7..2.3).contains(&share), "{steps:?}");
     assert!(steps.trained_once.env <= steps.sampled.env);
+}
+
+#[test]
+fn only_a_network_with_memory_recalls_what_it_saw() {
+    let run = |use_lstm: bool, algorithm: AlgorithmConfig| {
+        let config = many_passes(algorithm, 0, 0);
+        let model = ModelConfig {
+            fcnet_hiddens: vec![32],
+            torso: Torso::Shared,
+            use_lstm,
+            lstm_cell_size: 32,
+            ..ModelConfig::default()
+        };
+        let config = TrainerConfig { num_sgd_iter: 4, lr: 0.003, model, ..config };
+        without_hanging("recall", move || {
+            let stop = StopWhen { episode_return_mean: Some(0.9), env_steps: Some(400_000), ..StopWhen::default() };
+            Trainer::new(config, |_: &EnvContext| Recall::new(6)).unwrap().run(stop).unwrap()
+        })
+    };
+    let impala = || ImpalaConfig { gamma: 0.98, ..ImpalaConfig::default() }.into();
+    for (what, algorithm) in [("ppo", ppo(0.98)), ("impala", impala())] {
+        let run = run(true, algorithm);
+        println!("{what} with memory: {}", run.summary());
+        assert!(run.reached() && run.ledger_closed(), "{what}: {}", run.summary());
+    }
+    // Whatever it does, half its answers are wrong.
+    let without = run(false, ppo(0.98));
+    assert!(!without.reached(), "{}", without.summary());
+    let best = without.result.episode_return_mean.unwrap();
+    assert!(best < 0.5, "{best}");
 }

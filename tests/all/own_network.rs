@@ -169,11 +169,10 @@ fn its_weights_are_saved_and_loaded_and_gone_on_from() {
 #[test]
 fn a_network_that_does_not_fit_the_environment_starts_nothing() {
     let boxed = Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4]).unwrap();
-    let cases: [(NetworkShape, [&str; 2], &[&str]); 6] = [
+    let cases: [(NetworkShape, [&str; 2], &[&str]); 5] = [
         (NetworkShape { obs: boxed, ..shape() }, NAMES, &["reads Box(-1..=1, [4], f32)", "CartPole-v1 shows Box("]),
         (NetworkShape { dist_len: 3, ..shape() }, NAMES, &["puts out 3 numbers", "Discrete(2)", "by 2"]),
         (NetworkShape { dist_len: 0, ..shape() }, NAMES, &["puts out 0 numbers"]),
-        (NetworkShape { state_len: 8, ..shape() }, NAMES, &["remembers 8 numbers"]),
         (shape(), ["weight", "weight"], &["two parameters have the name `weight`"]),
         (shape(), ["weight", "__metadata__"], &["`__metadata__`", "rename it"]),
     ];

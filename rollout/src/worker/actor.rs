@@ -1,6 +1,6 @@
-use pronk_buffer::{ActionView, ActionViewMut, ObsView, Versioned};
+use pronk_buffer::{ActionView, ActionViewMut, End, ObsView, Versioned};
 use pronk_policy::{
-    ActionScale, Distribution, Input, Network, Outputs, Params, Rng, Space, distribution_with, mask_logits,
+    ActionScale, Distribution, Input, Memory, Network, Outputs, Params, Rng, Space, distribution_with, mask_logits,
 };
 
 use super::WorkerConfig;
@@ -17,6 +17,10 @@ pub(super) struct Actor {
     scale: ActionScale,
     /// Actions in the bounds of the environment.
     scaled: Vec<f32>,
+    /// `[B, state_len]`: what the network remembers of every environment's episode.
+    state: Vec<f32>,
+    /// `[B]`, none: memory is emptied as soon as an episode ends.
+    starts: Vec<bool>,
     rng: Rng,
     outputs: Outputs,
     n_envs: usize,
@@ -33,12 +37,15 @@ impl Actor {
             let network = Box::new(shape.clone());
             return Err(BuildError::NetworkDoesNotFit { env: Box::new(spec.clone()), network });
         }
+        let state = vec![0.0; config.num_envs_per_worker.get() * network.shape().state_len];
         Ok(Self {
             network,
             distribution,
             action: spec.action.clone(),
             scale: ActionScale::new(&spec.action),
             scaled: Vec::new(),
+            state,
+            starts: vec![false; config.num_envs_per_worker.get()],
             rng: acting_stream(config, 0),
             outputs: Outputs::default(),
             n_envs: config.num_envs_per_worker.get(),
@@ -67,13 +74,20 @@ impl Actor {
 
     /// Computes logits and values of every environment's observation.
     pub(super) fn infer(&mut self, weights: &Versioned<Params>, obs: ObsView<'_>) -> Result<(), PolicyFault> {
-        let input = Input::new(convert::observations(obs), self.n_envs);
+        let mut input = Input::new(convert::observations(obs), self.n_envs);
+        if !self.state.is_empty() {
+            input = input.with_memory(Memory { state: &self.state, starts: &self.starts });
+        }
         let version = weights.version;
         self.network
             .forward(&weights.weights, &input, &mut self.outputs)
             .map_err(|source| PolicyFault::Network { version, source })?;
         check("logits", &self.outputs.logits, self.n_envs, self.dist_len(), version)?;
-        check("values", &self.outputs.values, self.n_envs, 1, version)
+        check("values", &self.outputs.values, self.n_envs, 1, version)?;
+        match self.state_len() {
+            0 => Ok(()),
+            state_len => check("state", &self.outputs.state, self.n_envs, state_len, version),
+        }
     }
 
     /// Draws an action for every environment from the last inference, and nothing that a mask rules out.
@@ -95,6 +109,35 @@ impl Actor {
 }
 
 impl Actor {
+    /// How many numbers the network remembers of an episode.
+    pub(super) fn state_len(&self) -> usize {
+        self.state.len() / self.n_envs
+    }
+
+    /// `[B, state_len]`: what the network remembers of every environment's episode.
+    pub(super) fn state(&self) -> &[f32] {
+        &self.state
+    }
+
+    /// Empties the memory: all environments begin anew.
+    pub(super) fn forget(&mut self) {
+        self.state.fill(0.0);
+    }
+
+    /// Keeps what the last inference remembers, save of episodes that ended.
+    pub(super) fn remember(&mut self, ends: &[End]) {
+        let state_len = self.state_len();
+        if state_len == 0 {
+            return;
+        }
+        self.state.copy_from_slice(&self.outputs.state);
+        for (state, end) in self.state.chunks_exact_mut(state_len).zip(ends) {
+            if *end != End::No {
+                state.fill(0.0);
+            }
+        }
+    }
+
     /// Actions as the environment takes them: what is stored is what the policy drew.
     pub(super) fn for_env<'a>(&'a mut self, drawn: ActionView<'a>) -> ActionRef<'a> {
         match drawn {

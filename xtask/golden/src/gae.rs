@@ -11,13 +11,13 @@ const TOLERANCE: f64 = 1e-6;
 
 pub(crate) fn run(file: &Value, r: &mut Recorder) {
     for (index, entry) in section(file, "segments").iter().enumerate() {
-        r.case("segments", &format!("segment {index}"), |c| segment(entry, c));
+        r.case("segments", format!("segment {index}"), |c| segment(entry, c));
     }
     for (index, entry) in section(file, "vector").iter().enumerate() {
-        r.case("vector", &format!("vector {index}"), |c| vector(entry, c));
+        r.case("vector", format!("vector {index}"), |c| vector(entry, c));
     }
     for (index, entry) in section(file, "discount_cumsum").iter().enumerate() {
-        r.case("discount_cumsum", &format!("sum {index}"), |c| discounted_sum(entry, c));
+        r.case("discount_cumsum", format!("sum {index}"), |c| discounted_sum(entry, c));
     }
 }
 

@@ -121,13 +121,13 @@ proptest! {
         ];
         for (name, column, gradient) in columns {
             prop_assert_eq!(gradient.len(), case.rows());
-            for i in 0..case.rows() {
+            for (i, &here) in gradient.iter().enumerate() {
                 let moved = |by: f64| {
                     let mut case = case.clone();
                     column(&mut case)[i] += by;
                     case.total()
                 };
-                let (up, down, here) = ((moved(H) - case.total()) / H, (case.total() - moved(-H)) / H, gradient[i]);
+                let (up, down) = ((moved(H) - case.total()) / H, (case.total() - moved(-H)) / H);
                 // At a kink the slopes of both sides differ; the gradient is one of them or lies between.
                 let (low, high) = (up.min(down) - 1e-5, up.max(down) + 1e-5);
                 prop_assert!((low..=high).contains(&here), "{} {}: {} not in {}..{}", name, i, here, low, high);

@@ -1,0 +1,96 @@
+//! What a recurrent network is told about a batch: where episodes start, and what it remembered when they were cut.
+
+use pronk_buffer::{End, ObsColumn, ObsView, SampleBatch};
+use pronk_policy::{Input, Memory, Network, Outputs, Params, PolicyError};
+
+use super::obs_ref;
+
+/// Storage for that, reused.
+#[derive(Default)]
+pub(super) struct Recall {
+    /// `[T+1, B]`.
+    starts: Vec<bool>,
+    cut: CutColumns,
+}
+
+/// The way to each final observation, a column each: the steps of its own column up to the cut, then the observation.
+#[derive(Default)]
+struct CutColumns {
+    obs: ObsColumn,
+    starts: Vec<bool>,
+    state: Vec<f32>,
+    outputs: Outputs,
+}
+
+impl Recall {
+    /// The observations of a batch, with the memory that its columns begin with where the network has one.
+    pub(super) fn input<'a>(&'a mut self, batch: &'a SampleBatch, state_len: usize) -> Input<'a> {
+        let shape = batch.shape();
+        let input = Input::new(obs_ref(batch.obs()), (shape.steps + 1) * shape.columns);
+        if state_len == 0 {
+            return input;
+        }
+        self.starts.clear();
+        // The memory of the first step is from before it: whoever acted has emptied it where an episode began.
+        self.starts.resize(shape.columns, false);
+        self.starts.extend(batch.ends().iter().map(|end| *end != End::No));
+        input.with_memory(Memory { state: batch.state_in(), starts: &self.starts })
+    }
+
+    /// The values of a batch's final observations, each with what its column remembered when the episode was cut.
+    pub(super) fn final_values(
+        &mut self,
+        network: &mut dyn Network,
+        params: &Params,
+        batch: &SampleBatch,
+        values: &mut Vec<f32>,
+    ) -> Result<(), PolicyError> {
+        let (shape, state_len) = (batch.shape(), network.shape().state_len);
+        let (finals, obs_len) = (batch.final_obs(), shape.obs_len);
+        let (columns, steps) = (finals.len(), shape.steps + 1);
+        let CutColumns { obs, starts, state, outputs } = &mut self.cut;
+        clear(obs, batch.obs(), steps * columns * obs_len);
+        starts.clear();
+        starts.resize(steps * columns, false);
+        state.clear();
+        for (j, &(t, b)) in finals.index().iter().enumerate() {
+            let (t, b) = (t as usize, b as usize);
+            state.extend_from_slice(&batch.state_in()[b * state_len..(b + 1) * state_len]);
+            for step in 0..=t {
+                copy_row(obs, step * columns + j, batch.obs().row(step * shape.columns + b, obs_len), obs_len);
+                starts[step * columns + j] = step > 0 && batch.ends()[(step - 1) * shape.columns + b] != End::No;
+            }
+            copy_row(obs, (t + 1) * columns + j, finals.rows().view().row(j, obs_len), obs_len);
+        }
+        let input = Input::new(obs_ref(obs.view()), steps * columns).with_memory(Memory { state, starts });
+        network.forward(params, &input, outputs)?;
+        values.clear();
+        let rows = finals.index().iter().enumerate().map(|(j, &(t, _))| (t as usize + 1) * columns + j);
+        values.extend(rows.map(|row| outputs.values[row]));
+        Ok(())
+    }
+}
+
+/// Makes `len` zeros of the type of `like`.
+fn clear(obs: &mut ObsColumn, like: ObsView<'_>, len: usize) {
+    match (&mut *obs, like) {
+        (ObsColumn::F32(numbers), ObsView::F32(_)) => {
+            numbers.clear();
+            numbers.resize(len, 0.0);
+        }
+        (ObsColumn::U8(bytes), ObsView::U8(_)) => {
+            bytes.clear();
+            bytes.resize(len, 0);
+        }
+        (obs, like) => *obs = ObsColumn::zeros(like.kind(), len),
+    }
+}
+
+/// Copies an observation into row `at`. Both are of one type.
+fn copy_row(to: &mut ObsColumn, at: usize, row: ObsView<'_>, len: usize) {
+    match (to, row) {
+        (ObsColumn::F32(to), ObsView::F32(row)) => to[at * len..(at + 1) * len].copy_from_slice(row),
+        (ObsColumn::U8(to), ObsView::U8(row)) => to[at * len..(at + 1) * len].copy_from_slice(row),
+        _ => {}
+    }
+}
