@@ -12,9 +12,9 @@ use crate::{LearnError, LearnerState};
 /// network; implement the trait directly for a learner that keeps another shape.
 ///
 /// What an implementer promises:
-/// - `learn` makes one update, or returns an error;
+/// - `learn` makes one update, or one for each of its minibatches, or returns an error;
 /// - a loss or gradient that is not finite is an error for which [`LearnError::is_non_finite`] holds, and the weights are
-///   as they were: the batch is then taken out of the run and the run goes on. Any other error ends the run, and the
+///   as they were before that update: the batch is then taken out of the run and the run goes on. Any other error ends the run, and the
 ///   weights are not published again;
 /// - `save`, then `load` into a learner made with the same options, then going on is bit for bit the same as going on.
 ///
@@ -22,7 +22,7 @@ use crate::{LearnError, LearnerState};
 ///
 /// A panic in `learn` ends the run with the panic's text; it does not bring the process down.
 pub trait Learner: Send {
-    /// Makes one update from `batch` and says what it found, per policy.
+    /// Makes a pass over `batch`, one update or several, and says what it found, per policy.
     ///
     /// # Errors
     /// The batch does not fit the learner, or the update came out not finite.

@@ -229,6 +229,30 @@ mod tests {
     }
 
     #[test]
+    fn memory_goes_on_from_call_to_call_until_a_row_is_forgotten() {
+        let (observation, action) = (Space::discrete(2).unwrap(), Space::discrete(3).unwrap());
+        let spec = NetworkSpec { lstm: Some(4), ..NetworkSpec::for_spaces(&observation, &action).unwrap() };
+        let params = spec.init_params(5).unwrap();
+        let mut policy = Policy::new(spec, params, &action).unwrap();
+        let values = |policy: &mut Policy, obs: &[f32]| {
+            let (rows, mut actions) = (obs.len() / 2, vec![0; obs.len() / 2]);
+            policy.act(ObsRef::F32(obs), rows, &mut Choice::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
+            policy.values().to_vec()
+        };
+        let both = [1.0, 0.0, 1.0, 0.0];
+        let first = values(&mut policy, &both);
+        let second = values(&mut policy, &both);
+        assert!(first[0] == first[1] && first[0] != second[0], "{first:?}, then {second:?}");
+        policy.forget(1);
+        let third = values(&mut policy, &both);
+        assert!(third[1] == first[1] && third[0] != first[0], "{third:?}");
+        policy.forget_all();
+        assert_eq!(values(&mut policy, &both), first);
+        // Another number of rows is another set of episodes.
+        assert_eq!(values(&mut policy, &both[..2]), first[..1]);
+    }
+
+    #[test]
     fn weights_of_another_network_and_actions_that_it_does_not_describe_are_refused() {
         let (observation, action) = (Space::discrete(4).unwrap(), Space::discrete(2).unwrap());
         let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();

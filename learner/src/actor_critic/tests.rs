@@ -6,6 +6,7 @@ use pronk_policy::{ActionsMut, Activation, CpuNetwork, Encoder, NetworkSpec, Rng
 use super::*;
 
 mod algorithms;
+mod memory;
 
 use crate::{Impala, ImpalaConfig, OptimizerConfig, RmsPropConfig};
 

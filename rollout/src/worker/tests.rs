@@ -7,8 +7,9 @@ use pronk_metrics::StateClock;
 use pronk_policy::{CpuNetwork, NetworkSpec, Space};
 
 use super::*;
+use crate::convert;
 use crate::env::{ActionRef, Env, ObsMut};
-use crate::envs::Masked;
+use crate::envs::{CartPole, Masked};
 use crate::factory::EnvContext;
 use crate::testing::{
     Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n, weights,
@@ -395,4 +396,44 @@ fn the_clock_shows_stepping_and_inferring_and_closes() {
     let secs = |name| time.states.iter().find(|(state, _)| *state == name).unwrap().1;
     assert!(secs("stepping") > 0.0 && secs("inferring") > 0.0);
     assert!(time.is_closed());
+}
+
+#[test]
+fn memory_goes_from_fragment_to_fragment_and_is_emptied_where_episodes_end() {
+    let spec = CartPole::new().spec();
+    let network = NetworkSpec { lstm: Some(6), ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap() };
+    let weights = Versioned { version: 0, weights: network.init_params(1).unwrap() };
+    let (links, _steps, _lifeline) = links();
+    let config = WorkerConfig { rollout_fragment_length: n(25), ..config(1, 3) };
+    let acting = Box::new(CpuNetwork::new(&network).unwrap());
+    let make = Arc::new(|_: &EnvContext| CartPole::new());
+    let mut worker = RolloutWorker::new(config, make, acting, links).unwrap();
+
+    let mut alone = CpuNetwork::new(&network).unwrap();
+    let (mut state, mut ended) = (vec![0.0; 2 * network.state_len()], 0);
+    let mut out = pronk_policy::Outputs::default();
+    for _ in 0..4 {
+        let fragment = worker.sample(&weights, &mut clock()).unwrap();
+        let batch = fragment.get("default_policy").unwrap();
+        assert_eq!(batch.state_in(), state, "the next fragment begins with what the last one remembered");
+        for t in 0..=25 {
+            let memory = pronk_policy::Memory { state: &state, starts: &[false; 2] };
+            let obs = convert::observations(batch.obs_row(t));
+            alone.forward(&weights.weights, &pronk_policy::Input::new(obs, 2).with_memory(memory), &mut out).unwrap();
+            assert_eq!(batch.behaviour_values()[2 * t..2 * t + 2], out.values, "step {t}");
+            // What follows the last step is looked at, and remembered with the first step of the next fragment.
+            if t == 25 {
+                break;
+            }
+            assert_eq!(batch.behaviour_inputs()[4 * t..4 * t + 4], out.logits, "step {t}");
+            state.copy_from_slice(&out.state);
+            for (state, end) in state.chunks_mut(network.state_len()).zip(&batch.ends()[2 * t..2 * t + 2]) {
+                if *end != End::No {
+                    state.fill(0.0);
+                    ended += 1;
+                }
+            }
+        }
+    }
+    assert!(ended > 3, "{ended} episodes ended");
 }

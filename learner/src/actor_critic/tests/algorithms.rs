@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use super::*;
 use crate::{AlgorithmConfig, AppoConfig, PpoConfig, UpdateRhythm};
 
-fn every_algorithm() -> Vec<(&'static str, AlgorithmConfig)> {
+pub(super) fn every_algorithm() -> Vec<(&'static str, AlgorithmConfig)> {
     let every_3_updates = NonZeroU64::new(3);
     vec![
         ("impala without V-trace", ImpalaConfig { vtrace: false, ..ImpalaConfig::default() }.into()),
