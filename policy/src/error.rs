@@ -197,6 +197,14 @@ pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Resu
     if expected == got { Ok(()) } else { Err(PolicyError::Length { what, expected, got }) }
 }
 
+/// What a panic said.
+pub(crate) fn panic_text(panic: Box<dyn std::any::Any + Send>) -> String {
+    match panic.downcast::<String>() {
+        Ok(message) => *message,
+        Err(panic) => panic.downcast_ref::<&str>().map_or("no message", |message| message).to_owned(),
+    }
+}
+
 fn dims(dims: &Option<Vec<usize>>) -> String {
     match dims {
         Some(dims) => format!("shape {dims:?}"),

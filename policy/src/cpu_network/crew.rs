@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
 use crate::PolicyError;
+use crate::error::panic_text;
 
 /// Work on one part of a batch: it carries all that it needs, and its result, with it.
 pub(super) trait Job: Send + 'static {
@@ -169,10 +170,7 @@ fn run<J: Job>(mut job: J) -> Result<J, String> {
         job.run();
         job
     }))
-    .map_err(|panic| match panic.downcast::<String>() {
-        Ok(message) => *message,
-        Err(panic) => panic.downcast_ref::<&str>().map_or("no message", |message| message).to_owned(),
-    })
+    .map_err(panic_text)
 }
 
 #[cfg(test)]

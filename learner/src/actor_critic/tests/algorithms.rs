@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
+use pronk_policy::DataParallel;
+
 use super::*;
 use crate::{AlgorithmConfig, AppoConfig, PpoConfig, UpdateRhythm};
 
@@ -11,7 +13,10 @@ pub(super) fn every_algorithm() -> Vec<(&'static str, AlgorithmConfig)> {
     vec![
         ("impala without V-trace", ImpalaConfig { vtrace: false, ..ImpalaConfig::default() }.into()),
         ("appo", AppoConfig { target_update_frequency: every_3_updates, ..AppoConfig::default() }.into()),
-        ("appo with divergence", AppoConfig { use_kl_loss: true, ..AppoConfig::default() }.into()),
+        (
+            "appo with divergence",
+            AppoConfig { use_kl_loss: true, target_update_frequency: every_3_updates, ..AppoConfig::default() }.into(),
+        ),
         ("appo without V-trace", AppoConfig { vtrace: false, use_kl_loss: true, ..AppoConfig::default() }.into()),
         ("ppo", PpoConfig { kl_update_frequency: every_3_updates, ..PpoConfig::default() }.into()),
     ]
@@ -150,5 +155,33 @@ fn actions_that_were_impossible_get_no_probability_and_no_gradient() {
         let rows = learner.output_grads.logits.chunks(CONTEXTS).take(STEPS * COLUMNS);
         assert!(rows.clone().all(|row| row[0] == 0.0), "{name}");
         assert!(rows.flatten().any(|grad| *grad != 0.0), "{name}");
+    }
+}
+
+#[test]
+fn one_two_or_four_devices_learn_the_same_weights() {
+    for (name, algorithm) in every_algorithm() {
+        let on_devices = |devices: usize| {
+            let replica = || Box::new(CpuNetwork::new(&spec()).unwrap()) as Box<dyn Network>;
+            let network = DataParallel::new((0..devices).map(|_| replica()).collect()).unwrap();
+            let once = NonZeroU64::MIN;
+            let algorithm = algorithm.build(UpdateRhythm { per_train_batch: once, per_buffer: once }).unwrap();
+            let parts = ActorCriticParts { algorithm, network: Box::new(network), ..parts(0) };
+            ActorCriticLearner::new(parts, config()).unwrap()
+        };
+        let mut learners = [1, 2, 4].map(on_devices);
+        let mut bandit = Bandit::new(3);
+        for _ in 0..100 {
+            let batch = bandit.play(learners[0].weights(), End::Truncated);
+            for learner in &mut learners {
+                learner.learn(&batch).unwrap();
+            }
+        }
+        let [one, more @ ..] = &learners;
+        for learner in more {
+            for (want, got) in one.weights().values().iter().zip(learner.weights().values()) {
+                assert!((got - want).abs() <= 1e-5 * (1.0 + want.abs()), "{name}: {got}, not {want}");
+            }
+        }
     }
 }
