@@ -24,7 +24,7 @@ use layout::Tensor;
 
 const MANIFEST: &str = "manifest.json";
 const FORMAT: &str = "pronk checkpoint";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A trained policy and the state of its optimiser, with all that is needed to use or to go on training them.
 ///
@@ -158,7 +158,8 @@ impl Checkpoint {
     pub fn policy(&self) -> Result<Policy, PolicyError> {
         let Some(network) = self.network.clone() else {
             let reason = "the checkpoint is of one of your own, which it does not hold: make it, and act by \
-                          Policy::with_network with `state.params` and `action` of the checkpoint";
+                          Policy::with_network with `state.params` and `action` of the checkpoint, and \
+                          Policy::with_gaussian with its `config.model.gaussian`";
             return Err(PolicyError::BadSpec { reason: reason.to_owned() });
         };
         Policy::new(network, self.state.params.clone(), &self.action)?.with_gaussian(self.config.model.gaussian)

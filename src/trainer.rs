@@ -148,10 +148,7 @@ impl Trainer {
 
     /// Starts a run with an algorithm of your own, in place of the config's.
     ///
-    /// `examples/own_algorithm.rs` is all of one.
-    ///
-    /// # Errors
-    /// Those of [`new`](Self::new).
+    /// `examples/own_algorithm.rs` is all of one. *Errors*: those of [`new`](Self::new).
     ///
     /// # Example
     /// ```
@@ -175,13 +172,27 @@ impl Trainer {
         Self::build(config, env, own, |_, learner| Ok(learner))
     }
 
+    /// Goes on as [`resume`](Self::resume) does, with an algorithm of your own as in [`with_algorithm`](Self::with_algorithm).
+    ///
+    /// # Errors
+    /// Those of [`resume`](Self::resume).
+    pub fn resume_with_algorithm(
+        config: TrainerConfig,
+        env: impl EnvFactory + 'static,
+        algorithm: impl Algorithm + 'static,
+        checkpoint: &Checkpoint,
+    ) -> Result<Self, TrainError> {
+        let own = Own { algorithm: Some(Box::new(algorithm)), ..Own::default() };
+        Self::build(config, env, own, |model, learner| model.go_on(learner, checkpoint))
+    }
+
     /// Starts a run with networks of your own.
     ///
     /// `network` makes one for an environment, to compute on a device. It is called once to look at what it makes, once
     /// for the learner, with the `device` of the config, and once for each worker, with the CPU; it may make networks of
     /// different types as long as all have the same layout of parameters. The first weights are drawn as
-    /// [`Init::params`](crate::Init::params) says. The other settings of the network, and `num_learner_threads`, mean
-    /// nothing to such a run.
+    /// [`Init::params`](crate::Init::params) says. Of the settings of the network only `model.init` and
+    /// `model.gaussian` count for such a run, and `num_learner_threads` does not.
     ///
     /// A checkpoint of the run holds the weights and not the network: act with it by [`Policy::with_network`], go on with
     /// it by [`resume_with_network`](Self::resume_with_network).
@@ -225,7 +236,8 @@ impl Trainer {
     /// Schedules go on where they were; step counters, ledgers and episode statistics begin anew.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new), and a checkpoint of another network, other spaces or another optimiser.
+    /// Those of [`new`](Self::new), and a checkpoint of another network, other spaces, another algorithm or another
+    /// optimiser.
     pub fn resume(
         config: TrainerConfig,
         env: impl EnvFactory + 'static,

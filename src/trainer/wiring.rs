@@ -106,6 +106,7 @@ impl Model {
         let spaces = [
             ("observation space", checkpoint.observation == self.env.observation),
             ("action space", checkpoint.action == self.env.action),
+            ("algorithm", checkpoint.algorithm == self.algorithm),
         ];
         if let Some((what, _)) = spaces.into_iter().find(|(_, same)| !same) {
             return Err(CheckpointError::DoesNotFit { what }.into());
@@ -138,10 +139,14 @@ impl Model {
 pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, TrainError> {
     let at_least_one = |count: u64| NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN);
     let passes = config.num_sgd_iter as u64;
-    let minibatches = config.sgd_minibatch_size.map_or(1, |size| config.train_batch_size.div_ceil(size.get()));
+    // Batches are whole fragments, and minibatches whole columns.
+    let (steps, width) = (config.rollout_fragment_length, config.num_envs_per_worker);
+    let columns = width * config.train_batch_size.div_ceil(steps * width);
+    let minibatches = config.sgd_minibatch_size.map_or(1, |size| columns.div_ceil((size.get() / steps).max(1)));
+    let updates = passes * minibatches as u64;
     let rhythm = UpdateRhythm {
-        per_train_batch: at_least_one(passes * minibatches as u64),
-        per_buffer: at_least_one(passes * config.minibatch_buffer_size as u64),
+        per_train_batch: at_least_one(updates),
+        per_buffer: at_least_one(updates * config.minibatch_buffer_size as u64),
     };
     Ok(config.algorithm.build(rhythm)?)
 }

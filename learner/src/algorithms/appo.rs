@@ -19,7 +19,9 @@ use super::on_batch::{self, LossGrads, OnBatch, actions_of, rows_of, write_outpu
 use super::settings;
 use super::surrogate::{SurrogateConfig, ValueLoss};
 use super::targets::{LastStep, MaskedSteps, Targets};
-use crate::{Advantages, Algorithm, EpisodeEnds, LearnError, LossInputs, PgBootstrap, Schedule, VtraceConfig};
+use crate::{
+    Advantages, Algorithm, EpisodeEnds, LearnError, LossInputs, PgBootstrap, Schedule, ShapeError, VtraceConfig,
+};
 
 /// Settings of [`Appo`]. Names and defaults are RLlib's, where it has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,7 +61,8 @@ pub struct AppoConfig {
     /// The divergence that its weight is adapted to.
     pub kl_target: f64,
     /// Updates from one target network to the next, and from one adaptation of the divergence's weight to the next;
-    /// `None` is `num_sgd_iter * minibatch_buffer_size`. (RLlib means this and counts sampled steps.)
+    /// `None` is those of `num_sgd_iter * minibatch_buffer_size` passes, and 1 outside a trainer's config. (RLlib means this
+    /// and counts sampled steps.)
     pub target_update_frequency: Option<NonZeroU64>,
 }
 
@@ -106,6 +109,10 @@ impl AppoConfig {
         if !self.vtrace && self.use_gae && !self.use_critic {
             let reason =
                 "use_gae is true and use_critic false: GAE is made of the critic's errors; set use_gae to false";
+            return Err(LearnError::Config { reason: reason.to_owned() });
+        }
+        if self.use_kl_loss && self.kl_coeff == 0.0 {
+            let reason = "use_kl_loss is true and kl_coeff 0: a weight of 0 stays 0; begin above it";
             return Err(LearnError::Config { reason: reason.to_owned() });
         }
         Ok(())
@@ -160,6 +167,8 @@ impl AppoConfig {
 pub struct Appo {
     config: AppoConfig,
     kl_coeff: KlCoeff,
+    /// The mean divergence of the loss that was computed last.
+    last_kl: f64,
     batch: OnBatch,
     target_logp: Vec<f32>,
     kl: Vec<f32>,
@@ -167,23 +176,30 @@ pub struct Appo {
 }
 
 impl Appo {
-    /// With checked settings::
+    /// With checked settings.
     ///
     /// # Errors
-    /// As [`AppoConfig::check`].
+    /// As [`AppoConfig::check`]; and a divergence from a target network that is renewed after every update.
     pub fn new(config: AppoConfig) -> Result<Self, LearnError> {
         config.check()?;
-        Ok(Self {
+        let appo = Self {
             kl_coeff: KlCoeff::new(config.kl_coeff, config.kl_target),
+            last_kl: 0.0,
             config,
             batch: OnBatch::default(),
             target_logp: Vec::new(),
             kl: Vec::new(),
             grads: AppoGrads::default(),
-        })
+        };
+        if appo.config.use_kl_loss && appo.config.vtrace && appo.period().get() == 1 {
+            let reason = "use_kl_loss is true and the target network is renewed after every update, so there is never a \
+                          divergence from it; set target_update_frequency above 1, or more passes over a batch";
+            return Err(LearnError::Config { reason: reason.to_owned() });
+        }
+        Ok(appo)
     }
 
-    /// The settings::
+    /// The settings.
     pub fn config(&self) -> &AppoConfig {
         &self.config
     }
@@ -203,6 +219,7 @@ impl Appo {
                 ("entropy", &self.batch.entropy),
                 ("divergence", &self.kl),
                 ("value", inputs.values),
+                ("value when sampled", batch.behaviour_values()),
                 ("reward, with the value of a final observation,", &self.batch.ends.rewards),
             ],
             || format!("policy loss {}, value loss {}", stats.surrogate.policy_loss, stats.surrogate.vf_loss),
@@ -227,6 +244,9 @@ impl Algorithm for Appo {
         let logits = rows_of(inputs.logits, rows, inputs);
         self.target_logp.clear();
         let from = if self.config.vtrace {
+            ShapeError::check_shape("target_logits", inputs.target_logits.len(), inputs.logits.len(), || {
+                format!("as many as there are logits, {},", inputs.logits.len())
+            })?;
             let target_logits = rows_of(inputs.target_logits, rows, inputs);
             self.target_logp.resize(rows, 0.0);
             inputs.distribution.logp(target_logits, actions_of(batch), &mut self.target_logp)?;
@@ -262,7 +282,7 @@ impl Algorithm for Appo {
         if !stats.surrogate.total_loss.is_finite() {
             return Err(self.not_finite(batch, inputs, &stats));
         }
-        self.kl_coeff.add(stats.surrogate.kl.unwrap_or(0.0));
+        self.last_kl = stats.surrogate.kl.unwrap_or(0.0);
         let surrogate = &self.grads.surrogate;
         let loss = LossGrads {
             logp: &surrogate.logp,
@@ -279,6 +299,7 @@ impl Algorithm for Appo {
     }
 
     fn updated(&mut self, target_updated: bool) {
+        self.kl_coeff.add(self.last_kl);
         // Without a target network the weight keeps the same beat.
         let due = if self.config.vtrace { target_updated } else { self.kl_coeff.updates() >= self.period().get() };
         if self.config.use_kl_loss && due {

@@ -58,8 +58,7 @@ impl From<PpoConfig> for AlgorithmConfig {
 pub struct UpdateRhythm {
     /// Updates from one train batch, all passes together.
     pub per_train_batch: NonZeroU64,
-    /// Updates until all batches in the minibatch buffer have had a pass of each kind: `num_sgd_iter *
-    /// minibatch_buffer_size`.
+    /// Updates from `num_sgd_iter * minibatch_buffer_size` passes.
     pub per_buffer: NonZeroU64,
 }
 

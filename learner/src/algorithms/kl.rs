@@ -17,6 +17,10 @@ pub struct KlCoeff {
     count: u64,
 }
 
+/// A weight that shrank or grew further could not find its way back in time.
+const LEAST: f64 = 1e-8;
+const MOST: f64 = 1e8;
+
 impl KlCoeff {
     /// Begins at `coeff` and aims at a mean divergence of `target`.
     pub fn new(coeff: f64, target: f64) -> Self {
@@ -28,9 +32,9 @@ impl KlCoeff {
         self.coeff
     }
 
-    /// Takes in the mean divergence of an update.
+    /// Takes in the mean divergence of an update; one that is not finite counts as twice the target and more.
     pub fn add(&mut self, kl: f64) {
-        self.sum += kl;
+        self.sum += if kl.is_finite() { kl } else { 4.0 * self.target };
         self.count += 1;
     }
 
@@ -46,10 +50,15 @@ impl KlCoeff {
         }
         let kl = self.sum / self.count as f64;
         (self.sum, self.count) = (0.0, 0);
-        if kl > 2.0 * self.target {
-            self.coeff *= 1.5;
+        let factor = if kl > 2.0 * self.target {
+            1.5
         } else if kl < 0.5 * self.target {
-            self.coeff *= 0.5;
+            0.5
+        } else {
+            return;
+        };
+        if self.coeff > 0.0 {
+            self.coeff = (self.coeff * factor).clamp(LEAST, MOST);
         }
     }
 

@@ -43,7 +43,8 @@ pub struct PpoConfig {
     pub kl_coeff: f64,
     /// The divergence that its weight is adapted to.
     pub kl_target: f64,
-    /// Updates from one adaptation of the divergence's weight to the next; `None` is those of one train batch.
+    /// Updates from one adaptation of the divergence's weight to the next; `None` is those of one train batch, and 1 outside
+    /// a trainer's config.
     pub kl_update_frequency: Option<NonZeroU64>,
 }
 
@@ -109,6 +110,8 @@ impl PpoConfig {
 pub struct Ppo {
     config: PpoConfig,
     kl_coeff: KlCoeff,
+    /// The mean divergence of the loss that was computed last.
+    last_kl: f64,
     batch: OnBatch,
     kl: Vec<f32>,
     grads: SurrogateGrads<f32>,
@@ -123,6 +126,7 @@ impl Ppo {
         config.check()?;
         Ok(Self {
             kl_coeff: KlCoeff::new(config.kl_coeff, config.kl_target),
+            last_kl: 0.0,
             config,
             batch: OnBatch::default(),
             kl: Vec::new(),
@@ -145,6 +149,8 @@ impl Ppo {
                 ("entropy", &self.batch.entropy),
                 ("divergence", &self.kl),
                 ("value", inputs.values),
+                ("value when sampled", batch.behaviour_values()),
+                ("reward, with the value of a final observation,", &self.batch.ends.rewards),
                 ("advantage", &self.batch.gae.advantages),
             ],
             || format!("policy loss {}, value loss {}", stats.policy_loss, stats.vf_loss),
@@ -190,7 +196,7 @@ impl Algorithm for Ppo {
         if !stats.total_loss.is_finite() {
             return Err(self.not_finite(batch, inputs, &stats));
         }
-        self.kl_coeff.add(stats.kl.unwrap_or(0.0));
+        self.last_kl = stats.kl.unwrap_or(0.0);
         let SurrogateGrads { logp, entropy, values, kl } = &self.grads;
         let kl = (config.kl_coeff > 0.0).then_some((batch.behaviour_inputs(), kl.as_slice()));
         write_output_grads(batch, inputs, &LossGrads { logp, entropy, values, kl }, grads)?;
@@ -198,6 +204,7 @@ impl Algorithm for Ppo {
     }
 
     fn updated(&mut self, _: bool) {
+        self.kl_coeff.add(self.last_kl);
         if self.kl_coeff.updates() >= self.config.kl_update_frequency.map_or(1, NonZeroU64::get) {
             self.kl_coeff.adapt();
         }

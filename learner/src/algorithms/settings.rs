@@ -21,8 +21,8 @@ pub(crate) fn positive(name: &str, value: f64) -> Result<(), LearnError> {
 
 /// A bar on a ratio, or none.
 pub(crate) fn bar(name: &str, bar: Option<f64>) -> Result<(), LearnError> {
-    let rule = "finite and not negative; none turns clipping off";
-    bar.map_or(Ok(()), |bar| refuse_unless(finite_and_not_negative(bar), name, bar, rule))
+    let rule = "finite and above 0, or nothing is learned; none turns clipping off";
+    bar.map_or(Ok(()), |bar| refuse_unless(finite_and_not_negative(bar) && bar as f32 > 0.0, name, bar, rule))
 }
 
 /// The weight of the entropy bonus, all along.

@@ -244,7 +244,9 @@ impl Sums {
         let (policy_loss, vf_loss, entropy) = (self.policy / count, self.value / count, self.entropy / count);
         let kl = has_kl.then_some(self.kl / count);
         let bonus = to_f64(config.entropy_coeff) * entropy;
-        let penalty = kl.map_or(0.0, |kl| to_f64(config.kl_coeff) * kl);
+        // Without weight it is a statistic, which may be infinite and leaves the loss alone.
+        let weighed = kl.filter(|_| config.kl_coeff != F::zero());
+        let penalty = weighed.map_or(0.0, |kl| to_f64(config.kl_coeff) * kl);
         SurrogateStats {
             total_loss: policy_loss + to_f64(config.vf_loss_coeff) * vf_loss - bonus + penalty,
             policy_loss,
