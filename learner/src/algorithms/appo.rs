@@ -156,7 +156,7 @@ impl AppoConfig {
 /// ```
 /// use pronk_learner::{Algorithm, Appo, AppoConfig};
 ///
-/// let appo = Appo::new(AppoConfig { use_kl_loss: true, ..AppoConfig::default() })?;
+/// let appo = Appo::new(AppoConfig { clip_param: 0.2, ..AppoConfig::default() })?;
 /// assert_eq!(appo.name(), "appo");
 /// # Ok::<(), pronk_learner::LearnError>(())
 /// ```
