@@ -60,6 +60,7 @@ pub struct LoaderConfig {
 impl Default for LoaderConfig {
     /// RLlib's 16 threads; a second to end.
     fn default() -> Self {
+        // A constant is computed by the compiler, which would refuse 0.
         const RLLIB: NonZeroUsize = NonZeroUsize::new(16).unwrap();
         Self { num_data_load_threads: RLLIB, join_within: Duration::from_secs(1) }
     }
