@@ -21,7 +21,7 @@ mod result;
 
 mod reporter;
 
-pub use ids::{DEFAULT_POLICY, PolicyId, default_policy};
+pub use ids::{ByPolicy, DEFAULT_POLICY, PolicyId, default_policy};
 pub use numbers::round_half_even;
 
 pub use timer::TimerStat;
