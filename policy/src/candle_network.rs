@@ -11,10 +11,11 @@ use candle_core::{DType, Device, Tensor, Var};
 pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput, CandleWeights};
 use self::spec_model::SpecModel;
 use crate::error::check_len;
+use crate::loaded::Place;
 use crate::network::{Kept, check_layout};
 use crate::{
-    Input, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamEntry, ParamLayout, Params,
-    PolicyError, Space,
+    Input, LoadedObs, Network, NetworkShape, NetworkSpec, ObsLoader, ObsRef, OutputGrads, Outputs, ParamEntry,
+    ParamLayout, Params, PolicyError, Space,
 };
 
 /// A [`Network`] on any candle device, for every [`NetworkSpec`] and for models of one's own.
@@ -112,17 +113,9 @@ impl CandleNetwork {
     }
 
     fn upload_input<'a>(&self, input: &Input<'a>) -> candle_core::Result<CandleInput<'a>> {
-        let mut dims = vec![input.rows];
-        match &self.shape.obs {
-            Space::Box { shape, .. } => dims.extend(shape),
-            other => dims.push(other.obs_len()),
-        }
-        let obs = match input.obs {
-            ObsRef::F32(obs) => Tensor::from_slice(obs, dims, &self.device)?,
-            // Bytes travel as bytes, a quarter of the way, and become floats on the device.
-            ObsRef::U8(obs) => {
-                Tensor::from_slice(obs, dims, &self.device)?.to_dtype(DType::F32)?.affine(1.0 / 255.0, 0.0)?
-            }
+        let obs = match input.loaded.map(|loaded| &loaded.place) {
+            Some(Place::Device(obs)) => obs.clone(),
+            _ => upload_obs(input.obs, &self.shape.obs, &self.device)?,
         };
         let upload = |memory| CandleMemory::upload(memory, input.rows, self.shape.state_len, &self.device);
         Ok(CandleInput { obs, memory: input.memory.map(upload).transpose()? })
@@ -233,6 +226,42 @@ impl Network for CandleNetwork {
             return Ok(());
         };
         self.differentiate(output, &learning.weights, grads, grad).map_err(failed_while("running backward"))
+    }
+
+    fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
+        Some(Arc::new(Uploader { obs: self.shape.obs.clone(), device: self.device.clone() }))
+    }
+}
+
+/// Uploads observations to a device.
+struct Uploader {
+    obs: Space,
+    device: Device,
+}
+
+impl ObsLoader for Uploader {
+    fn load(&self, obs: ObsRef<'_>, columns: usize, into: &mut LoadedObs) -> Result<(), PolicyError> {
+        let (len, row) = (obs.len(), self.obs.obs_len());
+        check_len("observations", len / (row * columns).max(1) * row * columns, len)?;
+        // Gone before the new ones come, so that the device holds one batch and not two.
+        *into = LoadedObs::default();
+        let there = upload_obs(obs, &self.obs, &self.device).map_err(failed_while("copying observations"))?;
+        *into = LoadedObs { rows: len / row, place: Place::Device(there) };
+        Ok(())
+    }
+}
+
+/// Observations of a space as floats on a device.
+fn upload_obs(obs: ObsRef<'_>, space: &Space, device: &Device) -> candle_core::Result<Tensor> {
+    let mut dims = vec![obs.len() / space.obs_len()];
+    match space {
+        Space::Box { shape, .. } => dims.extend(shape),
+        other => dims.push(other.obs_len()),
+    }
+    match obs {
+        ObsRef::F32(obs) => Tensor::from_slice(obs, dims, device),
+        // Bytes travel as bytes, a quarter of the way, and become floats on the device.
+        ObsRef::U8(obs) => Tensor::from_slice(obs, dims, device)?.to_dtype(DType::F32)?.affine(1.0 / 255.0, 0.0),
     }
 }
 

@@ -7,8 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread::Builder;
 
+use crate::error::check_len;
+use crate::loaded::{Place, Shard, deal};
 use crate::network::{Kept, check_layout};
-use crate::{Input, Memory, Network, NetworkShape, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
+use crate::{
+    Input, LoadedObs, Memory, Network, NetworkShape, ObsLoader, ObsRef, OutputGrads, Outputs, ParamLayout, Params,
+    PolicyError,
+};
 
 /// Several networks of one layout that learn from a batch together, each from some of its columns: replicas of a policy on
 /// as many devices.
@@ -16,6 +21,8 @@ use crate::{Input, Memory, Network, NetworkShape, ObsRef, OutputGrads, Outputs, 
 /// All are handed the same weights, so they cannot drift apart. What they put out is joined before the loss, and their
 /// gradients are added in the order of the devices: the result is that of one network on the whole batch, whatever the
 /// loss is, but for the order of sums. Rows of a network without memory are columns of one step.
+///
+/// Columns that its [loader](Network::obs_loader) has dealt out ahead are used as they are; others are dealt out in the pass.
 ///
 /// *Threads*: the first device is driven by the calling thread, each other one by a thread for the length of a pass.
 /// Acting uses the first alone.
@@ -33,19 +40,19 @@ use crate::{Input, Memory, Network, NetworkShape, ObsRef, OutputGrads, Outputs, 
 pub struct DataParallel {
     shape: NetworkShape,
     layout: Arc<ParamLayout>,
-    shards: Vec<Shard>,
-    /// How many of them have a part of the batch that was learned from last.
+    replicas: Vec<Replica>,
+    /// Columns that nobody dealt out ahead.
+    dealt: Vec<Shard>,
+    /// How many replicas have a part of the batch that was learned from last.
     used: usize,
     kept: Option<Kept>,
 }
 
-/// A replica with its part of a batch.
-struct Shard {
+/// A network with what it says about its part of a batch.
+struct Replica {
     network: Box<dyn Network>,
     /// Which rows of the batch, a range for each step.
     rows: Vec<Range<usize>>,
-    floats: Vec<f32>,
-    bytes: Vec<u8>,
     memory: Option<(Vec<f32>, Vec<bool>)>,
     out: Outputs,
     grads: OutputGrads,
@@ -70,39 +77,21 @@ impl DataParallel {
                 return Err(PolicyError::BadSpec { reason });
             }
         }
-        let shards = networks.into_iter().map(Shard::new).collect();
-        Ok(Self { shape, layout, shards, used: 0, kept: None })
+        let replicas = networks.into_iter().map(Replica::new).collect();
+        Ok(Self { shape, layout, replicas, dealt: Vec::new(), used: 0, kept: None })
     }
 
     /// How many replicas there are.
     pub fn n_devices(&self) -> usize {
-        self.shards.len()
-    }
-
-    /// Deals the columns of a batch out, as evenly as they go; devices beyond the number of columns get none.
-    fn deal(&mut self, input: &Input<'_>) {
-        let (obs_len, state_len) = (self.shape.obs.obs_len(), self.shape.state_len);
-        let columns = input.memory.map_or(input.rows, |memory| memory.columns(state_len));
-        let steps = input.rows.checked_div(columns).unwrap_or(0);
-        self.used = self.shards.len().min(columns).max(1);
-        let mut first = 0;
-        for (i, shard) in self.shards[..self.used].iter_mut().enumerate() {
-            let own = columns / self.used + usize::from(i < columns % self.used);
-            shard.rows.clear();
-            shard.rows.extend((0..steps).map(|step| step * columns + first..step * columns + first + own));
-            shard.load(input, obs_len, first * state_len..(first + own) * state_len);
-            first += own;
-        }
+        self.replicas.len()
     }
 }
 
-impl Shard {
+impl Replica {
     fn new(network: Box<dyn Network>) -> Self {
         Self {
             network,
             rows: Vec::new(),
-            floats: Vec::new(),
-            bytes: Vec::new(),
             memory: None,
             out: Outputs::default(),
             grads: OutputGrads::default(),
@@ -110,37 +99,26 @@ impl Shard {
         }
     }
 
-    fn n_rows(&self) -> usize {
-        self.rows.iter().map(Range::len).sum()
-    }
-
-    /// Copies its rows of a batch.
-    fn load(&mut self, input: &Input<'_>, obs_len: usize, state: Range<usize>) {
-        self.floats.clear();
-        self.bytes.clear();
-        let Self { rows, floats, bytes, memory, .. } = self;
-        for rows in rows.iter() {
-            let numbers = rows.start * obs_len..rows.end * obs_len;
-            match input.obs {
-                ObsRef::F32(obs) => floats.extend_from_slice(&obs[numbers]),
-                ObsRef::U8(obs) => bytes.extend_from_slice(&obs[numbers]),
-            }
-        }
-        *memory = input.memory.map(|whole| {
-            let (mut own_state, mut own_starts) = memory.take().unwrap_or_default();
-            own_state.clear();
-            own_state.extend_from_slice(&whole.state[state]);
-            own_starts.clear();
-            rows.iter().for_each(|rows| own_starts.extend_from_slice(&whole.starts[rows.clone()]));
-            (own_state, own_starts)
+    /// Takes its rows of what a recurrent network needs.
+    fn take_memory(&mut self, whole: Option<Memory<'_>>, shard: &Shard, state_len: usize) {
+        self.rows.clone_from(&shard.rows);
+        self.memory = whole.map(|whole| {
+            let (mut state, mut starts) = self.memory.take().unwrap_or_default();
+            state.clear();
+            state.extend_from_slice(&whole.state[shard.columns.start * state_len..shard.columns.end * state_len]);
+            starts.clear();
+            shard.rows.iter().for_each(|rows| starts.extend_from_slice(&whole.starts[rows.clone()]));
+            (state, starts)
         });
     }
 
-    fn learn(&mut self, params: &Params, of_bytes: bool) -> Result<(), PolicyError> {
-        let obs = if of_bytes { ObsRef::U8(&self.bytes) } else { ObsRef::F32(&self.floats) };
-        let mut input = Input::new(obs, self.n_rows());
+    fn learn(&mut self, params: &Params, shard: &Shard) -> Result<(), PolicyError> {
+        let mut input = Input::new(shard.obs(), shard.n_rows());
         if let Some((state, starts)) = &self.memory {
             input = input.with_memory(Memory { state, starts });
+        }
+        if let Place::Device(_) | Place::Shards(_) = &shard.on_device.place {
+            input = input.with_loaded(&shard.on_device);
         }
         self.network.forward_for_learning(params, &input, &mut self.out)
     }
@@ -183,7 +161,7 @@ impl Network for DataParallel {
     }
 
     fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
-        self.shards[0].network.forward(params, input, out)
+        self.replicas[0].network.forward(params, &Input { loaded: None, ..*input }, out)
     }
 
     fn forward_for_learning(
@@ -196,43 +174,98 @@ impl Network for DataParallel {
         check_layout(&self.layout, params.layout())?;
         input.check(&self.shape)?;
         out.resize_for(input, &self.shape);
-        self.deal(input);
-        let of_bytes = matches!(input.obs, ObsRef::U8(_));
-        let (shards, dist_len) = (&mut self.shards[..self.used], self.shape.dist_len);
-        on_all(shards, |shard| shard.learn(params, of_bytes))?;
-        shards.iter().for_each(|shard| shard.put_outputs(out, dist_len));
-        let states = shards.iter().flat_map(|shard| &shard.out.state);
+        let state_len = self.shape.state_len;
+        let columns = input.memory.map_or(input.rows, |memory| memory.columns(state_len));
+        let shards = match input.loaded.map(|loaded| &loaded.place) {
+            Some(Place::Shards(shards)) => {
+                check_len("devices that were loaded", shards.len().min(self.replicas.len()), shards.len())?;
+                if input.memory.is_some() {
+                    check_len(
+                        "columns that were loaded",
+                        columns,
+                        shards.iter().map(|shard| shard.columns.len()).sum(),
+                    )?;
+                }
+                shards
+            }
+            _ => {
+                deal(input.obs, input.rows, columns, self.replicas.len(), &mut self.dealt);
+                &self.dealt
+            }
+        };
+        self.used = shards.len();
+        let (replicas, dist_len) = (&mut self.replicas[..self.used], self.shape.dist_len);
+        for (replica, shard) in replicas.iter_mut().zip(shards) {
+            replica.take_memory(input.memory, shard, state_len);
+        }
+        on_all(replicas, |i, replica| replica.learn(params, &shards[i]))?;
+        replicas.iter().for_each(|replica| replica.put_outputs(out, dist_len));
+        let states = replicas.iter().flat_map(|replica| &replica.out.state);
         out.state.iter_mut().zip(states).for_each(|(to, from)| *to = *from);
         self.kept = Some(Kept::of(params, input));
         Ok(())
     }
 
     fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
-        crate::error::check_len("parameter gradient", self.layout.len(), grad.len())?;
+        check_len("parameter gradient", self.layout.len(), grad.len())?;
         Kept::check(self.kept.take(), params, grads, &self.shape)?;
-        let (shards, dist_len) = (&mut self.shards[..self.used], self.shape.dist_len);
-        shards.iter_mut().for_each(|shard| shard.take_grads(grads, dist_len));
-        on_all(shards, |shard| shard.go_back(params))?;
+        let (replicas, dist_len) = (&mut self.replicas[..self.used], self.shape.dist_len);
+        replicas.iter_mut().for_each(|replica| replica.take_grads(grads, dist_len));
+        on_all(replicas, |_, replica| replica.go_back(params))?;
         grad.fill(0.0);
-        for shard in shards {
-            grad.iter_mut().zip(&shard.grad).for_each(|(sum, own)| *sum += own);
+        for replica in replicas {
+            grad.iter_mut().zip(&replica.grad).for_each(|(sum, own)| *sum += own);
         }
+        Ok(())
+    }
+
+    fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
+        let loaders = self.replicas.iter().map(|replica| replica.network.obs_loader()).collect();
+        Some(Arc::new(Dealer { obs_len: self.shape.obs.obs_len(), loaders }))
+    }
+}
+
+/// Deals columns out to devices, and has them put there where a device has a loader.
+struct Dealer {
+    obs_len: usize,
+    loaders: Vec<Option<Arc<dyn ObsLoader>>>,
+}
+
+impl ObsLoader for Dealer {
+    fn load(&self, obs: ObsRef<'_>, columns: usize, into: &mut LoadedObs) -> Result<(), PolicyError> {
+        let row = (self.obs_len * columns).max(1);
+        check_len("observations", obs.len() / row * row, obs.len())?;
+        let rows = obs.len() / self.obs_len;
+        let mut shards = match std::mem::take(into).place {
+            Place::Shards(shards) => shards,
+            Place::Nowhere | Place::Device(_) => Vec::new(),
+        };
+        deal(obs, rows, columns, self.loaders.len(), &mut shards);
+        for (shard, loader) in shards.iter_mut().zip(&self.loaders) {
+            if let Some(loader) = loader {
+                let mut there = LoadedObs::default();
+                loader.load(shard.obs(), shard.columns.len(), &mut there)?;
+                shard.on_device = there;
+            }
+        }
+        *into = LoadedObs { rows, place: Place::Shards(shards) };
         Ok(())
     }
 }
 
-/// Has every shard do its work, the first on the calling thread. The first device's failure goes before the others'.
+/// Has every replica do its work, the first on the calling thread. The first device's failure goes before the others'.
 fn on_all(
-    shards: &mut [Shard],
-    work: impl Fn(&mut Shard) -> Result<(), PolicyError> + Sync,
+    replicas: &mut [Replica],
+    work: impl Fn(usize, &mut Replica) -> Result<(), PolicyError> + Sync,
 ) -> Result<(), PolicyError> {
-    let threads = shards.len();
-    let Some((first, others)) = shards.split_first_mut() else { return Ok(()) };
+    let threads = replicas.len();
+    let Some((first, others)) = replicas.split_first_mut() else { return Ok(()) };
     std::thread::scope(|scope| {
         let work = &work;
-        let spawn = |(i, shard)| Builder::new().name(format!("device-{i}")).spawn_scoped(scope, move || work(shard));
+        let spawn =
+            |(i, replica)| Builder::new().name(format!("device-{i}")).spawn_scoped(scope, move || work(i, replica));
         let running: Vec<_> = (1..).zip(others).map(spawn).collect();
-        let mut result = work(first);
+        let mut result = work(0, first);
         for thread in running {
             let other = match thread.map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(other)) => other,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::check_len;
-use crate::{ObsDtype, ParamLayout, Params, PolicyError, Space};
+use crate::{LoadedObs, ObsDtype, ObsLoader, ParamLayout, Params, PolicyError, Space};
 
 /// A policy and value network: observations to the inputs of an action distribution and a value, and back.
 ///
@@ -44,6 +44,12 @@ pub trait Network: Send {
     /// It follows one `forward_for_learning` of the same parameters and rows, and uses up what that kept. The same calls
     /// give the same bits.
     fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError>;
+
+    /// What puts observations where the network computes, for threads that do it ahead; `None` for a network that reads them
+    /// where they are.
+    fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
+        None
+    }
 }
 
 /// The sizes of what goes into a [`Network`] and comes out.
@@ -127,6 +133,8 @@ pub struct Input<'a> {
     pub rows: usize,
     /// What a recurrent network needs besides; nothing for one that is not.
     pub memory: Option<Memory<'a>>,
+    /// The same observations where the network computes, if they were put there ahead.
+    pub loaded: Option<&'a LoadedObs>,
 }
 
 /// What a recurrent network remembers when a batch begins, and where it forgets.
@@ -172,7 +180,7 @@ impl ObsRef<'_> {
 impl<'a> Input<'a> {
     /// Observations for a network without memory.
     pub fn new(obs: ObsRef<'a>, rows: usize) -> Self {
-        Self { obs, rows, memory: None }
+        Self { obs, rows, memory: None, loaded: None }
     }
 
     /// The same observations for a network with memory.
@@ -180,9 +188,15 @@ impl<'a> Input<'a> {
         Self { memory: Some(memory), ..self }
     }
 
+    /// The same observations, which the network's own loader has put into `loaded`.
+    pub fn with_loaded(self, loaded: &'a LoadedObs) -> Self {
+        Self { loaded: Some(loaded), ..self }
+    }
+
     /// Whether a network of this shape can read the input.
     ///
-    /// *Errors*: observations of another type or number; memory missing or out of place, or not of whole steps.
+    /// *Errors*: observations of another type or number, also of those that were loaded; memory missing or out of place, or
+    /// not of whole steps.
     pub fn check(&self, shape: &NetworkShape) -> Result<(), PolicyError> {
         let wrong = |expected, got| Err(PolicyError::Kind { what: "observations", expected, got });
         match (shape.obs.obs_dtype(), self.obs) {
@@ -191,6 +205,9 @@ impl<'a> Input<'a> {
             (ObsDtype::F32, ObsRef::F32(_)) | (ObsDtype::U8, ObsRef::U8(_)) => {}
         }
         check_len("observations", self.rows.saturating_mul(shape.obs.obs_len()), self.obs.len())?;
+        if let Some(loaded) = self.loaded {
+            check_len("loaded observations", self.rows, loaded.rows())?;
+        }
         self.check_memory(shape.state_len)
     }
 

@@ -1,0 +1,130 @@
+//! Observations put where a network computes, ahead of learning.
+
+use std::fmt;
+use std::ops::Range;
+
+use candle_core::Tensor;
+
+use crate::{ObsRef, PolicyError};
+
+/// Puts the observations of batches where a network computes, so that the network need not wait for the copy.
+///
+/// [`Network::obs_loader`](crate::Network::obs_loader) gives one. It runs on threads of its own while the network learns from
+/// other batches.
+pub trait ObsLoader: Send + Sync {
+    /// Puts `obs`, `[steps, columns, obs_len]`, into `into`, in place of what was there before.
+    ///
+    /// # Errors
+    /// Observations of another length, and failures of the device.
+    fn load(&self, obs: ObsRef<'_>, columns: usize, into: &mut LoadedObs) -> Result<(), PolicyError>;
+}
+
+/// The observations of one batch where a network computes; nothing at first. Its storage is used again.
+///
+/// An [`ObsLoader`] fills it, [`Input::with_loaded`](crate::Input::with_loaded) shows it to the network that gave the loader.
+///
+/// ```
+/// use pronk_policy::{CpuNetwork, DataParallel, Input, LoadedObs, Network, NetworkSpec, ObsRef, Outputs, Space};
+///
+/// let (observation, action) = (Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4])?, Space::discrete(2)?);
+/// let spec = NetworkSpec::for_spaces(&observation, &action)?;
+/// let replica = || Ok(Box::new(CpuNetwork::new(&spec)?) as Box<dyn Network>);
+/// let mut network = DataParallel::new(vec![replica()?, replica()?])?;
+///
+/// let obs = [0.1; 3 * 2 * 4]; // three steps of two columns
+/// let mut loaded = LoadedObs::default();
+/// if let Some(loader) = network.obs_loader() {
+///     loader.load(ObsRef::F32(&obs), 2, &mut loaded)?; // may as well be done by another thread
+/// }
+/// let input = Input::new(ObsRef::F32(&obs), 6).with_loaded(&loaded);
+/// let mut out = Outputs::default();
+/// network.forward_for_learning(&spec.init_params(0)?, &input, &mut out)?;
+/// assert_eq!(out.values.len(), 6);
+/// # Ok::<(), pronk_policy::PolicyError>(())
+/// ```
+#[derive(Default)]
+pub struct LoadedObs {
+    pub(crate) rows: usize,
+    pub(crate) place: Place,
+}
+
+/// Where the observations are.
+#[derive(Default)]
+pub(crate) enum Place {
+    #[default]
+    Nowhere,
+    /// On one device, floats of the shape that a model reads.
+    Device(Tensor),
+    /// Dealt out to several.
+    Shards(Vec<Shard>),
+}
+
+impl LoadedObs {
+    /// How many observations there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+}
+
+impl fmt::Debug for LoadedObs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match &self.place {
+            Place::Nowhere => "nowhere".to_owned(),
+            Place::Device(tensor) => format!("{:?}", tensor.device()),
+            Place::Shards(shards) => format!("dealt out to {}", shards.len()),
+        };
+        f.debug_struct("LoadedObs").field("rows", &self.rows).field("place", &place).finish()
+    }
+}
+
+/// The columns of a batch that one of several devices takes.
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    /// Which columns of the batch.
+    pub(crate) columns: Range<usize>,
+    /// Which rows of the batch, a range for each step.
+    pub(crate) rows: Vec<Range<usize>>,
+    /// Their observations, one after the other; one of the two is empty.
+    floats: Vec<f32>,
+    bytes: Vec<u8>,
+    /// The same on the device, where they were put there.
+    pub(crate) on_device: LoadedObs,
+}
+
+impl Shard {
+    /// Its observations.
+    pub(crate) fn obs(&self) -> ObsRef<'_> {
+        if self.bytes.is_empty() { ObsRef::F32(&self.floats) } else { ObsRef::U8(&self.bytes) }
+    }
+
+    pub(crate) fn n_rows(&self) -> usize {
+        self.rows.iter().map(Range::len).sum()
+    }
+}
+
+/// Deals the columns of `obs`, `[rows, obs_len]`, out to at most `most` shards, as evenly as they go: one shard at least, and
+/// none that is empty besides.
+pub(crate) fn deal(obs: ObsRef<'_>, rows: usize, columns: usize, most: usize, shards: &mut Vec<Shard>) {
+    let steps = rows.checked_div(columns).unwrap_or(0);
+    let obs_len = obs.len().checked_div(rows).unwrap_or(0);
+    shards.resize_with(most.min(columns).max(1), Shard::default);
+    let n = shards.len();
+    let mut first = 0;
+    for (i, shard) in shards.iter_mut().enumerate() {
+        let own = columns / n + usize::from(i < columns % n);
+        shard.columns = first..first + own;
+        shard.rows.clear();
+        shard.rows.extend((0..steps).map(|step| step * columns + first..step * columns + first + own));
+        shard.floats.clear();
+        shard.bytes.clear();
+        for rows in &shard.rows {
+            let numbers = rows.start * obs_len..rows.end * obs_len;
+            match obs {
+                ObsRef::F32(obs) => shard.floats.extend_from_slice(&obs[numbers]),
+                ObsRef::U8(obs) => shard.bytes.extend_from_slice(&obs[numbers]),
+            }
+        }
+        shard.on_device = LoadedObs::default();
+        first += own;
+    }
+}
