@@ -18,8 +18,8 @@ use pronk_metrics::{StateClock, TimeLedger};
 
 pub use failure::{LoaderCause, LoaderError, LoaderFailure};
 pub use loaded::Loaded;
-use metrics::LoadTimer;
 pub use metrics::LoaderMetrics;
+use metrics::SharedTimer;
 pub use thread::LoaderState;
 use thread::{LoaderThread, Ready};
 use upstream::Upstream;
@@ -163,7 +163,11 @@ where
             drop(home.try_send(stack));
         }
         let (open, closing) = lifeline();
-        let metrics = LoaderMetrics { load_timer: LoadTimer::default(), threads: Vec::new() };
+        let metrics = LoaderMetrics {
+            queue_timer: SharedTimer::default(),
+            load_timer: SharedTimer::default(),
+            threads: Vec::new(),
+        };
         let mut adapter = Self {
             upstream: Arc::new(Upstream::new(source)),
             ready,
@@ -189,6 +193,7 @@ where
                 ready: passed_on.clone(),
                 failures: failed.clone(),
                 tethers: [closing.clone(), adapter.tether.clone()],
+                queue_timer: adapter.metrics.queue_timer.clone(),
                 load_timer: adapter.metrics.load_timer.clone(),
                 clock,
             };

@@ -7,6 +7,8 @@ use crate::Pool;
 
 /// The samples of every policy over the same environment steps; one entry in the single-agent case.
 ///
+/// The default one is empty: it holds the place where a batch will be.
+///
 /// It may carry the [`StepTicket`] of its steps. Whoever ends the batch's life settles the ticket; a batch that is just
 /// dropped is counted as dropped.
 ///
@@ -36,7 +38,7 @@ use crate::Pool;
 /// }
 /// assert_eq!(ledger.snapshot().trained_once.env, 6);
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MultiAgentBatch {
     policies: BTreeMap<PolicyId, SampleBatch>,
     env_steps: u64,

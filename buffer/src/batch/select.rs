@@ -68,6 +68,45 @@ impl SampleBatch {
         }
         Ok(selected)
     }
+
+    /// Copies what follows the first `skipped` steps into a batch of its own. `state_in` stays that of the first step of all.
+    ///
+    /// The tags and versions are those of the whole batch; the ticket stays where it is.
+    ///
+    /// # Errors
+    /// When no step is left.
+    pub fn skip_steps(&self, skipped: usize, pool: &Pool) -> Result<SampleBatch, BatchError> {
+        let BatchShape { steps, columns: width, obs_len, act_len, dist_len, .. } = *self.shape();
+        if skipped >= steps {
+            return Err(BatchError::Empty { what: "what follows the skipped steps" });
+        }
+        let mut rest = pool.take_untagged(BatchShape { steps: steps - skipped, ..*self.shape() });
+        rest.tags_mut().extend_from_slice(self.tags());
+
+        let (from, to) = (self.columns(), rest.columns_mut());
+        let first = skipped * width;
+        match (&mut to.obs, &from.obs) {
+            (ObsColumn::F32(to), ObsColumn::F32(from)) => to.copy_from_slice(&from[first * obs_len..]),
+            (ObsColumn::U8(to), ObsColumn::U8(from)) => to.copy_from_slice(&from[first * obs_len..]),
+            _ => {}
+        }
+        match (&mut to.actions, &from.actions) {
+            (ActionColumn::U32(to), ActionColumn::U32(from)) => to.copy_from_slice(&from[first * act_len..]),
+            (ActionColumn::F32(to), ActionColumn::F32(from)) => to.copy_from_slice(&from[first * act_len..]),
+            _ => {}
+        }
+        to.rewards.copy_from_slice(&from.rewards[first..]);
+        to.ends.copy_from_slice(&from.ends[first..]);
+        to.behaviour_logp.copy_from_slice(&from.behaviour_logp[first..]);
+        to.behaviour_inputs.copy_from_slice(&from.behaviour_inputs[first * dist_len..]);
+        to.behaviour_values.copy_from_slice(&from.behaviour_values[first..]);
+        to.state_in.copy_from_slice(&from.state_in);
+        to.versions.copy_from_slice(&from.versions);
+        for (i, &(t, b)) in from.final_obs.index().iter().enumerate().filter(|(_, (t, _))| *t as usize >= skipped) {
+            to.final_obs.push(t as usize - skipped, b as usize, from.final_obs.rows().view().row(i, obs_len))?;
+        }
+        Ok(rest)
+    }
 }
 
 /// Columns to be taken out of rows of `width`.

@@ -8,12 +8,18 @@ use crate::Tether;
 /// The live handle on what loader threads measure. Clones share it; it may outlive the threads.
 #[derive(Clone, Debug)]
 pub struct LoaderMetrics {
-    pub(super) load_timer: LoadTimer,
+    pub(super) queue_timer: SharedTimer,
+    pub(super) load_timer: SharedTimer,
     /// Every thread's name, and the end of it.
     pub(super) threads: Vec<(String, Tether)>,
 }
 
 impl LoaderMetrics {
+    /// How long a thread with an idle stack waits for a batch, over all threads.
+    pub fn queue(&self) -> TimerStat {
+        self.queue_timer.lock().clone()
+    }
+
     /// How long loading a batch takes, over all threads.
     pub fn load(&self) -> TimerStat {
         self.load_timer.lock().clone()
@@ -28,9 +34,9 @@ impl LoaderMetrics {
 
 /// One timer that all loader threads push to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LoadTimer(Arc<Mutex<TimerStat>>);
+pub(super) struct SharedTimer(Arc<Mutex<TimerStat>>);
 
-impl LoadTimer {
+impl SharedTimer {
     pub(super) fn push(&self, elapsed: Duration) {
         self.lock().push(elapsed);
     }

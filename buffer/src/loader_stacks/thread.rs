@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Select, Sender};
 use pronk_metrics::{StateClock, ThreadState, thread_states};
 
 use super::failure::panic_text;
-use super::metrics::LoadTimer;
+use super::metrics::SharedTimer;
 use super::upstream::Upstream;
 use super::{Loaded, Loader, LoaderCause, LoaderFailure};
 use crate::{NextError, Source, Tether};
@@ -45,7 +45,8 @@ pub(super) struct LoaderThread<S, T> {
     pub(super) failures: Sender<LoaderFailure>,
     /// Cut when the adapter closes, and when the run ends.
     pub(super) tethers: [Tether; 2],
-    pub(super) load_timer: LoadTimer,
+    pub(super) queue_timer: SharedTimer,
+    pub(super) load_timer: SharedTimer,
     pub(super) clock: StateClock<LoaderState>,
 }
 
@@ -78,8 +79,10 @@ impl<S: Source, T> LoaderThread<S, T> {
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
         // The stack first: a batch that waits for a stack here would be backlog that nobody sees.
         while let Some(mut stack) = self.idle_stack() {
+            let asked = Instant::now();
             let outcome = match self.next_batch() {
                 Ok(batch) => {
+                    self.queue_timer.push(asked.elapsed());
                     self.clock.enter(LoaderState::Loading);
                     let began = Instant::now();
                     let loaded = loader.load(batch, &mut stack);

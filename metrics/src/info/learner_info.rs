@@ -104,3 +104,18 @@ impl FromIterator<(PolicyId, Info)> for LearnerInfo {
         LearnerInfo(policies.into_iter().collect())
     }
 }
+
+impl IntoIterator for LearnerInfo {
+    type Item = (PolicyId, Info);
+    type IntoIter = indexmap::map::IntoIter<PolicyId, Info>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl Extend<(PolicyId, Info)> for LearnerInfo {
+    fn extend<I: IntoIterator<Item = (PolicyId, Info)>>(&mut self, policies: I) {
+        self.0.extend(policies);
+    }
+}
