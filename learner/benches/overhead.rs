@@ -11,11 +11,12 @@ use pronk_buffer::{
     ActionKind, BatchShape, Bell, MultiAgentBatch, NextError, ObsKind, Pool, Source, Tag, lifeline, weight_cell,
 };
 use pronk_learner::{
-    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, AlgorithmState, Impala, ImpalaConfig, LearnError, Learner,
-    LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerState, LearnerThread, OptimizerConfig, OptimizerState,
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, AlgorithmState, Impala, ImpalaConfig, LearnError, Learned,
+    Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerState, LearnerThread, OptimizerConfig,
+    OptimizerState, TrainBatch,
 };
-use pronk_metrics::{Info, LearnerInfo, StepLedger, ThreadTime, TimeLedger, default_policy};
-use pronk_policy::{CandleNetwork, NetworkSpec, ParamLayout, Params, Space, distribution_for};
+use pronk_metrics::{ByPolicy, Info, LearnerInfo, StepLedger, ThreadTime, TimeLedger, default_policy};
+use pronk_policy::{CandleNetwork, NetworkSpec, ObsLoader, ParamLayout, Params, Space, distribution_for};
 
 /// Train batches as RLlib's defaults make them: 500 env-steps.
 const SHAPE: BatchShape = BatchShape {
@@ -55,12 +56,14 @@ enum Reader {
 
 fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -> Result<(), Box<dyn Error>> {
     let (_lifeline, tether) = lifeline();
-    let (publisher, _cell) = weight_cell(learner.weights().clone());
+    let (publisher, _cell) =
+        weight_cell(learner.weights().into_iter().map(|(policy, params)| (policy, params.clone())).collect());
     let (steps, time) = (StepLedger::new(), TimeLedger::new());
     let parts = LearnerParts {
         source: Endless { pool: Pool::new(4), steps: steps.clone(), left: passes },
         learner,
         publisher,
+        loaders: None,
         steps,
         time: time.clone(),
         tether: tether.clone(),
@@ -163,35 +166,36 @@ impl Trivial {
 }
 
 impl Learner for Trivial {
-    fn learn(&mut self, _batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
-        Ok(self.info.clone())
+    fn learn(&mut self, _batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
+        Ok(Learned { info: self.info.clone(), updates: 1 })
     }
 
-    fn weights(&self) -> &Params {
-        &self.params
+    fn weights(&self) -> ByPolicy<&Params> {
+        ByPolicy::from([(default_policy(), &self.params)])
     }
 
-    fn save(&self) -> LearnerState {
-        LearnerState {
+    fn save(&self) -> ByPolicy<LearnerState> {
+        let state = LearnerState {
             params: self.params.clone(),
             optimizer: OptimizerState { optimizer: "none".to_owned(), steps: 0, vectors: Default::default() },
             updates: 0,
             global_step: self.global_step,
             algorithm: AlgorithmState::default(),
-        }
+        };
+        ByPolicy::from([(default_policy(), state)])
     }
 
-    fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
-        self.params = state.params;
+    fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
+        self.params = state.into_values().next().map_or_else(|| self.params.clone(), |state| state.params);
         Ok(())
     }
 
-    fn global_step(&self) -> u64 {
-        self.global_step
+    fn advance(&mut self, env_steps: u64) {
+        self.global_step += env_steps;
     }
 
-    fn set_global_step(&mut self, env_steps: u64) {
-        self.global_step = env_steps;
+    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
+        ByPolicy::new()
     }
 
     fn published(&mut self, _version: u64) {}

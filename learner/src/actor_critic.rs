@@ -1,5 +1,6 @@
 //! The learner for an algorithm with a policy and a value network.
 
+mod beginning;
 mod minibatches;
 mod publications;
 mod recall;
@@ -8,15 +9,20 @@ mod target;
 mod tests;
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use pronk_buffer::{MultiAgentBatch, ObsView, SampleBatch};
-use pronk_metrics::{Info, InfoTree, LearnerInfo, PolicyId, Reduction, default_policy};
-use pronk_policy::{Distribution, Input, Network, ObsRef, OutputGrads, Outputs, Params, PolicyError};
+use pronk_metrics::{ByPolicy, Info, InfoTree, LearnerInfo, PolicyId, Reduction, default_policy};
+use pronk_policy::{
+    Distribution, Input, LoadedObs, Network, ObsLoader, ObsRef, OutputGrads, Outputs, Params, PolicyError,
+};
 
 use crate::{
-    Algorithm, AlgorithmState, ClippedNorm, LearnError, Learner, LearnerState, LossInputs, Optimizer, Schedule,
-    ShapeError, StepOptions, clip_global_norm,
+    Algorithm, AlgorithmState, ClippedNorm, LearnError, Learned, Learner, LearnerState, LossInputs, Optimizer,
+    Schedule, ShapeError, StepOptions, TrainBatch, clip_global_norm,
 };
+use beginning::Beginning;
+pub use beginning::InitialState;
 use minibatches::Minibatches;
 use publications::Publications;
 use recall::Recall;
@@ -50,6 +56,11 @@ pub struct ActorCriticConfig {
     pub sgd_minibatch_size: Option<NonZeroUsize>,
     /// Seed of that order (0).
     pub seed: u64,
+    /// What a recurrent network remembers when it begins to learn from a fragment ([`InitialState::Stored`]).
+    pub initial_state: InitialState,
+    /// First steps of every fragment that a recurrent network only runs through, without learning from them, so that its
+    /// memory after them is one of the weights that learn (0). They count as trained on.
+    pub burn_in: usize,
 }
 
 impl Default for ActorCriticConfig {
@@ -60,6 +71,8 @@ impl Default for ActorCriticConfig {
             grad_clip: Some(40.0),
             sgd_minibatch_size: None,
             seed: 0,
+            initial_state: InitialState::Stored,
+            burn_in: 0,
         }
     }
 }
@@ -99,7 +112,7 @@ impl ActorCriticConfig {
 ///
 /// ```
 /// use pronk_learner::{
-///     ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Impala, ImpalaConfig, Learner, OptimizerConfig,
+///     ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Impala, ImpalaConfig, OptimizerConfig,
 /// };
 /// use pronk_policy::{CpuNetwork, NetworkSpec, Space, distribution_for};
 ///
@@ -130,6 +143,7 @@ pub struct ActorCriticLearner {
     global_step: u64,
     publications: Publications,
     minibatches: Minibatches,
+    beginning: Beginning,
     target: Option<Target>,
     /// Of all `T+1` rows.
     outputs: Outputs,
@@ -156,10 +170,16 @@ impl ActorCriticLearner {
             let reason = format!("the network puts out {given} logits and the action distribution takes {needed}");
             return Err(LearnError::Config { reason });
         }
+        if network.shape().state_len == 0 && (config.burn_in > 0 || config.initial_state != InitialState::Stored) {
+            let reason =
+                "burn_in and initial_state are of a memory, and the network remembers nothing: leave them as they are";
+            return Err(LearnError::Config { reason: reason.to_owned() });
+        }
         let grad = vec![0.0; params.values().len()];
         let target = algorithm.target_update_period().map(|period| Target::new(&params, period));
         Ok(Self {
             minibatches: Minibatches::new(config.sgd_minibatch_size, config.seed),
+            beginning: Beginning::new(config.initial_state, config.burn_in),
             target,
             config,
             network,
@@ -178,9 +198,90 @@ impl ActorCriticLearner {
         })
     }
 
-    /// Updates made, those before the last [`load`](Learner::load) included.
+    /// The policy that it trains.
+    pub fn policy(&self) -> &PolicyId {
+        &self.config.policy
+    }
+
+    /// The weights as they are now.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Updates made, those before the state that it went on from included.
     pub fn updates(&self) -> u64 {
         self.updates
+    }
+
+    /// Env-steps trained on, each counted once: the time of schedules.
+    pub fn global_step(&self) -> u64 {
+        self.global_step
+    }
+
+    /// Makes a pass over the samples of its policy: one update, or one for each minibatch.
+    ///
+    /// `loaded` are the observations of `part` where the network computes, if somebody put them there.
+    ///
+    /// # Errors
+    /// The samples do not fit the learner, or the update came out not finite.
+    pub fn pass(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<Learned, LearnError> {
+        let before = self.updates;
+        let info = match self.minibatches.begin(part, self.updates) {
+            None => self.update(part, loaded)?,
+            Some(columns) => {
+                let mut infos = Vec::new();
+                for first in (0..part.shape().columns).step_by(columns) {
+                    let minibatch = self.minibatches.take(part, first, columns)?;
+                    infos.push((self.update(&minibatch, None)?, minibatch.steps() as f64));
+                }
+                // All are of one algorithm, so they have the same leaves.
+                LearnerInfo::merge_all(infos).map_err(|error| LearnError::Config { reason: error.to_string() })?
+            }
+        };
+        Ok(Learned { info, updates: self.updates - before })
+    }
+
+    /// Everything its next update depends on.
+    pub fn state(&self) -> LearnerState {
+        LearnerState {
+            params: self.params.clone(),
+            optimizer: self.optimizer.state(),
+            updates: self.updates,
+            global_step: self.global_step,
+            algorithm: AlgorithmState {
+                numbers: self.algorithm.save(),
+                target: self.target.as_ref().map(Target::save),
+            },
+        }
+    }
+
+    /// Goes on from `state`.
+    ///
+    /// # Errors
+    /// The state is of another network, optimiser or algorithm, or holds numbers that none can have; the learner is then
+    /// unchanged.
+    pub fn load_state(&mut self, state: LearnerState) -> Result<(), LearnError> {
+        let LearnerState { params, optimizer, updates, global_step, algorithm } = state;
+        check_layout(&*self.network, &params)?;
+        params.check_finite()?;
+        if let Some(target) = &algorithm.target {
+            check_layout(&*self.network, &target.params)?;
+            target.params.check_finite()?;
+        }
+        let numbers = self.algorithm.save();
+        self.algorithm.load(&algorithm.numbers)?;
+        if let Err(error) = self.optimizer.load_state(optimizer) {
+            self.algorithm.load(&numbers)?;
+            return Err(error);
+        }
+        if let Some(target) = &mut self.target {
+            target.load(algorithm.target, &params);
+        }
+        self.params = params;
+        self.updates = updates;
+        self.global_step = global_step;
+        self.publications = Publications::beginning_at(updates);
+        Ok(())
     }
 
     /// The part of `batch` to train on; it must be all of it, or data would vanish.
@@ -188,16 +289,22 @@ impl ActorCriticLearner {
         let mut policies = batch.policies();
         match (policies.next(), policies.next()) {
             (Some((policy, part)), None) if *policy == self.config.policy => Ok(part),
-            _ => Err(LearnError::MissingPolicy {
-                expected: self.config.policy.clone(),
-                got: batch.policies().map(|(policy, _)| policy.clone()).collect(),
-            }),
+            _ => Err(LearnError::other_policies([&self.config.policy], batch)),
         }
     }
 
+    /// Makes one update from `part`, after its memory was run in.
+    fn update(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<LearnerInfo, LearnError> {
+        if self.beginning.is_as_stored() {
+            return self.update_from_all(part, loaded);
+        }
+        let rest = self.beginning.run_in(&mut *self.network, &self.params, part)?;
+        self.update_from_all(&rest, None)
+    }
+
     /// Makes one update from all of `part`.
-    fn update(&mut self, part: &SampleBatch) -> Result<LearnerInfo, LearnError> {
-        let stats = self.compute_gradient(part)?;
+    fn update_from_all(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<LearnerInfo, LearnError> {
+        let stats = self.compute_gradient(part, loaded)?;
         let norm = self.gradient_norm()?;
         let lr = self.config.lr.value(self.global_step as f64);
         let weight_norm = self.update_weights(lr, norm.grad_scale)?;
@@ -206,7 +313,7 @@ impl ActorCriticLearner {
     }
 
     /// Fills `grad` and returns the algorithm's statistics.
-    fn compute_gradient(&mut self, part: &SampleBatch) -> Result<Info, LearnError> {
+    fn compute_gradient(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<Info, LearnError> {
         let final_obs = part.final_obs();
         let state_len = self.network.shape().state_len;
         ShapeError::check_shape("state_in", part.state_in().len(), part.shape().columns * state_len, || {
@@ -221,7 +328,7 @@ impl ActorCriticLearner {
             let input = Input::new(obs_ref(final_obs.rows().view()), final_obs.len());
             self.network.forward(&self.params, &input, &mut self.final_outputs)?;
         }
-        let input = self.recall.input(part, state_len);
+        let input = Input { loaded, ..self.recall.input(part, state_len) };
         let target_logits = match &mut self.target {
             None => &[],
             Some(target) => {
@@ -308,69 +415,42 @@ impl ActorCriticLearner {
 }
 
 impl Learner for ActorCriticLearner {
-    fn learn(&mut self, batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
-        let part = self.own_part(batch)?;
-        let Some(columns) = self.minibatches.begin(part, self.updates) else { return self.update(part) };
-        let mut infos = Vec::new();
-        for first in (0..part.shape().columns).step_by(columns) {
-            let minibatch = self.minibatches.take(part, first, columns)?;
-            infos.push((self.update(&minibatch)?, minibatch.steps() as f64));
-        }
-        // All are of one algorithm, so they have the same leaves.
-        LearnerInfo::merge_all(infos).map_err(|error| LearnError::Config { reason: error.to_string() })
+    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
+        let part = self.own_part(batch.samples)?;
+        self.pass(part, batch.loaded.and_then(|loaded| loaded.get(&self.config.policy)))
     }
 
-    fn weights(&self) -> &Params {
-        &self.params
+    fn weights(&self) -> ByPolicy<&Params> {
+        ByPolicy::from([(self.config.policy.clone(), &self.params)])
     }
 
-    fn save(&self) -> LearnerState {
-        LearnerState {
-            params: self.params.clone(),
-            optimizer: self.optimizer.state(),
-            updates: self.updates,
-            global_step: self.global_step,
-            algorithm: AlgorithmState {
-                numbers: self.algorithm.save(),
-                target: self.target.as_ref().map(Target::save),
-            },
+    fn save(&self) -> ByPolicy<LearnerState> {
+        ByPolicy::from([(self.config.policy.clone(), self.state())])
+    }
+
+    fn load(&mut self, mut state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
+        match (state.remove(&self.config.policy), state.is_empty()) {
+            (Some(state), true) => self.load_state(state),
+            _ => Err(LearnError::OtherPolicies {
+                expected: vec![self.config.policy.clone()],
+                got: state.into_keys().collect(),
+            }),
         }
     }
 
-    fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
-        let LearnerState { params, optimizer, updates, global_step, algorithm } = state;
-        check_layout(&*self.network, &params)?;
-        params.check_finite()?;
-        if let Some(target) = &algorithm.target {
-            check_layout(&*self.network, &target.params)?;
-            target.params.check_finite()?;
-        }
-        let numbers = self.algorithm.save();
-        self.algorithm.load(&algorithm.numbers)?;
-        if let Err(error) = self.optimizer.load_state(optimizer) {
-            self.algorithm.load(&numbers)?;
-            return Err(error);
-        }
-        if let Some(target) = &mut self.target {
-            target.load(algorithm.target, &params);
-        }
-        self.params = params;
-        self.updates = updates;
-        self.global_step = global_step;
-        self.publications = Publications::beginning_at(updates);
-        Ok(())
-    }
-
-    fn global_step(&self) -> u64 {
-        self.global_step
-    }
-
-    fn set_global_step(&mut self, env_steps: u64) {
-        self.global_step = env_steps;
+    fn advance(&mut self, env_steps: u64) {
+        self.global_step += env_steps;
     }
 
     fn published(&mut self, version: u64) {
         self.publications.add(version, self.updates);
+    }
+
+    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
+        // Otherwise observations are chosen when they are used.
+        let uses_all = self.config.sgd_minibatch_size.is_none() && self.beginning.is_as_stored();
+        let loader = if uses_all { self.network.obs_loader() } else { None };
+        loader.into_iter().map(|loader| (self.config.policy.clone(), loader)).collect()
     }
 }
 
@@ -396,7 +476,7 @@ fn rule_out(behaviour_inputs: &[f32], logits: &mut [f32]) {
     }
 }
 
-fn obs_ref(obs: ObsView<'_>) -> ObsRef<'_> {
+pub(crate) fn obs_ref(obs: ObsView<'_>) -> ObsRef<'_> {
     match obs {
         ObsView::F32(obs) => ObsRef::F32(obs),
         ObsView::U8(obs) => ObsRef::U8(obs),

@@ -1,6 +1,6 @@
 //! What can go wrong in an update.
 
-use pronk_buffer::BatchError;
+use pronk_buffer::{BatchError, MultiAgentBatch};
 use pronk_metrics::PolicyId;
 use pronk_policy::PolicyError;
 
@@ -56,17 +56,28 @@ pub enum LearnError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The batch has data for a policy that the learner does not train, or none for one that it does.
-    #[error("the learner trains '{expected}' and the train batch has data for {got:?}")]
-    MissingPolicy {
-        /// The policy that the learner trains.
-        expected: PolicyId,
-        /// The policies in the batch.
+    /// A train batch or a saved state is of policies that the learner does not train.
+    #[error("the learner trains {expected:?}, and what it was given is of {got:?}")]
+    OtherPolicies {
+        /// The policies that the learner trains.
+        expected: Vec<PolicyId>,
+        /// Those that it was given data or state of.
         got: Vec<PolicyId>,
     },
 }
 
 impl LearnError {
+    /// A train batch that has data for other policies than the learner trains, or none at all.
+    pub(crate) fn other_policies<'a>(
+        expected: impl IntoIterator<Item = &'a PolicyId>,
+        batch: &MultiAgentBatch,
+    ) -> LearnError {
+        LearnError::OtherPolicies {
+            expected: expected.into_iter().cloned().collect(),
+            got: batch.policies().map(|(policy, _)| policy.clone()).collect(),
+        }
+    }
+
     /// Whether the batch led to a number that is not finite: a reason to put it aside and go on.
     pub fn is_non_finite(&self) -> bool {
         matches!(self, LearnError::NonFinite { .. })

@@ -1,15 +1,18 @@
 //! What the learner thread asks of whatever learns.
 
+use std::sync::Arc;
+
 use pronk_buffer::MultiAgentBatch;
-use pronk_metrics::LearnerInfo;
-use pronk_policy::Params;
+use pronk_metrics::{ByPolicy, LearnerInfo};
+use pronk_policy::{LoadedObs, ObsLoader, Params};
 
 use crate::{LearnError, LearnerState};
 
 /// Turns train batches into weights.
 ///
 /// [`ActorCriticLearner`](crate::ActorCriticLearner) is the one to use with an [`Algorithm`](crate::Algorithm) and a
-/// network; implement the trait directly for a learner that keeps another shape.
+/// network, and [`PolicyLearners`](crate::PolicyLearners) is several of them; implement the trait directly for a learner that
+/// keeps another shape.
 ///
 /// What an implementer promises:
 /// - `learn` makes one update, or one for each of its minibatches, or returns an error;
@@ -22,30 +25,54 @@ use crate::{LearnError, LearnerState};
 ///
 /// A panic in `learn` ends the run with the panic's text; it does not bring the process down.
 pub trait Learner: Send {
-    /// Makes a pass over `batch`, one update or several, and says what it found, per policy.
+    /// Makes a pass over `batch`, one update or several, and says what it found.
     ///
     /// # Errors
     /// The batch does not fit the learner, or the update came out not finite.
-    fn learn(&mut self, batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError>;
+    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError>;
 
-    /// The weights as they are now.
-    fn weights(&self) -> &Params;
+    /// The weights of each policy that it trains, as they are now.
+    fn weights(&self) -> ByPolicy<&Params>;
 
-    /// Everything the next update depends on.
-    fn save(&self) -> LearnerState;
+    /// Everything the next update depends on, by policy.
+    fn save(&self) -> ByPolicy<LearnerState>;
 
     /// Goes on from `state`.
     ///
     /// # Errors
-    /// The state is of another network or optimiser, or holds numbers that none can have; the learner is then unchanged.
-    fn load(&mut self, state: LearnerState) -> Result<(), LearnError>;
+    /// The state is of other policies, another network or optimiser, or holds numbers that none can have.
+    fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError>;
 
-    /// Env-steps trained on so far, each counted once: the time of schedules.
-    fn global_step(&self) -> u64;
-
-    /// Sets the time of schedules. The loop calls it after the first pass over each batch.
-    fn set_global_step(&mut self, env_steps: u64);
+    /// Tells that so many env-steps were trained on for the first time: the time of schedules moves on by them.
+    fn advance(&mut self, env_steps: u64);
 
     /// Tells that the weights as they are now were published as `version`.
     fn published(&mut self, version: u64);
+
+    /// What puts observations where the networks of its policies compute, for those that want it.
+    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>>;
+}
+
+/// What a learner is shown: the samples, and where their observations were put ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainBatch<'a> {
+    /// The samples, on the host.
+    pub samples: &'a MultiAgentBatch,
+    /// The observations of each policy where its network computes; `None` where nobody put them there.
+    pub loaded: Option<&'a ByPolicy<LoadedObs>>,
+}
+
+impl<'a> From<&'a MultiAgentBatch> for TrainBatch<'a> {
+    fn from(samples: &'a MultiAgentBatch) -> Self {
+        Self { samples, loaded: None }
+    }
+}
+
+/// What came of a pass.
+#[derive(Clone, Debug, Default)]
+pub struct Learned {
+    /// What the learner has to say about it, per policy.
+    pub info: LearnerInfo,
+    /// Updates that it made; with several policies, of the one that made most.
+    pub updates: u64,
 }

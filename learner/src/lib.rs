@@ -6,6 +6,7 @@
 
 mod error;
 mod learner;
+mod stack;
 mod state;
 
 mod metrics;
@@ -18,10 +19,11 @@ mod algorithms;
 mod explained_variance;
 mod gae;
 mod optim;
+mod policy_learners;
 mod schedule;
 mod vtrace;
 
-pub use actor_critic::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts};
+pub use actor_critic::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts, InitialState};
 pub use algorithm::{Algorithm, LossInputs};
 pub use algorithms::appo::{Appo, AppoConfig, AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats, appo_loss};
 pub use algorithms::impala::{
@@ -35,14 +37,16 @@ pub use algorithms::targets::{LastStep, MaskedSteps, Targets};
 pub use algorithms::{AlgorithmConfig, KlCoeff, UpdateRhythm};
 pub use error::{LearnError, ShapeError};
 pub use gae::{Advantages, GaeInput, GaeOutput, gae};
-pub use learner::Learner;
+pub use learner::{Learned, Learner, TrainBatch};
 pub use metrics::{LearnerMetrics, LearnerReadings, OverwriteLearnerInfo};
 pub use optim::{
     Adam, AdamConfig, ClippedNorm, Optimizer, OptimizerConfig, OptimizerState, RmsProp, RmsPropConfig, RmsPropForm,
     Sgd, StepOptions, clip_global_norm,
 };
+pub use policy_learners::PolicyLearners;
 pub use report::{LearnerReport, PolicyLag};
 pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};
+pub use stack::{HoldsBatch, Stack, StackLoader};
 pub use state::{AlgorithmState, LearnerState, TargetState};
 pub use thread::{
     BatchName, Clock, ClosedBy, Diagnosis, FailureCause, LearnerFailure, LearnerLoop, LearnerLoopConfig,

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pronk_buffer::LoaderMetrics;
 use pronk_metrics::{LearnerInfo, ResultDict, TimerStat, WindowStat};
 
 use crate::thread::{Diagnosis, Quarantine};
@@ -36,18 +37,22 @@ pub enum OverwriteLearnerInfo {
 /// assert_eq!(result.number("info.timing_breakdown.learner_grad_time_ms"), Some(0.0));
 /// ```
 #[derive(Clone, Debug)]
-pub struct LearnerMetrics(Arc<Mutex<LearnerReadings>>);
+pub struct LearnerMetrics {
+    own: Arc<Mutex<LearnerReadings>>,
+    /// What the threads measure that load batches, if there are any.
+    loaders: Option<LoaderMetrics>,
+}
 
 /// A copy of the learner's measurements at one moment.
 #[derive(Clone, Debug)]
 pub struct LearnerReadings {
-    /// Waiting for a train batch, time-outs included.
+    /// Waiting for a train batch: the learner's waits, time-outs included, or those of all loader threads.
     pub queue: TimerStat,
     /// Learning from one.
     pub grad: TimerStat,
-    /// Loading a batch onto a device; stays empty without loader threads.
+    /// Loading a batch into a stack, over all loader threads; stays empty without them.
     pub load: TimerStat,
-    /// Waiting for a loaded batch; stays empty without loader threads.
+    /// The learner's waiting for a loaded batch, time-outs included; stays empty without loader threads.
     pub load_wait: TimerStat,
     /// Length of the inqueue after each pass.
     pub queue_size: WindowStat,
@@ -66,7 +71,12 @@ pub struct LearnerReadings {
 impl LearnerMetrics {
     /// Measurements of a learner that has not started.
     pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(LearnerReadings {
+        Self::beside(None)
+    }
+
+    /// Measurements of a learner that has not started, and of the threads that load its batches.
+    pub(crate) fn beside(loaders: Option<LoaderMetrics>) -> Self {
+        let own = LearnerReadings {
             queue: TimerStat::new(),
             grad: TimerStat::new(),
             load: TimerStat::new(),
@@ -77,12 +87,17 @@ impl LearnerMetrics {
             num_quarantined: 0,
             last_quarantine: None,
             starved: None,
-        })))
+        };
+        Self { own: Arc::new(Mutex::new(own)), loaders }
     }
 
     /// A copy of everything as it is now.
     pub fn read(&self) -> LearnerReadings {
-        self.lock().clone()
+        let mut now = self.lock().clone();
+        if let Some(loaders) = &self.loaders {
+            (now.queue, now.load) = (loaders.queue(), loaders.load());
+        }
+        now
     }
 
     /// Writes RLlib's learner keys into `result["info"]`: `learner_queue.size_*`,
@@ -101,8 +116,11 @@ impl LearnerMetrics {
         }
     }
 
-    pub(crate) fn record_dequeue(&self, secs: f64) {
-        self.lock().queue.push_secs(secs);
+    /// Records a wait of the learner: for a loaded batch where threads load them, else for data.
+    pub(crate) fn record_wait(&self, secs: f64) {
+        let mut now = self.lock();
+        let timer = if self.loaders.is_some() { &mut now.load_wait } else { &mut now.queue };
+        timer.push_secs(secs);
     }
 
     pub(crate) fn record_pass(&self, grad_secs: f64, queue_size: usize, info: &LearnerInfo) {
@@ -129,7 +147,7 @@ impl LearnerMetrics {
 
     fn lock(&self) -> MutexGuard<'_, LearnerReadings> {
         // Every write below the lock is complete in itself, so readings left by a panicking thread are still readings.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

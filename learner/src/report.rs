@@ -34,7 +34,7 @@ pub struct LearnerReport {
     pub pass: u32,
     /// Passes folded into this report.
     pub passes: u64,
-    /// Updates of the weights in this run, up to and including the newest entry.
+    /// Updates made in these passes.
     pub updates: u64,
     /// Newest published version of the weights.
     pub version: u64,
@@ -57,7 +57,7 @@ impl Fold for LearnerReport {
         self.infos_replaced += later.infos_replaced;
         self.pass = later.pass;
         self.passes += later.passes;
-        self.updates = later.updates;
+        self.updates += later.updates;
         self.version = later.version;
         self.lag.add(later.lag);
     }

@@ -17,8 +17,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use pronk_buffer::{Mailbox, MultiAgentBatch, Source};
-use pronk_metrics::ClockReader;
+use pronk_buffer::{Mailbox, Source};
+use pronk_metrics::{ByPolicy, ClockReader};
 
 pub use clock::{Clock, MonotonicClock};
 pub use config::{LearnerLoopConfig, OnStarved};
@@ -28,7 +28,7 @@ pub use learner_loop::{LearnerLoop, LearnerParts, LearnerThreadState};
 pub use outcome::{ClosedBy, Quarantine, StepOutcome, TrainedPass};
 pub use requests::StateError;
 
-use crate::{Learner, LearnerMetrics, LearnerReport, LearnerState};
+use crate::{HoldsBatch, Learner, LearnerMetrics, LearnerReport, LearnerState};
 use failure::panic_text;
 use requests::{StateRequests, state_requests};
 
@@ -61,7 +61,7 @@ impl LearnerThread {
     /// The operating system refuses another thread.
     pub fn spawn<S>(mut learner_loop: LearnerLoop<S>, outqueue: Mailbox<LearnerReport>) -> Result<Self, LearnerFailure>
     where
-        S: Source<Item = MultiAgentBatch> + Send + 'static,
+        S: Source<Item: HoldsBatch + Send> + Send + 'static,
     {
         let metrics = learner_loop.metrics().clone();
         let state = learner_loop.state_reader();
@@ -99,7 +99,7 @@ impl LearnerThread {
     ///
     /// # Errors
     /// The pass took longer, or the thread has ended.
-    pub fn state(&self, deadline: Duration) -> Result<LearnerState, StateError> {
+    pub fn state(&self, deadline: Duration) -> Result<ByPolicy<LearnerState>, StateError> {
         self.requests.ask(deadline)
     }
 

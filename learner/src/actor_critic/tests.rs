@@ -123,10 +123,10 @@ fn a_contextual_bandit_is_solved_from_every_seed() {
     for seed in 0..4 {
         let (mut bandit, mut learner) = (Bandit::new(seed), learner(seed));
         for _ in 0..200 {
-            let batch = bandit.play(learner.weights(), End::Terminated);
-            learner.learn(&batch).unwrap();
+            let batch = bandit.play(learner.params(), End::Terminated);
+            learner.learn((&batch).into()).unwrap();
         }
-        let probabilities = bandit.best_arm_probabilities(learner.weights());
+        let probabilities = bandit.best_arm_probabilities(learner.params());
         assert!(probabilities.iter().all(|p| *p > 0.95), "seed {seed}: {probabilities:?}");
     }
 }
@@ -145,38 +145,38 @@ fn save_load_and_going_on_is_bit_for_bit_going_on() {
         let mut bandit = Bandit::new(1);
         let mut uninterrupted = make(1);
         let learn = |learner: &mut ActorCriticLearner, batch: &MultiAgentBatch| {
-            learner.learn(batch).unwrap();
-            learner.set_global_step(learner.global_step() + batch.env_steps());
+            learner.learn(batch.into()).unwrap();
+            learner.advance(batch.env_steps());
         };
         for _ in 0..5 {
-            let batch = bandit.play(uninterrupted.weights(), End::Truncated);
+            let batch = bandit.play(uninterrupted.params(), End::Truncated);
             learn(&mut uninterrupted, &batch);
         }
         // Into a learner with other weights, so that everything must come from the state.
         let mut resumed = make(2);
-        resumed.load(uninterrupted.save()).unwrap();
+        resumed.load_state(uninterrupted.state()).unwrap();
         for _ in 0..5 {
-            let batch = bandit.play(uninterrupted.weights(), End::Truncated);
+            let batch = bandit.play(uninterrupted.params(), End::Truncated);
             learn(&mut uninterrupted, &batch);
             learn(&mut resumed, &batch);
         }
         let bits =
-            |learner: &ActorCriticLearner| learner.weights().values().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            |learner: &ActorCriticLearner| learner.params().values().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&resumed), bits(&uninterrupted));
         assert_eq!((resumed.updates(), resumed.global_step()), (10, 320));
-        assert_eq!(resumed.save().optimizer, uninterrupted.save().optimizer);
+        assert_eq!(resumed.state().optimizer, uninterrupted.state().optimizer);
     }
 }
 
 #[test]
 fn a_state_of_another_network_is_refused_and_changes_nothing() {
-    let (mut learner, mut state) = (learner(0), learner(1).save());
+    let (mut learner, mut state) = (learner(0), learner(1).state());
     let other = NetworkSpec { encoder: Encoder::Mlp { hidden: vec![8], activation: Activation::Tanh }, ..spec() };
     state.params = other.init_params(0).unwrap();
-    let before = learner.weights().stamp();
-    let text = learner.load(state).unwrap_err().to_string();
+    let before = learner.params().stamp();
+    let text = learner.load_state(state).unwrap_err().to_string();
     assert!(text.contains("16") && text.contains('8'), "{text}");
-    assert_eq!(learner.weights().stamp(), before);
+    assert_eq!(learner.params().stamp(), before);
 }
 
 #[test]
@@ -186,13 +186,13 @@ fn weights_that_are_not_finite_are_refused_by_name_and_change_nothing() {
         *last = f32::INFINITY;
         params.layout().entries().last().unwrap().name.clone()
     };
-    let (mut learner, mut state) = (learner(0), learner(1).save());
+    let (mut learner, mut state) = (learner(0), learner(1).state());
     state.optimizer.steps = 7;
     let tensor = poison(&mut state.params);
-    let before = learner.save();
-    let text = learner.load(state).unwrap_err().to_string();
+    let before = learner.state();
+    let text = learner.load_state(state).unwrap_err().to_string();
     assert!(text.contains(&tensor) && text.contains("inf"), "{text}");
-    let after = learner.save();
+    let after = learner.state();
     assert_eq!((after.params.stamp(), after.optimizer), (before.params.stamp(), before.optimizer));
 
     let mut parts = parts(0);
@@ -205,8 +205,8 @@ fn weights_that_are_not_finite_are_refused_by_name_and_change_nothing() {
 fn a_step_that_leaves_the_finite_numbers_ends_the_run_and_says_what_to_do() {
     let config = ActorCriticConfig { lr: Schedule::Constant(3e38), ..config() };
     let mut learner = ActorCriticLearner::new(parts(0), config).unwrap();
-    let batch = Bandit::new(0).play(learner.weights(), End::Terminated);
-    let error = learner.learn(&batch).unwrap_err();
+    let batch = Bandit::new(0).play(learner.params(), End::Terminated);
+    let error = learner.learn((&batch).into()).unwrap_err();
     assert!(matches!(error, LearnError::Diverged { update: 1, .. }), "{error}");
     assert!(!error.is_non_finite(), "the weights are not as they were");
     let text = error.to_string();
@@ -217,8 +217,8 @@ fn a_step_that_leaves_the_finite_numbers_ends_the_run_and_says_what_to_do() {
 fn the_info_has_rllibs_keys_with_true_and_clipped_norm_apart() {
     let clipped = ActorCriticConfig { grad_clip: Some(0.25), ..config() };
     let mut learner = ActorCriticLearner::new(parts(0), clipped).unwrap();
-    let batch = Bandit::new(0).play(learner.weights(), End::Terminated);
-    let info = learner.learn(&batch).unwrap();
+    let batch = Bandit::new(0).play(learner.params(), End::Terminated);
+    let info = learner.learn((&batch).into()).unwrap().info;
     let of = |path: &str| info.number("default_policy", path);
     for key in [
         "total_loss",
@@ -249,16 +249,16 @@ fn updates_behind_follow_what_was_published() {
     let mut bandit = Bandit::new(0);
     // Two updates between publications.
     for update in 1..=6 {
-        let batch = bandit.play(learner.weights(), End::Terminated);
-        learner.learn(&batch).unwrap();
+        let batch = bandit.play(learner.params(), End::Terminated);
+        learner.learn((&batch).into()).unwrap();
         if update % 2 == 0 {
             learner.published(update / 2);
         }
     }
-    let mut batch = bandit.play(learner.weights(), End::Terminated);
+    let mut batch = bandit.play(learner.params(), End::Terminated);
     let (_, part) = batch.policies_mut().next().unwrap();
     part.versions_mut().copy_from_slice(&[0, 1, 2, 3]);
-    let info = learner.learn(&batch).unwrap();
+    let info = learner.learn((&batch).into()).unwrap().info;
     let of = |path: &str| info.number("default_policy", path);
     assert_eq!(of("diff_num_grad_updates_vs_sampler_policy"), Some(3.0));
 }
@@ -267,14 +267,14 @@ fn updates_behind_follow_what_was_published() {
 fn the_learning_rate_follows_its_schedule_over_env_steps() {
     let lr = Schedule::piecewise_linear([(0.0, 0.02), (100.0, 0.0)]).unwrap();
     let mut learner = ActorCriticLearner::new(parts(0), ActorCriticConfig { lr, ..config() }).unwrap();
-    let batch = Bandit::new(0).play(learner.weights(), End::Terminated);
-    learner.set_global_step(50);
-    let info = learner.learn(&batch).unwrap();
+    let batch = Bandit::new(0).play(learner.params(), End::Terminated);
+    learner.advance(50);
+    let info = learner.learn((&batch).into()).unwrap().info;
     assert_eq!(info.number("default_policy", "learner_stats.cur_lr"), Some(0.01));
-    learner.set_global_step(1000);
-    let before = learner.weights().values().to_vec();
-    learner.learn(&batch).unwrap();
-    assert_eq!(learner.weights().values(), before, "a learning rate of 0 changes nothing");
+    learner.advance(950);
+    let before = learner.params().values().to_vec();
+    learner.learn((&batch).into()).unwrap();
+    assert_eq!(learner.params().values(), before, "a learning rate of 0 changes nothing");
 }
 
 /// Replaces what IMPALA says by what a test wants.
@@ -312,11 +312,11 @@ fn a_loss_or_gradient_that_is_not_finite_is_named_and_leaves_everything_as_it_wa
         let impala = Impala::new(ImpalaConfig::default()).unwrap();
         let algorithm = Box::new(Poisoned { impala, loss, grad });
         let mut learner = ActorCriticLearner::new(ActorCriticParts { algorithm, ..parts(0) }, config()).unwrap();
-        let before = learner.save();
-        let batch = Bandit::new(0).play(learner.weights(), End::Terminated);
-        let error = learner.learn(&batch).unwrap_err();
+        let before = learner.state();
+        let batch = Bandit::new(0).play(learner.params(), End::Terminated);
+        let error = learner.learn((&batch).into()).unwrap_err();
         assert!(error.is_non_finite() && error.to_string().contains(named), "{error}");
-        let after = learner.save();
+        let after = learner.state();
         assert_eq!((after.params.stamp(), after.updates), (before.params.stamp(), 0));
         assert_eq!(after.optimizer, before.optimizer);
     }
@@ -325,11 +325,11 @@ fn a_loss_or_gradient_that_is_not_finite_is_named_and_leaves_everything_as_it_wa
 #[test]
 fn values_of_final_observations_reach_the_loss_where_episodes_were_truncated() {
     let mut bandit = Bandit::new(0);
-    let weights = learner(0).weights().clone();
+    let weights = learner(0).params().clone();
     let loss = |bandit: &mut Bandit, end| {
         let mut learner = learner(0);
         let batch = bandit.play(&weights, end);
-        learner.learn(&batch).unwrap().number("default_policy", "learner_stats.vf_loss").unwrap()
+        learner.learn((&batch).into()).unwrap().info.number("default_policy", "learner_stats.vf_loss").unwrap()
     };
     let terminated = loss(&mut bandit, End::Terminated);
     let truncated = loss(&mut Bandit::new(0), End::Truncated);
@@ -344,7 +344,7 @@ fn a_batch_of_another_policy_or_of_several_is_refused_by_name() {
         MultiAgentBatch::new(parts.collect(), 32).unwrap()
     };
     for names in [&["walker"][..], &["default_policy", "walker"]] {
-        let error = learner.learn(&policies(names)).unwrap_err();
+        let error = learner.learn((&policies(names)).into()).unwrap_err();
         assert!(error.to_string().contains("walker") && error.to_string().contains("default_policy"), "{error}");
     }
 }

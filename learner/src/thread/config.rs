@@ -21,6 +21,9 @@ pub enum OnStarved {
 pub struct LearnerLoopConfig {
     /// Passes over each train batch (1).
     pub num_sgd_iter: NonZeroU32,
+    /// Passes over the first train batch; each later one gets a pass more until they are `num_sgd_iter`. RLlib begins with 1
+    /// where batches come from stacks. `None` gives every batch all its passes (`None`).
+    pub init_num_sgd_iter: Option<NonZeroU32>,
     /// Train batches that take turns in the minibatch buffer (1).
     pub minibatch_buffer_size: NonZeroUsize,
     /// How long one step waits for a train batch (300 s). Zero is for a caller of `step` with other things to do: `run`
@@ -28,7 +31,7 @@ pub struct LearnerLoopConfig {
     pub learner_queue_timeout: Duration,
     /// What a wait that ran out means ([`OnStarved::Continue`]).
     pub on_starved: OnStarved,
-    /// Updates between two publications of the weights (1).
+    /// Updates between two publications of the weights, which are made between two passes (1).
     pub broadcast_interval: NonZeroU64,
     /// Quarantined batches in a row that end the run (10).
     pub max_consecutive_quarantined: NonZeroU32,
@@ -40,6 +43,7 @@ impl Default for LearnerLoopConfig {
     fn default() -> Self {
         Self {
             num_sgd_iter: NonZeroU32::MIN,
+            init_num_sgd_iter: None,
             minibatch_buffer_size: NonZeroUsize::MIN,
             learner_queue_timeout: Duration::from_secs(300),
             on_starved: OnStarved::default(),

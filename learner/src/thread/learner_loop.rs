@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, never};
 use pronk_buffer::{
-    Bell, Mailbox, MailboxSender, MinibatchBuffer, MultiAgentBatch, NextError, Pass, Source, Tether, WeightPublisher,
+    Bell, LoaderMetrics, Mailbox, MailboxSender, MinibatchBuffer, NextError, Pass, Source, Tether, WeightPublisher,
     mailbox,
 };
-use pronk_metrics::{ClockReader, LearnerInfo, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
+use pronk_metrics::{ByPolicy, ClockReader, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
 use pronk_policy::Params;
 
 use super::held::Held;
@@ -17,7 +17,7 @@ use super::{
     BatchName, Clock, ClosedBy, Diagnosis, LearnerLoopConfig, LearnerLoopError, MonotonicClock, OnStarved, Quarantine,
     StepOutcome, THREAD_NAME, TrainedPass,
 };
-use crate::{Learner, LearnerMetrics, LearnerReport, PolicyLag};
+use crate::{HoldsBatch, Learned, Learner, LearnerMetrics, LearnerReport, PolicyLag};
 
 thread_states! {
     /// What the learner is doing; the states are disjoint and sum to the wall time of its thread.
@@ -42,7 +42,10 @@ pub struct LearnerParts<S> {
     /// What learns from them.
     pub learner: Box<dyn Learner>,
     /// Where the workers find new weights.
-    pub publisher: WeightPublisher<Params>,
+    pub publisher: WeightPublisher<ByPolicy<Params>>,
+    /// What the threads measure that load the source's batches, where it is [`LoaderStacks`](pronk_buffer::LoaderStacks): the
+    /// learner's wait is then for a loaded batch, and theirs is the one for data.
+    pub loaders: Option<LoaderMetrics>,
     /// Where trained, dropped and lost steps are counted.
     pub steps: StepLedger,
     /// Where the thread's time is accounted for, and where a starved learner sees what the others do.
@@ -61,11 +64,11 @@ pub struct LearnerParts<S> {
 /// *Blocks*: only while waiting for a train batch, up to `learner_queue_timeout`.
 ///
 /// However it ends, what it still holds is taken out of the queue and counted as dropped under `shutdown`.
-pub struct LearnerLoop<S: Source<Item = MultiAgentBatch>> {
+pub struct LearnerLoop<S: Source> {
     config: LearnerLoopConfig,
     held: Held<S>,
     learner: Box<dyn Learner>,
-    publisher: WeightPublisher<Params>,
+    publisher: WeightPublisher<ByPolicy<Params>>,
     outqueue: MailboxSender<LearnerReport>,
     steps: StepLedger,
     time: TimeLedger,
@@ -73,8 +76,10 @@ pub struct LearnerLoop<S: Source<Item = MultiAgentBatch>> {
     metrics: LearnerMetrics,
     clock: Box<dyn Clock>,
     state: StateClock<LearnerThreadState>,
-    /// Completed passes, which are also the updates of this run.
+    /// Completed passes.
     passes: u64,
+    /// Updates of this run.
+    updates: u64,
     updates_unpublished: u64,
     quarantined_in_a_row: u32,
     starved: Starved,
@@ -88,7 +93,7 @@ struct Starved {
     time_outs: u32,
 }
 
-impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
+impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     /// A loop over `parts`, and the outqueue it reports to.
     ///
     /// Its time counts from here: make it right before the thread that runs it.
@@ -96,13 +101,10 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         let state = StateClock::new(THREAD_NAME, LearnerThreadState::Starting);
         parts.time.add(state.reader());
         let (outqueue, reports) = mailbox(config.outqueue_capacity, &parts.bell);
-        // No warm-up: every batch gets all its passes from the first one on.
-        let ring = MinibatchBuffer::new(
-            parts.source,
-            config.minibatch_buffer_size,
-            config.num_sgd_iter.get(),
-            config.num_sgd_iter.get(),
-        );
+        let (num_passes, init_num_passes) =
+            (config.num_sgd_iter, config.init_num_sgd_iter.unwrap_or(config.num_sgd_iter).min(config.num_sgd_iter));
+        let ring =
+            MinibatchBuffer::new(parts.source, config.minibatch_buffer_size, num_passes.get(), init_num_passes.get());
         let learner_loop = Self {
             config,
             held: Held { ring, steps: parts.steps.clone() },
@@ -112,10 +114,11 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
             steps: parts.steps,
             time: parts.time,
             tether: parts.tether,
-            metrics: LearnerMetrics::new(),
+            metrics: LearnerMetrics::beside(parts.loaders),
             clock: Box::new(MonotonicClock::start()),
             state,
             passes: 0,
+            updates: 0,
             updates_unpublished: 0,
             quarantined_in_a_row: 0,
             starved: Starved::default(),
@@ -212,7 +215,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         let started = self.clock.now_secs();
         let loaded = self.wait_for_batch();
         let waited_secs = self.clock.now_secs() - started;
-        self.metrics.record_dequeue(waited_secs);
+        self.metrics.record_wait(waited_secs);
         // What was loaded is shown without a wait.
         let shown = match loaded.and_then(|()| self.held.ring.next(Duration::ZERO)) {
             Ok(shown) => shown,
@@ -226,10 +229,10 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         self.state.enter(LearnerThreadState::Learning);
         let number = shown.number;
         let mut pass = shown.pass;
-        let (result, grad_secs) = learn(&mut *self.learner, pass.item(), number, &mut *self.clock);
+        let (result, grad_secs) = learn(&mut *self.learner, pass.item().batch(), number, &mut *self.clock);
         match result {
-            Ok(info) => {
-                let batch = pass.item_mut();
+            Ok(learned) => {
+                let batch = pass.item_mut().samples_mut();
                 let ticket = batch.take_ticket();
                 let steps = batch.steps();
                 // Replayed fragments carry no ticket: they were counted when they were new.
@@ -247,7 +250,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
                 if let Some(ticket) = ticket {
                     ticket.trained();
                 }
-                Ok(self.complete(Completed { info, grad_secs, number, steps, fresh, lag }))
+                Ok(self.complete(Completed { learned, grad_secs, number, steps, fresh, lag }))
             }
             Err(cause) => {
                 let last = match pass {
@@ -261,14 +264,14 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
     }
 
     fn complete(&mut self, done: Completed) -> StepOutcome {
-        let Completed { info, grad_secs, number, steps, fresh, lag } = done;
+        let Completed { learned: Learned { info, updates }, grad_secs, number, steps, fresh, lag } = done;
         self.passes += 1;
+        self.updates += updates;
         self.quarantined_in_a_row = 0;
         if number == 1 {
-            let trained = self.learner.global_step() + fresh.env;
-            self.learner.set_global_step(trained);
+            self.learner.advance(fresh.env);
         }
-        self.publish_when_due();
+        self.publish_when_due(updates);
 
         self.state.enter(LearnerThreadState::Reporting);
         let version = self.publisher.version();
@@ -281,7 +284,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
             infos_replaced: 0,
             pass: number,
             passes: 1,
-            updates: self.passes,
+            updates,
             version,
             lag,
         };
@@ -291,8 +294,8 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         }
     }
 
-    fn publish_when_due(&mut self) {
-        self.updates_unpublished += 1;
+    fn publish_when_due(&mut self, updates: u64) {
+        self.updates_unpublished += updates;
         if self.updates_unpublished < self.config.broadcast_interval.get() {
             return;
         }
@@ -300,11 +303,16 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
         self.updates_unpublished = 0;
         let weights = self.learner.weights();
         let version = self.publisher.publish_with(|retired| match retired {
-            Some(mut params) => {
-                params.copy_from(weights);
-                params
+            Some(mut retired) => {
+                for (policy, params) in &weights {
+                    match retired.get_mut(policy) {
+                        Some(retired) => retired.copy_from(params),
+                        None => drop(retired.insert(policy.clone(), (*params).clone())),
+                    }
+                }
+                retired
             }
-            None => weights.clone(),
+            None => weights.iter().map(|(policy, params)| (policy.clone(), (*params).clone())).collect(),
         });
         self.learner.published(version);
     }
@@ -332,10 +340,10 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
     }
 
     /// Takes a batch that could not be learned from out of the run and counts its steps.
-    fn take_out(&mut self, batch: Option<MultiAgentBatch>, cause: PassError) -> Result<StepOutcome, LearnerLoopError> {
-        let update = self.passes + 1;
-        let name = batch.as_ref().map(BatchName::of).unwrap_or_default();
-        let ticket = batch.and_then(|mut batch| batch.take_ticket());
+    fn take_out(&mut self, batch: Option<S::Item>, cause: PassError) -> Result<StepOutcome, LearnerLoopError> {
+        let update = self.updates + 1;
+        let name = batch.as_ref().map(|batch| BatchName::of(batch.batch().samples)).unwrap_or_default();
+        let ticket = batch.and_then(|mut batch| batch.samples_mut().take_ticket());
         let cause = match cause {
             PassError::NonFinite(cause) => cause,
             PassError::Failed(source) => {
@@ -369,7 +377,7 @@ impl<S: Source<Item = MultiAgentBatch>> LearnerLoop<S> {
 
 /// What a completed pass leaves to count and report.
 struct Completed {
-    info: LearnerInfo,
+    learned: Learned,
     grad_secs: f64,
     number: u32,
     steps: Steps,

@@ -2,12 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pronk_buffer::MultiAgentBatch;
-use pronk_metrics::LearnerInfo;
-
 use super::failure::panic_text;
 use super::{Clock, NonFinite};
-use crate::{LearnError, Learner};
+use crate::{LearnError, Learned, Learner, TrainBatch};
 
 /// Why a pass was not completed.
 pub(super) enum PassError {
@@ -19,12 +16,12 @@ pub(super) enum PassError {
 /// Learns from `batch`, returning the seconds it took beside what came of it.
 pub(super) fn learn(
     learner: &mut dyn Learner,
-    batch: &MultiAgentBatch,
+    batch: TrainBatch<'_>,
     number: u32,
     clock: &mut dyn Clock,
-) -> (Result<LearnerInfo, PassError>, f64) {
+) -> (Result<Learned, PassError>, f64) {
     if number == 1
-        && let Some(error) = batch.policies().find_map(|(_, part)| part.check_finite().err())
+        && let Some(error) = batch.samples.policies().find_map(|(_, part)| part.check_finite().err())
     {
         return (Err(PassError::NonFinite(NonFinite::Batch(error))), 0.0);
     }
@@ -33,7 +30,7 @@ pub(super) fn learn(
     let caught = catch_unwind(AssertUnwindSafe(|| learner.learn(batch)));
     let grad_secs = clock.now_secs() - started;
     let result = match caught {
-        Ok(Ok(info)) => Ok(info),
+        Ok(Ok(learned)) => Ok(learned),
         Ok(Err(error)) if error.is_non_finite() => Err(PassError::NonFinite(NonFinite::Update(error))),
         Ok(Err(error)) => Err(PassError::Failed(error)),
         Err(payload) => Err(PassError::Panicked(panic_text(&*payload))),

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
+use pronk_metrics::ByPolicy;
 
 use crate::LearnerState;
 
@@ -10,7 +11,7 @@ use crate::LearnerState;
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_millis(50);
 
 /// Where the answer to a request goes.
-pub(super) type Reply = Sender<LearnerState>;
+pub(super) type Reply = Sender<ByPolicy<LearnerState>>;
 
 /// Why a running learner did not give its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +40,7 @@ pub(super) fn state_requests() -> (StateRequests, Receiver<Reply>) {
 }
 
 impl StateRequests {
-    pub(super) fn ask(&self, deadline: Duration) -> Result<LearnerState, StateError> {
+    pub(super) fn ask(&self, deadline: Duration) -> Result<ByPolicy<LearnerState>, StateError> {
         let began = Instant::now();
         let (reply, state) = bounded(1);
         self.0.send_timeout(reply, deadline).map_err(|error| match error {

@@ -9,7 +9,8 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pronk_metrics::{ResultDict, StateClock, Steps, thread_states};
+use pronk_buffer::MultiAgentBatch;
+use pronk_metrics::{DEFAULT_POLICY, ResultDict, StateClock, Steps, thread_states};
 
 use super::*;
 use crate::{LearnerLoopConfig, OverwriteLearnerInfo, PolicyLag};
@@ -111,12 +112,12 @@ fn every_pass_is_reported_and_data_counts_as_trained_once() {
     let mut once = Steps::default();
     for (index, report) in reports.iter().enumerate() {
         assert_eq!((report.env_steps, report.agent_steps), (STEPS, STEPS));
-        assert_eq!((report.pass as usize, report.passes, report.updates as usize), (index + 1, 1, index + 1));
+        assert_eq!((report.pass as usize, report.passes, report.updates), (index + 1, 1, 1));
         assert_eq!(report.info.number("default_policy", "learner_stats.total_loss"), Some((index + 1) as f64));
         once += report.trained_once;
     }
     assert_eq!(once, Steps { env: STEPS, agent: STEPS });
-    assert_eq!(learner_loop.learner().global_step(), STEPS);
+    assert_eq!(state_of(learner_loop.learner()).global_step, STEPS);
     bench.final_totals();
 }
 
@@ -168,9 +169,10 @@ fn weights_are_published_every_broadcast_interval_updates_in_recycled_memory() {
         sender.push(bench.sampled(update)).unwrap();
         let pass = trained(learner_loop.step().unwrap());
         assert_eq!((pass.version, bench.weights.version()), (update / 3, update / 3));
-        let weights = bench.weights.load();
-        assert_eq!(weights.weights.values(), [(update / 3 * 3) as f32]);
-        places.insert(weights.weights.values().as_ptr() as usize);
+        let versioned = bench.weights.load();
+        let weights = versioned.weights[DEFAULT_POLICY].values();
+        assert_eq!(weights, [(update / 3 * 3) as f32]);
+        places.insert(weights.as_ptr() as usize);
     }
     assert!(places.len() <= 3, "10 publications used {} buffers", places.len());
 }
@@ -207,7 +209,7 @@ fn an_outqueue_nobody_reads_folds_and_keeps_every_total() {
     let reports = outqueue.drain();
     assert_eq!(reports.len(), 2);
     let folded = &reports[1];
-    assert_eq!((folded.passes, folded.pass, folded.updates, folded.version), (15, 2, 16, 16));
+    assert_eq!((folded.passes, folded.pass, folded.updates, folded.version), (15, 2, 15, 16));
     assert_eq!(reports.iter().map(|report| report.env_steps).sum::<u64>(), 16 * STEPS);
     assert_eq!(reports.iter().map(|report| report.trained_once.agent).sum::<u64>(), 8 * STEPS);
     assert_eq!(reports.iter().map(|report| report.lag.columns()).sum::<u64>(), 8 * B as u64);

@@ -35,12 +35,12 @@ fn a_contextual_bandit_is_solved_by_every_algorithm() {
         for seed in 0..2 {
             let (mut bandit, mut learner) = (Bandit::new(seed), learner_with(&algorithm, seed, Some(16)));
             for _ in 0..120 {
-                let batch = bandit.play(learner.weights(), End::Terminated);
+                let batch = bandit.play(learner.params(), End::Terminated);
                 for _ in 0..2 {
-                    learner.learn(&batch).unwrap();
+                    learner.learn((&batch).into()).unwrap();
                 }
             }
-            let probabilities = bandit.best_arm_probabilities(learner.weights());
+            let probabilities = bandit.best_arm_probabilities(learner.params());
             assert!(probabilities.iter().all(|p| *p > 0.9), "{name}, seed {seed}: {probabilities:?}");
         }
     }
@@ -52,35 +52,35 @@ fn save_load_and_going_on_is_bit_for_bit_going_on_with_every_algorithm() {
         let mut bandit = Bandit::new(1);
         let mut uninterrupted = learner_with(&algorithm, 1, Some(16));
         for _ in 0..5 {
-            let batch = bandit.play(uninterrupted.weights(), End::Truncated);
-            uninterrupted.learn(&batch).unwrap();
+            let batch = bandit.play(uninterrupted.params(), End::Truncated);
+            uninterrupted.learn((&batch).into()).unwrap();
         }
         // Other weights, but the same seed: the order of minibatches is a setting and no state.
         let mut resumed = learner_with(&algorithm, 1, Some(16));
-        resumed.load(ActorCriticLearner::save(&learner_with(&algorithm, 2, None))).unwrap();
-        resumed.load(uninterrupted.save()).unwrap();
+        resumed.load_state(ActorCriticLearner::state(&learner_with(&algorithm, 2, None))).unwrap();
+        resumed.load_state(uninterrupted.state()).unwrap();
         for _ in 0..5 {
-            let batch = bandit.play(uninterrupted.weights(), End::Truncated);
+            let batch = bandit.play(uninterrupted.params(), End::Truncated);
             let stats = |info: LearnerInfo| info.get("default_policy").unwrap().get("learner_stats").cloned();
-            let (want, got) = (uninterrupted.learn(&batch).unwrap(), resumed.learn(&batch).unwrap());
-            assert_eq!(stats(got), stats(want), "{name}");
+            let (want, got) = (uninterrupted.learn((&batch).into()).unwrap(), resumed.learn((&batch).into()).unwrap());
+            assert_eq!(stats(got.info), stats(want.info), "{name}");
         }
-        assert_eq!(resumed.weights().values(), uninterrupted.weights().values(), "{name}");
-        assert_eq!(resumed.save().algorithm.numbers, uninterrupted.save().algorithm.numbers, "{name}");
+        assert_eq!(resumed.params().values(), uninterrupted.params().values(), "{name}");
+        assert_eq!(resumed.state().algorithm.numbers, uninterrupted.state().algorithm.numbers, "{name}");
     }
 }
 
 #[test]
 fn the_state_of_another_algorithm_is_refused_and_changes_nothing() {
     let ppo: AlgorithmConfig = PpoConfig::default().into();
-    let state = learner_with(&ppo, 1, None).save();
+    let state = learner_with(&ppo, 1, None).state();
     let mut impala = learner(0);
-    let before = impala.weights().stamp();
-    let text = impala.load(state).unwrap_err().to_string();
+    let before = impala.params().stamp();
+    let text = impala.load_state(state).unwrap_err().to_string();
     assert!(text.contains("kl_coeff") && text.contains("impala"), "{text}");
-    assert_eq!(impala.weights().stamp(), before);
+    assert_eq!(impala.params().stamp(), before);
 
-    let text = learner_with(&ppo, 1, None).load(learner(0).save()).unwrap_err().to_string();
+    let text = learner_with(&ppo, 1, None).load_state(learner(0).state()).unwrap_err().to_string();
     assert!(text.contains("kl_coeff") && text.contains("missing"), "{text}");
 }
 
@@ -115,8 +115,8 @@ fn minibatches_take_every_column_once_a_pass_in_an_order_of_its_own() {
 fn a_pass_makes_an_update_for_each_minibatch_and_reports_their_mean() {
     let ppo: AlgorithmConfig = PpoConfig::default().into();
     let mut learner = learner_with(&ppo, 0, Some(16));
-    let batch = Bandit::new(0).play(learner.weights(), End::Terminated);
-    let info = learner.learn(&batch).unwrap();
+    let batch = Bandit::new(0).play(learner.params(), End::Terminated);
+    let info = learner.learn((&batch).into()).unwrap().info;
     assert_eq!(learner.updates(), 2);
     let of = |path: &str| info.number("default_policy", path);
     assert_eq!((of("num_agent_steps_trained"), of("num_grad_updates_lifetime")), (Some(16.0), Some(1.5)));
@@ -127,13 +127,13 @@ fn a_target_network_becomes_a_copy_of_the_weights_when_its_time_is_over() {
     let period = NonZeroU64::new(3);
     let appo: AlgorithmConfig = AppoConfig { target_update_frequency: period, ..AppoConfig::default() }.into();
     let (mut bandit, mut learner) = (Bandit::new(0), learner_with(&appo, 0, None));
-    let target = |learner: &ActorCriticLearner| learner.save().algorithm.target.unwrap().params.values().to_vec();
+    let target = |learner: &ActorCriticLearner| learner.state().algorithm.target.unwrap().params.values().to_vec();
     let first = target(&learner);
-    assert_eq!(first, learner.weights().values());
+    assert_eq!(first, learner.params().values());
     for update in 1..=6 {
-        let batch = bandit.play(learner.weights(), End::Terminated);
-        learner.learn(&batch).unwrap();
-        let is_copy = target(&learner) == learner.weights().values();
+        let batch = bandit.play(learner.params(), End::Terminated);
+        learner.learn((&batch).into()).unwrap();
+        let is_copy = target(&learner) == learner.params().values();
         assert_eq!(is_copy, update % 3 == 0, "update {update}");
         assert_eq!(target(&learner) == first, update < 3, "update {update}");
     }
@@ -143,13 +143,13 @@ fn a_target_network_becomes_a_copy_of_the_weights_when_its_time_is_over() {
 fn actions_that_were_impossible_get_no_probability_and_no_gradient() {
     for (name, algorithm) in every_algorithm() {
         let mut learner = learner_with(&algorithm, 0, None);
-        let mut batch = Bandit::new(0).play(learner.weights(), End::Terminated);
+        let mut batch = Bandit::new(0).play(learner.params(), End::Terminated);
         let (_, part) = batch.policies_mut().next().unwrap();
         // Arm 0 was impossible throughout, so it was not pulled.
         let ActionViewMut::U32(actions) = part.actions_mut() else { unreachable!() };
         actions.iter_mut().for_each(|action| *action = (*action).max(1));
         part.behaviour_inputs_mut().chunks_mut(CONTEXTS).for_each(|row| row[0] = f32::NEG_INFINITY);
-        let info = learner.learn(&batch).unwrap();
+        let info = learner.learn((&batch).into()).unwrap().info;
         let loss = info.number("default_policy", "learner_stats.total_loss").unwrap();
         assert!(loss.is_finite(), "{name}: {loss}");
         let rows = learner.output_grads.logits.chunks(CONTEXTS).take(STEPS * COLUMNS);
@@ -172,14 +172,14 @@ fn one_two_or_four_devices_learn_the_same_weights() {
         let mut learners = [1, 2, 4].map(on_devices);
         let mut bandit = Bandit::new(3);
         for _ in 0..100 {
-            let batch = bandit.play(learners[0].weights(), End::Truncated);
+            let batch = bandit.play(learners[0].params(), End::Truncated);
             for learner in &mut learners {
-                learner.learn(&batch).unwrap();
+                learner.learn((&batch).into()).unwrap();
             }
         }
         let [one, more @ ..] = &learners;
         for learner in more {
-            for (want, got) in one.weights().values().iter().zip(learner.weights().values()) {
+            for (want, got) in one.params().values().iter().zip(learner.params().values()) {
                 assert!((got - want).abs() <= 1e-5 * (1.0 + want.abs()), "{name}: {got}, not {want}");
             }
         }

@@ -99,12 +99,12 @@ fn every_algorithm_learns_from_batches_with_memory_and_refuses_those_without() {
         };
         let config = ActorCriticConfig { sgd_minibatch_size: NonZeroUsize::new(2 * STEPS), ..config() };
         let mut learner = ActorCriticLearner::new(parts, config).unwrap();
-        let before = learner.weights().values().to_vec();
-        learner.learn(&MultiAgentBatch::single(batch(&mut Rng::seed_from(1)))).unwrap();
-        assert_ne!(learner.weights().values(), before, "{name}");
+        let before = learner.params().values().to_vec();
+        learner.learn((&MultiAgentBatch::single(batch(&mut Rng::seed_from(1)))).into()).unwrap();
+        assert_ne!(learner.params().values(), before, "{name}");
 
         let forgetful = SampleBatch::blank(shape(), Tag::default());
-        let error = learner.learn(&MultiAgentBatch::single(forgetful)).unwrap_err().to_string();
+        let error = learner.learn((&MultiAgentBatch::single(forgetful)).into()).unwrap_err().to_string();
         assert!(error.contains("state_in") && error.contains("state_len"), "{name}: {error}");
     }
 }

@@ -28,7 +28,7 @@ fn a_closed_source_ends_the_thread_and_gives_the_learner_back() {
     while thread.outqueue().take(LONG).is_ok() {}
     assert!(thread.outqueue().is_closed());
     let learner = thread.join(LONG).unwrap();
-    assert_eq!((learner.weights().values()[0], learner.save().updates), (3.0, 3));
+    assert_eq!((weight_of(&*learner), state_of(&*learner).updates), (3.0, 3));
     assert_eq!(bench.final_totals().trained_once.env, 3 * STEPS);
 }
 

@@ -9,12 +9,12 @@ use pronk_buffer::{
     ActionKind, BatchShape, Bell, InqueueReceiver, InqueueSender, Lifeline, Mailbox, MultiAgentBatch, NextError,
     ObsKind, SampleBatch, Source, Tag, Tether, WeightCell, inqueue, lifeline, weight_cell,
 };
-use pronk_metrics::{Info, LearnerInfo, StepLedger, StepTotals, TimeLedger, default_policy};
-use pronk_policy::{ParamLayout, Params};
+use pronk_metrics::{ByPolicy, DEFAULT_POLICY, Info, LearnerInfo, StepLedger, StepTotals, TimeLedger, default_policy};
+use pronk_policy::{ObsLoader, ParamLayout, Params};
 
 use crate::{
-    AlgorithmState, LearnError, Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, LearnerState,
-    OptimizerState,
+    AlgorithmState, HoldsBatch, LearnError, Learned, Learner, LearnerLoop, LearnerLoopConfig, LearnerParts,
+    LearnerReport, LearnerState, OptimizerState, TrainBatch,
 };
 
 /// Far longer than any test takes.
@@ -47,38 +47,39 @@ impl<F> Learner for FakeLearner<F>
 where
     F: FnMut(u64, &MultiAgentBatch) -> Result<LearnerInfo, LearnError> + Send,
 {
-    fn learn(&mut self, batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
+    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
         self.calls += 1;
-        let info = (self.update)(self.calls, batch)?;
+        let info = (self.update)(self.calls, batch.samples)?;
         self.params.values_mut()[0] += 1.0;
-        Ok(info)
+        Ok(Learned { info, updates: 1 })
     }
 
-    fn weights(&self) -> &Params {
-        &self.params
+    fn weights(&self) -> ByPolicy<&Params> {
+        ByPolicy::from([(default_policy(), &self.params)])
     }
 
-    fn save(&self) -> LearnerState {
-        LearnerState {
+    fn save(&self) -> ByPolicy<LearnerState> {
+        let state = LearnerState {
             params: self.params.clone(),
             optimizer: OptimizerState { optimizer: "none".to_owned(), steps: self.calls, vectors: Default::default() },
             updates: self.calls,
             global_step: self.global_step,
             algorithm: AlgorithmState::default(),
-        }
+        };
+        ByPolicy::from([(default_policy(), state)])
     }
 
-    fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
-        self.params = state.params;
+    fn load(&mut self, mut state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
+        self.params = state.remove(DEFAULT_POLICY).unwrap().params;
         Ok(())
     }
 
-    fn global_step(&self) -> u64 {
-        self.global_step
+    fn advance(&mut self, env_steps: u64) {
+        self.global_step += env_steps;
     }
 
-    fn set_global_step(&mut self, env_steps: u64) {
-        self.global_step = env_steps;
+    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
+        ByPolicy::new()
     }
 
     fn published(&mut self, version: u64) {
@@ -128,7 +129,7 @@ pub(super) struct Bench {
     pub(super) ledger: StepLedger,
     pub(super) time: TimeLedger,
     pub(super) lifeline: Option<Lifeline>,
-    pub(super) weights: WeightCell<Params>,
+    pub(super) weights: WeightCell<ByPolicy<Params>>,
 }
 
 /// A loop fed from an inqueue, that queue's sender, and the outqueue.
@@ -145,18 +146,19 @@ impl Bench {
     }
 
     /// A loop over any source.
-    pub(super) fn over<S: Source<Item = MultiAgentBatch>>(
+    pub(super) fn over<S: Source<Item: HoldsBatch>>(
         config: LearnerLoopConfig,
         (lifeline, tether): (Lifeline, Tether),
         source: S,
         learner: Box<dyn Learner>,
     ) -> (Self, LearnerLoop<S>, Mailbox<LearnerReport>) {
-        let (publisher, weights) = weight_cell(one_weight());
+        let (publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), one_weight())]));
         let (ledger, time) = (StepLedger::new(), TimeLedger::new());
         let parts = LearnerParts {
             source,
             learner,
             publisher,
+            loaders: None,
             steps: ledger.clone(),
             time: time.clone(),
             tether,
@@ -234,4 +236,14 @@ impl Source for Script {
         let plays = self.0.drain(..);
         plays.filter_map(|play| if let Play::Give(batch) = play { Some(batch) } else { None }).collect()
     }
+}
+
+/// The one weight of a learner.
+pub(super) fn weight_of(learner: &dyn Learner) -> f32 {
+    learner.weights()[DEFAULT_POLICY].values()[0]
+}
+
+/// What a learner of one policy would save.
+pub(super) fn state_of(learner: &dyn Learner) -> LearnerState {
+    learner.save().remove(DEFAULT_POLICY).unwrap()
 }

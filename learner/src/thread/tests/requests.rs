@@ -2,6 +2,8 @@
 
 use std::sync::mpsc;
 
+use pronk_metrics::DEFAULT_POLICY;
+
 use super::fakes::*;
 use super::*;
 use crate::StateError;
@@ -14,7 +16,7 @@ fn a_starved_learner_gives_its_state_and_goes_on() {
     for update in 1..=3 {
         sender.push(bench.sampled(update)).unwrap();
         thread.outqueue().take(LONG).unwrap();
-        let state = thread.state(LONG).unwrap();
+        let state = &thread.state(LONG).unwrap()[DEFAULT_POLICY];
         assert_eq!(
             (state.updates, state.global_step, state.params.values()),
             (update, update * STEPS, &[update as f32][..])
@@ -52,7 +54,7 @@ fn a_learner_deep_in_a_pass_is_waited_for_until_the_deadline_and_no_longer() {
     assert!(matches!(thread.state(Duration::from_millis(10)), Err(StateError::TimedOut { .. })));
     drop(release);
     // The request nobody waits for any more does not stand in the way of the next.
-    assert_eq!(thread.state(LONG).unwrap().updates, 1);
+    assert_eq!(thread.state(LONG).unwrap()[DEFAULT_POLICY].updates, 1);
 }
 
 #[test]

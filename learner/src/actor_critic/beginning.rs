@@ -1,0 +1,77 @@
+//! The memory that a recurrent network begins a batch with.
+
+use pronk_buffer::{End, Pool, SampleBatch};
+use pronk_policy::{Input, Memory, Network, Outputs, Params};
+use serde::{Deserialize, Serialize};
+
+use super::obs_ref;
+use crate::LearnError;
+
+/// What a recurrent network remembers when it begins to learn from a fragment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InitialState {
+    /// What the worker remembered there, with the weights it acted with.
+    #[default]
+    Stored,
+    /// Nothing, as at the beginning of an episode.
+    Zero,
+}
+
+/// Prepares batches for a network whose memory is not to begin as the worker's did, or is to be run in first: the two ways of
+/// Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
+pub(super) struct Beginning {
+    initial: InitialState,
+    burn_in: usize,
+    pool: Pool,
+    state: Vec<f32>,
+    starts: Vec<bool>,
+    outputs: Outputs,
+}
+
+impl Beginning {
+    pub(super) fn new(initial: InitialState, burn_in: usize) -> Self {
+        let (state, starts) = (Vec::new(), Vec::new());
+        // One batch at a time.
+        Self { initial, burn_in, pool: Pool::new(1), state, starts, outputs: Outputs::default() }
+    }
+
+    /// Whether batches are learned from as they are.
+    pub(super) fn is_as_stored(&self) -> bool {
+        self.initial == InitialState::Stored && self.burn_in == 0
+    }
+
+    /// The steps of `batch` after the first `burn_in`, with what the network remembers after those.
+    pub(super) fn run_in(
+        &mut self,
+        network: &mut dyn Network,
+        params: &Params,
+        batch: &SampleBatch,
+    ) -> Result<SampleBatch, LearnError> {
+        let mut rest = batch.skip_steps(self.burn_in, &self.pool)?;
+        self.state.clear();
+        match self.initial {
+            InitialState::Stored => self.state.extend_from_slice(batch.state_in()),
+            InitialState::Zero => self.state.resize(batch.state_in().len(), 0.0),
+        }
+        if self.burn_in > 0 {
+            let (columns, obs_len) = (batch.shape().columns, batch.shape().obs_len);
+            let rows = self.burn_in * columns;
+            let began = |end: &End| *end != End::No;
+            self.starts.clear();
+            self.starts.resize(columns, false);
+            self.starts.extend(batch.ends()[..rows - columns].iter().map(began));
+            let memory = Memory { state: &self.state, starts: &self.starts };
+            let input = Input::new(obs_ref(batch.obs().row(0, rows * obs_len)), rows).with_memory(memory);
+            network.forward(params, &input, &mut self.outputs)?;
+            let state_len = batch.shape().state_len;
+            self.state.copy_from_slice(&self.outputs.state);
+            let ends = &batch.ends()[rows - columns..rows];
+            for (state, _) in self.state.chunks_exact_mut(state_len).zip(ends).filter(|(_, end)| began(end)) {
+                state.fill(0.0);
+            }
+        }
+        rest.state_in_mut().copy_from_slice(&self.state);
+        Ok(rest)
+    }
+}
