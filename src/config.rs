@@ -1,5 +1,6 @@
 //! [`TrainerConfig`]: every setting of a run, with RLlib's names and defaults.
 
+mod check;
 mod seconds;
 #[cfg(test)]
 mod tests;
@@ -7,7 +8,7 @@ mod tests;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use pronk_learner::{AlgorithmConfig, OnStarved, Schedule};
+use pronk_learner::{AlgorithmConfig, InitialState, OnStarved, Schedule};
 use pronk_policy::{Activation, DeviceSpec, Gaussian, Init, Torso};
 use serde::{Deserialize, Serialize};
 
@@ -99,11 +100,19 @@ pub struct TrainerConfig {
 
     /// The network.
     pub model: ModelConfig,
-    /// Where the learner computes: `cpu`, `cuda:0` or `metal`. Workers act on the CPU. Other devices than the CPU need the
-    /// cargo feature of their name.
-    pub device: DeviceSpec,
+    /// Where the learner computes: `cpu`, `cuda:0` or `metal`, one or several. Of several, each takes as many columns of every
+    /// (mini)batch, and their gradients make one update; the same device may stand there more than once. Workers act on the
+    /// CPU. Other devices than the CPU need the cargo feature of their name. (RLlib: `num_gpus`.)
+    pub devices: Vec<DeviceSpec>,
+    /// Stacks that threads load train batches into while the learner is busy with others, with the observations where it
+    /// computes. 0 does without: the learner takes its batches itself. The first batch then gets one pass, and each later one a
+    /// pass more until they are `num_sgd_iter`, as in RLlib. With minibatches or `model.burn_in`, observations are put on
+    /// devices as they are used. (RLlib: 1.)
+    pub num_multi_gpu_tower_stacks: usize,
+    /// Threads that load stacks. With more than one, train batches may overtake each other. (RLlib: 16.)
+    pub num_data_load_threads: usize,
     /// Threads that share an update on the CPU, the learner's own included; `None` is one per core, and one alone where
-    /// there are no rollout workers. The result is the same, bit for bit, whatever the number. Each takes some hundred
+    /// there are no rollout workers. Several CPU devices share them. The result is the same, bit for bit, whatever the number. Each takes some hundred
     /// rows at a time, 64 of images, so small batches keep few of them busy. (RLlib leaves this to the tensor library.)
     pub num_learner_threads: Option<NonZeroUsize>,
 
@@ -130,6 +139,11 @@ pub struct ModelConfig {
     pub use_lstm: bool,
     /// Width of the LSTM.
     pub lstm_cell_size: usize,
+    /// With which memory the learner begins a fragment.
+    pub initial_state: InitialState,
+    /// First steps of every fragment that are not learned from: the LSTM only runs through them, so that the memory for the
+    /// others is one of the weights that learn.
+    pub burn_in: usize,
     /// How actions that are numbers are distributed: `diagonal`, or `squashed` into their bounds.
     pub gaussian: Gaussian,
     /// Whether policy and value share the hidden layers (RLlib's `vf_share_layers`).
@@ -146,6 +160,8 @@ impl Default for ModelConfig {
             vision: Vision::NatureCnn,
             use_lstm: false,
             lstm_cell_size: 256,
+            initial_state: InitialState::Stored,
+            burn_in: 0,
             gaussian: Gaussian::Diagonal,
             torso: Torso::Shared,
             init: Init::Orthogonal,
@@ -206,7 +222,9 @@ impl Default for TrainerConfig {
             algorithm: AlgorithmConfig::default(),
             sgd_minibatch_size: None,
             model: ModelConfig::default(),
-            device: DeviceSpec::Cpu,
+            devices: vec![DeviceSpec::Cpu],
+            num_multi_gpu_tower_stacks: 0,
+            num_data_load_threads: 1,
             num_learner_threads: None,
             min_time_s_per_iteration: 10.0,
             min_sample_timesteps_per_iteration: 0,
@@ -231,212 +249,5 @@ impl ConfigError {
     /// A setting that something else refused.
     pub(crate) fn caused_by(field: &'static str, value: impl ToString, cause: &impl ToString) -> Self {
         Self { field, value: value.to_string(), reason: cause.to_string() }
-    }
-}
-
-fn refuse(field: &'static str, value: impl std::fmt::Debug, reason: &str) -> ConfigError {
-    ConfigError { field, value: format!("{value:?}"), reason: reason.to_owned() }
-}
-
-/// A century.
-const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
-
-impl TrainerConfig {
-    /// Checks every field and every relation between fields.
-    ///
-    /// # Errors
-    /// The first setting that cannot work, with the reason.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        self.check_sizes()?;
-        self.check_waits()?;
-        self.check_optimiser()?;
-        self.check_algorithm()?;
-        self.check_model()
-    }
-
-    fn check_sizes(&self) -> Result<(), ConfigError> {
-        let sizes = [
-            ("num_envs_per_worker", self.num_envs_per_worker, "a worker needs an environment to step"),
-            ("rollout_fragment_length", self.rollout_fragment_length, "a fragment needs at least one step"),
-            ("train_batch_size", self.train_batch_size, "a train batch needs at least one env-step"),
-            ("num_sgd_iter", self.num_sgd_iter, "a batch that is never used trains nothing; set at least 1"),
-            ("minibatch_buffer_size", self.minibatch_buffer_size, "the minibatch buffer needs at least one slot"),
-            (
-                "learner_queue_size",
-                self.learner_queue_size,
-                "every queue is bounded, or memory is not; set at least 1 (RLlib's 0 meant no bound)",
-            ),
-            (
-                "metrics_num_episodes_for_smoothing",
-                self.metrics_num_episodes_for_smoothing,
-                "episode statistics need at least one episode",
-            ),
-        ];
-        for (field, value, reason) in sizes {
-            if value == 0 {
-                return Err(refuse(field, value, reason));
-            }
-        }
-        let Some(fragment) = self.rollout_fragment_length.checked_mul(self.num_envs_per_worker) else {
-            return Err(refuse(
-                "rollout_fragment_length",
-                self.rollout_fragment_length,
-                "times num_envs_per_worker it is more steps than a machine can count",
-            ));
-        };
-        if fragment > u32::MAX as usize {
-            return Err(refuse(
-                "rollout_fragment_length",
-                self.rollout_fragment_length,
-                "times num_envs_per_worker it is more than 2^32 steps in one fragment",
-            ));
-        }
-        let limits = [
-            ("train_batch_size", self.train_batch_size, 1 << 30, "no machine holds a train batch this large"),
-            ("minibatch_buffer_size", self.minibatch_buffer_size, 1 << 16, "each slot holds a whole train batch"),
-            ("learner_queue_size", self.learner_queue_size, 1 << 20, "a queue this long only makes data old"),
-            ("replay_buffer_num_slots", self.replay_buffer_num_slots, 1 << 24, "each slot holds a whole fragment"),
-            ("num_sgd_iter", self.num_sgd_iter, 1 << 20, "no batch is worth this many passes"),
-            (
-                "num_rollout_workers",
-                self.num_rollout_workers,
-                4096,
-                "each is a thread; raise num_envs_per_worker instead",
-            ),
-        ];
-        for (field, value, limit, reason) in limits {
-            if value > limit {
-                return Err(refuse(field, value, reason));
-            }
-        }
-        if self.rollout_fragment_length < self.algorithm.fewest_steps() {
-            return Err(refuse(
-                "rollout_fragment_length",
-                self.rollout_fragment_length,
-                "vtrace_drop_last_ts leaves the last step out, and then nothing is left; set at least 2",
-            ));
-        }
-        if !(self.replay_proportion.is_finite() && self.replay_proportion >= 0.0) {
-            return Err(refuse("replay_proportion", self.replay_proportion, "it is a number of fragments, 0 or more"));
-        }
-        if self.replay_proportion > 0.0 && self.replay_buffer_num_slots == 0 {
-            return Err(refuse(
-                "replay_buffer_num_slots",
-                0,
-                "replay_proportion is above 0 and there is nowhere to keep fragments; set both or neither",
-            ));
-        }
-        if let Some(size) = self.sgd_minibatch_size
-            && size.get() < self.rollout_fragment_length
-        {
-            return Err(refuse(
-                "sgd_minibatch_size",
-                size,
-                "a minibatch has whole columns of rollout_fragment_length steps; set at least as many",
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_waits(&self) -> Result<(), ConfigError> {
-        if self.learner_queue_timeout.is_zero() {
-            return Err(refuse(
-                "learner_queue_timeout",
-                self.learner_queue_timeout,
-                "the learner would call itself starved without waiting",
-            ));
-        }
-        let waits = [
-            ("learner_queue_timeout", self.learner_queue_timeout),
-            ("worker_restart_backoff_max", self.worker_restart_backoff_max),
-        ];
-        for (field, wait) in waits {
-            if wait > LONGEST_WAIT {
-                return Err(refuse(field, wait, "it is longer than any run; a year is as good as for ever"));
-            }
-        }
-        if self.worker_restart_backoff > self.worker_restart_backoff_max {
-            return Err(refuse(
-                "worker_restart_backoff",
-                self.worker_restart_backoff,
-                "it is longer than worker_restart_backoff_max",
-            ));
-        }
-        if self.broadcast_interval == 0 {
-            return Err(refuse("broadcast_interval", 0, "the workers would never see new weights; set at least 1"));
-        }
-        if self.max_consecutive_quarantined == 0 {
-            return Err(refuse(
-                "max_consecutive_quarantined",
-                0,
-                "the count is of batches allowed before the run ends; set at least 1",
-            ));
-        }
-        if !(self.min_time_s_per_iteration.is_finite() && self.min_time_s_per_iteration >= 0.0) {
-            return Err(refuse(
-                "min_time_s_per_iteration",
-                self.min_time_s_per_iteration,
-                "it is a time in seconds: finite and not negative",
-            ));
-        }
-        Ok(())
-    }
-
-    fn check_optimiser(&self) -> Result<(), ConfigError> {
-        positive("lr", self.lr)?;
-        never_negative("lr_schedule", self.lr_schedule.as_ref())?;
-        if let Some(clip) = self.grad_clip {
-            positive("grad_clip", clip)?;
-        }
-        within("decay", self.decay, 0.0, 1.0)?;
-        within("momentum", self.momentum, 0.0, 1.0)?;
-        if self.decay == 1.0 {
-            return Err(refuse("decay", self.decay, "the squared gradients would never change; set it below 1"));
-        }
-        if self.momentum == 1.0 {
-            return Err(refuse("momentum", self.momentum, "steps would add up for ever; set it below 1"));
-        }
-        positive("epsilon", self.epsilon)
-    }
-
-    fn check_algorithm(&self) -> Result<(), ConfigError> {
-        let refused = |error| ConfigError::caused_by("algorithm", self.algorithm.name(), &error);
-        self.algorithm.check().map_err(refused)
-    }
-
-    fn check_model(&self) -> Result<(), ConfigError> {
-        if self.model.fcnet_hiddens.contains(&0) {
-            return Err(refuse(
-                "model.fcnet_hiddens",
-                &self.model.fcnet_hiddens,
-                "a layer of width 0 lets nothing through",
-            ));
-        }
-        if self.model.lstm_cell_size == 0 {
-            return Err(refuse("model.lstm_cell_size", 0, "an LSTM of width 0 remembers nothing"));
-        }
-        Ok(())
-    }
-}
-
-fn positive(field: &'static str, value: f64) -> Result<(), ConfigError> {
-    let in_use = value as f32;
-    if in_use.is_finite() && in_use > 0.0 {
-        return Ok(());
-    }
-    Err(refuse(field, value, "as a 32-bit float it has to be finite and above 0"))
-}
-
-fn within(field: &'static str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {
-    if (low..=high).contains(&value) {
-        return Ok(());
-    }
-    Err(refuse(field, value, &format!("it has to lie between {low} and {high}")))
-}
-
-fn never_negative(field: &'static str, schedule: Option<&Schedule>) -> Result<(), ConfigError> {
-    match schedule {
-        Some(schedule) if schedule.min_value() < 0.0 => Err(refuse(field, schedule, "its values have to be 0 or more")),
-        _ => Ok(()),
     }
 }

@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
-use pronk_learner::{LearnError, LearnerFailure};
+use pronk_buffer::{LoaderError, LoaderFailure, NextError};
+use pronk_learner::{FailureCause, LearnError, LearnerFailure, LearnerLoopError};
+use pronk_metrics::PolicyId;
 use pronk_policy::PolicyError;
 use pronk_rollout::{EnvFailure, StartError, WorkerFailure};
 
@@ -43,8 +45,19 @@ pub enum TrainError {
     Worker(Box<WorkerFailure>),
     /// The learner failed.
     Learner(Box<LearnerFailure>),
+    /// The threads that load stacks could not be started.
+    StartLoaders(Box<LoaderError>),
+    /// A thread that loads stacks failed.
+    Loader(Box<LoaderFailure>),
     /// A checkpoint does not fit, or could not be read.
     Checkpoint(Box<CheckpointError>),
+    /// The checkpoint that one of several policies was to begin with does not fit.
+    CheckpointOf {
+        /// The policy.
+        policy: PolicyId,
+        /// What does not fit.
+        cause: Box<CheckpointError>,
+    },
     /// The run had ended before.
     Ended,
 }
@@ -60,7 +73,10 @@ impl fmt::Display for TrainError {
             Self::Start(error) => write!(f, "the run could not start: {error}"),
             Self::Worker(failure) => write!(f, "the run ended: {failure}"),
             Self::Learner(failure) => write!(f, "the run ended: {failure}"),
+            Self::StartLoaders(error) => write!(f, "the run could not start: {error}"),
+            Self::Loader(failure) => write!(f, "the run ended: {failure}"),
             Self::Checkpoint(error) => error.fmt(f),
+            Self::CheckpointOf { policy, cause } => write!(f, "policy '{policy}': {cause}"),
             Self::Ended => f.write_str("the run has ended already; build another trainer to go on"),
         }
     }
@@ -76,7 +92,9 @@ impl Error for TrainError {
             Self::Start(error) => error.source(),
             Self::Worker(failure) => failure.source(),
             Self::Learner(failure) => failure.source(),
-            Self::Checkpoint(error) => error.source(),
+            Self::StartLoaders(error) => error.source(),
+            Self::Loader(failure) => failure.source(),
+            Self::Checkpoint(error) | Self::CheckpointOf { cause: error, .. } => error.source(),
             Self::Ended => None,
         }
     }
@@ -104,16 +122,41 @@ boxed!(
     LearnError => Learn,
     StartError => Start,
     WorkerFailure => Worker,
-    LearnerFailure => Learner,
+    LoaderError => StartLoaders,
+    LoaderFailure => Loader,
     CheckpointError => Checkpoint,
 );
 
+impl From<LearnerFailure> for TrainError {
+    /// A learner that ends because a loader failed is not what failed.
+    fn from(LearnerFailure { thread, cause }: LearnerFailure) -> Self {
+        let cause = match cause {
+            FailureCause::Failed(LearnerLoopError::Source { passes, source: NextError::Failed(source) }) => {
+                match source.downcast::<LoaderFailure>() {
+                    Ok(failure) => return Self::Loader(failure),
+                    Err(source) => {
+                        FailureCause::Failed(LearnerLoopError::Source { passes, source: NextError::Failed(source) })
+                    }
+                }
+            }
+            cause => cause,
+        };
+        Self::Learner(Box::new(LearnerFailure { thread, cause }))
+    }
+}
+
 impl TrainError {
+    /// What does not fit about the checkpoint of one of several policies.
+    pub(crate) fn of_policy(policy: &PolicyId, cause: CheckpointError) -> Self {
+        Self::CheckpointOf { policy: policy.clone(), cause: Box::new(cause) }
+    }
+
     /// The thread that failed, where it was a thread.
     pub fn thread(&self) -> Option<&str> {
         match self {
             Self::Worker(failure) => Some(&failure.thread),
             Self::Learner(failure) => Some(&failure.thread),
+            Self::Loader(failure) => Some(&failure.thread),
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 mod config;
 mod error;
+mod multi_agent;
 
 mod checkpoint;
 mod result;
@@ -13,12 +14,15 @@ pub mod prelude;
 
 /// Environments that come with pronk.
 pub mod envs {
-    pub use pronk_rollout::{Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall};
+    pub use pronk_rollout::{
+        Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,
+    };
 }
 
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use config::{ConfigError, ModelConfig, OptType, TrainerConfig, Vision};
 pub use error::TrainError;
+pub use multi_agent::MultiAgentConfig;
 pub use result::TrainResult;
 pub use stop::{StopReason, StopWhen};
 pub use trainer::{Run, RunSummary, Trainer, TrainerState};
@@ -31,16 +35,19 @@ pub use {
 
 pub use pronk_buffer::{MultiAgentBatch, SampleBatch};
 pub use pronk_learner::{
-    Algorithm, AlgorithmConfig, AppoConfig, ImpalaConfig, LearnError, Learner, LearnerFailure, LearnerState, OnStarved,
-    PolicyLag, PpoConfig, Schedule,
+    Algorithm, AlgorithmConfig, AppoConfig, ImpalaConfig, InitialState, LearnError, Learned, Learner, LearnerFailure,
+    LearnerState, OnStarved, PolicyLag, PpoConfig, Schedule, TrainBatch,
 };
 pub use pronk_metrics::{
-    Console, JsonLines, LearnerInfo, ReportError, Reporter, ResultDict, StepTotals, Steps, ThreadTime,
+    ByPolicy, Console, DEFAULT_POLICY, JsonLines, LearnerInfo, PolicyId, ReportError, Reporter, ResultDict, StepTotals,
+    Steps, ThreadTime,
 };
 pub use pronk_policy::{
-    Activation, Choice, DeviceSpec, Gaussian, Init, Network, ObsDtype, Params, Policy, PolicyError, Rng, Space, Torso,
+    Activation, Choice, DeviceSpec, Gaussian, Init, Network, ObsDtype, ObsLoader, Params, Policy, PolicyError, Rng,
+    Space, Torso,
 };
 pub use pronk_rollout::{
-    ActionRef, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation,
-    ObsMut, Step, WorkerFailure, check_env, evaluate,
+    ActionRef, AgentSpec, Agents, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, EpisodeStat,
+    EvaluateError, Evaluation, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, PolicyMapping, ReturnStat,
+    Step, WorkerFailure, check_env, check_multi_agent_env, evaluate,
 };

@@ -4,24 +4,24 @@ mod compose;
 mod engine;
 mod episodes;
 mod iteration;
+mod model;
 mod networks;
 mod reporters;
 mod run;
+mod start;
 mod wiring;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{Bell, Lifeline};
-use pronk_learner::{Algorithm, Learner, LearnerMetrics};
-use pronk_metrics::{Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
-use pronk_policy::{DeviceSpec, Network, PolicyError};
-use pronk_rollout::{EnvFactory, EnvSpec};
+use pronk_learner::LearnerMetrics;
+use pronk_metrics::{PolicyId, Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
+use pronk_rollout::EnvSpec;
 
 pub use run::{Run, RunSummary};
 
-use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::checkpoint::CheckpointError;
 use crate::config::TrainerConfig;
 use crate::error::TrainError;
 use crate::result::TrainResult;
@@ -30,9 +30,8 @@ use crate::stop::{StopReason, StopWhen};
 use engine::{Ended, Engine};
 use episodes::EpisodeHistory;
 use iteration::Iteration;
-use networks::MakeNetwork;
+use model::Model;
 use reporters::Reporters;
-use wiring::Model;
 
 /// How long a dropped or failed run is waited for. Threads that do not end by then are left behind.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
@@ -113,177 +112,15 @@ pub struct Trainer {
     last: Option<TrainResult>,
 }
 
-/// What of a run is the user's own, in place of the config's.
-#[derive(Default)]
-struct Own {
-    network: Option<Box<MakeNetwork>>,
-    algorithm: Option<Box<dyn Algorithm>>,
-}
-
 impl Trainer {
-    /// Starts a run of the config's algorithm, IMPALA by default, on the environments that `env` makes.
-    ///
-    /// `env` is any closure from [`&EnvContext`](crate::EnvContext) to an environment, or to a `Result` of one.
-    ///
-    /// # Errors
-    /// A setting that cannot work, an environment that cannot be made, or spaces that no network is made for.
-    pub fn new(config: TrainerConfig, env: impl EnvFactory + 'static) -> Result<Self, TrainError> {
-        Self::with_learner(config, env, Ok)
-    }
-
-    /// Starts a run with a learner of your own.
-    ///
-    /// `replace` is given the learner that [`new`](Self::new) would have used and returns the one to use: another one,
-    /// or a wrapper around it. Its weights have to fit the network of the config, because the workers act with it.
-    ///
-    /// # Errors
-    /// Those of [`new`](Self::new), and that of `replace`.
-    pub fn with_learner(
-        config: TrainerConfig,
-        env: impl EnvFactory + 'static,
-        replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
-    ) -> Result<Self, TrainError> {
-        Self::build(config, env, Own::default(), |_, learner| replace(learner))
-    }
-
-    /// Starts a run with an algorithm of your own, in place of the config's.
-    ///
-    /// `examples/own_algorithm.rs` is all of one. *Errors*: those of [`new`](Self::new).
-    ///
-    /// # Example
-    /// ```
-    /// use pronk::envs::CartPole;
-    /// use pronk::learner::{Ppo, PpoConfig};
-    /// use pronk::prelude::*;
-    ///
-    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
-    /// let algorithm = Ppo::new(PpoConfig::default())?;
-    /// let trainer = Trainer::with_algorithm(config, |_: &EnvContext| CartPole::new(), algorithm)?;
-    /// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
-    /// assert!(run.ledger_closed());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn with_algorithm(
-        config: TrainerConfig,
-        env: impl EnvFactory + 'static,
-        algorithm: impl Algorithm + 'static,
-    ) -> Result<Self, TrainError> {
-        let own = Own { algorithm: Some(Box::new(algorithm)), ..Own::default() };
-        Self::build(config, env, own, |_, learner| Ok(learner))
-    }
-
-    /// Goes on as [`resume`](Self::resume) does, with an algorithm of your own as in [`with_algorithm`](Self::with_algorithm).
-    ///
-    /// # Errors
-    /// Those of [`resume`](Self::resume).
-    pub fn resume_with_algorithm(
-        config: TrainerConfig,
-        env: impl EnvFactory + 'static,
-        algorithm: impl Algorithm + 'static,
-        checkpoint: &Checkpoint,
-    ) -> Result<Self, TrainError> {
-        let own = Own { algorithm: Some(Box::new(algorithm)), ..Own::default() };
-        Self::build(config, env, own, |model, learner| model.go_on(learner, checkpoint))
-    }
-
-    /// Starts a run with networks of your own.
-    ///
-    /// `network` makes one for an environment, to compute on a device. It is called once to look at what it makes, once
-    /// for the learner, with the `device` of the config, and once for each worker, with the CPU; it may make networks of
-    /// different types as long as all have the same layout of parameters. The first weights are drawn as
-    /// [`Init::params`](crate::Init::params) says. Of the settings of the network only `model.init` and
-    /// `model.gaussian` count for such a run, and `num_learner_threads` does not.
-    ///
-    /// A checkpoint of the run holds the weights and not the network: act with it by [`Policy::with_network`], go on with
-    /// it by [`resume_with_network`](Self::resume_with_network).
-    ///
-    /// # Errors
-    /// Those of [`new`](Self::new), and a network that does not fit the environment or is unlike the first one made.
-    ///
-    /// # Example
-    /// A layer of 32 that candle computes; `examples/own_network.rs` writes its layers itself.
-    /// ```
-    /// use pronk::envs::CartPole;
-    /// use pronk::policy::{CandleNetwork, Encoder, NetworkSpec};
-    /// use pronk::prelude::*;
-    /// use pronk::{Activation, DeviceSpec, EnvSpec, Network, PolicyError};
-    ///
-    /// fn network(env: &EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
-    ///     let encoder = Encoder::Mlp { hidden: vec![32], activation: Activation::Relu };
-    ///     let spec = NetworkSpec { encoder, ..NetworkSpec::for_spaces(&env.observation, &env.action)? };
-    ///     Ok(Box::new(CandleNetwork::new(spec, device.open()?)?))
-    /// }
-    ///
-    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
-    /// let trainer = Trainer::with_network(config, |_: &EnvContext| CartPole::new(), network)?;
-    /// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
-    /// assert!(run.ledger_closed());
-    /// # Ok::<(), pronk::TrainError>(())
-    /// ```
-    ///
-    /// [`Policy::with_network`]: crate::Policy::with_network
-    pub fn with_network(
-        config: TrainerConfig,
-        env: impl EnvFactory + 'static,
-        network: impl Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync + 'static,
-    ) -> Result<Self, TrainError> {
-        let own = Own { network: Some(Box::new(network)), ..Own::default() };
-        Self::build(config, env, own, |_, learner| Ok(learner))
-    }
-
-    /// Starts a run that goes on from the weights and the optimiser of `checkpoint`.
-    ///
-    /// Schedules go on where they were; step counters, ledgers and episode statistics begin anew.
-    ///
-    /// # Errors
-    /// Those of [`new`](Self::new), and a checkpoint of another network, other spaces, another algorithm or another
-    /// optimiser.
-    pub fn resume(
-        config: TrainerConfig,
-        env: impl EnvFactory + 'static,
-        checkpoint: &Checkpoint,
-    ) -> Result<Self, TrainError> {
-        Self::build(config, env, Own::default(), |model, learner| model.go_on(learner, checkpoint))
-    }
-
-    /// Goes on as [`resume`](Self::resume) does, with networks of your own as in [`with_network`](Self::with_network).
-    ///
-    /// # Errors
-    /// Those of [`with_network`](Self::with_network), and a checkpoint of other parameters, other spaces or another
-    /// optimiser. Two networks that compute different things from the same parameters cannot be told apart.
-    pub fn resume_with_network(
-        config: TrainerConfig,
-        env: impl EnvFactory + 'static,
-        network: impl Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync + 'static,
-        checkpoint: &Checkpoint,
-    ) -> Result<Self, TrainError> {
-        let own = Own { network: Some(Box::new(network)), ..Own::default() };
-        Self::build(config, env, own, |model, learner| model.go_on(learner, checkpoint))
-    }
-
-    /// What all ways to start a run have in common; `begin` may replace the learner.
-    fn build(
-        config: TrainerConfig,
-        env: impl EnvFactory + 'static,
-        own: Own,
-        begin: impl FnOnce(&Model, Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
-    ) -> Result<Self, TrainError> {
-        config.check()?;
-        let env: Arc<dyn EnvFactory> = Arc::new(env);
-        let algorithm = own.algorithm.map_or_else(|| wiring::algorithm(&config), Ok)?;
-        let model = Model::for_env(&config, env.as_ref(), own.network, algorithm.name())?;
-        let learner = begin(&model, model.learner(&config, algorithm)?)?;
-        wiring::connect(config, model, env, learner)
-    }
-
     /// Adds something that is shown every result. One that fails is named in the results from then on and left out.
     pub fn add_reporter(&mut self, reporter: impl Reporter + 'static) {
         self.reporters.add(Box::new(reporter));
     }
 
-    /// What the environments said about themselves.
-    pub fn env_spec(&self) -> &EnvSpec {
-        &self.model.env
+    /// The policies of the run, each with what the environments said about themselves to it: its spaces.
+    pub fn env_specs(&self) -> impl Iterator<Item = (&PolicyId, &EnvSpec)> {
+        self.model.specs()
     }
 
     /// Iterates until a limit of `stop`, Ctrl-C or a failure, then ends the run.
@@ -316,7 +153,7 @@ impl Trainer {
         self.end(None)
     }
 
-    /// Writes weights and optimiser into `dir` while the run goes on: see [`Checkpoint::save`].
+    /// Writes weights and optimiser into `dir` while the run goes on: see [`Run::save`].
     ///
     /// *Blocks* until the learner has finished the pass it is in, and on the disk.
     ///
@@ -326,7 +163,7 @@ impl Trainer {
         let no_state = |reason: String| CheckpointError::NoState { reason };
         let engine = self.engine.as_ref().ok_or_else(|| no_state("the run has ended".to_owned()))?;
         let state = engine.learner_state(FINISH_DEADLINE).map_err(|error| no_state(error.to_string()))?;
-        self.model.checkpoint(&self.config, state).save(dir)
+        run::save_all(&self.model.checkpoints(&self.config, state), dir.as_ref())
     }
 
     /// The next result, awaited instead of blocked on; `None` once the run has ended.
@@ -474,7 +311,9 @@ impl Trainer {
             time: trained_for,
             steps: self.steps.snapshot(),
             thread_times: self.time.read(),
-            checkpoint: self.model.checkpoint(&self.config, learner.save()),
+            config: self.config.clone(),
+            env: self.model.env.clone(),
+            checkpoints: self.model.checkpoints(&self.config, learner.save()),
             not_joined: ended.not_joined,
             worker_failures,
             reporter_failures: self.reporters.take_failures(),

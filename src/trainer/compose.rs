@@ -156,7 +156,7 @@ fn write_throughput(dict: &mut ResultDict, result: &TrainResult, iteration: &Ite
     let sampled = result.env_steps_sampled - iteration.steps_before.sampled.env;
     dict.set("throughput.env_steps_per_s", rate(sampled, result.time_this_iteration));
     dict.set("throughput.env_steps_per_s_since_start", rate(result.env_steps_sampled, result.time_total));
-    dict.set("throughput.updates_per_s", rate(iteration.learner.passes, result.time_this_iteration));
+    dict.set("throughput.updates_per_s", rate(iteration.learner.updates, result.time_this_iteration));
 }
 
 fn write_lag(dict: &mut ResultDict, lag: PolicyLag) {

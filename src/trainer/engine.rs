@@ -7,6 +7,7 @@ use pronk_learner::{
     FailureCause, Learner, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport, LearnerState, LearnerThread,
     StateError, StepOutcome,
 };
+use pronk_metrics::ByPolicy;
 use pronk_rollout::{InlineSource, WorkerFailure, WorkerReport, WorkerSet};
 
 use super::SHUTDOWN_DEADLINE;
@@ -81,7 +82,7 @@ impl Engine {
     }
 
     /// What the learner's next update depends on, as it is between two passes.
-    pub(super) fn learner_state(&self, deadline: Duration) -> Result<LearnerState, StateError> {
+    pub(super) fn learner_state(&self, deadline: Duration) -> Result<ByPolicy<LearnerState>, StateError> {
         match self {
             Self::Threads { learner, .. } => learner.state(deadline),
             Self::Inline { learner_loop, .. } => Ok(learner_loop.learner().save()),

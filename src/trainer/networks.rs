@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pronk_policy::{
-    CandleNetwork, CpuNetwork, DeviceSpec, Encoder, Network, NetworkSpec, ParamLayout, PolicyError, Space,
-    distribution_for,
+    CandleNetwork, CpuNetwork, DataParallel, DeviceSpec, Encoder, Network, NetworkSpec, ParamLayout, PolicyError,
+    Space, distribution_for,
 };
 use pronk_rollout::EnvSpec;
 
@@ -92,17 +92,31 @@ impl Networks {
         }
     }
 
-    /// The network that learns, on the device of the config.
+    /// The network that learns, on the devices of the config.
     pub(super) fn learning(&self, config: &TrainerConfig, env: &EnvSpec) -> Result<Box<dyn Network>, TrainError> {
+        let replica = |device: &DeviceSpec| self.on_device(*device, config, env);
+        let mut replicas = config.devices.iter().map(replica).collect::<Result<Vec<_>, _>>()?;
+        match (replicas.pop(), replicas.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (last, _) => {
+                replicas.extend(last);
+                Ok(Box::new(DataParallel::new(replicas)?))
+            }
+        }
+    }
+
+    fn on_device(
+        &self,
+        device: DeviceSpec,
+        config: &TrainerConfig,
+        env: &EnvSpec,
+    ) -> Result<Box<dyn Network>, TrainError> {
         let spec = match self {
             Self::Described(spec) => spec,
-            Self::Own(own) => return own.one_more(env, config.device).map_err(refused),
+            Self::Own(own) => return own.one_more(env, device).map_err(refused),
         };
-        if config.device == DeviceSpec::Cpu {
-            let threads = config.num_learner_threads.unwrap_or_else(|| match config.num_rollout_workers {
-                0 => NonZeroUsize::MIN,
-                _ => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
-            });
+        if device == DeviceSpec::Cpu {
+            let threads = learner_threads(config);
             let network = CpuNetwork::with_threads(spec, threads).map_err(|error| match error {
                 PolicyError::Threads { .. } => {
                     TrainError::Config(ConfigError::caused_by("num_learner_threads", threads, &error))
@@ -111,9 +125,8 @@ impl Networks {
             })?;
             return Ok(Box::new(network));
         }
-        let device = config.device.open();
-        let device = device.map_err(|error| ConfigError::caused_by("device", config.device, &error))?;
-        Ok(Box::new(CandleNetwork::new(spec.clone(), device)?))
+        let opened = device.open().map_err(|error| ConfigError::caused_by("devices", device, &error))?;
+        Ok(Box::new(CandleNetwork::new(spec.clone(), opened)?))
     }
 
     /// Refuses the weights of another network.
@@ -172,6 +185,16 @@ fn misfit(reason: impl Into<String>) -> PolicyError {
 
 fn refused(cause: PolicyError) -> TrainError {
     TrainError::Network(Box::new(cause))
+}
+
+/// Threads for each CPU device of the config.
+fn learner_threads(config: &TrainerConfig) -> NonZeroUsize {
+    let all = config.num_learner_threads.unwrap_or_else(|| match config.num_rollout_workers {
+        0 => NonZeroUsize::MIN,
+        _ => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+    });
+    let cpus = config.devices.iter().filter(|device| **device == DeviceSpec::Cpu).count();
+    NonZeroUsize::new(all.get() / cpus.max(1)).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// What the config wants between such observations and the heads.

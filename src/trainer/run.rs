@@ -4,11 +4,12 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use pronk_metrics::{ReportError, StepTotals, ThreadTime};
+use pronk_metrics::{ByPolicy, DEFAULT_POLICY, ReportError, StepTotals, ThreadTime};
 use pronk_rollout::WorkerFailure;
 use serde_json::json;
 
 use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 use crate::stop::StopReason;
 
@@ -26,8 +27,12 @@ pub struct Run {
     pub steps: StepTotals,
     /// The time ledger after all threads had ended.
     pub thread_times: Vec<ThreadTime>,
-    /// The trained policy and its optimiser.
-    pub checkpoint: Checkpoint,
+    /// The settings of the run.
+    pub config: TrainerConfig,
+    /// Name of the environment.
+    pub env: String,
+    /// The policies that were trained, and their optimisers; `default_policy` alone where there is one agent.
+    pub checkpoints: ByPolicy<Checkpoint>,
     /// Threads that did not end in time and were left behind.
     pub not_joined: Vec<String>,
     /// Workers that gave up after the end was decided, too late to change it.
@@ -51,18 +56,27 @@ impl Run {
             && self.thread_times.iter().all(ThreadTime::is_closed)
     }
 
-    /// Writes the trained policy and its optimiser into `dir`: see [`Checkpoint::save`].
+    /// Writes the trained policy and its optimiser into `dir`: see [`Checkpoint::save`]. In a run with several agents, every
+    /// policy that was trained has a folder of its own there, with its name.
     ///
     /// # Errors
     /// The path that could not be written and why.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
-        self.checkpoint.save(dir)
+        save_all(&self.checkpoints, dir.as_ref())
     }
 
     /// The run in one line of JSON, for programs that compare runs.
     pub fn summary(&self) -> RunSummary<'_> {
         RunSummary(self)
     }
+}
+
+/// Writes the checkpoint of the only policy into `dir`, or those of several into folders of their names.
+pub(super) fn save_all(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Result<(), CheckpointError> {
+    if let (Some(only), 1) = (checkpoints.get(DEFAULT_POLICY), checkpoints.len()) {
+        return only.save(dir);
+    }
+    checkpoints.iter().try_for_each(|(policy, checkpoint)| checkpoint.save(dir.join(&**policy)))
 }
 
 /// A [`Run`] in one line of JSON:
@@ -77,9 +91,9 @@ impl fmt::Display for RunSummary<'_> {
         let secs = run.time.as_secs_f64();
         let env_steps = run.steps.sampled.env;
         let line = json!({
-            "env": run.checkpoint.env,
-            "algorithm": run.checkpoint.algorithm,
-            "seed": run.checkpoint.config.seed,
+            "env": run.env,
+            "algorithm": run.checkpoints.values().next().map(|checkpoint| &checkpoint.algorithm),
+            "seed": run.config.seed,
             "env_steps": env_steps,
             "seconds": secs,
             "env_steps_per_s": if secs > 0.0 { env_steps as f64 / secs } else { 0.0 },

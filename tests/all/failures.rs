@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
-    ActionRef, EnvError, EnvSpec, LearnError, Learner, LearnerInfo, LearnerState, MultiAgentBatch, ObsMut, Params,
-    ReportError, ResultDict, Run, Step, StopReason, TrainError,
+    ActionRef, ByPolicy, EnvError, EnvSpec, LearnError, Learned, Learner, LearnerState, ObsLoader, ObsMut, Params,
+    ReportError, ResultDict, Run, Step, StopReason, TrainBatch, TrainError,
 };
 
 use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
@@ -59,7 +59,7 @@ struct Sabotaged {
 }
 
 impl Learner for Sabotaged {
-    fn learn(&mut self, batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
+    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
         self.updates += 1;
         if self.updates == 3 {
             (self.at_third)()?;
@@ -67,24 +67,24 @@ impl Learner for Sabotaged {
         self.inner.learn(batch)
     }
 
-    fn weights(&self) -> &Params {
+    fn weights(&self) -> ByPolicy<&Params> {
         self.inner.weights()
     }
 
-    fn save(&self) -> LearnerState {
+    fn save(&self) -> ByPolicy<LearnerState> {
         self.inner.save()
     }
 
-    fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
+    fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
         self.inner.load(state)
     }
 
-    fn global_step(&self) -> u64 {
-        self.inner.global_step()
+    fn advance(&mut self, env_steps: u64) {
+        self.inner.advance(env_steps);
     }
 
-    fn set_global_step(&mut self, env_steps: u64) {
-        self.inner.set_global_step(env_steps);
+    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
+        self.inner.obs_loaders()
     }
 
     fn published(&mut self, version: u64) {

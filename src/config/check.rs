@@ -1,0 +1,301 @@
+//! What is refused, and why.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use pronk_learner::Schedule;
+
+use super::{ConfigError, TrainerConfig};
+
+/// A century.
+const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+impl TrainerConfig {
+    /// Checks every field and every relation between fields.
+    ///
+    /// # Errors
+    /// The first setting that cannot work, with the reason.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_sizes()?;
+        self.check_devices()?;
+        self.check_waits()?;
+        self.check_optimiser()?;
+        self.check_algorithm()?;
+        self.check_model()
+    }
+
+    /// Columns of one update of a single-agent run: whole fragments make a train batch, and whole columns a minibatch.
+    pub(crate) fn columns_of_an_update(&self) -> usize {
+        let columns = self.columns_of_a_batch();
+        let in_minibatch = |size: NonZeroUsize| (size.get() / self.rollout_fragment_length).max(1);
+        self.sgd_minibatch_size.map_or(columns, |size| in_minibatch(size).min(columns))
+    }
+
+    /// Columns of one train batch of a single-agent run.
+    pub(crate) fn columns_of_a_batch(&self) -> usize {
+        let fragment = self.rollout_fragment_length * self.num_envs_per_worker;
+        self.num_envs_per_worker * self.train_batch_size.div_ceil(fragment)
+    }
+
+    fn check_sizes(&self) -> Result<(), ConfigError> {
+        let sizes = [
+            ("num_envs_per_worker", self.num_envs_per_worker, "a worker needs an environment to step"),
+            ("rollout_fragment_length", self.rollout_fragment_length, "a fragment needs at least one step"),
+            ("train_batch_size", self.train_batch_size, "a train batch needs at least one env-step"),
+            ("num_sgd_iter", self.num_sgd_iter, "a batch that is never used trains nothing; set at least 1"),
+            ("minibatch_buffer_size", self.minibatch_buffer_size, "the minibatch buffer needs at least one slot"),
+            (
+                "learner_queue_size",
+                self.learner_queue_size,
+                "every queue is bounded, or memory is not; set at least 1 (RLlib's 0 meant no bound)",
+            ),
+            (
+                "metrics_num_episodes_for_smoothing",
+                self.metrics_num_episodes_for_smoothing,
+                "episode statistics need at least one episode",
+            ),
+        ];
+        for (field, value, reason) in sizes {
+            if value == 0 {
+                return Err(refuse(field, value, reason));
+            }
+        }
+        let Some(fragment) = self.rollout_fragment_length.checked_mul(self.num_envs_per_worker) else {
+            return Err(refuse(
+                "rollout_fragment_length",
+                self.rollout_fragment_length,
+                "times num_envs_per_worker it is more steps than a machine can count",
+            ));
+        };
+        if fragment > u32::MAX as usize {
+            return Err(refuse(
+                "rollout_fragment_length",
+                self.rollout_fragment_length,
+                "times num_envs_per_worker it is more than 2^32 steps in one fragment",
+            ));
+        }
+        let limits = [
+            ("train_batch_size", self.train_batch_size, 1 << 30, "no machine holds a train batch this large"),
+            ("minibatch_buffer_size", self.minibatch_buffer_size, 1 << 16, "each slot holds a whole train batch"),
+            ("learner_queue_size", self.learner_queue_size, 1 << 20, "a queue this long only makes data old"),
+            ("replay_buffer_num_slots", self.replay_buffer_num_slots, 1 << 24, "each slot holds a whole fragment"),
+            (
+                "num_multi_gpu_tower_stacks",
+                self.num_multi_gpu_tower_stacks,
+                1 << 10,
+                "each stack holds a whole train batch",
+            ),
+            ("num_sgd_iter", self.num_sgd_iter, 1 << 20, "no batch is worth this many passes"),
+            (
+                "num_rollout_workers",
+                self.num_rollout_workers,
+                4096,
+                "each is a thread; raise num_envs_per_worker instead",
+            ),
+        ];
+        for (field, value, limit, reason) in limits {
+            if value > limit {
+                return Err(refuse(field, value, reason));
+            }
+        }
+        if self.rollout_fragment_length - self.model.burn_in < self.algorithm.fewest_steps() {
+            return Err(refuse(
+                "rollout_fragment_length",
+                self.rollout_fragment_length,
+                "vtrace_drop_last_ts leaves the last step out, and then nothing is left; set at least 2",
+            ));
+        }
+        if !(self.replay_proportion.is_finite() && self.replay_proportion >= 0.0) {
+            return Err(refuse("replay_proportion", self.replay_proportion, "it is a number of fragments, 0 or more"));
+        }
+        if self.replay_proportion > 0.0 && self.replay_buffer_num_slots == 0 {
+            return Err(refuse(
+                "replay_buffer_num_slots",
+                0,
+                "replay_proportion is above 0 and there is nowhere to keep fragments; set both or neither",
+            ));
+        }
+        if self.model.burn_in >= self.rollout_fragment_length {
+            return Err(refuse(
+                "model.burn_in",
+                self.model.burn_in,
+                "no step of a fragment is left to learn from; set it below rollout_fragment_length",
+            ));
+        }
+        if let Some(size) = self.sgd_minibatch_size
+            && size.get() < self.rollout_fragment_length
+        {
+            return Err(refuse(
+                "sgd_minibatch_size",
+                size,
+                "a minibatch has whole columns of rollout_fragment_length steps; set at least as many",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_devices(&self) -> Result<(), ConfigError> {
+        let (devices, stacks) = (self.devices.len(), self.num_multi_gpu_tower_stacks);
+        if devices == 0 {
+            return Err(refuse(
+                "devices",
+                &self.devices,
+                "the learner has to compute somewhere; `cpu` is always there",
+            ));
+        }
+        let columns = self.columns_of_an_update();
+        if !columns.is_multiple_of(devices) {
+            let field = if self.sgd_minibatch_size.is_some() { "sgd_minibatch_size" } else { "train_batch_size" };
+            let reason = format!(
+                "an update has {columns} columns of rollout_fragment_length steps, and {devices} devices are to have as many \
+                 each; make it a multiple of {}, or choose another number of devices",
+                devices * self.rollout_fragment_length,
+            );
+            return Err(refuse(
+                field,
+                self.sgd_minibatch_size.map_or(self.train_batch_size, NonZeroUsize::get),
+                &reason,
+            ));
+        }
+        if stacks == 0 {
+            return Ok(());
+        }
+        if self.num_rollout_workers == 0 {
+            return Err(refuse(
+                "num_multi_gpu_tower_stacks",
+                stacks,
+                "stacks are loaded by threads, and num_rollout_workers = 0 is a run without threads; set one of them otherwise",
+            ));
+        }
+        if self.minibatch_buffer_size > stacks {
+            return Err(refuse(
+                "num_multi_gpu_tower_stacks",
+                stacks,
+                "minibatch_buffer_size is larger: the ring would wait for a stack while it holds them all; set at least as many \
+                 stacks, and more of them for loading ahead",
+            ));
+        }
+        match self.num_data_load_threads {
+            0 => Err(refuse("num_data_load_threads", 0, "nothing would load the stacks; set at least 1")),
+            threads if threads > stacks => Err(refuse(
+                "num_data_load_threads",
+                threads,
+                "a thread takes a stack before a batch, so more threads than num_multi_gpu_tower_stacks never work at once",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_waits(&self) -> Result<(), ConfigError> {
+        if self.learner_queue_timeout.is_zero() {
+            return Err(refuse(
+                "learner_queue_timeout",
+                self.learner_queue_timeout,
+                "the learner would call itself starved without waiting",
+            ));
+        }
+        let waits = [
+            ("learner_queue_timeout", self.learner_queue_timeout),
+            ("worker_restart_backoff_max", self.worker_restart_backoff_max),
+        ];
+        for (field, wait) in waits {
+            if wait > LONGEST_WAIT {
+                return Err(refuse(field, wait, "it is longer than any run; a year is as good as for ever"));
+            }
+        }
+        if self.worker_restart_backoff > self.worker_restart_backoff_max {
+            return Err(refuse(
+                "worker_restart_backoff",
+                self.worker_restart_backoff,
+                "it is longer than worker_restart_backoff_max",
+            ));
+        }
+        if self.broadcast_interval == 0 {
+            return Err(refuse("broadcast_interval", 0, "the workers would never see new weights; set at least 1"));
+        }
+        if self.max_consecutive_quarantined == 0 {
+            return Err(refuse(
+                "max_consecutive_quarantined",
+                0,
+                "the count is of batches allowed before the run ends; set at least 1",
+            ));
+        }
+        if !(self.min_time_s_per_iteration.is_finite() && self.min_time_s_per_iteration >= 0.0) {
+            return Err(refuse(
+                "min_time_s_per_iteration",
+                self.min_time_s_per_iteration,
+                "it is a time in seconds: finite and not negative",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_optimiser(&self) -> Result<(), ConfigError> {
+        positive("lr", self.lr)?;
+        never_negative("lr_schedule", self.lr_schedule.as_ref())?;
+        if let Some(clip) = self.grad_clip {
+            positive("grad_clip", clip)?;
+        }
+        within("decay", self.decay, 0.0, 1.0)?;
+        within("momentum", self.momentum, 0.0, 1.0)?;
+        if self.decay == 1.0 {
+            return Err(refuse("decay", self.decay, "the squared gradients would never change; set it below 1"));
+        }
+        if self.momentum == 1.0 {
+            return Err(refuse("momentum", self.momentum, "steps would add up for ever; set it below 1"));
+        }
+        positive("epsilon", self.epsilon)
+    }
+
+    fn check_algorithm(&self) -> Result<(), ConfigError> {
+        let refused = |error| ConfigError::caused_by("algorithm", self.algorithm.name(), &error);
+        self.algorithm.check().map_err(refused)
+    }
+
+    fn check_model(&self) -> Result<(), ConfigError> {
+        if self.model.fcnet_hiddens.contains(&0) {
+            return Err(refuse(
+                "model.fcnet_hiddens",
+                &self.model.fcnet_hiddens,
+                "a layer of width 0 lets nothing through",
+            ));
+        }
+        if self.model.lstm_cell_size == 0 {
+            return Err(refuse("model.lstm_cell_size", 0, "an LSTM of width 0 remembers nothing"));
+        }
+        if self.model.burn_in > 0 && !self.model.use_lstm {
+            return Err(refuse(
+                "model.burn_in",
+                self.model.burn_in,
+                "without model.use_lstm there is no memory to run in: steps would be thrown away",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn positive(field: &'static str, value: f64) -> Result<(), ConfigError> {
+    let in_use = value as f32;
+    if in_use.is_finite() && in_use > 0.0 {
+        return Ok(());
+    }
+    Err(refuse(field, value, "as a 32-bit float it has to be finite and above 0"))
+}
+
+fn within(field: &'static str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(refuse(field, value, &format!("it has to lie between {low} and {high}")))
+}
+
+fn never_negative(field: &'static str, schedule: Option<&Schedule>) -> Result<(), ConfigError> {
+    match schedule {
+        Some(schedule) if schedule.min_value() < 0.0 => Err(refuse(field, schedule, "its values have to be 0 or more")),
+        _ => Ok(()),
+    }
+}
+
+fn refuse(field: &'static str, value: impl std::fmt::Debug, reason: &str) -> ConfigError {
+    ConfigError { field, value: format!("{value:?}"), reason: reason.to_owned() }
+}

@@ -1,0 +1,306 @@
+//! [`Model`]: what is trained, environment, networks and algorithm as they belong together.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::sync::Arc;
+
+use pronk_learner::{
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, Learner, LearnerState, OptimizerConfig,
+    PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
+};
+use pronk_metrics::{ByPolicy, PolicyId, default_policy};
+use pronk_policy::{Params, derive_seed, distribution_with};
+use pronk_rollout::{
+    BuildError, EnvFactory, EnvSpec, MultiAgentFactory, MultiAgentWorker, MultiAgentWorkerConfig, PolicyMapping,
+    RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerPolicy, probe_spec,
+};
+
+use super::networks::{MakeNetwork, Networks};
+use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::config::{OptType, TrainerConfig};
+use crate::error::TrainError;
+use crate::multi_agent::MultiAgentConfig;
+
+/// Names the stream of random numbers that a network's first weights are drawn from.
+const INIT_STREAM: u64 = 0x0057_4549_4748_5453;
+
+/// Names the stream that the order of minibatches is drawn from.
+const MINIBATCH_STREAM: u64 = 0x4d49_4e49_4241_5443;
+
+/// What is trained: environments, policies and algorithm as they belong together.
+pub(super) struct Model {
+    pub(super) env: String,
+    agents: Agents,
+    policies: ByPolicy<PolicyModel>,
+    algorithm: &'static str,
+}
+
+/// Where experience comes from.
+enum Agents {
+    /// Environments with one agent.
+    One(Arc<dyn EnvFactory>),
+    /// Environments with several.
+    Several(Arc<dyn MultiAgentFactory>, PolicyMapping),
+}
+
+/// One policy of a run.
+struct PolicyModel {
+    /// Its spaces, as an environment of its own would have them.
+    spec: EnvSpec,
+    networks: Networks,
+    part: Part,
+    /// Tells its random numbers from those of the others; none for the only one.
+    stream: Option<u64>,
+}
+
+/// What becomes of a policy in a run.
+enum Part {
+    /// It is trained, from a checkpoint or anew.
+    Trained(Option<Box<Checkpoint>>),
+    /// It plays along as it is.
+    Frozen(Arc<Params>),
+}
+
+impl Model {
+    /// Looks at an environment with one agent, and at a network for it: one that `own` makes, or else the one of the config.
+    pub(super) fn for_env(
+        config: &TrainerConfig,
+        env: Arc<dyn EnvFactory>,
+        own: Option<Box<MakeNetwork>>,
+        algorithm: &'static str,
+    ) -> Result<Self, TrainError> {
+        let spec = probe_spec(env.as_ref(), config.seed)?;
+        let networks = match own {
+            Some(make) => Networks::own(make, &spec)?,
+            None => Networks::described(config, &spec)?,
+        };
+        let name = spec.name.clone();
+        let only = PolicyModel { spec, networks, part: Part::Trained(None), stream: None };
+        let policies = ByPolicy::from([(default_policy(), only)]);
+        Ok(Self { env: name, agents: Agents::One(env), policies, algorithm })
+    }
+
+    /// Looks at an environment with several agents, and at which policy plays whom.
+    pub(super) fn for_agents(
+        config: &TrainerConfig,
+        env: Arc<dyn MultiAgentFactory>,
+        agents: MultiAgentConfig,
+    ) -> Result<Self, TrainError> {
+        let (name, cast) = agents.cast(env.as_ref(), config.seed)?;
+        let algorithm = config.algorithm.name();
+        let mut policies = ByPolicy::new();
+        for (stream, role) in (1..).zip(cast) {
+            let networks = Networks::described(config, &role.spec)?;
+            let of_policy = |cause| TrainError::of_policy(&role.policy, cause);
+            if let Some(checkpoint) = &role.checkpoint {
+                check_spaces(&role.spec, checkpoint).map_err(of_policy)?;
+                networks.check_fits(checkpoint).map_err(of_policy)?;
+            }
+            let part = match (role.checkpoint, role.is_trained) {
+                (checkpoint, true) => Part::Trained(checkpoint.map(Box::new)),
+                (Some(checkpoint), false) => Part::Frozen(Arc::new(checkpoint.state.params)),
+                (None, false) => Part::Frozen(Arc::new(first_weights(config, &networks, Some(stream))?)),
+            };
+            policies.insert(role.policy, PolicyModel { spec: role.spec, networks, part, stream: Some(stream) });
+        }
+        Ok(Self { env: name, agents: Agents::Several(env, agents.policy_mapping), policies, algorithm })
+    }
+
+    /// The policies with their spaces, each as an environment of its own would have them.
+    pub(super) fn specs(&self) -> impl Iterator<Item = (&PolicyId, &EnvSpec)> {
+        self.policies.iter().map(|(policy, model)| (policy, &model.spec))
+    }
+
+    /// The learner that the config describes, with an algorithm for each policy that is trained.
+    pub(super) fn learner(
+        &self,
+        config: &TrainerConfig,
+        mut algorithm: impl FnMut() -> Result<Box<dyn Algorithm>, TrainError>,
+    ) -> Result<Box<dyn Learner>, TrainError> {
+        let mut learners = Vec::new();
+        for (policy, model) in &self.policies {
+            let Part::Trained(checkpoint) = &model.part else { continue };
+            let mut learner = model.learner(config, policy, algorithm()?)?;
+            if let Some(checkpoint) = checkpoint {
+                let of_policy = |cause| TrainError::of_policy(policy, cause);
+                self.check_algorithm(checkpoint).map_err(of_policy)?;
+                learner.load_state(checkpoint.state.clone())?;
+            }
+            learners.push(learner);
+        }
+        match (learners.pop(), learners.is_empty(), &self.agents) {
+            (Some(only), true, Agents::One(_)) => Ok(Box::new(only)),
+            (last, _, _) => {
+                learners.extend(last);
+                Ok(Box::new(PolicyLearners::new(learners)?))
+            }
+        }
+    }
+
+    /// Has the learner of the only policy go on from a checkpoint; one of another policy is refused by the name of what differs.
+    pub(super) fn go_on(
+        &self,
+        mut learner: Box<dyn Learner>,
+        checkpoint: &Checkpoint,
+    ) -> Result<Box<dyn Learner>, TrainError> {
+        for (policy, model) in &self.policies {
+            check_spaces(&model.spec, checkpoint)?;
+            self.check_algorithm(checkpoint)?;
+            model.networks.check_fits(checkpoint)?;
+            learner.load(ByPolicy::from([(policy.clone(), checkpoint.state.clone())]))?;
+        }
+        Ok(learner)
+    }
+
+    fn check_algorithm(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        if checkpoint.algorithm == self.algorithm {
+            return Ok(());
+        }
+        Err(CheckpointError::DoesNotFit { what: "algorithm" })
+    }
+
+    /// Makes the worker of a number, on the thread that calls it.
+    pub(super) fn worker(
+        &self,
+        number: u32,
+        config: &TrainerConfig,
+        links: WorkerLinks,
+    ) -> Result<Box<dyn Sampler>, BuildError> {
+        let num_envs_per_worker = at_least_one(config.num_envs_per_worker);
+        let rollout_fragment_length = at_least_one(config.rollout_fragment_length);
+        let gaussian = config.model.gaussian;
+        match &self.agents {
+            Agents::One(env) => {
+                let Some(only) = self.policies.values().next() else {
+                    unreachable!("a model has a policy");
+                };
+                let worker = WorkerConfig {
+                    worker: number,
+                    seed: config.seed,
+                    num_envs_per_worker,
+                    rollout_fragment_length,
+                    gaussian,
+                };
+                let network = only.networks.acting(&only.spec)?;
+                Ok(Box::new(RolloutWorker::new(worker, Arc::clone(env), network, links)?))
+            }
+            Agents::Several(env, mapping) => {
+                let policy = |(policy, model): (&PolicyId, &PolicyModel)| {
+                    let policy_of_worker = WorkerPolicy {
+                        network: model.networks.acting(&model.spec)?,
+                        observation: model.spec.observation.clone(),
+                        action: model.spec.action.clone(),
+                        gaussian,
+                        frozen: match &model.part {
+                            Part::Trained(_) => None,
+                            Part::Frozen(params) => Some(Arc::clone(params)),
+                        },
+                    };
+                    Ok((policy.clone(), policy_of_worker))
+                };
+                let worker = MultiAgentWorkerConfig {
+                    worker: number,
+                    seed: config.seed,
+                    num_envs_per_worker,
+                    rollout_fragment_length,
+                    policies: self.policies.iter().map(policy).collect::<Result<_, BuildError>>()?,
+                    mapping: mapping.clone(),
+                };
+                Ok(Box::new(MultiAgentWorker::new(worker, Arc::clone(env), links)?))
+            }
+        }
+    }
+
+    /// The states of a learner with all that is needed to use them again.
+    pub(super) fn checkpoints(&self, config: &TrainerConfig, states: ByPolicy<LearnerState>) -> ByPolicy<Checkpoint> {
+        let checkpoint = |(policy, state): (PolicyId, LearnerState)| {
+            let model = self.policies.get(&policy)?;
+            let checkpoint = Checkpoint {
+                env: self.env.clone(),
+                algorithm: self.algorithm.to_owned(),
+                observation: model.spec.observation.clone(),
+                action: model.spec.action.clone(),
+                network: model.networks.spec().cloned(),
+                config: config.clone(),
+                state,
+            };
+            Some((policy, checkpoint))
+        };
+        states.into_iter().filter_map(checkpoint).collect()
+    }
+}
+
+impl PolicyModel {
+    fn learner(
+        &self,
+        config: &TrainerConfig,
+        policy: &PolicyId,
+        algorithm: Box<dyn Algorithm>,
+    ) -> Result<ActorCriticLearner, TrainError> {
+        let params = first_weights(config, &self.networks, self.stream)?;
+        let optimizer = match config.opt_type {
+            OptType::Adam => OptimizerConfig::default(),
+            OptType::RmsProp => OptimizerConfig::RmsProp(RmsPropConfig {
+                decay: config.decay,
+                momentum: config.momentum,
+                eps: config.epsilon,
+                ..RmsPropConfig::default()
+            }),
+        };
+        let parts = ActorCriticParts {
+            network: self.networks.learning(config, &self.spec)?,
+            distribution: distribution_with(&self.spec.action, config.model.gaussian)?,
+            optimizer: optimizer.build(params.values().len())?,
+            params,
+            algorithm,
+        };
+        let options = ActorCriticConfig {
+            policy: policy.clone(),
+            lr: config.lr_schedule.clone().unwrap_or(Schedule::Constant(config.lr)),
+            grad_clip: config.grad_clip,
+            sgd_minibatch_size: config.sgd_minibatch_size,
+            seed: stream(config, MINIBATCH_STREAM, self.stream),
+            initial_state: config.model.initial_state,
+            burn_in: config.model.burn_in,
+        };
+        Ok(ActorCriticLearner::new(parts, options)?)
+    }
+}
+
+fn first_weights(config: &TrainerConfig, networks: &Networks, of: Option<u64>) -> Result<Params, TrainError> {
+    Ok(config.model.init.params(networks.layout()?, stream(config, INIT_STREAM, of)))
+}
+
+/// The seed of one of a policy's streams.
+fn stream(config: &TrainerConfig, name: u64, of: Option<u64>) -> u64 {
+    match of {
+        None => derive_seed(config.seed, &[name]),
+        Some(policy) => derive_seed(config.seed, &[name, policy]),
+    }
+}
+
+fn check_spaces(spec: &EnvSpec, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+    if checkpoint.observation != spec.observation {
+        return Err(CheckpointError::DoesNotFit { what: "observation space" });
+    }
+    if checkpoint.action != spec.action {
+        return Err(CheckpointError::DoesNotFit { what: "action space" });
+    }
+    Ok(())
+}
+
+/// The algorithm of the config. What it leaves open depends on how often the run updates the weights.
+pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, TrainError> {
+    let at_least_one = |count: u64| NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN);
+    let minibatches = config.columns_of_a_batch().div_ceil(config.columns_of_an_update());
+    let updates = config.num_sgd_iter as u64 * minibatches as u64;
+    let rhythm = UpdateRhythm {
+        per_train_batch: at_least_one(updates),
+        per_buffer: at_least_one(updates * config.minibatch_buffer_size as u64),
+    };
+    Ok(config.algorithm.build(rhythm)?)
+}
+
+/// `value`, which the config's check has found not to be 0.
+pub(super) fn at_least_one(value: usize) -> NonZeroUsize {
+    NonZeroUsize::new(value).unwrap_or(NonZeroUsize::MIN)
+}
