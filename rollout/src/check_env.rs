@@ -10,10 +10,18 @@ use crate::failure::catch;
 
 pub use error::{EnvCheckError, EnvFault};
 
-use play::{Background, play};
+pub(crate) use play::{Action, Background, PATIENCE_STEPS, Played, call, check_row, hash_obs};
+
+use play::play;
 
 /// Episodes that are played, each twice.
 const N_EPISODES: u64 = 3;
+
+/// The seeds of the episodes that a check plays.
+pub(crate) fn seeds(seed: u64) -> impl Iterator<Item = u64> {
+    // The first episode has the seed 0, which other libraries take for "no seed".
+    (0..N_EPISODES).map(move |episode| if episode == 0 { 0 } else { derive_seed(seed, &[episode]) })
+}
 
 /// Plays a few episodes with random actions, of those that are possible, and reports the first rule that the environment breaks.
 ///
@@ -34,21 +42,19 @@ const N_EPISODES: u64 = 3;
 /// ```
 pub fn check_env(mut env: impl Env, seed: u64) -> Result<(), EnvCheckError> {
     let spec = ask_spec(&env)?;
-    check_spec(&spec).map_err(|reason| EnvCheckError::of_spec(&spec, EnvFault::BadSpec { reason }))?;
-    for episode in 0..N_EPISODES {
-        // The first episode has the seed 0, which other libraries take for "no seed".
-        let seed = if episode == 0 { 0 } else { derive_seed(seed, &[episode]) };
+    check_spec(&spec).map_err(|reason| EnvCheckError::of_spec(&spec.name, EnvFault::BadSpec { reason }))?;
+    for seed in seeds(seed) {
         let first = play(&mut env, &spec, seed, Background::First)?;
         let second = play(&mut env, &spec, seed, Background::Second)?;
         if let Some(step) = first.differs_at(&second) {
-            return Err(EnvCheckError::in_episode(&spec, seed, step, EnvFault::NotReproducible));
+            return Err(EnvCheckError::in_episode(&spec.name, seed, step, EnvFault::NotReproducible));
         }
     }
     let after = ask_spec(&env)?;
     if after == spec {
         Ok(())
     } else {
-        Err(EnvCheckError::of_spec(&spec, EnvFault::SpecChanged { after: Box::new(after) }))
+        Err(EnvCheckError::of_spec(&spec.name, EnvFault::SpecChanged { after: after.to_string() }))
     }
 }
 
@@ -57,10 +63,12 @@ fn ask_spec(env: &impl Env) -> Result<EnvSpec, EnvCheckError> {
 }
 
 fn check_spec(spec: &EnvSpec) -> Result<(), String> {
-    if spec.name.is_empty() {
-        return Err("the name is empty: reports and errors need one".to_owned());
-    }
+    check_name(&spec.name)?;
     spec.check().map_err(|error| error.to_string())
+}
+
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() { Err("the name is empty: reports and errors need one".to_owned()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ mod mountain_car;
 mod mountain_car_continuous;
 mod pendulum;
 mod recall;
+mod rendezvous;
+mod tic_tac_toe;
 
 use pronk_policy::{ObsDtype, Rng, Space};
 
@@ -19,6 +21,8 @@ pub use mountain_car::MountainCar;
 pub use mountain_car_continuous::MountainCarContinuous;
 pub use pendulum::Pendulum;
 pub use recall::Recall;
+pub use rendezvous::Rendezvous;
+pub use tic_tac_toe::TicTacToe;
 
 /// The space of `N` numbers between bounds.
 fn numbers_between<const N: usize>(low: [f32; N], high: [f32; N]) -> Space {

@@ -43,7 +43,8 @@ pub struct EnvFailure {
     pub place: FailurePlace,
     /// What went wrong.
     pub cause: FailureCause,
-    /// How many environments had already made their step, in the step of the vector that failed.
+    /// How many environments had already made their step, in the step of the vector that failed; 0 where each is stepped by
+    /// itself.
     pub steps_made: usize,
 }
 
@@ -113,6 +114,13 @@ pub enum FailureCause {
         /// Of which choice; 0 for an action that is only one.
         choice: usize,
     },
+    /// Of several agents, it failed one.
+    OfAgent {
+        /// The agent's name.
+        agent: String,
+        /// What went wrong.
+        cause: Box<FailureCause>,
+    },
 }
 
 impl FailureCause {
@@ -124,6 +132,7 @@ impl FailureCause {
             FailureCause::NonFiniteObservation { .. } => "non_finite_observation",
             FailureCause::NonFiniteReward { .. } => "non_finite_reward",
             FailureCause::NothingPossible { .. } => "nothing_possible",
+            FailureCause::OfAgent { cause, .. } => cause.key(),
         }
     }
 }
@@ -143,6 +152,7 @@ impl fmt::Display for FailureCause {
                     "the mask leaves nothing possible of choice {choice}: a state without a way on must end the episode"
                 )
             }
+            FailureCause::OfAgent { agent, cause } => write!(f, "agent `{agent}`: {cause}"),
         }
     }
 }

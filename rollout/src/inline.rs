@@ -1,18 +1,16 @@
 //! A worker without a thread.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::{Bell, Mailbox, MultiAgentBatch, NextError, Source, WeightCell, mailbox};
-use pronk_metrics::{ClockReader, StateClock};
-use pronk_policy::{Network, Params};
+use pronk_buffer::{Bell, Mailbox, MultiAgentBatch, NextError, Source, Tether, WeightCell, mailbox};
+use pronk_metrics::{ByPolicy, ClockReader, StateClock};
+use pronk_policy::Params;
 
-use crate::env::EnvSpec;
-use crate::factory::EnvFactory;
 use crate::report::WorkerReport;
+use crate::sampler::MakeSampler;
 use crate::supervise::{NoFragment, RestartPolicy, SupervisedWorker, thread_name};
-use crate::worker::{BuildError, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
+use crate::worker::{BuildError, WorkerState};
 
 /// Makes fragments on the thread that asks for them: what `workers: 0` runs.
 ///
@@ -28,65 +26,59 @@ use crate::worker::{BuildError, RolloutWorker, WorkerConfig, WorkerLinks, Worker
 /// use std::time::Duration;
 ///
 /// use pronk_buffer::{Bell, Pool, Source, lifeline, weight_cell};
-/// use pronk_metrics::StepLedger;
+/// use pronk_metrics::{ByPolicy, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
-/// use pronk_rollout::{CartPole, Env, EnvContext, InlineSource, RestartPolicy, WorkerConfig, WorkerLinks};
+/// use pronk_rollout::{
+///     CartPole, Env, EnvContext, InlineSource, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerLinks,
+/// };
 ///
 /// let spec = CartPole::new().spec();
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
-/// let (_publisher, weights) = weight_cell(network.init_params(0)?);
+/// let (_publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), network.init_params(0)?)]));
 /// let (_lifeline, tether) = lifeline();
-/// let config = WorkerConfig {
-///     worker: 0,
+/// let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether: tether.clone() };
+/// let config = |worker| WorkerConfig {
+///     worker,
 ///     seed: 0,
 ///     num_envs_per_worker: NonZeroUsize::new(8).expect("8 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(16).expect("16 > 0"),
 ///     gaussian: Gaussian::default(),
 /// };
-/// let (mut source, reports) = InlineSource::new(
-///     config,
-///     RestartPolicy::default(),
-///     Arc::new(|_: &EnvContext| CartPole::new()),
-///     Box::new(CpuNetwork::new(&network)?),
-///     weights,
-///     WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether },
-///     &Bell::new(),
-/// )?;
+/// let make = |worker| {
+///     let factory = Arc::new(|_: &EnvContext| CartPole::new());
+///     let network = Box::new(CpuNetwork::new(&network)?);
+///     let worker = RolloutWorker::new(config(worker), factory, network, links.clone())?;
+///     Ok(Box::new(worker) as Box<dyn Sampler>)
+/// };
+/// let (mut source, reports) = InlineSource::new(&make, RestartPolicy::default(), weights, tether, &Bell::new())?;
 /// assert_eq!(source.next(Duration::ZERO)?.env_steps(), 128);
 /// assert_eq!(reports.try_take().map(|report| report.fragments), Some(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct InlineSource {
     worker: SupervisedWorker,
-    weights: WeightCell<Params>,
+    weights: WeightCell<ByPolicy<Params>>,
 }
 
 impl InlineSource {
-    /// Makes the worker and the mailbox that its reports go to.
+    /// Has `make` make worker 0, and makes the mailbox that its reports go to. The pauses before restarts end when `tether`
+    /// is cut.
     ///
     /// # Errors
-    /// As [`RolloutWorker::new`].
+    /// Those of `make`.
     pub fn new(
-        config: WorkerConfig,
+        make: &MakeSampler<'_>,
         restart: RestartPolicy,
-        factory: Arc<dyn EnvFactory>,
-        network: Box<dyn Network>,
-        weights: WeightCell<Params>,
-        links: WorkerLinks,
+        weights: WeightCell<ByPolicy<Params>>,
+        tether: Tether,
         bell: &Bell,
     ) -> Result<(Self, Mailbox<WorkerReport>), BuildError> {
-        let clock = StateClock::new(thread_name(config.worker), WorkerState::Starting);
-        let tether = links.tether.clone();
-        let worker = RolloutWorker::new(config, factory, network, links)?;
+        let clock = StateClock::new(thread_name(0), WorkerState::Starting);
+        let worker = make(0)?;
         let (sender, reports) = mailbox(NonZeroUsize::MIN, bell);
         let mut worker = SupervisedWorker::new(worker, restart, tether, sender, clock);
         worker.enter(WorkerState::Idle);
         Ok((Self { worker, weights }, reports))
-    }
-
-    /// What the environments are.
-    pub fn spec(&self) -> &EnvSpec {
-        self.worker.spec()
     }
 
     /// How the worker's time is split; between fragments it is idle.

@@ -1,9 +1,10 @@
 //! How is data made?
 //!
 //! An [`Env`] is what a user writes; a [`VectorEnv`] steps several of them together and resets each as its episode ends;
-//! a [`RolloutWorker`] turns weights into fragments; a [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs
-//! one on the thread of its caller. An environment that fails costs its fragment, never the run.
+//! a [`RolloutWorker`] turns weights into fragments. With several agents it is a [`MultiAgentEnv`] and a [`MultiAgentWorker`].
+//! A [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs one on the thread of its caller, whatever kind they are. An environment that fails costs its fragment, never the run.
 
+mod acting;
 mod convert;
 mod env;
 mod factory;
@@ -13,11 +14,13 @@ mod seed;
 
 mod check_env;
 mod envs;
+mod multi_agent;
 mod vector;
 
 mod evaluate;
 mod inline;
 mod report;
+mod sampler;
 mod supervise;
 mod worker;
 mod worker_set;
@@ -32,12 +35,19 @@ pub use failure::{EnvFailure, FailureCause, FailurePlace};
 pub use pronk_buffer::End;
 
 pub use check_env::{EnvCheckError, EnvFault, check_env};
-pub use envs::{Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall};
+pub use envs::{
+    Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,
+};
+pub use multi_agent::{
+    AgentSpec, Agents, IntoMultiAgentEnv, MappingError, MultiAgentConfig, MultiAgentEnv, MultiAgentFactory,
+    MultiAgentSpec, MultiAgentWorker, PolicyMapping, WorkerPolicy, check_multi_agent_env, probe_multi_agent_spec,
+};
 pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
 
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use inline::InlineSource;
-pub use report::{WorkerFailure, WorkerFailureCause, WorkerReport};
+pub use report::{ReturnStat, WorkerFailure, WorkerFailureCause, WorkerReport};
+pub use sampler::{AnyEnvSpec, MakeSampler, Sampler};
 pub use supervise::RestartPolicy;
 pub use worker::{BuildError, PolicyFault, RolloutWorker, SampleError, WorkerConfig, WorkerLinks, WorkerState};
 pub use worker_set::{JoinOutcome, StartError, WorkerEdges, WorkerSet, WorkerSetConfig};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pronk_buffer::{BatchError, Fold};
-use pronk_metrics::Steps;
+use pronk_metrics::{ByPolicy, Steps};
 
 use crate::failure::EnvFailure;
 use crate::vector::EpisodeStat;
@@ -46,6 +46,9 @@ pub struct WorkerReport {
     pub return_max: Option<f64>,
     /// The sum of their lengths, in steps.
     pub len_sum: u64,
+    /// The returns of single agents, by the policy that each played: one for each episode of an agent that acted in it. Empty
+    /// where environments have one agent, whose returns are those of the episodes.
+    pub policy_returns: ByPolicy<ReturnStat>,
     /// How often a worker rebuilt its environments.
     pub restarts: u64,
     /// How often environments failed, in steps, resets or while they were rebuilt.
@@ -96,11 +99,57 @@ impl Fold for WorkerReport {
         self.return_min = either(self.return_min, later.return_min, f64::min);
         self.return_max = either(self.return_max, later.return_max, f64::max);
         self.len_sum += later.len_sum;
+        for (policy, returns) in later.policy_returns {
+            self.policy_returns.entry(policy).and_modify(|own| own.fold(returns)).or_insert(returns);
+        }
         self.restarts += later.restarts;
         self.n_failures += later.n_failures;
         append_bounded(&mut self.failures, later.failures, MAX_FAILURES);
         // Bounded by itself: a worker ends once.
         self.ended.extend(later.ended);
+    }
+}
+
+/// Returns of agents that played one policy. There is at least one.
+///
+/// ```
+/// use pronk_buffer::Fold;
+/// use pronk_rollout::ReturnStat;
+///
+/// let mut returns = ReturnStat::of(1.0);
+/// returns.fold(ReturnStat::of(-2.0));
+/// assert_eq!((returns.n, returns.min, returns.max, returns.mean()), (2, -2.0, 1.0, -0.5));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReturnStat {
+    /// How many returns.
+    pub n: u64,
+    /// Their sum.
+    pub sum: f64,
+    /// The lowest.
+    pub min: f64,
+    /// The highest.
+    pub max: f64,
+}
+
+impl ReturnStat {
+    /// Of one return.
+    pub fn of(value: f64) -> Self {
+        Self { n: 1, sum: value, min: value, max: value }
+    }
+
+    /// The mean of the returns.
+    pub fn mean(&self) -> f64 {
+        self.sum / self.n as f64
+    }
+}
+
+impl Fold for ReturnStat {
+    fn fold(&mut self, later: Self) {
+        self.n += later.n;
+        self.sum += later.sum;
+        self.min = self.min.min(later.min);
+        self.max = self.max.max(later.max);
     }
 }
 

@@ -4,7 +4,7 @@
 
 /// Followed by worker, incarnation, environment: the seed an environment's episodes derive theirs from.
 pub(crate) const ENVIRONMENT: u64 = 1;
-/// Followed by worker, incarnation: the random numbers that choose actions.
+/// Followed by worker, incarnation and, with several agents, the number of the policy: the random numbers that choose actions.
 pub(crate) const ACTING: u64 = 2;
 /// Alone: the seed that stands for the run's in an evaluation, which would replay training episodes otherwise.
 pub(crate) const EVALUATION: u64 = 3;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{MailboxSender, MultiAgentBatch, Tether, WeightCell};
-use pronk_metrics::{ClockReader, StateClock};
+use pronk_metrics::{ByPolicy, ClockReader, StateClock};
 use pronk_policy::Params;
 
-use crate::env::EnvSpec;
 use crate::failure::{EnvFailure, catch};
 use crate::report::{WorkerFailure, WorkerFailureCause, WorkerReport};
-use crate::worker::{RolloutWorker, SampleError, WorkerState};
+use crate::sampler::{AnyEnvSpec, Sampler};
+use crate::worker::{SampleError, WorkerState};
 
 /// How a worker whose environments fail is restarted.
 ///
@@ -56,7 +56,7 @@ impl RestartPolicy {
 
 /// A worker with its reports, its clock and its restarts.
 pub(crate) struct SupervisedWorker {
-    worker: RolloutWorker,
+    worker: Box<dyn Sampler>,
     restart: RestartPolicy,
     tether: Tether,
     reports: MailboxSender<WorkerReport>,
@@ -85,7 +85,7 @@ pub(crate) enum NoFragment {
 
 impl SupervisedWorker {
     pub(crate) fn new(
-        worker: RolloutWorker,
+        worker: Box<dyn Sampler>,
         restart: RestartPolicy,
         tether: Tether,
         reports: MailboxSender<WorkerReport>,
@@ -96,11 +96,11 @@ impl SupervisedWorker {
 
     /// The name of the worker's thread.
     pub(crate) fn thread(&self) -> String {
-        thread_name(self.worker.config().worker)
+        thread_name(self.worker.worker())
     }
 
-    pub(crate) fn spec(&self) -> &EnvSpec {
-        self.worker.spec()
+    pub(crate) fn env_spec(&self) -> AnyEnvSpec {
+        self.worker.env_spec()
     }
 
     /// Drops the environments; one that panics at it takes nobody along.
@@ -121,7 +121,7 @@ impl SupervisedWorker {
     /// Blocks for a fragment; in pauses between restarts for at most `timeout`, and not at all once the run ends.
     pub(crate) fn next_fragment(
         &mut self,
-        weights: &WeightCell<Params>,
+        weights: &WeightCell<ByPolicy<Params>>,
         timeout: Duration,
     ) -> Result<MultiAgentBatch, NoFragment> {
         let asked = Instant::now();
@@ -139,6 +139,7 @@ impl SupervisedWorker {
                 ..WorkerReport::default()
             };
             report.add_episodes(self.worker.take_episodes());
+            report.policy_returns = self.worker.take_policy_returns();
             let given_up = match made {
                 Ok(Ok(batch)) => {
                     self.consecutive_failures = 0;

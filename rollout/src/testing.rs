@@ -5,15 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{End, Lifeline, Pool, Versioned, lifeline};
-use pronk_metrics::StepLedger;
+use pronk_metrics::{ByPolicy, StepLedger, default_policy};
 use pronk_policy::{
     Input, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError, Space,
 };
 
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 use crate::envs::Masked;
+use crate::factory::EnvFactory;
+use crate::sampler::Sampler;
 use crate::supervise::RestartPolicy;
-use crate::worker::{WorkerConfig, WorkerLinks};
+use crate::worker::{BuildError, RolloutWorker, WorkerConfig, WorkerLinks};
 
 /// Longer than anything here takes; a wait this long is a hang.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -268,10 +270,6 @@ impl OneWeight {
         let shape = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap().shape();
         Self { shape, layout: layout() }
     }
-
-    pub(crate) fn boxed() -> Result<Box<dyn Network>, PolicyError> {
-        Ok(Box::new(Self::new()))
-    }
 }
 
 fn layout() -> Arc<ParamLayout> {
@@ -282,8 +280,13 @@ pub(crate) fn params(w: f32) -> Params {
     Params::new(layout(), vec![w]).unwrap()
 }
 
-pub(crate) fn weights(version: u64, w: f32) -> Versioned<Params> {
-    Versioned { version, weights: params(w) }
+/// The weights of the default policy, and of no other.
+pub(crate) fn of_default(params: Params) -> ByPolicy<Params> {
+    ByPolicy::from([(default_policy(), params)])
+}
+
+pub(crate) fn weights(version: u64, w: f32) -> Versioned<ByPolicy<Params>> {
+    Versioned { version, weights: of_default(params(w)) }
 }
 
 impl Network for OneWeight {
@@ -313,6 +316,20 @@ impl Network for OneWeight {
 
     fn backward(&mut self, _: &Params, _: &OutputGrads, _: &mut [f32]) -> Result<(), PolicyError> {
         unreachable!("workers do not learn")
+    }
+}
+
+/// Makes workers with [`OneWeight`] in the environments of `factory`: what a run is started with.
+pub(crate) fn make_workers<F: EnvFactory + 'static>(
+    factory: F,
+    seed: u64,
+    links: &WorkerLinks,
+) -> impl Fn(u32) -> Result<Box<dyn Sampler>, BuildError> + use<F> {
+    let (factory, links) = (Arc::new(factory), links.clone());
+    move |number| {
+        let factory = Arc::clone(&factory) as Arc<dyn EnvFactory>;
+        let network = Box::new(OneWeight::new());
+        Ok(Box::new(RolloutWorker::new(config(number, seed), factory, network, links.clone())?))
     }
 }
 

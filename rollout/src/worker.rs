@@ -7,16 +7,16 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use pronk_buffer::{
-    ActionKind, BatchShape, MultiAgentBatch, ObsColumn, ObsKind, ObsView, ObsViewMut, Pool, SampleBatch, Tag, Tether,
-    Versioned,
+    BatchShape, MultiAgentBatch, ObsColumn, ObsView, ObsViewMut, Pool, SampleBatch, Tag, Tether, Versioned,
 };
-use pronk_metrics::{StateClock, StepLedger, StepTicket, Steps, thread_states};
-use pronk_policy::{Gaussian, Network, ObsDtype, Params};
+use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, thread_states};
+use pronk_policy::{Gaussian, Network, Params};
 
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, catch};
 use crate::mask;
+use crate::sampler::{AnyEnvSpec, Sampler};
 use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
 
 use actor::Actor;
@@ -66,7 +66,7 @@ pub struct WorkerLinks {
     pub tether: Tether,
 }
 
-/// Steps its environments with one version of the weights per fragment.
+/// Steps its environments with one version of the weights per fragment: those of the default policy.
 ///
 /// What it makes depends on the seed, its own number and the versions of the weights it is handed, never on time.
 ///
@@ -75,13 +75,14 @@ pub struct WorkerLinks {
 /// use std::sync::Arc;
 ///
 /// use pronk_buffer::{Pool, Versioned, lifeline};
-/// use pronk_metrics::{StateClock, StepLedger};
+/// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, Gaussian, Network, NetworkSpec};
-/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
+/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState};
 ///
 /// let spec = CartPole::new().spec();
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
-/// let weights = Versioned { version: 0, weights: network.init_params(1)? };
+/// let weights = ByPolicy::from([(default_policy(), network.init_params(1)?)]);
+/// let weights = Versioned { version: 0, weights };
 /// let (_lifeline, tether) = lifeline();
 /// let steps = StepLedger::new();
 ///
@@ -137,19 +138,7 @@ impl RolloutWorker {
         let envs = make_envs(factory.as_ref(), &config, 0)?;
         let spec = envs.spec().clone();
         let actor = Actor::new(&config, &spec, network)?;
-        let shape = BatchShape {
-            steps: config.rollout_fragment_length.get(),
-            columns: config.num_envs_per_worker.get(),
-            obs_len: spec.observation.obs_len(),
-            obs_kind: match spec.observation.obs_dtype() {
-                ObsDtype::F32 => ObsKind::F32,
-                ObsDtype::U8 => ObsKind::U8,
-            },
-            act_len: spec.action.act_len(),
-            act_kind: if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 },
-            dist_len: actor.dist_len(),
-            state_len: actor.state_len(),
-        };
+        let shape = actor.batch_shape(config.rollout_fragment_length.get());
         shape.check()?;
         Ok(Self {
             config,
@@ -179,63 +168,9 @@ impl RolloutWorker {
         &self.config
     }
 
-    /// How often the worker has begun to rebuild its environments.
-    pub fn incarnation(&self) -> u32 {
-        self.incarnation
-    }
-
-    /// Makes one fragment, with one version of the weights.
-    ///
-    /// It begins with the observation that the one before ended with. After a failure it begins with new environments,
-    /// of the next incarnation: other episodes, so that a seed which leads to the failure is not tried again.
-    ///
-    /// Blocks: for `T` steps of the environments; when the run ends, for one.
-    ///
-    /// # Errors
-    /// The steps of the unfinished fragment are then booked as lost under a short name of the cause, or as dropped under
-    /// `"shutdown"` when the run ends.
-    pub fn sample(
-        &mut self,
-        weights: &Versioned<Params>,
-        clock: &mut StateClock<WorkerState>,
-    ) -> Result<MultiAgentBatch, SampleError> {
-        let made = self.fill(weights, clock);
-        if let Some(envs) = &mut self.envs {
-            envs.drain_episodes(&mut self.episodes);
-        }
-        match made {
-            Ok(batch) => {
-                let ticket = self.book();
-                let batch = MultiAgentBatch::single(batch);
-                Ok(batch.with_ticket(ticket))
-            }
-            Err(error) => {
-                if let SampleError::Environment(failure) = &error {
-                    self.steps_made += failure.steps_made as u64;
-                    self.drop_envs();
-                }
-                self.give_up_fragment(&error);
-                Err(error)
-            }
-        }
-    }
-
-    /// Takes the episodes that finished since the last call, those of failed fragments included.
-    pub fn take_episodes(&mut self) -> Vec<EpisodeStat> {
-        std::mem::take(&mut self.episodes)
-    }
-
-    /// Books what is left of a fragment whose making panicked.
-    pub(crate) fn lose_fragment(&mut self, cause: &'static str) {
-        if self.steps_made > 0 {
-            self.book().lost(cause);
-        }
-        self.under_way = false;
-    }
-
     fn fill(
         &mut self,
-        weights: &Versioned<Params>,
+        weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<SampleBatch, SampleError> {
         let envs = match &mut self.envs {
@@ -296,7 +231,7 @@ impl RolloutWorker {
     }
 
     /// Adds the values of the row after the last step, and keeps its observations for the next fragment.
-    fn close(&mut self, weights: &Versioned<Params>, batch: &mut SampleBatch) -> Result<(), SampleError> {
+    fn close(&mut self, weights: &Versioned<ByPolicy<Params>>, batch: &mut SampleBatch) -> Result<(), SampleError> {
         let last = self.shape.steps;
         self.actor.infer(weights, batch.obs_row(last))?;
         let values_from = last * self.shape.columns;
@@ -324,9 +259,69 @@ impl RolloutWorker {
             None => ticket.dropped(SHUTDOWN),
         }
     }
+}
 
-    /// Drops the environments; one that panics at it takes nobody along.
-    pub(crate) fn drop_envs(&mut self) {
+impl Sampler for RolloutWorker {
+    fn worker(&self) -> u32 {
+        self.config.worker
+    }
+
+    fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    fn env_spec(&self) -> AnyEnvSpec {
+        AnyEnvSpec::Single(self.spec.clone())
+    }
+
+    /// Makes one fragment, with one version of the weights.
+    ///
+    /// It begins with the observation that the one before ended with. After a failure it begins with new environments,
+    /// of the next incarnation: other episodes, so that a seed which leads to the failure is not tried again.
+    ///
+    /// Blocks: for `T` steps of the environments; when the run ends, for one.
+    ///
+    /// # Errors
+    /// The steps of the unfinished fragment are then booked as lost under a short name of the cause, or as dropped under
+    /// `"shutdown"` when the run ends.
+    fn sample(
+        &mut self,
+        weights: &Versioned<ByPolicy<Params>>,
+        clock: &mut StateClock<WorkerState>,
+    ) -> Result<MultiAgentBatch, SampleError> {
+        let made = self.fill(weights, clock);
+        if let Some(envs) = &mut self.envs {
+            envs.drain_episodes(&mut self.episodes);
+        }
+        match made {
+            Ok(batch) => {
+                let ticket = self.book();
+                let batch = MultiAgentBatch::single(batch);
+                Ok(batch.with_ticket(ticket))
+            }
+            Err(error) => {
+                if let SampleError::Environment(failure) = &error {
+                    self.steps_made += failure.steps_made as u64;
+                    self.drop_envs();
+                }
+                self.give_up_fragment(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn take_episodes(&mut self) -> Vec<EpisodeStat> {
+        std::mem::take(&mut self.episodes)
+    }
+
+    fn lose_fragment(&mut self, cause: &'static str) {
+        if self.steps_made > 0 {
+            self.book().lost(cause);
+        }
+        self.under_way = false;
+    }
+
+    fn drop_envs(&mut self) {
         let failed = self.envs.take();
         // What failed may panic once more while it is dropped. The failure that is reported is the first.
         let _ = catch(|| drop(failed));

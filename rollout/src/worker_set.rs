@@ -3,21 +3,19 @@
 mod error;
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
-use pronk_buffer::{Bell, Closed, InqueueSender, Mailbox, MailboxSender, MultiAgentBatch, WeightCell, mailbox};
-use pronk_metrics::{StateClock, TimeLedger};
-use pronk_policy::{Gaussian, Network, Params, PolicyError};
+use pronk_buffer::{Bell, Closed, InqueueSender, Mailbox, MailboxSender, MultiAgentBatch, Tether, WeightCell, mailbox};
+use pronk_metrics::{ByPolicy, StateClock, TimeLedger};
+use pronk_policy::Params;
 
-use crate::env::EnvSpec;
-use crate::factory::EnvFactory;
 use crate::failure::catch;
 use crate::report::{WorkerFailure, WorkerReport};
+use crate::sampler::{AnyEnvSpec, MakeSampler};
 use crate::supervise::{NoFragment, RestartPolicy, SupervisedWorker, thread_name};
-use crate::worker::{BuildError, RolloutWorker, SHUTDOWN, WorkerConfig, WorkerLinks, WorkerState};
+use crate::worker::{BuildError, SHUTDOWN, WorkerState};
 
 pub use error::StartError;
 
@@ -27,19 +25,11 @@ const MAILBOX_CAPACITY: NonZeroUsize = match NonZeroUsize::new(16) {
     None => NonZeroUsize::MIN,
 };
 
-/// What the workers of a set are to do.
+/// How many workers a set has, and how they are kept going.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSetConfig {
     /// How many workers, each on its thread: `rollout-1`, `rollout-2`, …
     pub num_rollout_workers: NonZeroU32,
-    /// `B`: environments that each worker steps together.
-    pub num_envs_per_worker: NonZeroUsize,
-    /// `T`: steps of one fragment.
-    pub rollout_fragment_length: NonZeroUsize,
-    /// The seed of the run; 0 is a seed.
-    pub seed: u64,
-    /// How actions that are numbers are distributed.
-    pub gaussian: Gaussian,
     /// How a worker whose environments fail is restarted.
     pub restart: RestartPolicy,
 }
@@ -50,7 +40,7 @@ pub struct WorkerEdges {
     /// Forward: where fragments go.
     pub fragments: InqueueSender<MultiAgentBatch>,
     /// Backward: where weights come from.
-    pub weights: WeightCell<Params>,
+    pub weights: WeightCell<ByPolicy<Params>>,
     /// Sideways: rung with every report.
     pub bell: Bell,
     /// Where each thread's time is kept.
@@ -69,31 +59,39 @@ pub struct WorkerEdges {
 /// use std::time::Duration;
 ///
 /// use pronk_buffer::{Bell, Pool, inqueue, lifeline, weight_cell};
-/// use pronk_metrics::{StepLedger, TimeLedger};
-/// use pronk_policy::{CpuNetwork, Gaussian, Network, NetworkSpec};
+/// use pronk_metrics::{ByPolicy, StepLedger, TimeLedger, default_policy};
+/// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
 /// use pronk_rollout::{
-///     CartPole, EnvContext, RestartPolicy, WorkerEdges, WorkerLinks, WorkerSet, WorkerSetConfig, probe_spec,
+///     CartPole, EnvContext, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSet,
+///     WorkerSetConfig, probe_spec,
 /// };
 ///
 /// let factory = Arc::new(|_: &EnvContext| CartPole::new());
 /// let spec = probe_spec(factory.as_ref(), 0)?;
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
-/// let (_publisher, weights) = weight_cell(network.init_params(0)?);
+/// let (_publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), network.init_params(0)?)]));
 /// let (lifeline, tether) = lifeline();
 /// let (sender, fragments) = inqueue(2, &tether)?;
 ///
-/// let config = WorkerSetConfig {
-///     num_rollout_workers: NonZeroU32::new(2).expect("2 > 0"),
+/// let config = |worker| WorkerConfig {
+///     worker,
+///     seed: 0,
 ///     num_envs_per_worker: NonZeroUsize::new(4).expect("4 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(8).expect("8 > 0"),
-///     seed: 0,
 ///     gaussian: Gaussian::default(),
+/// };
+/// let links = WorkerLinks { pool: Pool::new(4), steps: StepLedger::new(), tether: tether.clone() };
+/// let make = |worker| {
+///     let network = Box::new(CpuNetwork::new(&network)?);
+///     let worker = RolloutWorker::new(config(worker), factory.clone(), network, links.clone())?;
+///     Ok(Box::new(worker) as Box<dyn Sampler>)
+/// };
+/// let set = WorkerSetConfig {
+///     num_rollout_workers: NonZeroU32::new(2).expect("2 > 0"),
 ///     restart: RestartPolicy::default(),
 /// };
-/// let links = WorkerLinks { pool: Pool::new(4), steps: StepLedger::new(), tether };
 /// let edges = WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new() };
-/// let network = || Ok(Box::new(CpuNetwork::new(&network)?) as Box<dyn Network>);
-/// let workers = WorkerSet::start(config, factory, &network, links, edges)?;
+/// let workers = WorkerSet::start(set, &make, tether, edges)?;
 /// assert_eq!(fragments.pop(Duration::from_secs(10))?.env_steps(), 32);
 ///
 /// drop(lifeline);
@@ -102,7 +100,6 @@ pub struct WorkerEdges {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct WorkerSet {
-    spec: EnvSpec,
     reports: Mailbox<WorkerReport>,
     threads: Vec<WorkerThread>,
     ended: Receiver<Ended>,
@@ -133,25 +130,25 @@ pub struct JoinOutcome {
 }
 
 impl WorkerSet {
-    /// Makes every worker on the calling thread, one after the other, and starts their threads once all are there.
+    /// Has `make` make every worker, from number 1, on the calling thread, one after the other, and starts their threads
+    /// once all are there. The pauses before restarts end when `tether` is cut.
     ///
     /// # Errors
     /// The first worker that could not be made, or that has other spaces than the first one. Then no thread has run.
     pub fn start(
         config: WorkerSetConfig,
-        factory: Arc<dyn EnvFactory>,
-        network: &dyn Fn() -> Result<Box<dyn Network>, PolicyError>,
-        links: WorkerLinks,
+        make: &MakeSampler<'_>,
+        tether: Tether,
         edges: WorkerEdges,
     ) -> Result<Self, StartError> {
         let (sender, reports) = mailbox(MAILBOX_CAPACITY, &edges.bell);
-        let build = |number| build_one(number, &config, &factory, network, &links, &sender);
+        let build = |number| build_one(number, make, config.restart, &tether, &sender);
         let first = build(1)?;
-        let spec = first.spec().clone();
+        let spec = first.env_spec();
         let mut workers = vec![first];
         for number in 2..=config.num_rollout_workers.get() {
             let worker = build(number)?;
-            check_spaces(number, &spec, worker.spec())?;
+            check_spaces(number, &spec, worker.env_spec())?;
             workers.push(worker);
         }
 
@@ -186,12 +183,7 @@ impl WorkerSet {
                 thread
             })
             .collect();
-        Ok(Self { spec, reports, threads, ended })
-    }
-
-    /// What the environments are.
-    pub fn spec(&self) -> &EnvSpec {
-        &self.spec
+        Ok(Self { reports, threads, ended })
     }
 
     /// What the workers report.
@@ -235,39 +227,23 @@ impl WorkerSet {
 /// Makes worker `number`.
 fn build_one(
     number: u32,
-    config: &WorkerSetConfig,
-    factory: &Arc<dyn EnvFactory>,
-    network: &dyn Fn() -> Result<Box<dyn Network>, PolicyError>,
-    links: &WorkerLinks,
+    make: &MakeSampler<'_>,
+    restart: RestartPolicy,
+    tether: &Tether,
     reports: &MailboxSender<WorkerReport>,
 ) -> Result<SupervisedWorker, StartError> {
     let clock = StateClock::new(thread_name(number), WorkerState::Starting);
-    let config_of_one = WorkerConfig {
-        worker: number,
-        seed: config.seed,
-        num_envs_per_worker: config.num_envs_per_worker,
-        rollout_fragment_length: config.rollout_fragment_length,
-        gaussian: config.gaussian,
-    };
-    let make = || {
-        let network = catch(network).map_err(|text| BuildError::Panic { what: "the network factory", text })??;
-        catch(|| RolloutWorker::new(config_of_one, Arc::clone(factory), network, links.clone()))
-            .map_err(|text| BuildError::Panic { what: "the making of the worker", text })?
-    };
-    let worker = make()
-        .map_err(|cause: BuildError| StartError::Worker { thread: thread_name(number), cause: Box::new(cause) })?;
-    Ok(SupervisedWorker::new(worker, config.restart, links.tether.clone(), reports.clone(), clock))
+    let worker = catch(|| make(number))
+        .unwrap_or_else(|text| Err(BuildError::Panic { what: "the making of the worker", text }))
+        .map_err(|cause| StartError::Worker { thread: thread_name(number), cause: Box::new(cause) })?;
+    Ok(SupervisedWorker::new(worker, restart, tether.clone(), reports.clone(), clock))
 }
 
-fn check_spaces(number: u32, first: &EnvSpec, spec: &EnvSpec) -> Result<(), StartError> {
+fn check_spaces(number: u32, first: &AnyEnvSpec, spec: AnyEnvSpec) -> Result<(), StartError> {
     if spec.has_spaces_of(first) {
         return Ok(());
     }
-    Err(StartError::SpacesDiffer {
-        thread: thread_name(number),
-        first: Box::new(first.clone()),
-        this: Box::new(spec.clone()),
-    })
+    Err(StartError::SpacesDiffer { thread: thread_name(number), first: Box::new(first.clone()), this: Box::new(spec) })
 }
 
 /// The body of a thread. A panic that no environment made ends it like any other failure, but for one while the worker is

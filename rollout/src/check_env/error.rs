@@ -1,9 +1,11 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::env::{EnvError, EnvSpec};
+use super::play::is_unwritten;
+use crate::env::EnvError;
+use crate::failure::FailureCause;
 
-/// A rule of [`Env`](crate::Env) that an environment breaks.
+/// A rule of [`Env`](crate::Env), or of [`MultiAgentEnv`](crate::MultiAgentEnv), that an environment breaks.
 ///
 /// ```
 /// use pronk_rollout::{EnvCheckError, EnvFault};
@@ -36,7 +38,7 @@ pub enum EnvFault {
     /// The spec is another one after a few episodes.
     SpecChanged {
         /// What it is now.
-        after: Box<EnvSpec>,
+        after: String,
     },
     /// The environment returned an error.
     Error(EnvError),
@@ -76,15 +78,40 @@ pub enum EnvFault {
     },
     /// The same seed and actions gave another episode.
     NotReproducible,
+    /// Of several agents, it fails one.
+    OfAgent {
+        /// The agent's name.
+        agent: String,
+        /// The rule.
+        fault: Box<EnvFault>,
+    },
+}
+
+impl From<FailureCause> for EnvFault {
+    fn from(cause: FailureCause) -> Self {
+        match cause {
+            FailureCause::Error(error) => EnvFault::Error(error),
+            FailureCause::Panic(text) => EnvFault::Panic(text),
+            FailureCause::NonFiniteObservation { element, value } if is_unwritten(value) => {
+                EnvFault::NotWritten { element }
+            }
+            FailureCause::NonFiniteObservation { element, value } => EnvFault::NonFiniteObservation { element, value },
+            FailureCause::NonFiniteReward { value } => EnvFault::NonFiniteReward { value },
+            FailureCause::NothingPossible { choice } => EnvFault::NothingPossible { choice },
+            FailureCause::OfAgent { agent, cause } => {
+                EnvFault::OfAgent { agent, fault: Box::new(EnvFault::from(*cause)) }
+            }
+        }
+    }
 }
 
 impl EnvCheckError {
-    pub(crate) fn of_spec(spec: &EnvSpec, fault: EnvFault) -> Self {
-        Self { env: spec.name.clone(), place: None, fault }
+    pub(crate) fn of_spec(env: &str, fault: EnvFault) -> Self {
+        Self { env: env.to_owned(), place: None, fault }
     }
 
-    pub(crate) fn in_episode(spec: &EnvSpec, seed: u64, step: u32, fault: EnvFault) -> Self {
-        Self { env: spec.name.clone(), place: Some((seed, step)), fault }
+    pub(crate) fn in_episode(env: &str, seed: u64, step: u32, fault: EnvFault) -> Self {
+        Self { env: env.to_owned(), place: Some((seed, step)), fault }
     }
 }
 
@@ -113,6 +140,7 @@ impl fmt::Display for EnvFault {
                 "the same seed and actions gave another episode: it depends on something else than the seed, or the \
                  observation is not written whole"
             ),
+            EnvFault::OfAgent { agent, fault } => write!(f, "agent `{agent}`: {fault}"),
         }
     }
 }

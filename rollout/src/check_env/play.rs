@@ -1,6 +1,6 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use pronk_buffer::End;
+use pronk_buffer::{End, ObsColumn, ObsKind, ObsView};
 use pronk_policy::{ObsDtype, Rng, Space};
 
 use super::error::{EnvCheckError, EnvFault};
@@ -9,13 +9,13 @@ use crate::failure::catch;
 use crate::mask;
 
 /// After so many steps an episode without a time limit counts as never ending.
-const PATIENCE_STEPS: u32 = 10_000;
+pub(crate) const PATIENCE_STEPS: u32 = 10_000;
 
 /// What an observation row holds before the environment writes it. For floats it is a NaN that no arithmetic makes; for
 /// bytes, where every value is a possible one, the two runs of an episode have different backgrounds, so that a byte which
 /// is not written makes them differ.
 #[derive(Clone, Copy)]
-pub(super) enum Background {
+pub(crate) enum Background {
     First,
     Second,
 }
@@ -23,11 +23,11 @@ pub(super) enum Background {
 const UNWRITTEN: u32 = 0x7fc5_a5a5;
 
 /// A digest of each step of one episode, the reset first.
-pub(super) struct Played(Vec<u64>);
+pub(crate) struct Played(pub(crate) Vec<u64>);
 
 impl Played {
     /// The first step in which two episodes differ, 0 being the reset.
-    pub(super) fn differs_at(&self, other: &Self) -> Option<u32> {
+    pub(crate) fn differs_at(&self, other: &Self) -> Option<u32> {
         let steps = self.0.len().max(other.0.len());
         (0..steps).find(|&step| self.0.get(step) != other.0.get(step)).map(|step| step as u32)
     }
@@ -40,30 +40,34 @@ pub(super) fn play(
     seed: u64,
     background: Background,
 ) -> Result<Played, EnvCheckError> {
-    let fault_at = |step| move |fault| EnvCheckError::in_episode(spec, seed, step, fault);
-    let mut row = Row::new(&spec.observation);
+    let fault_at = |step| move |fault| EnvCheckError::in_episode(&spec.name, seed, step, fault);
+    let kind = match spec.observation.obs_dtype() {
+        ObsDtype::F32 => ObsKind::F32,
+        ObsDtype::U8 => ObsKind::U8,
+    };
+    let mut row = ObsColumn::zeros(kind, spec.observation.obs_len());
     let mut action = Action::new(&spec.action);
     let mut rng = Rng::stream(seed, &[u64::from(u32::MAX)]);
 
-    row.clear(background);
-    call(|| env.reset(seed, row.as_mut())).map_err(fault_at(0))?;
-    row.check(&spec.observation).map_err(fault_at(0))?;
-    action.ask_mask(env, spec).map_err(fault_at(0))?;
-    let mut played = Played(vec![digest(&row, 0.0, End::No, &action.mask)]);
+    background.fill(row.view_mut().into());
+    call(|| env.reset(seed, row.view_mut().into())).map_err(fault_at(0))?;
+    check_row(row.view(), &spec.observation).map_err(fault_at(0))?;
+    ask_mask(env, spec, &mut action.mask).map_err(fault_at(0))?;
+    let mut played = Played(vec![digest(row.view(), 0.0, End::No, &action.mask)]);
 
     let limit = spec.max_episode_steps.unwrap_or(PATIENCE_STEPS);
     for step in 1..=limit {
         action.draw(&spec.action, &mut rng);
-        row.clear(background);
-        let made = call(|| env.step(action.as_ref(), row.as_mut())).map_err(fault_at(step))?;
-        row.check(&spec.observation).map_err(fault_at(step))?;
+        background.fill(row.view_mut().into());
+        let made = call(|| env.step(action.as_ref(), row.view_mut().into())).map_err(fault_at(step))?;
+        check_row(row.view(), &spec.observation).map_err(fault_at(step))?;
         if !made.reward.is_finite() {
             return Err(fault_at(step)(EnvFault::NonFiniteReward { value: made.reward }));
         }
         if made.end == End::No {
-            action.ask_mask(env, spec).map_err(fault_at(step))?;
+            ask_mask(env, spec, &mut action.mask).map_err(fault_at(step))?;
         }
-        played.0.push(digest(&row, made.reward, made.end, &action.mask));
+        played.0.push(digest(row.view(), made.reward, made.end, &action.mask));
         if made.end != End::No {
             return Ok(played);
         }
@@ -74,120 +78,114 @@ pub(super) fn play(
     }
 }
 
-fn call<R>(ask: impl FnOnce() -> Result<R, EnvError>) -> Result<R, EnvFault> {
+/// Calls the environment; a panic in it is a fault like any other.
+pub(crate) fn call<R>(ask: impl FnOnce() -> Result<R, EnvError>) -> Result<R, EnvFault> {
     catch(ask).map_err(EnvFault::Panic)?.map_err(EnvFault::Error)
 }
 
-/// One observation.
-enum Row {
-    F32(Vec<f32>),
-    U8(Vec<u8>),
+/// Whether a value is what stood in the row before.
+pub(crate) fn is_unwritten(value: f32) -> bool {
+    value.to_bits() == UNWRITTEN
 }
 
-impl Row {
-    fn new(space: &Space) -> Self {
-        match space.obs_dtype() {
-            ObsDtype::F32 => Row::F32(vec![0.0; space.obs_len()]),
-            ObsDtype::U8 => Row::U8(vec![0; space.obs_len()]),
-        }
-    }
-
-    fn clear(&mut self, background: Background) {
-        match self {
-            Row::F32(row) => row.fill(f32::from_bits(UNWRITTEN)),
-            Row::U8(row) => row.fill(match background {
+impl Background {
+    /// Spoils a row before it is written.
+    pub(crate) fn fill(self, row: ObsMut<'_>) {
+        match row {
+            ObsMut::F32(row) => row.fill(f32::from_bits(UNWRITTEN)),
+            ObsMut::U8(row) => row.fill(match self {
                 Background::First => 0x5a,
                 Background::Second => 0xa5,
             }),
         }
     }
+}
 
-    fn as_mut(&mut self) -> ObsMut<'_> {
-        match self {
-            Row::F32(row) => ObsMut::F32(row),
-            Row::U8(row) => ObsMut::U8(row),
+/// Whether a row was written and is in its space.
+pub(crate) fn check_row(row: ObsView<'_>, space: &Space) -> Result<(), EnvFault> {
+    let inside = match row {
+        ObsView::F32(row) => {
+            if let Some(element) = row.iter().position(|value| is_unwritten(*value)) {
+                return Err(EnvFault::NotWritten { element });
+            }
+            if let Some((element, value)) = first_non_finite(row) {
+                return Err(EnvFault::NonFiniteObservation { element, value });
+            }
+            space.contains_f32(row)
         }
-    }
+        ObsView::U8(row) => space.contains_u8(row),
+    };
+    if inside { Ok(()) } else { Err(EnvFault::OutsideSpace { what: outside(row, space) }) }
+}
 
-    fn check(&self, space: &Space) -> Result<(), EnvFault> {
-        let inside = match self {
-            Row::F32(row) => {
-                if let Some(element) = row.iter().position(|value| value.to_bits() == UNWRITTEN) {
-                    return Err(EnvFault::NotWritten { element });
-                }
-                if let Some((element, value)) = first_non_finite(row) {
-                    return Err(EnvFault::NonFiniteObservation { element, value });
-                }
-                space.contains_f32(row)
-            }
-            Row::U8(row) => space.contains_u8(row),
-        };
-        if inside { Ok(()) } else { Err(EnvFault::OutsideSpace { what: self.outside(space) }) }
-    }
-
-    /// Where a row that is not in the space leaves it.
-    fn outside(&self, space: &Space) -> String {
-        let value_at = |element: usize| match self {
-            Row::F32(row) => row[element],
-            Row::U8(row) => f32::from(row[element]),
-        };
-        match space {
-            Space::Box { low, high, .. } => {
-                let element = (0..low.len()).find(|&i| !(low[i]..=high[i]).contains(&value_at(i))).unwrap_or(0);
-                format!(
-                    "observation element {element} is {}, outside its bounds {} to {}",
-                    value_at(element),
-                    low[element],
-                    high[element]
-                )
-            }
-            Space::Discrete { .. } | Space::MultiDiscrete { .. } => {
-                format!("the observation is not the one-hot vector that {space} asks for")
-            }
+/// Where a row that is not in the space leaves it.
+fn outside(row: ObsView<'_>, space: &Space) -> String {
+    let value_at = |element: usize| match row {
+        ObsView::F32(row) => row[element],
+        ObsView::U8(row) => f32::from(row[element]),
+    };
+    match space {
+        Space::Box { low, high, .. } => {
+            let element = (0..low.len()).find(|&i| !(low[i]..=high[i]).contains(&value_at(i))).unwrap_or(0);
+            format!(
+                "observation element {element} is {}, outside its bounds {} to {}",
+                value_at(element),
+                low[element],
+                high[element]
+            )
+        }
+        Space::Discrete { .. } | Space::MultiDiscrete { .. } => {
+            format!("the observation is not the one-hot vector that {space} asks for")
         }
     }
 }
 
-fn digest(row: &Row, reward: f32, end: End, mask: &[bool]) -> u64 {
-    let mut hasher = DefaultHasher::new();
+/// Adds an observation to a digest, bit for bit.
+pub(crate) fn hash_obs(row: ObsView<'_>, hasher: &mut DefaultHasher) {
     match row {
-        Row::F32(row) => row.iter().for_each(|value| value.to_bits().hash(&mut hasher)),
-        Row::U8(row) => row.hash(&mut hasher),
+        ObsView::F32(row) => row.iter().for_each(|value| value.to_bits().hash(hasher)),
+        ObsView::U8(row) => row.hash(hasher),
     }
+}
+
+fn digest(row: ObsView<'_>, reward: f32, end: End, mask: &[bool]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hash_obs(row, &mut hasher);
     reward.to_bits().hash(&mut hasher);
     (end as u8).hash(&mut hasher);
     mask.hash(&mut hasher);
     hasher.finish()
 }
 
+fn ask_mask(env: &impl Env, spec: &EnvSpec, mask: &mut [bool]) -> Result<(), EnvFault> {
+    if !spec.action_mask {
+        return Ok(());
+    }
+    mask.fill(true);
+    call(|| env.action_mask(mask))?;
+    match mask::first_without_a_way(mask, &spec.action) {
+        None => Ok(()),
+        Some(choice) => Err(EnvFault::NothingPossible { choice }),
+    }
+}
+
 /// One action, and what is possible.
-struct Action {
+pub(crate) struct Action {
     /// Of an action that is chosen.
     indices: Vec<u32>,
     /// Of one that is numbers.
     numbers: Vec<f32>,
-    mask: Vec<bool>,
+    pub(crate) mask: Vec<bool>,
 }
 
 impl Action {
-    fn new(space: &Space) -> Self {
+    pub(crate) fn new(space: &Space) -> Self {
         let (indices, numbers) = if space.has_discrete_actions() { (space.act_len(), 0) } else { (0, space.act_len()) };
         Self { indices: vec![0; indices], numbers: vec![0.0; numbers], mask: vec![true; space.dist_len()] }
     }
 
-    fn ask_mask(&mut self, env: &impl Env, spec: &EnvSpec) -> Result<(), EnvFault> {
-        if !spec.action_mask {
-            return Ok(());
-        }
-        self.mask.fill(true);
-        call(|| env.action_mask(&mut self.mask))?;
-        match mask::first_without_a_way(&self.mask, &spec.action) {
-            None => Ok(()),
-            Some(choice) => Err(EnvFault::NothingPossible { choice }),
-        }
-    }
-
-    fn draw(&mut self, space: &Space, rng: &mut Rng) {
+    /// Draws one of the actions that are possible.
+    pub(crate) fn draw(&mut self, space: &Space, rng: &mut Rng) {
         for (index, choice) in self.indices.iter_mut().zip(mask::choices(&self.mask, space)) {
             let possible = (0..).zip(choice).filter(|(_, possible)| **possible);
             let nth = rng.below(possible.clone().count() as u64) as usize;
@@ -200,7 +198,7 @@ impl Action {
         }
     }
 
-    fn as_ref(&self) -> ActionRef<'_> {
+    pub(crate) fn as_ref(&self) -> ActionRef<'_> {
         if self.indices.is_empty() { ActionRef::Continuous(&self.numbers) } else { ActionRef::Discrete(&self.indices) }
     }
 }

@@ -6,15 +6,13 @@ use pronk_metrics::StepLedger;
 use super::*;
 use crate::factory::EnvContext;
 use crate::report::WorkerFailure;
-use crate::testing::{Counter, Fault, LONG, NO_PAUSE, OneWeight, config, links, params};
+use crate::testing::{Counter, Fault, LONG, NO_PAUSE, links, make_workers, of_default, params};
 
 fn source(fault: Fault, restart: RestartPolicy) -> (InlineSource, Mailbox<WorkerReport>, StepLedger, Lifeline) {
     let (links, steps, lifeline) = links();
-    let (_, weights) = weight_cell(params(0.0));
-    let factory = Arc::new(move |_: &EnvContext| Counter::of_three().with_fault(fault));
-    let network = Box::new(OneWeight::new());
-    let (source, reports) =
-        InlineSource::new(config(0, 0), restart, factory, network, weights, links, &Bell::new()).unwrap();
+    let (_, weights) = weight_cell(of_default(params(0.0)));
+    let make = make_workers(move |_: &EnvContext| Counter::of_three().with_fault(fault), 0, &links);
+    let (source, reports) = InlineSource::new(&make, restart, weights, links.tether, &Bell::new()).unwrap();
     (source, reports, steps, lifeline)
 }
 

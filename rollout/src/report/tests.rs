@@ -7,6 +7,7 @@ fn episode(n: u32) -> EpisodeStat {
 fn report(n: u32) -> WorkerReport {
     let mut report =
         WorkerReport { fragments: 1, steps: Steps { env: 8, agent: 16 }, restarts: 2, ..WorkerReport::default() };
+    report.policy_returns = ByPolicy::from([(format!("p{}", n % 2).into(), ReturnStat::of(f64::from(n)))]);
     report.add_episodes(vec![episode(n)]);
     report.add_failure(format!("failure {n}"));
     report
@@ -29,6 +30,10 @@ fn folding_keeps_sums_exact_and_the_newest_entries_of_bounded_lists() {
     assert_eq!(folded.episodes.len(), MAX_EPISODES);
     assert_eq!(folded.episodes.last(), Some(&episode(n)));
     assert_eq!(folded.episodes.first(), Some(&episode(n - MAX_EPISODES as u32 + 1)));
+    let odd: f64 = (1..=n).step_by(2).map(f64::from).sum();
+    let (all_odd, last_odd) = (u64::from(n / 2), f64::from(n - 1));
+    let expected = ReturnStat { n: all_odd, sum: odd, min: 1.0, max: last_odd };
+    assert_eq!((folded.policy_returns.len(), folded.policy_returns["p1"]), (2, expected));
     assert_eq!((folded.n_failures, folded.failures.len()), (n.into(), MAX_FAILURES));
     assert_eq!(folded.failures.last(), Some(&format!("failure {n}")));
 }

@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
 use pronk_buffer::{Bell, Lifeline, Mailbox, WeightPublisher, mailbox, weight_cell};
 use pronk_metrics::StepLedger;
@@ -9,12 +8,14 @@ use pronk_metrics::StepLedger;
 use super::*;
 use crate::env::EnvError;
 use crate::factory::{EnvContext, EnvFactory};
-use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, config, links, params};
+use crate::testing::{
+    Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, of_default, params,
+};
 
 struct Run {
     worker: SupervisedWorker,
-    publisher: WeightPublisher<Params>,
-    weights: WeightCell<Params>,
+    publisher: WeightPublisher<ByPolicy<Params>>,
+    weights: WeightCell<ByPolicy<Params>>,
     reports: Mailbox<WorkerReport>,
     steps: StepLedger,
     lifeline: Option<Lifeline>,
@@ -22,11 +23,11 @@ struct Run {
 
 fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
     let (links, steps, lifeline) = links();
-    let (publisher, weights) = weight_cell(params(0.0));
+    let (publisher, weights) = weight_cell(of_default(params(0.0)));
     let (sender, reports) = mailbox(NonZeroUsize::MIN, &Bell::new());
     let clock = StateClock::new("rollout-1", WorkerState::Starting);
     let tether = links.tether.clone();
-    let worker = RolloutWorker::new(config(1, 0), Arc::new(factory), Box::new(OneWeight::new()), links).unwrap();
+    let worker = make_workers(factory, 0, &links)(1).unwrap();
     let worker = SupervisedWorker::new(worker, restart, tether, sender, clock);
     Run { worker, publisher, weights, reports, steps, lifeline: Some(lifeline) }
 }
@@ -68,8 +69,8 @@ fn a_worker_takes_the_newest_weights_for_every_fragment_and_reports_it() {
     let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
     let version = |fragment: MultiAgentBatch| fragment.get("default_policy").unwrap().versions()[0];
     assert_eq!(version(run.fragment()), 0);
-    run.publisher.publish(params(1.0));
-    run.publisher.publish(params(2.0));
+    run.publisher.publish(of_default(params(1.0)));
+    run.publisher.publish(of_default(params(2.0)));
     assert_eq!(version(run.fragment()), 2);
 
     let report = run.report();
@@ -158,7 +159,7 @@ fn the_pause_before_a_restart_goes_on_over_time_outs_and_ends_with_the_run() {
 fn a_panic_outside_the_environments_ends_the_worker_and_loses_what_it_had_made() {
     let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
     run.fragment();
-    run.publisher.publish(params(OneWeight::PANIC));
+    run.publisher.publish(of_default(params(OneWeight::PANIC)));
     let failure = run.failure();
     let text = failure.to_string();
     assert!(
@@ -173,7 +174,7 @@ fn a_panic_outside_the_environments_ends_the_worker_and_loses_what_it_had_made()
 #[test]
 fn weights_that_are_not_finite_end_the_worker_without_a_restart() {
     let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
-    run.publisher.publish(params(f32::NAN));
+    run.publisher.publish(of_default(params(f32::NAN)));
     let failure = run.failure();
     assert_eq!(
         failure.to_string(),

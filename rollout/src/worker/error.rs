@@ -1,8 +1,9 @@
 use pronk_buffer::BatchError;
-use pronk_policy::{NetworkShape, PolicyError};
+use pronk_metrics::PolicyId;
+use pronk_policy::{NetworkShape, PolicyError, Space};
 
-use crate::env::EnvSpec;
 use crate::failure::EnvFailure;
+use crate::multi_agent::MappingError;
 
 /// Why a worker could not be made.
 ///
@@ -29,17 +30,40 @@ pub enum BuildError {
         /// Its message.
         text: String,
     },
-    /// The network reads other observations or describes other actions than the environment has.
+    /// The network reads other observations or describes other actions than it is to.
     #[error(
-        "the network does not fit {}: it reads {} and puts out {} numbers, but the observations are {} and the actions \
-         {} need {}; make it with NetworkSpec::for_spaces",
-        env.name, network.obs, network.dist_len, env.observation, env.action, env.action.dist_len()
+        "the network does not fit {whose}: it reads {} and puts out {} numbers, but the observations are {observation} \
+         and the actions {action} need {}; make it with NetworkSpec::for_spaces",
+        network.obs, network.dist_len, action.dist_len()
     )]
     NetworkDoesNotFit {
-        /// The environment.
-        env: Box<EnvSpec>,
+        /// The environment, or the policy.
+        whose: String,
+        /// Its observations.
+        observation: Box<Space>,
+        /// Its actions.
+        action: Box<Space>,
         /// The network.
         network: Box<NetworkShape>,
+    },
+    /// An agent is given a policy that it cannot play.
+    #[error(transparent)]
+    Mapping(#[from] MappingError),
+    /// A policy of several agents cannot act.
+    #[error("policy `{policy}`: {source}")]
+    OfPolicy {
+        /// The policy.
+        policy: PolicyId,
+        /// Why.
+        source: Box<BuildError>,
+    },
+    /// No policy is to be trained.
+    #[error(
+        "all {frozen} policies are frozen, so there would be no fragment: leave one of them without weights of its own"
+    )]
+    NothingTrained {
+        /// How many policies there are.
+        frozen: usize,
     },
     /// No fragment can have this shape.
     #[error(transparent)]
@@ -101,6 +125,25 @@ pub enum PolicyFault {
         /// What it said.
         source: PolicyError,
     },
+    /// The weights are not those of this policy.
+    #[error("version {version} of the weights holds none of policy `{policy}`")]
+    NoWeights {
+        /// The policy that is to act.
+        policy: PolicyId,
+        /// The version of the weights.
+        version: u64,
+    },
+    /// One of several policies could not act.
+    #[error("policy `{policy}`: {source}")]
+    OfPolicy {
+        /// The policy.
+        policy: PolicyId,
+        /// Why.
+        source: Box<PolicyFault>,
+    },
+    /// An agent is given a policy that it cannot play.
+    #[error(transparent)]
+    Mapping(#[from] MappingError),
     /// No action could be drawn.
     #[error("no action could be drawn")]
     Distribution {

@@ -12,7 +12,8 @@ use crate::env::{ActionRef, Env, ObsMut};
 use crate::envs::{CartPole, Masked};
 use crate::factory::EnvContext;
 use crate::testing::{
-    Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n, weights,
+    Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n, of_default,
+    weights,
 };
 
 fn clock() -> StateClock<WorkerState> {
@@ -258,12 +259,12 @@ fn masked_worker(factory: impl EnvFactory + 'static, config: WorkerConfig, links
     weights.values_mut().iter_mut().for_each(|weight| *weight *= 3.0);
     let network = Box::new(CpuNetwork::new(&network).unwrap());
     let worker = RolloutWorker::new(config, Arc::new(factory), network, links).unwrap();
-    MaskedWorker { worker, weights: Versioned { version: 0, weights }, clock: clock() }
+    MaskedWorker { worker, weights: Versioned { version: 0, weights: of_default(weights) }, clock: clock() }
 }
 
 struct MaskedWorker {
     worker: RolloutWorker,
-    weights: Versioned<Params>,
+    weights: Versioned<ByPolicy<Params>>,
     clock: StateClock<WorkerState>,
 }
 
@@ -376,6 +377,15 @@ fn weights_that_are_not_finite_never_act() {
 }
 
 #[test]
+fn without_weights_of_the_default_policy_a_worker_says_so() {
+    let (links, _steps, _lifeline) = links();
+    let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
+    let of_another = ByPolicy::from([("another".into(), crate::testing::params(0.0))]);
+    let error = worker.sample(&Versioned { version: 3, weights: of_another }, &mut clock()).expect_err("no weights");
+    assert_eq!(error.to_string(), "version 3 of the weights holds none of policy `default_policy`");
+}
+
+#[test]
 fn a_network_for_other_spaces_is_refused() {
     let (links, _steps, _lifeline) = links();
     let wide = |_: &EnvContext| Hooked::with_spec(|spec| spec.action = Space::Discrete { n: 5 });
@@ -402,7 +412,8 @@ fn the_clock_shows_stepping_and_inferring_and_closes() {
 fn memory_goes_from_fragment_to_fragment_and_is_emptied_where_episodes_end() {
     let spec = CartPole::new().spec();
     let network = NetworkSpec { lstm: Some(6), ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap() };
-    let weights = Versioned { version: 0, weights: network.init_params(1).unwrap() };
+    let params = network.init_params(1).unwrap();
+    let weights = Versioned { version: 0, weights: of_default(params.clone()) };
     let (links, _steps, _lifeline) = links();
     let config = WorkerConfig { rollout_fragment_length: n(25), ..config(1, 3) };
     let acting = Box::new(CpuNetwork::new(&network).unwrap());
@@ -419,7 +430,7 @@ fn memory_goes_from_fragment_to_fragment_and_is_emptied_where_episodes_end() {
         for t in 0..=25 {
             let memory = pronk_policy::Memory { state: &state, starts: &[false; 2] };
             let obs = convert::observations(batch.obs_row(t));
-            alone.forward(&weights.weights, &pronk_policy::Input::new(obs, 2).with_memory(memory), &mut out).unwrap();
+            alone.forward(&params, &pronk_policy::Input::new(obs, 2).with_memory(memory), &mut out).unwrap();
             assert_eq!(batch.behaviour_values()[2 * t..2 * t + 2], out.values, "step {t}");
             // What follows the last step is looked at, and remembered with the first step of the next fragment.
             if t == 25 {

@@ -1,7 +1,7 @@
 use std::error::Error;
 use std::{fmt, io};
 
-use crate::env::EnvSpec;
+use crate::sampler::AnyEnvSpec;
 use crate::worker::BuildError;
 
 /// Why a set of workers did not start.
@@ -31,9 +31,9 @@ pub enum StartError {
         /// The worker that differs.
         thread: String,
         /// What the first worker has.
-        first: Box<EnvSpec>,
+        first: Box<AnyEnvSpec>,
         /// What this one has.
-        this: Box<EnvSpec>,
+        this: Box<AnyEnvSpec>,
     },
     /// The system gave no thread.
     Spawn {

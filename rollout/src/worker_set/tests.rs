@@ -1,16 +1,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pronk_buffer::{End, InqueueReceiver, Lifeline, PopError, inqueue, weight_cell};
 use pronk_metrics::StepLedger;
-use pronk_policy::Gaussian;
 use pronk_policy::Space;
 
 use super::*;
 use crate::env::EnvError;
-use crate::factory::EnvContext;
-use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, n, n_u32, params, until};
+use crate::factory::{EnvContext, EnvFactory};
+use crate::sampler::Sampler;
+use crate::testing::{
+    Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, n_u32, of_default, params, until,
+};
+use crate::worker::WorkerLinks;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -24,31 +28,23 @@ struct Run {
 }
 
 fn set_config(num_rollout_workers: u32, restart: RestartPolicy) -> WorkerSetConfig {
-    WorkerSetConfig {
-        num_rollout_workers: n_u32(num_rollout_workers),
-        num_envs_per_worker: n(2),
-        rollout_fragment_length: n(4),
-        seed: 0,
-        gaussian: Gaussian::default(),
-        restart,
-    }
+    WorkerSetConfig { num_rollout_workers: n_u32(num_rollout_workers), restart }
 }
 
-fn start_with(
-    config: WorkerSetConfig,
-    factory: impl EnvFactory + 'static,
-    network: &dyn Fn() -> Result<Box<dyn Network>, PolicyError>,
-) -> (Result<WorkerSet, StartError>, Run) {
+fn start_with<M>(config: WorkerSetConfig, make: impl FnOnce(&WorkerLinks) -> M) -> (Result<WorkerSet, StartError>, Run)
+where
+    M: Fn(u32) -> Result<Box<dyn Sampler>, BuildError>,
+{
     let (links, steps, lifeline) = links();
     let (sender, fragments) = inqueue(2, &links.tether).unwrap();
-    let (_, weights) = weight_cell(params(0.0));
+    let (_, weights) = weight_cell(of_default(params(0.0)));
     let run = Run { lifeline: Some(lifeline), fragments, steps, time: TimeLedger::new(), bell: Bell::new() };
     let edges = WorkerEdges { fragments: sender, weights, bell: run.bell.clone(), time: run.time.clone() };
-    (WorkerSet::start(config, Arc::new(factory), network, links, edges), run)
+    (WorkerSet::start(config, &make(&links), links.tether, edges), run)
 }
 
 fn start(config: WorkerSetConfig, factory: impl EnvFactory + 'static) -> (WorkerSet, Run) {
-    let (set, run) = start_with(config, factory, &OneWeight::boxed);
+    let (set, run) = start_with(config, |links| make_workers(factory, 0, links));
     (set.unwrap(), run)
 }
 
@@ -140,7 +136,7 @@ fn either_all_workers_start_or_none() {
             "environment 1 of rollout-3 (Counter, incarnation 0) failed while it was made: it panicked: no display",
         ),
     ] {
-        let (set, run) = start_with(set_config(4, NO_PAUSE), failing(how), &OneWeight::boxed);
+        let (set, run) = start_with(set_config(4, NO_PAUSE), |links| make_workers(failing(how), 0, links));
         let Err(error) = set else { panic!("{how}: the set started") };
         assert_eq!(error.to_string(), format!("rollout-3 could not be made, so no worker was started: {words}"));
         assert!(run.time.read().is_empty(), "no thread ran");
@@ -150,17 +146,20 @@ fn either_all_workers_start_or_none() {
 }
 
 #[test]
-fn a_network_that_cannot_be_made_is_named_with_its_worker() {
+fn a_worker_whose_making_panics_is_named() {
     let made = AtomicU32::new(0);
-    let second_panics = || match made.fetch_add(1, Ordering::SeqCst) {
-        1 => panic!("no device"),
-        _ => OneWeight::boxed(),
-    };
-    let (set, _run) = start_with(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three(), &second_panics);
+    let (set, _run) = start_with(set_config(2, NO_PAUSE), |links| {
+        let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, links);
+        let made = &made;
+        move |number| match made.fetch_add(1, Ordering::SeqCst) {
+            1 => panic!("no device"),
+            _ => make(number),
+        }
+    });
     let Err(error) = set else { panic!("the set started") };
     assert_eq!(
         error.to_string(),
-        "rollout-2 could not be made, so no worker was started: the network factory panicked: no device"
+        "rollout-2 could not be made, so no worker was started: the making of the worker panicked: no device"
     );
 }
 
@@ -171,7 +170,7 @@ fn workers_with_other_spaces_do_not_start() {
         let observation = Space::boxed(vec![0.0; 3], vec![highest; 3], vec![3]).unwrap();
         Hooked::with_spec(|spec| spec.observation = observation)
     };
-    let (set, _run) = start_with(set_config(2, NO_PAUSE), factory, &OneWeight::boxed);
+    let (set, _run) = start_with(set_config(2, NO_PAUSE), |links| make_workers(factory, 0, links));
     let Err(error) = set else { panic!("the set started") };
     let text = error.to_string();
     assert!(
@@ -258,11 +257,11 @@ fn the_other_workers_go_on_when_one_gives_up() {
 fn a_thread_that_panics_outside_its_environments_comes_back_by_name() {
     let (links, _steps, _lifeline) = links();
     let (sender, fragments) = inqueue(2, &links.tether).unwrap();
-    let (mut publisher, weights) = weight_cell(params(0.0));
+    let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
     let edges = WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new() };
-    let factory = Arc::new(|_: &EnvContext| Counter::of_three());
-    let set = WorkerSet::start(set_config(1, NO_PAUSE), factory, &OneWeight::boxed, links, edges).unwrap();
-    publisher.publish(params(OneWeight::PANIC));
+    let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), &make, links.tether, edges).unwrap();
+    publisher.publish(of_default(params(OneWeight::PANIC)));
     while fragments.pop(LONG).is_ok() {}
     let failure = set.join(LONG).failure.expect("the panic is a value");
     assert!(failure.to_string().starts_with("rollout-1 panicked outside its environments: "), "{failure}");
@@ -362,11 +361,11 @@ fn an_environment_that_panics_while_it_is_dropped_is_reported_and_the_end_stays_
 fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
     let (links, steps, _lifeline) = links();
     let (sender, fragments) = inqueue(2, &links.tether).unwrap();
-    let (mut publisher, weights) = weight_cell(params(0.0));
+    let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
     let edges = WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new() };
-    publisher.publish(params(f32::NAN));
-    let factory = Arc::new(sticky());
-    let set = WorkerSet::start(set_config(1, NO_PAUSE), factory, &OneWeight::boxed, links, edges).unwrap();
+    publisher.publish(of_default(params(f32::NAN)));
+    let make = make_workers(sticky(), 0, &links);
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), &make, links.tether, edges).unwrap();
     assert_eq!(fragments.pop(LONG).unwrap_err(), PopError::Closed);
     let outcome = set.join(LONG);
     let failure = outcome.failure.expect("the worker gave up").to_string();

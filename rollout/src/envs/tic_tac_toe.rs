@@ -1,0 +1,99 @@
+use pronk_policy::Space;
+
+use super::numbers_between;
+use crate::env::EnvError;
+use crate::multi_agent::{AgentSpec, Agents, MultiAgentEnv, MultiAgentSpec};
+
+/// Three cells in a row, a column or a diagonal.
+const LINES: [[usize; 3]; 8] = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]];
+
+/// Tic-tac-toe: agents `x` and `o` put stones on a board of 3 × 3 in turns, and `x` begins.
+///
+/// Who has three in a line wins: 1 for the winner and −1 for the other. A full board without a line is a draw, 0 for both.
+/// Either ends the game for both, though only one of them has just moved. Actions are the cells, row by row; the mask rules out
+/// those that are taken, and who takes one all the same gets an error. Each sees 18 numbers: where its own stones are, a 1 for
+/// each, and where the other's are.
+///
+/// ```
+/// use pronk_rollout::{TicTacToe, check_multi_agent_env};
+///
+/// check_multi_agent_env(TicTacToe::new(), 0)?;
+/// # Ok::<(), pronk_rollout::EnvCheckError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct TicTacToe {
+    /// Whose stone is on each cell.
+    board: [Option<usize>; 9],
+    /// Whose turn it is: `x` is 0, `o` is 1.
+    turn: usize,
+}
+
+impl TicTacToe {
+    /// An empty board.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks the one whose turn it is.
+    fn ask(&self, agents: &mut Agents) -> Result<(), EnvError> {
+        let stones = agents.ask(self.turn)?.f32()?;
+        for (side, stones) in stones.chunks_exact_mut(self.board.len()).enumerate() {
+            let owner = if side == 0 { self.turn } else { 1 - self.turn };
+            for (stone, cell) in stones.iter_mut().zip(self.board) {
+                *stone = if cell == Some(owner) { 1.0 } else { 0.0 };
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MultiAgentEnv for TicTacToe {
+    fn spec(&self) -> MultiAgentSpec {
+        let agent = |name: &str| AgentSpec {
+            name: name.to_owned(),
+            observation: numbers_between([0.0; 18], [1.0; 18]),
+            action: Space::Discrete { n: 9 },
+            action_mask: true,
+        };
+        MultiAgentSpec {
+            name: "TicTacToe".to_owned(),
+            agents: vec![agent("x"), agent("o")],
+            // Every stone fills a cell, so nine moves end every game.
+            max_episode_steps: None,
+        }
+    }
+
+    fn reset(&mut self, _seed: u64, agents: &mut Agents) -> Result<(), EnvError> {
+        *self = Self::new();
+        self.ask(agents)
+    }
+
+    fn step(&mut self, agents: &mut Agents) -> Result<(), EnvError> {
+        let mover = self.turn;
+        let cell = agents.action(mover)?.discrete()? as usize;
+        match self.board.get_mut(cell) {
+            Some(free @ None) => *free = Some(mover),
+            _ => return Err(EnvError::new(format!("cell {cell} is not free: the board is {:?}", self.board))),
+        }
+        if LINES.iter().any(|line| line.iter().all(|&cell| self.board[cell] == Some(mover))) {
+            agents.reward(mover, 1.0)?;
+            agents.reward(1 - mover, -1.0)?;
+            return agents.terminate_all();
+        }
+        if self.board.iter().all(Option::is_some) {
+            return agents.terminate_all();
+        }
+        self.turn = 1 - mover;
+        self.ask(agents)
+    }
+
+    fn action_mask(&self, _agent: usize, mask: &mut [bool]) -> Result<(), EnvError> {
+        for (possible, cell) in mask.iter_mut().zip(self.board) {
+            *possible = cell.is_none();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

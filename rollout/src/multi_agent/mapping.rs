@@ -1,0 +1,116 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use pronk_metrics::PolicyId;
+use pronk_policy::Space;
+
+/// Which policy an agent plays: asked for every agent at the beginning of every episode, for the whole of it.
+///
+/// Clones share one function.
+///
+/// ```
+/// use pronk_rollout::PolicyMapping;
+///
+/// let everybody_the_same = PolicyMapping::shared("walker");
+/// let by_name = PolicyMapping::fixed([("cat", "hunter"), ("mouse", "prey")]);
+/// // In half of the games the learning policy begins.
+/// let by_episode = PolicyMapping::new(|agent, seed| match (agent, seed % 2) {
+///     ("x", 0) | ("o", 1) => "learning".into(),
+///     _ => "opponent".into(),
+/// });
+/// assert_eq!(everybody_the_same.policy_of("anybody", 7).as_deref(), Some("walker"));
+/// assert_eq!(by_name.policy_of("mouse", 7).as_deref(), Some("prey"));
+/// assert_eq!(by_name.policy_of("dog", 7), None);
+/// assert_eq!(by_episode.policy_of("x", 7).as_deref(), Some("opponent"));
+/// ```
+#[derive(Clone)]
+pub struct PolicyMapping(Arc<Ask>);
+
+/// From an agent's name and the seed of the episode to a policy.
+type Ask = dyn Fn(&str, u64) -> Option<PolicyId> + Send + Sync;
+
+impl PolicyMapping {
+    /// A function of the agent's name and the seed of the episode. It should depend on nothing else, or a run with the same
+    /// seed would be another.
+    pub fn new(policy_of: impl Fn(&str, u64) -> PolicyId + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move |agent, seed| Some(policy_of(agent, seed))))
+    }
+
+    /// All agents play one policy.
+    pub fn shared(policy: impl Into<PolicyId>) -> Self {
+        let policy = policy.into();
+        Self::new(move |_, _| policy.clone())
+    }
+
+    /// Every agent always plays the policy it is paired with. All agents of the environment have to be there.
+    pub fn fixed<A: Into<String>, P: Into<PolicyId>>(pairs: impl IntoIterator<Item = (A, P)>) -> Self {
+        let pairs: BTreeMap<String, PolicyId> =
+            pairs.into_iter().map(|(agent, policy)| (agent.into(), policy.into())).collect();
+        Self(Arc::new(move |agent, _| pairs.get(agent).cloned()))
+    }
+
+    /// The policy of an agent in the episode with this seed; `None` when the agent was not among those of
+    /// [`fixed`](Self::fixed).
+    pub fn policy_of(&self, agent: &str, episode_seed: u64) -> Option<PolicyId> {
+        (self.0)(agent, episode_seed)
+    }
+}
+
+impl fmt::Debug for PolicyMapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyMapping").finish_non_exhaustive()
+    }
+}
+
+/// Why an agent cannot play the policy it is given.
+///
+/// ```
+/// use pronk_rollout::MappingError;
+///
+/// let error = MappingError::NoPolicy { agent: "dog".into() };
+/// assert_eq!(error.to_string(), "the policy mapping has no policy for agent `dog`: pair it with one");
+/// ```
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MappingError {
+    /// It is given none.
+    #[error("the policy mapping has no policy for agent `{agent}`: pair it with one")]
+    NoPolicy {
+        /// The agent.
+        agent: String,
+    },
+    /// There is no such policy.
+    #[error(
+        "in the episode with seed {episode_seed} the policy mapping gives agent `{agent}` the policy `{policy}`, which there \
+         is not: there are {known}"
+    )]
+    UnknownPolicy {
+        /// The agent.
+        agent: String,
+        /// What it is given.
+        policy: PolicyId,
+        /// The seed of the episode.
+        episode_seed: u64,
+        /// The policies that there are, in words.
+        known: String,
+    },
+    /// The policy has other spaces than the agent.
+    #[error(
+        "in the episode with seed {episode_seed} agent `{agent}` is to play policy `{policy}`, but its observations are {} \
+         and its actions {}, and the policy's {} and {}: all agents of a policy must have its spaces",
+        .agent_spaces.0, .agent_spaces.1, .policy_spaces.0, .policy_spaces.1
+    )]
+    WrongSpaces {
+        /// The agent.
+        agent: String,
+        /// Its policy.
+        policy: PolicyId,
+        /// The seed of the episode.
+        episode_seed: u64,
+        /// Observations and actions of the agent.
+        agent_spaces: Box<(Space, Space)>,
+        /// Observations and actions of the policy.
+        policy_spaces: Box<(Space, Space)>,
+    },
+}

@@ -1,0 +1,71 @@
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use pronk_metrics::ByPolicy;
+use pronk_policy::{Gaussian, Network, Params, Space};
+
+use crate::multi_agent::PolicyMapping;
+
+/// What one worker is to do in environments with several agents.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use pronk_metrics::ByPolicy;
+/// use pronk_rollout::{MultiAgentConfig, PolicyMapping};
+///
+/// let config = MultiAgentConfig {
+///     worker: 1,
+///     seed: 0,
+///     num_envs_per_worker: NonZeroUsize::new(4).expect("4 > 0"),
+///     rollout_fragment_length: NonZeroUsize::new(32).expect("32 > 0"),
+///     policies: ByPolicy::new(), // a `WorkerPolicy` for each name that the mapping gives
+///     mapping: PolicyMapping::shared("everybody"),
+/// };
+/// # let _ = config;
+/// ```
+pub struct MultiAgentConfig {
+    /// The worker's number: its thread is `rollout-<worker>`, and 0 runs on the thread of its caller.
+    pub worker: u32,
+    /// The seed of the run; 0 is a seed.
+    pub seed: u64,
+    /// `B`: environments of the worker.
+    pub num_envs_per_worker: NonZeroUsize,
+    /// `T`: steps of one column, each of them an agent's own, and at least so many steps of every environment in one fragment.
+    pub rollout_fragment_length: NonZeroUsize,
+    /// What the policies are.
+    pub policies: ByPolicy<WorkerPolicy>,
+    /// Which agents play them.
+    pub mapping: PolicyMapping,
+}
+
+/// A policy as a worker needs it.
+///
+/// ```
+/// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
+/// use pronk_rollout::{MultiAgentEnv, TicTacToe, WorkerPolicy};
+///
+/// let spec = TicTacToe::new().spec();
+/// let (observation, action) = (spec.agents[0].observation.clone(), spec.agents[0].action.clone());
+/// let network = CpuNetwork::new(&NetworkSpec::for_spaces(&observation, &action)?)?;
+/// let policy = WorkerPolicy {
+///     network: Box::new(network),
+///     observation,
+///     action,
+///     gaussian: Gaussian::default(),
+///     frozen: None,
+/// };
+/// # let _ = policy;
+/// # Ok::<(), pronk_policy::PolicyError>(())
+/// ```
+pub struct WorkerPolicy {
+    /// What acts.
+    pub network: Box<dyn Network>,
+    /// What all its agents see.
+    pub observation: Space,
+    /// What all its agents do.
+    pub action: Space,
+    /// How actions that are numbers are distributed.
+    pub gaussian: Gaussian,
+    /// Weights that never change, of a policy that only plays along; `None` if it is trained, with weights from the cell.
+    pub frozen: Option<Arc<Params>>,
+}
