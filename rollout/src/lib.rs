@@ -39,8 +39,9 @@ pub use envs::{
     Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,
 };
 pub use multi_agent::{
-    AgentSpec, Agents, IntoMultiAgentEnv, MappingError, MultiAgentConfig, MultiAgentEnv, MultiAgentFactory,
-    MultiAgentSpec, MultiAgentWorker, PolicyMapping, WorkerPolicy, check_multi_agent_env, probe_multi_agent_spec,
+    AgentSpec, Agents, IntoMultiAgentEnv, MappingError, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec,
+    MultiAgentWorker, MultiAgentWorkerConfig, PolicyMapping, WorkerPolicy, check_multi_agent_env,
+    probe_multi_agent_spec,
 };
 pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
 

@@ -13,7 +13,7 @@ pub use check::check_multi_agent_env;
 pub use env::{AgentSpec, MultiAgentEnv, MultiAgentSpec};
 pub use factory::{IntoMultiAgentEnv, MultiAgentFactory, probe_multi_agent_spec};
 pub use mapping::{MappingError, PolicyMapping};
-pub use worker::{MultiAgentConfig, MultiAgentWorker, WorkerPolicy};
+pub use worker::{MultiAgentWorker, MultiAgentWorkerConfig, WorkerPolicy};
 
 #[cfg(test)]
 pub(crate) use envs::Slot;

@@ -40,6 +40,10 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+fn only(run: &Run) -> Checkpoint {
+    run.checkpoints[crate::DEFAULT_POLICY].clone()
+}
+
 fn file(dir: &Path, stem: &str) -> PathBuf {
     dir.join(names(dir).into_iter().find(|name| name.starts_with(stem)).unwrap())
 }
@@ -64,8 +68,8 @@ fn what_is_saved_is_loaded_bit_for_bit() {
     let (dir, run) = saved();
     let loaded = Checkpoint::load(dir.path()).unwrap();
     let bits = |params: &Params| params.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-    assert_eq!(bits(&loaded.state.params), bits(&run.checkpoint.state.params));
-    assert_eq!(loaded.state.optimizer, run.checkpoint.state.optimizer);
+    assert_eq!(bits(&loaded.state.params), bits(&only(&run).state.params));
+    assert_eq!(loaded.state.optimizer, only(&run).state.optimizer);
     assert_eq!((loaded.state.updates, loaded.state.global_step), (3, 48));
     assert_eq!(loaded.config, config());
     assert_eq!((loaded.env.as_str(), loaded.algorithm.as_str()), ("CartPole-v1", "impala"));
@@ -135,7 +139,7 @@ fn a_manifest_that_is_none_is_refused() {
 /// A checkpoint of the same network as [`saved`], as if it were one of the user's own.
 fn saved_own() -> TempDir {
     let (dir, run) = (TempDir::new().unwrap(), trained(1));
-    Checkpoint { network: None, ..run.checkpoint }.save(dir.path()).unwrap();
+    Checkpoint { network: None, ..only(&run) }.save(dir.path()).unwrap();
     dir
 }
 
@@ -170,7 +174,7 @@ fn a_list_of_parameters_that_cannot_be_is_refused() {
     );
     refused_with(&|manifest| manifest["parameters"][1]["size"] = 1.into(), &[MANIFEST, "size"]);
     refused_with(&|manifest| manifest["parameters"] = Value::Null, &[MANIFEST, "neither"]);
-    let network = serde_json::to_value(trained(1).checkpoint.network).unwrap();
+    let network = serde_json::to_value(only(&trained(1)).network).unwrap();
     refused_with(&|manifest| manifest["network"] = network.clone(), &[MANIFEST, "both"]);
 }
 
@@ -190,7 +194,7 @@ fn training_goes_on_from_a_checkpoint_and_refuses_one_of_another_network() {
     let resume = |config| Trainer::resume(config, |_: &EnvContext| CartPole::new(), &checkpoint);
     let stop = StopWhen { iterations: Some(2), ..StopWhen::default() };
     let run = resume(config()).unwrap().run(stop).unwrap();
-    assert_eq!((run.checkpoint.state.updates, run.checkpoint.state.global_step), (5, 80));
+    assert_eq!((only(&run).state.updates, only(&run).state.global_step), (5, 80));
 
     let mut other = config();
     other.model.fcnet_hiddens = vec![5];

@@ -12,7 +12,7 @@ use pronk::{
     ReportError, ResultDict, Run, Step, StopReason, TrainBatch, TrainError,
 };
 
-use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
+use crate::fixtures::{Fault, Faulty, iterations, only, small, without_hanging};
 
 const REPEATS: usize = 50;
 
@@ -346,6 +346,6 @@ fn what_was_reached_is_kept_though_environments_panic_as_they_are_dropped() {
             Trainer::new(config, make).unwrap().run(iterations(3)).unwrap()
         });
         assert!(run.ledger_closed());
-        assert_eq!(run.checkpoint.state.updates, run.steps.trained_passes.env / 16);
+        assert_eq!(only(&run).state.updates, run.steps.trained_passes.env / 16);
     }
 }

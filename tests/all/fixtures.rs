@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{ActionRef, End, EnvError, EnvSpec, ModelConfig, ObsMut, Step};
+use pronk::{ActionRef, Checkpoint, DEFAULT_POLICY, End, EnvError, EnvSpec, ModelConfig, ObsMut, Run, Step};
 
 /// A run that needs milliseconds: tiny network, small batches, a result after every update.
 pub(crate) fn small(workers: usize) -> TrainerConfig {
@@ -26,6 +26,11 @@ pub(crate) fn small(workers: usize) -> TrainerConfig {
 
 pub(crate) fn iterations(n: u64) -> StopWhen {
     StopWhen { iterations: Some(n), ..StopWhen::default() }
+}
+
+/// What a run with one agent trained.
+pub(crate) fn only(run: &Run) -> Checkpoint {
+    run.checkpoints[DEFAULT_POLICY].clone()
 }
 
 /// How an environment goes wrong.

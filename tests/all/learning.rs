@@ -8,7 +8,7 @@ use pronk::{
     Activation, AlgorithmConfig, AppoConfig, EnvFactory, ImpalaConfig, ModelConfig, PpoConfig, Run, Schedule, Torso,
 };
 
-use crate::fixtures::without_hanging;
+use crate::fixtures::{only, without_hanging};
 
 /// The settings of the `cartpole` example.
 fn config(seed: u64, workers: usize) -> TrainerConfig {
@@ -131,7 +131,7 @@ fn replayed_fragments_are_passes_and_no_new_steps() {
     assert!((1.7..2.3).contains(&share), "{steps:?}");
     assert!(steps.trained_once.env <= steps.sampled.env);
     // The time of schedules is that of new data.
-    assert_eq!(run.checkpoint.state.global_step, steps.trained_once.env);
+    assert_eq!(only(&run).state.global_step, steps.trained_once.env);
 }
 
 #[test]
@@ -139,14 +139,14 @@ fn a_checkpoint_goes_on_with_its_own_algorithm_only() {
     let make = |_: &EnvContext| CartPole::new();
     let appo = || AppoConfig { use_kl_loss: true, ..AppoConfig::default() }.into();
     let run = learns("appo", many_passes(appo(), 0, 0), make, 20.0, 100_000);
-    let checkpoint = run.checkpoint;
+    let checkpoint = only(&run);
     let target = checkpoint.state.algorithm.target.as_ref().unwrap();
     assert_ne!(target.params.values(), checkpoint.state.params.values());
     let refused = Trainer::resume(many_passes(ppo(0.98), 0, 0), make, &checkpoint).map(drop).unwrap_err();
     assert!(refused.to_string().contains("algorithm"), "{refused}");
 
     let resumed = Trainer::resume(many_passes(appo(), 0, 0), make, &checkpoint).unwrap();
-    let again = resumed.finish().unwrap().checkpoint.state.algorithm;
+    let again = only(&resumed.finish().unwrap()).state.algorithm;
     assert_eq!(again.numbers, checkpoint.state.algorithm.numbers);
     assert_eq!(again.target.unwrap().params.values(), target.params.values());
 }

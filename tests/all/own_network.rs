@@ -13,7 +13,7 @@ use pronk::{
 };
 use tempfile::TempDir;
 
-use crate::fixtures::{iterations, small, without_hanging};
+use crate::fixtures::{iterations, only, small, without_hanging};
 
 /// Two logits and a value straight from four numbers, by hand.
 struct Linear {
@@ -121,11 +121,11 @@ fn it_learns_and_the_ledger_closes() {
             trainer.run(iterations(20)).unwrap()
         });
         assert!(run.ledger_closed(), "{workers} workers: {:?}", run.steps);
-        assert!(run.checkpoint.state.updates > 0 && run.checkpoint.network.is_none());
+        assert!(only(&run).state.updates > 0 && only(&run).network.is_none());
         let first = Trainer::with_network(small(0), cartpole, linear).unwrap().finish().unwrap();
-        assert_ne!(bits(&run.checkpoint), bits(&first.checkpoint), "{workers} workers: the weights are the first ones");
+        assert_ne!(bits(&only(&run)), bits(&only(&first)), "{workers} workers: the weights are the first ones");
     }
-    assert_eq!(bits(&trained().checkpoint), bits(&trained().checkpoint), "the same seed, other weights");
+    assert_eq!(bits(&only(&trained())), bits(&only(&trained())), "the same seed, other weights");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn the_learner_computes_on_the_device_of_the_config_and_workers_on_the_cpu() {
         seen.lock().unwrap().push(device);
         linear(env, device)
     };
-    let config = TrainerConfig { device: DeviceSpec::Cuda(1), ..small(2) };
+    let config = TrainerConfig { devices: vec![DeviceSpec::Cuda(1)], ..small(2) };
     Trainer::with_network(config, cartpole, recording).unwrap().finish().unwrap();
     let cpu = DeviceSpec::Cpu;
     assert_eq!(*devices.lock().unwrap(), [cpu, DeviceSpec::Cuda(1), cpu, cpu]);
@@ -147,13 +147,13 @@ fn its_weights_are_saved_and_loaded_and_gone_on_from() {
     let (dir, run) = (TempDir::new().unwrap(), trained());
     run.save(dir.path()).unwrap();
     let checkpoint = Checkpoint::load(dir.path()).unwrap();
-    assert_eq!(bits(&checkpoint), bits(&run.checkpoint));
-    assert_eq!(checkpoint.state.params.layout(), run.checkpoint.state.params.layout());
+    assert_eq!(bits(&checkpoint), bits(&only(&run)));
+    assert_eq!(checkpoint.state.params.layout(), only(&run).state.params.layout());
     assert!(checkpoint.network.is_none());
 
     let resume = || Trainer::resume_with_network(small(0), cartpole, linear, &checkpoint).unwrap();
-    assert_eq!(bits(&resume().finish().unwrap().checkpoint), bits(&checkpoint));
-    let later = resume().run(iterations(2)).unwrap().checkpoint;
+    assert_eq!(bits(&only(&resume().finish().unwrap())), bits(&checkpoint));
+    let later = only(&resume().run(iterations(2)).unwrap());
     assert_eq!((later.state.updates, later.state.global_step), (5, 80));
     assert_ne!(bits(&later), bits(&checkpoint));
 
@@ -231,7 +231,7 @@ fn a_network_that_puts_out_something_else_than_it_says_ends_the_run_by_name() {
 
 #[test]
 fn a_checkpoint_of_it_says_what_it_is_needed_for() {
-    let checkpoint = trained().checkpoint;
+    let checkpoint = only(&trained());
     let error = checkpoint.policy().map(drop).unwrap_err().to_string();
     has_words(&error, &["Policy::with_network", "state.params"]);
 
@@ -241,7 +241,7 @@ fn a_checkpoint_of_it_says_what_it_is_needed_for() {
 
 #[test]
 fn a_checkpoint_of_other_parameters_is_refused_and_of_the_same_is_not() {
-    let described = Trainer::new(small(0), cartpole).unwrap().finish().unwrap().checkpoint;
+    let described = only(&Trainer::new(small(0), cartpole).unwrap().finish().unwrap());
     let resume = Trainer::resume_with_network(small(0), cartpole, linear, &described);
     let Err(TrainError::Checkpoint(error)) = resume else { panic!("it has a hidden layer") };
     assert!(matches!(*error, CheckpointError::OtherParams { .. }), "{error:?}");
@@ -250,7 +250,7 @@ fn a_checkpoint_of_other_parameters_is_refused_and_of_the_same_is_not() {
     // The same network in other hands.
     let make = |_: &EnvSpec, _: DeviceSpec| -> Made { Ok(Box::new(CpuNetwork::new(&spec_of_small())?)) };
     let resumed = Trainer::resume_with_network(small(0), cartpole, make, &described).unwrap().finish().unwrap();
-    assert_eq!(bits(&resumed.checkpoint), bits(&described));
+    assert_eq!(bits(&only(&resumed)), bits(&described));
 }
 
 fn spec_of_small() -> NetworkSpec {

@@ -3,7 +3,7 @@
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 
-use crate::fixtures::{Fault, Faulty, iterations, small};
+use crate::fixtures::{Fault, Faulty, iterations, only, small};
 
 fn trained(seed: u64, env: impl pronk::EnvFactory + 'static) -> Vec<u32> {
     let config = TrainerConfig {
@@ -14,7 +14,7 @@ fn trained(seed: u64, env: impl pronk::EnvFactory + 'static) -> Vec<u32> {
         ..small(0)
     };
     let run = Trainer::new(config, env).unwrap().run(iterations(40)).unwrap();
-    run.checkpoint.state.params.values().iter().map(|value| value.to_bits()).collect()
+    only(&run).state.params.values().iter().map(|value| value.to_bits()).collect()
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::vector::EpisodeStat;
 use crate::worker::{BuildError, SHUTDOWN, SampleError, WorkerLinks, WorkerState};
 
 use cast::Cast;
-pub use config::{MultiAgentConfig, WorkerPolicy};
+pub use config::{MultiAgentWorkerConfig, WorkerPolicy};
 
 /// The reason under which steps of frozen policies are dropped.
 const NOT_TRAINED: &str = "not_trained";
@@ -51,7 +51,7 @@ const NOT_TRAINED: &str = "not_trained";
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger};
 /// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
 /// use pronk_rollout::{
-///     EnvContext, MultiAgentConfig, MultiAgentEnv, MultiAgentWorker, PolicyMapping, Sampler, TicTacToe, WorkerLinks,
+///     EnvContext, MultiAgentWorkerConfig, MultiAgentEnv, MultiAgentWorker, PolicyMapping, Sampler, TicTacToe, WorkerLinks,
 ///     WorkerPolicy, WorkerState,
 /// };
 ///
@@ -65,7 +65,7 @@ const NOT_TRAINED: &str = "not_trained";
 ///
 /// let (_lifeline, tether) = lifeline();
 /// let steps = StepLedger::new();
-/// let config = MultiAgentConfig {
+/// let config = MultiAgentWorkerConfig {
 ///     worker: 1,
 ///     seed: 1,
 ///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
@@ -107,11 +107,12 @@ impl MultiAgentWorker {
     /// The environment that could not be made; the policy whose network or weights do not fit; the agent that is given no
     /// policy, or one that it cannot play, in the first episode of an environment.
     pub fn new(
-        config: MultiAgentConfig,
+        config: MultiAgentWorkerConfig,
         factory: Arc<dyn MultiAgentFactory>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
-        let MultiAgentConfig { worker, seed, num_envs_per_worker, rollout_fragment_length, policies, mapping } = config;
+        let MultiAgentWorkerConfig { worker, seed, num_envs_per_worker, rollout_fragment_length, policies, mapping } =
+            config;
         let (n_envs, length) = (num_envs_per_worker.get(), rollout_fragment_length.get());
         let context = VectorContext { worker, incarnation: 0, seed };
         let envs = MultiAgentEnvs::make(factory.as_ref(), context, n_envs)?;

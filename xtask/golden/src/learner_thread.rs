@@ -1,11 +1,10 @@
 //! Runner of `learner_thread.json`: RLlib 2.2's `LearnerThread`, step by step.
 //!
-//! `learner` drives a real [`LearnerLoop`] with a scripted clock and a scripted learner. `multi_gpu` waits for a
-//! learner of device stacks; the order in which stacks are loaded and shown is a test of the buffer room.
+//! `learner` drives a real [`LearnerLoop`] with a scripted clock and a scripted learner; `multi_gpu` is in the file of that name.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -14,15 +13,16 @@ use pronk_buffer::{
     SampleBatch, Tag, inqueue, lifeline, weight_cell,
 };
 use pronk_learner::{
-    AlgorithmState, Clock, LearnError, Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport,
-    LearnerState, OptimizerState, OverwriteLearnerInfo, StepOutcome,
+    Clock, LearnError, Learned, Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, LearnerState,
+    OverwriteLearnerInfo, StepOutcome, TrainBatch,
 };
-use pronk_metrics::{LearnerInfo, LearnerInfoBuilder, PolicyId, ResultDict, StepLedger, TimeLedger};
-use pronk_policy::{ParamLayout, Params};
+use pronk_metrics::{ByPolicy, LearnerInfo, LearnerInfoBuilder, PolicyId, ResultDict, StepLedger, TimeLedger};
+use pronk_policy::{ObsLoader, Params};
 use serde_json::Value;
 
 use crate::json::{array_at, bool_at, floats_at, get, name_of, number, optional, section, usize_at};
 use crate::learner_info::{compare_info, learner_info_from};
+use crate::multi_gpu::multi_gpu;
 use crate::{Case, Recorder};
 
 const TOLERANCE: f64 = 1e-9;
@@ -32,7 +32,7 @@ pub(crate) fn run(file: &Value, r: &mut Recorder) {
         r.case("learner", name_of(entry, index), |c| learner(entry, c));
     }
     for (index, entry) in section(file, "multi_gpu").iter().enumerate() {
-        r.no_runner("multi_gpu", name_of(entry, index), "no learner learns from device stacks yet");
+        r.case("multi_gpu", name_of(entry, index), |c| multi_gpu(entry, c));
     }
 }
 
@@ -84,13 +84,13 @@ impl Rig {
         };
         let (lifeline, tether) = lifeline();
         let (inqueue, source) = inqueue(capacity, &tether)?;
-        let params = Params::zeros(Arc::new(ParamLayout::new([("none", vec![1])])));
-        let (publisher, _cell) = weight_cell(params.clone());
+        let (publisher, _cell) = weight_cell(ByPolicy::new());
         let script = Script::default();
         let parts = LearnerParts {
             source,
-            learner: Box::new(ScriptedLearner { script: script.clone(), params }),
+            learner: Box::new(ScriptedLearner::new(script.clone(), 1)),
             publisher,
+            loaders: None,
             steps: StepLedger::new(),
             time: TimeLedger::new(),
             tether,
@@ -187,13 +187,16 @@ fn compare_json(at: &str, got: &Value, want: &Value, c: &mut Case) -> Result<()>
 fn batch_from(value: &Value) -> Result<MultiAgentBatch> {
     let env_steps = usize_at(value, "env")?;
     match optional(value, "agents") {
-        None => Ok(MultiAgentBatch::single(blank(env_steps)?)),
+        None => Ok(MultiAgentBatch::single(blank(env_steps, Tag::default())?)),
         Some(agents) => {
             let agents = agents.as_object().context("`agents` is no object")?;
             let policies: Result<BTreeMap<PolicyId, SampleBatch>> = agents
                 .keys()
                 .map(|policy| {
-                    Ok((PolicyId::from(policy.as_str()), blank(usize_at(value, &format!("agents.{policy}"))?)?))
+                    Ok((
+                        PolicyId::from(policy.as_str()),
+                        blank(usize_at(value, &format!("agents.{policy}"))?, Tag::default())?,
+                    ))
                 })
                 .collect();
             Ok(MultiAgentBatch::new(policies?, env_steps as u64)?)
@@ -202,7 +205,7 @@ fn batch_from(value: &Value) -> Result<MultiAgentBatch> {
 }
 
 /// A batch of `rows` agent-steps; the scripted learner looks at nothing else.
-fn blank(rows: usize) -> Result<SampleBatch> {
+pub(crate) fn blank(rows: usize, tag: Tag) -> Result<SampleBatch> {
     let shape = BatchShape {
         steps: rows,
         columns: 1,
@@ -214,74 +217,90 @@ fn blank(rows: usize) -> Result<SampleBatch> {
         state_len: 0,
     };
     shape.check()?;
-    Ok(SampleBatch::blank(shape, Tag::default()))
+    Ok(SampleBatch::blank(shape, tag))
 }
 
-/// What one step will read from the clock and hear from the learner.
+/// What one step will read from the clock and hear from the learner, and which batch the learner saw.
 #[derive(Clone, Default)]
-struct Script(Arc<Mutex<(VecDeque<f64>, Option<LearnerInfo>)>>);
+pub(crate) struct Script(Arc<Mutex<Lines>>);
+
+#[derive(Default)]
+struct Lines {
+    readings: VecDeque<f64>,
+    learned: Option<LearnerInfo>,
+    seen: Option<u64>,
+}
 
 impl Script {
-    fn write(&self, clock: Vec<f64>, learned: Option<LearnerInfo>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (clock.into(), learned);
+    pub(crate) fn write(&self, clock: Vec<f64>, learned: Option<LearnerInfo>) {
+        *self.lines() = Lines { readings: clock.into(), learned, seen: None };
     }
 
     fn readings_left(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.len()
+        self.lines().readings.len()
     }
 
-    fn learned(&self) -> Option<LearnerInfo> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.take()
+    /// Sequence number of the batch that was learned from since the last write.
+    pub(crate) fn seen(&self) -> Option<u64> {
+        self.lines().seen
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for Script {
     fn now_secs(&mut self) -> f64 {
         // One reading too many is NaN, and the timer then lacks a sample that the expected mean has.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.pop_front().unwrap_or(f64::NAN)
+        self.lines().readings.pop_front().unwrap_or(f64::NAN)
     }
 }
 
-struct ScriptedLearner {
+pub(crate) struct ScriptedLearner {
     script: Script,
-    params: Params,
+    n_devices: usize,
+}
+
+impl ScriptedLearner {
+    pub(crate) fn new(script: Script, n_devices: usize) -> Self {
+        Self { script, n_devices }
+    }
 }
 
 impl Learner for ScriptedLearner {
-    fn learn(&mut self, _batch: &MultiAgentBatch) -> Result<LearnerInfo, LearnError> {
+    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
         let refuse = |reason: String| LearnError::Config { reason };
-        let learned =
-            self.script.learned().ok_or_else(|| refuse("the script has no result for this step".to_owned()))?;
-        let mut builder = LearnerInfoBuilder::new(1);
+        let learned = {
+            let mut lines = self.script.lines();
+            let tags = batch.samples.policies().flat_map(|(_, part)| part.tags());
+            lines.seen = tags.map(|tag| tag.sequence).next();
+            lines.learned.take().ok_or_else(|| refuse("the script has no result for this step".to_owned()))?
+        };
+        let mut builder = LearnerInfoBuilder::new(self.n_devices);
         builder.add_multi_agent(learned).map_err(|error| refuse(error.to_string()))?;
-        builder.finalize().map_err(|error| refuse(error.to_string()))
+        let info = builder.finalize().map_err(|error| refuse(error.to_string()))?;
+        Ok(Learned { info, updates: 1 })
     }
 
-    fn weights(&self) -> &Params {
-        &self.params
+    // It has no weights, and the script knows no schedule and asks for no version.
+    fn weights(&self) -> ByPolicy<&Params> {
+        ByPolicy::new()
     }
 
-    fn save(&self) -> LearnerState {
-        LearnerState {
-            params: self.params.clone(),
-            optimizer: OptimizerState { optimizer: "none".to_owned(), steps: 0, vectors: BTreeMap::new() },
-            updates: 0,
-            global_step: 0,
-            algorithm: AlgorithmState::default(),
-        }
+    fn save(&self) -> ByPolicy<LearnerState> {
+        ByPolicy::new()
     }
 
-    fn load(&mut self, state: LearnerState) -> Result<(), LearnError> {
-        self.params = state.params;
+    fn load(&mut self, _state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
         Ok(())
     }
 
-    // The script knows no schedule and asks for no version.
-    fn global_step(&self) -> u64 {
-        0
-    }
-
-    fn set_global_step(&mut self, _env_steps: u64) {}
+    fn advance(&mut self, _env_steps: u64) {}
 
     fn published(&mut self, _version: u64) {}
+
+    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
+        ByPolicy::new()
+    }
 }

@@ -21,6 +21,7 @@ mod learner_info;
 mod learner_thread;
 mod losses;
 mod minibatch_buffer;
+mod multi_gpu;
 mod optim;
 mod replay_batching;
 mod stats;

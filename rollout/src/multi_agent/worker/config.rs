@@ -11,9 +11,9 @@ use crate::multi_agent::PolicyMapping;
 /// ```
 /// use std::num::NonZeroUsize;
 /// use pronk_metrics::ByPolicy;
-/// use pronk_rollout::{MultiAgentConfig, PolicyMapping};
+/// use pronk_rollout::{MultiAgentWorkerConfig, PolicyMapping};
 ///
-/// let config = MultiAgentConfig {
+/// let config = MultiAgentWorkerConfig {
 ///     worker: 1,
 ///     seed: 0,
 ///     num_envs_per_worker: NonZeroUsize::new(4).expect("4 > 0"),
@@ -23,7 +23,7 @@ use crate::multi_agent::PolicyMapping;
 /// };
 /// # let _ = config;
 /// ```
-pub struct MultiAgentConfig {
+pub struct MultiAgentWorkerConfig {
     /// The worker's number: its thread is `rollout-<worker>`, and 0 runs on the thread of its caller.
     pub worker: u32,
     /// The seed of the run; 0 is a seed.
