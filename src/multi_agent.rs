@@ -10,9 +10,6 @@ use crate::checkpoint::Checkpoint;
 use crate::config::ConfigError;
 use crate::error::TrainError;
 
-#[cfg(test)]
-mod tests;
-
 /// Episodes for which the mapping is asked before a run, to find out whom each policy plays.
 const EPISODES_ASKED: u64 = 256;
 

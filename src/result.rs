@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use pronk_learner::PolicyLag;
-use pronk_metrics::{LearnerInfo, ResultDict, StepTotals, ThreadTime};
+use pronk_metrics::{ByPolicy, LearnerInfo, ResultDict, StepTotals, ThreadTime};
+use pronk_rollout::ReturnStat;
 
 /// What one iteration of the trainer found out: the figures a program asks for most as fields, and all of them in the
 /// result dict under RLlib's keys.
@@ -30,6 +31,11 @@ pub struct TrainResult {
     pub episode_len_mean: Option<f64>,
     /// Whether these means cover at least `metrics_num_episodes_for_smoothing` episodes.
     pub enough_episodes: bool,
+    /// Returns of the agents by the policy they played, over the newest iterations that have
+    /// `metrics_num_episodes_for_smoothing` of them; empty in a run with one agent.
+    pub policy_returns: ByPolicy<ReturnStat>,
+    /// `metrics_num_episodes_for_smoothing`.
+    pub(crate) episodes_asked: u64,
     /// Time since the trainer was built.
     pub time_total: Duration,
     /// Time of this iteration.

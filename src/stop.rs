@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pronk_metrics::PolicyId;
+
 use crate::result::TrainResult;
 
 /// When a run is over: at the first of the limits that are set. With none set, only Ctrl-C or a failure ends it.
@@ -19,6 +21,9 @@ use crate::result::TrainResult;
 pub struct StopWhen {
     /// Mean episode return to reach, over at least `metrics_num_episodes_for_smoothing` episodes.
     pub episode_return_mean: Option<f64>,
+    /// Mean return to reach of the agents that play a policy, over at least `metrics_num_episodes_for_smoothing` of their
+    /// episodes: in a game that one wins and another loses, the mean over the agents says nothing.
+    pub policy_return_mean: Option<(PolicyId, f64)>,
     /// Env-steps sampled.
     pub env_steps: Option<u64>,
     /// Wall-clock time since the trainer was built.
@@ -30,7 +35,7 @@ pub struct StopWhen {
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// The mean episode return was reached.
+    /// The mean return, of the episodes or of a policy, was reached.
     ReturnReached,
     /// The env-steps were sampled.
     EnvSteps,
@@ -65,10 +70,15 @@ impl StopWhen {
     }
 
     fn reached_return(&self, result: &TrainResult) -> bool {
-        match (self.episode_return_mean, result.episode_return_mean) {
+        let of_all = match (self.episode_return_mean, result.episode_return_mean) {
             (Some(target), Some(mean)) => result.enough_episodes && mean >= target,
             _ => false,
-        }
+        };
+        let of_policy = self.policy_return_mean.as_ref().is_some_and(|(policy, target)| {
+            let returns = result.policy_returns.get(policy);
+            returns.is_some_and(|returns| returns.n >= result.episodes_asked && returns.mean() >= *target)
+        });
+        of_all || of_policy
     }
 
     /// How much of the nearest countable limit is used up, 0 to 1.

@@ -6,7 +6,7 @@ mod publications;
 mod recall;
 mod target;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -3,8 +3,11 @@
 use std::time::{Duration, Instant};
 
 use pronk_learner::{OverwriteLearnerInfo, PolicyLag};
-use pronk_metrics::{ResultDict, StepTotals, Steps, ThreadTime, round_half_even, write_shares, write_thread_times};
-use serde_json::json;
+use pronk_metrics::{
+    ByPolicy, ResultDict, StepTotals, Steps, ThreadTime, round_half_even, write_shares, write_thread_times,
+};
+use pronk_rollout::ReturnStat;
+use serde_json::{Value, json};
 
 use super::Trainer;
 use super::iteration::Iteration;
@@ -38,6 +41,8 @@ impl Trainer {
             episode_return_mean: episodes.return_mean,
             episode_len_mean: episodes.len_mean,
             enough_episodes: episodes.enough,
+            policy_returns: self.history.policies(&iteration.workers),
+            episodes_asked: self.config.metrics_num_episodes_for_smoothing as u64,
             time_total,
             time_this_iteration,
             learner_info: iteration.take_info(),
@@ -55,6 +60,7 @@ impl Trainer {
             dict.set("progress", progress);
         }
         episodes.write_into(&mut dict);
+        write_policy_returns(&mut dict, &result.policy_returns);
         self.write_steps(&mut dict, &result.steps, &iteration.steps_before);
         self.write_info(&mut dict, &result);
         self.write_health(&mut dict, iteration.infos_replaced);
@@ -145,6 +151,18 @@ impl Trainer {
             let failures: Vec<_> = self.reporters.failures().iter().map(ToString::to_string).collect();
             dict.set("reporters_failed", json!(failures));
         }
+    }
+}
+
+/// RLlib's `policy_reward_{min,mean,max}`, by policy.
+fn write_policy_returns(dict: &mut ResultDict, returns: &ByPolicy<ReturnStat>) {
+    let by_policy = |figure: fn(&ReturnStat) -> f64| -> Value {
+        returns.iter().map(|(policy, returns)| (policy.to_string(), json!(figure(returns)))).collect()
+    };
+    for prefix in ["", "sampler_results."] {
+        dict.set(&format!("{prefix}policy_reward_min"), by_policy(|returns| returns.min));
+        dict.set(&format!("{prefix}policy_reward_mean"), by_policy(ReturnStat::mean));
+        dict.set(&format!("{prefix}policy_reward_max"), by_policy(|returns| returns.max));
     }
 }
 

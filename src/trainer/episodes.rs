@@ -2,14 +2,17 @@
 
 use std::collections::VecDeque;
 
-use pronk_metrics::ResultDict;
-use pronk_rollout::{EpisodeStat, WorkerReport};
+use pronk_buffer::Fold;
+use pronk_metrics::{ByPolicy, ResultDict};
+use pronk_rollout::{EpisodeStat, ReturnStat, WorkerReport};
 use serde_json::json;
 
 /// The newest finished episodes, enough of them for smoothing.
 pub(super) struct EpisodeHistory {
     smoothing: usize,
     newest: VecDeque<EpisodeStat>,
+    /// Of each policy, the returns of the newest iterations.
+    by_policy: ByPolicy<VecDeque<ReturnStat>>,
 }
 
 /// Figures over the episodes of one iteration, topped up from earlier ones.
@@ -26,7 +29,27 @@ pub(super) struct EpisodeSummary {
 
 impl EpisodeHistory {
     pub(super) fn new(smoothing: usize) -> Self {
-        Self { smoothing, newest: VecDeque::new() }
+        Self { smoothing, newest: VecDeque::new(), by_policy: ByPolicy::new() }
+    }
+
+    /// Takes in what agents earned in the iteration by the policies they played, and sums up.
+    pub(super) fn policies(&mut self, report: &WorkerReport) -> ByPolicy<ReturnStat> {
+        for (policy, returns) in &report.policy_returns {
+            let newest = self.by_policy.entry(policy.clone()).or_default();
+            newest.push_back(*returns);
+            // The oldest go as soon as the others are enough.
+            let mut n: u64 = newest.iter().map(|returns| returns.n).sum();
+            while newest.front().is_some_and(|oldest| n - oldest.n >= self.smoothing as u64) {
+                n -= newest.pop_front().map_or(0, |oldest| oldest.n);
+            }
+        }
+        let sum = |returns: &VecDeque<ReturnStat>| {
+            returns.iter().copied().reduce(|mut sum, later| {
+                sum.fold(later);
+                sum
+            })
+        };
+        self.by_policy.iter().filter_map(|(policy, returns)| Some((policy.clone(), sum(returns)?))).collect()
     }
 
     /// Takes in the iteration's episodes and sums up.
@@ -117,6 +140,21 @@ mod tests {
         assert_eq!((many.return_mean, many.covered, many.this_iteration), (Some(2.5), 4, 4));
         let none = history.summarise(&report(&[]));
         assert_eq!((none.return_mean, none.this_iteration), (Some(3.5), 0));
+    }
+
+    #[test]
+    fn returns_of_policies_cover_the_newest_iterations_that_are_enough() {
+        let mut history = EpisodeHistory::new(3);
+        let report = |value: f64, n: u64| {
+            let returns = ReturnStat { n, sum: value * n as f64, min: value, max: value };
+            WorkerReport { policy_returns: ByPolicy::from([("x".into(), returns)]), ..WorkerReport::default() }
+        };
+        history.policies(&report(-1.0, 2));
+        let both = history.policies(&report(2.0, 1));
+        assert_eq!((both["x"].n, both["x"].mean(), both["x"].min), (3, 0.0, -1.0));
+        let newest = history.policies(&report(4.0, 2));
+        assert_eq!((newest["x"].n, newest["x"].max), (3, 4.0));
+        assert_eq!(history.policies(&WorkerReport::default())["x"].n, 3);
     }
 
     #[test]

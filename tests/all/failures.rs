@@ -18,7 +18,7 @@ const REPEATS: usize = 50;
 
 /// Runs `case` many times for 1 and for 4 workers. It is given a token that everything in the run holds on to: when
 /// the run is over and the token is still held, a thread was left behind.
-fn repeat(case: fn(usize, Arc<()>)) {
+pub(crate) fn repeat(case: fn(usize, Arc<()>)) {
     for workers in [1, 4] {
         for _ in 0..REPEATS {
             without_hanging("a run of the failure matrix", move || {
@@ -101,7 +101,7 @@ fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnE
 }
 
 /// The error, which has to name a thread whose name begins with `thread`, and to say each of `words`.
-fn check(result: Result<Run, TrainError>, thread: &str, words: &[&str]) {
+pub(crate) fn check(result: Result<Run, TrainError>, thread: &str, words: &[&str]) {
     let error = result.expect_err("the run was to fail");
     assert!(error.thread().is_some_and(|name| name.starts_with(thread)), "{error:?}");
     let text = error.to_string();

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bad_input;
+mod devices;
 mod failures;
 mod fixtures;
 mod golden;
 mod learning;
 mod ledgers;
+mod multi_agent;
 mod own_network;
 mod reproducible;
 mod result_dict;

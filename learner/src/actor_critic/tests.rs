@@ -76,6 +76,12 @@ impl Bandit {
     }
 }
 
+/// Samples of a bandit, played by some policy.
+pub(crate) fn random_sample(seed: u64) -> SampleBatch {
+    let played = Bandit::new(seed).play(&spec().init_params(seed).unwrap(), End::Terminated);
+    played.get(pronk_metrics::DEFAULT_POLICY).unwrap().clone()
+}
+
 fn shape() -> BatchShape {
     BatchShape {
         steps: STEPS,
@@ -98,7 +104,8 @@ fn spec() -> NetworkSpec {
     }
 }
 
-fn parts(seed: u64) -> ActorCriticParts {
+/// What a bandit's learner is made of.
+pub(crate) fn parts(seed: u64) -> ActorCriticParts {
     let spec = spec();
     let params = spec.init_params(seed).unwrap();
     ActorCriticParts {

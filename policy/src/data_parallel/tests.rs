@@ -108,3 +108,77 @@ fn a_device_that_fails_is_an_error_and_nothing_hangs() {
     // The others are as good as before, and two rows do not reach the third.
     learn(2).unwrap();
 }
+
+/// The outputs and the gradient of a batch of bytes or floats, dealt out ahead or in the pass.
+fn learn_loaded(network: &mut dyn Network, spec: &NetworkSpec, columns: usize, ahead: bool) -> (Outputs, Vec<f32>) {
+    let (steps, mut rng) = (4, Rng::seed_from(9));
+    let rows = steps * columns;
+    let obs: Vec<f32> = (0..rows * 3).map(|_| rng.normal() as f32).collect();
+    let state: Vec<f32> = (0..columns * spec.state_len()).map(|_| rng.normal() as f32).collect();
+    let starts: Vec<bool> = (0..rows).map(|_| rng.next_f64() < 0.2).collect();
+    let grads = OutputGrads { logits: vec![0.3; rows * 4], values: vec![-0.2; rows] };
+    let mut loaded = LoadedObs::default();
+    let mut input = Input::new(ObsRef::F32(&obs), rows);
+    if ahead {
+        let loader = network.obs_loader().unwrap();
+        // Twice, the second time over a batch of another size.
+        loader.load(ObsRef::F32(&obs[..2 * columns * 3]), columns, &mut loaded).unwrap();
+        loader.load(ObsRef::F32(&obs), columns, &mut loaded).unwrap();
+        input = input.with_loaded(&loaded);
+    }
+    if spec.lstm.is_some() {
+        input = input.with_memory(Memory { state: &state, starts: &starts });
+    }
+    let (params, mut out) = (spec.init_params(3).unwrap(), Outputs::default());
+    let mut grad = vec![f32::NAN; params.values().len()];
+    network.forward_for_learning(&params, &input, &mut out).unwrap();
+    network.backward(&params, &grads, &mut grad).unwrap();
+    (out, grad)
+}
+
+#[test]
+fn observations_that_were_loaded_ahead_are_learned_from_as_those_on_the_host() {
+    for lstm in [None, Some(6)] {
+        let spec = spec(lstm);
+        let candle = || Box::new(crate::CandleNetwork::cpu(spec.clone()).unwrap()) as Box<dyn Network>;
+        let networks: [(&str, Box<dyn Network>); 3] = [
+            ("three CPUs", Box::new(DataParallel::new(replicas(&spec, 3)).unwrap())),
+            ("two candle devices", Box::new(DataParallel::new(vec![candle(), candle()]).unwrap())),
+            ("candle", candle()),
+        ];
+        for (name, mut network) in networks {
+            for columns in [1, 5] {
+                let (want, want_grad) = learn_loaded(&mut CpuNetwork::new(&spec).unwrap(), &spec, columns, false);
+                let (got, got_grad) = learn_loaded(&mut *network, &spec, columns, true);
+                let near = |got: &[f32], want: &[f32]| {
+                    got.len() == want.len() && got.iter().zip(want).all(|(got, want)| (got - want).abs() <= 2e-5)
+                };
+                let what = format!("{name}, {columns} columns, LSTM {lstm:?}");
+                assert!(near(&got.logits, &want.logits) && near(&got.values, &want.values), "{what}");
+                assert!(near(&got.state, &want.state) && near(&got_grad, &want_grad), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_loaded_is_what_is_read_and_must_have_as_many_rows() {
+    let spec = spec(None);
+    let mut network = DataParallel::new(replicas(&spec, 2)).unwrap();
+    let params = spec.init_params(0).unwrap();
+    let (mut loaded, mut out) = (LoadedObs::default(), Outputs::default());
+    network.obs_loader().unwrap().load(ObsRef::F32(&[0.5; 4 * 3]), 2, &mut loaded).unwrap();
+    // The host has something else: nobody looks there.
+    let zeros = [0.0; 5 * 3];
+    network
+        .forward_for_learning(&params, &Input::new(ObsRef::F32(&zeros[..12]), 4).with_loaded(&loaded), &mut out)
+        .unwrap();
+    let from_loaded = out.values.clone();
+    network.forward_for_learning(&params, &Input::new(ObsRef::F32(&[0.5; 12]), 4), &mut out).unwrap();
+    assert_eq!(from_loaded, out.values);
+    let error =
+        network.forward_for_learning(&params, &Input::new(ObsRef::F32(&zeros), 5).with_loaded(&loaded), &mut out);
+    assert!(error.unwrap_err().to_string().contains("loaded observations"));
+    let odd = network.obs_loader().unwrap().load(ObsRef::F32(&[0.5; 4 * 3]), 3, &mut loaded).unwrap_err();
+    assert!(odd.to_string().contains("observations"), "{odd}");
+}

@@ -108,3 +108,73 @@ fn every_algorithm_learns_from_batches_with_memory_and_refuses_those_without() {
         assert!(error.contains("state_in") && error.contains("state_len"), "{name}: {error}");
     }
 }
+
+/// The memory that a batch's column begins step `burn_in` with, one step at a time.
+fn memory_after(batch: &SampleBatch, params: &Params, b: usize, initial: InitialState, burn_in: usize) -> Vec<f32> {
+    let mut network = CpuNetwork::new(&recurrent()).unwrap();
+    let mut state = batch.state_in()[b * STATE..(b + 1) * STATE].to_vec();
+    if initial == InitialState::Zero {
+        state.fill(0.0);
+    }
+    let mut out = Outputs::default();
+    for t in 0..burn_in {
+        let obs = batch.obs().row(t * COLUMNS + b, CONTEXTS).as_f32().unwrap();
+        let memory = pronk_policy::Memory { state: &state, starts: &[false] };
+        network.forward(params, &Input::new(ObsRef::F32(obs), 1).with_memory(memory), &mut out).unwrap();
+        state.copy_from_slice(&out.state);
+        if batch.ends()[t * COLUMNS + b] != End::No {
+            state.fill(0.0);
+        }
+    }
+    state
+}
+
+#[test]
+fn burnt_in_steps_leave_their_memory_and_nothing_else() {
+    let (batch, params) = (batch(&mut Rng::seed_from(8)), recurrent().init_params(3).unwrap());
+    for initial in [InitialState::Stored, InitialState::Zero] {
+        for burn_in in [0, 1, 3, STEPS - 1] {
+            let mut network = CpuNetwork::new(&recurrent()).unwrap();
+            let mut beginning = super::super::beginning::Beginning::new(initial, burn_in);
+            for _ in 0..2 {
+                let rest = beginning.run_in(&mut network, &params, &batch).unwrap();
+                assert_eq!(
+                    (rest.shape().steps, rest.rewards()),
+                    (STEPS - burn_in, &batch.rewards()[burn_in * COLUMNS..])
+                );
+                assert_eq!(rest.ends(), &batch.ends()[burn_in * COLUMNS..]);
+                rest.check_ends().unwrap();
+                for b in 0..COLUMNS {
+                    let want = memory_after(&batch, &params, b, initial, burn_in);
+                    for (got, want) in rest.state_in()[b * STATE..(b + 1) * STATE].iter().zip(want) {
+                        assert_close(*got, want, &format!("{initial:?}, burn-in {burn_in}, column {b}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn burn_in_changes_what_is_learned_and_is_refused_without_a_memory() {
+    let learned = |initial_state, burn_in| {
+        let params = recurrent().init_params(0).unwrap();
+        let parts = ActorCriticParts {
+            network: Box::new(CpuNetwork::new(&recurrent()).unwrap()),
+            optimizer: OptimizerConfig::default().build(params.values().len()).unwrap(),
+            params,
+            ..parts(0)
+        };
+        let mut learner =
+            ActorCriticLearner::new(parts, ActorCriticConfig { initial_state, burn_in, ..config() }).unwrap();
+        learner.learn((&MultiAgentBatch::single(batch(&mut Rng::seed_from(1)))).into()).unwrap();
+        learner.params().values().to_vec()
+    };
+    let stored = learned(InitialState::Stored, 0);
+    assert_eq!(stored, learned(InitialState::Stored, 0));
+    for (initial, burn_in) in [(InitialState::Zero, 0), (InitialState::Stored, 2), (InitialState::Zero, 2)] {
+        assert_ne!(stored, learned(initial, burn_in), "{initial:?} {burn_in}");
+    }
+    let error = ActorCriticLearner::new(parts(0), ActorCriticConfig { burn_in: 1, ..config() }).map(drop).unwrap_err();
+    assert!(error.to_string().contains("burn_in") && error.to_string().contains("remembers nothing"), "{error}");
+}

@@ -1,0 +1,245 @@
+//! Several devices, and stacks that are loaded ahead: a run like any other, whatever fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pronk::envs::CartPole;
+use pronk::policy::{
+    CpuNetwork, Input, LoadedObs, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
+};
+use pronk::prelude::*;
+use pronk::{DeviceSpec, EnvSpec, Network, ObsLoader, Params, PolicyError, Run, TrainError};
+
+use crate::failures::{check, repeat};
+use crate::fixtures::{iterations, only, small, without_hanging};
+
+fn cartpole(_: &EnvContext) -> CartPole {
+    CartPole::new()
+}
+
+fn with_stacks(stacks: usize, threads: usize, config: TrainerConfig) -> TrainerConfig {
+    TrainerConfig { num_multi_gpu_tower_stacks: stacks, num_data_load_threads: threads, ..config }
+}
+
+#[test]
+fn stacks_and_devices_change_nothing_about_the_books() {
+    // (devices, stacks, threads, slots of the ring, passes)
+    for (devices, stacks, threads, ring, passes) in [(1, 1, 1, 1, 1), (2, 2, 1, 2, 3), (2, 4, 4, 2, 2), (4, 3, 2, 1, 1)]
+    {
+        let what = format!("{devices} devices, {stacks} stacks, {threads} threads, a ring of {ring}, {passes} passes");
+        let config = TrainerConfig {
+            devices: vec![DeviceSpec::Cpu; devices],
+            num_envs_per_worker: 4,
+            train_batch_size: 32,
+            minibatch_buffer_size: ring,
+            num_sgd_iter: passes,
+            ..with_stacks(stacks, threads, small(2))
+        };
+        let run = without_hanging("a run with stacks", move || {
+            Trainer::new(config, cartpole).unwrap().run(iterations(20)).unwrap()
+        });
+        assert!(run.ledger_closed() && run.not_joined.is_empty(), "{what}: {:?} {:?}", run.steps, run.thread_times);
+        let loaders = run.thread_times.iter().filter(|time| time.thread.starts_with("loader-")).count();
+        assert_eq!(loaders, threads, "{what}");
+        let ms = |timer: &str| run.result.dict.number(&format!("info.timing_breakdown.learner_{timer}_time_ms"));
+        assert!(ms("load").is_some_and(|ms| ms > 0.0) && ms("load_wait").is_some_and(|ms| ms > 0.0), "{what}");
+        // The first batches get fewer passes: never more than all of them.
+        let (once, in_passes) = (run.steps.trained_once.env, run.steps.trained_passes.env);
+        assert!(once > 0 && in_passes <= once * passes as u64, "{what}: {:?}", run.steps);
+        assert_eq!(only(&run).state.updates * 32, in_passes, "{what}");
+        assert_eq!(only(&run).state.global_step, once, "{what}");
+    }
+}
+
+#[test]
+fn a_run_without_threads_learns_the_same_on_any_number_of_devices() {
+    let weights = |devices: usize| {
+        let config = TrainerConfig {
+            devices: vec![DeviceSpec::Cpu; devices],
+            num_envs_per_worker: 4,
+            train_batch_size: 32,
+            ..small(0)
+        };
+        only(&Trainer::new(config, cartpole).unwrap().run(iterations(20)).unwrap()).state.params.values().to_vec()
+    };
+    let one = weights(1);
+    for devices in [2, 4] {
+        for (got, want) in weights(devices).iter().zip(&one) {
+            assert!((got - want).abs() <= 1e-5 * want.abs().max(1.0), "{devices} devices: {got}, not {want}");
+        }
+    }
+}
+
+#[test]
+fn two_devices_behind_stacks_learn() {
+    let config = TrainerConfig {
+        num_rollout_workers: 1,
+        num_envs_per_worker: 8,
+        rollout_fragment_length: 16,
+        train_batch_size: 256,
+        devices: vec![DeviceSpec::Cpu; 2],
+        lr: 0.002,
+        min_time_s_per_iteration: 0.1,
+        model: pronk::ModelConfig { fcnet_hiddens: vec![64, 64], ..pronk::ModelConfig::default() },
+        ..with_stacks(2, 1, TrainerConfig::default())
+    };
+    let stop = StopWhen { episode_return_mean: Some(150.0), env_steps: Some(4_000_000), ..StopWhen::default() };
+    let run =
+        without_hanging("learning behind stacks", move || Trainer::new(config, cartpole).unwrap().run(stop).unwrap());
+    println!("two devices: {}", run.summary());
+    assert!(run.reached() && run.ledger_closed(), "{}", run.summary());
+}
+
+/// A network that goes wrong where it is told to, at the third time.
+struct Rigged {
+    inner: CpuNetwork,
+    fault: Fault,
+    passes: u32,
+    _token: Arc<()>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    LoaderErrs,
+    LoaderPanics,
+    DeviceErrs,
+    DevicePanics,
+}
+
+fn out_of_memory() -> PolicyError {
+    PolicyError::BadSpec { reason: "out of memory".to_owned() }
+}
+
+struct RiggedLoader {
+    fault: Fault,
+    loads: AtomicUsize,
+}
+
+impl ObsLoader for RiggedLoader {
+    fn load(&self, _: ObsRef<'_>, _: usize, _: &mut LoadedObs) -> Result<(), PolicyError> {
+        match self.fault {
+            _ if self.loads.fetch_add(1, Ordering::Relaxed) < 2 => Ok(()),
+            Fault::LoaderErrs => Err(out_of_memory()),
+            Fault::LoaderPanics => panic!("out of memory"),
+            Fault::DeviceErrs | Fault::DevicePanics => Ok(()),
+        }
+    }
+}
+
+impl Network for Rigged {
+    fn shape(&self) -> &NetworkShape {
+        self.inner.shape()
+    }
+
+    fn layout(&self) -> &Arc<ParamLayout> {
+        self.inner.layout()
+    }
+
+    fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
+        self.inner.forward(params, &Input { loaded: None, ..*input }, out)
+    }
+
+    fn forward_for_learning(
+        &mut self,
+        params: &Params,
+        input: &Input<'_>,
+        out: &mut Outputs,
+    ) -> Result<(), PolicyError> {
+        self.passes += 1;
+        match self.fault {
+            Fault::DeviceErrs if self.passes == 3 => return Err(out_of_memory()),
+            Fault::DevicePanics if self.passes == 3 => panic!("out of memory"),
+            _ => {}
+        }
+        self.inner.forward_for_learning(params, &Input { loaded: None, ..*input }, out)
+    }
+
+    fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
+        self.inner.backward(params, grads, grad)
+    }
+
+    fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
+        Some(Arc::new(RiggedLoader { fault: self.fault, loads: AtomicUsize::new(0) }))
+    }
+}
+
+/// A run on two devices behind stacks, of which the second device is rigged.
+fn rigged(workers: usize, token: Arc<()>, fault: Fault) -> Result<Run, TrainError> {
+    let made = AtomicUsize::new(0);
+    let network = move |env: &EnvSpec, _: DeviceSpec| {
+        let spec = NetworkSpec::for_spaces(&env.observation, &env.action)?;
+        let inner = CpuNetwork::new(&spec)?;
+        // The first is only looked at, the next two are the devices, and the others act.
+        Ok(match made.fetch_add(1, Ordering::Relaxed) {
+            2 => Box::new(Rigged { inner, fault, passes: 0, _token: Arc::clone(&token) }) as Box<dyn Network>,
+            _ => Box::new(inner),
+        })
+    };
+    let config = TrainerConfig { devices: vec![DeviceSpec::Cpu; 2], ..with_stacks(2, 2, small(workers)) };
+    Trainer::with_network(config, cartpole, network).unwrap().run(iterations(1_000_000))
+}
+
+#[test]
+fn a_loader_errs() {
+    repeat(|workers, token| {
+        check(rigged(workers, token, Fault::LoaderErrs), "loader-", &["out of memory", "could not load", "loading"]);
+    });
+}
+
+#[test]
+fn a_loader_panics() {
+    repeat(|workers, token| {
+        check(rigged(workers, token, Fault::LoaderPanics), "loader-", &["out of memory", "panicked", "loading"]);
+    });
+}
+
+#[test]
+fn a_device_errs() {
+    repeat(|workers, token| {
+        check(rigged(workers, token, Fault::DeviceErrs), "learner", &["out of memory", "update 3"]);
+    });
+}
+
+#[test]
+fn a_device_panics() {
+    repeat(|workers, token| {
+        check(rigged(workers, token, Fault::DevicePanics), "learner", &["out of memory", "update 3"]);
+    });
+}
+
+#[test]
+fn what_cannot_work_with_devices_and_stacks_is_refused_with_the_reason() {
+    let cpus = |n| TrainerConfig { devices: vec![DeviceSpec::Cpu; n], ..small(2) };
+    let cases = [
+        (TrainerConfig { devices: Vec::new(), ..small(2) }, "devices", "has to compute somewhere"),
+        (cpus(3), "train_batch_size", "2 columns"),
+        (
+            TrainerConfig { sgd_minibatch_size: std::num::NonZeroUsize::new(8), ..cpus(2) },
+            "sgd_minibatch_size",
+            "1 columns",
+        ),
+        (with_stacks(1, 1, small(0)), "num_multi_gpu_tower_stacks", "run without threads"),
+        (
+            TrainerConfig { minibatch_buffer_size: 3, ..with_stacks(2, 1, small(2)) },
+            "num_multi_gpu_tower_stacks",
+            "holds them all",
+        ),
+        (with_stacks(2, 0, small(2)), "num_data_load_threads", "nothing would load"),
+        (with_stacks(2, 3, small(2)), "num_data_load_threads", "never work at once"),
+        (
+            TrainerConfig { model: pronk::ModelConfig { burn_in: 2, ..small(2).model }, ..small(2) },
+            "model.burn_in",
+            "no memory",
+        ),
+        (
+            TrainerConfig { model: pronk::ModelConfig { burn_in: 8, use_lstm: true, ..small(2).model }, ..small(2) },
+            "model.burn_in",
+            "no step",
+        ),
+    ];
+    for (config, field, words) in cases {
+        let error = Trainer::new(config, cartpole).map(drop).unwrap_err();
+        let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
+        assert!(error.field == field && error.reason.contains(words), "{error}");
+    }
+}

@@ -1,0 +1,175 @@
+//! Several agents, several policies: whole runs of games.
+
+use std::collections::BTreeSet;
+
+use pronk::envs::{Rendezvous, TicTacToe};
+use pronk::prelude::*;
+use pronk::{Checkpoint, ModelConfig, MultiAgentConfig, PolicyMapping, PpoConfig, Run, Schedule, TrainError};
+use tempfile::TempDir;
+
+use crate::fixtures::{iterations, small, without_hanging};
+
+fn game(_: &EnvContext) -> TicTacToe {
+    TicTacToe::new()
+}
+
+fn config(seed: u64) -> TrainerConfig {
+    TrainerConfig {
+        seed,
+        num_rollout_workers: 1,
+        num_envs_per_worker: 16,
+        rollout_fragment_length: 32,
+        train_batch_size: 512,
+        num_sgd_iter: 4,
+        lr: 0.003,
+        algorithm: PpoConfig { gamma: 0.97, entropy_coeff: Schedule::Constant(0.01), ..PpoConfig::default() }.into(),
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    }
+}
+
+fn to_train(policy: &str) -> Option<BTreeSet<pronk::PolicyId>> {
+    Some(BTreeSet::from([policy.into()]))
+}
+
+/// Agents that meet at once earn 1 each; those who walk at random meet in about half of the episodes.
+fn meet(what: &str, agents: MultiAgentConfig) -> Run {
+    let stop = StopWhen { episode_return_mean: Some(1.6), env_steps: Some(3_000_000), ..StopWhen::default() };
+    let run = without_hanging("a game of meeting", move || {
+        let make = |_: &EnvContext| Rendezvous::new();
+        Trainer::multi_agent(config(0), make, agents).unwrap().run(stop).unwrap()
+    });
+    println!("{what}: {}", run.summary());
+    assert!(run.reached() && run.ledger_closed(), "{what}: {}", run.summary());
+    run
+}
+
+#[test]
+fn two_agents_learn_to_meet_with_one_policy_or_with_two() {
+    let shared = meet("shared", MultiAgentConfig::shared("walker"));
+    assert_eq!(shared.checkpoints.len(), 1);
+    // Both act in every step.
+    assert_eq!(shared.steps.sampled.agent, 2 * shared.steps.sampled.env);
+    let separate = meet("separate", MultiAgentConfig::separate([("agent_0", "left"), ("agent_1", "right")]));
+    assert_eq!(separate.checkpoints.len(), 2);
+    for policy in ["left", "right"] {
+        assert!(separate.result.learner_info.number(policy, "learner_stats.total_loss").is_some());
+        assert!(separate.checkpoints[policy].state.updates > 0);
+    }
+}
+
+#[test]
+fn a_game_against_a_frozen_opponent_is_won() {
+    // Crosses against noughts that move at random win two games for each that they lose, without learning anything.
+    let agents = MultiAgentConfig {
+        policies_to_train: to_train("learner"),
+        ..MultiAgentConfig::separate([("x", "learner"), ("o", "opponent")])
+    };
+    let stop = StopWhen {
+        policy_return_mean: Some(("learner".into(), 0.85)),
+        env_steps: Some(3_000_000),
+        ..StopWhen::default()
+    };
+    let run = without_hanging("a game of noughts and crosses", move || {
+        Trainer::multi_agent(config(1), game, agents).unwrap().run(stop).unwrap()
+    });
+    println!("tic-tac-toe: {}", run.summary());
+    assert!(run.reached() && run.ledger_closed(), "{}", run.summary());
+    let means = run.result.dict.get("policy_reward_mean").unwrap();
+    assert_eq!(
+        means["learner"].as_f64(),
+        means["opponent"].as_f64().map(|mean| -mean),
+        "what one wins the other loses"
+    );
+    // They take turns: each step has one agent, and what the opponent did is counted and not trained on.
+    let steps = &run.steps;
+    assert_eq!(steps.sampled.env, steps.sampled.agent);
+    let others = steps.dropped["not_trained"];
+    assert!(others.env == 0 && others.agent > steps.sampled.agent / 3, "{steps:?}");
+    assert_eq!(run.checkpoints.keys().map(|policy| &**policy).collect::<Vec<_>>(), ["learner"]);
+    assert!(run.result.dict.get("workers.restarts").and_then(|n| n.as_u64()) == Some(0), "an impossible move was made");
+}
+
+/// A short run of both sides.
+fn both_sides(stop: u64) -> Run {
+    let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+    Trainer::multi_agent(small(0), game, agents).unwrap().run(iterations(stop)).unwrap()
+}
+
+fn weights(checkpoint: &Checkpoint) -> Vec<u32> {
+    checkpoint.state.params.values().iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn policies_are_saved_apart_and_go_on_or_play_along_as_they_were() {
+    let dir = TempDir::new().unwrap();
+    let run = both_sides(3);
+    assert!(run.ledger_closed(), "{:?}", run.steps);
+    assert_eq!(weights(&run.checkpoints["crosses"]), weights(&both_sides(3).checkpoints["crosses"]), "the same seed");
+    run.save(dir.path()).unwrap();
+    let load = |policy: &str| Checkpoint::load(dir.path().join(policy)).unwrap();
+    assert_eq!(weights(&load("noughts")), weights(&run.checkpoints["noughts"]));
+    assert!(load("noughts").policy().is_ok());
+
+    // Both go on.
+    let agents = || {
+        let mut agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+        agents.policies.insert("crosses".into(), Some(load("crosses")));
+        agents.policies.insert("noughts".into(), Some(load("noughts")));
+        agents
+    };
+    let updates = run.checkpoints["crosses"].state.updates;
+    let on = Trainer::multi_agent(small(0), game, agents()).unwrap().run(iterations(3)).unwrap();
+    assert!(on.checkpoints["crosses"].state.updates > updates);
+
+    // One goes on against the other as it was, and the frozen one is what it was made of: with other weights the other learns otherwise.
+    let frozen = |agents: MultiAgentConfig| {
+        let agents = MultiAgentConfig { policies_to_train: to_train("crosses"), ..agents };
+        let run = Trainer::multi_agent(small(0), game, agents).unwrap().run(iterations(4)).unwrap();
+        assert!(run.ledger_closed() && run.checkpoints.len() == 1);
+        weights(&run.checkpoints["crosses"])
+    };
+    let mut other = agents();
+    other.policies.insert("noughts".into(), None);
+    assert_eq!(frozen(agents()), frozen(agents()));
+    assert_ne!(frozen(agents()), frozen(other));
+}
+
+#[test]
+fn what_cannot_work_with_policies_is_refused_with_the_reason() {
+    let pairs = [("x", "crosses"), ("o", "noughts")];
+    let cases: [(MultiAgentConfig, &str, &str); 4] = [
+        (
+            MultiAgentConfig { policies_to_train: to_train("nobody"), ..MultiAgentConfig::separate(pairs) },
+            "policies_to_train",
+            "no such policy",
+        ),
+        (
+            MultiAgentConfig { policies_to_train: Some(BTreeSet::new()), ..MultiAgentConfig::separate(pairs) },
+            "policies_to_train",
+            "nothing would be learned",
+        ),
+        (
+            MultiAgentConfig { policy_mapping: PolicyMapping::shared("other"), ..MultiAgentConfig::separate(pairs) },
+            "policy_mapping",
+            "not in `policies`",
+        ),
+        (
+            MultiAgentConfig { policy_mapping: PolicyMapping::shared("crosses"), ..MultiAgentConfig::separate(pairs) },
+            "policies",
+            "no agent",
+        ),
+    ];
+    for (agents, field, words) in cases {
+        let error = Trainer::multi_agent(small(0), game, agents).map(drop).unwrap_err();
+        let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
+        assert!(error.field == field && error.reason.contains(words), "{error}");
+    }
+    let mut agents = MultiAgentConfig::separate(pairs);
+    let cartpole = Trainer::new(small(0), |_: &EnvContext| pronk::envs::CartPole::new()).unwrap();
+    let run = cartpole.run(iterations(1)).unwrap();
+    agents.policies.insert("noughts".into(), run.checkpoints.into_values().next());
+    let error = Trainer::multi_agent(small(0), game, agents).map(drop).unwrap_err().to_string();
+    assert!(error.contains("noughts") && error.contains("observation space"), "{error}");
+}
