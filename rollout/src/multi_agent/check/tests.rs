@@ -25,7 +25,7 @@ impl Duet {
             "nan" if third => f32::NAN,
             "out of bounds" if third => 2.0,
             "random" => self.calls as f32 / 1e6,
-            _ => self.step as f32 / 100.0,
+            _ => self.step as f32 / 1e6,
         };
         match self.fault {
             "nobody" if third => return Ok(()),
@@ -86,13 +86,13 @@ impl MultiAgentEnv for Duet {
             "reward" if third => agents.reward(0, f32::NAN)?,
             "asked after its end" if third => agents.terminate(1)?,
             "shown after its end" | "paid after its end" | "ends twice" | "alone" if self.step == 2 => {
-                agents.terminate(0)?;
-                return agents.ask(1)?.write(&[0.0]);
+                agents.terminate(1)?;
+                return agents.ask(0)?.write(&[0.0]);
             }
-            "alone" if third => return agents.truncate(1),
-            "shown after its end" => return agents.show(0)?.write(&[0.0]),
-            "paid after its end" => agents.reward(0, 1.0)?,
-            "ends twice" => agents.truncate(0)?,
+            "alone" if third => return agents.truncate(0),
+            "shown after its end" if third => return agents.show(1)?.write(&[0.0]),
+            "paid after its end" if third => agents.reward(1, 1.0)?,
+            "ends twice" if third => agents.truncate(1)?,
             _ => agents.reward(turn, 1.0)?,
         }
         if self.step == 10 && self.fault != "endless" {
@@ -148,11 +148,11 @@ fn every_planted_fault_is_found_and_named() {
         ),
         (
             "shown after its end",
-            "at step 3 of the episode with seed 0: it failed: agent `left` is shown something after",
+            "at step 3 of the episode with seed 0: it failed: agent `right` is shown something after",
         ),
-        ("paid after its end", "at step 3 of the episode with seed 0: it failed: agent `left` is paid after its end"),
-        ("ends twice", "at step 3 of the episode with seed 0: it failed: agent `left` ends a second time"),
-        ("alone", "agent `right`: it failed: it is cut off, but was shown nothing since it last acted"),
+        ("paid after its end", "at step 3 of the episode with seed 0: it failed: agent `right` is paid after its end"),
+        ("ends twice", "at step 3 of the episode with seed 0: it failed: agent `right` ends a second time"),
+        ("alone", "agent `left`: it failed: it is cut off, but was shown nothing since it last acted"),
         ("endless", "the episode did not end in 10000 steps and max_episode_steps is None"),
         ("mask error", "at step 3 of the episode with seed 0: agent `right`: it failed: planted mask error"),
         ("mask without a way", "agent `right`: action_mask leaves nothing possible of choice 0"),
