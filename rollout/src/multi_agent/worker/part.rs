@@ -161,9 +161,6 @@ impl Part {
     /// Computes logits and values of every row: one inference for all of them. `n_agents` tells environments by their seats.
     pub(super) fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>, n_agents: usize) -> Result<(), PolicyFault> {
         let Self { id, acting, weights: own, rows, .. } = self;
-        if rows.seats.is_empty() {
-            return Ok(());
-        }
         let version = weights.version;
         let params = match own {
             Weights::Frozen(params) => &**params,
@@ -171,6 +168,9 @@ impl Part {
                 weights.weights.get(id).ok_or_else(|| PolicyFault::NoWeights { policy: id.clone(), version })?
             }
         };
+        if rows.seats.is_empty() {
+            return Ok(());
+        }
         let weights = WeightsOf { params, version };
         acting.infer(weights, rows.obs.view(), rows.seats.len(), &rows.state).map_err(|fault| match fault {
             PolicyFault::NonFinite { what, row, value, version } => {
