@@ -98,6 +98,13 @@ impl TrainerConfig {
                 return Err(refuse(field, value, reason));
             }
         }
+        if self.model.burn_in >= self.rollout_fragment_length {
+            return Err(refuse(
+                "model.burn_in",
+                self.model.burn_in,
+                "no step of a fragment is left to learn from; set it below rollout_fragment_length",
+            ));
+        }
         if self.rollout_fragment_length - self.model.burn_in < self.algorithm.fewest_steps() {
             return Err(refuse(
                 "rollout_fragment_length",
@@ -113,13 +120,6 @@ impl TrainerConfig {
                 "replay_buffer_num_slots",
                 0,
                 "replay_proportion is above 0 and there is nowhere to keep fragments; set both or neither",
-            ));
-        }
-        if self.model.burn_in >= self.rollout_fragment_length {
-            return Err(refuse(
-                "model.burn_in",
-                self.model.burn_in,
-                "no step of a fragment is left to learn from; set it below rollout_fragment_length",
             ));
         }
         if let Some(size) = self.sgd_minibatch_size
