@@ -41,10 +41,10 @@ fn scripted(frozen: Option<f32>) -> WorkerPolicy {
 }
 
 /// `T` = 5 steps of `B` = 3 environments.
-fn config(policies: ByPolicy<WorkerPolicy>, mapping: PolicyMapping) -> MultiAgentConfig {
+fn config(policies: ByPolicy<WorkerPolicy>, mapping: PolicyMapping) -> MultiAgentWorkerConfig {
     let n = |n| NonZeroUsize::new(n).unwrap();
     let (num_envs_per_worker, rollout_fragment_length) = (n(3), n(5));
-    MultiAgentConfig { worker: 1, seed: 0, num_envs_per_worker, rollout_fragment_length, policies, mapping }
+    MultiAgentWorkerConfig { worker: 1, seed: 0, num_envs_per_worker, rollout_fragment_length, policies, mapping }
 }
 
 fn links() -> (WorkerLinks, StepLedger, Lifeline) {

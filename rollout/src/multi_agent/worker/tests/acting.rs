@@ -23,9 +23,9 @@ fn made_for(env: &dyn MultiAgentEnv, change: impl Fn(NetworkSpec) -> NetworkSpec
     (WorkerPolicy { network, observation, action, gaussian: Gaussian::default(), frozen: None }, params)
 }
 
-fn size(config: MultiAgentConfig, n_envs: usize, length: usize) -> MultiAgentConfig {
+fn size(config: MultiAgentWorkerConfig, n_envs: usize, length: usize) -> MultiAgentWorkerConfig {
     let n = |n| NonZeroUsize::new(n).unwrap();
-    MultiAgentConfig { num_envs_per_worker: n(n_envs), rollout_fragment_length: n(length), ..config }
+    MultiAgentWorkerConfig { num_envs_per_worker: n(n_envs), rollout_fragment_length: n(length), ..config }
 }
 
 fn tic_tac_toe(n_fragments: usize) -> (Vec<MultiAgentBatch>, MultiAgentWorker) {

@@ -17,7 +17,7 @@ fn run(manner: Manner, seed: u64) -> (Diary, Sent, StepLedger, Vec<MultiAgentBat
     let for_envs = diary.clone();
     let factory = move |context: &EnvContext| Script::new(context, &for_envs, manner);
     let (policies, mapping) = three_policies();
-    let config = MultiAgentConfig { seed, ..config(policies, mapping) };
+    let config = MultiAgentWorkerConfig { seed, ..config(policies, mapping) };
     let mut worker = MultiAgentWorker::new(config, Arc::new(factory), links).unwrap();
     let (mut sent, mut fragments) = (Sent::default(), Vec::new());
     for version in 0..30 {

@@ -52,7 +52,7 @@ fn make_workers(
     let links = links.clone();
     move |worker| {
         let (policies, mapping) = three_policies();
-        let config = MultiAgentConfig { worker, ..config(policies, mapping) };
+        let config = MultiAgentWorkerConfig { worker, ..config(policies, mapping) };
         Ok(Box::new(MultiAgentWorker::new(config, Arc::clone(&factory), links.clone())?))
     }
 }
