@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use pronk::envs::{Acrobot, CartPole, Pendulum};
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, ModelConfig, PpoConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, DeviceSpec, ImpalaConfig, ModelConfig, PpoConfig, Schedule, Torso};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -35,6 +35,12 @@ struct Args {
     /// Rollout threads; 0 runs everything on one thread, bit for bit reproducible [default: 0 for ppo, else 1]
     #[arg(long)]
     workers: Option<usize>,
+    /// CPU devices that share each update
+    #[arg(long, default_value_t = 1)]
+    devices: usize,
+    /// Stacks that a thread loads batches into ahead; 0 for none, and those need --workers 1 or more
+    #[arg(long, default_value_t = 0)]
+    stacks: usize,
     /// Mean return over 100 episodes at which to stop [default: what solves the environment]
     #[arg(long)]
     stop_return: Option<f64>,
@@ -133,6 +139,8 @@ fn config(args: &Args) -> TrainerConfig {
         num_sgd_iter: if many_passes { 10 } else { 1 },
         sgd_minibatch_size: if many_passes { NonZeroUsize::new(256) } else { None },
         learner_queue_size: 1,
+        devices: vec![DeviceSpec::Cpu; args.devices],
+        num_multi_gpu_tower_stacks: args.stacks,
         lr: 0.001,
         grad_clip: Some(if many_passes { 0.5 } else { 40.0 }),
         algorithm,

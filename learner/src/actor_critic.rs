@@ -408,7 +408,7 @@ impl ActorCriticLearner {
             ("model", Info::Tree(InfoTree::new())),
             ("custom_metrics", Info::Tree(InfoTree::new())),
             ("num_agent_steps_trained", mean(part.steps() as f64)),
-            ("num_grad_updates_lifetime", mean(self.updates as f64)),
+            ("num_grad_updates_lifetime", Info::leaf(self.updates as f64, Reduction::Max)),
             ("diff_num_grad_updates_vs_sampler_policy", mean(behind)),
         ])
     }

@@ -38,10 +38,14 @@ impl EpisodeHistory {
             let newest = self.by_policy.entry(policy.clone()).or_default();
             newest.push_back(*returns);
             // The oldest go as soon as the others are enough.
-            let mut n: u64 = newest.iter().map(|returns| returns.n).sum();
-            while newest.front().is_some_and(|oldest| n - oldest.n >= self.smoothing as u64) {
-                n -= newest.pop_front().map_or(0, |oldest| oldest.n);
-            }
+            let mut n = 0;
+            let is_needed = |returns: &&ReturnStat| {
+                let before = n;
+                n += returns.n;
+                before < self.smoothing as u64
+            };
+            let needed = newest.iter().rev().take_while(is_needed).count();
+            newest.drain(..newest.len() - needed);
         }
         let sum = |returns: &VecDeque<ReturnStat>| {
             returns.iter().copied().reduce(|mut sum, later| {

@@ -1,10 +1,11 @@
 //! Several agents, several policies: whole runs of games.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 
 use pronk::envs::{Rendezvous, TicTacToe};
 use pronk::prelude::*;
-use pronk::{Checkpoint, ModelConfig, MultiAgentConfig, PolicyMapping, PpoConfig, Run, Schedule, TrainError};
+use pronk::{Checkpoint, ModelConfig, MultiAgentConfig, PolicyMapping, PpoConfig, Run, Schedule, Torso, TrainError};
 use tempfile::TempDir;
 
 use crate::fixtures::{iterations, small, without_hanging};
@@ -16,15 +17,26 @@ fn game(_: &EnvContext) -> TicTacToe {
 fn config(seed: u64) -> TrainerConfig {
     TrainerConfig {
         seed,
-        num_rollout_workers: 1,
-        num_envs_per_worker: 16,
+        num_rollout_workers: 0,
+        num_envs_per_worker: 32,
         rollout_fragment_length: 32,
-        train_batch_size: 512,
-        num_sgd_iter: 4,
-        lr: 0.003,
-        algorithm: PpoConfig { gamma: 0.97, entropy_coeff: Schedule::Constant(0.01), ..PpoConfig::default() }.into(),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.1,
+        train_batch_size: 1024,
+        num_sgd_iter: 6,
+        sgd_minibatch_size: NonZeroUsize::new(256),
+        lr: 0.001,
+        grad_clip: Some(0.5),
+        algorithm: PpoConfig {
+            gamma: 0.97,
+            lambda: 0.95,
+            clip_param: 0.2,
+            kl_coeff: 0.0,
+            vf_clip_param: None,
+            entropy_coeff: Schedule::Constant(0.01),
+            ..PpoConfig::default()
+        }
+        .into(),
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.05,
         ..TrainerConfig::default()
     }
 }
@@ -89,6 +101,21 @@ fn a_game_against_a_frozen_opponent_is_won() {
     assert!(others.env == 0 && others.agent > steps.sampled.agent / 3, "{steps:?}");
     assert_eq!(run.checkpoints.keys().map(|policy| &**policy).collect::<Vec<_>>(), ["learner"]);
     assert!(run.result.dict.get("workers.restarts").and_then(|n| n.as_u64()) == Some(0), "an impossible move was made");
+}
+
+#[test]
+fn turns_on_threads_and_behind_stacks_are_counted_to_the_last_step() {
+    for stacks in [0, 2] {
+        let config = TrainerConfig { num_multi_gpu_tower_stacks: stacks, num_sgd_iter: 2, ..small(3) };
+        let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+        let run = without_hanging("a game on threads", move || {
+            Trainer::multi_agent(config, game, agents).unwrap().run(iterations(30)).unwrap()
+        });
+        assert!(run.ledger_closed() && run.not_joined.is_empty(), "{:?}", run.steps);
+        // In this game an env-step is always one agent's.
+        assert_eq!(run.steps.sampled.env, run.steps.sampled.agent);
+        assert!(run.steps.trained_once.agent > 0 && run.checkpoints.values().all(|policy| policy.state.updates > 0));
+    }
 }
 
 /// A short run of both sides.

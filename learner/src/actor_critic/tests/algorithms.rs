@@ -119,7 +119,7 @@ fn a_pass_makes_an_update_for_each_minibatch_and_reports_their_mean() {
     let info = learner.learn((&batch).into()).unwrap().info;
     assert_eq!(learner.updates(), 2);
     let of = |path: &str| info.number("default_policy", path);
-    assert_eq!((of("num_agent_steps_trained"), of("num_grad_updates_lifetime")), (Some(16.0), Some(1.5)));
+    assert_eq!((of("num_agent_steps_trained"), of("num_grad_updates_lifetime")), (Some(16.0), Some(2.0)));
 }
 
 #[test]
