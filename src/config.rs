@@ -68,8 +68,8 @@ pub struct TrainerConfig {
     pub learner_queue_timeout: Duration,
     /// What happens when the learner has waited for `learner_queue_timeout`.
     pub on_starved: OnStarved,
-    /// Passes of the learner between two publications of the weights; each is an update, or one for each minibatch. (In
-    /// RLlib: training-step calls of the driver.)
+    /// Updates of the weights between two publications; they are published between two passes, each of which is an update or
+    /// one for each minibatch. (In RLlib: training-step calls of the driver.)
     pub broadcast_interval: u64,
     /// Fragments whose weights are more publications old than this are dropped and counted. `None` keeps all.
     pub max_lag: Option<u64>,
