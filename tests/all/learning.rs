@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use pronk::envs::{CartPole, Masked, Pendulum, Recall};
 use pronk::prelude::*;
 use pronk::{
-    Activation, AlgorithmConfig, AppoConfig, EnvFactory, ImpalaConfig, ModelConfig, PpoConfig, Run, Schedule, Torso,
+    Activation, AlgorithmConfig, AppoConfig, EnvFactory, ImpalaConfig, InitialState, ModelConfig, PpoConfig, Run,
+    Schedule, Torso,
 };
 
 use crate::fixtures::{only, without_hanging};
@@ -153,13 +154,16 @@ fn a_checkpoint_goes_on_with_its_own_algorithm_only() {
 
 #[test]
 fn only_a_network_with_memory_recalls_what_it_saw() {
-    let run = |use_lstm: bool, algorithm: AlgorithmConfig| {
+    let run = |use_lstm: bool, burn_in: usize, algorithm: AlgorithmConfig| {
         let config = many_passes(algorithm, 0, 0);
         let model = ModelConfig {
             fcnet_hiddens: vec![32],
             torso: Torso::Shared,
             use_lstm,
             lstm_cell_size: 32,
+            // What is burnt in needs no memory from before.
+            initial_state: if burn_in > 0 { InitialState::Zero } else { InitialState::Stored },
+            burn_in,
             ..ModelConfig::default()
         };
         let config = TrainerConfig { num_sgd_iter: 4, lr: 0.003, model, ..config };
@@ -169,13 +173,13 @@ fn only_a_network_with_memory_recalls_what_it_saw() {
         })
     };
     let impala = || ImpalaConfig { gamma: 0.98, ..ImpalaConfig::default() }.into();
-    for (what, algorithm) in [("ppo", ppo(0.98)), ("impala", impala())] {
-        let run = run(true, algorithm);
+    for (what, burn_in, algorithm) in [("ppo", 0, ppo(0.98)), ("impala", 0, impala()), ("burnt-in ppo", 8, ppo(0.98))] {
+        let run = run(true, burn_in, algorithm);
         println!("{what} with memory: {}", run.summary());
         assert!(run.reached() && run.ledger_closed(), "{what}: {}", run.summary());
     }
     // Whatever it does, half its answers are wrong.
-    let without = run(false, ppo(0.98));
+    let without = run(false, 0, ppo(0.98));
     assert!(!without.reached(), "{}", without.summary());
     let best = without.result.episode_return_mean.unwrap();
     assert!(best < 0.5, "{best}");
