@@ -51,12 +51,12 @@ pub enum TrainError {
     Loader(Box<LoaderFailure>),
     /// A checkpoint does not fit, or could not be read.
     Checkpoint(Box<CheckpointError>),
-    /// The checkpoint that one of several policies was to begin with does not fit.
-    CheckpointOf {
+    /// One of several policies cannot be part of the run.
+    OfPolicy {
         /// The policy.
         policy: PolicyId,
-        /// What does not fit.
-        cause: Box<CheckpointError>,
+        /// Why.
+        cause: Box<TrainError>,
     },
     /// The run had ended before.
     Ended,
@@ -76,7 +76,7 @@ impl fmt::Display for TrainError {
             Self::StartLoaders(error) => write!(f, "the run could not start: {error}"),
             Self::Loader(failure) => write!(f, "the run ended: {failure}"),
             Self::Checkpoint(error) => error.fmt(f),
-            Self::CheckpointOf { policy, cause } => write!(f, "policy '{policy}': {cause}"),
+            Self::OfPolicy { policy, cause } => write!(f, "policy '{policy}': {cause}"),
             Self::Ended => f.write_str("the run has ended already; build another trainer to go on"),
         }
     }
@@ -94,7 +94,8 @@ impl Error for TrainError {
             Self::Learner(failure) => failure.source(),
             Self::StartLoaders(error) => error.source(),
             Self::Loader(failure) => failure.source(),
-            Self::Checkpoint(error) | Self::CheckpointOf { cause: error, .. } => error.source(),
+            Self::Checkpoint(error) => error.source(),
+            Self::OfPolicy { cause, .. } => cause.source(),
             Self::Ended => None,
         }
     }
@@ -146,9 +147,9 @@ impl From<LearnerFailure> for TrainError {
 }
 
 impl TrainError {
-    /// What does not fit about the checkpoint of one of several policies.
-    pub(crate) fn of_policy(policy: &PolicyId, cause: CheckpointError) -> Self {
-        Self::CheckpointOf { policy: policy.clone(), cause: Box::new(cause) }
+    /// Why one of several policies cannot be part of the run.
+    pub(crate) fn of_policy(policy: &PolicyId, cause: TrainError) -> Self {
+        Self::OfPolicy { policy: policy.clone(), cause: Box::new(cause) }
     }
 
     /// The thread that failed, where it was a thread.

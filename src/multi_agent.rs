@@ -1,8 +1,9 @@
 //! [`MultiAgentConfig`]: the policies of a run with several agents, and who plays whom.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pronk_metrics::{ByPolicy, PolicyId};
+use pronk_metrics::{ByPolicy, DEFAULT_POLICY, PolicyId};
 use pronk_policy::derive_seed;
 use pronk_rollout::{AgentSpec, EnvSpec, MultiAgentFactory, PolicyMapping, probe_multi_agent_spec};
 
@@ -11,7 +12,7 @@ use crate::config::ConfigError;
 use crate::error::TrainError;
 
 /// Episodes for which the mapping is asked before a run, to find out whom each policy plays.
-const EPISODES_ASKED: u64 = 256;
+const EPISODES_ASKED: u64 = 4096;
 
 /// The policies of a run with several agents, and who plays whom. Names are RLlib's.
 ///
@@ -80,6 +81,7 @@ impl MultiAgentConfig {
                 return Err(refuse("policies_to_train", unknown, "there is no such policy in `policies`").into());
             }
         }
+        self.policies.keys().try_for_each(check_name)?;
         let spec = probe_multi_agent_spec(env, seed)?;
         let mut spaces: ByPolicy<&AgentSpec> = ByPolicy::new();
         for agent in &spec.agents {
@@ -95,21 +97,27 @@ impl MultiAgentConfig {
             }
         }
         let role = |(policy, checkpoint): (&PolicyId, &Option<Checkpoint>)| {
-            let Some(agent) = spaces.get(policy) else {
-                let reason = format!(
-                    "the mapping gives it no agent of {} in {EPISODES_ASKED} episodes; leave it out, or map an agent to it",
-                    spec.name
-                );
-                return Err(refuse("policies", policy, &reason));
+            let (observation, action) = match (spaces.get(policy), checkpoint) {
+                (Some(agent), _) => (&agent.observation, &agent.action),
+                // It may be played too seldom to be seen here.
+                (None, Some(checkpoint)) => (&checkpoint.observation, &checkpoint.action),
+                (None, None) => {
+                    let reason = format!(
+                        "the mapping gives it no agent of {} in {EPISODES_ASKED} episodes; leave it out, map an agent to it, or \
+                         let it begin with a checkpoint, which says what it sees and does",
+                        spec.name
+                    );
+                    return Err(refuse("policies", policy, &reason));
+                }
             };
             Ok(Role {
                 policy: policy.clone(),
                 spec: EnvSpec {
                     name: spec.name.clone(),
-                    observation: agent.observation.clone(),
-                    action: agent.action.clone(),
+                    observation: observation.clone(),
+                    action: action.clone(),
                     max_episode_steps: spec.max_episode_steps,
-                    action_mask: agent.action_mask,
+                    action_mask: spec.agents.iter().any(|agent| agent.action_mask),
                 },
                 checkpoint: checkpoint.clone(),
                 is_trained: self.policies_to_train.as_ref().is_none_or(|to_train| to_train.contains(policy)),
@@ -123,8 +131,12 @@ impl MultiAgentConfig {
     fn played_by(&self, agent: &str) -> Result<BTreeSet<PolicyId>, ConfigError> {
         let mut found = BTreeSet::new();
         for episode in 0..EPISODES_ASKED {
-            let Some(policy) = self.policy_mapping.policy_of(agent, derive_seed(episode, &[])) else {
-                return Err(refuse("policy_mapping", agent, "it names no policy for this agent"));
+            let asked =
+                catch_unwind(AssertUnwindSafe(|| self.policy_mapping.policy_of(agent, derive_seed(episode, &[]))));
+            let policy = match asked {
+                Ok(Some(policy)) => policy,
+                Ok(None) => return Err(refuse("policy_mapping", agent, "it names no policy for this agent")),
+                Err(_) => return Err(refuse("policy_mapping", agent, "it panics when it is asked for this agent")),
             };
             if !self.policies.contains_key(&policy) {
                 let reason = format!("it gives '{agent}' the policy '{policy}', which is not in `policies`");
@@ -136,8 +148,25 @@ impl MultiAgentConfig {
     }
 }
 
+/// A policy's name is that of its folder in a saved run and of its part in the results.
+fn check_name(policy: &PolicyId) -> Result<(), ConfigError> {
+    let is_folder = |name: &str| !name.contains(['/', '\\']) && !matches!(name, "" | "." | "..");
+    match &**policy {
+        DEFAULT_POLICY => {
+            Err(refuse("policies", policy, "this is the policy of runs with one agent; choose another name"))
+        }
+        "batch_count" => Err(refuse("policies", policy, "results have a key of this name; choose another one")),
+        name if !is_folder(name) => Err(refuse(
+            "policies",
+            format!("{name:?}"),
+            "a folder is named after it when it is saved; choose another name",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn has_same_spaces(a: &AgentSpec, b: &AgentSpec) -> bool {
-    a.observation == b.observation && a.action == b.action && a.action_mask == b.action_mask
+    a.observation == b.observation && a.action == b.action
 }
 
 fn refuse(field: &'static str, value: impl ToString, reason: &str) -> ConfigError {

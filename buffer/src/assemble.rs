@@ -56,8 +56,8 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
         Self { source, partial: Accumulate::new(train_batch_size), pool, age_limit: None }
     }
 
-    /// Drops fragments whose oldest sample lags more than `max_lag` versions behind `version`, counted under
-    /// `"too_old"`.
+    /// Drops fragments whose newest column lags more than `max_lag` versions behind `version`, counted under `"too_old"`. The
+    /// columns of one agent's fragment are all of one version; with several agents some may have begun earlier.
     pub fn with_max_lag(mut self, max_lag: u64, version: VersionReader) -> Self {
         self.age_limit = Some(AgeLimit { max_lag, version });
         self
@@ -74,10 +74,10 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
     }
 
     fn is_too_old(&self, fragment: &MultiAgentBatch) -> bool {
-        let (Some(limit), Some(oldest)) = (&self.age_limit, fragment.oldest_version()) else {
+        let (Some(limit), Some(newest)) = (&self.age_limit, fragment.newest_version()) else {
             return false;
         };
-        limit.version.current().saturating_sub(oldest) > limit.max_lag
+        limit.version.current().saturating_sub(newest) > limit.max_lag
     }
 
     /// Checks against every part, because parts of different policies may meet only in the fragment.

@@ -73,7 +73,10 @@ impl Pool {
 
     pub(crate) fn take_untagged(&self, shape: BatchShape) -> SampleBatch {
         let (columns, tags) = match self.shelf.find(&shape) {
-            Some(Idle { mut columns, mut tags, .. }) => {
+            Some(Idle { shape: kept, mut columns, mut tags }) => {
+                if kept != shape {
+                    columns.resize(&shape);
+                }
                 columns.ends.fill(End::No);
                 columns.final_obs.clear();
                 tags.clear();
@@ -94,10 +97,13 @@ impl Pool {
 }
 
 impl Shelf {
-    /// Takes storage of exactly this shape, the most recently used first: it is the likeliest to be in the cache.
+    /// Takes storage of this shape, the most recently used first: it is the likeliest to be in the cache. Where there is none,
+    /// storage of another number of columns will do: in games of several agents it changes from fragment to fragment.
     fn find(&self, shape: &BatchShape) -> Option<Idle> {
         let mut idle = self.lock();
-        let at = idle.iter().rposition(|kept| kept.shape == *shape)?;
+        let exact = idle.iter().rposition(|kept| kept.shape == *shape);
+        let like = || idle.iter().rposition(|kept| kept.shape.with_columns(shape.columns) == *shape);
+        let at = exact.or_else(like)?;
         idle.remove(at)
     }
 
@@ -164,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_serves_its_own_shape_only_and_the_longest_unused_is_freed() {
+    fn storage_serves_its_own_row_lengths_only_and_the_longest_unused_is_freed() {
         let pool = Pool::new(2);
         for steps in 1..=3 {
             drop(pool.take(shape(steps, 1), Tag::default()));
@@ -175,6 +181,20 @@ mod tests {
         drop(batch);
         let batch = pool.take(shape(3, 1), Tag::default());
         assert_eq!((pool.idle(), batch.rewards().len()), (1, 3));
+    }
+
+    #[test]
+    fn storage_serves_another_number_of_columns() {
+        let pool = Pool::new(1);
+        let wide = pool.take(shape(3, 4), Tag::default());
+        let place = storage(&wide)[0].0;
+        drop(wide);
+        for columns in [2, 4, 1] {
+            let batch = pool.take(shape(3, columns), Tag::default());
+            assert_eq!((storage(&batch)[0].0, batch.rewards().len()), (place, 3 * columns));
+            assert_eq!(batch.check_ends(), Ok(()));
+            assert!(batch.ends().len() == 3 * columns && batch.state_in().len() == columns * batch.shape().state_len);
+        }
     }
 
     #[test]

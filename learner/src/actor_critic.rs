@@ -180,6 +180,7 @@ impl ActorCriticLearner {
         Ok(Self {
             minibatches: Minibatches::new(config.sgd_minibatch_size, config.seed),
             beginning: Beginning::new(config.initial_state, config.burn_in),
+            recall: Recall::new(config.initial_state == InitialState::Zero && config.burn_in == 0),
             target,
             config,
             network,
@@ -192,7 +193,6 @@ impl ActorCriticLearner {
             publications: Publications::default(),
             outputs: Outputs::default(),
             final_outputs: Outputs::default(),
-            recall: Recall::default(),
             output_grads: OutputGrads::default(),
             grad,
         })
@@ -295,7 +295,7 @@ impl ActorCriticLearner {
 
     /// Makes one update from `part`, after its memory was run in.
     fn update(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<LearnerInfo, LearnError> {
-        if self.beginning.is_as_stored() {
+        if self.beginning.is_at_once() {
             return self.update_from_all(part, loaded);
         }
         let rest = self.beginning.run_in(&mut *self.network, &self.params, part)?;
@@ -448,7 +448,7 @@ impl Learner for ActorCriticLearner {
 
     fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
         // Otherwise observations are chosen when they are used.
-        let uses_all = self.config.sgd_minibatch_size.is_none() && self.beginning.is_as_stored();
+        let uses_all = self.config.sgd_minibatch_size.is_none() && self.beginning.is_at_once();
         let loader = if uses_all { self.network.obs_loader() } else { None };
         loader.into_iter().map(|loader| (self.config.policy.clone(), loader)).collect()
     }

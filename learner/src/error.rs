@@ -17,8 +17,8 @@ pub enum LearnError {
     /// The network or the action distribution refused.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// A number of the update came out NaN or infinite; the weights are as they were.
-    #[error("{what} is not finite ({at}); the weights are as before this batch")]
+    /// A number of the update came out NaN or infinite; the update was not made.
+    #[error("{what} is not finite ({at}); this update was not made")]
     NonFinite {
         /// Which number.
         what: &'static str,
@@ -37,6 +37,14 @@ pub enum LearnError {
         lr: f64,
         /// Which weight, and what it is now.
         source: PolicyError,
+    },
+    /// What went wrong with one of several policies.
+    #[error("policy '{policy}': {source}")]
+    OfPolicy {
+        /// The policy.
+        policy: PolicyId,
+        /// What went wrong.
+        source: Box<LearnError>,
     },
     /// A setting that cannot work.
     #[error("{reason}")]
@@ -80,7 +88,11 @@ impl LearnError {
 
     /// Whether the batch led to a number that is not finite: a reason to put it aside and go on.
     pub fn is_non_finite(&self) -> bool {
-        matches!(self, LearnError::NonFinite { .. })
+        match self {
+            LearnError::NonFinite { .. } => true,
+            LearnError::OfPolicy { source, .. } => source.is_non_finite(),
+            _ => false,
+        }
     }
 }
 

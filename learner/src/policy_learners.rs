@@ -71,7 +71,9 @@ impl Learner for PolicyLearners {
         let (mut info, mut updates) = (LearnerInfo::default(), 0);
         for (policy, part) in batch.samples.policies() {
             let Some(learner) = self.0.get_mut(policy) else { continue };
-            let learned = learner.pass(part, batch.loaded.and_then(|loaded| loaded.get(policy)))?;
+            let pass = learner.pass(part, batch.loaded.and_then(|loaded| loaded.get(policy)));
+            let learned =
+                pass.map_err(|source| LearnError::OfPolicy { policy: policy.clone(), source: Box::new(source) })?;
             info.extend(learned.info);
             updates = updates.max(learned.updates);
         }
@@ -96,7 +98,8 @@ impl Learner for PolicyLearners {
         }
         for (policy, state) in state {
             if let Some(learner) = self.0.get_mut(&policy) {
-                learner.load_state(state)?;
+                let loaded = learner.load_state(state);
+                loaded.map_err(|source| LearnError::OfPolicy { policy, source: Box::new(source) })?;
             }
         }
         Ok(())

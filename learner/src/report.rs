@@ -1,7 +1,7 @@
 //! What the learner tells the trainer after every pass: the entry of the outqueue.
 
 use pronk_buffer::Fold;
-use pronk_metrics::{LearnerInfo, Steps};
+use pronk_metrics::{ByPolicy, LearnerInfo, Steps};
 
 /// One pass of the learner, or several folded together because the trainer was slow to read.
 ///
@@ -26,8 +26,10 @@ pub struct LearnerReport {
     pub agent_steps: u64,
     /// Steps whose batch was seen for the first time: what has been trained on, however many passes follow.
     pub trained_once: Steps,
-    /// What the learner said about the pass, per policy; folded entries are merged leaf by leaf, weighted by agent-steps.
+    /// What the learner said about the pass, per policy; folded entries are merged leaf by leaf, weighted by the policy's rows.
     pub info: LearnerInfo,
+    /// Agent-steps of each policy that went through the learner, once per pass.
+    pub rows: ByPolicy<u64>,
     /// Earlier infos that could not be merged because their trees differ; `info` is then the later one.
     pub infos_replaced: u64,
     /// Which pass over its batch the newest entry was, counted from 1.
@@ -44,10 +46,12 @@ pub struct LearnerReport {
 
 impl Fold for LearnerReport {
     fn fold(&mut self, later: Self) {
-        let weights = (self.agent_steps as f64, later.agent_steps as f64);
         let earlier_info = std::mem::take(&mut self.info);
-        let parts = [(earlier_info, weights.0), (later.info.clone(), weights.1)];
-        self.info = LearnerInfo::merge_all(parts).unwrap_or_else(|_| {
+        let parts = [(earlier_info, self.rows.clone()), (later.info.clone(), later.rows.clone())];
+        for (policy, rows) in later.rows {
+            *self.rows.entry(policy).or_default() += rows;
+        }
+        self.info = LearnerInfo::merge_by_rows(parts).unwrap_or_else(|_| {
             self.infos_replaced += 1;
             later.info
         });
@@ -128,6 +132,7 @@ mod tests {
             env_steps: agent_steps,
             agent_steps,
             info: LearnerInfo::from_iter([(default_policy(), info)]),
+            rows: ByPolicy::from([(default_policy(), agent_steps)]),
             passes: 1,
             ..LearnerReport::default()
         }
@@ -141,6 +146,20 @@ mod tests {
         folded.fold(report(400, loss(4.0)));
         assert_eq!(folded.info.number("default_policy", "total_loss"), Some(2.875));
         assert_eq!((folded.env_steps, folded.passes, folded.infos_replaced), (800, 3, 0));
+    }
+
+    #[test]
+    fn each_policy_is_weighed_by_its_own_rows() {
+        let report = |few: f64, rows: u64, of_other: u64| {
+            let info = [("a".into(), Info::tree([("loss", few)])), ("b".into(), Info::tree([("loss", few)]))];
+            let rows = ByPolicy::from([("a".into(), rows), ("b".into(), of_other)]);
+            LearnerReport { agent_steps: 1000, info: info.into_iter().collect(), rows, ..LearnerReport::default() }
+        };
+        let mut folded = report(1.0, 10, 990);
+        folded.fold(report(3.0, 990, 10));
+        let loss = |policy| folded.info.number(policy, "loss").map(|loss| (loss * 100.0).round() / 100.0);
+        assert_eq!((loss("a"), loss("b")), (Some(2.98), Some(1.02)));
+        assert_eq!((folded.rows["a"], folded.rows["b"]), (1000, 1000));
     }
 
     #[test]

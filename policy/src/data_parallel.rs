@@ -25,7 +25,7 @@ use crate::{
 /// Columns that its [loader](Network::obs_loader) has dealt out ahead are used as they are; others are dealt out in the pass.
 ///
 /// *Threads*: the first device is driven by the calling thread, each other one by a thread for the length of a pass.
-/// Acting uses the first alone.
+/// Acting uses the first alone, save on observations that were dealt out ahead.
 ///
 /// ```
 /// use pronk_policy::{CpuNetwork, DataParallel, Network, NetworkSpec, Space};
@@ -99,10 +99,16 @@ impl Replica {
         }
     }
 
-    /// Takes its rows of what a recurrent network needs.
-    fn take_memory(&mut self, whole: Option<Memory<'_>>, shard: &Shard, state_len: usize) {
-        self.rows.clone_from(&shard.rows);
-        self.memory = whole.map(|whole| {
+    /// Looks at its columns of a batch; what it needs to learn from them stays where an earlier pass for learning left it.
+    fn run(
+        &mut self,
+        pass: Pass,
+        params: &Params,
+        whole: Option<Memory<'_>>,
+        shard: &Shard,
+    ) -> Result<(), PolicyError> {
+        let state_len = self.network.shape().state_len;
+        let memory = whole.map(|whole| {
             let (mut state, mut starts) = self.memory.take().unwrap_or_default();
             state.clear();
             state.extend_from_slice(&whole.state[shard.columns.start * state_len..shard.columns.end * state_len]);
@@ -110,17 +116,22 @@ impl Replica {
             shard.rows.iter().for_each(|rows| starts.extend_from_slice(&whole.starts[rows.clone()]));
             (state, starts)
         });
-    }
-
-    fn learn(&mut self, params: &Params, shard: &Shard) -> Result<(), PolicyError> {
         let mut input = Input::new(shard.obs(), shard.n_rows());
-        if let Some((state, starts)) = &self.memory {
+        if let Some((state, starts)) = &memory {
             input = input.with_memory(Memory { state, starts });
         }
-        if let Place::Device(_) | Place::Shards(_) = &shard.on_device.place {
+        if !matches!(shard.on_device.place, Place::Nowhere) {
             input = input.with_loaded(&shard.on_device);
         }
-        self.network.forward_for_learning(params, &input, &mut self.out)
+        let result = match pass {
+            Pass::Acting => self.network.forward(params, &input, &mut self.out),
+            Pass::Learning => {
+                self.rows.clone_from(&shard.rows);
+                self.network.forward_for_learning(params, &input, &mut self.out)
+            }
+        };
+        self.memory = memory;
+        result
     }
 
     fn go_back(&mut self, params: &Params) -> Result<(), PolicyError> {
@@ -129,9 +140,9 @@ impl Replica {
     }
 
     /// Copies its outputs to where they belong in those of the batch.
-    fn put_outputs(&self, out: &mut Outputs, dist_len: usize) {
+    fn put_outputs(&self, shard: &Shard, out: &mut Outputs, dist_len: usize) {
         let mut at = 0;
-        for rows in &self.rows {
+        for rows in &shard.rows {
             let own = at..at + rows.len();
             let logits = rows.start * dist_len..rows.end * dist_len;
             out.logits[logits].copy_from_slice(&self.out.logits[own.start * dist_len..own.end * dist_len]);
@@ -161,7 +172,10 @@ impl Network for DataParallel {
     }
 
     fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
-        self.replicas[0].network.forward(params, &Input { loaded: None, ..*input }, out)
+        match input.loaded.map(|loaded| &loaded.place) {
+            Some(Place::Shards(shards)) => self.run(Pass::Acting, params, input, shards, out),
+            _ => self.replicas[0].network.forward(params, &Input { loaded: None, ..*input }, out),
+        }
     }
 
     fn forward_for_learning(
@@ -171,39 +185,21 @@ impl Network for DataParallel {
         out: &mut Outputs,
     ) -> Result<(), PolicyError> {
         self.kept = None;
-        check_layout(&self.layout, params.layout())?;
-        input.check(&self.shape)?;
-        out.resize_for(input, &self.shape);
-        let state_len = self.shape.state_len;
-        let columns = input.memory.map_or(input.rows, |memory| memory.columns(state_len));
+        let mut dealt = std::mem::take(&mut self.dealt);
         let shards = match input.loaded.map(|loaded| &loaded.place) {
-            Some(Place::Shards(shards)) => {
-                check_len("devices that were loaded", shards.len().min(self.replicas.len()), shards.len())?;
-                if input.memory.is_some() {
-                    check_len(
-                        "columns that were loaded",
-                        columns,
-                        shards.iter().map(|shard| shard.columns.len()).sum(),
-                    )?;
-                }
-                shards
-            }
+            Some(Place::Shards(shards)) => shards,
             _ => {
-                deal(input.obs, input.rows, columns, self.replicas.len(), &mut self.dealt);
-                &self.dealt
+                input.check(&self.shape)?;
+                let columns = input.memory.map_or(input.rows, |memory| memory.columns(self.shape.state_len));
+                deal(input.obs, input.rows, columns, self.replicas.len(), &mut dealt);
+                &dealt
             }
         };
+        let result = self.run(Pass::Learning, params, input, shards, out);
         self.used = shards.len();
-        let (replicas, dist_len) = (&mut self.replicas[..self.used], self.shape.dist_len);
-        for (replica, shard) in replicas.iter_mut().zip(shards) {
-            replica.take_memory(input.memory, shard, state_len);
-        }
-        on_all(replicas, |i, replica| replica.learn(params, &shards[i]))?;
-        replicas.iter().for_each(|replica| replica.put_outputs(out, dist_len));
-        let states = replicas.iter().flat_map(|replica| &replica.out.state);
-        out.state.iter_mut().zip(states).for_each(|(to, from)| *to = *from);
-        self.kept = Some(Kept::of(params, input));
-        Ok(())
+        self.dealt = dealt;
+        self.kept = result.is_ok().then(|| Kept::of(params, input));
+        result
     }
 
     fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
@@ -222,6 +218,42 @@ impl Network for DataParallel {
     fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
         let loaders = self.replicas.iter().map(|replica| replica.network.obs_loader()).collect();
         Some(Arc::new(Dealer { obs_len: self.shape.obs.obs_len(), loaders }))
+    }
+}
+
+/// Whether a pass is to be learned from.
+#[derive(Clone, Copy)]
+enum Pass {
+    Acting,
+    Learning,
+}
+
+impl DataParallel {
+    /// Has every replica look at its shard and joins what they say.
+    fn run(
+        &mut self,
+        pass: Pass,
+        params: &Params,
+        input: &Input<'_>,
+        shards: &[Shard],
+        out: &mut Outputs,
+    ) -> Result<(), PolicyError> {
+        check_layout(&self.layout, params.layout())?;
+        input.check(&self.shape)?;
+        check_len("devices that were loaded", shards.len().min(self.replicas.len()), shards.len())?;
+        if let Some(memory) = input.memory {
+            let loaded = shards.iter().map(|shard| shard.columns.len()).sum();
+            check_len("columns that were loaded", memory.columns(self.shape.state_len), loaded)?;
+        }
+        out.resize_for(input, &self.shape);
+        let (replicas, dist_len) = (&mut self.replicas[..shards.len()], self.shape.dist_len);
+        on_all(replicas, |i, replica| replica.run(pass, params, input.memory, &shards[i]))?;
+        for (replica, shard) in replicas.iter().zip(shards) {
+            replica.put_outputs(shard, out, dist_len);
+        }
+        let states = replicas.iter().flat_map(|replica| &replica.out.state);
+        out.state.iter_mut().zip(states).for_each(|(to, from)| *to = *from);
+        Ok(())
     }
 }
 

@@ -84,17 +84,53 @@ pub(crate) struct Shard {
     pub(crate) columns: Range<usize>,
     /// Which rows of the batch, a range for each step.
     pub(crate) rows: Vec<Range<usize>>,
-    /// Their observations, one after the other; one of the two is empty.
-    floats: Vec<f32>,
-    bytes: Vec<u8>,
+    /// Their observations, one after the other.
+    obs: ShardObs,
     /// The same on the device, where they were put there.
     pub(crate) on_device: LoadedObs,
+}
+
+/// Observations in the type that they came in.
+#[derive(Debug)]
+enum ShardObs {
+    F32(Vec<f32>),
+    U8(Vec<u8>),
+}
+
+impl Default for ShardObs {
+    fn default() -> Self {
+        Self::F32(Vec::new())
+    }
+}
+
+impl ShardObs {
+    /// Copies these rows of `obs`, in the storage that is there if it is of their type.
+    fn take(&mut self, obs: ObsRef<'_>, obs_len: usize, rows: &[Range<usize>]) {
+        fn copy<T: Copy>(to: &mut Vec<T>, from: &[T], obs_len: usize, rows: &[Range<usize>]) {
+            to.clear();
+            rows.iter().for_each(|rows| to.extend_from_slice(&from[rows.start * obs_len..rows.end * obs_len]));
+        }
+        match (&*self, obs) {
+            (Self::U8(_), ObsRef::F32(_)) => *self = Self::F32(Vec::new()),
+            (Self::F32(_), ObsRef::U8(_)) => *self = Self::U8(Vec::new()),
+            (Self::F32(_), ObsRef::F32(_)) | (Self::U8(_), ObsRef::U8(_)) => {}
+        }
+        match (self, obs) {
+            (Self::F32(to), ObsRef::F32(from)) => copy(to, from, obs_len, rows),
+            (Self::U8(to), ObsRef::U8(from)) => copy(to, from, obs_len, rows),
+            // Made the same above.
+            (Self::F32(_), ObsRef::U8(_)) | (Self::U8(_), ObsRef::F32(_)) => {}
+        }
+    }
 }
 
 impl Shard {
     /// Its observations.
     pub(crate) fn obs(&self) -> ObsRef<'_> {
-        if self.bytes.is_empty() { ObsRef::F32(&self.floats) } else { ObsRef::U8(&self.bytes) }
+        match &self.obs {
+            ShardObs::F32(obs) => ObsRef::F32(obs),
+            ShardObs::U8(obs) => ObsRef::U8(obs),
+        }
     }
 
     pub(crate) fn n_rows(&self) -> usize {
@@ -115,15 +151,7 @@ pub(crate) fn deal(obs: ObsRef<'_>, rows: usize, columns: usize, most: usize, sh
         shard.columns = first..first + own;
         shard.rows.clear();
         shard.rows.extend((0..steps).map(|step| step * columns + first..step * columns + first + own));
-        shard.floats.clear();
-        shard.bytes.clear();
-        for rows in &shard.rows {
-            let numbers = rows.start * obs_len..rows.end * obs_len;
-            match obs {
-                ObsRef::F32(obs) => shard.floats.extend_from_slice(&obs[numbers]),
-                ObsRef::U8(obs) => shard.bytes.extend_from_slice(&obs[numbers]),
-            }
-        }
+        shard.obs.take(obs, obs_len, &shard.rows);
         shard.on_device = LoadedObs::default();
         first += own;
     }

@@ -105,12 +105,13 @@ impl TrainerConfig {
                 "no step of a fragment is left to learn from; set it below rollout_fragment_length",
             ));
         }
-        if self.rollout_fragment_length - self.model.burn_in < self.algorithm.fewest_steps() {
-            return Err(refuse(
-                "rollout_fragment_length",
-                self.rollout_fragment_length,
-                "vtrace_drop_last_ts leaves the last step out, and then nothing is left; set at least 2",
-            ));
+        let fewest = self.model.burn_in + self.algorithm.fewest_steps();
+        if self.rollout_fragment_length < fewest {
+            let reason = format!(
+                "vtrace_drop_last_ts leaves the last step out and model.burn_in the first ones, and then nothing is left; set \
+                 at least {fewest}"
+            );
+            return Err(refuse("rollout_fragment_length", self.rollout_fragment_length, &reason));
         }
         if !(self.replay_proportion.is_finite() && self.replay_proportion >= 0.0) {
             return Err(refuse("replay_proportion", self.replay_proportion, "it is a number of fragments, 0 or more"));
@@ -135,26 +136,12 @@ impl TrainerConfig {
     }
 
     fn check_devices(&self) -> Result<(), ConfigError> {
-        let (devices, stacks) = (self.devices.len(), self.num_multi_gpu_tower_stacks);
-        if devices == 0 {
+        let stacks = self.num_multi_gpu_tower_stacks;
+        if self.devices.is_empty() {
             return Err(refuse(
                 "devices",
                 &self.devices,
                 "the learner has to compute somewhere; `cpu` is always there",
-            ));
-        }
-        let columns = self.columns_of_an_update();
-        if !columns.is_multiple_of(devices) {
-            let field = if self.sgd_minibatch_size.is_some() { "sgd_minibatch_size" } else { "train_batch_size" };
-            let reason = format!(
-                "an update has {columns} columns of rollout_fragment_length steps, and {devices} devices are to have as many \
-                 each; make it a multiple of {}, or choose another number of devices",
-                devices * self.rollout_fragment_length,
-            );
-            return Err(refuse(
-                field,
-                self.sgd_minibatch_size.map_or(self.train_batch_size, NonZeroUsize::get),
-                &reason,
             ));
         }
         if stacks == 0 {
@@ -182,6 +169,33 @@ impl TrainerConfig {
                 threads,
                 "a thread takes a stack before a batch, so more threads than num_multi_gpu_tower_stacks never work at once",
             )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that all devices get as many columns of every update, which needs environments with one agent: then the number of
+    /// columns is known.
+    ///
+    /// # Errors
+    /// The batch or minibatch that cannot be shared out evenly.
+    pub(crate) fn check_columns(&self) -> Result<(), ConfigError> {
+        let (devices, steps) = (self.devices.len(), self.rollout_fragment_length);
+        let (batch, update) = (self.columns_of_a_batch(), self.columns_of_an_update());
+        let reason = |columns: usize, multiple: usize| {
+            format!(
+                "an update has {columns} columns of rollout_fragment_length steps, and {devices} devices are to have as many \
+                 each; make it a multiple of {multiple}, or choose another number of devices"
+            )
+        };
+        match self.sgd_minibatch_size {
+            Some(size) if !update.is_multiple_of(devices) => {
+                Err(refuse("sgd_minibatch_size", size, &reason(update, devices * steps)))
+            }
+            _ if !(batch % update).is_multiple_of(devices) || !batch.is_multiple_of(devices) => {
+                let columns = if batch.is_multiple_of(devices) { batch % update } else { batch };
+                let multiple = steps * lcm(devices, self.num_envs_per_worker);
+                Err(refuse("train_batch_size", self.train_batch_size, &reason(columns, multiple)))
+            }
             _ => Ok(()),
         }
     }
@@ -263,15 +277,13 @@ impl TrainerConfig {
         if self.model.lstm_cell_size == 0 {
             return Err(refuse("model.lstm_cell_size", 0, "an LSTM of width 0 remembers nothing"));
         }
-        if self.model.burn_in > 0 && !self.model.use_lstm {
-            return Err(refuse(
-                "model.burn_in",
-                self.model.burn_in,
-                "without model.use_lstm there is no memory to run in: steps would be thrown away",
-            ));
-        }
         Ok(())
     }
+}
+
+/// The least common multiple of two numbers above 0.
+fn lcm(a: usize, b: usize) -> usize {
+    (1..=b).map(|n| n * a).find(|multiple| multiple.is_multiple_of(b)).unwrap_or(a * b)
 }
 
 fn positive(field: &'static str, value: f64) -> Result<(), ConfigError> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Mailbox, NextError};
+use pronk_buffer::{LoaderMetrics, Mailbox, NextError};
 use pronk_learner::{
     FailureCause, Learner, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport, LearnerState, LearnerThread,
     StateError, StepOutcome,
@@ -18,7 +18,12 @@ use crate::error::TrainError;
 #[allow(clippy::large_enum_variant)] // there is one in a run, and it is never moved about
 pub(super) enum Engine {
     /// A thread for the learner and one for each worker.
-    Threads { learner: LearnerThread, workers: WorkerSet },
+    Threads {
+        learner: LearnerThread,
+        workers: WorkerSet,
+        /// Of the threads that load stacks, if there are any.
+        loaders: Option<LoaderMetrics>,
+    },
     /// One worker and the learner, both on the thread that calls the trainer.
     Inline {
         learner_loop: LearnerLoop<TrainBatchSource<InlineSource>>,
@@ -92,16 +97,14 @@ impl Engine {
     /// Waits for the learner until `learner_deadline`, and for all workers until [`SHUTDOWN_DEADLINE`].
     pub(super) fn join(self, learner_deadline: Duration) -> Ended {
         match self {
-            Self::Threads { learner, workers } => {
+            Self::Threads { learner, workers, loaders } => {
                 let began = Instant::now();
                 let learner = learner.join(learner_deadline);
                 let workers = workers.join(SHUTDOWN_DEADLINE.saturating_sub(began.elapsed()));
-                Ended {
-                    learner: Some(learner),
-                    unread: workers.unread,
-                    worker_failure: workers.failure,
-                    not_joined: workers.not_joined,
-                }
+                let mut not_joined = workers.not_joined;
+                // The learner's loop has waited for them.
+                not_joined.extend(loaders.iter().flat_map(LoaderMetrics::running));
+                Ended { learner: Some(learner), unread: workers.unread, worker_failure: workers.failure, not_joined }
             }
             Self::Inline { learner_loop, reports, .. } => {
                 Ended { learner: Some(Ok(learner_loop.finish())), unread: reports.drain(), ..Ended::default() }

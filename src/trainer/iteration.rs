@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::{Fold, Mailbox};
 use pronk_learner::{LearnerMetrics, LearnerReport};
-use pronk_metrics::{LearnerInfo, StepLedger, StepTotals, ThreadTime};
+use pronk_metrics::{ByPolicy, LearnerInfo, StepLedger, StepTotals, ThreadTime};
 use pronk_rollout::{WorkerFailure, WorkerReport};
 
 use crate::config::TrainerConfig;
@@ -24,7 +24,7 @@ pub(super) struct Iteration {
     /// All reports of the learner folded together, without their infos.
     pub(super) learner: LearnerReport,
     pub(super) workers: WorkerReport,
-    infos: Vec<(LearnerInfo, f64)>,
+    infos: Vec<(LearnerInfo, ByPolicy<u64>)>,
     /// Infos left out of the merged one because their trees differ.
     pub(super) infos_replaced: u64,
 }
@@ -53,7 +53,7 @@ impl Iteration {
         while let Some(mut report) = outqueue.try_take() {
             let info = std::mem::take(&mut report.info);
             if !info.is_empty() {
-                self.infos.push((info, report.agent_steps as f64));
+                self.infos.push((info, std::mem::take(&mut report.rows)));
             }
             if self.infos.len() >= INFOS_KEPT {
                 self.merge_infos();
@@ -89,7 +89,7 @@ impl Iteration {
         least.checked_sub(self.started.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// The infos of all passes, merged by each leaf's rule and weighted by agent-steps.
+    /// The infos of all passes, merged by each leaf's rule and weighted by the rows of each policy.
     pub(super) fn take_info(&mut self) -> LearnerInfo {
         self.merge_infos();
         self.infos.pop().map(|(info, _)| info).unwrap_or_default()
@@ -99,9 +99,12 @@ impl Iteration {
         let Some(newest) = self.infos.last().cloned() else {
             return;
         };
-        let weight = self.infos.iter().map(|(_, weight)| weight).sum();
+        let mut all_rows = ByPolicy::new();
+        for (policy, rows) in self.infos.iter().flat_map(|(_, rows)| rows) {
+            *all_rows.entry(policy.clone()).or_default() += rows;
+        }
         let others = self.infos.len() as u64 - 1;
-        let merged = LearnerInfo::merge_all(self.infos.drain(..)).map(|merged| (merged, weight));
+        let merged = LearnerInfo::merge_by_rows(self.infos.drain(..)).map(|merged| (merged, all_rows));
         self.infos.push(merged.unwrap_or_else(|_| {
             self.infos_replaced += others;
             newest

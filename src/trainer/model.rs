@@ -4,11 +4,11 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 
 use pronk_learner::{
-    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, Learner, LearnerState, OptimizerConfig,
-    PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, InitialState, Learner, LearnerState,
+    OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{ByPolicy, PolicyId, default_policy};
-use pronk_policy::{Params, derive_seed, distribution_with};
+use pronk_policy::{Gaussian, Params, derive_seed, distribution_with};
 use pronk_rollout::{
     BuildError, EnvFactory, EnvSpec, MultiAgentFactory, MultiAgentWorker, MultiAgentWorkerConfig, PolicyMapping,
     RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerPolicy, probe_spec,
@@ -16,7 +16,7 @@ use pronk_rollout::{
 
 use super::networks::{MakeNetwork, Networks};
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::config::{OptType, TrainerConfig};
+use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig};
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
 
@@ -47,6 +47,8 @@ struct PolicyModel {
     /// Its spaces, as an environment of its own would have them.
     spec: EnvSpec,
     networks: Networks,
+    /// How its actions are distributed where they are numbers.
+    gaussian: Gaussian,
     part: Part,
     /// Tells its random numbers from those of the others; none for the only one.
     stream: Option<u64>,
@@ -74,7 +76,8 @@ impl Model {
             None => Networks::described(config, &spec)?,
         };
         let name = spec.name.clone();
-        let only = PolicyModel { spec, networks, part: Part::Trained(None), stream: None };
+        let gaussian = config.model.gaussian;
+        let only = PolicyModel { spec, networks, gaussian, part: Part::Trained(None), stream: None };
         let policies = ByPolicy::from([(default_policy(), only)]);
         Ok(Self { env: name, agents: Agents::One(env), policies, algorithm })
     }
@@ -89,18 +92,24 @@ impl Model {
         let algorithm = config.algorithm.name();
         let mut policies = ByPolicy::new();
         for (stream, role) in (1..).zip(cast) {
-            let networks = Networks::described(config, &role.spec)?;
             let of_policy = |cause| TrainError::of_policy(&role.policy, cause);
+            let networks = Networks::described(config, &role.spec).map_err(of_policy)?;
             if let Some(checkpoint) = &role.checkpoint {
-                check_spaces(&role.spec, checkpoint).map_err(of_policy)?;
-                networks.check_fits(checkpoint).map_err(of_policy)?;
+                check_spaces(&role.spec, checkpoint).map_err(|cause| of_policy(cause.into()))?;
+                networks.check_fits(checkpoint).map_err(|cause| of_policy(cause.into()))?;
             }
+            let mut gaussian = config.model.gaussian;
             let part = match (role.checkpoint, role.is_trained) {
                 (checkpoint, true) => Part::Trained(checkpoint.map(Box::new)),
-                (Some(checkpoint), false) => Part::Frozen(Arc::new(checkpoint.state.params)),
+                (Some(checkpoint), false) => {
+                    // It acts as it learned to.
+                    gaussian = checkpoint.config.model.gaussian;
+                    Part::Frozen(Arc::new(checkpoint.state.params))
+                }
                 (None, false) => Part::Frozen(Arc::new(first_weights(config, &networks, Some(stream))?)),
             };
-            policies.insert(role.policy, PolicyModel { spec: role.spec, networks, part, stream: Some(stream) });
+            let model = PolicyModel { spec: role.spec, networks, gaussian, part, stream: Some(stream) };
+            policies.insert(role.policy, model);
         }
         Ok(Self { env: name, agents: Agents::Several(env, agents.policy_mapping), policies, algorithm })
     }
@@ -122,8 +131,8 @@ impl Model {
             let mut learner = model.learner(config, policy, algorithm()?)?;
             if let Some(checkpoint) = checkpoint {
                 let of_policy = |cause| TrainError::of_policy(policy, cause);
-                self.check_algorithm(checkpoint).map_err(of_policy)?;
-                learner.load_state(checkpoint.state.clone())?;
+                self.check_goes_on(model, checkpoint).map_err(|cause| of_policy(cause.into()))?;
+                learner.load_state(checkpoint.state.clone()).map_err(|cause| of_policy(cause.into()))?;
             }
             learners.push(learner);
         }
@@ -144,18 +153,22 @@ impl Model {
     ) -> Result<Box<dyn Learner>, TrainError> {
         for (policy, model) in &self.policies {
             check_spaces(&model.spec, checkpoint)?;
-            self.check_algorithm(checkpoint)?;
+            self.check_goes_on(model, checkpoint)?;
             model.networks.check_fits(checkpoint)?;
             learner.load(ByPolicy::from([(policy.clone(), checkpoint.state.clone())]))?;
         }
         Ok(learner)
     }
 
-    fn check_algorithm(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
-        if checkpoint.algorithm == self.algorithm {
-            return Ok(());
+    /// Whether learning goes on where the checkpoint left it.
+    fn check_goes_on(&self, model: &PolicyModel, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        if checkpoint.algorithm != self.algorithm {
+            return Err(CheckpointError::DoesNotFit { what: "algorithm" });
         }
-        Err(CheckpointError::DoesNotFit { what: "algorithm" })
+        if !model.spec.action.has_discrete_actions() && checkpoint.config.model.gaussian != model.gaussian {
+            return Err(CheckpointError::DoesNotFit { what: "distribution of actions, `model.gaussian`," });
+        }
+        Ok(())
     }
 
     /// Makes the worker of a number, on the thread that calls it.
@@ -167,7 +180,6 @@ impl Model {
     ) -> Result<Box<dyn Sampler>, BuildError> {
         let num_envs_per_worker = at_least_one(config.num_envs_per_worker);
         let rollout_fragment_length = at_least_one(config.rollout_fragment_length);
-        let gaussian = config.model.gaussian;
         match &self.agents {
             Agents::One(env) => {
                 let Some(only) = self.policies.values().next() else {
@@ -178,7 +190,7 @@ impl Model {
                     seed: config.seed,
                     num_envs_per_worker,
                     rollout_fragment_length,
-                    gaussian,
+                    gaussian: only.gaussian,
                 };
                 let network = only.networks.acting(&only.spec)?;
                 Ok(Box::new(RolloutWorker::new(worker, Arc::clone(env), network, links)?))
@@ -189,7 +201,7 @@ impl Model {
                         network: model.networks.acting(&model.spec)?,
                         observation: model.spec.observation.clone(),
                         action: model.spec.action.clone(),
-                        gaussian,
+                        gaussian: model.gaussian,
                         frozen: match &model.part {
                             Part::Trained(_) => None,
                             Part::Frozen(params) => Some(Arc::clone(params)),
@@ -236,6 +248,8 @@ impl PolicyModel {
         policy: &PolicyId,
         algorithm: Box<dyn Algorithm>,
     ) -> Result<ActorCriticLearner, TrainError> {
+        let network = self.networks.learning(config, &self.spec)?;
+        check_memory(config, network.shape().state_len)?;
         let params = first_weights(config, &self.networks, self.stream)?;
         let optimizer = match config.opt_type {
             OptType::Adam => OptimizerConfig::default(),
@@ -247,8 +261,8 @@ impl PolicyModel {
             }),
         };
         let parts = ActorCriticParts {
-            network: self.networks.learning(config, &self.spec)?,
-            distribution: distribution_with(&self.spec.action, config.model.gaussian)?,
+            network,
+            distribution: distribution_with(&self.spec.action, self.gaussian)?,
             optimizer: optimizer.build(params.values().len())?,
             params,
             algorithm,
@@ -275,6 +289,21 @@ fn stream(config: &TrainerConfig, name: u64, of: Option<u64>) -> u64 {
     match of {
         None => derive_seed(config.seed, &[name]),
         Some(policy) => derive_seed(config.seed, &[name, policy]),
+    }
+}
+
+/// How to begin with a memory is no question where there is none.
+fn check_memory(config: &TrainerConfig, state_len: usize) -> Result<(), ConfigError> {
+    let ModelConfig { burn_in, initial_state, .. } = config.model;
+    let refuse = |field, value| {
+        let reason =
+            "the network remembers nothing, so there is no memory to begin with; set model.use_lstm, or leave it";
+        Err(ConfigError::caused_by(field, value, &reason))
+    };
+    match (state_len, burn_in, initial_state) {
+        (0, 1.., _) => refuse("model.burn_in", burn_in.to_string()),
+        (0, 0, InitialState::Zero) => refuse("model.initial_state", "zero".to_owned()),
+        _ => Ok(()),
     }
 }
 

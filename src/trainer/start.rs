@@ -92,8 +92,8 @@ impl Trainer {
     /// `network` makes one for an environment, to compute on a device. It is called once to look at what it makes, once
     /// for each of the learner's `devices` in the config, and once for each worker, with the CPU; it may make networks of
     /// different types as long as all have the same layout of parameters. The first weights are drawn as
-    /// [`Init::params`](crate::Init::params) says. Of the settings of the network only `model.init` and
-    /// `model.gaussian` count for such a run, and `num_learner_threads` does not.
+    /// [`Init::params`](crate::Init::params) says. Of the settings of the network only `model.init`,
+    /// `model.gaussian`, `model.initial_state` and `model.burn_in` count for such a run, and `num_learner_threads` does not.
     ///
     /// A checkpoint of the run holds the weights and not the network: act with it by [`Policy::with_network`], go on with
     /// it by [`resume_with_network`](Self::resume_with_network).
@@ -203,6 +203,7 @@ impl Trainer {
         begin: impl FnOnce(&Model, Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
     ) -> Result<Self, TrainError> {
         config.check()?;
+        config.check_columns()?;
         let algorithm = own.algorithm.map_or_else(|| model::algorithm(&config), Ok)?;
         let model = Model::for_env(&config, Arc::new(env), own.network, algorithm.name())?;
         // There is one policy, so it is asked for once.

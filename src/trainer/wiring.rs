@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Instant;
 
 use pronk_buffer::{
-    Assemble, Bell, InqueueReceiver, LoaderConfig, LoaderParts, LoaderStacks, MixInConfig, MixInReplay,
+    Assemble, Bell, InqueueReceiver, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MixInConfig, MixInReplay,
     MultiAgentBatch, Pool, Source, VersionReader, inqueue, lifeline, weight_cell,
 };
 use pronk_learner::{Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerThread, Stack, StackLoader};
@@ -80,9 +80,9 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
             let set = WorkerSetConfig { num_rollout_workers, restart: restart(&config) };
             let edges = WorkerEdges { fragments: sender, weights, bell: bell.clone(), time: time.clone() };
             let workers = WorkerSet::start(set, &make_worker, tether.clone(), edges)?;
-            let learner = spawn_learner(&config, train_batches.of(receiver)?, parts)?;
+            let (learner, loaders) = spawn_learner(&config, train_batches.of(receiver)?, parts)?;
             let metrics = learner.metrics().clone();
-            (Engine::Threads { learner, workers }, metrics)
+            (Engine::Threads { learner, workers, loaders }, metrics)
         }
     };
     Ok(Trainer {
@@ -113,10 +113,10 @@ fn spawn_learner(
     config: &TrainerConfig,
     source: TrainBatchSource<InqueueReceiver<MultiAgentBatch>>,
     parts: LearnerParts<()>,
-) -> Result<LearnerThread, TrainError> {
+) -> Result<(LearnerThread, Option<LoaderMetrics>), TrainError> {
     if config.num_multi_gpu_tower_stacks == 0 {
         let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), over(parts, source));
-        return Ok(LearnerThread::spawn(learner_loop, outqueue)?);
+        return Ok((LearnerThread::spawn(learner_loop, outqueue)?, None));
     }
     let loaders = LoaderConfig {
         num_data_load_threads: at_least_one(config.num_data_load_threads),
@@ -126,9 +126,10 @@ fn spawn_learner(
     let loader_parts = LoaderParts { source, stacks, time: parts.time.clone(), tether: parts.tether.clone() };
     let loader = StackLoader::new(parts.learner.obs_loaders());
     let stacks = LoaderStacks::start(loaders, loader_parts, move |_| Ok(loader.clone()))?;
-    let parts = LearnerParts { loaders: Some(stacks.metrics().clone()), ..over(parts, stacks) };
+    let metrics = Some(stacks.metrics().clone());
+    let parts = LearnerParts { loaders: metrics.clone(), ..over(parts, stacks) };
     let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), parts);
-    Ok(LearnerThread::spawn(learner_loop, outqueue)?)
+    Ok((LearnerThread::spawn(learner_loop, outqueue)?, metrics))
 }
 
 /// The same parts with a source.

@@ -5,7 +5,9 @@ use std::num::NonZeroUsize;
 
 use pronk::envs::{Rendezvous, TicTacToe};
 use pronk::prelude::*;
-use pronk::{Checkpoint, ModelConfig, MultiAgentConfig, PolicyMapping, PpoConfig, Run, Schedule, Torso, TrainError};
+use pronk::{
+    Checkpoint, Gaussian, ModelConfig, MultiAgentConfig, PolicyMapping, PpoConfig, Run, Schedule, Torso, TrainError,
+};
 use tempfile::TempDir;
 
 use crate::fixtures::{iterations, small, without_hanging};
@@ -166,6 +168,38 @@ fn policies_are_saved_apart_and_go_on_or_play_along_as_they_were() {
 }
 
 #[test]
+fn a_policy_that_is_seldom_played_begins_with_a_checkpoint() {
+    let run = both_sides(1);
+    let mapping = PolicyMapping::new(|agent, _| if agent == "x" { "crosses".into() } else { "noughts".into() });
+    let mut agents = MultiAgentConfig {
+        policy_mapping: mapping,
+        policies_to_train: to_train("crosses"),
+        ..MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")])
+    };
+    // Nobody plays it, as far as anybody can see beforehand.
+    agents.policies.insert("champion".into(), None);
+    let refused = Trainer::multi_agent(small(0), game, agents.clone()).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("champion") && refused.contains("checkpoint"), "{refused}");
+    agents.policies.insert("champion".into(), run.checkpoints.into_values().next());
+    assert!(Trainer::multi_agent(small(0), game, agents).unwrap().run(iterations(1)).unwrap().ledger_closed());
+}
+
+#[test]
+fn numbers_are_acted_with_as_they_were_learned() {
+    use pronk::envs::Pendulum;
+    let squashed = |gaussian| {
+        let config = small(0);
+        TrainerConfig { model: ModelConfig { gaussian, ..config.model.clone() }, ..config }
+    };
+    let make = |_: &EnvContext| Pendulum::new();
+    let run = Trainer::new(squashed(Gaussian::Squashed), make).unwrap().run(iterations(1)).unwrap();
+    let checkpoint = run.checkpoints.into_values().next().unwrap();
+    let refused = Trainer::resume(squashed(Gaussian::Diagonal), make, &checkpoint).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("model.gaussian"), "{refused}");
+    assert!(Trainer::resume(squashed(Gaussian::Squashed), make, &checkpoint).is_ok());
+}
+
+#[test]
 fn what_cannot_work_with_policies_is_refused_with_the_reason() {
     let pairs = [("x", "crosses"), ("o", "noughts")];
     let cases: [(MultiAgentConfig, &str, &str); 4] = [
@@ -195,6 +229,15 @@ fn what_cannot_work_with_policies_is_refused_with_the_reason() {
         let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
         assert!(error.field == field && error.reason.contains(words), "{error}");
     }
+    for name in ["", "..", "a/b", "batch_count", "default_policy"] {
+        let error = Trainer::multi_agent(small(0), game, MultiAgentConfig::shared(name)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("another name") || error.to_string().contains("another one"), "{error}");
+    }
+    let panics = PolicyMapping::new(|agent, _| panic!("who is {agent}?"));
+    let agents = MultiAgentConfig { policy_mapping: panics, ..MultiAgentConfig::separate(pairs) };
+    let error = Trainer::multi_agent(small(0), game, agents).map(drop).unwrap_err().to_string();
+    assert!(error.contains("policy_mapping") && error.contains("panics"), "{error}");
+
     let mut agents = MultiAgentConfig::separate(pairs);
     let cartpole = Trainer::new(small(0), |_: &EnvContext| pronk::envs::CartPole::new()).unwrap();
     let run = cartpole.run(iterations(1)).unwrap();

@@ -183,6 +183,25 @@ impl Columns {
         }
     }
 
+    /// Gives every column the length that the shape has, in the storage that is there. Row lengths and types are the same.
+    pub(crate) fn resize(&mut self, shape: &BatchShape) {
+        match &mut self.obs {
+            ObsColumn::F32(obs) => obs.resize(shape.cells_and_last() * shape.obs_len, 0.0),
+            ObsColumn::U8(obs) => obs.resize(shape.cells_and_last() * shape.obs_len, 0),
+        }
+        match &mut self.actions {
+            ActionColumn::U32(actions) => actions.resize(shape.cells() * shape.act_len, 0),
+            ActionColumn::F32(actions) => actions.resize(shape.cells() * shape.act_len, 0.0),
+        }
+        self.rewards.resize(shape.cells(), 0.0);
+        self.ends.resize(shape.cells(), End::No);
+        self.behaviour_logp.resize(shape.cells(), 0.0);
+        self.behaviour_inputs.resize(shape.cells() * shape.dist_len, 0.0);
+        self.behaviour_values.resize(shape.cells_and_last(), 0.0);
+        self.state_in.resize(shape.columns * shape.state_len, 0.0);
+        self.versions.resize(shape.columns, 0);
+    }
+
     /// Checks every length and element type against the shape.
     pub(super) fn check_lengths(&self, shape: &BatchShape) -> Result<(), BatchError> {
         let BatchShape { steps: t, columns: b, obs_len, act_len, dist_len, state_len, .. } = *shape;

@@ -32,13 +32,13 @@ pub(super) struct Beginning {
 impl Beginning {
     pub(super) fn new(initial: InitialState, burn_in: usize) -> Self {
         let (state, starts) = (Vec::new(), Vec::new());
-        // One batch at a time.
-        Self { initial, burn_in, pool: Pool::new(1), state, starts, outputs: Outputs::default() }
+        // One batch at a time; the last minibatch may be smaller than the others.
+        Self { initial, burn_in, pool: Pool::new(2), state, starts, outputs: Outputs::default() }
     }
 
-    /// Whether batches are learned from as they are.
-    pub(super) fn is_as_stored(&self) -> bool {
-        self.initial == InitialState::Stored && self.burn_in == 0
+    /// Whether no step has to be run through before a batch is learned from.
+    pub(super) fn is_at_once(&self) -> bool {
+        self.burn_in == 0
     }
 
     /// The steps of `batch` after the first `burn_in`, with what the network remembers after those.

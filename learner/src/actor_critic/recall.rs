@@ -8,6 +8,8 @@ use super::obs_ref;
 /// Storage for that, reused.
 #[derive(Default)]
 pub(super) struct Recall {
+    /// Zeros in place of what a batch's columns begin with.
+    zeros: Option<Vec<f32>>,
     /// `[T+1, B]`.
     starts: Vec<bool>,
     cut: CutColumns,
@@ -23,6 +25,23 @@ struct CutColumns {
 }
 
 impl Recall {
+    /// For a network whose memory begins empty, or as the batch says.
+    pub(super) fn new(begins_empty: bool) -> Self {
+        Self { zeros: begins_empty.then(Vec::new), ..Self::default() }
+    }
+
+    /// The memory that the columns of a batch begin with.
+    fn state<'a>(zeros: &'a mut Option<Vec<f32>>, batch: &'a SampleBatch) -> &'a [f32] {
+        match zeros {
+            None => batch.state_in(),
+            Some(zeros) => {
+                zeros.clear();
+                zeros.resize(batch.state_in().len(), 0.0);
+                zeros
+            }
+        }
+    }
+
     /// The observations of a batch, with the memory that its columns begin with where the network has one.
     pub(super) fn input<'a>(&'a mut self, batch: &'a SampleBatch, state_len: usize) -> Input<'a> {
         let shape = batch.shape();
@@ -34,7 +53,8 @@ impl Recall {
         // The memory of the first step is from before it: whoever acted has emptied it where an episode began.
         self.starts.resize(shape.columns, false);
         self.starts.extend(batch.ends().iter().map(|end| *end != End::No));
-        input.with_memory(Memory { state: batch.state_in(), starts: &self.starts })
+        let state = Self::state(&mut self.zeros, batch);
+        input.with_memory(Memory { state, starts: &self.starts })
     }
 
     /// The values of a batch's final observations, each with what its column remembered when the episode was cut.
@@ -48,6 +68,7 @@ impl Recall {
         let (shape, state_len) = (batch.shape(), network.shape().state_len);
         let (finals, obs_len) = (batch.final_obs(), shape.obs_len);
         let (columns, steps) = (finals.len(), shape.steps + 1);
+        let begins_with = Self::state(&mut self.zeros, batch);
         let CutColumns { obs, starts, state, outputs } = &mut self.cut;
         clear(obs, batch.obs(), steps * columns * obs_len);
         starts.clear();
@@ -55,7 +76,7 @@ impl Recall {
         state.clear();
         for (j, &(t, b)) in finals.index().iter().enumerate() {
             let (t, b) = (t as usize, b as usize);
-            state.extend_from_slice(&batch.state_in()[b * state_len..(b + 1) * state_len]);
+            state.extend_from_slice(&begins_with[b * state_len..(b + 1) * state_len]);
             for step in 0..=t {
                 copy_row(obs, step * columns + j, batch.obs().row(step * shape.columns + b, obs_len), obs_len);
                 starts[step * columns + j] = step > 0 && batch.ends()[(step - 1) * shape.columns + b] != End::No;

@@ -58,6 +58,17 @@ fn what_it_does_not_train_is_refused_by_name() {
 }
 
 #[test]
+fn what_is_not_finite_says_whose_it_is() {
+    let mut both = PolicyLearners::new([learner("cat"), learner("mouse")]).unwrap();
+    let mut batch = batch(&[("cat", 1), ("mouse", 2)]);
+    let (_, mouse) = batch.policies_mut().nth(1).unwrap();
+    mouse.rewards_mut()[0] = f32::NAN;
+    let error = both.learn((&batch).into()).unwrap_err();
+    assert!(error.is_non_finite() && error.to_string().starts_with("policy 'mouse': "), "{error}");
+    assert_eq!(both.save()["mouse"].updates, 0);
+}
+
+#[test]
 fn all_go_on_from_what_was_saved() {
     let mut both = PolicyLearners::new([learner("cat"), learner("mouse")]).unwrap();
     let next = batch(&[("cat", 5), ("mouse", 6)]);

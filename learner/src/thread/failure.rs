@@ -67,9 +67,15 @@ pub enum LearnerLoopError {
 #[non_exhaustive]
 pub enum NonFinite {
     /// The batch itself held a value that is not finite.
-    #[error("the batch is not finite: {0}")]
-    Batch(BatchError),
-    /// The loss or a gradient was not finite; the weights were left as they were.
+    #[error("the batch of '{policy}' is not finite: {error}")]
+    Batch {
+        /// The policy whose samples they are.
+        policy: PolicyId,
+        /// Which value.
+        error: BatchError,
+    },
+    /// The loss or a gradient was not finite; that update was not made. Those that the pass made before it, of other minibatches
+    /// or policies, stay.
     #[error("the update is not finite: {0}")]
     Update(LearnError),
 }
@@ -78,7 +84,7 @@ impl NonFinite {
     /// The reason the batch's steps are counted under in the step ledger.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Batch(_) => "non_finite_batch",
+            Self::Batch { .. } => "non_finite_batch",
             Self::Update(_) => "non_finite_loss",
         }
     }

@@ -235,6 +235,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 let batch = pass.item_mut().samples_mut();
                 let ticket = batch.take_ticket();
                 let steps = batch.steps();
+                let rows = batch.policies().map(|(policy, part)| (policy.clone(), part.steps())).collect();
                 // Replayed fragments carry no ticket: they were counted when they were new.
                 let fresh = ticket.as_ref().map_or(Steps::default(), StepTicket::steps);
                 let first = number == 1;
@@ -250,7 +251,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 if let Some(ticket) = ticket {
                     ticket.trained();
                 }
-                Ok(self.complete(Completed { learned, grad_secs, number, steps, fresh, lag }))
+                Ok(self.complete(Completed { learned, grad_secs, number, steps, rows, fresh, lag }))
             }
             Err(cause) => {
                 let last = match pass {
@@ -264,7 +265,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     }
 
     fn complete(&mut self, done: Completed) -> StepOutcome {
-        let Completed { learned: Learned { info, updates }, grad_secs, number, steps, fresh, lag } = done;
+        let Completed { learned: Learned { info, updates }, grad_secs, number, steps, rows, fresh, lag } = done;
         self.passes += 1;
         self.updates += updates;
         self.quarantined_in_a_row = 0;
@@ -281,6 +282,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             agent_steps: steps.agent,
             trained_once: fresh,
             info,
+            rows,
             infos_replaced: 0,
             pass: number,
             passes: 1,
@@ -381,6 +383,8 @@ struct Completed {
     grad_secs: f64,
     number: u32,
     steps: Steps,
+    /// Agent-steps of each policy.
+    rows: ByPolicy<u64>,
     /// Those of data that was not trained on before.
     fresh: Steps,
     lag: PolicyLag,

@@ -11,7 +11,7 @@ pub enum StepOutcome {
     NotReady(Diagnosis),
     /// One pass was completed.
     Trained(TrainedPass),
-    /// A batch was taken out of the run; the weights are untouched.
+    /// A batch was taken out of the run; no update was made of what was not finite.
     Quarantined(Quarantine),
     /// The loop is over; nothing went wrong.
     Closed(ClosedBy),

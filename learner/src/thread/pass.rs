@@ -21,9 +21,10 @@ pub(super) fn learn(
     clock: &mut dyn Clock,
 ) -> (Result<Learned, PassError>, f64) {
     if number == 1
-        && let Some(error) = batch.samples.policies().find_map(|(_, part)| part.check_finite().err())
+        && let Some((policy, error)) =
+            batch.samples.policies().find_map(|(policy, part)| Some((policy.clone(), part.check_finite().err()?)))
     {
-        return (Err(PassError::NonFinite(NonFinite::Batch(error))), 0.0);
+        return (Err(PassError::NonFinite(NonFinite::Batch { policy, error })), 0.0);
     }
     let started = clock.now_secs();
     // After a panic the learner is never used again, so no broken state of it can be seen.

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::merge::{Entry, Merge, check_weight};
 use super::{BATCH_COUNT, Info, InfoError};
-use crate::ids::PolicyId;
+use crate::ids::{ByPolicy, PolicyId};
 
 /// The statistics of each policy, in the order in which the policies were met.
 ///
@@ -86,9 +86,34 @@ impl LearnerInfo {
                 by_policy.entry(policy).or_default().push((info, rows));
             }
         }
+        Self::reduce(by_policy, |_| total_rows)
+    }
+
+    /// As [`merge_all`](Self::merge_all), where each info comes with the rows of each of its policies: a policy that had most of
+    /// one batch and little of another counts for that much in each.
+    ///
+    /// # Errors
+    /// As `merge_all`.
+    pub fn merge_by_rows(
+        infos: impl IntoIterator<Item = (LearnerInfo, ByPolicy<u64>)>,
+    ) -> Result<LearnerInfo, InfoError> {
+        let mut by_policy: IndexMap<PolicyId, Vec<(Info, f64)>> = IndexMap::new();
+        for (info, rows) in infos {
+            for (policy, info) in info.into_policies() {
+                let rows = rows.get(&policy).map_or(0.0, |rows| *rows as f64);
+                by_policy.entry(policy).or_default().push((info, rows));
+            }
+        }
+        Self::reduce(by_policy, |infos| infos.iter().map(|(_, rows)| rows).sum())
+    }
+
+    fn reduce(
+        by_policy: IndexMap<PolicyId, Vec<(Info, f64)>>,
+        total_rows: impl Fn(&[(Info, f64)]) -> f64,
+    ) -> Result<LearnerInfo, InfoError> {
         let merged = by_policy.into_iter().map(|(policy, infos)| {
             let entries: Vec<Entry<'_>> = infos.iter().map(|(info, rows)| Entry { info, weight: *rows }).collect();
-            let merged = Merge::reports(&policy, total_rows).reduce(&entries)?;
+            let merged = Merge::reports(&policy, total_rows(&infos)).reduce(&entries)?;
             Ok((policy, merged))
         });
         merged.collect::<Result<_, _>>().map(LearnerInfo)

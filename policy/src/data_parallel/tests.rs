@@ -59,6 +59,19 @@ fn any_number_of_devices_says_and_learns_what_one_does() {
 }
 
 #[test]
+fn no_rows_of_bytes_are_rows_of_bytes() {
+    let obs = Space::Box { low: vec![0.0; 3], high: vec![255.0; 3], shape: vec![3], dtype: crate::ObsDtype::U8 };
+    let spec = NetworkSpec::for_spaces(&obs, &Space::discrete(2).unwrap()).unwrap();
+    let mut network = DataParallel::new(replicas(&spec, 2)).unwrap();
+    let (params, mut out) = (spec.init_params(0).unwrap(), Outputs::default());
+    for rows in [4, 0, 1] {
+        let bytes = vec![7; rows * 3];
+        network.forward_for_learning(&params, &Input::new(ObsRef::U8(&bytes), rows), &mut out).unwrap();
+        assert_eq!(out.values.len(), rows);
+    }
+}
+
+#[test]
 fn replicas_that_differ_or_are_none_are_refused() {
     let none = DataParallel::new(Vec::new()).map(drop).unwrap_err();
     assert!(none.to_string().contains("no device"), "{none}");
@@ -174,6 +187,9 @@ fn what_was_loaded_is_what_is_read_and_must_have_as_many_rows() {
         .forward_for_learning(&params, &Input::new(ObsRef::F32(&zeros[..12]), 4).with_loaded(&loaded), &mut out)
         .unwrap();
     let from_loaded = out.values.clone();
+    // Acting looks there as well, and does not disturb what is to be learned from.
+    network.forward(&params, &Input::new(ObsRef::F32(&zeros[..12]), 4).with_loaded(&loaded), &mut out).unwrap();
+    assert_eq!(from_loaded, out.values);
     network.forward_for_learning(&params, &Input::new(ObsRef::F32(&[0.5; 12]), 4), &mut out).unwrap();
     assert_eq!(from_loaded, out.values);
     let error =

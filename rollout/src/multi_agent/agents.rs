@@ -126,9 +126,12 @@ impl Agents {
     /// What comes before its first action of the episode counts in the return of the episode only.
     ///
     /// # Errors
-    /// When the agent ended in an earlier step.
+    /// In a reset, and when the agent ended in an earlier step.
     #[inline]
     pub fn reward(&mut self, agent: usize, reward: f32) -> Result<(), EnvError> {
+        if self.beginning {
+            return Err(EnvError::new(format!("agent {agent} is paid in a reset, before anybody did anything")));
+        }
         self.living(agent, "is paid after its end")?.reward += reward;
         Ok(())
     }

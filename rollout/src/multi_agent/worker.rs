@@ -19,13 +19,16 @@ use crate::failure::{EnvFailure, FailureCause, catch};
 use crate::report::ReturnStat;
 use crate::sampler::{AnyEnvSpec, Sampler};
 use crate::vector::EpisodeStat;
-use crate::worker::{BuildError, SHUTDOWN, SampleError, WorkerLinks, WorkerState};
+use crate::worker::{BuildError, PolicyFault, SHUTDOWN, SampleError, WorkerLinks, WorkerState};
 
 use cast::Cast;
 pub use config::{MultiAgentWorkerConfig, WorkerPolicy};
 
 /// The reason under which steps of frozen policies are dropped.
 const NOT_TRAINED: &str = "not_trained";
+
+/// Fragments' lengths without a step of a policy that is trained, after which there will be none.
+const NOBODY_FOR: usize = 1000;
 
 /// Steps environments with several agents, each of which plays a policy, with one version of the weights per fragment.
 ///
@@ -163,7 +166,7 @@ impl MultiAgentWorker {
                 self.cast.reset(env, envs)?;
             }
         }
-        let mut steps = 0;
+        let (mut steps, mut acted) = (0, self.cast.trained_steps());
         while steps < self.length || !self.cast.has_full_column(envs) {
             if self.links.tether.is_cut() {
                 return Err(SampleError::Closed);
@@ -174,6 +177,13 @@ impl MultiAgentWorker {
                 self.cast.step(env, envs)?;
             }
             steps += 1;
+            if steps.is_multiple_of(NOBODY_FOR.saturating_mul(self.length)) {
+                if self.cast.trained_steps() == acted {
+                    let policies = self.cast.trained().cloned().collect();
+                    return Err(SampleError::Policy(PolicyFault::NobodyPlays { policies, steps }));
+                }
+                acted = self.cast.trained_steps();
+            }
         }
         clock.enter(WorkerState::Inferring);
         self.cast.close(envs, weights)?;

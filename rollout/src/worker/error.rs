@@ -144,6 +144,17 @@ pub enum PolicyFault {
     /// An agent is given a policy that it cannot play.
     #[error(transparent)]
     Mapping(#[from] MappingError),
+    /// No agent of the environments was asked to act with a policy that is trained.
+    #[error(
+        "nobody played {policies:?}, which are to be trained, in {steps} steps of every environment: map an agent to them that \
+         is asked to act"
+    )]
+    NobodyPlays {
+        /// The policies that are to be trained.
+        policies: Vec<PolicyId>,
+        /// Steps of each environment without one of theirs.
+        steps: usize,
+    },
     /// No action could be drawn.
     #[error("no action could be drawn")]
     Distribution {

@@ -1,5 +1,5 @@
 use pronk_buffer::{BatchError, End, Fold, MultiAgentBatch, Pool, Tag, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, Steps};
+use pronk_metrics::{ByPolicy, PolicyId, StateClock, Steps};
 use pronk_policy::{Params, Rng};
 
 use super::WorkerPolicy;
@@ -170,6 +170,16 @@ impl Cast {
             self.reset(env, envs)?;
         }
         Ok(())
+    }
+
+    /// Steps of policies that are trained that were not sent.
+    pub(super) fn trained_steps(&self) -> u64 {
+        self.made.agent
+    }
+
+    /// The policies that are trained.
+    pub(super) fn trained(&self) -> impl Iterator<Item = &PolicyId> {
+        self.parts.iter().filter(|part| part.is_trained()).map(Part::id)
     }
 
     /// Whether a policy that is trained has a column that is full, or is but for its last row.

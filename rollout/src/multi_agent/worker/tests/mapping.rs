@@ -98,3 +98,47 @@ fn a_mapping_that_goes_wrong_in_a_later_episode_ends_the_worker_by_name() {
     let totals = steps.snapshot();
     assert!(totals.lost["policy_error"].env > 0 && totals.is_closed(), "{totals:?}");
 }
+
+#[test]
+fn a_policy_that_nobody_plays_is_named_before_long_and_its_steps_are_counted() {
+    let policies = [("a", None), ("c", Some(0.0))];
+    let policies = policies.into_iter().map(|(id, frozen)| (id.into(), scripted(frozen))).collect();
+    let (links, steps, _lifeline) = links();
+    let mut worker = MultiAgentWorker::new(config(policies, PolicyMapping::shared("c")), factory(), links).unwrap();
+    let error = worker.sample(&weights(0, &["a"], 0.0), &mut clock()).map(drop).unwrap_err();
+    let SampleError::Policy(fault) = &error else { panic!("{error}") };
+    assert!(fault.to_string().contains("nobody played [\"a\"]"), "{fault}");
+    let totals = steps.snapshot();
+    assert!(totals.is_closed() && totals.in_flight.env == 0, "{totals:?}");
+    // 1000 fragments' lengths of 5 steps in 3 environments.
+    assert_eq!(totals.lost["policy_error"].env, 15_000);
+    assert!(totals.dropped["not_trained"].agent > 0);
+}
+
+/// Pays before anything was done.
+struct Generous;
+
+impl MultiAgentEnv for Generous {
+    fn spec(&self) -> MultiAgentSpec {
+        let diary = Diary::default();
+        Script::new(&EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 }, &diary, Manner::Together).spec()
+    }
+
+    fn reset(&mut self, _: u64, agents: &mut crate::multi_agent::Agents) -> Result<(), EnvError> {
+        agents.reward(0, 5.0)
+    }
+
+    fn step(&mut self, _: &mut crate::multi_agent::Agents) -> Result<(), EnvError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reward_before_the_first_step_is_refused() {
+    let (links, _steps, _lifeline) = links();
+    let policies = [(PolicyId::from("a"), scripted(None))].into();
+    let make = Arc::new(|_: &EnvContext| Generous);
+    let mut worker = MultiAgentWorker::new(config(policies, PolicyMapping::shared("a")), make, links).unwrap();
+    let error = worker.sample(&weights(0, &["a"], 0.0), &mut clock()).map(drop).unwrap_err();
+    assert!(error.to_string().contains("paid in a reset"), "{error}");
+}
