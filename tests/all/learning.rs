@@ -138,7 +138,9 @@ fn replayed_fragments_are_passes_and_no_new_steps() {
 #[test]
 fn a_checkpoint_goes_on_with_its_own_algorithm_only() {
     let make = |_: &EnvContext| CartPole::new();
-    let appo = || AppoConfig { use_kl_loss: true, ..AppoConfig::default() }.into();
+    // A target network that stays as the first weights were.
+    let target_update_frequency = std::num::NonZeroU64::new(1_000_000);
+    let appo = || AppoConfig { use_kl_loss: true, target_update_frequency, ..AppoConfig::default() }.into();
     let run = learns("appo", many_passes(appo(), 0, 0), make, 20.0, 100_000);
     let checkpoint = only(&run);
     let target = checkpoint.state.algorithm.target.as_ref().unwrap();
