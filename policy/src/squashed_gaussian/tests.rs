@@ -40,7 +40,7 @@ proptest! {
     fn rows_of_single_precision_agree_with_the_formulas(n in 1_usize..5, rows in 0_usize..20, seed: u64) {
         let mut rng = Rng::seed_from(seed);
         // Standard deviations that are not tiny: their reciprocals are what single precision loses digits by.
-        let mut inputs = || (0..rows * 2 * n).map(|_| rng.normal() as f32).collect::<Vec<_>>();
+        let mut inputs = || (0..rows * 2 * n).map(|_| rng.normal().max(-1.5) as f32).collect::<Vec<_>>();
         FORMULAS.check_rows(&SquashedGaussian::new(n).unwrap(), &inputs(), &inputs(), seed);
     }
 
