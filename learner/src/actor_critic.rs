@@ -180,7 +180,7 @@ impl ActorCriticLearner {
         Ok(Self {
             minibatches: Minibatches::new(config.sgd_minibatch_size, config.seed),
             beginning: Beginning::new(config.initial_state, config.burn_in),
-            recall: Recall::new(config.initial_state == InitialState::Zero && config.burn_in == 0),
+            recall: Recall::default(),
             target,
             config,
             network,
@@ -293,17 +293,14 @@ impl ActorCriticLearner {
         }
     }
 
-    /// Makes one update from `part`, after its memory was run in.
+    /// Makes one update from `part`.
     fn update(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<LearnerInfo, LearnError> {
-        if self.beginning.is_at_once() {
-            return self.update_from_all(part, loaded);
-        }
-        let rest = self.beginning.run_in(&mut *self.network, &self.params, part)?;
-        self.update_from_all(&rest, None)
-    }
-
-    /// Makes one update from all of `part`.
-    fn update_from_all(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<LearnerInfo, LearnError> {
+        let (columns, state_len) = (part.shape().columns, self.network.shape().state_len);
+        ShapeError::check_shape("state_in", part.state_in().len(), columns * state_len, || {
+            format!("[columns, state_len] = [{columns}, {state_len}]")
+        })?;
+        let rest = self.beginning.begin(&mut *self.network, &self.params, part)?;
+        let (part, loaded) = rest.as_ref().map_or((part, loaded), |rest| (rest, None));
         let stats = self.compute_gradient(part, loaded)?;
         let norm = self.gradient_norm()?;
         let lr = self.config.lr.value(self.global_step as f64);
@@ -315,20 +312,17 @@ impl ActorCriticLearner {
     /// Fills `grad` and returns the algorithm's statistics.
     fn compute_gradient(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<Info, LearnError> {
         let final_obs = part.final_obs();
-        let state_len = self.network.shape().state_len;
-        ShapeError::check_shape("state_in", part.state_in().len(), part.shape().columns * state_len, || {
-            format!("[columns, state_len] = [{}, {state_len}]", part.shape().columns)
-        })?;
+        let memory = self.beginning.state();
         if final_obs.is_empty() {
             self.final_outputs.values.clear();
-        } else if state_len > 0 {
+        } else if !memory.is_empty() {
             let values = &mut self.final_outputs.values;
-            self.recall.final_values(&mut *self.network, &self.params, part, values)?;
+            self.recall.final_values(&mut *self.network, &self.params, part, memory, values)?;
         } else {
             let input = Input::new(obs_ref(final_obs.rows().view()), final_obs.len());
             self.network.forward(&self.params, &input, &mut self.final_outputs)?;
         }
-        let input = Input { loaded, ..self.recall.input(part, state_len) };
+        let input = Input { loaded, ..self.recall.input(part, memory) };
         let target_logits = match &mut self.target {
             None => &[],
             Some(target) => {

@@ -182,9 +182,7 @@ impl Model {
         let rollout_fragment_length = at_least_one(config.rollout_fragment_length);
         match &self.agents {
             Agents::One(env) => {
-                let Some(only) = self.policies.values().next() else {
-                    unreachable!("a model has a policy");
-                };
+                let only = self.policies.values().next().ok_or(BuildError::NothingTrained { frozen: 0 })?;
                 let worker = WorkerConfig {
                     worker: number,
                     seed: config.seed,

@@ -99,8 +99,10 @@ struct Rigged {
     _token: Arc<()>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone)]
 enum Fault {
+    /// Until the other end of the channel is dropped.
+    LoaderHangs(crossbeam_channel::Receiver<()>),
     LoaderErrs,
     LoaderPanics,
     DeviceErrs,
@@ -118,7 +120,11 @@ struct RiggedLoader {
 
 impl ObsLoader for RiggedLoader {
     fn load(&self, _: ObsRef<'_>, _: usize, _: &mut LoadedObs) -> Result<(), PolicyError> {
-        match self.fault {
+        match &self.fault {
+            Fault::LoaderHangs(hang) => {
+                let _ = hang.recv();
+                Ok(())
+            }
             _ if self.loads.fetch_add(1, Ordering::Relaxed) < 2 => Ok(()),
             Fault::LoaderErrs => Err(out_of_memory()),
             Fault::LoaderPanics => panic!("out of memory"),
@@ -160,7 +166,7 @@ impl Network for Rigged {
     }
 
     fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
-        Some(Arc::new(RiggedLoader { fault: self.fault, loads: AtomicUsize::new(0) }))
+        Some(Arc::new(RiggedLoader { fault: self.fault.clone(), loads: AtomicUsize::new(0) }))
     }
 }
 
@@ -172,7 +178,8 @@ fn rigged(workers: usize, token: Arc<()>, fault: Fault) -> Result<Run, TrainErro
         let inner = CpuNetwork::new(&spec)?;
         // The first is only looked at, the next two are the devices, and the others act.
         Ok(match made.fetch_add(1, Ordering::Relaxed) {
-            2 => Box::new(Rigged { inner, fault, passes: 0, _token: Arc::clone(&token) }) as Box<dyn Network>,
+            2 => Box::new(Rigged { inner, fault: fault.clone(), passes: 0, _token: Arc::clone(&token) })
+                as Box<dyn Network>,
             _ => Box::new(inner),
         })
     };
@@ -194,57 +201,14 @@ fn a_loader_panics() {
     });
 }
 
-/// A loader that hangs until the other end of the channel is dropped.
-struct Stuck(crossbeam_channel::Receiver<()>);
-
-impl ObsLoader for Stuck {
-    fn load(&self, _: ObsRef<'_>, _: usize, _: &mut LoadedObs) -> Result<(), PolicyError> {
-        let _ = self.0.recv();
-        Ok(())
-    }
-}
-
-/// A network with such a loader.
-struct Slow(CpuNetwork, crossbeam_channel::Receiver<()>);
-
-impl Network for Slow {
-    fn shape(&self) -> &NetworkShape {
-        self.0.shape()
-    }
-
-    fn layout(&self) -> &Arc<ParamLayout> {
-        self.0.layout()
-    }
-
-    fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
-        self.0.forward(params, input, out)
-    }
-
-    fn forward_for_learning(
-        &mut self,
-        params: &Params,
-        input: &Input<'_>,
-        out: &mut Outputs,
-    ) -> Result<(), PolicyError> {
-        self.0.forward_for_learning(params, input, out)
-    }
-
-    fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
-        self.0.backward(params, grads, grad)
-    }
-
-    fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
-        Some(Arc::new(Stuck(self.1.clone())))
-    }
-}
-
 #[test]
 fn a_loader_that_hangs_is_left_behind_and_named() {
     let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
     let run = without_hanging("a run with a hung loader", move || {
         let network = move |env: &EnvSpec, _: DeviceSpec| {
             let spec = NetworkSpec::for_spaces(&env.observation, &env.action)?;
-            Ok(Box::new(Slow(CpuNetwork::new(&spec)?, hang.clone())) as Box<dyn Network>)
+            let (inner, fault) = (CpuNetwork::new(&spec)?, Fault::LoaderHangs(hang.clone()));
+            Ok(Box::new(Rigged { inner, fault, passes: 0, _token: Arc::new(()) }) as Box<dyn Network>)
         };
         let stop = StopWhen { time: Some(std::time::Duration::from_millis(50)), ..StopWhen::default() };
         let config = with_stacks(1, 1, small(1));

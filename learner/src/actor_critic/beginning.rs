@@ -41,37 +41,42 @@ impl Beginning {
         self.burn_in == 0
     }
 
-    /// The steps of `batch` after the first `burn_in`, with what the network remembers after those.
-    pub(super) fn run_in(
+    /// Prepares `batch`: works out the memory that learning begins with, and returns the steps that are left to learn from when
+    /// the first ones are run through; `None` when all are.
+    pub(super) fn begin(
         &mut self,
         network: &mut dyn Network,
         params: &Params,
         batch: &SampleBatch,
-    ) -> Result<SampleBatch, LearnError> {
-        let mut rest = batch.skip_steps(self.burn_in, &self.pool)?;
+    ) -> Result<Option<SampleBatch>, LearnError> {
         self.state.clear();
         match self.initial {
             InitialState::Stored => self.state.extend_from_slice(batch.state_in()),
             InitialState::Zero => self.state.resize(batch.state_in().len(), 0.0),
         }
-        if self.burn_in > 0 {
-            let (columns, obs_len) = (batch.shape().columns, batch.shape().obs_len);
-            let rows = self.burn_in * columns;
-            let began = |end: &End| *end != End::No;
-            self.starts.clear();
-            self.starts.resize(columns, false);
-            self.starts.extend(batch.ends()[..rows - columns].iter().map(began));
-            let memory = Memory { state: &self.state, starts: &self.starts };
-            let input = Input::new(obs_ref(batch.obs().row(0, rows * obs_len)), rows).with_memory(memory);
-            network.forward(params, &input, &mut self.outputs)?;
-            let state_len = batch.shape().state_len;
-            self.state.copy_from_slice(&self.outputs.state);
-            let ends = &batch.ends()[rows - columns..rows];
-            for (state, _) in self.state.chunks_exact_mut(state_len).zip(ends).filter(|(_, end)| began(end)) {
-                state.fill(0.0);
-            }
+        if self.is_at_once() {
+            return Ok(None);
         }
-        rest.state_in_mut().copy_from_slice(&self.state);
-        Ok(rest)
+        let rest = batch.skip_steps(self.burn_in, &self.pool)?;
+        let (columns, obs_len) = (batch.shape().columns, batch.shape().obs_len);
+        let rows = self.burn_in * columns;
+        let began = |end: &End| *end != End::No;
+        self.starts.clear();
+        self.starts.resize(columns, false);
+        self.starts.extend(batch.ends()[..rows - columns].iter().map(began));
+        let memory = Memory { state: &self.state, starts: &self.starts };
+        let input = Input::new(obs_ref(batch.obs().row(0, rows * obs_len)), rows).with_memory(memory);
+        network.forward(params, &input, &mut self.outputs)?;
+        self.state.copy_from_slice(&self.outputs.state);
+        let (state_len, ends) = (batch.shape().state_len, &batch.ends()[rows - columns..rows]);
+        for (state, _) in self.state.chunks_exact_mut(state_len).zip(ends).filter(|(_, end)| began(end)) {
+            state.fill(0.0);
+        }
+        Ok(Some(rest))
+    }
+
+    /// `[B, state_len]`: the memory that the batch begun last begins with.
+    pub(super) fn state(&self) -> &[f32] {
+        &self.state
     }
 }

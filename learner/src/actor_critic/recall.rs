@@ -8,8 +8,6 @@ use super::obs_ref;
 /// Storage for that, reused.
 #[derive(Default)]
 pub(super) struct Recall {
-    /// Zeros in place of what a batch's columns begin with.
-    zeros: Option<Vec<f32>>,
     /// `[T+1, B]`.
     starts: Vec<bool>,
     cut: CutColumns,
@@ -25,35 +23,17 @@ struct CutColumns {
 }
 
 impl Recall {
-    /// For a network whose memory begins empty, or as the batch says.
-    pub(super) fn new(begins_empty: bool) -> Self {
-        Self { zeros: begins_empty.then(Vec::new), ..Self::default() }
-    }
-
-    /// The memory that the columns of a batch begin with.
-    fn state<'a>(zeros: &'a mut Option<Vec<f32>>, batch: &'a SampleBatch) -> &'a [f32] {
-        match zeros {
-            None => batch.state_in(),
-            Some(zeros) => {
-                zeros.clear();
-                zeros.resize(batch.state_in().len(), 0.0);
-                zeros
-            }
-        }
-    }
-
-    /// The observations of a batch, with the memory that its columns begin with where the network has one.
-    pub(super) fn input<'a>(&'a mut self, batch: &'a SampleBatch, state_len: usize) -> Input<'a> {
+    /// The observations of a batch with the memory that its columns begin with, `[B, state_len]`; none for a network without.
+    pub(super) fn input<'a>(&'a mut self, batch: &'a SampleBatch, state: &'a [f32]) -> Input<'a> {
         let shape = batch.shape();
         let input = Input::new(obs_ref(batch.obs()), (shape.steps + 1) * shape.columns);
-        if state_len == 0 {
+        if state.is_empty() {
             return input;
         }
         self.starts.clear();
         // The memory of the first step is from before it: whoever acted has emptied it where an episode began.
         self.starts.resize(shape.columns, false);
         self.starts.extend(batch.ends().iter().map(|end| *end != End::No));
-        let state = Self::state(&mut self.zeros, batch);
         input.with_memory(Memory { state, starts: &self.starts })
     }
 
@@ -63,12 +43,12 @@ impl Recall {
         network: &mut dyn Network,
         params: &Params,
         batch: &SampleBatch,
+        begins_with: &[f32],
         values: &mut Vec<f32>,
     ) -> Result<(), PolicyError> {
         let (shape, state_len) = (batch.shape(), network.shape().state_len);
         let (finals, obs_len) = (batch.final_obs(), shape.obs_len);
         let (columns, steps) = (finals.len(), shape.steps + 1);
-        let begins_with = Self::state(&mut self.zeros, batch);
         let CutColumns { obs, starts, state, outputs } = &mut self.cut;
         clear(obs, batch.obs(), steps * columns * obs_len);
         starts.clear();

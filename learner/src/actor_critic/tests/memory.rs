@@ -65,8 +65,8 @@ fn memory_goes_through_a_batch_and_to_its_final_observations() {
     let (mut recall, mut values, mut out) = (Recall::default(), Vec::new(), Outputs::default());
     // Twice: storage that was used does not show.
     for _ in 0..2 {
-        recall.final_values(&mut network, &params, &batch, &mut values).unwrap();
-        network.forward(&params, &recall.input(&batch, STATE), &mut out).unwrap();
+        recall.final_values(&mut network, &params, &batch, batch.state_in(), &mut values).unwrap();
+        network.forward(&params, &recall.input(&batch, batch.state_in()), &mut out).unwrap();
     }
     assert_eq!(values.len(), 2);
     for b in 0..COLUMNS {
@@ -137,7 +137,9 @@ fn burnt_in_steps_leave_their_memory_and_nothing_else() {
             let mut network = CpuNetwork::new(&recurrent()).unwrap();
             let mut beginning = super::super::beginning::Beginning::new(initial, burn_in);
             for _ in 0..2 {
-                let rest = beginning.run_in(&mut network, &params, &batch).unwrap();
+                let left = beginning.begin(&mut network, &params, &batch).unwrap();
+                assert_eq!(left.is_none(), burn_in == 0);
+                let rest = left.as_ref().unwrap_or(&batch);
                 assert_eq!(
                     (rest.shape().steps, rest.rewards()),
                     (STEPS - burn_in, &batch.rewards()[burn_in * COLUMNS..])
@@ -146,7 +148,7 @@ fn burnt_in_steps_leave_their_memory_and_nothing_else() {
                 rest.check_ends().unwrap();
                 for b in 0..COLUMNS {
                     let want = memory_after(&batch, &params, b, initial, burn_in);
-                    for (got, want) in rest.state_in()[b * STATE..(b + 1) * STATE].iter().zip(want) {
+                    for (got, want) in beginning.state()[b * STATE..(b + 1) * STATE].iter().zip(want) {
                         assert_close(*got, want, &format!("{initial:?}, burn-in {burn_in}, column {b}"));
                     }
                 }
