@@ -72,7 +72,7 @@ pub struct TrainerConfig {
     /// one for each minibatch. (In RLlib: training-step calls of the driver.)
     pub broadcast_interval: u64,
     /// Fragments whose weights are more publications old than this are dropped and counted. `None` keeps all. With several
-    /// agents, those of the newest column count.
+    /// agents, those of the newest step count.
     pub max_lag: Option<u64>,
     /// Train batches in a row that may be quarantined for non-finite values before the run ends with that error.
     pub max_consecutive_quarantined: u32,

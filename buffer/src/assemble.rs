@@ -56,7 +56,7 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
         Self { source, partial: Accumulate::new(train_batch_size), pool, age_limit: None }
     }
 
-    /// Drops fragments whose newest column lags more than `max_lag` versions behind `version`, counted under `"too_old"`. The
+    /// Drops fragments whose newest step lags more than `max_lag` versions behind `version`, counted under `"too_old"`. The
     /// columns of one agent's fragment are all of one version; with several agents some may have begun earlier.
     pub fn with_max_lag(mut self, max_lag: u64, version: VersionReader) -> Self {
         self.age_limit = Some(AgeLimit { max_lag, version });

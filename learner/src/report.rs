@@ -67,57 +67,57 @@ impl Fold for LearnerReport {
     }
 }
 
-/// Policy lag of some columns: learner version minus the version that made them.
+/// Policy lag of some steps: learner version minus the version that they were decided with.
 ///
 /// *Units*: publications of weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyLag {
-    columns: u64,
+    steps: u64,
     sum: u64,
     min: u64,
     max: u64,
 }
 
 impl PolicyLag {
-    /// The lag of columns made with `versions`, seen by a learner at version `learner`.
+    /// The lag of steps made with `versions`, seen by a learner at version `learner`.
     pub fn of(learner: u64, versions: impl IntoIterator<Item = u64>) -> Self {
         let mut lag = Self::default();
         for version in versions {
             let one = learner.saturating_sub(version);
-            lag.add(Self { columns: 1, sum: one, min: one, max: one });
+            lag.add(Self { steps: 1, sum: one, min: one, max: one });
         }
         lag
     }
 
-    /// Adds the columns of `other`.
+    /// Adds the steps of `other`.
     pub fn add(&mut self, other: Self) {
-        if other.columns == 0 {
+        if other.steps == 0 {
             return;
         }
-        self.min = if self.columns == 0 { other.min } else { self.min.min(other.min) };
+        self.min = if self.steps == 0 { other.min } else { self.min.min(other.min) };
         self.max = self.max.max(other.max);
         self.sum += other.sum;
-        self.columns += other.columns;
+        self.steps += other.steps;
     }
 
-    /// How many columns were counted.
-    pub fn columns(&self) -> u64 {
-        self.columns
+    /// How many steps were counted.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
-    /// Smallest lag, if there was a column.
+    /// Smallest lag, if there was a step.
     pub fn min(&self) -> Option<u64> {
-        (self.columns > 0).then_some(self.min)
+        (self.steps > 0).then_some(self.min)
     }
 
-    /// Mean lag over the columns, if there was one.
+    /// Mean lag over the steps, if there was one.
     pub fn mean(&self) -> Option<f64> {
-        (self.columns > 0).then(|| self.sum as f64 / self.columns as f64)
+        (self.steps > 0).then(|| self.sum as f64 / self.steps as f64)
     }
 
-    /// Largest lag, if there was a column.
+    /// Largest lag, if there was a step.
     pub fn max(&self) -> Option<u64> {
-        (self.columns > 0).then_some(self.max)
+        (self.steps > 0).then_some(self.max)
     }
 }
 
@@ -171,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn lag_of_no_columns_is_none_and_adding_it_changes_nothing() {
+    fn lag_of_no_steps_is_none_and_adding_it_changes_nothing() {
         let mut lag = PolicyLag::of(5, [3, 4]);
         lag.add(PolicyLag::default());
-        assert_eq!((lag.min(), lag.mean(), lag.max(), lag.columns()), (Some(1), Some(1.5), Some(2), 2));
+        assert_eq!((lag.min(), lag.mean(), lag.max(), lag.steps()), (Some(1), Some(1.5), Some(2), 2));
         assert_eq!((PolicyLag::default().min(), PolicyLag::default().mean()), (None, None));
     }
 }

@@ -186,7 +186,6 @@ impl RolloutWorker {
 
         let tag = Tag { worker: self.config.worker, incarnation: self.incarnation, sequence: self.sequence };
         let mut batch = self.links.pool.take(self.shape, tag);
-        batch.versions_mut().fill(weights.version);
         // Whatever goes wrong from here on, the environments will have moved past the observation kept.
         if std::mem::take(&mut self.under_way) {
             copy_obs(self.obs.view(), batch.obs_row_mut(0));
@@ -211,6 +210,7 @@ impl RolloutWorker {
             self.actor.choose(self.masks.as_deref(), step.actions.reborrow(), step.behaviour_logp)?;
             step.behaviour_inputs.copy_from_slice(self.actor.logits());
             step.behaviour_values.copy_from_slice(self.actor.values());
+            step.versions.fill(weights.version);
 
             clock.enter(WorkerState::Stepping);
             let out = VectorStep {

@@ -162,7 +162,7 @@ pub struct Columns {
     pub behaviour_values: Vec<f32>,
     /// `[B, state_len]`: recurrent state at `t = 0`.
     pub state_in: Vec<f32>,
-    /// `[B]`: version of the policy that made the column.
+    /// `[T, B]`: version of the weights that each step was decided with.
     pub versions: Vec<u64>,
 }
 
@@ -179,7 +179,7 @@ impl Columns {
             behaviour_inputs: vec![0.0; shape.cells() * shape.dist_len],
             behaviour_values: vec![0.0; shape.cells_and_last()],
             state_in: vec![0.0; shape.columns * shape.state_len],
-            versions: vec![0; shape.columns],
+            versions: vec![0; shape.cells()],
         }
     }
 
@@ -199,7 +199,7 @@ impl Columns {
         self.behaviour_inputs.resize(shape.cells() * shape.dist_len, 0.0);
         self.behaviour_values.resize(shape.cells_and_last(), 0.0);
         self.state_in.resize(shape.columns * shape.state_len, 0.0);
-        self.versions.resize(shape.columns, 0);
+        self.versions.resize(shape.cells(), 0);
     }
 
     /// Checks every length and element type against the shape.
@@ -216,7 +216,7 @@ impl Columns {
         check_length("behaviour_inputs", self.behaviour_inputs.len(), &inputs)?;
         check_length("behaviour_values", self.behaviour_values.len(), &[("T+1", t1), ("B", b)])?;
         check_length("state_in", self.state_in.len(), &[("B", b), ("state_len", state_len)])?;
-        check_length("versions", self.versions.len(), &[("B", b)])?;
+        check_length("versions", self.versions.len(), &[("T", t), ("B", b)])?;
 
         for (column, got) in [("obs", self.obs.view().kind()), ("final_obs", self.final_obs.rows().view().kind())] {
             if got != shape.obs_kind {

@@ -79,9 +79,9 @@ fn copy_part(joined: &mut SampleBatch, part: &SampleBatch, first: usize) {
     copy_rows(&mut to.behaviour_logp, &from.behaviour_logp, place(1));
     copy_rows(&mut to.behaviour_inputs, &from.behaviour_inputs, place(dist_len));
     copy_rows(&mut to.behaviour_values, &from.behaviour_values, place(1));
-    // These two have no time axis: the part's block is contiguous.
+    copy_rows(&mut to.versions, &from.versions, place(1));
+    // It has no time axis: the part's block is contiguous.
     to.state_in[first * state_len..(first + own) * state_len].copy_from_slice(&from.state_in);
-    to.versions[first..first + own].copy_from_slice(&from.versions);
 }
 
 /// Where a part's row lies in the joined row, in elements.

@@ -96,7 +96,7 @@ impl MultiAgentBatch {
         Steps { env: self.env_steps, agent: self.agent_steps() }
     }
 
-    /// The policy version of every column of every policy.
+    /// The version of the weights that each step of every policy was decided with.
     pub fn versions(&self) -> impl Iterator<Item = u64> {
         self.policies.values().flat_map(|batch| batch.versions().iter().copied())
     }

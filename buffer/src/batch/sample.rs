@@ -205,7 +205,7 @@ impl SampleBatch {
         &self.columns.state_in
     }
 
-    /// `[B]`.
+    /// `[T, B]`: version of the weights that each step was decided with.
     pub fn versions(&self) -> &[u64] {
         &self.columns.versions
     }
@@ -238,7 +238,8 @@ impl SampleBatch {
             final_obs: &mut self.columns.final_obs,
             behaviour_logp: &mut self.columns.behaviour_logp[cells.clone()],
             behaviour_inputs: &mut self.columns.behaviour_inputs[t * width * dist_len..(t + 1) * width * dist_len],
-            behaviour_values: &mut self.columns.behaviour_values[cells],
+            behaviour_values: &mut self.columns.behaviour_values[cells.clone()],
+            versions: &mut self.columns.versions[cells],
         }
     }
 
@@ -296,7 +297,7 @@ impl SampleBatch {
         &mut self.columns.state_in
     }
 
-    /// `[B]`, to be written in place.
+    /// `[T, B]`, to be written in place.
     pub fn versions_mut(&mut self) -> &mut [u64] {
         &mut self.columns.versions
     }
@@ -350,6 +351,8 @@ pub struct StepMut<'a> {
     /// `[B]`: values of `obs`; row `T` is written through
     /// [`behaviour_values_mut`](SampleBatch::behaviour_values_mut).
     pub behaviour_values: &'a mut [f32],
+    /// `[B]`.
+    pub versions: &'a mut [u64],
 }
 
 fn check_column(column: &'static str, values: &[f32], row_len: usize, width: usize) -> Result<(), BatchError> {

@@ -71,7 +71,7 @@ impl SampleBatch {
 
     /// Copies what follows the first `skipped` steps into a batch of its own. `state_in` stays that of the first step of all.
     ///
-    /// The tags and versions are those of the whole batch; the ticket stays where it is.
+    /// The tags are those of the whole batch; the ticket stays where it is.
     ///
     /// # Errors
     /// When no step is left.
@@ -101,7 +101,7 @@ impl SampleBatch {
         to.behaviour_inputs.copy_from_slice(&from.behaviour_inputs[first * dist_len..]);
         to.behaviour_values.copy_from_slice(&from.behaviour_values[first..]);
         to.state_in.copy_from_slice(&from.state_in);
-        to.versions.copy_from_slice(&from.versions);
+        to.versions.copy_from_slice(&from.versions[first..]);
         for (i, &(t, b)) in from.final_obs.index().iter().enumerate().filter(|(_, (t, _))| *t as usize >= skipped) {
             to.final_obs.push(t as usize - skipped, b as usize, from.final_obs.rows().view().row(i, obs_len))?;
         }

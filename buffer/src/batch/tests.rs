@@ -348,7 +348,7 @@ proptest! {
             let (to, from) = (floats(joined.behaviour_values()), floats(part.behaviour_values()));
             prop_assert!(same(&to, &from, steps + 1, 1));
             prop_assert!(same(&floats(joined.state_in()), &floats(part.state_in()), 1, own.state_len));
-            prop_assert!(same(&versions(&joined), &versions(part), 1, 1));
+            prop_assert!(same(&versions(&joined), &versions(part), steps, 1));
             for (t, b, row) in part.final_obs().iter() {
                 prop_assert_eq!(finals.next(), Some((t, b + first as u32, row)));
             }
@@ -390,7 +390,7 @@ fn a_multi_agent_batch_needs_a_policy_and_a_step() {
 }
 
 #[test]
-fn versions_are_those_of_every_column() {
+fn versions_are_those_of_every_step() {
     let mut batch = SampleBatch::blank(shape(1, 3), tag(1));
     batch.versions_mut().copy_from_slice(&[7, 5, 6]);
     let batch = MultiAgentBatch::single(batch);

@@ -181,7 +181,7 @@ fn rich() -> MultiAgentBatch {
         fill(&mut batch, |i| 1.0 + i as f32);
         batch.ends_mut()[1] = End::Terminated;
         batch.ends_mut()[4] = End::Truncated;
-        batch.versions_mut().copy_from_slice(&[5, 6]);
+        batch.versions_mut().copy_from_slice(&[5, 6, 5, 6, 7, 6]);
         match shape.obs_kind {
             ObsKind::F32 => batch.final_obs_mut().push(2, 0, &[7.0_f32, 8.0, 9.0][..]).unwrap(),
             ObsKind::U8 => batch.final_obs_mut().push(2, 0, &[7_u8, 8, 9][..]).unwrap(),

@@ -264,7 +264,9 @@ fn updates_behind_follow_what_was_published() {
     }
     let mut batch = bandit.play(learner.params(), End::Terminated);
     let (_, part) = batch.policies_mut().next().unwrap();
-    part.versions_mut().copy_from_slice(&[0, 1, 2, 3]);
+    for (i, version) in part.versions_mut().iter_mut().enumerate() {
+        *version = i as u64 % 4;
+    }
     let info = learner.learn((&batch).into()).unwrap().info;
     let of = |path: &str| info.number("default_policy", path);
     assert_eq!(of("diff_num_grad_updates_vs_sampler_policy"), Some(3.0));

@@ -148,7 +148,9 @@ fn lag_is_the_learners_version_less_the_columns_at_the_first_pass() {
         sender.push(bench.sampled(sequence)).unwrap();
     }
     let mut mixed = sample(2);
-    mixed.versions_mut().copy_from_slice(&[1, 3]);
+    for (i, version) in mixed.versions_mut().iter_mut().enumerate() {
+        *version = [1, 3][i % 2];
+    }
     sender.push(bench.sampled_from(mixed)).unwrap();
     for _ in 0..6 {
         trained(learner_loop.step().unwrap());
@@ -156,7 +158,8 @@ fn lag_is_the_learners_version_less_the_columns_at_the_first_pass() {
     let lags: Vec<PolicyLag> = outqueue.drain().iter().map(|report| report.lag).collect();
     let none = PolicyLag::default();
     // Two passes, hence two publications, a batch.
-    assert_eq!(lags, [PolicyLag::of(0, [0, 0]), none, PolicyLag::of(2, [0, 0]), none, PolicyLag::of(4, [1, 3]), none]);
+    let lag = |learner, pair: [u64; 2]| PolicyLag::of(learner, pair.repeat(T * B / 2));
+    assert_eq!(lags, [lag(0, [0, 0]), none, lag(2, [0, 0]), none, lag(4, [1, 3]), none]);
     assert_eq!((lags[4].min(), lags[4].mean(), lags[4].max()), (Some(1), Some(2.0), Some(3)));
 }
 
@@ -212,7 +215,7 @@ fn an_outqueue_nobody_reads_folds_and_keeps_every_total() {
     assert_eq!((folded.passes, folded.pass, folded.updates, folded.version), (15, 2, 15, 16));
     assert_eq!(reports.iter().map(|report| report.env_steps).sum::<u64>(), 16 * STEPS);
     assert_eq!(reports.iter().map(|report| report.trained_once.agent).sum::<u64>(), 8 * STEPS);
-    assert_eq!(reports.iter().map(|report| report.lag.columns()).sum::<u64>(), 8 * B as u64);
+    assert_eq!(reports.iter().map(|report| report.lag.steps()).sum::<u64>(), (8 * T * B) as u64);
     // Losses 2 to 16, equally weighted.
     assert_eq!(folded.info.number("default_policy", "learner_stats.total_loss"), Some(9.0));
 }

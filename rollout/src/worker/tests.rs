@@ -65,7 +65,7 @@ fn a_fragment_holds_what_was_seen_done_and_thought() {
     let batch = fragment.get("default_policy").unwrap();
     assert_eq!((batch.shape().steps, batch.shape().columns), (4, 2));
     assert_eq!(batch.tags(), [Tag { worker: 2, incarnation: 0, sequence: 0 }]);
-    assert_eq!(batch.versions(), [17, 17]);
+    assert_eq!(batch.versions(), [17; 8]);
 
     // Row 3 is already the second episode's first observation, what it cut off is in final_obs.
     let places: Vec<_> = (0..5).map(|t| (f32s(batch.obs_row(t))[0], f32s(batch.obs_row(t))[1])).collect();

@@ -33,7 +33,7 @@ struct Column {
     inputs: Vec<f32>,
     values: Vec<f32>,
     state_in: Vec<f32>,
-    version: u64,
+    versions: Vec<u64>,
 }
 
 /// What is known of a step as it is begun.
@@ -83,7 +83,6 @@ impl Columns {
         let t = column.len;
         if t == 0 {
             column.state_in.copy_from_slice(step.state);
-            column.version = step.version;
         }
         copy_obs(step.obs, column.obs.view_mut().into_row(t, obs_len));
         copy_actions(step.action, column.actions.view_mut().into_row(t, act_len));
@@ -92,6 +91,7 @@ impl Columns {
         column.logp[t] = step.logp;
         column.inputs[t * dist_len..(t + 1) * dist_len].copy_from_slice(step.inputs);
         column.values[t] = step.value;
+        column.versions[t] = step.version;
         column.len += 1;
         column.open = true;
     }
@@ -149,7 +149,7 @@ impl Columns {
                 batch.final_obs_mut().push(t as usize, b, row)?;
             }
             batch.state_in_mut()[b * state_len..(b + 1) * state_len].copy_from_slice(&column.state_in);
-            batch.versions_mut()[b] = column.version;
+            spread(&column.versions, batch.versions_mut(), (b, width), 1);
             column.clear();
             self.spare.push(column);
         }
@@ -185,7 +185,7 @@ impl Column {
             inputs: vec![0.0; steps * dist_len],
             values: vec![0.0; steps + 1],
             state_in: vec![0.0; state_len],
-            version: 0,
+            versions: vec![0; steps],
         }
     }
 

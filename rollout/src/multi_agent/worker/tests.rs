@@ -78,5 +78,5 @@ fn the_policy_of_a_single_agent_may_be_the_default_one() {
     let config = config(policies, PolicyMapping::shared(default_policy()));
     let mut worker = MultiAgentWorker::new(config, Arc::new(factory), links).unwrap();
     let fragment = worker.sample(&crate::testing::weights(3, 0.0), &mut clock()).unwrap();
-    assert_eq!(fragment.get("default_policy").unwrap().versions(), [3; 9]);
+    assert!(fragment.versions().all(|version| version == 3));
 }
