@@ -2,6 +2,7 @@
 
 mod check;
 mod seconds;
+mod seconds_or_never;
 #[cfg(test)]
 mod tests;
 
@@ -39,15 +40,25 @@ pub struct TrainerConfig {
     pub num_envs_per_worker: usize,
     /// Steps of each environment in one fragment: `T`.
     pub rollout_fragment_length: usize,
-    /// Failures in a row, without one finished fragment between them, that a worker survives; one more ends the run.
-    /// (RLlib survives 100, without pauses between restarts.)
+    /// Failures in a row, without one finished fragment between them, that a worker survives; one more ends the worker, and
+    /// the last worker the run. (RLlib survives 100, without pauses between restarts.)
     pub num_consecutive_worker_failures_tolerance: u32,
+    /// Restarts that all workers together may need within `worker_restart_window`; one more ends the run. (RLlib counts the
+    /// whole run.)
+    pub max_num_worker_restarts: u32,
+    /// How long a restart counts.
+    #[serde(with = "seconds")]
+    pub worker_restart_window: Duration,
     /// Wait before a failed worker's first restart; it doubles with every further failure in a row.
     #[serde(with = "seconds")]
     pub worker_restart_backoff: Duration,
     /// Longest wait before a restart.
     #[serde(with = "seconds")]
     pub worker_restart_backoff_max: Duration,
+    /// How long one call of an environment may take before it counts as hanging: its worker is then replaced, and the thread
+    /// left behind. In a file, seconds or `"never"`. Without rollout workers nothing can replace anything.
+    #[serde(with = "seconds_or_never")]
+    pub env_hang_timeout: Option<Duration>,
 
     /// Env-steps that make a train batch. Fragments are never split: the surplus of the last one stays in the batch.
     pub train_batch_size: usize,
@@ -200,8 +211,11 @@ impl Default for TrainerConfig {
             num_envs_per_worker: 1,
             rollout_fragment_length: 50,
             num_consecutive_worker_failures_tolerance: 10,
+            max_num_worker_restarts: 1000,
+            worker_restart_window: Duration::from_secs(60),
             worker_restart_backoff: Duration::from_millis(10),
             worker_restart_backoff_max: Duration::from_secs(1),
+            env_hang_timeout: Some(Duration::from_secs(120)),
             train_batch_size: 500,
             replay_proportion: 0.0,
             replay_buffer_num_slots: 0,

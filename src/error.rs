@@ -41,8 +41,8 @@ pub enum TrainError {
     Learn(Box<LearnError>),
     /// The rollout workers could not be started; none runs.
     Start(Box<StartError>),
-    /// A rollout worker gave up.
-    Worker(Box<WorkerFailure>),
+    /// Rollout workers gave up, in this order: all that there were, or one of them because no restart was left.
+    Workers(Vec<WorkerFailure>),
     /// The learner failed.
     Learner(Box<LearnerFailure>),
     /// The threads that load stacks could not be started.
@@ -71,7 +71,10 @@ impl fmt::Display for TrainError {
             Self::Network(error) => write!(f, "no run can begin with this network of your own: {error}"),
             Self::Learn(error) => write!(f, "the learner could not be built: {error}"),
             Self::Start(error) => write!(f, "the run could not start: {error}"),
-            Self::Worker(failure) => write!(f, "the run ended: {failure}"),
+            Self::Workers(failures) => {
+                let causes: Vec<_> = failures.iter().map(ToString::to_string).collect();
+                write!(f, "the run ended: {}", causes.join("; and "))
+            }
             Self::Learner(failure) => write!(f, "the run ended: {failure}"),
             Self::StartLoaders(error) => write!(f, "the run could not start: {error}"),
             Self::Loader(failure) => write!(f, "the run ended: {failure}"),
@@ -90,7 +93,7 @@ impl Error for TrainError {
             Self::Policy(error) | Self::Network(error) => error.source(),
             Self::Learn(error) => error.source(),
             Self::Start(error) => error.source(),
-            Self::Worker(failure) => failure.source(),
+            Self::Workers(failures) => failures.first().and_then(Error::source),
             Self::Learner(failure) => failure.source(),
             Self::StartLoaders(error) => error.source(),
             Self::Loader(failure) => failure.source(),
@@ -122,11 +125,16 @@ boxed!(
     PolicyError => Policy,
     LearnError => Learn,
     StartError => Start,
-    WorkerFailure => Worker,
     LoaderError => StartLoaders,
     LoaderFailure => Loader,
     CheckpointError => Checkpoint,
 );
+
+impl From<WorkerFailure> for TrainError {
+    fn from(failure: WorkerFailure) -> Self {
+        Self::Workers(vec![failure])
+    }
+}
 
 impl From<LearnerFailure> for TrainError {
     /// A learner that ends because a loader failed is not what failed.
@@ -155,7 +163,7 @@ impl TrainError {
     /// The thread that failed, where it was a thread.
     pub fn thread(&self) -> Option<&str> {
         match self {
-            Self::Worker(failure) => Some(&failure.thread),
+            Self::Workers(failures) => failures.first().map(|failure| failure.thread.as_str()),
             Self::Learner(failure) => Some(&failure.thread),
             Self::Loader(failure) => Some(&failure.thread),
             _ => None,

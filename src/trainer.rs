@@ -12,12 +12,13 @@ mod start;
 mod wiring;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{Bell, Lifeline};
 use pronk_learner::LearnerMetrics;
 use pronk_metrics::{PolicyId, Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
-use pronk_rollout::EnvSpec;
+use pronk_rollout::{EnvSpec, WorkerFailure, WorkerStatus};
 
 pub use run::{Run, RunSummary};
 
@@ -33,8 +34,9 @@ use iteration::Iteration;
 use model::Model;
 use reporters::Reporters;
 
-/// How long a dropped or failed run is waited for. Threads that do not end by then are left behind.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
+/// How long a dropped or failed run is waited for. Threads that do not end by then are left behind; with them, too, a run
+/// ends within a second.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
 
 /// How long a run that ended well waits for the learner to finish the pass it is in, so that its state can be saved.
 /// Workers are waited for no longer than [`SHUTDOWN_DEADLINE`].
@@ -86,7 +88,7 @@ thread_states! {
 /// ```
 pub struct Trainer {
     config: TrainerConfig,
-    model: Model,
+    model: Arc<Model>,
     /// `None` once the run has ended.
     engine: Option<Engine>,
     /// Dropping it ends every wait of the run.
@@ -103,6 +105,10 @@ pub struct Trainer {
     iterations: u64,
     training_iteration: TimerStat,
     worker_restarts: u64,
+    /// Workers that gave up, and why.
+    worker_failures: Vec<WorkerFailure>,
+    /// Threads that were left behind in environments that hang.
+    abandoned: Vec<String>,
     /// Steps of the fragments that were completed.
     fragments_added: Steps,
     /// Newest published version of the weights.
@@ -121,6 +127,27 @@ impl Trainer {
     /// The policies of the run, each with what the environments said about themselves to it: its spaces.
     pub fn env_specs(&self) -> impl Iterator<Item = (&PolicyId, &EnvSpec)> {
         self.model.specs()
+    }
+
+    /// What every worker is doing at this moment, and since when: what of a worker with a thread can be seen from outside.
+    ///
+    /// Empty without threads, and once the run has ended.
+    ///
+    /// # Example
+    /// ```
+    /// use pronk::envs::CartPole;
+    /// use pronk::prelude::*;
+    ///
+    /// let config = TrainerConfig { num_rollout_workers: 2, ..TrainerConfig::default() };
+    /// let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+    /// for worker in trainer.workers() {
+    ///     println!("{} {:?} since {:?}, in {:?}", worker.thread, worker.state, worker.since, worker.call);
+    /// }
+    /// # assert_eq!(trainer.workers().len(), 2);
+    /// # Ok::<(), pronk::TrainError>(())
+    /// ```
+    pub fn workers(&self) -> Vec<WorkerStatus> {
+        self.engine.as_ref().map(Engine::workers).unwrap_or_default()
     }
 
     /// Iterates until a limit of `stop`, Ctrl-C or a failure, then ends the run.
@@ -259,13 +286,17 @@ impl Trainer {
             }
             Engine::Threads { .. } => Ok(()),
         };
-        let over = engine.outqueue().is_closed();
+        let over = engine.outqueue().is_closed() || engine.nobody_works();
         self.iteration.collect(engine.outqueue(), engine.worker_reports());
-        let error = match (stepped, self.iteration.worker_failure()) {
-            (Err(error), _) => error,
-            (Ok(()), Some(failure)) => failure.into(),
-            (Ok(()), None) if over => return Err(self.first_cause()),
-            (Ok(()), None) => return Ok(()),
+        self.worker_failures.append(&mut self.iteration.workers.ended);
+        self.abandoned.append(&mut self.iteration.workers.abandoned);
+        let error = match stepped {
+            Err(error) => error,
+            Ok(()) if self.worker_failures.iter().any(WorkerFailure::ends_the_run) => {
+                TrainError::Workers(self.worker_failures.clone())
+            }
+            Ok(()) if over => return Err(self.first_cause()),
+            Ok(()) => return Ok(()),
         };
         self.shut_down(SHUTDOWN_DEADLINE);
         Err(error)
@@ -274,11 +305,12 @@ impl Trainer {
     /// The learner is gone though nobody ended the run: who was the first to fail?
     fn first_cause(&mut self) -> TrainError {
         let ended = self.shut_down(SHUTDOWN_DEADLINE);
+        self.note_failures(&ended);
         // The learner ends without a failure of its own when the workers have given up.
-        match (ended.worker_failures().into_iter().next(), ended.learner) {
-            (_, Some(Err(failure))) => failure.into(),
-            (Some(failure), _) => failure.into(),
-            (None, _) => TrainError::Ended,
+        match ended.learner {
+            Some(Err(failure)) => failure.into(),
+            _ if self.worker_failures.is_empty() => TrainError::Ended,
+            _ => TrainError::Workers(std::mem::take(&mut self.worker_failures)),
         }
     }
 
@@ -292,6 +324,16 @@ impl Trainer {
         ended
     }
 
+    /// Adds the workers that gave up as the run ended.
+    fn note_failures(&mut self, ended: &Ended) {
+        for failure in ended.worker_failures() {
+            if self.worker_failures.iter().all(|known| known.thread != failure.thread) {
+                self.worker_failures.push(failure);
+            }
+        }
+        self.abandoned.extend(ended.unread.iter().flat_map(|report| &report.abandoned).cloned());
+    }
+
     fn end(&mut self, reason: Option<StopReason>) -> Result<Run, TrainError> {
         let trained_for = self.started.elapsed();
         let last = match self.last.take() {
@@ -299,8 +341,8 @@ impl Trainer {
             None => self.complete_iteration(None),
         };
         let ended = self.shut_down(FINISH_DEADLINE);
-        // Whoever gave up after the end was decided takes nothing away from what was reached.
-        let worker_failures = ended.worker_failures();
+        // Whoever gave up takes nothing away from what was reached.
+        self.note_failures(&ended);
         let learner = ended.learner.ok_or(TrainError::Ended)??;
         self.clock.enter(TrainerState::Reporting);
         self.reporters.finish();
@@ -315,7 +357,8 @@ impl Trainer {
             env: self.model.env.clone(),
             checkpoints: self.model.checkpoints(&self.config, learner.save()),
             not_joined: ended.not_joined,
-            worker_failures,
+            worker_failures: std::mem::take(&mut self.worker_failures),
+            abandoned: std::mem::take(&mut self.abandoned),
             reporter_failures: self.reporters.take_failures(),
         })
     }

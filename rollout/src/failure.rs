@@ -4,6 +4,9 @@ use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use pronk_buffer::ObsColumn;
 
 use crate::env::EnvError;
 
@@ -114,6 +117,13 @@ pub enum FailureCause {
         /// Of which choice; 0 for an action that is only one.
         choice: usize,
     },
+    /// It did not come back.
+    Hang {
+        /// How long it had been waited for when it was given up.
+        silent_for: Duration,
+        /// `[obs_len]`: the observation that it was to go on from, if that was kept.
+        last_obs: Option<ObsColumn>,
+    },
     /// Of several agents, it failed one.
     OfAgent {
         /// The agent's name.
@@ -132,6 +142,7 @@ impl FailureCause {
             FailureCause::NonFiniteObservation { .. } => "non_finite_observation",
             FailureCause::NonFiniteReward { .. } => "non_finite_reward",
             FailureCause::NothingPossible { .. } => "nothing_possible",
+            FailureCause::Hang { .. } => "env_hang",
             FailureCause::OfAgent { cause, .. } => cause.key(),
         }
     }
@@ -152,8 +163,28 @@ impl fmt::Display for FailureCause {
                     "the mask leaves nothing possible of choice {choice}: a state without a way on must end the episode"
                 )
             }
+            FailureCause::Hang { silent_for, last_obs } => {
+                write!(f, "it has not come back for {:.1} s", silent_for.as_secs_f64())?;
+                last_obs.as_ref().map_or(Ok(()), |obs| write_obs(f, obs))
+            }
             FailureCause::OfAgent { agent, cause } => write!(f, "agent `{agent}`: {cause}"),
         }
+    }
+}
+
+/// Numbers of an observation that a message shows.
+const SHOWN: usize = 16;
+
+fn write_obs(f: &mut fmt::Formatter<'_>, obs: &ObsColumn) -> fmt::Result {
+    let len = obs.view().len();
+    let shown = len.min(SHOWN);
+    match obs {
+        ObsColumn::F32(row) => write!(f, " (it was last seen in {:?}", &row[..shown])?,
+        ObsColumn::U8(row) => write!(f, " (it was last seen in {:?}", &row[..shown])?,
+    }
+    match len - shown {
+        0 => write!(f, ")"),
+        more => write!(f, " and {more} more)"),
     }
 }
 

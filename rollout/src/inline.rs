@@ -1,6 +1,7 @@
 //! A worker without a thread.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pronk_buffer::{Bell, Mailbox, MultiAgentBatch, NextError, Source, Tether, WeightCell, mailbox};
@@ -8,8 +9,9 @@ use pronk_metrics::{ByPolicy, ClockReader, StateClock};
 use pronk_policy::Params;
 
 use crate::report::WorkerReport;
-use crate::sampler::MakeSampler;
-use crate::supervise::{NoFragment, RestartPolicy, SupervisedWorker, thread_name};
+use crate::sampler::{MakeSampler, WorkerSeat};
+use crate::supervise::{NoFragment, RestartBudget, RestartPolicy, SupervisedWorker, Supervision, thread_name};
+use crate::watch::Watch;
 use crate::worker::{BuildError, WorkerState};
 
 /// Makes fragments on the thread that asks for them: what `workers: 0` runs.
@@ -30,27 +32,35 @@ use crate::worker::{BuildError, WorkerState};
 /// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
 /// use pronk_rollout::{
 ///     CartPole, Env, EnvContext, InlineSource, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerLinks,
+///     WorkerSeat,
 /// };
 ///
 /// let spec = CartPole::new().spec();
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let (_publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), network.init_params(0)?)]));
 /// let (_lifeline, tether) = lifeline();
-/// let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether: tether.clone() };
-/// let config = |worker| WorkerConfig {
-///     worker,
-///     seed: 0,
-///     num_envs_per_worker: NonZeroUsize::new(8).expect("8 > 0"),
-///     rollout_fragment_length: NonZeroUsize::new(16).expect("16 > 0"),
-///     gaussian: Gaussian::default(),
-/// };
-/// let make = |worker| {
-///     let factory = Arc::new(|_: &EnvContext| CartPole::new());
+/// let of_run = tether.clone();
+/// let make = move |seat: &WorkerSeat| {
+///     let config = WorkerConfig {
+///         worker: seat.worker,
+///         incarnation: seat.incarnation,
+///         seed: 0,
+///         num_envs_per_worker: NonZeroUsize::new(8).expect("8 > 0"),
+///         rollout_fragment_length: NonZeroUsize::new(16).expect("16 > 0"),
+///         gaussian: Gaussian::default(),
+///     };
+///     let links = WorkerLinks {
+///         pool: Pool::new(2),
+///         steps: StepLedger::new(),
+///         tether: of_run.clone(),
+///         watch: seat.watch.clone(),
+///     };
 ///     let network = Box::new(CpuNetwork::new(&network)?);
-///     let worker = RolloutWorker::new(config(worker), factory, network, links.clone())?;
+///     let worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 ///     Ok(Box::new(worker) as Box<dyn Sampler>)
 /// };
-/// let (mut source, reports) = InlineSource::new(&make, RestartPolicy::default(), weights, tether, &Bell::new())?;
+/// let restart = RestartPolicy::default();
+/// let (mut source, reports) = InlineSource::new(Arc::new(make), restart, weights, tether, &Bell::new())?;
 /// assert_eq!(source.next(Duration::ZERO)?.env_steps(), 128);
 /// assert_eq!(reports.try_take().map(|report| report.fragments), Some(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -67,16 +77,23 @@ impl InlineSource {
     /// # Errors
     /// Those of `make`.
     pub fn new(
-        make: &MakeSampler<'_>,
+        make: Arc<MakeSampler>,
         restart: RestartPolicy,
         weights: WeightCell<ByPolicy<Params>>,
         tether: Tether,
         bell: &Bell,
     ) -> Result<(Self, Mailbox<WorkerReport>), BuildError> {
-        let clock = StateClock::new(thread_name(0), WorkerState::Starting);
-        let worker = make(0)?;
         let (sender, reports) = mailbox(NonZeroUsize::MIN, bell);
-        let mut worker = SupervisedWorker::new(worker, restart, tether, sender, clock);
+        let mut worker = SupervisedWorker::make(Supervision {
+            make,
+            seat: WorkerSeat { worker: 0, incarnation: 0, watch: Watch::new() },
+            spaces: None,
+            thread: thread_name(0),
+            budget: RestartBudget::new(restart),
+            tether,
+            reports: sender,
+            clock: StateClock::new(thread_name(0), WorkerState::Starting),
+        })?;
         worker.enter(WorkerState::Idle);
         Ok((Self { worker, weights }, reports))
     }

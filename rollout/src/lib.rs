@@ -22,6 +22,7 @@ mod inline;
 mod report;
 mod sampler;
 mod supervise;
+mod watch;
 mod worker;
 mod worker_set;
 
@@ -48,7 +49,8 @@ pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use inline::InlineSource;
 pub use report::{ReturnStat, WorkerFailure, WorkerFailureCause, WorkerReport};
-pub use sampler::{AnyEnvSpec, MakeSampler, Sampler};
+pub use sampler::{AnyEnvSpec, MakeSampler, Sampler, WorkerSeat};
 pub use supervise::RestartPolicy;
+pub use watch::{EnvCall, Watch};
 pub use worker::{BuildError, PolicyFault, RolloutWorker, SampleError, WorkerConfig, WorkerLinks, WorkerState};
-pub use worker_set::{JoinOutcome, StartError, WorkerEdges, WorkerSet, WorkerSetConfig};
+pub use worker_set::{JoinOutcome, StartError, SupervisorState, WorkerEdges, WorkerSet, WorkerSetConfig, WorkerStatus};

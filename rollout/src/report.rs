@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pronk_buffer::{BatchError, Fold};
 use pronk_metrics::{ByPolicy, Steps};
 
 use crate::failure::EnvFailure;
 use crate::vector::EpisodeStat;
-use crate::worker::PolicyFault;
+use crate::worker::{BuildError, PolicyFault};
+use crate::worker_set::StartError;
 
 /// Episodes that one report lists one by one; the counts and sums know all of them.
 const MAX_EPISODES: usize = 1024;
@@ -57,6 +59,8 @@ pub struct WorkerReport {
     pub failures: Vec<String>,
     /// Workers that gave up, and why.
     pub ended: Vec<WorkerFailure>,
+    /// Threads that were left behind in an environment that hangs, each with what it is stuck in.
+    pub abandoned: Vec<String>,
 }
 
 impl WorkerReport {
@@ -105,8 +109,9 @@ impl Fold for WorkerReport {
         self.restarts += later.restarts;
         self.n_failures += later.n_failures;
         append_bounded(&mut self.failures, later.failures, MAX_FAILURES);
-        // Bounded by itself: a worker ends once.
+        // Bounded by themselves: a worker ends once, and every thread left behind is a restart, of which there is a budget.
         self.ended.extend(later.ended);
+        self.abandoned.extend(later.abandoned);
     }
 }
 
@@ -197,12 +202,32 @@ pub struct WorkerFailure {
 pub enum WorkerFailureCause {
     /// Its environments failed more often in a row than is tolerated; this is the last failure.
     Environment(Arc<EnvFailure>),
+    /// All workers together needed more restarts than they may; the run is over.
+    BudgetSpent {
+        /// How many they may need.
+        restarts: u32,
+        /// Within which time.
+        window: Duration,
+        /// The failure that needed one more.
+        last: Arc<EnvFailure>,
+    },
+    /// It was to replace one whose environment hung, and could not be made.
+    Build(Arc<BuildError>),
+    /// It hung, and the system gave no thread to replace it.
+    NoThread(Arc<StartError>),
     /// The policy could not act.
     Policy(Arc<PolicyFault>),
     /// The vector environment wrote something that cannot be.
     Batch(BatchError),
     /// Code outside the environments panicked, with this message.
     Panic(String),
+}
+
+impl WorkerFailure {
+    /// Whether it ends the run though other workers may be left.
+    pub fn ends_the_run(&self) -> bool {
+        matches!(self.cause, WorkerFailureCause::BudgetSpent { .. })
+    }
 }
 
 impl fmt::Display for WorkerFailure {
@@ -214,6 +239,14 @@ impl fmt::Display for WorkerFailure {
                 "{thread} gave up after {consecutive_failures} failures in a row without a complete fragment, more than \
                  num_consecutive_worker_failures_tolerance allows; the last: {failure}"
             ),
+            WorkerFailureCause::BudgetSpent { restarts, window, last } => write!(
+                f,
+                "{thread} needs a restart, but all workers together have had {restarts} within {:.0} s, which is all that \
+                 max_num_worker_restarts allows; the last failure: {last}",
+                window.as_secs_f64()
+            ),
+            WorkerFailureCause::Build(error) => write!(f, "{thread} could not be made to replace another: {error}"),
+            WorkerFailureCause::NoThread(error) => write!(f, "{thread} hangs and was not replaced: {error}"),
             WorkerFailureCause::Policy(fault) => write!(f, "{thread} cannot act: {fault}"),
             WorkerFailureCause::Batch(error) => {
                 write!(f, "the vector environment of {thread} broke its rules: {error}")
@@ -227,7 +260,11 @@ impl std::error::Error for WorkerFailure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // The cause's own text is part of ours; the chain goes on below it.
         match &self.cause {
-            WorkerFailureCause::Environment(failure) => failure.source(),
+            WorkerFailureCause::Environment(failure) | WorkerFailureCause::BudgetSpent { last: failure, .. } => {
+                failure.source()
+            }
+            WorkerFailureCause::Build(error) => error.source(),
+            WorkerFailureCause::NoThread(error) => error.source(),
             WorkerFailureCause::Policy(fault) => fault.source(),
             WorkerFailureCause::Batch(_) | WorkerFailureCause::Panic(_) => None,
         }

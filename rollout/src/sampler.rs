@@ -10,6 +10,7 @@ use crate::env::EnvSpec;
 use crate::multi_agent::MultiAgentSpec;
 use crate::report::ReturnStat;
 use crate::vector::EpisodeStat;
+use crate::watch::Watch;
 use crate::worker::{BuildError, SampleError, WorkerState};
 
 /// Weights in, fragments out: what a run keeps going, restarts after failures and takes down at its end.
@@ -69,8 +70,26 @@ pub trait Sampler: Send {
     fn drop_envs(&mut self);
 }
 
-/// Makes the worker of a number, `rollout-<number>`; 0 is the one without a thread.
-pub type MakeSampler<'a> = dyn Fn(u32) -> Result<Box<dyn Sampler>, BuildError> + 'a;
+/// Makes the worker of a seat, on the thread that is to run it or on the one that starts the run.
+pub type MakeSampler = dyn Fn(&WorkerSeat) -> Result<Box<dyn Sampler>, BuildError> + Send + Sync;
+
+/// A worker's place in a run, which others take when it is replaced.
+///
+/// ```
+/// use pronk_rollout::{Watch, WorkerSeat};
+///
+/// let first = WorkerSeat { worker: 3, incarnation: 0, watch: Watch::new() };
+/// # let _ = first;
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkerSeat {
+    /// The worker's number: its thread is `rollout-<worker>`; 0 is the one without a thread.
+    pub worker: u32,
+    /// The incarnation that its environments begin with.
+    pub incarnation: u32,
+    /// Where it says what it does in its environments: for its [`WorkerLinks`](crate::WorkerLinks).
+    pub watch: Watch,
+}
 
 /// What the environments of a worker are, whichever kind it runs.
 ///
@@ -96,6 +115,16 @@ impl AnyEnvSpec {
             (AnyEnvSpec::Single(own), AnyEnvSpec::Single(other)) => own.has_spaces_of(other),
             (AnyEnvSpec::MultiAgent(own), AnyEnvSpec::MultiAgent(other)) => own.has_spaces_of(other),
             _ => false,
+        }
+    }
+}
+
+impl AnyEnvSpec {
+    /// The environment's name.
+    pub fn name(&self) -> &str {
+        match self {
+            AnyEnvSpec::Single(spec) => &spec.name,
+            AnyEnvSpec::MultiAgent(spec) => &spec.name,
         }
     }
 }

@@ -1,18 +1,21 @@
 //! Keeps one worker going: restarts after failures, with growing pauses, up to a limit.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{MailboxSender, MultiAgentBatch, Tether, WeightCell};
 use pronk_metrics::{ByPolicy, ClockReader, StateClock};
 use pronk_policy::Params;
 
-use crate::failure::{EnvFailure, catch};
+use crate::env::EnvError;
+use crate::factory::VectorContext;
+use crate::failure::{EnvFailure, FailureCause, catch};
 use crate::report::{WorkerFailure, WorkerFailureCause, WorkerReport};
-use crate::sampler::{AnyEnvSpec, Sampler};
-use crate::worker::{SampleError, WorkerState};
+use crate::sampler::{AnyEnvSpec, MakeSampler, Sampler, WorkerSeat};
+use crate::worker::{BuildError, SampleError, WorkerState};
 
-/// How a worker whose environments fail is restarted.
+/// How workers whose environments fail are restarted.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,9 +28,14 @@ use crate::worker::{SampleError, WorkerState};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// How many failures in a row, without a complete fragment between them, a worker survives. One more ends it. With 0
-    /// the first failure does.
+    /// How many failures in a row, without a complete fragment between them, a worker survives. One more ends it, and the
+    /// others go on. With 0 the first failure does.
     pub num_consecutive_worker_failures_tolerance: u32,
+    /// How many restarts all workers together may need within `restart_window`. The worker that needs one more gives up, and
+    /// the run is over.
+    pub max_num_worker_restarts: u32,
+    /// How long a restart counts.
+    pub restart_window: Duration,
     /// The pause before the first restart; it doubles with every further failure in a row.
     pub first_backoff: Duration,
     /// The longest pause.
@@ -36,10 +44,13 @@ pub struct RestartPolicy {
 
 impl Default for RestartPolicy {
     /// Ten failures in a row are tolerated, with pauses from 10 ms to 1 s between them. RLlib tolerates 100 and does not
-    /// pause; with pauses, ten take seconds already, in which an environment that can recover has done so.
+    /// pause; with pauses, ten take seconds already, in which an environment that can recover has done so. All workers
+    /// together may be restarted 1000 times a minute; RLlib has this figure for the whole run.
     fn default() -> Self {
         Self {
             num_consecutive_worker_failures_tolerance: 10,
+            max_num_worker_restarts: 1000,
+            restart_window: Duration::from_secs(60),
             first_backoff: Duration::from_millis(10),
             max_backoff: Duration::from_secs(1),
         }
@@ -54,13 +65,58 @@ impl RestartPolicy {
     }
 }
 
+/// The restarts that all workers of a run share.
+#[derive(Clone)]
+pub(crate) struct RestartBudget {
+    policy: RestartPolicy,
+    /// When workers were restarted within the window: never more than may be.
+    spent: Arc<Mutex<VecDeque<Instant>>>,
+}
+
+impl RestartBudget {
+    pub(crate) fn new(policy: RestartPolicy) -> Self {
+        Self { policy, spent: Arc::default() }
+    }
+
+    /// Spends one restart for `failure`.
+    ///
+    /// # Errors
+    /// There is none left.
+    pub(crate) fn spend(&self, failure: EnvFailure) -> Result<(), WorkerFailureCause> {
+        let RestartPolicy { max_num_worker_restarts: restarts, restart_window: window, .. } = self.policy;
+        let now = Instant::now();
+        // A list of instants is whole, whatever its holder was doing when it panicked.
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        while spent.front().is_some_and(|restart| now.duration_since(*restart) >= window) {
+            spent.pop_front();
+        }
+        if spent.len() >= restarts as usize {
+            return Err(WorkerFailureCause::BudgetSpent { restarts, window, last: Arc::new(failure) });
+        }
+        spent.push_back(now);
+        Ok(())
+    }
+}
+
+/// What a worker is supervised with.
+pub(crate) struct Supervision {
+    pub(crate) make: Arc<MakeSampler>,
+    pub(crate) seat: WorkerSeat,
+    /// What its environments have to be, if others are there already.
+    pub(crate) spaces: Option<AnyEnvSpec>,
+    /// The name of its thread.
+    pub(crate) thread: String,
+    pub(crate) budget: RestartBudget,
+    pub(crate) tether: Tether,
+    pub(crate) reports: MailboxSender<WorkerReport>,
+    pub(crate) clock: StateClock<WorkerState>,
+}
+
 /// A worker with its reports, its clock and its restarts.
 pub(crate) struct SupervisedWorker {
-    worker: Box<dyn Sampler>,
-    restart: RestartPolicy,
-    tether: Tether,
-    reports: MailboxSender<WorkerReport>,
-    clock: StateClock<WorkerState>,
+    /// `None` until it is made: one that replaces another is made on its own thread, for its factory may hang as well.
+    worker: Option<Box<dyn Sampler>>,
+    supervision: Supervision,
     consecutive_failures: u32,
     /// The pause to keep before the next restart.
     pause: Option<Pause>,
@@ -77,43 +133,59 @@ struct Pause {
 pub(crate) enum NoFragment {
     /// The worker still pauses before a restart.
     TimedOut,
-    /// The run is ending, or the worker gave up before.
+    /// The run is ending, the worker was replaced, or it gave up before.
     Closed,
     /// The worker gives up now.
     Failed(WorkerFailure),
 }
 
+/// Why there is no fragment this time.
+enum Missed {
+    Closed,
+    /// An environment failed: there may be one next time.
+    Environment(EnvFailure),
+    /// There never will be one.
+    Fatal(WorkerFailureCause),
+}
+
 impl SupervisedWorker {
-    pub(crate) fn new(
-        worker: Box<dyn Sampler>,
-        restart: RestartPolicy,
-        tether: Tether,
-        reports: MailboxSender<WorkerReport>,
-        clock: StateClock<WorkerState>,
-    ) -> Self {
-        Self { worker, restart, tether, reports, clock, consecutive_failures: 0, pause: None, gave_up: false }
+    /// Of a worker that is made now.
+    ///
+    /// # Errors
+    /// Those of its maker.
+    pub(crate) fn make(supervision: Supervision) -> Result<Self, BuildError> {
+        let worker = make(&supervision)?;
+        Ok(Self { worker: Some(worker), ..Self::to_be_made(supervision) })
+    }
+
+    /// Of a worker that is made when its first fragment is asked for.
+    pub(crate) fn to_be_made(supervision: Supervision) -> Self {
+        Self { worker: None, supervision, consecutive_failures: 0, pause: None, gave_up: false }
     }
 
     /// The name of the worker's thread.
-    pub(crate) fn thread(&self) -> String {
-        thread_name(self.worker.worker())
+    pub(crate) fn thread(&self) -> &str {
+        &self.supervision.thread
     }
 
-    pub(crate) fn env_spec(&self) -> AnyEnvSpec {
-        self.worker.env_spec()
+    /// What its environments are, once it is made.
+    pub(crate) fn env_spec(&self) -> Option<AnyEnvSpec> {
+        self.worker.as_ref().map(|worker| worker.env_spec())
     }
 
     /// Drops the environments; one that panics at it takes nobody along.
     pub(crate) fn drop_envs(&mut self) {
-        self.worker.drop_envs();
+        if let Some(worker) = &mut self.worker {
+            worker.drop_envs();
+        }
     }
 
     pub(crate) fn clock(&self) -> ClockReader {
-        self.clock.reader()
+        self.supervision.clock.reader()
     }
 
     pub(crate) fn enter(&mut self, state: WorkerState) {
-        self.clock.enter(state);
+        self.supervision.clock.enter(state);
     }
 
     /// Makes a fragment with the newest weights, restarting the worker as often as it takes and is allowed.
@@ -126,42 +198,32 @@ impl SupervisedWorker {
     ) -> Result<MultiAgentBatch, NoFragment> {
         let asked = Instant::now();
         loop {
-            if self.gave_up || self.tether.is_cut() {
+            if self.gave_up || self.supervision.tether.is_cut() {
                 return Err(NoFragment::Closed);
             }
             self.keep_pause(timeout.saturating_sub(asked.elapsed()))?;
 
-            let incarnation = self.worker.incarnation();
-            let weights = weights.load();
-            let made = catch(|| self.worker.sample(&weights, &mut self.clock));
-            let mut report = WorkerReport {
-                restarts: u64::from(self.worker.incarnation() - incarnation),
-                ..WorkerReport::default()
-            };
-            report.add_episodes(self.worker.take_episodes());
-            report.policy_returns = self.worker.take_policy_returns();
-            let given_up = match made {
-                Ok(Ok(batch)) => {
+            let mut report = WorkerReport::default();
+            let missed = match self.sample(weights, &mut report) {
+                Ok(batch) => {
                     self.consecutive_failures = 0;
                     report.fragments = 1;
                     report.steps = batch.steps();
                     self.post(report);
                     return Ok(batch);
                 }
-                Ok(Err(SampleError::Closed)) => {
+                Err(missed) => missed,
+            };
+            let given_up = match missed {
+                Missed::Closed => {
                     self.post(report);
                     return Err(NoFragment::Closed);
                 }
-                Ok(Err(SampleError::Environment(failure))) => {
+                Missed::Environment(failure) => {
                     report.add_failure(failure.to_string());
-                    self.note(failure)
+                    self.note(failure).err()
                 }
-                Ok(Err(SampleError::Policy(fault))) => Some(WorkerFailureCause::Policy(Arc::new(fault))),
-                Ok(Err(SampleError::Batch(error))) => Some(WorkerFailureCause::Batch(error)),
-                Err(text) => {
-                    self.worker.lose_fragment("worker_panic");
-                    Some(WorkerFailureCause::Panic(text))
-                }
+                Missed::Fatal(cause) => Some(cause),
             };
             let failure = given_up.map(|cause| self.give_up(cause));
             report.ended.extend(failure.clone());
@@ -172,9 +234,46 @@ impl SupervisedWorker {
         }
     }
 
+    /// One fragment of the worker, which is made first if it has to be, and what `report` says of it.
+    fn sample(
+        &mut self,
+        weights: &WeightCell<ByPolicy<Params>>,
+        report: &mut WorkerReport,
+    ) -> Result<MultiAgentBatch, Missed> {
+        let Self { worker, supervision, .. } = self;
+        let worker = match worker {
+            Some(worker) => worker,
+            None => {
+                supervision.clock.enter(WorkerState::Restarting);
+                match make(supervision) {
+                    Ok(made) => worker.insert(made),
+                    Err(error) => {
+                        supervision.seat.incarnation += 1;
+                        return Err(error.into());
+                    }
+                }
+            }
+        };
+        let incarnation = worker.incarnation();
+        let weights = weights.load();
+        let made = catch(|| worker.sample(&weights, &mut supervision.clock));
+        report.restarts = u64::from(worker.incarnation() - incarnation);
+        report.add_episodes(worker.take_episodes());
+        report.policy_returns = worker.take_policy_returns();
+        match made {
+            Ok(made) => made.map_err(Missed::from),
+            Err(text) => {
+                worker.lose_fragment("worker_panic");
+                Err(Missed::Fatal(WorkerFailureCause::Panic(text)))
+            }
+        }
+    }
+
     /// Ends the worker after a panic that no environment made.
     pub(crate) fn panicked(&mut self, text: String) -> WorkerFailure {
-        self.worker.lose_fragment("worker_panic");
+        if let Some(worker) = &mut self.worker {
+            worker.lose_fragment("worker_panic");
+        }
         let failure = self.give_up(WorkerFailureCause::Panic(text));
         self.post(WorkerReport { ended: vec![failure.clone()], ..WorkerReport::default() });
         failure
@@ -183,14 +282,9 @@ impl SupervisedWorker {
     /// Drops the worker with its environments. A panic in there changes nothing about how the worker ended, so it is
     /// reported as a failure and goes no further.
     pub(crate) fn take_down(self) {
-        let thread = self.thread();
-        let Self {
-            worker,
-            reports,
-            // Its time goes on until all is taken down.
-            clock: _clock,
-            ..
-        } = self;
+        let Self { worker, supervision, .. } = self;
+        // Its time goes on until all is taken down.
+        let Supervision { thread, reports, clock: _clock, .. } = supervision;
         if let Err(text) = catch(|| drop(worker)) {
             let mut report = WorkerReport::default();
             report.add_failure(format!("{thread} panicked while its environments were dropped: {text}"));
@@ -201,26 +295,29 @@ impl SupervisedWorker {
 
     fn give_up(&mut self, cause: WorkerFailureCause) -> WorkerFailure {
         self.gave_up = true;
-        WorkerFailure { thread: self.thread(), consecutive_failures: self.consecutive_failures, cause }
+        let thread = self.supervision.thread.clone();
+        WorkerFailure { thread, consecutive_failures: self.consecutive_failures, cause }
     }
 
     /// Decides what follows a failure: a restart after a pause, or the end.
-    fn note(&mut self, failure: EnvFailure) -> Option<WorkerFailureCause> {
+    fn note(&mut self, failure: EnvFailure) -> Result<(), WorkerFailureCause> {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
-        if self.consecutive_failures > self.restart.num_consecutive_worker_failures_tolerance {
-            return Some(WorkerFailureCause::Environment(Arc::new(failure)));
+        let policy = self.supervision.budget.policy;
+        if self.consecutive_failures > policy.num_consecutive_worker_failures_tolerance {
+            return Err(WorkerFailureCause::Environment(Arc::new(failure)));
         }
-        let length = self.restart.backoff(self.consecutive_failures);
+        self.supervision.budget.spend(failure)?;
+        let length = policy.backoff(self.consecutive_failures);
         self.pause = Some(Pause { began: Instant::now(), length });
-        None
+        Ok(())
     }
 
     /// Waits until the pause is over.
     fn keep_pause(&mut self, timeout: Duration) -> Result<(), NoFragment> {
         let Some(pause) = &self.pause else { return Ok(()) };
-        self.clock.enter(WorkerState::Restarting);
+        self.supervision.clock.enter(WorkerState::Restarting);
         let left = pause.length.saturating_sub(pause.began.elapsed());
-        self.tether.sleep(left.min(timeout)).map_err(|_closed| NoFragment::Closed)?;
+        self.supervision.tether.sleep(left.min(timeout)).map_err(|_closed| NoFragment::Closed)?;
         if left > timeout {
             return Err(NoFragment::TimedOut);
         }
@@ -230,11 +327,46 @@ impl SupervisedWorker {
 
     fn post(&self, report: WorkerReport) {
         // Refused only when the reader is gone: then nobody is left who could be told.
-        let _ = self.reports.post(report);
+        let _ = self.supervision.reports.post(report);
     }
 }
 
-/// The name of a worker's thread, in the time ledger and in errors.
+/// Makes the worker; a panic of its maker is an error like any other.
+fn make(supervision: &Supervision) -> Result<Box<dyn Sampler>, BuildError> {
+    let Supervision { make, seat, spaces, .. } = supervision;
+    let worker = catch(|| make(seat))
+        .unwrap_or_else(|text| Err(BuildError::Panic { what: "the making of the worker", text }))?;
+    match spaces {
+        Some(spaces) if !worker.env_spec().has_spaces_of(spaces) => {
+            let text = format!("the environment made anew is {}, but the run began with {spaces}", worker.env_spec());
+            let context = VectorContext { worker: seat.worker, incarnation: seat.incarnation, seed: 0 };
+            Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))).into())
+        }
+        _ => Ok(worker),
+    }
+}
+
+impl From<BuildError> for Missed {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Environment(failure) => Missed::Environment(failure),
+            error => Missed::Fatal(WorkerFailureCause::Build(Arc::new(error))),
+        }
+    }
+}
+
+impl From<SampleError> for Missed {
+    fn from(error: SampleError) -> Self {
+        match error {
+            SampleError::Closed => Missed::Closed,
+            SampleError::Environment(failure) => Missed::Environment(failure),
+            SampleError::Policy(fault) => Missed::Fatal(WorkerFailureCause::Policy(Arc::new(fault))),
+            SampleError::Batch(error) => Missed::Fatal(WorkerFailureCause::Batch(error)),
+        }
+    }
+}
+
+/// The name of a worker's first thread, in the time ledger and in errors.
 pub(crate) fn thread_name(worker: u32) -> String {
     format!("rollout-{worker}")
 }

@@ -13,15 +13,18 @@ use pronk_policy::{
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 use crate::envs::Masked;
 use crate::factory::EnvFactory;
-use crate::sampler::Sampler;
+use crate::sampler::{MakeSampler, Sampler, WorkerSeat};
 use crate::supervise::RestartPolicy;
-use crate::worker::{BuildError, RolloutWorker, WorkerConfig, WorkerLinks};
+use crate::watch::Watch;
+use crate::worker::{RolloutWorker, WorkerConfig, WorkerLinks};
 
 /// Longer than anything here takes; a wait this long is a hang.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) const NO_PAUSE: RestartPolicy = RestartPolicy {
     num_consecutive_worker_failures_tolerance: 3,
+    max_num_worker_restarts: 10_000,
+    restart_window: LONG,
     first_backoff: Duration::ZERO,
     max_backoff: Duration::ZERO,
 };
@@ -320,28 +323,26 @@ impl Network for OneWeight {
 }
 
 /// Makes workers with [`OneWeight`] in the environments of `factory`: what a run is started with.
-pub(crate) fn make_workers<F: EnvFactory + 'static>(
-    factory: F,
-    seed: u64,
-    links: &WorkerLinks,
-) -> impl Fn(u32) -> Result<Box<dyn Sampler>, BuildError> + use<F> {
+pub(crate) fn make_workers<F: EnvFactory + 'static>(factory: F, seed: u64, links: &WorkerLinks) -> Arc<MakeSampler> {
     let (factory, links) = (Arc::new(factory), links.clone());
-    move |number| {
+    Arc::new(move |seat: &WorkerSeat| {
         let factory = Arc::clone(&factory) as Arc<dyn EnvFactory>;
         let network = Box::new(OneWeight::new());
-        Ok(Box::new(RolloutWorker::new(config(number, seed), factory, network, links.clone())?))
-    }
+        let config = WorkerConfig { incarnation: seat.incarnation, ..config(seat.worker, seed) };
+        let links = WorkerLinks { watch: seat.watch.clone(), ..links.clone() };
+        Ok(Box::new(RolloutWorker::new(config, factory, network, links)?) as Box<dyn Sampler>)
+    })
 }
 
 /// `T` = 4 steps of `B` = 2 environments.
 pub(crate) fn config(worker: u32, seed: u64) -> WorkerConfig {
     let gaussian = pronk_policy::Gaussian::default();
-    WorkerConfig { worker, seed, num_envs_per_worker: n(2), rollout_fragment_length: n(4), gaussian }
+    WorkerConfig { worker, incarnation: 0, seed, num_envs_per_worker: n(2), rollout_fragment_length: n(4), gaussian }
 }
 
 /// What a worker needs from a run, and the lifeline that ends it.
 pub(crate) fn links() -> (WorkerLinks, StepLedger, Lifeline) {
     let (lifeline, tether) = lifeline();
     let steps = StepLedger::new();
-    (WorkerLinks { pool: Pool::new(4), steps: steps.clone(), tether }, steps, lifeline)
+    (WorkerLinks { pool: Pool::new(4), steps: steps.clone(), tether, watch: Watch::new() }, steps, lifeline)
 }

@@ -6,6 +6,7 @@ use pronk_buffer::{End, FinalObs};
 
 use crate::env::{ActionRef, EnvSpec, ObsMut};
 use crate::failure::EnvFailure;
+use crate::watch::Watch;
 
 pub use serial::SerialVectorEnv;
 
@@ -75,6 +76,10 @@ pub trait VectorEnv: Send {
         masks.fill(true);
         Ok(())
     }
+
+    /// Is given where to say which environment it calls and what for, so that one that hangs can be named. Without a method of
+    /// its own, only the worker is known.
+    fn watch(&mut self, _watch: &Watch) {}
 
     /// Moves the episodes that ended since the last call to the end of `into`.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>);

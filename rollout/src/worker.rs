@@ -14,10 +14,11 @@ use pronk_policy::{Gaussian, Network, Params};
 
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
-use crate::failure::{EnvFailure, FailureCause, catch};
+use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::mask;
 use crate::sampler::{AnyEnvSpec, Sampler};
 use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
+use crate::watch::Watch;
 
 use actor::Actor;
 pub use error::{BuildError, PolicyFault, SampleError};
@@ -45,6 +46,8 @@ thread_states! {
 pub struct WorkerConfig {
     /// The worker's number: its thread is `rollout-<worker>`, and 0 runs on the thread of its caller.
     pub worker: u32,
+    /// How often environments were made for this number before; what is random in these depends on it.
+    pub incarnation: u32,
     /// The seed of the run; 0 is a seed.
     pub seed: u64,
     /// `B`: environments that the worker steps together.
@@ -64,6 +67,8 @@ pub struct WorkerLinks {
     pub steps: StepLedger,
     /// Ends the worker between two steps when the run ends.
     pub tether: Tether,
+    /// Where the worker says what it does in its environments; one of its own.
+    pub watch: Watch,
 }
 
 /// Steps its environments with one version of the weights per fragment: those of the default policy.
@@ -77,7 +82,7 @@ pub struct WorkerLinks {
 /// use pronk_buffer::{Pool, Versioned, lifeline};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, Gaussian, Network, NetworkSpec};
-/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState};
+/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, Sampler, Watch, WorkerConfig, WorkerLinks, WorkerState};
 ///
 /// let spec = CartPole::new().spec();
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
@@ -88,12 +93,13 @@ pub struct WorkerLinks {
 ///
 /// let config = WorkerConfig {
 ///     worker: 1,
+///     incarnation: 0,
 ///     seed: 1,
 ///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
 ///     gaussian: Gaussian::default(),
 /// };
-/// let links = WorkerLinks { pool: Pool::new(2), steps: steps.clone(), tether };
+/// let links = WorkerLinks { pool: Pool::new(2), steps: steps.clone(), tether, watch: Watch::new() };
 /// let network = Box::new(CpuNetwork::new(&network)?);
 /// let mut worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 /// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
@@ -135,7 +141,7 @@ impl RolloutWorker {
         network: Box<dyn Network>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
-        let envs = make_envs(factory.as_ref(), &config, 0)?;
+        let envs = make_envs(factory.as_ref(), &config, config.incarnation, &links.watch)?;
         let spec = envs.spec().clone();
         let actor = Actor::new(&config, &spec, network)?;
         let shape = actor.batch_shape(config.rollout_fragment_length.get());
@@ -150,7 +156,7 @@ impl RolloutWorker {
             shape,
             actor,
             envs: Some(envs),
-            incarnation: 0,
+            incarnation: config.incarnation,
             sequence: 0,
             under_way: false,
             steps_made: 0,
@@ -180,7 +186,8 @@ impl RolloutWorker {
                 self.incarnation += 1;
                 self.sequence = 0;
                 self.actor.begin(&self.config, self.incarnation);
-                self.envs.insert(remake_envs(self.factory.as_ref(), &self.config, self.incarnation, &self.spec)?)
+                let (factory, watch) = (self.factory.as_ref(), &self.links.watch);
+                self.envs.insert(remake_envs(factory, &self.config, self.incarnation, watch, &self.spec)?)
             }
         };
 
@@ -191,17 +198,19 @@ impl RolloutWorker {
             copy_obs(self.obs.view(), batch.obs_row_mut(0));
         } else {
             clock.enter(WorkerState::Stepping);
+            let _inside = self.links.watch.enter(self.incarnation);
             envs.reset_all(batch.obs_row_mut(0).into())?;
             self.actor.forget();
         }
         batch.state_in_mut().copy_from_slice(self.actor.state());
 
         for t in 0..self.shape.steps {
-            if self.links.tether.is_cut() {
+            if self.links.tether.is_cut() || self.links.watch.is_taken_over() {
                 return Err(SampleError::Closed);
             }
             if let Some(masks) = &mut self.masks {
                 clock.enter(WorkerState::Stepping);
+                let _inside = self.links.watch.enter(self.incarnation);
                 envs.action_masks(masks)?;
             }
             clock.enter(WorkerState::Inferring);
@@ -213,6 +222,8 @@ impl RolloutWorker {
             step.versions.fill(weights.version);
 
             clock.enter(WorkerState::Stepping);
+            self.links.watch.see(step.obs, self.shape.columns);
+            let inside = self.links.watch.enter(self.incarnation);
             let out = VectorStep {
                 t,
                 obs: step.next_obs.into(),
@@ -221,8 +232,10 @@ impl RolloutWorker {
                 final_obs: step.final_obs,
             };
             envs.step(self.actor.for_env(step.actions.as_view()), out)?;
+            drop(inside);
             self.actor.remember(&batch.ends()[t * self.shape.columns..(t + 1) * self.shape.columns]);
             self.steps_made += self.shape.columns as u64;
+            self.links.watch.made(Steps { env: self.steps_made, agent: self.steps_made });
         }
 
         clock.enter(WorkerState::Inferring);
@@ -243,20 +256,20 @@ impl RolloutWorker {
         Ok(())
     }
 
-    /// Counts the steps of the fragment as sampled.
-    fn book(&mut self) -> StepTicket {
+    /// Counts the steps of the fragment as sampled; `None` if somebody else has, because the worker was replaced.
+    fn book(&mut self) -> Option<StepTicket> {
         let made = std::mem::take(&mut self.steps_made);
-        self.links.steps.sampled(Steps { env: made, agent: made })
+        self.links.watch.book(|| self.links.steps.sampled(Steps { env: made, agent: made }))
     }
 
     fn give_up_fragment(&mut self, error: &SampleError) {
         if self.steps_made == 0 {
             return;
         }
-        let ticket = self.book();
-        match error.cause_key() {
-            Some(cause) => ticket.lost(cause),
-            None => ticket.dropped(SHUTDOWN),
+        match (self.book(), error.cause_key()) {
+            (Some(ticket), Some(cause)) => ticket.lost(cause),
+            (Some(ticket), None) => ticket.dropped(SHUTDOWN),
+            (None, _) => {}
         }
     }
 }
@@ -295,7 +308,7 @@ impl Sampler for RolloutWorker {
         }
         match made {
             Ok(batch) => {
-                let ticket = self.book();
+                let ticket = self.book().ok_or(SampleError::Closed)?;
                 let batch = MultiAgentBatch::single(batch);
                 Ok(batch.with_ticket(ticket))
             }
@@ -315,8 +328,10 @@ impl Sampler for RolloutWorker {
     }
 
     fn lose_fragment(&mut self, cause: &'static str) {
-        if self.steps_made > 0 {
-            self.book().lost(cause);
+        if self.steps_made > 0
+            && let Some(ticket) = self.book()
+        {
+            ticket.lost(cause);
         }
         self.under_way = false;
     }
@@ -345,12 +360,17 @@ fn make_envs(
     factory: &dyn EnvFactory,
     config: &WorkerConfig,
     incarnation: u32,
+    watch: &Watch,
 ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
     let n_envs = config.num_envs_per_worker.get();
     let context = VectorContext { worker: config.worker, incarnation, seed: config.seed };
-    let envs = catch(|| factory.make_vector(&context, n_envs))
+    watch.at(0, FailurePlace::Make);
+    let inside = watch.enter(incarnation);
+    let mut envs = catch(|| factory.make_vector(&context, n_envs))
         .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
+    drop(inside);
     if envs.n_envs() == n_envs {
+        envs.watch(watch);
         Ok(envs)
     } else {
         let text = format!("the factory was asked for {n_envs} environments and made {}", envs.n_envs());
@@ -363,9 +383,10 @@ fn remake_envs(
     factory: &dyn EnvFactory,
     config: &WorkerConfig,
     incarnation: u32,
+    watch: &Watch,
     spec: &EnvSpec,
 ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-    let envs = make_envs(factory, config, incarnation)?;
+    let envs = make_envs(factory, config, incarnation, watch)?;
     if envs.spec().has_spaces_of(spec) {
         return Ok(envs);
     }

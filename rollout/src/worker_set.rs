@@ -1,23 +1,30 @@
-//! Workers on threads: all of them start or none does, and each ends as a value.
+//! Workers on threads: all of them start or none does, each ends as a value, and one that hangs is replaced.
 
 mod error;
+mod roster;
+mod supervisor;
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded};
-use pronk_buffer::{Bell, Closed, InqueueSender, Mailbox, MailboxSender, MultiAgentBatch, Tether, WeightCell, mailbox};
-use pronk_metrics::{ByPolicy, StateClock, TimeLedger};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use pronk_buffer::{Bell, InqueueSender, Mailbox, MultiAgentBatch, Tether, WeightCell, mailbox};
+use pronk_metrics::{ByPolicy, StateClock, StepLedger, TimeLedger};
 use pronk_policy::Params;
 
-use crate::failure::catch;
 use crate::report::{WorkerFailure, WorkerReport};
-use crate::sampler::{AnyEnvSpec, MakeSampler};
-use crate::supervise::{NoFragment, RestartPolicy, SupervisedWorker, thread_name};
-use crate::worker::{BuildError, SHUTDOWN, WorkerState};
+use crate::sampler::{AnyEnvSpec, MakeSampler, WorkerSeat};
+use crate::supervise::{RestartBudget, RestartPolicy, SupervisedWorker, Supervision, thread_name};
+use crate::watch::Watch;
+use crate::worker::WorkerState;
 
 pub use error::StartError;
+use roster::Roster;
+pub use roster::WorkerStatus;
+pub use supervisor::SupervisorState;
+use supervisor::{Supervisor, Threads};
 
 /// Reports that wait unread before they are folded together.
 const MAILBOX_CAPACITY: NonZeroUsize = match NonZeroUsize::new(16) {
@@ -30,8 +37,11 @@ const MAILBOX_CAPACITY: NonZeroUsize = match NonZeroUsize::new(16) {
 pub struct WorkerSetConfig {
     /// How many workers, each on its thread: `rollout-1`, `rollout-2`, …
     pub num_rollout_workers: NonZeroU32,
-    /// How a worker whose environments fail is restarted.
+    /// How workers whose environments fail are restarted.
     pub restart: RestartPolicy,
+    /// How long a call of an environment may take before it counts as hanging and the worker is replaced; `None` waits for
+    /// ever.
+    pub env_hang_timeout: Option<Duration>,
 }
 
 /// The edges between the workers and the rest of the run.
@@ -45,6 +55,8 @@ pub struct WorkerEdges {
     pub bell: Bell,
     /// Where each thread's time is kept.
     pub time: TimeLedger,
+    /// Where steps are counted: those of a worker that hangs are booked by who finds it out.
+    pub steps: StepLedger,
 }
 
 /// Workers on threads.
@@ -52,6 +64,12 @@ pub struct WorkerEdges {
 /// Each worker takes the newest weights, makes a fragment, reports and pushes; a full inqueue blocks it. It ends when the
 /// run's lifeline is dropped, when nobody takes fragments any more, or when it gives up after too many failures in a row.
 /// Then it lets go of its end of the inqueue, so that with the last worker the inqueue closes.
+///
+/// # Environments that hang
+/// One more thread, `supervisor`, looks at what the workers are doing. When a call of an environment has not come back for
+/// `env_hang_timeout`, nothing can end it, so its thread is left behind and named in a report with environment, seed, step and
+/// the last observation; its fragment is lost to `env_hang`, and another thread, such as `rollout-3.1`, takes its worker's
+/// place. Should the call come back after all, the thread finds that it was replaced, and ends.
 ///
 /// ```
 /// use std::num::{NonZeroU32, NonZeroUsize};
@@ -62,8 +80,8 @@ pub struct WorkerEdges {
 /// use pronk_metrics::{ByPolicy, StepLedger, TimeLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
 /// use pronk_rollout::{
-///     CartPole, EnvContext, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSet,
-///     WorkerSetConfig, probe_spec,
+///     CartPole, EnvContext, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSeat,
+///     WorkerSet, WorkerSetConfig, probe_spec,
 /// };
 ///
 /// let factory = Arc::new(|_: &EnvContext| CartPole::new());
@@ -72,26 +90,31 @@ pub struct WorkerEdges {
 /// let (_publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), network.init_params(0)?)]));
 /// let (lifeline, tether) = lifeline();
 /// let (sender, fragments) = inqueue(2, &tether)?;
+/// let (pool, steps) = (Pool::new(4), StepLedger::new());
+/// let edges =
+///     WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new(), steps: steps.clone() };
 ///
-/// let config = |worker| WorkerConfig {
-///     worker,
-///     seed: 0,
-///     num_envs_per_worker: NonZeroUsize::new(4).expect("4 > 0"),
-///     rollout_fragment_length: NonZeroUsize::new(8).expect("8 > 0"),
-///     gaussian: Gaussian::default(),
-/// };
-/// let links = WorkerLinks { pool: Pool::new(4), steps: StepLedger::new(), tether: tether.clone() };
-/// let make = |worker| {
+/// let of_run = tether.clone();
+/// let make = move |seat: &WorkerSeat| {
+///     let config = WorkerConfig {
+///         worker: seat.worker,
+///         incarnation: seat.incarnation,
+///         seed: 0,
+///         num_envs_per_worker: NonZeroUsize::new(4).expect("4 > 0"),
+///         rollout_fragment_length: NonZeroUsize::new(8).expect("8 > 0"),
+///         gaussian: Gaussian::default(),
+///     };
+///     let (pool, steps, tether, watch) = (pool.clone(), steps.clone(), of_run.clone(), seat.watch.clone());
 ///     let network = Box::new(CpuNetwork::new(&network)?);
-///     let worker = RolloutWorker::new(config(worker), factory.clone(), network, links.clone())?;
+///     let worker = RolloutWorker::new(config, factory.clone(), network, WorkerLinks { pool, steps, tether, watch })?;
 ///     Ok(Box::new(worker) as Box<dyn Sampler>)
 /// };
 /// let set = WorkerSetConfig {
 ///     num_rollout_workers: NonZeroU32::new(2).expect("2 > 0"),
 ///     restart: RestartPolicy::default(),
+///     env_hang_timeout: Some(Duration::from_secs(60)),
 /// };
-/// let edges = WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new() };
-/// let workers = WorkerSet::start(set, &make, tether, edges)?;
+/// let workers = WorkerSet::start(set, Arc::new(make), tether, edges)?;
 /// assert_eq!(fragments.pop(Duration::from_secs(10))?.env_steps(), 32);
 ///
 /// drop(lifeline);
@@ -101,20 +124,12 @@ pub struct WorkerEdges {
 /// ```
 pub struct WorkerSet {
     reports: Mailbox<WorkerReport>,
-    threads: Vec<WorkerThread>,
-    ended: Receiver<Ended>,
-}
-
-struct WorkerThread {
-    name: String,
-    handle: JoinHandle<()>,
-}
-
-/// The last word of a thread.
-struct Ended {
-    /// Which of the set's threads.
-    index: usize,
-    result: Result<(), WorkerFailure>,
+    roster: Roster,
+    supervisor: JoinHandle<()>,
+    /// Closes when the supervisor has ended.
+    over: Receiver<()>,
+    /// Closes when the set is dropped.
+    _wanted: Sender<()>,
 }
 
 /// How the threads of a set ended.
@@ -130,60 +145,81 @@ pub struct JoinOutcome {
 }
 
 impl WorkerSet {
-    /// Has `make` make every worker, from number 1, on the calling thread, one after the other, and starts their threads
-    /// once all are there. The pauses before restarts end when `tether` is cut.
+    /// Makes all workers, one after the other on the calling thread, and starts their threads; `make` is kept for those that
+    /// replace others.
     ///
     /// # Errors
-    /// The first worker that could not be made, or that has other spaces than the first one. Then no thread has run.
+    /// When a worker cannot be made, or has other spaces than the first, or when the system gives no thread. Then no
+    /// environment has been reset and nothing is left running.
     pub fn start(
         config: WorkerSetConfig,
-        make: &MakeSampler<'_>,
+        make: Arc<MakeSampler>,
         tether: Tether,
         edges: WorkerEdges,
     ) -> Result<Self, StartError> {
         let (sender, reports) = mailbox(MAILBOX_CAPACITY, &edges.bell);
-        let build = |number| build_one(number, make, config.restart, &tether, &sender);
+        let budget = RestartBudget::new(config.restart);
+        let build = |worker| {
+            let thread = thread_name(worker);
+            let seat = WorkerSeat { worker, incarnation: 0, watch: watch(&config) };
+            let clock = StateClock::new(thread.clone(), WorkerState::Starting);
+            let supervision = Supervision {
+                make: Arc::clone(&make),
+                seat: seat.clone(),
+                spaces: None,
+                thread: thread.clone(),
+                budget: budget.clone(),
+                tether: tether.clone(),
+                reports: sender.clone(),
+                clock,
+            };
+            match SupervisedWorker::make(supervision) {
+                Ok(worker) => Ok((seat, worker)),
+                Err(cause) => Err(StartError::Worker { thread, cause: Box::new(cause) }),
+            }
+        };
         let first = build(1)?;
-        let spec = first.env_spec();
+        let spec = first.1.env_spec();
         let mut workers = vec![first];
         for number in 2..=config.num_rollout_workers.get() {
             let worker = build(number)?;
-            check_spaces(number, &spec, worker.env_spec())?;
+            check_spaces(number, spec.as_ref(), worker.1.env_spec())?;
             workers.push(worker);
         }
 
+        let (roster, mut threads) = (Roster::default(), Threads::new(workers.len()));
         let (go, gate) = bounded(workers.len());
-        let (ending, ended) = bounded(workers.len());
-        let mut threads = Vec::with_capacity(workers.len());
-        for (index, worker) in workers.into_iter().enumerate() {
-            let name = worker.thread();
-            let (clock, edges) = (worker.clock(), edges.clone());
-            let (gate, ending) = (gate.clone(), ending.clone());
-            let body = move || {
-                // The gate closes unopened when a later thread could not be spawned.
-                let result = match gate.recv() {
-                    Ok(()) => run(worker, edges),
-                    Err(_) => Ok(()),
-                };
-                // Refused only when the set is gone: then nobody is left who could be told.
-                let _ = ending.send(Ended { index, result });
-            };
-            let handle = thread::Builder::new()
-                .name(name.clone())
-                .spawn(body)
-                .map_err(|cause| StartError::Spawn { thread: name.clone(), cause })?;
-            threads.push((WorkerThread { name, handle }, clock));
+        let mut clocks = Vec::with_capacity(workers.len());
+        for (seat, worker) in workers {
+            clocks.push(worker.clock());
+            let member = roster.add(&seat, &worker);
+            let gate = gate.clone();
+            // The gate closes unopened when a later thread could not be spawned.
+            threads.spawn(member, worker, edges.clone(), move || gate.recv().is_ok())?;
         }
-        let threads = threads
-            .into_iter()
-            .map(|(thread, clock)| {
-                edges.time.add(clock);
-                // There is room for one message a thread, and this is its only one.
-                let _ = go.send(());
-                thread
-            })
-            .collect();
-        Ok(Self { reports, threads, ended })
+        let (wanted, unwanted) = bounded(0);
+        let (ending, over) = bounded(0);
+        let time = edges.time.clone();
+        let supervisor = Supervisor {
+            env_hang_timeout: config.env_hang_timeout,
+            make,
+            spec,
+            tether,
+            edges: Some(edges),
+            reports: sender,
+            budget,
+            roster: roster.clone(),
+            threads,
+            clock: StateClock::new("supervisor", SupervisorState::Watching),
+        };
+        clocks.push(supervisor.clock.reader());
+        let supervisor = supervisor.spawn(unwanted, ending)?;
+        for clock in clocks {
+            time.add(clock);
+            // There is room for one message a thread, and this is its only one; the supervisor asks for none.
+            let _ = go.try_send(());
+        }
+        Ok(Self { reports, roster, supervisor, over, _wanted: wanted })
     }
 
     /// What the workers report.
@@ -191,9 +227,14 @@ impl WorkerSet {
         &self.reports
     }
 
-    /// How many threads have not ended.
+    /// How many workers are at work: those that were left behind are not.
     pub fn n_running(&self) -> usize {
-        self.threads.len() - self.ended.len()
+        self.roster.n_running()
+    }
+
+    /// What every worker is doing now, and since when; those that were left behind too, as long as they have not ended.
+    pub fn workers(&self) -> Vec<WorkerStatus> {
+        self.roster.read()
     }
 
     /// Waits for all threads to end, until one deadline for all of them.
@@ -202,75 +243,36 @@ impl WorkerSet {
     ///
     /// Blocks: for at most `timeout`.
     pub fn join(self, timeout: Duration) -> JoinOutcome {
-        let began = Instant::now();
-        let mut threads: Vec<Option<WorkerThread>> = self.threads.into_iter().map(Some).collect();
-        let mut failure = None;
-        while threads.iter().any(Option::is_some) {
-            // Without a message before the deadline, or after every thread is gone, there is nothing more to learn.
-            let Ok(Ended { index, result }) = self.ended.recv_timeout(timeout.saturating_sub(began.elapsed())) else {
-                break;
-            };
-            // The message was the thread's last act, so its join does not wait.
-            if let Some(thread) = threads[index].take() {
-                let _ = thread.handle.join();
-            }
-            failure = failure.or(result.err());
+        // Nothing is ever sent: it closes.
+        let over = self.over.recv_timeout(timeout);
+        if over.is_err_and(|end| end.is_disconnected()) {
+            // Closing was the supervisor's last act, so its join does not wait.
+            let _ = self.supervisor.join();
         }
         JoinOutcome {
-            failure,
-            not_joined: threads.into_iter().flatten().map(|thread| thread.name).collect(),
+            failure: self.roster.failure(),
+            not_joined: self.roster.not_ended(),
             unread: self.reports.drain(),
         }
     }
 }
 
-/// Makes worker `number`.
-fn build_one(
-    number: u32,
-    make: &MakeSampler<'_>,
-    restart: RestartPolicy,
-    tether: &Tether,
-    reports: &MailboxSender<WorkerReport>,
-) -> Result<SupervisedWorker, StartError> {
-    let clock = StateClock::new(thread_name(number), WorkerState::Starting);
-    let worker = catch(|| make(number))
-        .unwrap_or_else(|text| Err(BuildError::Panic { what: "the making of the worker", text }))
-        .map_err(|cause| StartError::Worker { thread: thread_name(number), cause: Box::new(cause) })?;
-    Ok(SupervisedWorker::new(worker, restart, tether.clone(), reports.clone(), clock))
-}
-
-fn check_spaces(number: u32, first: &AnyEnvSpec, spec: AnyEnvSpec) -> Result<(), StartError> {
-    if spec.has_spaces_of(first) {
-        return Ok(());
+/// The watch of a new worker; observations are only kept where somebody may look at them.
+fn watch(config: &WorkerSetConfig) -> Watch {
+    match config.env_hang_timeout {
+        Some(_) => Watch::keeping_observations(),
+        None => Watch::new(),
     }
-    Err(StartError::SpacesDiffer { thread: thread_name(number), first: Box::new(first.clone()), this: Box::new(spec) })
 }
 
-/// The body of a thread. A panic that no environment made ends it like any other failure, but for one while the worker is
-/// taken down: by then its work is done.
-fn run(mut worker: SupervisedWorker, edges: WorkerEdges) -> Result<(), WorkerFailure> {
-    let result = catch(|| push_fragments(&mut worker, &edges)).unwrap_or_else(|text| Err(worker.panicked(text)));
-    // First of all the inqueue closes: environments may take their time, or panic, when they are dropped.
-    drop(edges);
-    worker.take_down();
-    result
-}
-
-fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<(), WorkerFailure> {
-    loop {
-        let fragment = match worker.next_fragment(&edges.weights, Duration::MAX) {
-            Ok(fragment) => fragment,
-            Err(NoFragment::TimedOut) => continue,
-            Err(NoFragment::Closed) => return Ok(()),
-            Err(NoFragment::Failed(failure)) => return Err(failure),
-        };
-        worker.enter(WorkerState::Blocked);
-        if let Err(Closed(mut unwanted)) = edges.fragments.push(fragment) {
-            if let Some(ticket) = unwanted.take_ticket() {
-                ticket.dropped(SHUTDOWN);
-            }
-            return Ok(());
-        }
+fn check_spaces(number: u32, first: Option<&AnyEnvSpec>, spec: Option<AnyEnvSpec>) -> Result<(), StartError> {
+    match (first, spec) {
+        (Some(first), Some(this)) if !this.has_spaces_of(first) => Err(StartError::SpacesDiffer {
+            thread: thread_name(number),
+            first: Box::new(first.clone()),
+            this: Box::new(this),
+        }),
+        _ => Ok(()),
     }
 }
 

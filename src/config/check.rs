@@ -211,6 +211,8 @@ impl TrainerConfig {
         let waits = [
             ("learner_queue_timeout", self.learner_queue_timeout),
             ("worker_restart_backoff_max", self.worker_restart_backoff_max),
+            ("worker_restart_window", self.worker_restart_window),
+            ("env_hang_timeout", self.env_hang_timeout.unwrap_or_default()),
         ];
         for (field, wait) in waits {
             if wait > LONGEST_WAIT {
@@ -223,6 +225,10 @@ impl TrainerConfig {
                 self.worker_restart_backoff,
                 "it is longer than worker_restart_backoff_max",
             ));
+        }
+        if self.env_hang_timeout.is_some_and(|timeout| timeout.is_zero()) {
+            let reason = "every step would count as hanging; set it far above the slowest step and the slowest reset, or to \"never\"";
+            return Err(refuse("env_hang_timeout", 0, reason));
         }
         if self.broadcast_interval == 0 {
             return Err(refuse("broadcast_interval", 0, "the workers would never see new weights; set at least 1"));

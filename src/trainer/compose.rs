@@ -144,6 +144,9 @@ impl Trainer {
         dict.set("workers.healthy", healthy);
         dict.set("workers.restarts", self.worker_restarts);
         dict.set("workers.failures_this_iter", iteration.workers.n_failures);
+        dict.set("workers.abandoned", json!(self.abandoned));
+        let gave_up: Vec<_> = self.worker_failures.iter().map(ToString::to_string).collect();
+        dict.set("workers.gave_up", json!(gave_up));
         if !iteration.workers.failures.is_empty() {
             dict.set("workers.newest_failures", json!(iteration.workers.failures));
         }

@@ -8,7 +8,7 @@ use pronk_learner::{
     StateError, StepOutcome,
 };
 use pronk_metrics::ByPolicy;
-use pronk_rollout::{InlineSource, WorkerFailure, WorkerReport, WorkerSet};
+use pronk_rollout::{InlineSource, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
 
 use super::SHUTDOWN_DEADLINE;
 use super::wiring::TrainBatchSource;
@@ -63,6 +63,22 @@ impl Engine {
         match self {
             Self::Threads { workers, .. } => workers.n_running(),
             Self::Inline { .. } => 1,
+        }
+    }
+
+    /// Whether no worker is left that could make a fragment, though threads may be.
+    pub(super) fn nobody_works(&self) -> bool {
+        match self {
+            Self::Threads { workers, .. } => workers.n_running() == 0,
+            Self::Inline { .. } => false,
+        }
+    }
+
+    /// What every worker with a thread is doing.
+    pub(super) fn workers(&self) -> Vec<WorkerStatus> {
+        match self {
+            Self::Threads { workers, .. } => workers.workers(),
+            Self::Inline { .. } => Vec::new(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pronk_buffer::{Fold, Mailbox};
 use pronk_learner::{LearnerMetrics, LearnerReport};
 use pronk_metrics::{ByPolicy, LearnerInfo, StepLedger, StepTotals, ThreadTime};
-use pronk_rollout::{WorkerFailure, WorkerReport};
+use pronk_rollout::WorkerReport;
 
 use crate::config::TrainerConfig;
 use crate::result::TrainResult;
@@ -64,11 +64,6 @@ impl Iteration {
         while let Some(report) = workers.try_take() {
             self.workers.fold(report);
         }
-    }
-
-    /// The first failure that a worker ended with.
-    pub(super) fn worker_failure(&self) -> Option<WorkerFailure> {
-        self.workers.ended.first().cloned()
     }
 
     /// Whether it covers the time, the env-steps and the one update that an iteration has to.

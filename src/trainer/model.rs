@@ -11,7 +11,7 @@ use pronk_metrics::{ByPolicy, PolicyId, default_policy};
 use pronk_policy::{Gaussian, Params, derive_seed, distribution_with};
 use pronk_rollout::{
     BuildError, EnvFactory, EnvSpec, MultiAgentFactory, MultiAgentWorker, MultiAgentWorkerConfig, PolicyMapping,
-    RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerPolicy, probe_spec,
+    RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerPolicy, WorkerSeat, probe_spec,
 };
 
 use super::networks::{MakeNetwork, Networks};
@@ -171,10 +171,10 @@ impl Model {
         Ok(())
     }
 
-    /// Makes the worker of a number, on the thread that calls it.
+    /// Makes the worker of a seat, on the thread that calls it.
     pub(super) fn worker(
         &self,
-        number: u32,
+        seat: &WorkerSeat,
         config: &TrainerConfig,
         links: WorkerLinks,
     ) -> Result<Box<dyn Sampler>, BuildError> {
@@ -184,7 +184,8 @@ impl Model {
             Agents::One(env) => {
                 let only = self.policies.values().next().ok_or(BuildError::NothingTrained { frozen: 0 })?;
                 let worker = WorkerConfig {
-                    worker: number,
+                    worker: seat.worker,
+                    incarnation: seat.incarnation,
                     seed: config.seed,
                     num_envs_per_worker,
                     rollout_fragment_length,
@@ -208,7 +209,8 @@ impl Model {
                     Ok((policy.clone(), policy_of_worker))
                 };
                 let worker = MultiAgentWorkerConfig {
-                    worker: number,
+                    worker: seat.worker,
+                    incarnation: seat.incarnation,
                     seed: config.seed,
                     num_envs_per_worker,
                     rollout_fragment_length,

@@ -35,8 +35,11 @@ pub struct Run {
     pub checkpoints: ByPolicy<Checkpoint>,
     /// Threads that did not end in time and were left behind.
     pub not_joined: Vec<String>,
-    /// Workers that gave up after the end was decided, too late to change it.
+    /// Workers that gave up, while others went on or as the run ended.
     pub worker_failures: Vec<WorkerFailure>,
+    /// Threads that were left behind in an environment that hangs, each with what it was stuck in; those that have not ended
+    /// since are in `not_joined` too.
+    pub abandoned: Vec<String>,
     /// Reporters that failed on the way.
     pub reporter_failures: Vec<ReportError>,
 }

@@ -1,6 +1,7 @@
 //! How the rooms are joined: every queue, cell and mailbox of a run is made in [`connect`].
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::Arc;
 use std::time::Instant;
 
 use pronk_buffer::{
@@ -10,7 +11,9 @@ use pronk_buffer::{
 use pronk_learner::{Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerThread, Stack, StackLoader};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat};
 use pronk_policy::{Params, Rng};
-use pronk_rollout::{InlineSource, RestartPolicy, StartError, WorkerEdges, WorkerLinks, WorkerSet, WorkerSetConfig};
+use pronk_rollout::{
+    InlineSource, RestartPolicy, StartError, WorkerEdges, WorkerLinks, WorkerSeat, WorkerSet, WorkerSetConfig,
+};
 
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
@@ -46,7 +49,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
     let fragment = config.num_envs_per_worker * config.rollout_fragment_length;
     let fragments =
         2 * config.num_rollout_workers.max(1) + config.learner_queue_size + config.train_batch_size.div_ceil(fragment);
-    let links = WorkerLinks { pool: Pool::new(fragments), steps: steps.clone(), tether: tether.clone() };
+    let pool = Pool::new(fragments);
     let train_batches = TrainBatches { config: &config, version: weights.version_reader() };
     let parts = LearnerParts {
         source: (),
@@ -58,13 +61,20 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         tether: tether.clone(),
         bell: bell.clone(),
     };
-    let make_worker = |number| model.worker(number, &config, links.clone());
+    let model = Arc::new(model);
+    // Kept for workers that replace others.
+    let make_worker = {
+        let (model, config, steps, tether) = (Arc::clone(&model), config.clone(), steps.clone(), tether.clone());
+        Arc::new(move |seat: &WorkerSeat| {
+            let (pool, steps, tether) = (pool.clone(), steps.clone(), tether.clone());
+            model.worker(seat, &config, WorkerLinks { pool, steps, tether, watch: seat.watch.clone() })
+        })
+    };
 
     let (engine, learner_metrics) = match NonZeroU32::new(config.num_rollout_workers as u32) {
         None => {
-            let (source, reports) =
-                InlineSource::new(&make_worker, restart(&config), weights, tether.clone(), &bell)
-                    .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
+            let (source, reports) = InlineSource::new(make_worker, restart(&config), weights, tether.clone(), &bell)
+                .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
             time.add(source.clock());
             let (learner_loop, outqueue) =
                 LearnerLoop::new(loop_config(&config), over(parts, train_batches.of(source)?));
@@ -77,9 +87,11 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
                 value: config.learner_queue_size.to_string(),
                 reason: error.to_string(),
             })?;
-            let set = WorkerSetConfig { num_rollout_workers, restart: restart(&config) };
-            let edges = WorkerEdges { fragments: sender, weights, bell: bell.clone(), time: time.clone() };
-            let workers = WorkerSet::start(set, &make_worker, tether.clone(), edges)?;
+            let env_hang_timeout = config.env_hang_timeout;
+            let set = WorkerSetConfig { num_rollout_workers, restart: restart(&config), env_hang_timeout };
+            let (bell, time, steps) = (bell.clone(), time.clone(), steps.clone());
+            let edges = WorkerEdges { fragments: sender, weights, bell, time, steps };
+            let workers = WorkerSet::start(set, make_worker, tether.clone(), edges)?;
             let (learner, loaders) = spawn_learner(&config, train_batches.of(receiver)?, parts)?;
             let metrics = learner.metrics().clone();
             (Engine::Threads { learner, workers, loaders }, metrics)
@@ -100,6 +112,8 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         iterations: 0,
         training_iteration: TimerStat::new(),
         worker_restarts: 0,
+        worker_failures: Vec::new(),
+        abandoned: Vec::new(),
         fragments_added: Steps::default(),
         version: 0,
         iteration: Iteration::first(started),
@@ -194,6 +208,8 @@ fn first_weights(learner: &dyn Learner) -> ByPolicy<Params> {
 fn restart(config: &TrainerConfig) -> RestartPolicy {
     RestartPolicy {
         num_consecutive_worker_failures_tolerance: config.num_consecutive_worker_failures_tolerance,
+        max_num_worker_restarts: config.max_num_worker_restarts,
+        restart_window: config.worker_restart_window,
         first_backoff: config.worker_restart_backoff,
         max_backoff: config.worker_restart_backoff_max,
     }

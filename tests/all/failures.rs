@@ -9,7 +9,7 @@ use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
     ActionRef, ByPolicy, EnvError, EnvSpec, LearnError, Learned, Learner, LearnerState, ObsLoader, ObsMut, Params,
-    ReportError, ResultDict, Run, Step, StopReason, TrainBatch, TrainError,
+    ReportError, ResultDict, Run, Step, StopReason, TrainBatch, TrainError, TrainResult,
 };
 
 use crate::fixtures::{Fault, Faulty, iterations, only, small, without_hanging};
@@ -163,9 +163,24 @@ fn survive(workers: usize, token: Arc<()>, fault: Fault) {
 fn one_environment_errs_for_ever() {
     repeat(|workers, token| {
         let only_one: fn(&EnvContext) -> bool = |context| context.worker == 1 && context.index == 1;
-        let trainer = Trainer::new(small(workers), faulty(token, Fault::Error, only_one)).unwrap();
+        let mut trainer = Trainer::new(small(workers), faulty(token, Fault::Error, only_one)).unwrap();
         let words = ["environment 1", "rollout-1", "gearbox is stuck", "seed", "step"];
-        check(trainer.run(iterations(1_000_000)), "rollout-1", &words);
+        if workers == 1 {
+            check(trainer.run(iterations(1_000_000)), "rollout-1", &words);
+            return;
+        }
+        // The others go on without it.
+        let healthy = |result: &TrainResult| result.dict.number("num_healthy_workers");
+        let after = trainer.by_ref().map(Result::unwrap).find(|result| healthy(result) == Some(workers as f64 - 1.0));
+        assert!(after.is_some());
+        assert!(trainer.by_ref().take(3).all(|result| result.is_ok()));
+        let run = trainer.finish().unwrap();
+        assert!(run.ledger_closed(), "{:?}", run.steps);
+        assert_eq!(run.worker_failures.len(), 1);
+        let text = run.worker_failures[0].to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        let gave_up = run.result.dict.get("workers.gave_up").and_then(|list| list.as_array()).map(Vec::len);
+        assert_eq!(gave_up, Some(1));
     });
 }
 
@@ -173,7 +188,10 @@ fn one_environment_errs_for_ever() {
 fn every_environment_fails() {
     repeat(|workers, token| {
         let trainer = Trainer::new(small(workers), faulty(token, Fault::Panic, |_| true)).unwrap();
-        check(trainer.run(iterations(1_000_000)), "rollout-", &["gearbox exploded", "seed", "step"]);
+        let result = trainer.run(iterations(1_000_000));
+        let Err(TrainError::Workers(causes)) = &result else { panic!("{result:?}") };
+        assert_eq!(causes.len(), workers, "the run ends with the last worker");
+        check(result, "rollout-", &["gearbox exploded", "seed", "step"]);
     });
 }
 
@@ -276,6 +294,42 @@ fn an_environment_that_hangs_is_left_behind_and_named() {
     });
     // The deadline is one second. Ten leave a busy machine room and are far from the minute that the learner would get.
     assert!(took < Duration::from_secs(10), "ending took {took:?}");
+    drop(let_go);
+}
+
+#[test]
+fn an_environment_that_hangs_is_replaced_and_the_run_goes_on() {
+    let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
+    without_hanging("a run that leaves a hung environment behind", move || {
+        let make = move |context: &EnvContext| Stuck {
+            inner: CartPole::new(),
+            hang: (context.worker == 1 && context.incarnation == 0).then(|| hang.clone()),
+        };
+        // Far longer than any step takes, on a busy machine too.
+        let env_hang_timeout = Some(Duration::from_millis(300));
+        let mut trainer = Trainer::new(TrainerConfig { env_hang_timeout, ..small(1) }, make).unwrap();
+        let trained = trainer.by_ref().map(Result::unwrap).find(|result| result.env_steps_trained > 0).unwrap();
+        let abandoned = trained.dict.get("workers.abandoned").and_then(|list| list.as_array()).map(Vec::len);
+        assert_eq!(abandoned, Some(1));
+        assert_eq!(trained.dict.number("num_healthy_workers"), Some(1.0));
+        let run = trainer.finish().unwrap();
+        assert!(run.ledger_closed(), "{:?} {:?}", run.steps, run.thread_times);
+        assert_eq!(run.not_joined, ["rollout-1"]);
+        assert!(run.abandoned[0].contains("environment 0 of rollout-1 (CartPole-v1"), "{:?}", run.abandoned);
+    });
+    drop(let_go);
+}
+
+#[test]
+fn a_run_whose_only_environment_hangs_ends_when_the_budget_is_spent() {
+    let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
+    without_hanging("a run of hung environments", move || {
+        let make = move |_: &EnvContext| Stuck { inner: CartPole::new(), hang: Some(hang.clone()) };
+        let env_hang_timeout = Some(Duration::from_millis(100));
+        let config = TrainerConfig { env_hang_timeout, max_num_worker_restarts: 2, ..small(1) };
+        let result = Trainer::new(config, make).unwrap().run(iterations(1_000_000));
+        check(result, "rollout-1.2", &["has not come back", "max_num_worker_restarts", "step 1"]);
+    });
     drop(let_go);
 }
 

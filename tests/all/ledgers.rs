@@ -36,7 +36,11 @@ fn they_close_while_environments_die_at_random() {
             let made = MADE.fetch_add(1, Ordering::Relaxed);
             Faulty::new(faults[made as usize % faults.len()], 6)
         };
-        let config = TrainerConfig { num_consecutive_worker_failures_tolerance: 1_000, ..small(3) };
+        let config = TrainerConfig {
+            num_consecutive_worker_failures_tolerance: 1_000,
+            max_num_worker_restarts: 1_000_000,
+            ..small(3)
+        };
         let mut trainer = Trainer::new(config, make).unwrap();
         for result in trainer.by_ref().take(300) {
             let result = result.unwrap();

@@ -7,6 +7,7 @@ use crate::factory::{EnvContext, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::mask;
 use crate::vector::EpisodeStat;
+use crate::watch::{Inside, Watch};
 
 /// The environments of one worker, each of which is stepped by itself.
 ///
@@ -15,6 +16,7 @@ pub(crate) struct MultiAgentEnvs {
     context: VectorContext,
     spec: MultiAgentSpec,
     slots: Vec<Slot>,
+    watch: Watch,
 }
 
 /// One environment, the episode it is in, and its agents.
@@ -45,11 +47,14 @@ impl MultiAgentEnvs {
         factory: &dyn MultiAgentFactory,
         context: VectorContext,
         n_envs: usize,
+        watch: &Watch,
     ) -> Result<Self, EnvFailure> {
+        let _inside = watch.enter(context.incarnation);
         let mut slots = Vec::with_capacity(n_envs);
         let mut shared: Option<MultiAgentSpec> = None;
         for index in 0..n_envs as u32 {
             let env_context = context.env(index);
+            watch.at(index, FailurePlace::Make);
             let (env, spec) = make_one(factory, &env_context, shared.as_ref()).map_err(|cause| {
                 let env = shared.as_ref().map(|spec| spec.name.clone()).unwrap_or_default();
                 EnvFailure { env, index, ..context.failure_to_make(cause) }
@@ -58,7 +63,7 @@ impl MultiAgentEnvs {
             shared.get_or_insert(spec);
         }
         match shared {
-            Some(spec) => Ok(Self { context, spec, slots }),
+            Some(spec) => Ok(Self { context, spec, slots, watch: watch.clone() }),
             None => {
                 let error = EnvError::new("a worker needs at least one environment, got 0");
                 Err(context.failure_to_make(FailureCause::Error(error)))
@@ -98,13 +103,20 @@ impl MultiAgentEnvs {
         let slot = &mut self.slots[env];
         let seed = derive_seed(slot.seed, &[slot.n_episodes]);
         slot.n_episodes += 1;
-        slot.reset(seed).map_err(|cause| self.failure(env, FailurePlace::Reset { episode_seed: seed }, cause))
+        let place = FailurePlace::Reset { episode_seed: seed };
+        let inside = enter(&self.watch, &self.context, env, place);
+        let result = slot.reset(seed);
+        drop(inside);
+        result.map_err(|cause| self.failure(env, place, cause))
     }
 
     /// Takes one step of an environment. The episode, if it is over with it.
     pub(crate) fn step(&mut self, env: usize) -> Result<Option<EpisodeStat>, EnvFailure> {
         let slot = &mut self.slots[env];
+        let Episode { seed: episode_seed, len, .. } = slot.episode;
+        let inside = enter(&self.watch, &self.context, env, FailurePlace::Step { episode_seed, step: len + 1 });
         let over = slot.step(self.spec.max_episode_steps);
+        drop(inside);
         let Episode { seed, len, sum } = slot.episode;
         match over {
             Ok(false) => Ok(None),
@@ -122,16 +134,21 @@ impl MultiAgentEnvs {
     /// Says what is possible for an agent: writes every element of `mask`, `[dist_len]`.
     pub(crate) fn mask(&self, env: usize, agent: usize, mask: &mut [bool]) -> Result<(), EnvFailure> {
         let slot = &self.slots[env];
-        slot.mask(agent, &self.spec, mask).map_err(|cause| {
-            let Episode { seed, len, .. } = slot.episode;
-            self.failure(env, FailurePlace::Mask { episode_seed: seed, step: len }, cause)
-        })
+        let place = FailurePlace::Mask { episode_seed: slot.episode.seed, step: slot.episode.len };
+        let _inside = enter(&self.watch, &self.context, env, place);
+        slot.mask(agent, &self.spec, mask).map_err(|cause| self.failure(env, place, cause))
     }
 
     #[cold]
     fn failure(&self, env: usize, place: FailurePlace, cause: FailureCause) -> EnvFailure {
         EnvFailure { env: self.spec.name.clone(), index: env as u32, place, ..self.context.failure_to_make(cause) }
     }
+}
+
+/// Says which environment is called and what for; the call ends when the returned value is dropped.
+fn enter<'a>(watch: &'a Watch, context: &VectorContext, env: usize, place: FailurePlace) -> Inside<'a> {
+    watch.at(env as u32, place);
+    watch.enter(context.incarnation)
 }
 
 impl Slot {

@@ -3,6 +3,7 @@ use super::{MultiAgentEnv, MultiAgentSpec};
 use crate::env::EnvError;
 use crate::factory::{EnvContext, VectorContext};
 use crate::failure::EnvFailure;
+use crate::watch::Watch;
 
 /// Makes the environments with several agents of every worker.
 ///
@@ -79,5 +80,5 @@ impl<E: MultiAgentEnv> IntoMultiAgentEnv for Result<E, EnvError> {
 /// ```
 pub fn probe_multi_agent_spec(factory: &dyn MultiAgentFactory, seed: u64) -> Result<MultiAgentSpec, EnvFailure> {
     let context = VectorContext { worker: 0, incarnation: 0, seed };
-    Ok(MultiAgentEnvs::make(factory, context, 1)?.spec().clone())
+    Ok(MultiAgentEnvs::make(factory, context, 1, &Watch::new())?.spec().clone())
 }

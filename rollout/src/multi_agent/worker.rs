@@ -19,6 +19,7 @@ use crate::failure::{EnvFailure, FailureCause, catch};
 use crate::report::ReturnStat;
 use crate::sampler::{AnyEnvSpec, Sampler};
 use crate::vector::EpisodeStat;
+use crate::watch::Watch;
 use crate::worker::{BuildError, PolicyFault, SHUTDOWN, SampleError, WorkerLinks, WorkerState};
 
 use cast::Cast;
@@ -54,8 +55,8 @@ const NOBODY_FOR: usize = 1000;
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger};
 /// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
 /// use pronk_rollout::{
-///     EnvContext, MultiAgentWorkerConfig, MultiAgentEnv, MultiAgentWorker, PolicyMapping, Sampler, TicTacToe, WorkerLinks,
-///     WorkerPolicy, WorkerState,
+///     EnvContext, MultiAgentWorkerConfig, MultiAgentEnv, MultiAgentWorker, PolicyMapping, Sampler, TicTacToe, Watch,
+///     WorkerLinks, WorkerPolicy, WorkerState,
 /// };
 ///
 /// // One policy plays both sides.
@@ -70,13 +71,14 @@ const NOBODY_FOR: usize = 1000;
 /// let steps = StepLedger::new();
 /// let config = MultiAgentWorkerConfig {
 ///     worker: 1,
+///     incarnation: 0,
 ///     seed: 1,
 ///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(4).expect("4 > 0"),
 ///     policies: ByPolicy::from([("player".into(), player)]),
 ///     mapping: PolicyMapping::shared("player"),
 /// };
-/// let links = WorkerLinks { pool: Pool::new(2), steps: steps.clone(), tether };
+/// let links = WorkerLinks { pool: Pool::new(2), steps: steps.clone(), tether, watch: Watch::new() };
 /// let mut worker = MultiAgentWorker::new(config, Arc::new(|_: &EnvContext| TicTacToe::new()), links)?;
 /// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
 /// let fragment = worker.sample(&Versioned { version: 0, weights }, &mut clock)?;
@@ -114,11 +116,10 @@ impl MultiAgentWorker {
         factory: Arc<dyn MultiAgentFactory>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
-        let MultiAgentWorkerConfig { worker, seed, num_envs_per_worker, rollout_fragment_length, policies, mapping } =
-            config;
-        let (n_envs, length) = (num_envs_per_worker.get(), rollout_fragment_length.get());
-        let context = VectorContext { worker, incarnation: 0, seed };
-        let envs = MultiAgentEnvs::make(factory.as_ref(), context, n_envs)?;
+        let MultiAgentWorkerConfig { worker, incarnation, seed, policies, mapping, .. } = config;
+        let (n_envs, length) = (config.num_envs_per_worker.get(), config.rollout_fragment_length.get());
+        let context = VectorContext { worker, incarnation, seed };
+        let envs = MultiAgentEnvs::make(factory.as_ref(), context, n_envs, &links.watch)?;
         let spec = envs.spec().clone();
         let cast = Cast::new(policies, mapping, &envs, length, &context)?;
         Ok(Self {
@@ -131,7 +132,7 @@ impl MultiAgentWorker {
             spec,
             cast,
             envs: Some(envs),
-            incarnation: 0,
+            incarnation,
             sequence: 0,
             under_way: false,
         })
@@ -155,7 +156,8 @@ impl MultiAgentWorker {
                 self.sequence = 0;
                 let context = VectorContext { worker: self.worker, incarnation: self.incarnation, seed: self.seed };
                 self.cast.begin(&context);
-                self.envs.insert(remake_envs(self.factory.as_ref(), context, self.n_envs, &self.spec)?)
+                let (factory, watch) = (self.factory.as_ref(), &self.links.watch);
+                self.envs.insert(remake_envs(factory, context, self.n_envs, watch, &self.spec)?)
             }
         };
 
@@ -168,7 +170,7 @@ impl MultiAgentWorker {
         }
         let (mut steps, mut acted) = (0, self.cast.trained_steps());
         while steps < self.length || !self.cast.has_full_column(envs) {
-            if self.links.tether.is_cut() {
+            if self.links.tether.is_cut() || self.links.watch.is_taken_over() {
                 return Err(SampleError::Closed);
             }
             self.cast.act(envs, weights, clock)?;
@@ -176,6 +178,7 @@ impl MultiAgentWorker {
             for env in 0..self.n_envs {
                 self.cast.step(env, envs)?;
             }
+            self.links.watch.made(self.cast.made());
             steps += 1;
             if steps.is_multiple_of(NOBODY_FOR.saturating_mul(self.length)) {
                 if self.cast.trained_steps() == acted {
@@ -195,23 +198,30 @@ impl MultiAgentWorker {
         Ok(batch)
     }
 
-    /// Counts `steps` as sampled, and what frozen policies did as dropped.
-    fn book(&mut self, steps: Steps) -> StepTicket {
+    /// Counts `steps` as sampled, and what frozen policies did as dropped; `None` if somebody else has, because the worker was
+    /// replaced.
+    fn book(&mut self, steps: Steps) -> Option<StepTicket> {
         let untrained = Steps { env: 0, agent: self.cast.take_untrained() };
-        if untrained.agent > 0 {
-            self.links.steps.sampled(untrained).dropped(NOT_TRAINED);
-        }
-        self.links.steps.sampled(steps)
+        let ledger = &self.links.steps;
+        let ticket = self.links.watch.book(|| {
+            if untrained.agent > 0 {
+                ledger.sampled(untrained).dropped(NOT_TRAINED);
+            }
+            ledger.sampled(steps)
+        });
+        // What waits in columns that are not full stays to be booked.
+        self.links.watch.made(self.cast.made());
+        ticket
     }
 
     /// Forgets what was not sent, and counts it as lost to `cause`, or dropped because the run ends.
     fn give_up(&mut self, cause: Option<&'static str>) {
         self.under_way = false;
         let made = self.cast.give_up();
-        let ticket = self.book(made);
-        match cause {
-            Some(cause) => ticket.lost(cause),
-            None => ticket.dropped(SHUTDOWN),
+        match (self.book(made), cause) {
+            (Some(ticket), Some(cause)) => ticket.lost(cause),
+            (Some(ticket), None) => ticket.dropped(SHUTDOWN),
+            (None, _) => {}
         }
     }
 }
@@ -248,7 +258,7 @@ impl Sampler for MultiAgentWorker {
         match self.fill(weights, clock) {
             Ok(batch) => {
                 self.cast.sent(batch.steps());
-                let ticket = self.book(batch.steps());
+                let ticket = self.book(batch.steps()).ok_or(SampleError::Closed)?;
                 Ok(batch.with_ticket(ticket))
             }
             Err(error) => {
@@ -292,9 +302,10 @@ fn remake_envs(
     factory: &dyn MultiAgentFactory,
     context: VectorContext,
     n_envs: usize,
+    watch: &Watch,
     spec: &MultiAgentSpec,
 ) -> Result<MultiAgentEnvs, EnvFailure> {
-    let envs = MultiAgentEnvs::make(factory, context, n_envs)?;
+    let envs = MultiAgentEnvs::make(factory, context, n_envs, watch)?;
     if envs.spec().has_spaces_of(spec) {
         return Ok(envs);
     }

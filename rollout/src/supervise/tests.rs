@@ -11,6 +11,7 @@ use crate::factory::{EnvContext, EnvFactory};
 use crate::testing::{
     Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, of_default, params,
 };
+use crate::watch::Watch;
 
 struct Run {
     worker: SupervisedWorker,
@@ -25,10 +26,17 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
     let (links, steps, lifeline) = links();
     let (publisher, weights) = weight_cell(of_default(params(0.0)));
     let (sender, reports) = mailbox(NonZeroUsize::MIN, &Bell::new());
-    let clock = StateClock::new("rollout-1", WorkerState::Starting);
-    let tether = links.tether.clone();
-    let worker = make_workers(factory, 0, &links)(1).unwrap();
-    let worker = SupervisedWorker::new(worker, restart, tether, sender, clock);
+    let worker = SupervisedWorker::make(Supervision {
+        make: make_workers(factory, 0, &links),
+        seat: WorkerSeat { worker: 1, incarnation: 0, watch: Watch::new() },
+        spaces: None,
+        thread: "rollout-1".into(),
+        budget: RestartBudget::new(restart),
+        tether: links.tether.clone(),
+        reports: sender,
+        clock: StateClock::new("rollout-1", WorkerState::Starting),
+    });
+    let worker = worker.unwrap();
     Run { worker, publisher, weights, reports, steps, lifeline: Some(lifeline) }
 }
 

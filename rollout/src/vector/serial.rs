@@ -6,6 +6,7 @@ use crate::factory::{EnvContext, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::mask;
 use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
+use crate::watch::Watch;
 
 /// Environments stepped one after the other on the calling thread.
 ///
@@ -17,6 +18,7 @@ pub struct SerialVectorEnv<E> {
     spec: EnvSpec,
     slots: Vec<Slot<E>>,
     finished: Vec<EpisodeStat>,
+    watch: Watch,
 }
 
 /// One environment and the episode it is in.
@@ -56,7 +58,7 @@ impl<E: Env> SerialVectorEnv<E> {
             shared.get_or_insert(spec);
         }
         match shared {
-            Some(spec) => Ok(Self { context: *context, spec, slots, finished: Vec::new() }),
+            Some(spec) => Ok(Self { context: *context, spec, slots, finished: Vec::new(), watch: Watch::new() }),
             None => {
                 let cause = FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"));
                 Err(failure(context, None, 0, FailurePlace::Make, cause))
@@ -77,14 +79,14 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
     fn reset_all(&mut self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
         let obs_len = obs.len() / self.slots.len();
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            slot.reset(obs.part(index * obs_len, obs_len))
+            slot.reset(obs.part(index * obs_len, obs_len), |place| self.watch.at(index as u32, place))
                 .map_err(|(place, cause)| failure(&self.context, Some(&self.spec), index as u32, place, cause))?;
         }
         Ok(())
     }
 
     fn step(&mut self, actions: ActionRef<'_>, mut out: VectorStep<'_>) -> Result<(), EnvFailure> {
-        let Self { context, spec, slots, finished } = self;
+        let Self { context, spec, slots, finished, watch } = self;
         let obs_len = out.obs.len() / slots.len();
         let act_len = actions.len() / slots.len();
         for (index, slot) in slots.iter_mut().enumerate() {
@@ -95,6 +97,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
                 ..failure(context, Some(spec), index as u32, place, cause)
             };
 
+            watch.at(index as u32, slot.next_place());
             let step = slot.step(action, row.part(0, obs_len)).map_err(|failed_at| failed(failed_at, index))?;
             let limit_reached = spec.max_episode_steps.is_some_and(|limit| slot.episode.len >= limit);
             let end = match step.end {
@@ -118,24 +121,28 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
                 episode_return: slot.episode.sum,
                 episode_len: slot.episode.len,
             });
-            slot.reset(row).map_err(|failed_at| failed(failed_at, index + 1))?;
+            let begins = |place| watch.at(index as u32, place);
+            slot.reset(row, begins).map_err(|failed_at| failed(failed_at, index + 1))?;
         }
         Ok(())
     }
 
     fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
         masks.fill(true);
-        let Self { context, spec, slots, .. } = self;
+        let Self { context, spec, slots, watch, .. } = self;
         if !spec.action_mask {
             return Ok(());
         }
         for (index, (slot, mask)) in slots.iter().zip(masks.chunks_exact_mut(spec.action.dist_len())).enumerate() {
-            slot.mask(mask, &spec.action).map_err(|cause| {
-                let place = FailurePlace::Mask { episode_seed: slot.episode.seed, step: slot.episode.len };
-                failure(context, Some(spec), index as u32, place, cause)
-            })?;
+            let place = FailurePlace::Mask { episode_seed: slot.episode.seed, step: slot.episode.len };
+            watch.at(index as u32, place);
+            slot.mask(mask, &spec.action).map_err(|cause| failure(context, Some(spec), index as u32, place, cause))?;
         }
         Ok(())
+    }
+
+    fn watch(&mut self, watch: &Watch) {
+        self.watch = watch.clone();
     }
 
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
@@ -144,8 +151,15 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
 }
 
 impl<E: Env> Slot<E> {
-    fn reset(&mut self, mut obs: ObsMut<'_>) -> Result<(), (FailurePlace, FailureCause)> {
+    /// Begins the next episode; `begins` is told which.
+    fn reset(
+        &mut self,
+        mut obs: ObsMut<'_>,
+        begins: impl FnOnce(FailurePlace),
+    ) -> Result<(), (FailurePlace, FailureCause)> {
         let seed = derive_seed(self.seed, &[self.n_episodes]);
+        let place = FailurePlace::Reset { episode_seed: seed };
+        begins(place);
         self.n_episodes += 1;
         self.episode = Episode { seed, len: 0, sum: 0.0 };
         let len = obs.len();
@@ -157,7 +171,7 @@ impl<E: Env> Slot<E> {
             Ok(Err(error)) => FailureCause::Error(error),
             Err(text) => FailureCause::Panic(text),
         };
-        Err((FailurePlace::Reset { episode_seed: seed }, cause))
+        Err((place, cause))
     }
 
     fn step(&mut self, action: ActionRef<'_>, mut obs: ObsMut<'_>) -> Result<Step, (FailurePlace, FailureCause)> {
@@ -187,6 +201,11 @@ impl<E: Env> Slot<E> {
             Ok(Err(error)) => Err(FailureCause::Error(error)),
             Err(text) => Err(FailureCause::Panic(text)),
         }
+    }
+
+    /// The step that comes next.
+    fn next_place(&self) -> FailurePlace {
+        FailurePlace::Step { episode_seed: self.episode.seed, step: self.episode.len + 1 }
     }
 
     /// The step that was made last, or is being made.

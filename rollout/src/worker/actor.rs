@@ -20,7 +20,8 @@ impl Actor {
     /// Holds the network against the spaces of the environments.
     pub(super) fn new(config: &WorkerConfig, spec: &EnvSpec, network: Box<dyn Network>) -> Result<Self, BuildError> {
         let spaces = (&spec.observation, &spec.action);
-        let acting = Acting::new(&spec.name, spaces, config.gaussian, network, acting_stream(config, 0))?;
+        let acting =
+            Acting::new(&spec.name, spaces, config.gaussian, network, acting_stream(config, config.incarnation))?;
         let n_envs = config.num_envs_per_worker.get();
         Ok(Self { state: vec![0.0; n_envs * acting.state_len()], acting, n_envs })
     }

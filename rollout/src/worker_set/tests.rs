@@ -1,16 +1,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pronk_buffer::{End, InqueueReceiver, Lifeline, PopError, inqueue, weight_cell};
 use pronk_metrics::StepLedger;
 use pronk_policy::Space;
 
+use std::time::Instant;
+
 use super::*;
 use crate::env::EnvError;
 use crate::factory::{EnvContext, EnvFactory};
-use crate::sampler::Sampler;
 use crate::testing::{
     Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, n_u32, of_default, params, until,
 };
@@ -28,19 +28,20 @@ struct Run {
 }
 
 fn set_config(num_rollout_workers: u32, restart: RestartPolicy) -> WorkerSetConfig {
-    WorkerSetConfig { num_rollout_workers: n_u32(num_rollout_workers), restart }
+    WorkerSetConfig { num_rollout_workers: n_u32(num_rollout_workers), restart, env_hang_timeout: None }
 }
 
-fn start_with<M>(config: WorkerSetConfig, make: impl FnOnce(&WorkerLinks) -> M) -> (Result<WorkerSet, StartError>, Run)
-where
-    M: Fn(u32) -> Result<Box<dyn Sampler>, BuildError>,
-{
+fn start_with(
+    config: WorkerSetConfig,
+    make: impl FnOnce(&WorkerLinks) -> Arc<MakeSampler>,
+) -> (Result<WorkerSet, StartError>, Run) {
     let (links, steps, lifeline) = links();
     let (sender, fragments) = inqueue(2, &links.tether).unwrap();
     let (_, weights) = weight_cell(of_default(params(0.0)));
     let run = Run { lifeline: Some(lifeline), fragments, steps, time: TimeLedger::new(), bell: Bell::new() };
-    let edges = WorkerEdges { fragments: sender, weights, bell: run.bell.clone(), time: run.time.clone() };
-    (WorkerSet::start(config, &make(&links), links.tether, edges), run)
+    let (bell, time, steps) = (run.bell.clone(), run.time.clone(), run.steps.clone());
+    let edges = WorkerEdges { fragments: sender, weights, bell, time, steps };
+    (WorkerSet::start(config, make(&links), links.tether, edges), run)
 }
 
 fn start(config: WorkerSetConfig, factory: impl EnvFactory + 'static) -> (WorkerSet, Run) {
@@ -89,7 +90,7 @@ fn fragments_of_all_workers_arrive_and_the_threads_are_in_the_ledger() {
     assert!(run.bell.wait(LONG), "reports ring");
     let mut names: Vec<_> = run.time.read().into_iter().map(|time| time.thread).collect();
     names.sort();
-    assert_eq!(names, ["rollout-1", "rollout-2", "rollout-3"]);
+    assert_eq!(names, ["rollout-1", "rollout-2", "rollout-3", "supervisor"]);
     let outcome = run.end(set);
     assert!(outcome.failure.is_none());
     assert!(outcome.unread.iter().map(|report| report.fragments).sum::<u64>() > 0, "no report is forgotten");
@@ -150,11 +151,10 @@ fn a_worker_whose_making_panics_is_named() {
     let made = AtomicU32::new(0);
     let (set, _run) = start_with(set_config(2, NO_PAUSE), |links| {
         let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, links);
-        let made = &made;
-        move |number| match made.fetch_add(1, Ordering::SeqCst) {
+        Arc::new(move |seat: &WorkerSeat| match made.fetch_add(1, Ordering::SeqCst) {
             1 => panic!("no device"),
-            _ => make(number),
-        }
+            _ => make(seat),
+        })
     });
     let Err(error) = set else { panic!("the set started") };
     assert_eq!(
@@ -255,12 +255,13 @@ fn the_other_workers_go_on_when_one_gives_up() {
 
 #[test]
 fn a_thread_that_panics_outside_its_environments_comes_back_by_name() {
-    let (links, _steps, _lifeline) = links();
+    let (links, steps, _lifeline) = links();
     let (sender, fragments) = inqueue(2, &links.tether).unwrap();
     let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
-    let edges = WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new() };
+    let (bell, time) = (Bell::new(), TimeLedger::new());
+    let edges = WorkerEdges { fragments: sender, weights, bell, time, steps: steps.clone() };
     let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
-    let set = WorkerSet::start(set_config(1, NO_PAUSE), &make, links.tether, edges).unwrap();
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), make, links.tether, edges).unwrap();
     publisher.publish(of_default(params(OneWeight::PANIC)));
     while fragments.pop(LONG).is_ok() {}
     let failure = set.join(LONG).failure.expect("the panic is a value");
@@ -362,10 +363,11 @@ fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
     let (links, steps, _lifeline) = links();
     let (sender, fragments) = inqueue(2, &links.tether).unwrap();
     let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
-    let edges = WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new() };
+    let (bell, time) = (Bell::new(), TimeLedger::new());
+    let edges = WorkerEdges { fragments: sender, weights, bell, time, steps: steps.clone() };
     publisher.publish(of_default(params(f32::NAN)));
     let make = make_workers(sticky(), 0, &links);
-    let set = WorkerSet::start(set_config(1, NO_PAUSE), &make, links.tether, edges).unwrap();
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), make, links.tether, edges).unwrap();
     assert_eq!(fragments.pop(LONG).unwrap_err(), PopError::Closed);
     let outcome = set.join(LONG);
     let failure = outcome.failure.expect("the worker gave up").to_string();
@@ -373,4 +375,187 @@ fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
     let told: Vec<_> = outcome.unread.iter().flat_map(|report| &report.failures).collect();
     assert!(told[0].contains("planted drop panic"), "{told:?}");
     assert!(steps.snapshot().is_closed());
+}
+
+/// What a hung environment waits for, and how often one hung.
+struct Hangs {
+    let_go: Option<crossbeam_channel::Sender<()>>,
+    n: Arc<AtomicU32>,
+}
+
+/// Environments of which the first of worker 1 hangs in its second step, in the given incarnations.
+fn hanging(incarnations: u32) -> (impl EnvFactory, Hangs) {
+    let (let_go, hang) = bounded::<()>(0);
+    let n = Arc::new(AtomicU32::new(0));
+    let hangs = Hangs { let_go: Some(let_go), n: Arc::clone(&n) };
+    let factory = move |context: &EnvContext| {
+        let hangs = (context.worker, context.index) == (1, 0) && context.incarnation < incarnations;
+        let (hang, n, mut steps) = (hang.clone(), Arc::clone(&n), 0);
+        Hooked::before(move |moment| {
+            steps += u32::from(moment == Moment::Step);
+            if hangs && steps == 2 && moment == Moment::Step {
+                n.fetch_add(1, Ordering::SeqCst);
+                let _ = hang.recv();
+            }
+        })
+    };
+    (factory, hangs)
+}
+
+/// Long enough that no healthy step takes as long on a busy machine, short enough for a test.
+const HANG: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_worker_whose_environment_hangs_is_named_and_replaced_and_the_others_do_not_notice() {
+    let (factory, mut hangs) = hanging(2);
+    let (set, run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(2, NO_PAUSE) }, factory);
+    let mut of_third_life = None;
+    while of_third_life.is_none() {
+        let mut fragment = run.fragments.pop(LONG).expect("somebody works");
+        fragment.take_ticket().unwrap().trained();
+        let tag = fragment.get("default_policy").unwrap().tags()[0];
+        of_third_life = (tag.worker == 1).then_some(tag.incarnation);
+        run.check_ledgers();
+    }
+    assert_eq!((of_third_life, hangs.n.load(Ordering::SeqCst)), (Some(2), 2));
+    assert_eq!(set.n_running(), 2);
+    let left_behind: Vec<_> = set.workers().into_iter().filter(|worker| worker.is_left_behind).collect();
+    assert_eq!(left_behind.iter().map(|worker| &*worker.thread).collect::<Vec<_>>(), ["rollout-1", "rollout-1.1"]);
+    for worker in left_behind {
+        assert_eq!((worker.state, worker.call.map(|call| call.index)), (Some("stepping"), Some(0)));
+        assert!(worker.since >= HANG, "{worker:?}");
+    }
+
+    let mut report = WorkerReport::default();
+    for one in set.reports().drain() {
+        pronk_buffer::Fold::fold(&mut report, one);
+    }
+    assert_eq!((report.n_failures, report.restarts, report.abandoned.len()), (2, 2, 2));
+    let words = [
+        "rollout-1: environment 0 of rollout-1 (Counter, incarnation 0) failed at step 2 of the episode with seed",
+        "has not come back for",
+        "it was last seen in [1.0, 1.0, ",
+        "to replay: reset with seed",
+    ];
+    for word in words {
+        assert!(report.abandoned[0].contains(word), "{word}: {:?}", report.abandoned);
+    }
+    assert!(report.abandoned[1].starts_with("rollout-1.1: environment 0 of rollout-1 (Counter, incarnation 1)"));
+    // Both environments had made one step when the first hung in its second.
+    assert_eq!(run.steps.snapshot().lost["env_hang"].env, 2 * 2);
+
+    // What comes back late finds that it was replaced, books nothing and ends.
+    hangs.let_go = None;
+    until("the end of those left behind", || set.workers().iter().all(|worker| !worker.is_left_behind));
+    assert_eq!(run.steps.snapshot().lost["env_hang"].env, 2 * 2);
+    let outcome = run.end(set);
+    assert!(outcome.failure.is_none());
+}
+
+#[test]
+fn threads_left_behind_are_named_at_the_end_and_hold_nobody_up() {
+    let (factory, hangs) = hanging(1);
+    let (set, mut run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(1, NO_PAUSE) }, factory);
+    run.fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
+    run.lifeline = None;
+    let began = Instant::now();
+    let outcome = set.join(LONG);
+    assert!(began.elapsed() < LONG / 2, "who is left behind is not waited for");
+    assert_eq!(outcome.not_joined, ["rollout-1"]);
+    drop(hangs);
+    until("the end of the thread that hung", || run.time.read().iter().all(|time| time.current.is_none()));
+}
+
+#[test]
+fn an_environment_that_hangs_while_it_is_remade_is_found_too() {
+    let (let_go, hang) = bounded::<()>(0);
+    let factory = move |context: &EnvContext| {
+        if context.incarnation == 1 {
+            let _ = hang.recv();
+        }
+        Counter::of_three().with_fault(if context.incarnation == 0 { Fault::StepErr(2) } else { Fault::Nothing })
+    };
+    let (set, run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(1, NO_PAUSE) }, factory);
+    let mut fragment = run.fragments.pop(LONG).unwrap();
+    fragment.take_ticket().unwrap().trained();
+    assert_eq!(fragment.get("default_policy").unwrap().tags()[0].incarnation, 2);
+    let reports = set.reports().drain();
+    let abandoned: Vec<_> = reports.iter().flat_map(|report| &report.abandoned).collect();
+    assert!(abandoned[0].contains("incarnation 1) failed while it was made: it has not come back"), "{abandoned:?}");
+    drop(let_go);
+    until("the end of the thread that hung", || set.workers().len() == 1);
+    run.end(set);
+}
+
+#[test]
+fn a_crawling_environment_slows_only_its_own_worker() {
+    let (step, may_step) = bounded::<()>(0);
+    let factory = move |context: &EnvContext| {
+        let gate = (context.worker == 1).then(|| may_step.clone());
+        Hooked::before(move |moment| {
+            if let (Moment::Step, Some(gate)) = (moment, &gate) {
+                let _ = gate.recv();
+            }
+        })
+    };
+    let (set, mut run) = start(set_config(2, NO_PAUSE), factory);
+    for _ in 0..50 {
+        let mut fragment = run.fragments.pop(LONG).unwrap();
+        fragment.take_ticket().unwrap().trained();
+        assert_eq!(fragment.get("default_policy").unwrap().tags()[0].worker, 2);
+    }
+    // Four steps of two environments make a fragment, as slow as they are.
+    for _ in 0..8 {
+        step.send(()).unwrap();
+    }
+    let is_first = |fragment: &MultiAgentBatch| fragment.get("default_policy").unwrap().tags()[0].worker == 1;
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < LONG, "the slow worker's fragment never came");
+        let mut fragment = run.fragments.pop(LONG).unwrap();
+        fragment.take_ticket().unwrap().trained();
+        if is_first(&fragment) {
+            break;
+        }
+    }
+    run.lifeline = None;
+    drop(step);
+    assert!(set.join(LONG).not_joined.is_empty());
+}
+
+#[test]
+fn the_budget_of_restarts_is_shared_and_whoever_needs_one_more_says_that_the_run_is_over() {
+    let tight = RestartPolicy { max_num_worker_restarts: 5, ..NO_PAUSE };
+    let patient = RestartPolicy { num_consecutive_worker_failures_tolerance: 100, ..tight };
+    let (set, run) = start(set_config(2, patient), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(6)));
+    let began = Instant::now();
+    let mut over = None;
+    while over.is_none() {
+        assert!(began.elapsed() < LONG);
+        if let Ok(mut fragment) = run.fragments.pop(Duration::from_millis(1)) {
+            fragment.take_ticket().unwrap().trained();
+        }
+        let reports = set.reports().drain();
+        over = reports.into_iter().flat_map(|report| report.ended).find(WorkerFailure::ends_the_run);
+    }
+    let text = over.unwrap().to_string();
+    for word in ["all workers together have had 5 within 60 s", "max_num_worker_restarts", "planted step error"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    run.end(set);
+}
+
+#[test]
+fn restarts_count_for_the_window_only() {
+    let failure = || {
+        let context = crate::factory::VectorContext { worker: 1, incarnation: 0, seed: 0 };
+        context.failure_to_make(crate::failure::FailureCause::Panic("planted".into()))
+    };
+    let spend_two = |restart_window| {
+        let policy = RestartPolicy { max_num_worker_restarts: 1, restart_window, ..NO_PAUSE };
+        let budget = RestartBudget::new(policy);
+        [budget.spend(failure()).is_ok(), budget.clone().spend(failure()).is_ok()]
+    };
+    assert_eq!(spend_two(LONG), [true, false]);
+    assert_eq!(spend_two(Duration::ZERO), [true, true], "the first is out of the window when the second comes");
 }

@@ -221,6 +221,11 @@ impl Cast {
         MultiAgentBatch::new(batches, self.made.env)
     }
 
+    /// Steps that were not sent; those of frozen policies are not among them.
+    pub(super) fn made(&self) -> Steps {
+        self.made
+    }
+
     /// Steps that are booked with their fragment.
     pub(super) fn sent(&mut self, steps: Steps) {
         self.made -= steps;

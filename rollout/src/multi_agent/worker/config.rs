@@ -15,6 +15,7 @@ use crate::multi_agent::PolicyMapping;
 ///
 /// let config = MultiAgentWorkerConfig {
 ///     worker: 1,
+///     incarnation: 0,
 ///     seed: 0,
 ///     num_envs_per_worker: NonZeroUsize::new(4).expect("4 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(32).expect("32 > 0"),
@@ -26,6 +27,8 @@ use crate::multi_agent::PolicyMapping;
 pub struct MultiAgentWorkerConfig {
     /// The worker's number: its thread is `rollout-<worker>`, and 0 runs on the thread of its caller.
     pub worker: u32,
+    /// How often environments were made for this number before; what is random in these depends on it.
+    pub incarnation: u32,
     /// The seed of the run; 0 is a seed.
     pub seed: u64,
     /// `B`: environments of the worker.

@@ -44,13 +44,21 @@ fn scripted(frozen: Option<f32>) -> WorkerPolicy {
 fn config(policies: ByPolicy<WorkerPolicy>, mapping: PolicyMapping) -> MultiAgentWorkerConfig {
     let n = |n| NonZeroUsize::new(n).unwrap();
     let (num_envs_per_worker, rollout_fragment_length) = (n(3), n(5));
-    MultiAgentWorkerConfig { worker: 1, seed: 0, num_envs_per_worker, rollout_fragment_length, policies, mapping }
+    MultiAgentWorkerConfig {
+        worker: 1,
+        incarnation: 0,
+        seed: 0,
+        num_envs_per_worker,
+        rollout_fragment_length,
+        policies,
+        mapping,
+    }
 }
 
 fn links() -> (WorkerLinks, StepLedger, Lifeline) {
     let (lifeline, tether) = lifeline();
     let steps = StepLedger::new();
-    (WorkerLinks { pool: Pool::new(4), steps: steps.clone(), tether }, steps, lifeline)
+    (WorkerLinks { pool: Pool::new(4), steps: steps.clone(), tether, watch: Watch::new() }, steps, lifeline)
 }
 
 /// One weight for each of the policies.

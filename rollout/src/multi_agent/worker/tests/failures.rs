@@ -10,6 +10,7 @@ use super::*;
 use crate::factory::EnvContext;
 use crate::inline::InlineSource;
 use crate::report::WorkerFailure;
+use crate::sampler::{MakeSampler, WorkerSeat};
 use crate::supervise::RestartPolicy;
 use crate::testing::{LONG, NO_PAUSE};
 use crate::worker_set::{WorkerEdges, WorkerSet, WorkerSetConfig};
@@ -45,16 +46,19 @@ fn factory(
 }
 
 /// Makes workers in the environments of `factory`, with policies `a`, `b` and `c`.
-fn make_workers(
-    factory: Arc<dyn MultiAgentFactory>,
-    links: &WorkerLinks,
-) -> impl Fn(u32) -> Result<Box<dyn Sampler>, BuildError> + use<> {
+fn make_workers(factory: Arc<dyn MultiAgentFactory>, links: &WorkerLinks) -> Arc<MakeSampler> {
     let links = links.clone();
-    move |worker| {
+    Arc::new(move |seat: &WorkerSeat| {
         let (policies, mapping) = three_policies();
-        let config = MultiAgentWorkerConfig { worker, ..config(policies, mapping) };
-        Ok(Box::new(MultiAgentWorker::new(config, Arc::clone(&factory), links.clone())?))
-    }
+        let WorkerSeat { worker, incarnation, watch } = seat.clone();
+        let config = MultiAgentWorkerConfig { worker, incarnation, ..config(policies, mapping) };
+        let links = WorkerLinks { watch, ..links.clone() };
+        Ok(Box::new(MultiAgentWorker::new(config, Arc::clone(&factory), links)?) as Box<dyn Sampler>)
+    })
+}
+
+fn seat(worker: u32) -> WorkerSeat {
+    WorkerSeat { worker, incarnation: 0, watch: Watch::new() }
 }
 
 fn first_weights() -> ByPolicy<Params> {
@@ -72,7 +76,7 @@ fn every_kind_of_failure_loses_what_no_fragment_holds_and_begins_anew() {
         let (links, steps, _lifeline) = links();
         let at_fault =
             move |context: &EnvContext| (context.index == 1 && context.incarnation == 0).then_some((23, mishap));
-        let mut worker = make_workers(factory(&diary, Manner::AtRandom, at_fault), &links)(1).unwrap();
+        let mut worker = make_workers(factory(&diary, Manner::AtRandom, at_fault), &links)(&seat(1)).unwrap();
         let weights = weights(0, &["a", "b"], 0.0);
         let (mut sent, error) = (
             Steps::default(),
@@ -117,7 +121,7 @@ fn a_failure_names_the_agent_and_how_to_see_it_again() {
         let (links, _steps, _lifeline) = links();
         let plant = move |context: &EnvContext| (context.index == 2).then_some((1, mishap));
         let factory = factory(&Diary::default(), Manner::Together, plant);
-        let mut worker = make_workers(factory, &links)(1).unwrap();
+        let mut worker = make_workers(factory, &links)(&seat(1)).unwrap();
         let error = worker.sample(&weights(0, &["a", "b"], 0.0), &mut clock()).expect_err("planted").to_string();
         assert!(error.starts_with("environment 2 of rollout-1 (Script, incarnation 0) failed "), "{error}");
         assert!(error.contains(words) && error.contains("(to replay: reset with seed "), "{error}");
@@ -134,7 +138,7 @@ fn a_failing_make_is_a_failure_and_other_agents_are_refused() {
         env.masked = context.incarnation == 2;
         if context.incarnation == 1 { Err(EnvError::new("the port is still taken")) } else { Ok(env) }
     };
-    let mut worker = make_workers(Arc::new(factory), &links)(1).unwrap();
+    let mut worker = make_workers(Arc::new(factory), &links)(&seat(1)).unwrap();
     let mut fail = || worker.sample(&weights(0, &["a", "b"], 0.0), &mut clock()).expect_err("planted").to_string();
     assert!(fail().contains("planted step error"));
     let made = fail();
@@ -151,7 +155,7 @@ fn a_failing_make_is_a_failure_and_other_agents_are_refused() {
 fn a_run_that_ends_in_the_middle_of_a_fragment_drops_what_was_made() {
     let (links, steps, lifeline) = links();
     let diary = Diary::default();
-    let mut worker = make_workers(factory(&diary, Manner::Together, |_| None), &links)(1).unwrap();
+    let mut worker = make_workers(factory(&diary, Manner::Together, |_| None), &links)(&seat(1)).unwrap();
     let weights = weights(0, &["a", "b"], 0.0);
     let mut first = worker.sample(&weights, &mut clock()).unwrap();
     first.take_ticket().unwrap().trained();
@@ -192,7 +196,7 @@ fn inline_the_same_fragments_come_and_failures_are_survived_until_there_are_too_
         let make = make_workers(factory(&diary, Manner::AtRandom, plant), &links);
         let (_, cell) = weight_cell(first_weights());
         let tether = links.tether.clone();
-        let (mut source, reports) = InlineSource::new(&make, NO_PAUSE, cell, tether, &Bell::new()).unwrap();
+        let (mut source, reports) = InlineSource::new(make, NO_PAUSE, cell, tether, &Bell::new()).unwrap();
         let fragments: Vec<_> =
             (0..6).map(|_| source.next(LONG)).take_while(Result::is_ok).map(Result::unwrap).collect();
         let steps_of: Vec<_> = fragments.iter().map(MultiAgentBatch::steps).collect();
@@ -229,7 +233,7 @@ fn weights_that_cannot_act_end_the_worker_with_the_name_of_the_policy() {
         bad.insert("a".into(), params(w));
         let (mut publisher, cell) = weight_cell(first_weights());
         let (mut source, _reports) =
-            InlineSource::new(&make, NO_PAUSE, cell, links.tether.clone(), &Bell::new()).unwrap();
+            InlineSource::new(make, NO_PAUSE, cell, links.tether.clone(), &Bell::new()).unwrap();
         source.next(LONG).unwrap().take_ticket().unwrap().trained();
         publisher.publish(bad);
         let Err(NextError::Failed(failure)) = source.next(LONG) else { panic!("it gives up") };
@@ -239,7 +243,7 @@ fn weights_that_cannot_act_end_the_worker_with_the_name_of_the_policy() {
         assert!(steps.snapshot().is_closed() && steps.snapshot().in_flight == Steps::default());
     }
     let (links, _steps, _lifeline) = links();
-    let mut worker = make_workers(factory(&Diary::default(), Manner::Together, |_| None), &links)(1).unwrap();
+    let mut worker = make_workers(factory(&Diary::default(), Manner::Together, |_| None), &links)(&seat(1)).unwrap();
     let error = worker.sample(&weights(2, &["a"], 0.0), &mut clock()).expect_err("no weights for b");
     assert_eq!(error.to_string(), "version 2 of the weights holds none of policy `b`");
 }
@@ -257,10 +261,12 @@ fn on_threads_the_ledgers_close_at_every_instant_while_environments_fail_at_rand
     };
     let make = make_workers(factory(&diary, Manner::AtRandom, plant), &links);
     let patient = RestartPolicy { num_consecutive_worker_failures_tolerance: 1000, ..NO_PAUSE };
-    let set = WorkerSetConfig { num_rollout_workers: NonZeroU32::new(3).unwrap(), restart: patient };
+    let set =
+        WorkerSetConfig { num_rollout_workers: NonZeroU32::new(3).unwrap(), restart: patient, env_hang_timeout: None };
     let time = TimeLedger::new();
-    let edges = WorkerEdges { fragments: sender, weights: cell, bell: Bell::new(), time: time.clone() };
-    let set = WorkerSet::start(set, &make, tether, edges).unwrap();
+    let bell = Bell::new();
+    let edges = WorkerEdges { fragments: sender, weights: cell, bell, time: time.clone(), steps: steps.clone() };
+    let set = WorkerSet::start(set, make, tether, edges).unwrap();
 
     let (mut restarts, mut trained, began) = (0, Steps::default(), Instant::now());
     while restarts < 100 {
