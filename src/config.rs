@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use pronk_learner::{AlgorithmConfig, InitialState, OnStarved, Schedule};
 use pronk_policy::{Activation, DeviceSpec, Gaussian, Init, Torso};
+use pronk_rollout::Gather;
 use serde::{Deserialize, Serialize};
 
 /// Every setting of a run: plain public fields, checked once when the trainer is built.
@@ -38,6 +39,11 @@ pub struct TrainerConfig {
     pub num_rollout_workers: usize,
     /// Environments that one worker steps together: `B`, the columns of a fragment.
     pub num_envs_per_worker: usize,
+    /// Groups that a worker's environments are shared out to, each stepped by a thread of its own; with 1 the worker steps them
+    /// itself. For environments that take their time. 2 with `gather: in_turn` is double-buffered sampling.
+    pub num_env_groups: usize,
+    /// For how many groups a worker waits before its policy acts for them. (RLlib: `remote_env_batch_wait_ms`.)
+    pub gather: Gather,
     /// Steps of each environment in one fragment: `T`.
     pub rollout_fragment_length: usize,
     /// Failures in a row, without one finished fragment between them, that a worker survives; one more ends the worker, and
@@ -209,6 +215,8 @@ impl Default for TrainerConfig {
             seed: 0,
             num_rollout_workers: 2,
             num_envs_per_worker: 1,
+            num_env_groups: 1,
+            gather: Gather::All,
             rollout_fragment_length: 50,
             num_consecutive_worker_failures_tolerance: 10,
             max_num_worker_restarts: 1000,

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use pronk_buffer::{ActionView, End, ObsViewMut};
+use pronk_buffer::{ActionView, ActionViewMut, End, ObsViewMut};
 use pronk_policy::{PolicyError, Space};
 
 /// An environment: a thing with a state, moved by actions, that says what can be seen of it and what that was worth.
@@ -345,6 +345,15 @@ impl<'a> ActionRef<'a> {
         match self {
             ActionRef::Continuous(values) => Ok(values),
             other => Err(EnvError::new(format!("the environment expects continuous actions, got {other:?}"))),
+        }
+    }
+
+    /// Copies the actions; both sides are of one kind, since both were made for one space.
+    pub(crate) fn copy_into(self, to: ActionViewMut<'_>) {
+        match (self, to) {
+            (ActionRef::Discrete(from), ActionViewMut::U32(to)) => to.copy_from_slice(from),
+            (ActionRef::Continuous(from), ActionViewMut::F32(to)) => to.copy_from_slice(from),
+            (ActionRef::Discrete(_), ActionViewMut::F32(_)) | (ActionRef::Continuous(_), ActionViewMut::U32(_)) => {}
         }
     }
 

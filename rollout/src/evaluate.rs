@@ -86,7 +86,7 @@ pub fn evaluate(
     }
     let n_envs = n_episodes.min(MAX_ENVS);
     let mut envs = factory.make_vector(
-        &VectorContext { worker: 0, incarnation: 0, seed: derive_seed(seed, &[seed::EVALUATION]) },
+        &VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: derive_seed(seed, &[seed::EVALUATION]) },
         n_envs,
     )?;
     let spec = envs.spec().clone();

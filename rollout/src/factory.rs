@@ -38,13 +38,16 @@ pub struct VectorContext {
     pub worker: u32,
     /// How often the worker has rebuilt its environments.
     pub incarnation: u32,
+    /// The number of the first environment: 0, but for a group of a worker's environments that is made by itself.
+    pub first_env: u32,
     /// The seed of the run, or one derived from it for an evaluation.
     pub seed: u64,
 }
 
 impl VectorContext {
-    /// The context of one of the environments, with a seed of its own.
+    /// The context of one of the environments, with a seed of its own; `index` counts from `first_env`.
     pub fn env(&self, index: u32) -> EnvContext {
+        let index = self.first_env + index;
         let path = [seed::ENVIRONMENT, self.worker.into(), self.incarnation.into(), index.into()];
         EnvContext { worker: self.worker, index, incarnation: self.incarnation, seed: derive_seed(self.seed, &path) }
     }
@@ -55,7 +58,7 @@ impl VectorContext {
             env: String::new(),
             worker: self.worker,
             incarnation: self.incarnation,
-            index: 0,
+            index: self.first_env,
             place: FailurePlace::Make,
             cause,
             steps_made: 0,
@@ -73,7 +76,7 @@ impl VectorContext {
 /// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext};
 ///
 /// fn n_envs(factory: impl EnvFactory) -> usize {
-///     let context = VectorContext { worker: 1, incarnation: 0, seed: 0 };
+///     let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
 ///     factory.make_vector(&context, 4).map_or(0, |envs| envs.n_envs())
 /// }
 /// assert_eq!(n_envs(|_: &EnvContext| CartPole::new()), 4);
@@ -146,7 +149,7 @@ impl<E: Env> IntoEnv for Result<E, EnvError> {
 /// assert_eq!(spec.name, "CartPole-v1");
 /// ```
 pub fn probe_spec(factory: &dyn EnvFactory, seed: u64) -> Result<EnvSpec, EnvFailure> {
-    let context = VectorContext { worker: 0, incarnation: 0, seed };
+    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
     let envs = catch(|| factory.make_vector(&context, 1))
         .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
     Ok(envs.spec().clone())

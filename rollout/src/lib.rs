@@ -5,11 +5,13 @@
 //! A [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs one on the thread of its caller, whatever kind they are. An environment that fails costs its fragment, never the run.
 
 mod acting;
+mod columns;
 mod convert;
 mod env;
 mod factory;
 mod failure;
 mod mask;
+mod part;
 mod seed;
 
 mod check_env;
@@ -17,7 +19,11 @@ mod envs;
 mod multi_agent;
 mod vector;
 
+mod gather;
+mod groups;
+
 mod evaluate;
+mod gathering_worker;
 mod inline;
 mod report;
 mod sampler;
@@ -47,6 +53,8 @@ pub use multi_agent::{
 pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
 
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
+pub use gather::{Arrivals, Gather};
+pub use gathering_worker::{GatheringWorker, GatheringWorkerConfig};
 pub use inline::InlineSource;
 pub use report::{ReturnStat, WorkerFailure, WorkerFailureCause, WorkerReport};
 pub use sampler::{AnyEnvSpec, MakeSampler, Sampler, WorkerSeat};

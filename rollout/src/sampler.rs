@@ -7,6 +7,7 @@ use pronk_metrics::{ByPolicy, StateClock};
 use pronk_policy::Params;
 
 use crate::env::EnvSpec;
+use crate::failure::EnvFailure;
 use crate::multi_agent::MultiAgentSpec;
 use crate::report::ReturnStat;
 use crate::vector::EpisodeStat;
@@ -61,6 +62,23 @@ pub trait Sampler: Send {
     /// there is only one agent: its returns are those of the episodes.
     fn take_policy_returns(&mut self) -> ByPolicy<ReturnStat> {
         ByPolicy::new()
+    }
+
+    /// Takes the failures of environments since the last call that the worker has dealt with by itself, because they cost only a
+    /// part of what it makes.
+    fn take_failures(&mut self) -> Vec<EnvFailure> {
+        Vec::new()
+    }
+
+    /// Takes the threads that the worker has left behind since the last call, each with what it is stuck in.
+    fn take_left_behind(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Ends the threads that the worker has of its own, if it has any, and waits for them a short while: the names of those
+    /// that have not ended.
+    fn close(&mut self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Books what was made before [`sample`](Self::sample) panicked as lost to `cause`.

@@ -13,7 +13,7 @@ use crate::factory::VectorContext;
 use crate::failure::{EnvFailure, FailureCause, catch};
 use crate::report::{WorkerFailure, WorkerFailureCause, WorkerReport};
 use crate::sampler::{AnyEnvSpec, MakeSampler, Sampler, WorkerSeat};
-use crate::worker::{BuildError, SampleError, WorkerState};
+use crate::worker::{BuildError, SHUTDOWN, SampleError, WorkerState};
 
 /// How workers whose environments fail are restarted.
 ///
@@ -260,7 +260,20 @@ impl SupervisedWorker {
         report.restarts = u64::from(worker.incarnation() - incarnation);
         report.add_episodes(worker.take_episodes());
         report.policy_returns = worker.take_policy_returns();
+        report.abandoned = worker.take_left_behind();
+        let mut over = None;
+        for failure in worker.take_failures() {
+            report.restarts += 1;
+            report.add_failure(failure.to_string());
+            over = over.or(supervision.budget.spend(failure).err());
+        }
         match made {
+            Ok(Ok(mut batch)) if over.is_some() => {
+                if let Some(ticket) = batch.take_ticket() {
+                    ticket.dropped(SHUTDOWN);
+                }
+                Err(over.map_or(Missed::Closed, Missed::Fatal))
+            }
             Ok(made) => made.map_err(Missed::from),
             Err(text) => {
                 worker.lose_fragment("worker_panic");
@@ -285,9 +298,16 @@ impl SupervisedWorker {
         let Self { worker, supervision, .. } = self;
         // Its time goes on until all is taken down.
         let Supervision { thread, reports, clock: _clock, .. } = supervision;
-        if let Err(text) = catch(|| drop(worker)) {
-            let mut report = WorkerReport::default();
+        let mut report = WorkerReport::default();
+        let dropped = catch(|| {
+            if let Some(mut worker) = worker {
+                report.abandoned = worker.close();
+            }
+        });
+        if let Err(text) = dropped {
             report.add_failure(format!("{thread} panicked while its environments were dropped: {text}"));
+        }
+        if report.n_failures > 0 || !report.abandoned.is_empty() {
             // Refused only when the reader is gone: then nobody is left who could be told.
             let _ = reports.post(report);
         }
@@ -339,7 +359,7 @@ fn make(supervision: &Supervision) -> Result<Box<dyn Sampler>, BuildError> {
     match spaces {
         Some(spaces) if !worker.env_spec().has_spaces_of(spaces) => {
             let text = format!("the environment made anew is {}, but the run began with {spaces}", worker.env_spec());
-            let context = VectorContext { worker: seat.worker, incarnation: seat.incarnation, seed: 0 };
+            let context = VectorContext { worker: seat.worker, incarnation: seat.incarnation, first_env: 0, seed: 0 };
             Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))).into())
         }
         _ => Ok(worker),

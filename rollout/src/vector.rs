@@ -29,7 +29,7 @@ pub use serial::SerialVectorEnv;
 /// use pronk_buffer::{End, FinalObs, ObsKind};
 /// use pronk_rollout::{ActionRef, CartPole, ObsMut, SerialVectorEnv, VectorContext, VectorEnv, VectorStep};
 ///
-/// let context = VectorContext { worker: 0, incarnation: 0, seed: 7 };
+/// let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 7 };
 /// let mut envs = SerialVectorEnv::new(&context, 2, |_| Ok(CartPole::new()))?;
 /// let (mut obs, mut rewards, mut ends) = ([0.0; 8], [0.0; 2], [End::No; 2]);
 /// let mut final_obs = FinalObs::new(ObsKind::F32, 4);

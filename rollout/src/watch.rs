@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pronk_buffer::{ObsColumn, ObsView};
 use pronk_metrics::Steps;
@@ -198,6 +199,28 @@ impl Fragment {
             ObsView::F32(row) => ObsColumn::F32(row.to_vec()),
             ObsView::U8(row) => ObsColumn::U8(row.to_vec()),
         })
+    }
+}
+
+/// Finds out for how long a worker has been in one call. It is looked at from time to time, because the worker itself does not
+/// look at clocks.
+pub(crate) struct Vigil {
+    known: Option<(EnvCall, Instant)>,
+}
+
+impl Vigil {
+    pub(crate) fn new() -> Self {
+        Self { known: None }
+    }
+
+    /// The call that the worker is in, and how long it has been known to be.
+    pub(crate) fn look(&mut self, watch: &Watch) -> Option<(EnvCall, Duration)> {
+        let call = watch.call();
+        self.known = match (call, self.known) {
+            (Some(call), Some((known, since))) if call == known => Some((known, since)),
+            (call, _) => call.map(|call| (call, Instant::now())),
+        };
+        self.known.map(|(call, since)| (call, since.elapsed()))
     }
 }
 

@@ -363,7 +363,7 @@ fn make_envs(
     watch: &Watch,
 ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
     let n_envs = config.num_envs_per_worker.get();
-    let context = VectorContext { worker: config.worker, incarnation, seed: config.seed };
+    let context = VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed };
     watch.at(0, FailurePlace::Make);
     let inside = watch.enter(incarnation);
     let mut envs = catch(|| factory.make_vector(&context, n_envs))
@@ -391,7 +391,7 @@ fn remake_envs(
         return Ok(envs);
     }
     let text = format!("the rebuilt environment has {:?}, but the run began with {spec:?}", envs.spec());
-    let context = VectorContext { worker: config.worker, incarnation, seed: config.seed };
+    let context = VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed };
     Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
 }
 

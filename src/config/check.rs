@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pronk_learner::Schedule;
+use pronk_rollout::{Gather, RestartPolicy};
 
 use super::{ConfigError, TrainerConfig};
 
@@ -24,6 +25,17 @@ impl TrainerConfig {
         self.check_model()
     }
 
+    /// How workers are restarted.
+    pub(crate) fn restart_policy(&self) -> RestartPolicy {
+        RestartPolicy {
+            num_consecutive_worker_failures_tolerance: self.num_consecutive_worker_failures_tolerance,
+            max_num_worker_restarts: self.max_num_worker_restarts,
+            restart_window: self.worker_restart_window,
+            first_backoff: self.worker_restart_backoff,
+            max_backoff: self.worker_restart_backoff_max,
+        }
+    }
+
     /// Columns of one update of a single-agent run: whole fragments make a train batch, and whole columns a minibatch.
     pub(crate) fn columns_of_an_update(&self) -> usize {
         let columns = self.columns_of_a_batch();
@@ -40,6 +52,7 @@ impl TrainerConfig {
     fn check_sizes(&self) -> Result<(), ConfigError> {
         let sizes = [
             ("num_envs_per_worker", self.num_envs_per_worker, "a worker needs an environment to step"),
+            ("num_env_groups", self.num_env_groups, "a worker's environments are at least one group"),
             ("rollout_fragment_length", self.rollout_fragment_length, "a fragment needs at least one step"),
             ("train_batch_size", self.train_batch_size, "a train batch needs at least one env-step"),
             ("num_sgd_iter", self.num_sgd_iter, "a batch that is never used trains nothing; set at least 1"),
@@ -60,6 +73,7 @@ impl TrainerConfig {
                 return Err(refuse(field, value, reason));
             }
         }
+        self.check_groups()?;
         let Some(fragment) = self.rollout_fragment_length.checked_mul(self.num_envs_per_worker) else {
             return Err(refuse(
                 "rollout_fragment_length",
@@ -196,6 +210,24 @@ impl TrainerConfig {
                 let multiple = steps * lcm(devices, self.num_envs_per_worker);
                 Err(refuse("train_batch_size", self.train_batch_size, &reason(columns, multiple)))
             }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_groups(&self) -> Result<(), ConfigError> {
+        if !self.num_envs_per_worker.is_multiple_of(self.num_env_groups) {
+            let reason = format!(
+                "num_envs_per_worker = {} environments do not make groups of one size; set a divisor of it",
+                self.num_envs_per_worker
+            );
+            return Err(refuse("num_env_groups", self.num_env_groups, &reason));
+        }
+        match self.gather {
+            Gather::AtLeast(n) if n.get() > self.num_env_groups => Err(refuse(
+                "gather.at_least",
+                n,
+                "there are not as many groups, so it would wait for all; set it to num_env_groups at most, or gather to all",
+            )),
             _ => Ok(()),
         }
     }

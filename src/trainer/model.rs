@@ -10,8 +10,9 @@ use pronk_learner::{
 use pronk_metrics::{ByPolicy, PolicyId, default_policy};
 use pronk_policy::{Gaussian, Params, derive_seed, distribution_with};
 use pronk_rollout::{
-    BuildError, EnvFactory, EnvSpec, MultiAgentFactory, MultiAgentWorker, MultiAgentWorkerConfig, PolicyMapping,
-    RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerPolicy, WorkerSeat, probe_spec,
+    BuildError, EnvFactory, EnvSpec, GatheringWorker, GatheringWorkerConfig, MultiAgentFactory, MultiAgentWorker,
+    MultiAgentWorkerConfig, PolicyMapping, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerPolicy, WorkerSeat,
+    probe_spec,
 };
 
 use super::networks::{MakeNetwork, Networks};
@@ -88,6 +89,10 @@ impl Model {
         env: Arc<dyn MultiAgentFactory>,
         agents: MultiAgentConfig,
     ) -> Result<Self, TrainError> {
+        if config.num_env_groups > 1 {
+            let reason = "environments with several agents are stepped by their worker; leave it at 1, or raise num_rollout_workers";
+            return Err(ConfigError::caused_by("num_env_groups", config.num_env_groups, &reason).into());
+        }
         let (name, cast) = agents.cast(env.as_ref(), config.seed)?;
         let algorithm = config.algorithm.name();
         let mut policies = ByPolicy::new();
@@ -192,7 +197,17 @@ impl Model {
                     gaussian: only.gaussian,
                 };
                 let network = only.networks.acting(&only.spec)?;
-                Ok(Box::new(RolloutWorker::new(worker, Arc::clone(env), network, links)?))
+                if config.num_env_groups == 1 {
+                    return Ok(Box::new(RolloutWorker::new(worker, Arc::clone(env), network, links)?));
+                }
+                let gathering = GatheringWorkerConfig {
+                    worker,
+                    num_env_groups: at_least_one(config.num_env_groups),
+                    gather: config.gather,
+                    env_hang_timeout: config.env_hang_timeout,
+                    restart: config.restart_policy(),
+                };
+                Ok(Box::new(GatheringWorker::new(gathering, Arc::clone(env), network, links)?))
             }
             Agents::Several(env, mapping) => {
                 let policy = |(policy, model): (&PolicyId, &PolicyModel)| {

@@ -11,9 +11,7 @@ use pronk_buffer::{
 use pronk_learner::{Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerThread, Stack, StackLoader};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat};
 use pronk_policy::{Params, Rng};
-use pronk_rollout::{
-    InlineSource, RestartPolicy, StartError, WorkerEdges, WorkerLinks, WorkerSeat, WorkerSet, WorkerSetConfig,
-};
+use pronk_rollout::{InlineSource, StartError, WorkerEdges, WorkerLinks, WorkerSeat, WorkerSet, WorkerSetConfig};
 
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
@@ -73,8 +71,9 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
 
     let (engine, learner_metrics) = match NonZeroU32::new(config.num_rollout_workers as u32) {
         None => {
-            let (source, reports) = InlineSource::new(make_worker, restart(&config), weights, tether.clone(), &bell)
-                .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
+            let (source, reports) =
+                InlineSource::new(make_worker, config.restart_policy(), weights, tether.clone(), &bell)
+                    .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
             time.add(source.clock());
             let (learner_loop, outqueue) =
                 LearnerLoop::new(loop_config(&config), over(parts, train_batches.of(source)?));
@@ -88,7 +87,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
                 reason: error.to_string(),
             })?;
             let env_hang_timeout = config.env_hang_timeout;
-            let set = WorkerSetConfig { num_rollout_workers, restart: restart(&config), env_hang_timeout };
+            let set = WorkerSetConfig { num_rollout_workers, restart: config.restart_policy(), env_hang_timeout };
             let (bell, time, steps) = (bell.clone(), time.clone(), steps.clone());
             let edges = WorkerEdges { fragments: sender, weights, bell, time, steps };
             let workers = WorkerSet::start(set, make_worker, tether.clone(), edges)?;
@@ -203,14 +202,4 @@ fn loop_config(config: &TrainerConfig) -> LearnerLoopConfig {
 /// The weights that workers begin with.
 fn first_weights(learner: &dyn Learner) -> ByPolicy<Params> {
     learner.weights().into_iter().map(|(policy, params)| (policy, params.clone())).collect()
-}
-
-fn restart(config: &TrainerConfig) -> RestartPolicy {
-    RestartPolicy {
-        num_consecutive_worker_failures_tolerance: config.num_consecutive_worker_failures_tolerance,
-        max_num_worker_restarts: config.max_num_worker_restarts,
-        restart_window: config.worker_restart_window,
-        first_backoff: config.worker_restart_backoff,
-        max_backoff: config.worker_restart_backoff_max,
-    }
 }

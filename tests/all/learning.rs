@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use pronk::envs::{CartPole, Masked, Pendulum, Recall};
 use pronk::prelude::*;
 use pronk::{
-    Activation, AlgorithmConfig, AppoConfig, EnvFactory, ImpalaConfig, InitialState, ModelConfig, PpoConfig, Run,
-    Schedule, Torso,
+    Activation, AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, InitialState, ModelConfig, PpoConfig,
+    Run, Schedule, Torso,
 };
 
 use crate::fixtures::{only, without_hanging};
@@ -44,6 +44,25 @@ fn cartpole_is_solved_with_and_without_threads() {
         println!("{workers} workers: {}", run.summary());
         assert!(run.reached(), "seed {seed}, {workers} workers: {}", run.summary());
         assert!(run.ledger_closed());
+    }
+}
+
+#[test]
+fn cartpole_is_solved_by_environments_on_threads_of_their_own_whatever_the_rule() {
+    let four = NonZeroUsize::new(4).unwrap();
+    for (seed, num_env_groups, gather) in
+        [(1, 2, Gather::InTurn), (2, 4, Gather::All), (3, 8, Gather::AtLeast(four)), (4, 8, Gather::Adaptive)]
+    {
+        let run = without_hanging("learning", move || {
+            let config = TrainerConfig { num_env_groups, gather, ..config(seed, 1) };
+            let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+            let stop =
+                StopWhen { episode_return_mean: Some(475.0), env_steps: Some(10_000_000), ..StopWhen::default() };
+            trainer.run(stop).unwrap()
+        });
+        println!("{num_env_groups} groups, {gather:?}: {}", run.summary());
+        assert!(run.reached(), "seed {seed}, {gather:?}: {}", run.summary());
+        assert!(run.ledger_closed() && run.not_joined.is_empty());
     }
 }
 

@@ -79,6 +79,6 @@ impl<E: MultiAgentEnv> IntoMultiAgentEnv for Result<E, EnvError> {
 /// assert_eq!(spec.agents.len(), 2);
 /// ```
 pub fn probe_multi_agent_spec(factory: &dyn MultiAgentFactory, seed: u64) -> Result<MultiAgentSpec, EnvFailure> {
-    let context = VectorContext { worker: 0, incarnation: 0, seed };
+    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
     Ok(MultiAgentEnvs::make(factory, context, 1, &Watch::new())?.spec().clone())
 }

@@ -1,9 +1,7 @@
 //! One worker of environments with several agents: weights in, fragments out.
 
 mod cast;
-mod columns;
 mod config;
-mod part;
 
 use std::sync::Arc;
 
@@ -118,7 +116,7 @@ impl MultiAgentWorker {
     ) -> Result<Self, BuildError> {
         let MultiAgentWorkerConfig { worker, incarnation, seed, policies, mapping, .. } = config;
         let (n_envs, length) = (config.num_envs_per_worker.get(), config.rollout_fragment_length.get());
-        let context = VectorContext { worker, incarnation, seed };
+        let context = VectorContext { worker, incarnation, first_env: 0, seed };
         let envs = MultiAgentEnvs::make(factory.as_ref(), context, n_envs, &links.watch)?;
         let spec = envs.spec().clone();
         let cast = Cast::new(policies, mapping, &envs, length, &context)?;
@@ -154,7 +152,8 @@ impl MultiAgentWorker {
                 clock.enter(WorkerState::Restarting);
                 self.incarnation += 1;
                 self.sequence = 0;
-                let context = VectorContext { worker: self.worker, incarnation: self.incarnation, seed: self.seed };
+                let context =
+                    VectorContext { worker: self.worker, incarnation: self.incarnation, first_env: 0, seed: self.seed };
                 self.cast.begin(&context);
                 let (factory, watch) = (self.factory.as_ref(), &self.links.watch);
                 self.envs.insert(remake_envs(factory, context, self.n_envs, watch, &self.spec)?)

@@ -116,7 +116,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
             }
             finished.push(EpisodeStat {
                 worker: context.worker,
-                index: index as u32,
+                index: context.first_env + index as u32,
                 seed: slot.episode.seed,
                 episode_return: slot.episode.sum,
                 episode_len: slot.episode.len,
@@ -256,7 +256,7 @@ fn failure(
         env: spec.map(|spec| spec.name.clone()).unwrap_or_default(),
         worker: context.worker,
         incarnation: context.incarnation,
-        index,
+        index: context.first_env + index,
         place,
         cause,
         steps_made: 0,

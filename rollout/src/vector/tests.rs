@@ -9,7 +9,7 @@ use crate::factory::{EnvContext, VectorContext};
 use crate::failure::{FailureCause, FailurePlace};
 use crate::testing::{Counter, Fault, Hooked, MaskFault, Masks, N_ACTIONS, Watched};
 
-const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, seed: 0 };
+const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 0 };
 
 /// A vector of environments with what it wrote last.
 struct Played {

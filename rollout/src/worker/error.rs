@@ -65,6 +65,17 @@ pub enum BuildError {
         /// How many policies there are.
         frozen: usize,
     },
+    /// The environments cannot be shared out evenly.
+    #[error(
+        "num_envs_per_worker = {num_envs_per_worker} environments do not make num_env_groups = {num_env_groups} groups of one \
+         size; make it a multiple"
+    )]
+    UnequalGroups {
+        /// How many environments there are.
+        num_envs_per_worker: usize,
+        /// How many groups they are to make.
+        num_env_groups: usize,
+    },
     /// No fragment can have this shape.
     #[error(transparent)]
     Shape(#[from] BatchError),

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use pronk_buffer::{Closed, MailboxSender, Tether};
@@ -13,7 +13,7 @@ use crate::failure::{EnvFailure, FailureCause, catch};
 use crate::report::{WorkerFailure, WorkerFailureCause, WorkerReport};
 use crate::sampler::{AnyEnvSpec, MakeSampler, WorkerSeat};
 use crate::supervise::{NoFragment, RestartBudget, SupervisedWorker, Supervision, thread_name};
-use crate::watch::{EnvCall, Watch};
+use crate::watch::{EnvCall, Vigil, Watch};
 use crate::worker::{SHUTDOWN, WorkerState};
 
 /// How often workers are looked at in the time after which they count as hanging.
@@ -51,12 +51,6 @@ pub(super) struct Supervisor {
     pub(super) clock: StateClock<SupervisorState>,
 }
 
-/// A call that has not come back, and since when it is known.
-struct Suspicion {
-    call: EnvCall,
-    since: Instant,
-}
-
 impl Supervisor {
     /// Starts the thread. It ends when all threads have, or when `unwanted` closes; `ending` closes with it.
     pub(super) fn spawn(self, unwanted: Receiver<()>, ending: Sender<()>) -> Result<JoinHandle<()>, StartError> {
@@ -69,7 +63,7 @@ impl Supervisor {
     }
 
     fn run(mut self, unwanted: &Receiver<()>) {
-        let mut suspicions = BTreeMap::new();
+        let mut vigils = BTreeMap::new();
         let pause = self.env_hang_timeout.map(|timeout| (timeout / LOOKS).clamp(MOST_OFTEN, RAREST));
         let news = self.threads.news.clone();
         while self.roster.n_running() > 0 {
@@ -81,7 +75,7 @@ impl Supervisor {
                     Err(_) => return,
                 },
                 recv(unwanted) -> _ => return,
-                recv(pause) -> _ => self.look(&mut suspicions),
+                recv(pause) -> _ => self.look(&mut vigils),
             }
         }
     }
@@ -104,24 +98,17 @@ impl Supervisor {
     }
 
     /// Looks which workers have been in the same call for too long.
-    fn look(&mut self, suspicions: &mut BTreeMap<usize, Suspicion>) {
+    fn look(&mut self, vigils: &mut BTreeMap<usize, Vigil>) {
         let Some(timeout) = self.env_hang_timeout else { return };
         let running = self.roster.running();
-        suspicions.retain(|id, _| running.iter().any(|member| member.id == *id));
+        vigils.retain(|id, _| running.iter().any(|member| member.id == *id));
         for member in running {
-            let Some(call) = member.watch.call() else {
-                suspicions.remove(&member.id);
-                continue;
-            };
-            let since = Instant::now();
-            let known = suspicions.entry(member.id).or_insert(Suspicion { call, since });
-            if known.call != call {
-                *known = Suspicion { call, since };
-            }
-            let silent_for = known.since.elapsed();
-            // Who hangs when the run ends is named by the join.
-            if silent_for >= timeout && !self.tether.is_cut() {
-                suspicions.remove(&member.id);
+            let vigil = vigils.entry(member.id).or_insert_with(Vigil::new);
+            if let Some((call, silent_for)) = vigil.look(&member.watch)
+                && silent_for >= timeout
+                // Who hangs when the run ends is named by the join.
+                && !self.tether.is_cut()
+            {
                 self.clock.enter(SupervisorState::Replacing);
                 self.replace(&member, &call, silent_for);
                 self.clock.enter(SupervisorState::Watching);

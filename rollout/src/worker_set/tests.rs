@@ -548,7 +548,7 @@ fn the_budget_of_restarts_is_shared_and_whoever_needs_one_more_says_that_the_run
 #[test]
 fn restarts_count_for_the_window_only() {
     let failure = || {
-        let context = crate::factory::VectorContext { worker: 1, incarnation: 0, seed: 0 };
+        let context = crate::factory::VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
         context.failure_to_make(crate::failure::FailureCause::Panic("planted".into()))
     };
     let spend_two = |restart_window| {

@@ -219,7 +219,7 @@ fn check_dynamics<E: Native<N>, const N: usize>(c: &mut Case, mut env: E, want: 
 fn check_ends<E: Native<N>, const N: usize>(c: &mut Case, env: E, want: &Trajectory) -> Result<()> {
     let mut row = vec![0.0; env.spec().observation.obs_len()];
     let start = FromStart { start: env.clone(), env, max_episode_steps: want.max_episode_steps };
-    let context = VectorContext { worker: 0, incarnation: 0, seed: 0 };
+    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
     let mut envs = SerialVectorEnv::new(&context, 1, |_| Ok(start.clone()))?;
     envs.reset_all(ObsMut::F32(&mut row))?;
 

@@ -1,12 +1,12 @@
 use pronk_buffer::{BatchError, End, Fold, MultiAgentBatch, Pool, Tag, Versioned};
 use pronk_metrics::{ByPolicy, PolicyId, StateClock, Steps};
-use pronk_policy::{Params, Rng};
+use pronk_policy::{Params, Rng, Space};
 
 use super::WorkerPolicy;
-use super::part::Part;
 use crate::factory::VectorContext;
 use crate::multi_agent::envs::MultiAgentEnvs;
 use crate::multi_agent::{MappingError, MultiAgentSpec, PolicyMapping};
+use crate::part::Part;
 use crate::report::ReturnStat;
 use crate::seed;
 use crate::vector::EpisodeStat;
@@ -51,10 +51,12 @@ impl Cast {
         context: &VectorContext,
     ) -> Result<Self, BuildError> {
         let spec = envs.spec().clone();
+        let masked = |action: &Space| spec.agents.iter().any(|agent| agent.action_mask && agent.action == *action);
         let n_seats = envs.len() * spec.agents.len();
         let mut parts = Vec::with_capacity(policies.len());
         for (number, (id, policy)) in policies.into_iter().enumerate() {
-            parts.push(Part::new(id, policy, &spec, (length, n_seats), acting_stream(context, number))?);
+            let masked = masked(&policy.action);
+            parts.push(Part::new(id, policy, masked, (length, n_seats), acting_stream(context, number))?);
         }
         if !parts.iter().any(Part::is_trained) {
             return Err(BuildError::NothingTrained { frozen: parts.len() });
@@ -214,7 +216,7 @@ impl Cast {
     pub(super) fn take_batch(&mut self, pool: &Pool, tag: Tag) -> Result<MultiAgentBatch, BatchError> {
         let mut batches = ByPolicy::new();
         for part in &mut self.parts {
-            if let Some(batch) = part.take_batch(pool, tag)? {
+            if let Some(batch) = part.take_batch(usize::MAX, pool, tag)? {
                 batches.insert(part.id().clone(), batch);
             }
         }

@@ -6,15 +6,14 @@ use pronk_buffer::{
 use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_policy::{Params, Rng};
 
-use super::columns::{Begun, Columns};
-use super::config::WorkerPolicy;
 use crate::acting::{Acting, WeightsOf};
+use crate::columns::{Begun, Columns};
 use crate::env::ActionRef;
-use crate::multi_agent::MultiAgentSpec;
+use crate::multi_agent::WorkerPolicy;
 use crate::worker::{BuildError, PolicyFault};
 
 /// One policy with the rows that it acts for now, and with the columns of what was done.
-pub(super) struct Part {
+pub(crate) struct Part {
     id: PolicyId,
     acting: Acting,
     weights: Weights,
@@ -48,22 +47,23 @@ struct Rows {
 }
 
 impl Part {
-    /// Makes a policy that plays in `n_seats` seats, with columns of `steps` steps.
-    pub(super) fn new(
+    /// Makes a policy that plays in `n_seats` seats, with columns of `steps` steps; `masked` says whether some of those who play
+    /// it have masks.
+    pub(crate) fn new(
         id: PolicyId,
         policy: WorkerPolicy,
-        spec: &MultiAgentSpec,
+        masked: bool,
         (steps, n_seats): (usize, usize),
         rng: Rng,
     ) -> Result<Self, BuildError> {
-        let made = Self::make(&id, policy, spec, (steps, n_seats), rng);
+        let made = Self::make(&id, policy, masked, (steps, n_seats), rng);
         made.map_err(|source| BuildError::OfPolicy { policy: id, source: Box::new(source) })
     }
 
     fn make(
         id: &PolicyId,
         policy: WorkerPolicy,
-        spec: &MultiAgentSpec,
+        masked: bool,
         (steps, n_seats): (usize, usize),
         rng: Rng,
     ) -> Result<Self, BuildError> {
@@ -89,29 +89,28 @@ impl Part {
             actions: ActionColumn::zeros(shape.act_kind, 0),
             logp: Vec::new(),
         };
-        let masked = spec.agents.iter().any(|agent| agent.action_mask && agent.action == action);
         Ok(Self { id: id.clone(), acting, weights, masked, rows })
     }
 }
 
 impl Part {
     /// The policy's name.
-    pub(super) fn id(&self) -> &PolicyId {
+    pub(crate) fn id(&self) -> &PolicyId {
         &self.id
     }
 
     /// Whether what it does is learned from.
-    pub(super) fn is_trained(&self) -> bool {
+    pub(crate) fn is_trained(&self) -> bool {
         matches!(self.weights, Weights::Trained(_))
     }
 
     /// The policy, with what it sees and does.
-    pub(super) fn acting(&self) -> &Acting {
+    pub(crate) fn acting(&self) -> &Acting {
         &self.acting
     }
 
     /// The columns of what it did; `None` if that is not kept.
-    pub(super) fn columns(&mut self) -> Option<&mut Columns> {
+    pub(crate) fn columns(&mut self) -> Option<&mut Columns> {
         match &mut self.weights {
             Weights::Trained(columns) => Some(columns),
             Weights::Frozen(_) => None,
@@ -119,12 +118,12 @@ impl Part {
     }
 
     /// Begins the random numbers of an incarnation.
-    pub(super) fn draw_from(&mut self, rng: Rng) {
+    pub(crate) fn draw_from(&mut self, rng: Rng) {
         self.acting.draw_from(rng);
     }
 
     /// Forgets the rows of the step before.
-    pub(super) fn clear_rows(&mut self) {
+    pub(crate) fn clear_rows(&mut self) {
         let Rows { seats, obs, state, masks, .. } = &mut self.rows;
         seats.clear();
         match obs {
@@ -136,7 +135,7 @@ impl Part {
     }
 
     /// Adds the row of an agent that acts upon `obs`.
-    pub(super) fn add_row(&mut self, seat: usize, obs: ObsView<'_>, state: &[f32]) {
+    pub(crate) fn add_row(&mut self, seat: usize, obs: ObsView<'_>, state: &[f32]) {
         let rows = &mut self.rows;
         rows.seats.push(seat);
         match (&mut rows.obs, obs) {
@@ -149,7 +148,7 @@ impl Part {
     }
 
     /// Adds the mask of the row added last, `[dist_len]`, to be written; `None` if no agent has one.
-    pub(super) fn add_mask(&mut self) -> Option<&mut [bool]> {
+    pub(crate) fn add_mask(&mut self) -> Option<&mut [bool]> {
         if !self.masked {
             return None;
         }
@@ -159,7 +158,7 @@ impl Part {
     }
 
     /// Computes logits and values of every row: one inference for all of them. `n_agents` tells environments by their seats.
-    pub(super) fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>, n_agents: usize) -> Result<(), PolicyFault> {
+    pub(crate) fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>, n_agents: usize) -> Result<(), PolicyFault> {
         let Self { id, acting, weights: own, rows, .. } = self;
         let version = weights.version;
         let params = match own {
@@ -181,7 +180,7 @@ impl Part {
     }
 
     /// Steps of agents that are asked to act are complete; `obs` and values of the rows are what follows them.
-    pub(super) fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         let Self { acting, weights: Weights::Trained(columns), rows, .. } = self else { return };
         let obs_len = acting.observation().obs_len();
         for (row, seat) in rows.seats.iter().enumerate() {
@@ -190,7 +189,7 @@ impl Part {
     }
 
     /// Draws an action for every row, and nothing that a mask rules out, and begins the steps.
-    pub(super) fn choose(&mut self, version: u64) -> Result<(), PolicyFault> {
+    pub(crate) fn choose(&mut self, version: u64) -> Result<(), PolicyFault> {
         let Self { acting, weights, rows, masked, .. } = self;
         let n = rows.seats.len();
         if n == 0 {
@@ -231,7 +230,7 @@ impl Part {
     }
 
     /// Tells what every agent does, as its environment takes it.
-    pub(super) fn actions(&mut self, mut tell: impl FnMut(usize, ActionRef<'_>)) {
+    pub(crate) fn actions(&mut self, mut tell: impl FnMut(usize, ActionRef<'_>)) {
         let Self { acting, rows, .. } = self;
         let act_len = acting.action().act_len();
         let n = rows.seats.len() * act_len;
@@ -246,7 +245,7 @@ impl Part {
     }
 
     /// Tells what is now remembered of every agent's episode, `[state_len]`.
-    pub(super) fn memories(&self, mut tell: impl FnMut(usize, &[f32])) {
+    pub(crate) fn memories(&self, mut tell: impl FnMut(usize, &[f32])) {
         let state_len = self.acting.state_len();
         if state_len > 0 {
             let memories = self.acting.state().chunks_exact(state_len);
@@ -254,13 +253,14 @@ impl Part {
         }
     }
 
-    /// Moves the full columns into a batch; `None` without any.
-    pub(super) fn take_batch(&mut self, pool: &Pool, tag: Tag) -> Result<Option<SampleBatch>, BatchError> {
+    /// Moves the columns that have been full for longest, `most` of them, into a batch; `None` without any.
+    pub(crate) fn take_batch(&mut self, most: usize, pool: &Pool, tag: Tag) -> Result<Option<SampleBatch>, BatchError> {
         let Self { acting, weights: Weights::Trained(columns), .. } = self else { return Ok(None) };
-        if columns.n_full() == 0 {
+        let width = columns.n_full().min(most);
+        if width == 0 {
             return Ok(None);
         }
-        let shape = acting.batch_shape(columns.steps(), columns.n_full());
+        let shape = acting.batch_shape(columns.steps(), width);
         shape.check()?;
         let mut batch = pool.take(shape, tag);
         columns.write(&mut batch)?;

@@ -8,7 +8,7 @@ use pronk_buffer::{
 ///
 /// A step is begun when the agent acts, and complete when it is next asked to act or has ended. A column is full when its last
 /// step is complete.
-pub(super) struct Columns {
+pub(crate) struct Columns {
     /// Of one column.
     shape: BatchShape,
     /// `[seats]`; `None` until the agent's first step under this policy.
@@ -37,35 +37,35 @@ struct Column {
 }
 
 /// What is known of a step as it is begun.
-pub(super) struct Begun<'a> {
-    pub(super) obs: ObsView<'a>,
-    pub(super) action: ActionView<'a>,
-    pub(super) logp: f32,
-    pub(super) inputs: &'a [f32],
-    pub(super) value: f32,
+pub(crate) struct Begun<'a> {
+    pub(crate) obs: ObsView<'a>,
+    pub(crate) action: ActionView<'a>,
+    pub(crate) logp: f32,
+    pub(crate) inputs: &'a [f32],
+    pub(crate) value: f32,
     /// What was remembered before it.
-    pub(super) state: &'a [f32],
-    pub(super) version: u64,
+    pub(crate) state: &'a [f32],
+    pub(crate) version: u64,
 }
 
 impl Columns {
     /// For so many seats; `shape` is that of one column.
-    pub(super) fn new(shape: BatchShape, n_seats: usize) -> Self {
+    pub(crate) fn new(shape: BatchShape, n_seats: usize) -> Self {
         Self { shape, filling: (0..n_seats).map(|_| None).collect(), full: Vec::new(), spare: Vec::new() }
     }
 
     /// `T`.
-    pub(super) fn steps(&self) -> usize {
+    pub(crate) fn steps(&self) -> usize {
         self.shape.steps
     }
 
     /// Whether nothing but the observation that is to be acted upon next, and its value, is missing for a full column.
-    pub(super) fn lacks_the_last_row(&self, seat: usize) -> bool {
+    pub(crate) fn lacks_the_last_row(&self, seat: usize) -> bool {
         self.filling[seat].as_ref().is_some_and(|column| column.open && column.len == self.shape.steps)
     }
 
     /// The agent is asked to act upon `obs`: its last step is complete, and so may be its column.
-    pub(super) fn ask(&mut self, seat: usize, obs: ObsView<'_>, value: f32) {
+    pub(crate) fn ask(&mut self, seat: usize, obs: ObsView<'_>, value: f32) {
         let last = self.shape.steps;
         let Some(column) = &mut self.filling[seat] else { return };
         if std::mem::take(&mut column.open) && column.len == last {
@@ -76,7 +76,7 @@ impl Columns {
     }
 
     /// The agent, which was asked, acts.
-    pub(super) fn begin(&mut self, seat: usize, step: &Begun<'_>) {
+    pub(crate) fn begin(&mut self, seat: usize, step: &Begun<'_>) {
         let BatchShape { obs_len, act_len, dist_len, .. } = self.shape;
         let Self { shape, filling, spare, .. } = self;
         let column = filling[seat].get_or_insert_with(|| spare.pop().unwrap_or_else(|| Column::new(shape)));
@@ -97,7 +97,7 @@ impl Columns {
     }
 
     /// The agent is paid for what it did last; nothing, if it has done nothing in this episode.
-    pub(super) fn pay(&mut self, seat: usize, reward: f32) {
+    pub(crate) fn pay(&mut self, seat: usize, reward: f32) {
         if let Some(column) = self.filling[seat].as_mut().filter(|column| column.open) {
             column.rewards[column.len - 1] += reward;
         }
@@ -105,7 +105,7 @@ impl Columns {
 
     /// The agent's episode ends: its last step is complete, and so may be its column. `obs` is what it would have gone on
     /// from, had it not been cut off.
-    pub(super) fn end(&mut self, seat: usize, end: End, obs: ObsView<'_>) -> Result<(), BatchError> {
+    pub(crate) fn end(&mut self, seat: usize, end: End, obs: ObsView<'_>) -> Result<(), BatchError> {
         let last = self.shape.steps;
         let Some(column) = self.filling[seat].as_mut().filter(|column| column.open) else { return Ok(()) };
         column.open = false;
@@ -122,17 +122,31 @@ impl Columns {
         Ok(())
     }
 
+    /// Steps that the agent has begun in the column that is being filled.
+    pub(crate) fn begun(&self, seat: usize) -> usize {
+        self.filling[seat].as_ref().map_or(0, |column| column.len)
+    }
+
+    /// Forgets the column that is being filled.
+    pub(crate) fn forget(&mut self, seat: usize) {
+        if let Some(mut column) = self.filling[seat].take() {
+            column.clear();
+            self.spare.push(column);
+        }
+    }
+
     /// Columns that are full.
-    pub(super) fn n_full(&self) -> usize {
+    pub(crate) fn n_full(&self) -> usize {
         self.full.len()
     }
 
-    /// Writes the full columns into a batch of as many, seat by seat, and takes their storage back.
-    pub(super) fn write(&mut self, batch: &mut SampleBatch) -> Result<(), BatchError> {
-        self.full.sort_by_key(|(seat, _)| *seat);
+    /// Writes the columns that have been full for longest, as many as the batch has room for, seat by seat, and takes their
+    /// storage back.
+    pub(crate) fn write(&mut self, batch: &mut SampleBatch) -> Result<(), BatchError> {
         let BatchShape { steps, obs_len, act_len, dist_len, state_len, .. } = self.shape;
-        let width = self.full.len();
-        for (b, (_, mut column)) in self.full.drain(..).enumerate() {
+        let width = batch.shape().columns;
+        self.full[..width].sort_by_key(|(seat, _)| *seat);
+        for (b, (_, mut column)) in self.full.drain(..width).enumerate() {
             for t in 0..=steps {
                 copy_obs(column.obs.view().row(t, obs_len), batch.obs_mut().into_row(t * width + b, obs_len));
             }
@@ -157,7 +171,7 @@ impl Columns {
     }
 
     /// Forgets every step and keeps the storage.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         let filling = self.filling.iter_mut().filter_map(Option::take);
         for mut column in filling.chain(self.full.drain(..).map(|(_, column)| column)) {
             column.clear();

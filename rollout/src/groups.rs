@@ -1,0 +1,115 @@
+//! Environments in groups that take their steps elsewhere: on threads, or as tasks that wait for a network.
+
+mod threaded;
+
+use std::time::Duration;
+
+use pronk_buffer::{ActionColumn, ActionKind, Closed, End, FinalObs, ObsColumn, ObsKind};
+use pronk_policy::ObsDtype;
+
+use crate::env::EnvSpec;
+use crate::failure::EnvFailure;
+use crate::vector::EpisodeStat;
+
+pub(crate) use threaded::{ThreadedConfig, ThreadedVectorEnv};
+
+/// The environments of one worker in groups of one size, each of which takes its steps by itself.
+///
+/// A group is sent orders and answers each of them once, in any order among the groups. One that fails says so in its answer,
+/// and makes its environments anew when it is next told to reset them.
+pub(crate) trait EnvGroups: Send {
+    /// The spec that all the environments share.
+    fn spec(&self) -> &EnvSpec;
+
+    /// How many groups there are.
+    fn n_groups(&self) -> usize;
+
+    /// How many environments there are in each.
+    fn group_size(&self) -> usize;
+
+    /// Has a group step, or reset, its environments. It does not wait.
+    fn send(&mut self, group: usize, order: Box<GroupStep>);
+
+    /// The next answer; `None` if there was none within `timeout`. A group that has been silent for too long answers with that
+    /// failure.
+    ///
+    /// # Errors
+    /// The run is ending.
+    fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed>;
+
+    /// Ends all groups, and waits for them a short while. The names of the threads that have not ended.
+    fn close(&mut self) -> Vec<String>;
+}
+
+/// A group's answer.
+pub(crate) struct Answer {
+    pub(crate) group: usize,
+    pub(crate) step: Box<GroupStep>,
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// What went wrong, if something did: nothing in `step` counts then.
+    pub(crate) outcome: Result<(), GroupFailure>,
+}
+
+/// What went wrong in a group.
+pub(crate) struct GroupFailure {
+    pub(crate) failure: EnvFailure,
+    /// The thread that was left behind for it.
+    pub(crate) left_behind: Option<String>,
+}
+
+/// One step of a group's environments: what it is told to do and what came of it. It moves to the group and back.
+pub(crate) struct GroupStep {
+    pub(crate) order: Order,
+    /// `[size, act_len]`, as the environments take them.
+    pub(crate) actions: ActionColumn,
+    /// `[size, obs_len]`: what follows.
+    pub(crate) obs: ObsColumn,
+    /// `[size]`.
+    pub(crate) rewards: Vec<f32>,
+    /// `[size]`.
+    pub(crate) ends: Vec<End>,
+    /// In row 0: one for every truncated end.
+    pub(crate) final_obs: FinalObs,
+    /// `[size, dist_len]`: what is possible next; empty if everything always is.
+    pub(crate) masks: Vec<bool>,
+    /// Episodes that ended.
+    pub(crate) episodes: Vec<EpisodeStat>,
+}
+
+/// What a group is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Begin an episode in every environment; make them anew first, if they failed.
+    Reset,
+    /// Take a step in every environment.
+    Step,
+}
+
+impl GroupStep {
+    /// For `size` environments of that spec, beginning with a reset.
+    pub(crate) fn new(spec: &EnvSpec, size: usize) -> Self {
+        let (obs_kind, obs_len) = (obs_kind(spec), spec.observation.obs_len());
+        let act_kind = if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 };
+        Self {
+            order: Order::Reset,
+            actions: ActionColumn::zeros(act_kind, size * spec.action.act_len()),
+            obs: ObsColumn::zeros(obs_kind, size * obs_len),
+            rewards: vec![0.0; size],
+            ends: vec![End::No; size],
+            final_obs: FinalObs::new(obs_kind, obs_len),
+            masks: if spec.action_mask { vec![true; size * spec.action.dist_len()] } else { Vec::new() },
+            episodes: Vec::new(),
+        }
+    }
+}
+
+fn obs_kind(spec: &EnvSpec) -> ObsKind {
+    match spec.observation.obs_dtype() {
+        ObsDtype::F32 => ObsKind::F32,
+        ObsDtype::U8 => ObsKind::U8,
+    }
+}
+
+#[cfg(test)]
+mod tests;

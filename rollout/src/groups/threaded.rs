@@ -1,0 +1,379 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use pronk_buffer::{Closed, InqueueReceiver, InqueueSender, PopError, Tether, inqueue};
+
+use super::{Answer, EnvGroups, GroupFailure, GroupStep, Order};
+use crate::env::{EnvError, EnvSpec};
+use crate::factory::{EnvFactory, VectorContext};
+use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
+use crate::vector::{VectorEnv, VectorStep};
+use crate::watch::{EnvCall, Vigil, Watch};
+
+/// How long the threads are waited for when they are to end.
+const CLOSE_WITHIN: Duration = Duration::from_millis(200);
+
+/// How often groups are looked at in the time after which they count as hanging.
+const LOOKS: u32 = 8;
+
+/// What the groups of one worker are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadedConfig {
+    /// Of all the worker's environments.
+    pub(crate) context: VectorContext,
+    pub(crate) n_groups: usize,
+    pub(crate) group_size: usize,
+    /// How long a call of an environment may take before its thread is left behind.
+    pub(crate) env_hang_timeout: Option<Duration>,
+}
+
+/// Environments that step on threads of their own, in groups: `rollout-1-envs-0`, `rollout-1-envs-1`, …
+pub(crate) struct ThreadedVectorEnv {
+    config: ThreadedConfig,
+    factory: Arc<dyn EnvFactory>,
+    spec: EnvSpec,
+    groups: Vec<Group>,
+    replies: InqueueSender<Reply>,
+    answers: InqueueReceiver<Reply>,
+}
+
+/// One group and the thread that steps it now.
+struct Group {
+    /// `None` once it is to end.
+    orders: Option<Sender<Box<GroupStep>>>,
+    /// Closes as the thread ends.
+    ended: Receiver<Infallible>,
+    thread: String,
+    /// How many threads the group has had before.
+    generation: u32,
+    watch: Watch,
+    vigil: Vigil,
+    /// When the order was sent that it has not answered.
+    sent: Option<Instant>,
+}
+
+struct Reply {
+    group: usize,
+    generation: u32,
+    body: ReplyBody,
+}
+
+enum ReplyBody {
+    Made(Result<EnvSpec, EnvFailure>),
+    Done { step: Box<GroupStep>, took: Duration, outcome: Result<(), EnvFailure> },
+}
+
+impl ThreadedVectorEnv {
+    /// Starts the threads, which make their environments at once and next to each other.
+    ///
+    /// # Errors
+    /// The environment that could not be made, or made in time; or why there was no thread.
+    pub(crate) fn new(
+        config: ThreadedConfig,
+        factory: Arc<dyn EnvFactory>,
+        tether: &Tether,
+    ) -> Result<Self, EnvFailure> {
+        let error = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
+        // Two replies a group: one of its thread, and a late one of a thread that was left behind.
+        let (replies, answers) =
+            inqueue(2 * config.n_groups, tether).map_err(|_| error("a worker needs a group of environments".into()))?;
+        let mut groups = Vec::with_capacity(config.n_groups);
+        for group in 0..config.n_groups {
+            let first = Generation { group, number: 0, incarnation: config.context.incarnation, begins: Begins::Now };
+            groups.push(Group::spawn(&config, first, &factory, &replies)?);
+        }
+        let specs = wait_for_specs(&config, &answers)?;
+        let Some(spec) = specs.first().cloned() else {
+            return Err(error("a worker needs a group of environments".into()));
+        };
+        match specs.iter().find(|other| **other != spec) {
+            Some(other) => Err(error(format!(
+                "the environments of one worker must have one spec: the first is {spec}, another {other}"
+            ))),
+            None => Ok(Self { config, factory, spec, groups, replies, answers }),
+        }
+    }
+
+    /// The first group that has been in one call of an environment for too long.
+    fn find_hanging(&mut self) -> Option<Answer> {
+        let timeout = self.config.env_hang_timeout?;
+        for number in 0..self.groups.len() {
+            let group = &mut self.groups[number];
+            let Some(sent) = group.sent else { continue };
+            if let Some((call, silent_for)) = group.vigil.look(&group.watch)
+                && silent_for >= timeout
+            {
+                let took = sent.elapsed();
+                if let Some(failure) = self.replace(number, &call, silent_for) {
+                    let step = Box::new(GroupStep::new(&self.spec, self.config.group_size));
+                    return Some(Answer { group: number, step, took, outcome: Err(failure) });
+                }
+            }
+        }
+        None
+    }
+
+    /// Leaves a group's thread behind and starts another; `None` if it came back at this very moment.
+    fn replace(&mut self, number: usize, call: &EnvCall, silent_for: Duration) -> Option<GroupFailure> {
+        let Self { config, factory, spec, groups, replies, .. } = self;
+        let group = &mut groups[number];
+        let taken = group.watch.take_over(call)?;
+        let context = context_of(config, number);
+        let failure = EnvFailure {
+            env: spec.name.clone(),
+            index: context.first_env + call.index,
+            incarnation: call.incarnation,
+            place: call.place,
+            ..context.failure_to_make(FailureCause::Hang { silent_for, last_obs: taken.last_obs })
+        };
+        let next = Generation {
+            group: number,
+            number: group.generation + 1,
+            incarnation: call.incarnation,
+            begins: Begins::WithTheFirstReset,
+        };
+        let left_behind = Some(group.thread.clone());
+        match Group::spawn(config, next, factory, replies) {
+            Ok(next) => *group = next,
+            // It stays silent: the next order it is sent is answered by this failure again.
+            Err(_no_thread) => group.orders = None,
+        }
+        group.sent = None;
+        Some(GroupFailure { failure, left_behind })
+    }
+}
+
+impl EnvGroups for ThreadedVectorEnv {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn n_groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn group_size(&self) -> usize {
+        self.config.group_size
+    }
+
+    fn send(&mut self, group: usize, order: Box<GroupStep>) {
+        let number = group;
+        let group = &mut self.groups[number];
+        group.sent = Some(Instant::now());
+        let refused = match &group.orders {
+            Some(orders) => orders.send(order).err().map(|refused| refused.into_inner()),
+            None => Some(order),
+        };
+        if let Some(step) = refused {
+            // Its thread is gone, which only a panic outside its environments could have done.
+            let cause = FailureCause::Error(EnvError::new("the thread of this group of environments is gone"));
+            let outcome = Err(context_of(&self.config, number).failure_to_make(cause));
+            let body = ReplyBody::Done { step, took: Duration::ZERO, outcome };
+            // Full or closed, nobody waits for it.
+            let _ = self.replies.try_push(Reply { group: number, generation: group.generation, body });
+        }
+    }
+
+    fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {
+        let began = Instant::now();
+        let look_every = self.config.env_hang_timeout.map_or(Duration::MAX, |timeout| timeout / LOOKS);
+        loop {
+            let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(began.elapsed()));
+            match self.answers.pop(left.min(look_every)) {
+                Ok(Reply { group, generation, body: ReplyBody::Done { step, took, outcome } })
+                    if generation == self.groups[group].generation =>
+                {
+                    self.groups[group].sent = None;
+                    let outcome = outcome.map_err(|failure| GroupFailure { failure, left_behind: None });
+                    return Ok(Some(Answer { group, step, took, outcome }));
+                }
+                // Of a thread that was left behind.
+                Ok(_) => {}
+                Err(PopError::Closed) => return Err(Closed(())),
+                Err(PopError::TimedOut) if left <= look_every => return Ok(None),
+                Err(PopError::TimedOut) => {
+                    if let Some(answer) = self.find_hanging() {
+                        return Ok(Some(answer));
+                    }
+                }
+            }
+        }
+    }
+
+    fn close(&mut self) -> Vec<String> {
+        for group in &mut self.groups {
+            group.orders = None;
+        }
+        let deadline = Instant::now() + CLOSE_WITHIN;
+        // Nothing is ever sent: it closes.
+        let has_ended = |group: &Group| group.ended.recv_deadline(deadline).is_err_and(|end| end.is_disconnected());
+        self.groups.iter().filter(|group| !has_ended(group)).map(|group| group.thread.clone()).collect()
+    }
+}
+
+/// Waits until every group has made its environments.
+fn wait_for_specs(config: &ThreadedConfig, answers: &InqueueReceiver<Reply>) -> Result<Vec<EnvSpec>, EnvFailure> {
+    let mut specs = vec![None; config.n_groups];
+    let began = Instant::now();
+    let timeout = config.env_hang_timeout.unwrap_or(Duration::MAX);
+    while specs.iter().any(Option::is_none) {
+        match answers.pop(timeout.saturating_sub(began.elapsed())) {
+            Ok(Reply { group, body: ReplyBody::Made(made), .. }) => specs[group] = Some(made?),
+            // Nothing was ordered.
+            Ok(_) => {}
+            Err(error) => {
+                let cause = match error {
+                    PopError::TimedOut => FailureCause::Hang { silent_for: began.elapsed(), last_obs: None },
+                    PopError::Closed => FailureCause::Error(EnvError::new("the run is ending")),
+                };
+                let missing = specs.iter().position(Option::is_none).unwrap_or_default();
+                return Err(context_of(config, missing).failure_to_make(cause));
+            }
+        }
+    }
+    Ok(specs.into_iter().flatten().collect())
+}
+
+fn context_of(config: &ThreadedConfig, group: usize) -> VectorContext {
+    VectorContext { first_env: (group * config.group_size) as u32, ..config.context }
+}
+
+/// Which thread of which group.
+struct Generation {
+    group: usize,
+    number: u32,
+    /// Of the environments that it makes; before them, if they are made with the first reset.
+    incarnation: u32,
+    begins: Begins,
+}
+
+/// When a thread makes its first environments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    Now,
+    WithTheFirstReset,
+}
+
+impl Group {
+    fn spawn(
+        config: &ThreadedConfig,
+        generation: Generation,
+        factory: &Arc<dyn EnvFactory>,
+        replies: &InqueueSender<Reply>,
+    ) -> Result<Self, EnvFailure> {
+        let Generation { group, number, incarnation, begins } = generation;
+        let first = format!("rollout-{}-envs-{group}", config.context.worker);
+        let name = if number == 0 { first } else { format!("{first}.{number}") };
+        let watch = match config.env_hang_timeout {
+            Some(_) => Watch::keeping_observations(),
+            None => Watch::new(),
+        };
+        let (orders, received) = bounded::<Box<GroupStep>>(1);
+        let (ending, ended) = bounded(0);
+        let mut stepper = Stepper {
+            context: VectorContext { incarnation, ..context_of(config, group) },
+            size: config.group_size,
+            factory: Arc::clone(factory),
+            watch: watch.clone(),
+            envs: None,
+        };
+        let replies = replies.clone();
+        let body = move || {
+            let reply = |body| replies.push(Reply { group, generation: number, body }).is_ok();
+            let made = begins == Begins::WithTheFirstReset || reply(ReplyBody::Made(stepper.make()));
+            if made {
+                stepper.run(&received, |step, took, outcome| reply(ReplyBody::Done { step, took, outcome }));
+            }
+            // One that panics as it is dropped takes nobody along.
+            let _ = catch(|| drop(stepper));
+            drop::<Sender<Infallible>>(ending);
+        };
+        thread::Builder::new().name(name.clone()).spawn(body).map_err(|error| {
+            let text = format!("the thread {name} could not be started: {error}");
+            config.context.failure_to_make(FailureCause::Error(EnvError::new(text)))
+        })?;
+        let vigil = Vigil::new();
+        Ok(Self { orders: Some(orders), ended, thread: name, generation: number, watch, vigil, sent: None })
+    }
+}
+
+/// What a group's thread does.
+struct Stepper {
+    context: VectorContext,
+    size: usize,
+    factory: Arc<dyn EnvFactory>,
+    watch: Watch,
+    /// `None` once they failed.
+    envs: Option<Box<dyn VectorEnv>>,
+}
+
+impl Stepper {
+    /// Carries out orders until there will be no more, or nobody hears of it.
+    fn run(
+        &mut self,
+        orders: &Receiver<Box<GroupStep>>,
+        reply: impl Fn(Box<GroupStep>, Duration, Result<(), EnvFailure>) -> bool,
+    ) {
+        while let Ok(mut step) = orders.recv() {
+            let began = Instant::now();
+            let outcome = self.carry_out(&mut step);
+            if outcome.is_err() {
+                let failed = self.envs.take();
+                // What failed may panic once more while it is dropped. The failure that is reported is the first.
+                let _ = catch(|| drop(failed));
+            }
+            if self.watch.is_taken_over() || !reply(step, began.elapsed(), outcome) {
+                return;
+            }
+        }
+    }
+
+    fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
+        let Self { context, size, factory, watch, envs } = self;
+        watch.at(0, FailurePlace::Make);
+        let inside = watch.enter(context.incarnation);
+        let mut made = catch(|| factory.make_vector(context, *size))
+            .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
+        drop(inside);
+        if made.n_envs() != *size {
+            let text = format!("the factory was asked for {size} environments and made {}", made.n_envs());
+            return Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))));
+        }
+        made.watch(watch);
+        let spec = made.spec().clone();
+        *envs = Some(made);
+        Ok(spec)
+    }
+
+    fn carry_out(&mut self, step: &mut GroupStep) -> Result<(), EnvFailure> {
+        if self.envs.is_none() {
+            self.context.incarnation += 1;
+            self.make()?;
+        }
+        let Self { context, watch, envs: Some(envs), .. } = self else { return Ok(()) };
+        watch.see(step.obs.view(), self.size);
+        let _inside = watch.enter(context.incarnation);
+        step.final_obs.clear();
+        match step.order {
+            Order::Reset => envs.reset_all(step.obs.view_mut().into())?,
+            Order::Step => {
+                let out = VectorStep {
+                    t: 0,
+                    obs: step.obs.view_mut().into(),
+                    rewards: &mut step.rewards,
+                    ends: &mut step.ends,
+                    final_obs: &mut step.final_obs,
+                };
+                envs.step(step.actions.view().into(), out)?;
+                envs.drain_episodes(&mut step.episodes);
+            }
+        }
+        if !step.masks.is_empty() {
+            envs.action_masks(&mut step.masks)?;
+        }
+        Ok(())
+    }
+}
