@@ -26,7 +26,10 @@ type Action = Box<dyn FnOnce() + Send>;
 /// use pronk::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
 /// let mut groups = WorkerGroups::new();
-/// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |worker| Ok(worker.sleep(Duration::from_secs(1)))));
+/// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |worker| {
+///     worker.sleep(Duration::from_secs(1));
+///     Ok(())
+/// }));
 /// let stopper = groups.stopper();
 /// let _listening = pronk::on_ctrl_c(move || stopper.stop())?;
 /// groups.start()?;

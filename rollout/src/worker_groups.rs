@@ -48,7 +48,10 @@ use shift::{GroupThread, Shift};
 ///     }
 /// })
 /// // Wakes who waits for room.
-/// .on_shutdown(move || Ok(drop(open.take())));
+/// .on_shutdown(move || {
+///     drop(open.take());
+///     Ok(())
+/// });
 ///
 /// let mut groups = WorkerGroups::new();
 /// groups.add(loaders);
@@ -74,7 +77,10 @@ use shift::{GroupThread, Shift};
 /// }
 ///
 /// let mut groups = WorkerGroups::new();
-/// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |worker| Ok(worker.sleep(Duration::from_secs(60)))));
+/// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |worker| {
+///     worker.sleep(Duration::from_secs(60));
+///     Ok(())
+/// }));
 /// groups.start()?;
 /// let stopper = groups.stopper();
 /// on_signal(move || stopper.stop());

@@ -51,9 +51,14 @@ fn child_with_groups() {
         return;
     }
     let mut groups = WorkerGroups::new();
-    let body = |worker: &pronk::GroupWorker| Ok(worker.sleep(Duration::from_secs(3600)));
-    let group = WorkerGroup::new(WorkerGroupConfig::default(), body);
-    groups.add(group.on_shutdown(|| Ok(println!("{SHUT_DOWN}"))));
+    let group = WorkerGroup::new(WorkerGroupConfig::default(), |worker| {
+        worker.sleep(Duration::from_secs(3600));
+        Ok(())
+    });
+    groups.add(group.on_shutdown(|| {
+        println!("{SHUT_DOWN}");
+        Ok(())
+    }));
     let stopper = groups.stopper();
     let _listening = pronk::on_ctrl_c(move || stopper.stop()).unwrap();
     groups.start().unwrap();

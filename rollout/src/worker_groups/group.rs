@@ -139,9 +139,14 @@ type Logger = dyn FnMut(&WorkerTime<'_>) -> CallResult + Send;
 ///     worker.sleep(Duration::from_secs(60)); // a stop wakes it
 ///     Ok(())
 /// })
-/// .on_init(|workers| Ok(println!("{} workers begin", workers.len())))
-/// .on_shutdown(|| Ok(println!("the group stops")))
-/// .with_logger(|time| Ok(println!("{}: {:?}", time.worker, time.call)));
+/// .on_shutdown(|| {
+///     println!("the group stops");
+///     Ok(())
+/// })
+/// .with_logger(|time| {
+///     println!("a call of worker {} took {:?}", time.worker, time.call);
+///     Ok(())
+/// });
 /// assert_eq!(polling.config().name, "poll");
 /// ```
 pub struct WorkerGroup {
