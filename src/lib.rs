@@ -24,6 +24,7 @@ pub use config::{ConfigError, ModelConfig, OptType, TrainerConfig, Vision};
 pub use error::TrainError;
 pub use multi_agent::MultiAgentConfig;
 pub use result::TrainResult;
+pub use signals::{CtrlC, on_ctrl_c};
 pub use stop::{StopReason, StopWhen};
 pub use trainer::{Run, RunSummary, Trainer, TrainerState};
 
@@ -47,7 +48,9 @@ pub use pronk_policy::{
     Space, Torso,
 };
 pub use pronk_rollout::{
-    ActionRef, AgentSpec, Agents, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, EpisodeStat,
-    EvaluateError, Evaluation, Gather, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, PolicyMapping,
-    ReturnStat, Step, WorkerFailure, WorkerStatus, check_env, check_multi_agent_env, evaluate,
+    ActionRef, AgentSpec, Agents, CallResult, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec,
+    EpisodeStat, EvaluateError, Evaluation, Gather, GroupError, GroupErrorCause, GroupPlace, GroupWorker,
+    GroupsStartError, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, OnWorkerError, PolicyMapping,
+    RestartPolicy, ReturnStat, Step, StopOutcome, Stopper, WorkerFailure, WorkerGroup, WorkerGroupConfig, WorkerGroups,
+    WorkerId, WorkerStatus, WorkerTime, check_env, check_multi_agent_env, evaluate,
 };

@@ -155,7 +155,7 @@ impl Trainer {
     /// # Errors
     /// The first failure that ended the run.
     pub fn run(mut self, stop: StopWhen) -> Result<Run, TrainError> {
-        let interrupts = match signals::on_ctrl_c(&self.bell) {
+        let interrupts = match signals::Interrupts::new(&self.bell) {
             Ok(interrupts) => Some(interrupts),
             Err(error) => {
                 tracing::warn!(%error, "Ctrl-C will end the process instead of the run");

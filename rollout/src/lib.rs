@@ -2,7 +2,8 @@
 //!
 //! An [`Env`] is what a user writes; a [`VectorEnv`] steps several of them together and resets each as its episode ends;
 //! a [`RolloutWorker`] turns weights into fragments. With several agents it is a [`MultiAgentEnv`] and a [`MultiAgentWorker`].
-//! A [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs one on the thread of its caller, whatever kind they are. An environment that fails costs its fragment, never the run.
+//! A [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs one on the thread of its caller, whatever kind they are.
+//! An environment that fails costs its fragment, never the run. [`WorkerGroups`] are threads for anything else.
 
 mod acting;
 mod columns;
@@ -30,6 +31,7 @@ mod sampler;
 mod supervise;
 mod watch;
 mod worker;
+mod worker_groups;
 mod worker_set;
 
 #[cfg(test)]
@@ -61,4 +63,8 @@ pub use sampler::{AnyEnvSpec, MakeSampler, Sampler, WorkerSeat};
 pub use supervise::RestartPolicy;
 pub use watch::{EnvCall, Watch};
 pub use worker::{BuildError, PolicyFault, RolloutWorker, SampleError, WorkerConfig, WorkerLinks, WorkerState};
+pub use worker_groups::{
+    CallResult, GroupError, GroupErrorCause, GroupPlace, GroupWorker, GroupsStartError, OnWorkerError, StopOutcome,
+    Stopper, WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId, WorkerTime,
+};
 pub use worker_set::{JoinOutcome, StartError, SupervisorState, WorkerEdges, WorkerSet, WorkerSetConfig, WorkerStatus};

@@ -23,6 +23,7 @@ mod losses;
 mod minibatch_buffer;
 mod multi_gpu;
 mod optim;
+mod parallel_workers;
 mod replay_batching;
 mod stats;
 mod vtrace;
@@ -43,6 +44,7 @@ const RUNNERS: &[(&str, Runner)] = &[
     ("losses", losses::run),
     ("minibatch_buffer", minibatch_buffer::run),
     ("optim", optim::run),
+    ("parallel_workers", parallel_workers::run),
     ("replay_batching", replay_batching::run),
     ("stats", stats::run),
     ("vtrace", vtrace::run),

@@ -1,0 +1,197 @@
+//! One start of a group: from its init function to its one shutdown.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pronk_buffer::{Lifeline, Tether, lifeline};
+
+use super::error::{GroupErrorCause, GroupPlace, thread_name};
+use super::group::{OnWorkerError, WorkerGroup, WorkerId, lock};
+
+/// What a worker's calls know of their worker.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pronk_rollout::{WorkerGroup, WorkerGroupConfig};
+///
+/// WorkerGroup::new(WorkerGroupConfig::default(), |worker| {
+///     for part in 0..1000 {
+///         if worker.is_stopping() {
+///             break; // long calls look now and then
+///         }
+///         println!("worker {} of {} has done part {part}", worker.id(), worker.group());
+///     }
+///     worker.sleep(Duration::from_secs(1));
+///     Ok(())
+/// });
+/// ```
+#[derive(Debug)]
+pub struct GroupWorker {
+    id: WorkerId,
+    group: Arc<WorkerGroup>,
+    tether: Tether,
+}
+
+impl GroupWorker {
+    /// The worker's number.
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    /// The name of its group.
+    pub fn group(&self) -> &str {
+        &self.group.config().name
+    }
+
+    /// True from the moment the group is to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.tether.is_cut()
+    }
+
+    /// Sleeps for `duration`, or until the group is to stop.
+    pub fn sleep(&self, duration: Duration) {
+        // Who sleeps to the end and who is woken both go on: the worker leaves after the call.
+        let _ = self.tether.sleep(duration);
+    }
+
+    /// What is cut when the group is to stop: for queues and threads of the worker's own.
+    pub fn tether(&self) -> &Tether {
+        &self.tether
+    }
+}
+
+/// One start of a group.
+pub(super) struct Shift {
+    group: Arc<WorkerGroup>,
+    /// What holds the shift up. Whoever takes it shuts the group down, so nobody else can.
+    held: Mutex<Option<Held>>,
+    /// Cut when the workers are to leave.
+    tether: Tether,
+    /// Cut when the shutdown function has returned.
+    shut_down: Tether,
+}
+
+struct Held {
+    /// Dropped when the workers are to leave.
+    workers: Lifeline,
+    /// Dropped when the shutdown function has returned.
+    shutdown: Lifeline,
+}
+
+/// A worker's thread.
+pub(super) struct GroupThread {
+    pub(super) name: String,
+    handle: JoinHandle<()>,
+    /// Cut when the thread's work is over.
+    works: Tether,
+}
+
+impl Shift {
+    pub(super) fn begin(group: Arc<WorkerGroup>) -> Arc<Self> {
+        let (workers, tether) = lifeline();
+        let (shutdown, shut_down) = lifeline();
+        Arc::new(Self { group, held: Mutex::new(Some(Held { workers, shutdown })), tether, shut_down })
+    }
+
+    /// Whether nothing has ended it yet.
+    pub(super) fn is_on(&self) -> bool {
+        !self.tether.is_cut()
+    }
+
+    /// Cut when the shutdown function has returned.
+    pub(super) fn shut_down(&self) -> &Tether {
+        &self.shut_down
+    }
+
+    /// Tells all workers to leave and then shuts the groups down, but for those that somebody ended before.
+    pub(super) fn end_all<'a>(shifts: impl IntoIterator<Item = &'a Self>) {
+        let relieved = shifts.into_iter().filter_map(|shift| shift.relieve().map(|shutdown| (shift, shutdown)));
+        let relieved: Vec<_> = relieved.collect();
+        for (shift, shutdown) in relieved {
+            shift.group.shut_down();
+            drop(shutdown);
+        }
+    }
+
+    /// Tells the workers to leave. Whoever is the first to do so gets what is to be dropped after the shutdown.
+    fn relieve(&self) -> Option<Lifeline> {
+        let mut held = lock(&self.held);
+        let Held { workers, shutdown } = held.take()?;
+        // Under the lock: a worker that failed and comes second must find itself stopped, or it would make another call.
+        drop(workers);
+        Some(shutdown)
+    }
+
+    pub(super) fn spawn(self: &Arc<Self>, id: WorkerId) -> io::Result<GroupThread> {
+        let name = thread_name(&self.group.config().name, id);
+        let (working, works) = lifeline();
+        let shift = Arc::clone(self);
+        let body = move || {
+            shift.work(id);
+            drop(working);
+        };
+        let handle = thread::Builder::new().name(name.clone()).spawn(body)?;
+        Ok(GroupThread { name, handle, works })
+    }
+
+    /// The life of a worker.
+    fn work(&self, id: WorkerId) {
+        let worker = GroupWorker { id, group: Arc::clone(&self.group), tether: self.tether.clone() };
+        let (mut worker_time, mut calls, mut failures_in_a_row) = (Duration::ZERO, 0_u64, 0_u32);
+        while !worker.is_stopping() {
+            let began = Instant::now();
+            let result = self.group.work(&worker);
+            let took = began.elapsed();
+            let pause = match result {
+                Ok(()) => {
+                    failures_in_a_row = 0;
+                    Duration::ZERO
+                }
+                Err(cause) => {
+                    failures_in_a_row = failures_in_a_row.saturating_add(1);
+                    self.failed(id, cause, failures_in_a_row)
+                }
+            };
+            worker_time += took;
+            calls += 1;
+            self.group.log(id, took, worker_time, calls);
+            if !pause.is_zero() {
+                worker.sleep(pause);
+            }
+        }
+    }
+
+    /// Keeps the error and does what the group does about it. Returns the pause before the worker's next call.
+    fn failed(&self, worker: WorkerId, cause: GroupErrorCause, failures_in_a_row: u32) -> Duration {
+        self.group.note(GroupPlace::Worker(worker), cause);
+        match self.group.config().on_error {
+            OnWorkerError::Ignore => return Duration::ZERO,
+            OnWorkerError::Restart(policy) if failures_in_a_row <= policy.num_consecutive_worker_failures_tolerance => {
+                return policy.backoff(failures_in_a_row);
+            }
+            OnWorkerError::Restart(_) | OnWorkerError::StopGroup => {}
+        }
+        Self::end_all([self]);
+        Duration::ZERO
+    }
+}
+
+impl GroupThread {
+    pub(super) fn is_running(&self) -> bool {
+        !self.works.is_cut()
+    }
+
+    /// Whether the thread has ended, now or within `timeout`.
+    pub(super) fn ends_within(&self, timeout: Duration) -> bool {
+        self.works.sleep(timeout).is_err()
+    }
+
+    /// Takes a thread down whose work is over.
+    pub(super) fn join(self) {
+        // Its work was its last act, so this does not wait; what it had to say stands in the group's errors.
+        let _ = self.handle.join();
+    }
+}
