@@ -48,6 +48,6 @@ pub use pronk_policy::{
 };
 pub use pronk_rollout::{
     ActionRef, AgentSpec, Agents, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, EpisodeStat,
-    EvaluateError, Evaluation, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, PolicyMapping, ReturnStat,
-    Step, WorkerFailure, check_env, check_multi_agent_env, evaluate,
+    EvaluateError, Evaluation, Kernel, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, Outcome,
+    PolicyMapping, ReturnStat, Step, Vectorised, WorkerFailure, check_env, check_multi_agent_env, evaluate,
 };

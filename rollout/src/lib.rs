@@ -16,6 +16,7 @@ mod check_env;
 mod envs;
 mod multi_agent;
 mod vector;
+mod vectorised;
 
 mod evaluate;
 mod inline;
@@ -44,6 +45,7 @@ pub use multi_agent::{
     probe_multi_agent_spec,
 };
 pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
+pub use vectorised::{Kernel, KernelAction, NativeVectorEnv, Outcome, Vectorised};
 
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use inline::InlineSource;
