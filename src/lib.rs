@@ -27,6 +27,11 @@ pub use result::TrainResult;
 pub use stop::{StopReason, StopWhen};
 pub use trainer::{Run, RunSummary, Trainer, TrainerState};
 
+/// Wrappers: an environment around another one, that changes one thing about it.
+pub mod wrappers {
+    pub use pronk_rollout::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};
+}
+
 // The rooms, for who wires a run of their own.
 pub use {
     pronk_buffer as buffer, pronk_learner as learner, pronk_metrics as metrics, pronk_policy as policy,

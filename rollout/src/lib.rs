@@ -17,6 +17,7 @@ mod envs;
 mod multi_agent;
 mod vector;
 mod vectorised;
+mod wrappers;
 
 mod evaluate;
 mod inline;
@@ -46,6 +47,7 @@ pub use multi_agent::{
 };
 pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
 pub use vectorised::{Kernel, KernelAction, NativeVectorEnv, Outcome, Vectorised};
+pub use wrappers::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};
 
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use inline::InlineSource;
