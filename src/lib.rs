@@ -28,6 +28,11 @@ pub use signals::{CtrlC, on_ctrl_c};
 pub use stop::{StopReason, StopWhen};
 pub use trainer::{Run, RunSummary, Trainer, TrainerState};
 
+/// Wrappers: an environment around another one, that changes one thing about it.
+pub mod wrappers {
+    pub use pronk_rollout::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};
+}
+
 // The rooms, for who wires a run of their own.
 pub use {
     pronk_buffer as buffer, pronk_learner as learner, pronk_metrics as metrics, pronk_policy as policy,
@@ -50,7 +55,7 @@ pub use pronk_policy::{
 pub use pronk_rollout::{
     ActionRef, AgentSpec, Agents, CallResult, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec,
     EpisodeStat, EvaluateError, Evaluation, Gather, GroupError, GroupErrorCause, GroupPlace, GroupWorker,
-    GroupsStartError, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, OnWorkerError, PolicyMapping,
-    RestartPolicy, ReturnStat, Step, StopOutcome, Stopper, WorkerFailure, WorkerGroup, WorkerGroupConfig, WorkerGroups,
-    WorkerId, WorkerStatus, WorkerTime, check_env, check_multi_agent_env, evaluate,
+    GroupsStartError, Kernel, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, OnWorkerError, Outcome,
+    PolicyMapping, RestartPolicy, ReturnStat, Step, StopOutcome, Stopper, Vectorised, WorkerFailure, WorkerGroup,
+    WorkerGroupConfig, WorkerGroups, WorkerId, WorkerStatus, WorkerTime, check_env, check_multi_agent_env, evaluate,
 };

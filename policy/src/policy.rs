@@ -1,8 +1,9 @@
 //! A policy to act with: what evaluation and deployment need.
 
+use crate::error::check_len;
 use crate::{
-    ActionScale, ActionsMut, CpuNetwork, Distribution, Gaussian, Input, Memory, Network, NetworkSpec, ObsRef, Outputs,
-    Params, PolicyError, Rng, Space, distribution_with, mask_logits,
+    ActionScale, ActionsMut, CpuNetwork, Distribution, Gaussian, Input, Memory, Network, NetworkSpec, ObsDtype,
+    ObsNormalizer, ObsRef, Outputs, Params, PolicyError, Rng, Space, distribution_with, mask_logits,
 };
 
 /// How a policy chooses its actions.
@@ -38,6 +39,10 @@ pub struct Policy {
     action: Space,
     distribution: Box<dyn Distribution>,
     scale: ActionScale,
+    /// What observations go through before the network sees them.
+    normalizer: Option<ObsNormalizer>,
+    /// Observations that went through it.
+    normalized: Vec<f32>,
     outputs: Outputs,
     logp: Vec<f32>,
     /// What a recurrent network remembers of each row, and that no row begins anew.
@@ -74,6 +79,8 @@ impl Policy {
             action,
             distribution,
             scale,
+            normalizer: None,
+            normalized: Vec::new(),
             outputs: Outputs::default(),
             logp: Vec::new(),
             state: Vec::new(),
@@ -88,6 +95,21 @@ impl Policy {
     /// None, for an action space that has been taken once.
     pub fn with_gaussian(self, gaussian: Gaussian) -> Result<Self, PolicyError> {
         Ok(Self { distribution: distribution_with(&self.action, gaussian)?, ..self })
+    }
+
+    /// The same policy for observations that are not brought to scale yet: they go through `normalizer` first.
+    ///
+    /// # Errors
+    /// When it is not one for observations of this length, or observations are bytes, which the network scales itself.
+    pub fn with_normalizer(self, normalizer: ObsNormalizer) -> Result<Self, PolicyError> {
+        let observation = &self.network.shape().obs;
+        if observation.obs_dtype() != ObsDtype::F32 {
+            let reason = format!("observations of {observation} are bytes, which are not normalised");
+            return Err(PolicyError::BadSpec { reason });
+        }
+        check_len("mean", observation.obs_len(), normalizer.mean.len())?;
+        check_len("std", observation.obs_len(), normalizer.std.len())?;
+        Ok(Self { normalizer: Some(normalizer), ..self })
     }
 
     /// Chooses an action for each of `rows` observations, in the bounds of the action space.
@@ -157,6 +179,15 @@ impl Policy {
     /// Runs the network on, with what it remembers.
     fn look(&mut self, obs: ObsRef<'_>, rows: usize) -> Result<(), PolicyError> {
         let state_len = self.network.shape().state_len;
+        let obs = match (&self.normalizer, obs) {
+            (Some(normalizer), ObsRef::F32(raw)) => {
+                self.normalized.clear();
+                self.normalized.extend_from_slice(raw);
+                normalizer.apply(&mut self.normalized)?;
+                ObsRef::F32(&self.normalized)
+            }
+            (_, obs) => obs,
+        };
         let mut input = Input::new(obs, rows);
         if state_len > 0 {
             if self.starts.len() != rows {
@@ -226,6 +257,29 @@ mod tests {
             let error = act(&[true; 5], choice).unwrap_err();
             assert!(matches!(error, PolicyError::Length { what: "mask", expected: 6, got: 5 }), "{error}");
         }
+    }
+
+    #[test]
+    fn a_normalized_policy_does_with_raw_observations_what_the_bare_one_does_with_scaled_ones() {
+        let observation = Space::boxed(vec![-1e3; 2], vec![1e3; 2], vec![2]).unwrap();
+        let action = Space::discrete(3).unwrap();
+        let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();
+        let bare = || Policy::new(spec.clone(), spec.init_params(5).unwrap(), &action).unwrap();
+        let values = |mut policy: Policy, obs: [f32; 4]| {
+            let mut actions = [0; 2];
+            policy.act(ObsRef::F32(&obs), 2, &mut Choice::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
+            policy.values().to_vec()
+        };
+        let normalizer = ObsNormalizer { mean: vec![100.0, -4.0], std: vec![50.0, 2.0], clip: 10.0 };
+        let normalized = bare().with_normalizer(normalizer.clone()).unwrap();
+        assert_eq!(values(normalized, [150.0, 0.0, 0.0, 900.0]), values(bare(), [1.0, 2.0, -2.0, 10.0]));
+
+        let short = ObsNormalizer { mean: vec![0.0], ..normalizer.clone() };
+        assert!(matches!(bare().with_normalizer(short).map(drop), Err(PolicyError::Length { what: "mean", .. })));
+        let images = NetworkSpec::for_spaces(&Space::bytes(vec![2]).unwrap(), &action).unwrap();
+        let of_bytes = Policy::new(images.clone(), images.init_params(5).unwrap(), &action).unwrap();
+        let error = of_bytes.with_normalizer(normalizer).map(drop).unwrap_err();
+        assert!(error.to_string().contains("bytes, which are not normalised"), "{error}");
     }
 
     #[test]

@@ -33,6 +33,11 @@ fn uniform(low: f64, high: f64, rng: &mut Rng) -> f64 {
     low + (high - low) * rng.next_f64()
 }
 
+/// How sine and cosine are computed: one by one by the mathematical library, or many at once by `vectorised::sin_cos`.
+trait SinCos: Fn(f64) -> (f64, f64) + Copy {}
+
+impl<F: Fn(f64) -> (f64, f64) + Copy> SinCos for F {}
+
 /// The one number of a continuous action. NaN is refused, since no bound could clip it.
 fn one_number(name: &str, action: ActionRef<'_>) -> Result<f32, EnvError> {
     match action.continuous()? {

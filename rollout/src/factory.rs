@@ -54,12 +54,24 @@ impl VectorContext {
 
     /// The failure of a factory that made no environments at all.
     pub(crate) fn failure_to_make(&self, cause: FailureCause) -> EnvFailure {
+        self.failure(None, 0, FailurePlace::Make, cause)
+    }
+
+    /// The failure of one of the environments, in a step that no other had made before.
+    #[cold]
+    pub(crate) fn failure(
+        &self,
+        spec: Option<&EnvSpec>,
+        index: u32,
+        place: FailurePlace,
+        cause: FailureCause,
+    ) -> EnvFailure {
         EnvFailure {
-            env: String::new(),
+            env: spec.map(|spec| spec.name.clone()).unwrap_or_default(),
             worker: self.worker,
             incarnation: self.incarnation,
-            index: self.first_env,
-            place: FailurePlace::Make,
+            index: self.first_env + index,
+            place,
             cause,
             steps_made: 0,
         }

@@ -1,18 +1,21 @@
 //! One worker whose environments step elsewhere: it acts for those that have answered.
 
+mod config;
+mod waiting;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use pronk_buffer::{BatchShape, Closed, End, MultiAgentBatch, ObsView, Tag, Versioned};
+use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsView, Tag, Versioned};
 use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps, default_policy};
 use pronk_policy::{Network, Params, Rng};
 
 use crate::env::EnvSpec;
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
-use crate::gather::{AdaptiveGather, Arrivals, Gather};
+use crate::gather::{AdaptiveGather, Gather};
 use crate::groups::{Answer, EnvGroups, GroupFailure, GroupStep, Order, ThreadedConfig, ThreadedVectorEnv};
 use crate::multi_agent::WorkerPolicy;
 use crate::part::Part;
@@ -22,21 +25,8 @@ use crate::supervise::RestartPolicy;
 use crate::vector::EpisodeStat;
 use crate::worker::{BuildError, SHUTDOWN, SampleError, WorkerConfig, WorkerLinks, WorkerState};
 
-/// What a worker is to do whose environments step on threads of their own.
-#[derive(Clone, Copy, Debug)]
-pub struct GatheringWorkerConfig {
-    /// What every worker is told. Its environments are shared out among the groups.
-    pub worker: WorkerConfig,
-    /// Groups of environments, each with a thread: a divisor of `num_envs_per_worker`.
-    pub num_env_groups: NonZeroUsize,
-    /// For how many of them to wait.
-    pub gather: Gather,
-    /// How long a call of an environment may take before it counts as hanging: its group's thread is then left behind and
-    /// replaced. `None` waits for ever.
-    pub env_hang_timeout: Option<Duration>,
-    /// How long a group pauses after failures in a row; the other figures are for whoever supervises the worker.
-    pub restart: RestartPolicy,
-}
+pub use config::GatheringWorkerConfig;
+use waiting::Waiting;
 
 /// Acts for groups of environments that step elsewhere, whichever have answered, with one inference for all of them.
 ///
@@ -154,6 +144,7 @@ impl GatheringWorker {
             context: VectorContext { worker, incarnation, first_env: 0, seed },
             n_groups,
             group_size: n_envs / n_groups,
+            fragment_length: config.worker.rollout_fragment_length.get(),
             env_hang_timeout: config.env_hang_timeout,
         };
         let groups = ThreadedVectorEnv::new(threaded, factory, &links.tether)?;
@@ -500,38 +491,6 @@ impl Drop for GatheringWorker {
     fn drop(&mut self) {
         self.give_up(None);
         self.close();
-    }
-}
-
-/// Answers of groups, as a rule for gathering sees them.
-struct Waiting<'a> {
-    groups: &'a mut dyn EnvGroups,
-    /// The only group whose answer is wanted; `None` for whoever answers.
-    turn: Option<usize>,
-    early: &'a mut BTreeMap<usize, Answer>,
-    began: Instant,
-}
-
-impl Arrivals for Waiting<'_> {
-    type Answer = Answer;
-    type Error = Closed;
-
-    fn now(&self) -> Duration {
-        self.began.elapsed()
-    }
-
-    fn next(&mut self, deadline: Option<Duration>) -> Result<Option<Answer>, Closed> {
-        if let Some(answer) = self.turn.and_then(|turn| self.early.remove(&turn)) {
-            return Ok(Some(answer));
-        }
-        loop {
-            let timeout = deadline.map(|deadline| deadline.saturating_sub(self.now()));
-            let Some(answer) = self.groups.recv(timeout)? else { return Ok(None) };
-            if self.turn.is_none_or(|turn| turn == answer.group) {
-                return Ok(Some(answer));
-            }
-            self.early.insert(answer.group, answer);
-        }
     }
 }
 

@@ -18,7 +18,10 @@ mod seed;
 mod check_env;
 mod envs;
 mod multi_agent;
+mod normalize;
 mod vector;
+mod vectorised;
+mod wrappers;
 
 mod gather;
 mod groups;
@@ -52,7 +55,10 @@ pub use multi_agent::{
     MultiAgentWorker, MultiAgentWorkerConfig, PolicyMapping, WorkerPolicy, check_multi_agent_env,
     probe_multi_agent_spec,
 };
+pub use normalize::{Normalizer, NormalizerConfig, NormalizerMoments, RunningMoments};
 pub use vector::{EpisodeStat, SerialVectorEnv, VectorEnv, VectorStep};
+pub use vectorised::{Kernel, KernelAction, NativeVectorEnv, Outcome, Vectorised};
+pub use wrappers::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};
 
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use gather::{Arrivals, Gather};

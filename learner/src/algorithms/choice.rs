@@ -75,6 +75,15 @@ impl AlgorithmConfig {
         }
     }
 
+    /// Discount of future rewards.
+    pub fn gamma(&self) -> f64 {
+        match self {
+            Self::Impala(config) => config.gamma,
+            Self::Appo(config) => config.gamma,
+            Self::Ppo(config) => config.gamma,
+        }
+    }
+
     /// The fewest steps that a fragment must have.
     pub fn fewest_steps(&self) -> usize {
         match self {

@@ -1,9 +1,11 @@
+mod kernel;
+
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::{numbers_between, uniform};
+use super::{SinCos, numbers_between, uniform};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 const GRAVITY: f64 = 9.8;
@@ -60,9 +62,7 @@ impl Acrobot {
     }
 
     fn observe(&self, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        let [theta1, theta2, velocity1, velocity2] = self.state;
-        let row = [theta1.cos(), theta1.sin(), theta2.cos(), theta2.sin(), velocity1, velocity2];
-        obs.write(&row.map(|value| value as f32))
+        obs.write(&seen(&self.state, f64::sin_cos))
     }
 }
 
@@ -80,8 +80,7 @@ impl Env for Acrobot {
     }
 
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        let mut rng = Rng::seed_from(seed);
-        self.state = [(); 4].map(|()| f64::from(uniform(-0.1, 0.1, &mut rng) as f32));
+        self.state = start(seed);
         self.observe(obs)
     }
 
@@ -92,40 +91,67 @@ impl Env for Acrobot {
             2 => 1.0,
             other => return Err(EnvError::new(format!("Acrobot has the actions 0, 1 and 2, got {other}"))),
         };
-        let [theta1, theta2, velocity1, velocity2] = runge_kutta(self.state, torque);
-        let (theta1, theta2) = (wrap(theta1), wrap(theta2));
-        let [max1, max2] = MAX_VELOCITY;
-        self.state = [theta1, theta2, velocity1.clamp(-max1, max1), velocity2.clamp(-max2, max2)];
-
-        let height = -theta1.cos() - (theta2 + theta1).cos();
+        self.state = after(self.state, torque, f64::sin_cos);
+        let has_swung_up = height(&self.state, f64::sin_cos) > LINK_LENGTH;
         self.observe(obs)?;
-        Ok(if height > LINK_LENGTH {
-            Step { reward: 0.0, end: End::Terminated }
-        } else {
-            Step { reward: -1.0, end: End::No }
-        })
+        Ok(if has_swung_up { Step { reward: 0.0, end: End::Terminated } } else { Step { reward: -1.0, end: End::No } })
     }
 }
 
+/// The state that the episode with this seed begins with.
+fn start(seed: u64) -> [f64; 4] {
+    let mut rng = Rng::seed_from(seed);
+    [(); 4].map(|()| f64::from(uniform(-0.1, 0.1, &mut rng) as f32))
+}
+
+/// What can be seen of a state.
+#[inline(always)]
+fn seen(&[theta1, theta2, velocity1, velocity2]: &[f64; 4], sin_cos: impl SinCos) -> [f32; 6] {
+    let ((sin1, cos1), (sin2, cos2)) = (sin_cos(theta1), sin_cos(theta2));
+    [cos1, sin1, cos2, sin2, velocity1, velocity2].map(|value| value as f32)
+}
+
+/// How high the tip is above the fixed joint.
+#[inline(always)]
+fn height(&[theta1, theta2, ..]: &[f64; 4], sin_cos: impl SinCos) -> f64 {
+    -sin_cos(theta1).1 - sin_cos(theta2 + theta1).1
+}
+
+/// The state after a step with this torque.
+#[inline(always)]
+fn after(state: [f64; 4], torque: f64, sin_cos: impl SinCos) -> [f64; 4] {
+    let [theta1, theta2, velocity1, velocity2] = runge_kutta(state, torque, sin_cos);
+    let [max1, max2] = MAX_VELOCITY;
+    [wrap(theta1), wrap(theta2), velocity1.clamp(-max1, max1), velocity2.clamp(-max2, max2)]
+}
+
 /// One step of the classical Runge-Kutta method, of fourth order.
-fn runge_kutta(state: [f64; 4], torque: f64) -> [f64; 4] {
-    let after = |secs: f64, slope: [f64; 4]| std::array::from_fn(|i| state[i] + secs * slope[i]);
-    let k1 = slope(state, torque);
-    let k2 = slope(after(STEP_SECS / 2.0, k1), torque);
-    let k3 = slope(after(STEP_SECS / 2.0, k2), torque);
-    let k4 = slope(after(STEP_SECS, k3), torque);
-    std::array::from_fn(|i| state[i] + STEP_SECS / 6.0 * (k1[i] + 2.0 * k2[i] + 2.0 * k3[i] + k4[i]))
+#[inline(always)]
+fn runge_kutta(state: [f64; 4], torque: f64, sin_cos: impl SinCos) -> [f64; 4] {
+    let k1 = slope(state, torque, sin_cos);
+    let k2 = slope(along(state, STEP_SECS / 2.0, k1), torque, sin_cos);
+    let k3 = slope(along(state, STEP_SECS / 2.0, k2), torque, sin_cos);
+    let k4 = slope(along(state, STEP_SECS, k3), torque, sin_cos);
+    let mean = |i: usize| k1[i] + 2.0 * k2[i] + 2.0 * k3[i] + k4[i];
+    along(state, STEP_SECS / 6.0, [mean(0), mean(1), mean(2), mean(3)])
+}
+
+/// Where a slope leads in so many seconds.
+#[inline(always)]
+fn along([a, b, c, d]: [f64; 4], secs: f64, slope: [f64; 4]) -> [f64; 4] {
+    [a + secs * slope[0], b + secs * slope[1], c + secs * slope[2], d + secs * slope[3]]
 }
 
 /// The derivative of the state by time. The names are the book's.
-fn slope([theta1, theta2, velocity1, velocity2]: [f64; 4], torque: f64) -> [f64; 4] {
+#[inline(always)]
+fn slope([theta1, theta2, velocity1, velocity2]: [f64; 4], torque: f64, sin_cos: impl SinCos) -> [f64; 4] {
     let (m, l, lc, inertia) = (LINK_MASS, LINK_LENGTH, LINK_CENTRE, LINK_INERTIA);
-    let (sin2, cos2) = theta2.sin_cos();
+    let (sin2, cos2) = sin_cos(theta2);
     let d1 = m * lc * lc + m * (l * l + lc * lc + 2.0 * l * lc * cos2) + 2.0 * inertia;
     let d2 = m * (lc * lc + l * lc * cos2) + inertia;
-    let phi2 = m * lc * GRAVITY * (theta1 + theta2 - FRAC_PI_2).cos();
+    let phi2 = m * lc * GRAVITY * sin_cos(theta1 + theta2 - FRAC_PI_2).1;
     let phi1 = -m * l * lc * velocity2 * velocity2 * sin2 - 2.0 * m * l * lc * velocity2 * velocity1 * sin2
-        + (m * lc + m * l) * GRAVITY * (theta1 - FRAC_PI_2).cos()
+        + (m * lc + m * l) * GRAVITY * sin_cos(theta1 - FRAC_PI_2).1
         + phi2;
     let acceleration2 = (torque + d2 / d1 * phi1 - m * l * lc * velocity1 * velocity1 * sin2 - phi2)
         / (m * lc * lc + inertia - d2 * d2 / d1);
@@ -134,14 +160,10 @@ fn slope([theta1, theta2, velocity1, velocity2]: [f64; 4], torque: f64) -> [f64;
 }
 
 /// The same angle between −π and π. One that lies there already stays as it is, to the bit.
+#[inline(always)]
 fn wrap(angle: f64) -> f64 {
-    if angle > PI {
-        angle - TAU * ((angle - PI) / TAU).ceil()
-    } else if angle < -PI {
-        angle + TAU * ((-PI - angle) / TAU).ceil()
-    } else {
-        angle
-    }
+    let turns = ((angle.abs() - PI) / TAU).ceil().max(0.0);
+    angle - (TAU * turns).copysign(angle)
 }
 
 #[cfg(test)]

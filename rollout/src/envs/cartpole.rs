@@ -1,13 +1,16 @@
+mod kernel;
+
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::{numbers_between, uniform};
+use super::{SinCos, numbers_between, uniform};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 const GRAVITY: f64 = 9.8;
 const CART_MASS: f64 = 1.0;
 const POLE_MASS: f64 = 0.1;
-const TOTAL_MASS: f64 = CART_MASS + POLE_MASS;
+/// One by the mass of both: a multiplication takes a fraction of a division's time.
+const PER_MASS: f64 = 1.0 / (CART_MASS + POLE_MASS);
 /// Half the pole's length, in metres.
 const POLE_HALF_LENGTH: f64 = 0.5;
 const FORCE_NEWTON: f64 = 10.0;
@@ -77,8 +80,7 @@ impl Env for CartPole {
     }
 
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        let mut rng = Rng::seed_from(seed);
-        *self = Self::from_state([(); 4].map(|()| uniform(-0.05, 0.05, &mut rng)));
+        *self = Self::from_state(start(seed));
         self.observe(obs)
     }
 
@@ -88,27 +90,38 @@ impl Env for CartPole {
             1 => FORCE_NEWTON,
             other => return Err(EnvError::new(format!("CartPole has the actions 0 and 1, got {other}"))),
         };
-        let [x, x_dot, theta, theta_dot] = self.state;
-        let (sin, cos) = theta.sin_cos();
-        let pole_mass_length = POLE_MASS * POLE_HALF_LENGTH;
-        let push = (force + pole_mass_length * theta_dot * theta_dot * sin) / TOTAL_MASS;
-        let theta_acc =
-            (GRAVITY * sin - cos * push) / (POLE_HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * cos * cos / TOTAL_MASS));
-        let x_acc = push - pole_mass_length * theta_acc * cos / TOTAL_MASS;
-        self.state = [
-            x + STEP_SECS * x_dot,
-            x_dot + STEP_SECS * x_acc,
-            theta + STEP_SECS * theta_dot,
-            theta_dot + STEP_SECS * theta_acc,
-        ];
+        self.state = after(self.state, force, f64::sin_cos);
 
-        let terminated = self.state[0].abs() > MAX_POSITION || self.state[2].abs() > MAX_ANGLE;
+        let terminated = has_failed(&self.state);
         // The step on which the pole falls is worth 1; whoever steps on after that earns nothing while it lies.
         let reward = if terminated && self.fallen { 0.0 } else { 1.0 };
         self.fallen |= terminated;
         self.observe(obs)?;
         Ok(Step { reward, end: if terminated { End::Terminated } else { End::No } })
     }
+}
+
+/// The state that the episode with this seed begins with.
+fn start(seed: u64) -> [f64; 4] {
+    let mut rng = Rng::seed_from(seed);
+    [(); 4].map(|()| uniform(-0.05, 0.05, &mut rng))
+}
+
+/// The state after a step with this force, in newton.
+#[inline(always)]
+fn after([x, x_dot, theta, theta_dot]: [f64; 4], force: f64, sin_cos: impl SinCos) -> [f64; 4] {
+    let (sin, cos) = sin_cos(theta);
+    let pole_mass_length = POLE_MASS * POLE_HALF_LENGTH;
+    let push = (force + pole_mass_length * theta_dot * theta_dot * sin) * PER_MASS;
+    let theta_acc = (GRAVITY * sin - cos * push) / (POLE_HALF_LENGTH * (4.0 / 3.0 - POLE_MASS * PER_MASS * cos * cos));
+    let x_acc = push - pole_mass_length * PER_MASS * theta_acc * cos;
+    [x + STEP_SECS * x_dot, x_dot + STEP_SECS * x_acc, theta + STEP_SECS * theta_dot, theta_dot + STEP_SECS * theta_acc]
+}
+
+/// Whether the cart has left its track or the pole has fallen.
+#[inline(always)]
+fn has_failed(&[x, _, theta, _]: &[f64; 4]) -> bool {
+    (x.abs() > MAX_POSITION) | (theta.abs() > MAX_ANGLE)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
+mod kernel;
+
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::{numbers_between, uniform};
+use super::{SinCos, numbers_between, uniform};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 pub(super) const MIN_POSITION: f64 = -1.2;
@@ -89,14 +91,8 @@ impl Env for MountainCar {
             2 => 1.0,
             other => return Err(EnvError::new(format!("MountainCar has the actions 0, 1 and 2, got {other}"))),
         };
-        let pull = (3.0 * self.position).cos() * -GRAVITY;
-        self.velocity = (self.velocity + (direction * FORCE + pull)).clamp(-MAX_SPEED, MAX_SPEED);
-        self.position = (self.position + self.velocity).clamp(MIN_POSITION, MAX_POSITION);
-        if self.position == MIN_POSITION && self.velocity < 0.0 {
-            self.velocity = 0.0;
-        }
-
-        let arrived = self.position >= GOAL_POSITION && self.velocity >= 0.0;
+        *self = Self::from_state(after(self.state(), direction, f64::sin_cos));
+        let arrived = has_arrived(&self.state());
         self.observe(obs)?;
         Ok(Step { reward: -1.0, end: if arrived { End::Terminated } else { End::No } })
     }
@@ -111,6 +107,21 @@ pub(super) fn observation() -> Space {
 /// Where the episode with this seed begins: position, velocity.
 pub(super) fn start(seed: u64) -> [f64; 2] {
     [uniform(-0.6, -0.4, &mut Rng::seed_from(seed)), 0.0]
+}
+
+/// Position and velocity after a step in which the engine drives left, −1, or right, 1.
+#[inline(always)]
+fn after([position, velocity]: [f64; 2], direction: f64, sin_cos: impl SinCos) -> [f64; 2] {
+    let pull = sin_cos(3.0 * position).1 * -GRAVITY;
+    let velocity = (velocity + (direction * FORCE + pull)).clamp(-MAX_SPEED, MAX_SPEED);
+    let position = (position + velocity).clamp(MIN_POSITION, MAX_POSITION);
+    let hits_the_wall = (position == MIN_POSITION) & (velocity < 0.0);
+    [position, if hits_the_wall { 0.0 } else { velocity }]
+}
+
+#[inline(always)]
+fn has_arrived(&[position, velocity]: &[f64; 2]) -> bool {
+    (position >= GOAL_POSITION) & (velocity >= 0.0)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
+mod kernel;
+
 use pronk_buffer::End;
 
 use super::mountain_car::{GRAVITY, MAX_POSITION, MAX_SPEED, MIN_POSITION, START, observation, start};
-use super::{numbers_between, one_number};
+use super::{SinCos, numbers_between, one_number};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 const MAX_FORCE: f32 = 1.0;
@@ -45,6 +47,7 @@ enum Precision {
 }
 
 impl Precision {
+    #[inline(always)]
     fn round(self, value: f64) -> f64 {
         match self {
             Precision::F64 => value,
@@ -72,17 +75,6 @@ impl MountainCarContinuous {
     fn observe(&self, obs: ObsMut<'_>) -> Result<(), EnvError> {
         obs.write(&self.state().map(|value| value as f32))
     }
-
-    /// How much the step changes the velocity.
-    fn acceleration(&self, action: f32) -> f64 {
-        let pull = GRAVITY * self.precision.round(3.0 * self.position).cos();
-        if (-MAX_FORCE..=MAX_FORCE).contains(&action) {
-            // An f32 action makes f32 of what it is multiplied with and added to.
-            to_f32(to_f32(f64::from(action) * to_f32(POWER)) - to_f32(pull))
-        } else {
-            f64::from(action.clamp(-MAX_FORCE, MAX_FORCE)) * POWER - pull
-        }
-    }
 }
 
 impl Default for MountainCarContinuous {
@@ -109,27 +101,45 @@ impl Env for MountainCarContinuous {
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
         let action = one_number("MountainCarContinuous", action)?;
-        let round = |value| self.precision.round(value);
-        let max_speed = round(MAX_SPEED);
-        let mut velocity = round(self.velocity + round(self.acceleration(action))).clamp(-max_speed, max_speed);
-        let wall = round(MIN_POSITION);
-        let position = round(self.position + velocity).clamp(wall, round(MAX_POSITION));
-        if position == wall && velocity < 0.0 {
-            velocity = 0.0;
-        }
-
-        let arrived = position >= round(GOAL_POSITION) && velocity >= 0.0;
-        let cost = f64::from(action).powi(2) * 0.1;
-        *self = Self { position: to_f32(position), velocity: to_f32(velocity), precision: Precision::F32 };
+        let (state, arrived) = after(self.state(), self.precision, action, f64::sin_cos);
+        *self = Self { precision: Precision::F32, ..Self::from_state(state) };
         self.observe(obs)?;
-        Ok(if arrived {
-            Step { reward: (GOAL_REWARD - cost) as f32, end: End::Terminated }
-        } else {
-            Step { reward: -cost as f32, end: End::No }
-        })
+        Ok(Step { reward: reward(action, arrived), end: if arrived { End::Terminated } else { End::No } })
     }
 }
 
+/// The state after a step, which is f32, and whether the car has arrived.
+#[inline(always)]
+fn after([position, velocity]: [f64; 2], precision: Precision, action: f32, sin_cos: impl SinCos) -> ([f64; 2], bool) {
+    let round = |value| precision.round(value);
+    let max_speed = round(MAX_SPEED);
+    let acceleration = acceleration(position, precision, action, sin_cos);
+    let velocity = round(velocity + round(acceleration)).clamp(-max_speed, max_speed);
+    let wall = round(MIN_POSITION);
+    let position = round(position + velocity).clamp(wall, round(MAX_POSITION));
+    let hits_the_wall = (position == wall) & (velocity < 0.0);
+    let velocity = if hits_the_wall { 0.0 } else { velocity };
+    let arrived = (position >= round(GOAL_POSITION)) & (velocity >= 0.0);
+    ([to_f32(position), to_f32(velocity)], arrived)
+}
+
+/// How much the step changes the velocity.
+#[inline(always)]
+fn acceleration(position: f64, precision: Precision, action: f32, sin_cos: impl SinCos) -> f64 {
+    let pull = GRAVITY * sin_cos(precision.round(3.0 * position)).1;
+    // An f32 action makes f32 of what it is multiplied with and added to.
+    let within = to_f32(to_f32(f64::from(action) * to_f32(POWER)) - to_f32(pull));
+    let beyond = f64::from(action.clamp(-MAX_FORCE, MAX_FORCE)) * POWER - pull;
+    if action.abs() <= MAX_FORCE { within } else { beyond }
+}
+
+#[inline(always)]
+fn reward(action: f32, arrived: bool) -> f32 {
+    let cost = f64::from(action).powi(2) * 0.1;
+    (if arrived { GOAL_REWARD - cost } else { -cost }) as f32
+}
+
+#[inline(always)]
 fn to_f32(value: f64) -> f64 {
     f64::from(value as f32)
 }

@@ -1,9 +1,11 @@
+mod kernel;
+
 use std::f64::consts::{PI, TAU};
 
 use pronk_buffer::End;
 use pronk_policy::Rng;
 
-use super::{numbers_between, one_number, uniform};
+use super::{SinCos, numbers_between, one_number, uniform};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 const GRAVITY: f64 = 10.0;
@@ -56,7 +58,7 @@ impl Pendulum {
     }
 
     fn observe(&self, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        obs.write(&[self.angle.cos(), self.angle.sin(), self.velocity].map(|value| value as f32))
+        obs.write(&seen(&self.state(), f64::sin_cos))
     }
 }
 
@@ -79,25 +81,48 @@ impl Env for Pendulum {
     }
 
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        let mut rng = Rng::seed_from(seed);
-        *self = Self::from_state([uniform(-PI, PI, &mut rng), uniform(-1.0, 1.0, &mut rng)]);
+        *self = Self::from_state(start(seed));
         self.observe(obs)
     }
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
         let torque = one_number("Pendulum", action)?.clamp(-MAX_TORQUE, MAX_TORQUE);
-        let off_upright = (self.angle + PI).rem_euclid(TAU) - PI;
-        // The torque is an f32, and so is what comes of it alone.
-        let effort = f64::from(0.001 * (torque * torque));
-        let cost = off_upright * off_upright + 0.1 * self.velocity * self.velocity + effort;
-
-        let gravity = 3.0 * GRAVITY / (2.0 * LENGTH) * self.angle.sin();
-        let motor = f64::from((3.0 / (MASS * LENGTH * LENGTH)) as f32 * torque);
-        self.velocity = (self.velocity + (gravity + motor) * STEP_SECS).clamp(-MAX_SPEED, MAX_SPEED);
-        self.angle += self.velocity * STEP_SECS;
+        let cost = cost(&self.state(), torque);
+        *self = Self::from_state(after(self.state(), torque, f64::sin_cos));
         self.observe(obs)?;
         Ok(Step { reward: -cost as f32, end: End::No })
     }
+}
+
+/// The state that the episode with this seed begins with: angle, angular velocity.
+fn start(seed: u64) -> [f64; 2] {
+    let mut rng = Rng::seed_from(seed);
+    [uniform(-PI, PI, &mut rng), uniform(-1.0, 1.0, &mut rng)]
+}
+
+/// What can be seen of a state.
+#[inline(always)]
+fn seen(&[angle, velocity]: &[f64; 2], sin_cos: impl SinCos) -> [f32; 3] {
+    let (sin, cos) = sin_cos(angle);
+    [cos, sin, velocity].map(|value| value as f32)
+}
+
+/// What a step costs that begins in a state.
+#[inline(always)]
+fn cost(&[angle, velocity]: &[f64; 2], torque: f32) -> f64 {
+    let off_upright = angle - TAU * ((angle + PI) / TAU).floor();
+    // The torque is an f32, and so is what comes of it alone.
+    let effort = f64::from(0.001 * (torque * torque));
+    off_upright * off_upright + 0.1 * velocity * velocity + effort
+}
+
+/// The state after a step with a torque within bounds.
+#[inline(always)]
+fn after([angle, velocity]: [f64; 2], torque: f32, sin_cos: impl SinCos) -> [f64; 2] {
+    let gravity = 3.0 * GRAVITY / (2.0 * LENGTH) * sin_cos(angle).0;
+    let motor = f64::from((3.0 / (MASS * LENGTH * LENGTH)) as f32 * torque);
+    let velocity = (velocity + (gravity + motor) * STEP_SECS).clamp(-MAX_SPEED, MAX_SPEED);
+    [angle + velocity * STEP_SECS, velocity]
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::time::Duration;
+
 use pronk_buffer::SampleBatch;
 use pronk_policy::{CpuNetwork, NetworkSpec};
 

@@ -26,6 +26,8 @@ pub(crate) struct ThreadedConfig {
     pub(crate) context: VectorContext,
     pub(crate) n_groups: usize,
     pub(crate) group_size: usize,
+    /// `T`: after so many steps a group hands out its episodes, as a worker asks for them once a fragment.
+    pub(crate) fragment_length: usize,
     /// How long a call of an environment may take before its thread is left behind.
     pub(crate) env_hang_timeout: Option<Duration>,
 }
@@ -279,6 +281,8 @@ impl Group {
             factory: Arc::clone(factory),
             watch: watch.clone(),
             envs: None,
+            fragment_length: config.fragment_length,
+            n_steps: 0,
         };
         let replies = replies.clone();
         let body = move || {
@@ -308,6 +312,8 @@ struct Stepper {
     watch: Watch,
     /// `None` once they failed.
     envs: Option<Box<dyn VectorEnv>>,
+    fragment_length: usize,
+    n_steps: usize,
 }
 
 impl Stepper {
@@ -320,8 +326,8 @@ impl Stepper {
         while let Ok(mut step) = orders.recv() {
             let began = Instant::now();
             let outcome = self.carry_out(&mut step);
-            if outcome.is_err() {
-                let failed = self.envs.take();
+            if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
+                failed.drain_episodes(&mut step.episodes);
                 // What failed may panic once more while it is dropped. The failure that is reported is the first.
                 let _ = catch(|| drop(failed));
             }
@@ -332,7 +338,7 @@ impl Stepper {
     }
 
     fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
-        let Self { context, size, factory, watch, envs } = self;
+        let Self { context, size, factory, watch, envs, .. } = self;
         watch.at(0, FailurePlace::Make);
         let inside = watch.enter(context.incarnation);
         let mut made = catch(|| factory.make_vector(context, *size))
@@ -368,7 +374,10 @@ impl Stepper {
                     final_obs: &mut step.final_obs,
                 };
                 envs.step(step.actions.view().into(), out)?;
-                envs.drain_episodes(&mut step.episodes);
+                self.n_steps += 1;
+                if self.n_steps.is_multiple_of(self.fragment_length) {
+                    envs.drain_episodes(&mut step.episodes);
+                }
             }
         }
         if !step.masks.is_empty() {

@@ -53,7 +53,7 @@ impl<E: Env> SerialVectorEnv<E> {
         for index in 0..n_envs as u32 {
             let env_context = context.env(index);
             let (env, spec) = make_one(&make, &env_context, shared.as_ref())
-                .map_err(|cause| failure(context, shared.as_ref(), index, FailurePlace::Make, cause))?;
+                .map_err(|cause| context.failure(shared.as_ref(), index, FailurePlace::Make, cause))?;
             slots.push(Slot { env, seed: env_context.seed, n_episodes: 0, episode: Episode::default() });
             shared.get_or_insert(spec);
         }
@@ -61,7 +61,7 @@ impl<E: Env> SerialVectorEnv<E> {
             Some(spec) => Ok(Self { context: *context, spec, slots, finished: Vec::new(), watch: Watch::new() }),
             None => {
                 let cause = FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"));
-                Err(failure(context, None, 0, FailurePlace::Make, cause))
+                Err(context.failure_to_make(cause))
             }
         }
     }
@@ -80,7 +80,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
         let obs_len = obs.len() / self.slots.len();
         for (index, slot) in self.slots.iter_mut().enumerate() {
             slot.reset(obs.part(index * obs_len, obs_len), |place| self.watch.at(index as u32, place))
-                .map_err(|(place, cause)| failure(&self.context, Some(&self.spec), index as u32, place, cause))?;
+                .map_err(|(place, cause)| self.context.failure(Some(&self.spec), index as u32, place, cause))?;
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
             let mut row = out.obs.part(index * obs_len, obs_len);
             let failed = |(place, cause), steps_made| EnvFailure {
                 steps_made,
-                ..failure(context, Some(spec), index as u32, place, cause)
+                ..context.failure(Some(spec), index as u32, place, cause)
             };
 
             watch.at(index as u32, slot.next_place());
@@ -136,7 +136,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
         for (index, (slot, mask)) in slots.iter().zip(masks.chunks_exact_mut(spec.action.dist_len())).enumerate() {
             let place = FailurePlace::Mask { episode_seed: slot.episode.seed, step: slot.episode.len };
             watch.at(index as u32, place);
-            slot.mask(mask, &spec.action).map_err(|cause| failure(context, Some(spec), index as u32, place, cause))?;
+            slot.mask(mask, &spec.action).map_err(|cause| context.failure(Some(spec), index as u32, place, cause))?;
         }
         Ok(())
     }
@@ -241,24 +241,5 @@ fn make_one<E: Env>(
             Err(FailureCause::Error(EnvError::new(text)))
         }
         _ => Ok((env, spec)),
-    }
-}
-
-#[cold]
-fn failure(
-    context: &VectorContext,
-    spec: Option<&EnvSpec>,
-    index: u32,
-    place: FailurePlace,
-    cause: FailureCause,
-) -> EnvFailure {
-    EnvFailure {
-        env: spec.map(|spec| spec.name.clone()).unwrap_or_default(),
-        worker: context.worker,
-        incarnation: context.incarnation,
-        index: context.first_env + index,
-        place,
-        cause,
-        steps_made: 0,
     }
 }

@@ -59,6 +59,7 @@ pub enum OnWorkerError {
     #[default]
     StopGroup,
     /// The worker goes on after a pause. The whole group stops when one worker fails more often in a row than is tolerated.
+    /// There is no budget: of the policy's figures, those for failures in a row and for pauses count.
     Restart(RestartPolicy),
     /// The worker goes on at once.
     Ignore,

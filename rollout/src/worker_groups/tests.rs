@@ -393,6 +393,7 @@ fn a_worker_that_may_restart_pauses_and_gives_up_after_too_many_failures_in_a_ro
         num_consecutive_worker_failures_tolerance: 3,
         first_backoff: Duration::from_millis(2),
         max_backoff: Duration::from_millis(4),
+        ..RestartPolicy::default()
     };
     let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
     let calls = AtomicU64::new(0);

@@ -4,8 +4,8 @@ use anyhow::{Context, Result, ensure};
 use pronk_buffer::{FinalObs, ObsKind};
 use pronk_policy::Space;
 use pronk_rollout::{
-    Acrobot, ActionRef, CartPole, End, Env, EnvError, EnvSpec, MountainCar, MountainCarContinuous, ObsMut, Pendulum,
-    SerialVectorEnv, Step, VectorContext, VectorEnv, VectorStep,
+    Acrobot, ActionRef, CartPole, End, Env, EnvError, EnvSpec, Kernel, MountainCar, MountainCarContinuous,
+    NativeVectorEnv, ObsMut, Pendulum, SerialVectorEnv, Step, VectorContext, VectorEnv, VectorStep,
 };
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ fn checker_of(env: &str) -> Option<Checker> {
 }
 
 /// A native environment whose state is `N` numbers.
-trait Native<const N: usize>: Env + Clone {
+trait Native<const N: usize>: Env + Clone + Kernel {
     const TOLERANCE: f64;
     fn at(state: [f64; N]) -> Self;
     fn now(&self) -> [f64; N];
@@ -190,11 +190,13 @@ impl Trajectory {
 
 fn check_trajectory<E: Native<N>, const N: usize>(c: &mut Case, entry: &Value) -> Result<()> {
     let initial = json::floats_at(entry, "initial_state")?;
-    let initial = initial.try_into().ok().with_context(|| format!("`initial_state` must hold {N} numbers"))?;
+    let initial: [f64; N] =
+        initial.try_into().ok().with_context(|| format!("`initial_state` must hold {N} numbers"))?;
     let env = E::at(initial);
     let want = Trajectory::read(entry, &env.spec().action)?;
     check_dynamics(c, env.clone(), &want)?;
-    check_ends(c, env, &want)
+    check_ends(c, env, &want)?;
+    check_vectorised::<E, N>(c, initial, &want)
 }
 
 /// The environment alone, which knows nothing of time limits.
@@ -245,6 +247,62 @@ fn check_ends<E: Native<N>, const N: usize>(c: &mut Case, env: E, want: &Traject
             final_obs.get(t, 0).and_then(|row| row.as_f32()).context("the truncated step has no final observation")?;
         let want = want.observations.chunks(row.len()).nth(t).context("`observations` is shorter than `actions`")?;
         c.close_all("final observation", &widen(got), want, E::TOLERANCE);
+    }
+    Ok(())
+}
+
+/// The same environment many times over, with its states in arrays. After an end it begins anew, which ends the comparison.
+fn check_vectorised<E: Native<N>, const N: usize>(c: &mut Case, initial: [f64; N], want: &Trajectory) -> Result<()> {
+    // More than fill the registers, and one that is left over.
+    const N_ENVS: usize = 129;
+    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
+    let mut envs = NativeVectorEnv::<E>::with_time_limit(&context, N_ENVS, Some(want.max_episode_steps))?;
+    let obs_len = envs.spec().observation.obs_len();
+    let (mut obs, mut rewards, mut ends) = (vec![0.0; N_ENVS * obs_len], vec![0.0; N_ENVS], vec![End::No; N_ENVS]);
+    envs.reset_all(ObsMut::F32(&mut obs))?;
+    for index in 0..N_ENVS {
+        let mut state = envs.state(index);
+        state.as_mut()[..N].copy_from_slice(&initial);
+        envs.set_state(index, state);
+    }
+
+    let steps = want.actions.iter().zip(want.ends());
+    for (t, (action, end)) in steps.enumerate() {
+        let mut final_obs = FinalObs::new(ObsKind::F32, obs_len);
+        let out = VectorStep {
+            t,
+            obs: ObsMut::F32(&mut obs),
+            rewards: &mut rewards,
+            ends: &mut ends,
+            final_obs: &mut final_obs,
+        };
+        match action {
+            ActionRef::Discrete(one) => envs.step(ActionRef::Discrete(&[one[0]; N_ENVS]), out)?,
+            ActionRef::Continuous(one) => envs.step(ActionRef::Continuous(&[one[0]; N_ENVS]), out)?,
+        }
+        for index in [0, N_ENVS - 1] {
+            c.equal("vectorised end", ends[index], end);
+            c.close("vectorised reward", rewards[index].into(), want.rewards[t], F32_TOLERANCE);
+            let row = match end {
+                End::No => Some(&obs[index * obs_len..(index + 1) * obs_len]),
+                End::Truncated => final_obs.get(t, index).and_then(|row| row.as_f32()),
+                End::Terminated => continue,
+            };
+            let row = row.context("the truncated step has no final observation")?;
+            c.close_all(
+                "vectorised observation",
+                &widen(row),
+                &want.observations[t * obs_len..][..obs_len],
+                E::TOLERANCE,
+            );
+            if end == End::No {
+                let state = envs.state(index);
+                c.close_all("vectorised state", &state.as_ref()[..N], &want.states[t * N..][..N], E::TOLERANCE);
+            }
+        }
+        if end != End::No {
+            break;
+        }
     }
     Ok(())
 }
