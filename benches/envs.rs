@@ -24,7 +24,7 @@ use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, Gaussian, NetworkSpec, Rng, Torso};
 use pronk::rollout::{
     ActionRef, End, Env, EnvContext, EnvFactory, Kernel, ObsMut, RolloutWorker, Sampler, VectorContext, VectorEnv,
-    VectorStep, Vectorised, WorkerConfig, WorkerLinks, WorkerState,
+    VectorStep, Vectorised, Watch, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -150,7 +150,7 @@ impl Stepping {
         if self.t == STEPS {
             self.t = 0;
             self.final_obs = FinalObs::new(ObsKind::F32, self.obs.len() / n_envs);
-            self.envs.draiepisodes(&mut self.episodes);
+            self.envs.drain_episodes(&mut self.episodes);
             self.episodes.clear();
         }
         let now = self.t * n_envs..(self.t + 1) * n_envs;
@@ -193,12 +193,13 @@ impl Sampling {
         let (_lifeline, tether) = lifeline();
         let config = WorkerConfig {
             worker: 1,
+            incarnation: 0,
             seed: 1,
             num_envs_per_worker: NonZeroUsize::new(n_envs).unwrap(),
             rollout_fragment_length: NonZeroUsize::new(Self::STEPS).unwrap(),
             gaussian: Gaussian::default(),
         };
-        let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether };
+        let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether, watch: Watch::new() };
         let network = Box::new(CpuNetwork::new(&network).unwrap());
         Self {
             worker: RolloutWorker::new(config, factory, network, links).unwrap(),
