@@ -72,11 +72,8 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
             (Engine::Inline { learner_loop, outqueue, reports }, metrics)
         }
         Some(num_rollout_workers) => {
-            let (sender, receiver) = inqueue(config.learner_queue_size, &tether).map_err(|error| ConfigError {
-                field: "learner_queue_size",
-                value: config.learner_queue_size.to_string(),
-                reason: error.to_string(),
-            })?;
+            let (sender, receiver) = inqueue(config.learner_queue_size, config.inqueue_gate, &tether)
+                .map_err(|error| ConfigError::caused_by("learner_queue_size", config.learner_queue_size, &error))?;
             let set = WorkerSetConfig { num_rollout_workers, restart: restart(&config) };
             let edges = WorkerEdges { fragments: sender, weights, bell: bell.clone(), time: time.clone() };
             let workers = WorkerSet::start(set, &make_worker, tether.clone(), edges)?;
