@@ -72,7 +72,7 @@ pub struct InqueueSender<T> {
 }
 
 impl<T> InqueueSender<T> {
-    /// Hands an item over, waiting while the queue is full. Returns how long it waited.
+    /// Hands an item over, waiting while the queue is full or being drained. Returns how long it waited.
     ///
     /// *Blocks* until there is room and the gate is open, the receiver is dropped, or the run ends.
     ///
@@ -178,8 +178,8 @@ impl<T> InqueueReceiver<T> {
     /// *Blocks* for at most `timeout`; an item that already waits is taken even when it is zero, if the gate is open.
     ///
     /// # Errors
-    /// [`PopError::TimedOut`] when nothing came or the gate stayed closed. [`PopError::Closed`] when all senders are gone and everything they
-    /// pushed was taken, or as soon as the run ended; [`drain`](Self::drain) then gives what is left.
+    /// [`PopError::TimedOut`] when nothing came or the gate stayed closed. [`PopError::Closed`] when all senders are gone and
+    /// everything they pushed was taken, or as soon as the run ended; [`drain`](Self::drain) then gives what is left.
     pub fn pop(&self, timeout: Duration) -> Result<T, PopError> {
         if self.tether.is_cut() {
             return Err(PopError::Closed);
