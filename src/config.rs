@@ -1,6 +1,7 @@
 //! [`TrainerConfig`]: every setting of a run, with RLlib's names and defaults.
 
 mod check;
+mod gate;
 mod seconds;
 mod seconds_or_never;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use pronk_buffer::Gate;
 use pronk_learner::{AlgorithmConfig, InitialState, OnStarved, Schedule};
 use pronk_policy::{Activation, DeviceSpec, Gaussian, Init, Torso};
 use pronk_rollout::Gather;
@@ -80,6 +82,11 @@ pub struct TrainerConfig {
     /// Fragments that may wait for the learner before the workers are blocked. (In RLlib: train batches; 0 meant
     /// unbounded there and is refused here.)
     pub learner_queue_size: usize,
+    /// When workers may push into that queue and the learner may take from it: `bounded` as long as there is room and something
+    /// waits, or `fill_then_drain` by turns. Then workers fill the queue and stand still until the learner has emptied it; it
+    /// has to hold at least one train batch. (RLlib has no gate.)
+    #[serde(with = "gate::Spelling")]
+    pub inqueue_gate: Gate,
     /// How long the learner waits for a train batch before it says that it is starved.
     #[serde(with = "seconds")]
     pub learner_queue_timeout: Duration,
@@ -230,6 +237,7 @@ impl Default for TrainerConfig {
             num_sgd_iter: 1,
             minibatch_buffer_size: 1,
             learner_queue_size: 16,
+            inqueue_gate: Gate::Bounded,
             learner_queue_timeout: Duration::from_secs(300),
             on_starved: OnStarved::Continue,
             broadcast_interval: 1,

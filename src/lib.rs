@@ -39,7 +39,7 @@ pub use {
     pronk_rollout as rollout,
 };
 
-pub use pronk_buffer::{MultiAgentBatch, SampleBatch};
+pub use pronk_buffer::{Gate, MultiAgentBatch, SampleBatch};
 pub use pronk_learner::{
     Algorithm, AlgorithmConfig, AppoConfig, ImpalaConfig, InitialState, LearnError, Learned, Learner, LearnerFailure,
     LearnerState, OnStarved, PolicyLag, PpoConfig, Schedule, TrainBatch,

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{
-    ActionKind, Assemble, BatchShape, InqueueReceiver, InqueueSender, Lifeline, MinibatchBuffer, MultiAgentBatch,
+    ActionKind, Assemble, BatchShape, Gate, InqueueReceiver, InqueueSender, Lifeline, MinibatchBuffer, MultiAgentBatch,
     ObsKind, Pool, Tag, inqueue, lifeline,
 };
 use pronk_metrics::StepLedger;
@@ -147,7 +147,7 @@ type Buffer = MinibatchBuffer<Assemble<InqueueReceiver<MultiAgentBatch>>>;
 
 fn whole_path(worker: &Worker, joined: usize) -> (InqueueSender<MultiAgentBatch>, Buffer, Lifeline) {
     let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(QUEUE_SIZE, &tether).unwrap();
+    let (sender, receiver) = inqueue(QUEUE_SIZE, Gate::Bounded, &tether).unwrap();
     let train_batch_size = SHAPE.agent_steps() * joined as u64;
     let batches = Assemble::new(receiver, train_batch_size, worker.pool.clone());
     (sender, MinibatchBuffer::new(batches, NonZeroUsize::MIN, 1, 1), lifeline)

@@ -14,7 +14,7 @@ mod tests;
 ///
 /// ```
 /// use std::time::Duration;
-/// use pronk_buffer::{Assemble, MultiAgentBatch, Pool, Source, inqueue, lifeline};
+/// use pronk_buffer::{Assemble, Gate, MultiAgentBatch, Pool, Source, inqueue, lifeline};
 /// # use pronk_buffer::{ActionKind, BatchShape, ObsKind, SampleBatch, Tag};
 /// # let shape = BatchShape {
 /// #     steps: 50,
@@ -29,7 +29,7 @@ mod tests;
 /// # let fragment = || MultiAgentBatch::single(SampleBatch::blank(shape, Tag::default()));
 ///
 /// let (_lifeline, tether) = lifeline();
-/// let (sender, receiver) = inqueue(16, &tether)?;
+/// let (sender, receiver) = inqueue(16, Gate::Bounded, &tether)?;
 /// let mut batches = Assemble::new(receiver, 100, Pool::new(8));
 /// sender.push(fragment())?; // 50 steps
 /// sender.push(fragment())?;

@@ -6,12 +6,18 @@ use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bo
 
 use crate::lifeline::{Closed, Lifeline, Tether, lifeline};
 
+mod gate;
 #[cfg(test)]
 mod tests;
 
+pub use gate::Gate;
+
+use gate::{Draining, Filling, fill_then_drain};
+
 /// Makes a queue that holds at most `capacity` items and ends with the run that `tether` belongs to.
 ///
-/// Ownership moves through it. A full queue makes senders wait: that is the only throttle a run has.
+/// Ownership moves through it. A full queue makes senders wait: that is the only throttle a run has. `gate` says whether they
+/// may go on as soon as there is room, or once the queue is empty.
 ///
 /// # Errors
 /// [`ZeroCapacity`] when `capacity` is 0.
@@ -19,8 +25,10 @@ mod tests;
 /// ```
 /// use std::time::Duration;
 ///
+/// use pronk_buffer::Gate;
+///
 /// let (_lifeline, tether) = pronk_buffer::lifeline();
-/// let (sender, receiver) = pronk_buffer::inqueue(16, &tether)?;
+/// let (sender, receiver) = pronk_buffer::inqueue(16, Gate::Bounded, &tether)?;
 /// sender.push("fragment").unwrap();
 /// assert_eq!(receiver.pop(Duration::ZERO), Ok("fragment"));
 ///
@@ -29,20 +37,34 @@ mod tests;
 /// assert_eq!(returned.0, "next");
 /// # Ok::<(), pronk_buffer::ZeroCapacity>(())
 /// ```
-pub fn inqueue<T>(capacity: usize, tether: &Tether) -> Result<(InqueueSender<T>, InqueueReceiver<T>), ZeroCapacity> {
+pub fn inqueue<T>(
+    capacity: usize,
+    gate: Gate,
+    tether: &Tether,
+) -> Result<(InqueueSender<T>, InqueueReceiver<T>), ZeroCapacity> {
     if capacity == 0 {
         return Err(ZeroCapacity);
     }
     let (items, received) = bounded(capacity);
     let (open, receiver) = lifeline();
-    let sender = InqueueSender { items, capacity, receiver, tether: tether.clone() };
-    Ok((sender, InqueueReceiver { items: received, open: Some(open), tether: tether.clone() }))
+    let (filling, draining) = match gate {
+        Gate::Bounded => (None, None),
+        Gate::FillThenDrain => {
+            let (filling, draining) = fill_then_drain(capacity);
+            (Some(filling), Some(draining))
+        }
+    };
+    let sender = InqueueSender { items, filling, capacity, receiver, tether: tether.clone() };
+    Ok((sender, InqueueReceiver { items: received, draining, open: Some(open), tether: tether.clone() }))
 }
 
 /// The end that rollout workers push into; each has a clone.
 #[derive(Debug)]
 pub struct InqueueSender<T> {
     items: Sender<T>,
+    /// The sender's side of [`Gate::FillThenDrain`]. Dropped after `items`: when the receiver finds all senders gone, all they
+    /// pushed is there.
+    filling: Option<Filling>,
     capacity: usize,
     /// Cut when the receiver is dropped.
     receiver: Tether,
@@ -50,9 +72,9 @@ pub struct InqueueSender<T> {
 }
 
 impl<T> InqueueSender<T> {
-    /// Hands an item over, waiting while the queue is full. Returns how long it waited.
+    /// Hands an item over, waiting while the queue is full or being drained. Returns how long it waited.
     ///
-    /// *Blocks* until there is room, the receiver is dropped, or the run ends.
+    /// *Blocks* until there is room and the gate is open, the receiver is dropped, or the run ends.
     ///
     /// # Errors
     /// [`Closed`] with the item in it when the receiver is gone or the run ended.
@@ -64,7 +86,7 @@ impl<T> InqueueSender<T> {
         }
     }
 
-    /// Hands an item over if there is room now.
+    /// Hands an item over if there is room and the gate is open now.
     ///
     /// # Errors
     /// The item comes back: [`TryPushError::Full`], or [`TryPushError::Closed`] when the receiver is gone or the run
@@ -72,6 +94,13 @@ impl<T> InqueueSender<T> {
     pub fn try_push(&self, item: T) -> Result<(), TryPushError<T>> {
         if self.tether.is_cut() || self.receiver.is_cut() {
             return Err(TryPushError::Closed(item));
+        }
+        if let Some(filling) = &self.filling {
+            return match filling.places.try_recv() {
+                Ok(()) => filling.push(&self.items, item).map_err(TryPushError::Closed),
+                Err(TryRecvError::Empty) => Err(TryPushError::Full(item)),
+                Err(TryRecvError::Disconnected) => Err(TryPushError::Closed(item)),
+            };
         }
         self.items.try_send(item).map_err(|error| match error {
             TrySendError::Full(item) => TryPushError::Full(item),
@@ -99,19 +128,24 @@ impl<T> InqueueSender<T> {
         // Biased to the ends: room that the receiver makes as it goes is no room.
         let mut wait = Select::new_biased();
         let ends = [&self.tether, &self.receiver].map(|tether| (wait.recv(tether.ended()), tether));
-        wait.send(&self.items);
+        match &self.filling {
+            None => wait.send(&self.items),
+            Some(filling) => wait.recv(&filling.places),
+        };
         let ready = wait.select();
-        match ends.into_iter().find(|(end, _)| *end == ready.index()) {
-            Some((_, tether)) => {
-                // A selected operation must be completed; this one says that the other end of the tether is gone.
-                let _ = ready.recv(tether.ended());
-                Err(Closed(item))
-            }
-            None => {
-                let sent = ready.send(&self.items, item);
-                sent.map(|()| began.elapsed()).map_err(|error| Closed(error.0))
-            }
+        if let Some((_, tether)) = ends.into_iter().find(|(end, _)| *end == ready.index()) {
+            // A selected operation must be completed; this one says that the other end of the tether is gone.
+            let _ = ready.recv(tether.ended());
+            return Err(Closed(item));
         }
+        let pushed = match &self.filling {
+            None => ready.send(&self.items, item).map_err(|error| error.0),
+            Some(filling) => match ready.recv(&filling.places) {
+                Ok(()) => filling.push(&self.items, item),
+                Err(_) => Err(item),
+            },
+        };
+        pushed.map(|()| began.elapsed()).map_err(Closed)
     }
 }
 
@@ -119,6 +153,7 @@ impl<T> Clone for InqueueSender<T> {
     fn clone(&self) -> Self {
         Self {
             items: self.items.clone(),
+            filling: self.filling.clone(),
             capacity: self.capacity,
             receiver: self.receiver.clone(),
             tether: self.tether.clone(),
@@ -130,6 +165,8 @@ impl<T> Clone for InqueueSender<T> {
 #[derive(Debug)]
 pub struct InqueueReceiver<T> {
     items: Receiver<T>,
+    /// The receiver's side of [`Gate::FillThenDrain`].
+    draining: Option<Draining>,
     /// Dropped first of all, so that senders see the end before the room that draining makes.
     open: Option<Lifeline>,
     tether: Tether,
@@ -138,37 +175,28 @@ pub struct InqueueReceiver<T> {
 impl<T> InqueueReceiver<T> {
     /// Takes the oldest item.
     ///
-    /// *Blocks* for at most `timeout`; an item that already waits is taken even when it is zero.
+    /// *Blocks* for at most `timeout`; an item that already waits is taken even when it is zero, if the gate is open.
     ///
     /// # Errors
-    /// [`PopError::TimedOut`] when nothing came. [`PopError::Closed`] when all senders are gone and everything they
-    /// pushed was taken, or as soon as the run ended; [`drain`](Self::drain) then gives what is left.
+    /// [`PopError::TimedOut`] when nothing came or the gate stayed closed. [`PopError::Closed`] when all senders are gone and
+    /// everything they pushed was taken, or as soon as the run ended; [`drain`](Self::drain) then gives what is left.
     pub fn pop(&self, timeout: Duration) -> Result<T, PopError> {
         if self.tether.is_cut() {
             return Err(PopError::Closed);
         }
-        match self.items.try_recv() {
-            Ok(item) => return Ok(item),
-            Err(TryRecvError::Disconnected) => return Err(PopError::Closed),
-            Err(TryRecvError::Empty) if timeout.is_zero() => return Err(PopError::TimedOut),
-            Err(TryRecvError::Empty) => {}
+        match &self.draining {
+            None => receive(&self.items, &self.tether, timeout),
+            Some(draining) => draining.pop(&self.items, &self.tether, timeout),
         }
-        let mut wait = Select::new();
-        let item = wait.recv(&self.items);
-        wait.recv(self.tether.ended());
-        let Ok(ready) = wait.select_timeout(timeout) else {
-            return Err(PopError::TimedOut);
-        };
-        if ready.index() == item {
-            return ready.recv(&self.items).map_err(|_| PopError::Closed);
-        }
-        let _ = ready.recv(self.tether.ended());
-        Err(PopError::Closed)
     }
 
-    /// What waits now, without waiting for more.
+    /// What waits now, without waiting for more, whether or not the gate is open.
     pub fn drain(&self) -> impl Iterator<Item = T> {
-        self.items.try_iter()
+        let drained = match &self.draining {
+            None => self.items.try_iter().collect(),
+            Some(draining) => draining.drain(&self.items),
+        };
+        drained.into_iter()
     }
 
     /// Items waiting now.
@@ -191,6 +219,27 @@ impl<T> Drop for InqueueReceiver<T> {
     }
 }
 
+/// The next message of a channel, unless the run ends before it comes.
+fn receive<M>(channel: &Receiver<M>, tether: &Tether, timeout: Duration) -> Result<M, PopError> {
+    match channel.try_recv() {
+        Ok(message) => return Ok(message),
+        Err(TryRecvError::Disconnected) => return Err(PopError::Closed),
+        Err(TryRecvError::Empty) if timeout.is_zero() => return Err(PopError::TimedOut),
+        Err(TryRecvError::Empty) => {}
+    }
+    let mut wait = Select::new();
+    let message = wait.recv(channel);
+    wait.recv(tether.ended());
+    let Ok(ready) = wait.select_timeout(timeout) else {
+        return Err(PopError::TimedOut);
+    };
+    if ready.index() == message {
+        return ready.recv(channel).map_err(|_| PopError::Closed);
+    }
+    let _ = ready.recv(tether.ended());
+    Err(PopError::Closed)
+}
+
 /// Why a queue or mailbox gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PopError {
@@ -205,8 +254,8 @@ pub enum PopError {
 /// Why an item was not pushed; it holds the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TryPushError<T> {
-    /// There is no room now.
-    #[error("the inqueue is full")]
+    /// There is no room now, or the gate is closed.
+    #[error("the inqueue is full, or is being drained")]
     Full(T),
     /// The receiver is gone or the run ended.
     #[error("closed: the receiver was dropped or the run is ending")]

@@ -33,7 +33,7 @@ pub use batch::{
 };
 pub use pool::Pool;
 
-pub use inqueue::{InqueueReceiver, InqueueSender, PopError, TryPushError, ZeroCapacity, inqueue};
+pub use inqueue::{Gate, InqueueReceiver, InqueueSender, PopError, TryPushError, ZeroCapacity, inqueue};
 pub use source::{NextError, Source};
 
 pub use accumulate::{Accumulate, Gathered};

@@ -97,7 +97,7 @@ pub struct LoaderParts<S, T> {
 /// use std::error::Error;
 /// use std::num::NonZeroUsize;
 /// use std::time::Duration;
-/// use pronk_buffer::{Loader, LoaderConfig, LoaderParts, LoaderStacks, Source, inqueue, lifeline};
+/// use pronk_buffer::{Gate, Loader, LoaderConfig, LoaderParts, LoaderStacks, Source, inqueue, lifeline};
 /// use pronk_metrics::TimeLedger;
 ///
 /// /// Copies numbers into a vector.
@@ -114,7 +114,7 @@ pub struct LoaderParts<S, T> {
 /// }
 ///
 /// let (_lifeline, tether) = lifeline();
-/// let (sender, source) = inqueue(4, &tether)?;
+/// let (sender, source) = inqueue(4, Gate::Bounded, &tether)?;
 /// let config = LoaderConfig { num_data_load_threads: NonZeroUsize::MIN, ..LoaderConfig::default() };
 /// let parts = LoaderParts { source, stacks: vec![Vec::new(); 2], time: TimeLedger::new(), tether };
 /// let mut stacks = LoaderStacks::start(config, parts, |_| Ok(ToVec))?;

@@ -31,7 +31,7 @@ mod tests;
 ///
 /// ```
 /// use std::time::Duration;
-/// use pronk_buffer::{MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, inqueue, lifeline};
+/// use pronk_buffer::{Gate, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, inqueue, lifeline};
 /// # use pronk_buffer::{ActionKind, BatchShape, ObsKind, SampleBatch, Tag};
 /// # let shape = BatchShape {
 /// #     steps: 50,
@@ -46,7 +46,7 @@ mod tests;
 /// # let fragment = || MultiAgentBatch::single(SampleBatch::blank(shape, Tag::default()));
 ///
 /// let (_lifeline, tether) = lifeline();
-/// let (sender, receiver) = inqueue(16, &tether)?;
+/// let (sender, receiver) = inqueue(16, Gate::Bounded, &tether)?;
 /// let config = MixInConfig { replay_buffer_num_slots: 100, replay_proportion: 1.0 };
 /// let uniform = || 0.5; // a run passes a seeded generator
 /// let mut fragments = MixInReplay::new(receiver, config, Pool::new(128), uniform)?;

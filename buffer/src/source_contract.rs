@@ -4,11 +4,11 @@
 //!
 //! ```
 //! use pronk_buffer::source_contract::{Rig, check_all};
-//! use pronk_buffer::{inqueue, lifeline};
+//! use pronk_buffer::{Gate, inqueue, lifeline};
 //!
 //! check_all(|| {
 //!     let (lifeline, tether) = lifeline();
-//!     let (sender, source) = inqueue(8, &tether).unwrap();
+//!     let (sender, source) = inqueue(8, Gate::Bounded, &tether).unwrap();
 //!     Rig { source, feed: move |n| drop(sender.push(n)), number: |n| *n, lifeline }
 //! });
 //! ```

@@ -33,11 +33,11 @@ use shift::{GroupThread, Shift};
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk_buffer::{Closed, inqueue, lifeline};
+/// use pronk_buffer::{Closed, Gate, inqueue, lifeline};
 /// use pronk_rollout::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
 /// let (lifeline, tether) = lifeline();
-/// let (sender, loaded) = inqueue(4, &tether)?;
+/// let (sender, loaded) = inqueue(4, Gate::Bounded, &tether)?;
 /// let mut open = Some(lifeline);
 ///
 /// let config = WorkerGroupConfig { name: "loader".into(), ..WorkerGroupConfig::default() };

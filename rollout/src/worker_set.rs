@@ -76,7 +76,7 @@ pub struct WorkerEdges {
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
-/// use pronk_buffer::{Bell, Pool, inqueue, lifeline, weight_cell};
+/// use pronk_buffer::{Bell, Gate, Pool, inqueue, lifeline, weight_cell};
 /// use pronk_metrics::{ByPolicy, StepLedger, TimeLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
 /// use pronk_rollout::{
@@ -89,7 +89,7 @@ pub struct WorkerEdges {
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let (_publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), network.init_params(0)?)]));
 /// let (lifeline, tether) = lifeline();
-/// let (sender, fragments) = inqueue(2, &tether)?;
+/// let (sender, fragments) = inqueue(2, Gate::Bounded, &tether)?;
 /// let (pool, steps) = (Pool::new(4), StepLedger::new());
 /// let edges =
 ///     WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new(), steps: steps.clone() };

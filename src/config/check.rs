@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use pronk_buffer::Gate;
 use pronk_learner::Schedule;
 use pronk_rollout::{Gather, RestartPolicy};
 
@@ -18,6 +19,7 @@ impl TrainerConfig {
     /// The first setting that cannot work, with the reason.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_sizes()?;
+        self.check_gate()?;
         self.check_devices()?;
         self.check_waits()?;
         self.check_optimiser()?;
@@ -145,6 +147,28 @@ impl TrainerConfig {
                 size,
                 "a minibatch has whole columns of rollout_fragment_length steps; set at least as many",
             ));
+        }
+        Ok(())
+    }
+
+    fn check_gate(&self) -> Result<(), ConfigError> {
+        if self.inqueue_gate == Gate::Bounded {
+            return Ok(());
+        }
+        if self.num_rollout_workers == 0 {
+            return Err(refuse(
+                "inqueue_gate",
+                self.inqueue_gate,
+                "num_rollout_workers = 0 is a run without threads, and so without an inqueue; set one of them otherwise",
+            ));
+        }
+        let fragments = self.train_batch_size.div_ceil(self.rollout_fragment_length * self.num_envs_per_worker);
+        if self.learner_queue_size < fragments {
+            let reason = format!(
+                "the workers stand still while the learner empties the queue, and with {fragments} fragments in a train batch \
+                 it would find too little for an update; set at least {fragments}, or inqueue_gate to bounded"
+            );
+            return Err(refuse("learner_queue_size", self.learner_queue_size, &reason));
         }
         Ok(())
     }

@@ -36,6 +36,14 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         ("minibatch_buffer_size", |c| c.minibatch_buffer_size = 0),
         ("learner_queue_size", |c| c.learner_queue_size = 0),
         ("learner_queue_size", |c| c.learner_queue_size = usize::MAX),
+        ("learner_queue_size", |c| {
+            c.inqueue_gate = Gate::FillThenDrain;
+            c.learner_queue_size = 9;
+        }),
+        ("inqueue_gate", |c| {
+            c.inqueue_gate = Gate::FillThenDrain;
+            c.num_rollout_workers = 0;
+        }),
         ("metrics_num_episodes_for_smoothing", |c| c.metrics_num_episodes_for_smoothing = 0),
         ("learner_queue_timeout", |c| c.learner_queue_timeout = Duration::ZERO),
         ("worker_restart_backoff", |c| c.worker_restart_backoff = Duration::from_secs(9)),
@@ -73,9 +81,11 @@ fn a_config_survives_json_and_unknown_keys_are_refused() {
     let config = TrainerConfig {
         lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.01), (1000.0, 0.0)]).unwrap()),
         worker_restart_backoff: Duration::from_millis(250),
+        inqueue_gate: Gate::FillThenDrain,
         ..TrainerConfig::default()
     };
     let text = serde_json::to_string(&config).unwrap();
+    assert!(text.contains(r#""inqueue_gate":"fill_then_drain""#), "{text}");
     assert_eq!(serde_json::from_str::<TrainerConfig>(&text).unwrap(), config);
     assert_eq!(serde_json::from_str::<TrainerConfig>("{}").unwrap(), TrainerConfig::default());
     let unknown = serde_json::from_str::<TrainerConfig>(r#"{"learning_rate": 1}"#).unwrap_err();

@@ -81,11 +81,8 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
             (Engine::Inline { learner_loop, outqueue, reports }, metrics)
         }
         Some(num_rollout_workers) => {
-            let (sender, receiver) = inqueue(config.learner_queue_size, &tether).map_err(|error| ConfigError {
-                field: "learner_queue_size",
-                value: config.learner_queue_size.to_string(),
-                reason: error.to_string(),
-            })?;
+            let (sender, receiver) = inqueue(config.learner_queue_size, config.inqueue_gate, &tether)
+                .map_err(|error| ConfigError::caused_by("learner_queue_size", config.learner_queue_size, &error))?;
             let env_hang_timeout = config.env_hang_timeout;
             let set = WorkerSetConfig { num_rollout_workers, restart: config.restart_policy(), env_hang_timeout };
             let (bell, time, steps) = (bell.clone(), time.clone(), steps.clone());

@@ -12,7 +12,7 @@ use pronk::{
 use crate::fixtures::{only, without_hanging};
 
 /// The settings of the `cartpole` example.
-fn config(seed: u64, workers: usize) -> TrainerConfig {
+pub(crate) fn config(seed: u64, workers: usize) -> TrainerConfig {
     TrainerConfig {
         seed,
         num_rollout_workers: workers,

@@ -6,6 +6,7 @@ mod bad_input;
 mod devices;
 mod failures;
 mod fixtures;
+mod gates;
 mod golden;
 mod learning;
 mod ledgers;

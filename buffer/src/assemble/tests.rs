@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::batch::tests::shape;
 use crate::source_contract::{Rig, check_all};
-use crate::{BatchShape, InqueueReceiver, InqueueSender, Lifeline, SampleBatch, Tag, inqueue, lifeline, weight_cell};
+use crate::{
+    BatchShape, Gate, InqueueReceiver, InqueueSender, Lifeline, SampleBatch, Tag, inqueue, lifeline, weight_cell,
+};
 
 type Batches = Assemble<InqueueReceiver<MultiAgentBatch>>;
 
@@ -19,7 +21,7 @@ struct Workers {
 
 fn set_up(train_batch_size: u64) -> (Workers, Batches) {
     let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(64, &tether).unwrap();
+    let (sender, receiver) = inqueue(64, Gate::Bounded, &tether).unwrap();
     let pool = Pool::new(64);
     let workers = Workers { sender, ledger: StepLedger::new(), pool: pool.clone(), sequence: 0, lifeline };
     (workers, Assemble::new(receiver, train_batch_size, pool))

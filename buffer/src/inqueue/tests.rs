@@ -1,9 +1,9 @@
-use std::sync::Arc;
 use std::thread;
 
+use proptest::prelude::*;
+
 use super::*;
-use crate::lifeline::{Lifeline, lifeline};
-use crate::source_contract::{Rig, check_all};
+use crate::source_contract::{self, Rig, check_all};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -24,28 +24,38 @@ macro_rules! queue_contract {
     };
 }
 
-queue_contract!(
-    bounded,
-    make_bounded,
-    [
-        items_come_out_in_the_order_pushed,
-        push_waits_for_room_and_says_how_long,
-        try_push_returns_the_item_when_full,
-        push_returns_the_item_when_the_receiver_is_gone,
-        dropping_the_receiver_wakes_every_blocked_push,
-        pop_gives_what_is_left_when_the_senders_are_gone_then_closed,
-        dropping_the_last_sender_wakes_a_blocked_pop,
-        ending_the_run_wakes_every_blocked_push,
-        ending_the_run_wakes_a_blocked_pop,
-        a_queue_of_an_ended_run_takes_nothing_and_drains,
-        every_item_of_many_senders_arrives_once,
-        it_is_a_source,
-    ]
-);
+/// Every promise that holds for queues of both kinds.
+macro_rules! promises_of {
+    ($kind:ident, $make:expr) => {
+        queue_contract!(
+            $kind,
+            $make,
+            [
+                items_come_out_in_the_order_pushed,
+                push_waits_for_room_and_says_how_long,
+                try_push_returns_the_item_when_full,
+                push_returns_the_item_when_the_receiver_is_gone,
+                dropping_the_receiver_wakes_every_blocked_push,
+                pop_gives_what_is_left_when_the_senders_are_gone_then_closed,
+                dropping_the_last_sender_wakes_a_blocked_pop,
+                ending_the_run_wakes_every_blocked_push,
+                ending_the_run_wakes_a_blocked_pop,
+                a_queue_of_an_ended_run_takes_nothing_and_drains,
+                every_item_of_many_senders_arrives_once,
+                items_left_in_a_dropped_queue_are_dropped_with_it,
+                a_very_long_timeout_is_no_overflow,
+                a_queue_that_was_drained_goes_on,
+            ]
+        );
+    };
+}
 
-fn make_bounded(capacity: usize) -> (InqueueSender<u64>, InqueueReceiver<u64>, Lifeline) {
+promises_of!(bounded, |capacity| make(capacity, Gate::Bounded));
+promises_of!(fill_then_drain, |capacity| make(capacity, Gate::FillThenDrain));
+
+fn make<T>(capacity: usize, gate: Gate) -> (InqueueSender<T>, InqueueReceiver<T>, Lifeline) {
     let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(capacity, &tether).unwrap();
+    let (sender, receiver) = inqueue(capacity, gate, &tether).unwrap();
     (sender, receiver, lifeline)
 }
 
@@ -174,35 +184,174 @@ fn every_item_of_many_senders_arrives_once(make: Make) {
     assert_eq!(arrived, (0..4 * PER_SENDER).collect::<Vec<_>>());
 }
 
-fn it_is_a_source(make: Make) {
-    check_all(|| {
-        let (sender, source, lifeline) = make(4);
-        Rig { source, feed: move |n| sender.push(n).map(drop).unwrap(), number: |n| *n, lifeline }
-    });
-}
-
-#[test]
-fn no_room_at_all_is_refused_with_the_reason() {
-    let (_lifeline, tether) = lifeline();
-    let error = inqueue::<u64>(0, &tether).unwrap_err();
-    assert!(error.to_string().contains("at least 1"), "{error}");
-}
-
-#[test]
-fn a_very_long_timeout_is_no_overflow() {
-    let (sender, receiver, _lifeline) = make_bounded(1);
+fn a_very_long_timeout_is_no_overflow(make: Make) {
+    let (sender, receiver, _lifeline) = make(1);
     sender.push(1).unwrap();
     assert_eq!(receiver.pop(Duration::MAX), Ok(1));
     drop(sender);
     assert_eq!(receiver.pop(Duration::MAX), Err(PopError::Closed));
 }
 
-#[test]
-fn items_left_in_a_dropped_queue_are_dropped_with_it() {
-    let (_lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(4, &tether).unwrap();
-    let item = Arc::new(());
-    sender.push(Arc::clone(&item)).unwrap();
+fn items_left_in_a_dropped_queue_are_dropped_with_it(make: Make) {
+    let (sender, receiver, _lifeline) = make(4);
+    sender.push(1).unwrap();
     drop(receiver);
-    assert_eq!(Arc::strong_count(&item), 1, "so a ticket inside is settled although the sender lives on");
+    assert!(sender.is_empty(), "so a ticket inside is settled although the sender lives on");
+}
+
+fn a_queue_that_was_drained_goes_on(make: Make) {
+    let (sender, receiver, _lifeline) = make(3);
+    for pushed in 0..=3 {
+        (0..pushed).for_each(|n| sender.try_push(n).unwrap());
+        assert_eq!(receiver.drain().collect::<Vec<_>>(), (0..pushed).collect::<Vec<_>>());
+    }
+    (0..3).for_each(|n| sender.try_push(n).unwrap());
+    assert_eq!(receiver.pop(LONG), Ok(0));
+    assert_eq!(receiver.drain().collect::<Vec<_>>(), [1, 2]);
+    (0..3).for_each(|n| sender.try_push(n).unwrap());
+    assert_eq!(receiver.pop(LONG), Ok(0));
+}
+
+#[test]
+fn a_bounded_queue_is_a_source() {
+    check_all(|| rig(4, Gate::Bounded));
+}
+
+#[test]
+fn a_fill_then_drain_queue_is_a_source_that_gives_once_it_is_full() {
+    use source_contract as source;
+    let rig = |capacity| rig(capacity, Gate::FillThenDrain);
+    source::items_come_in_the_order_sent(rig(4));
+    source::a_time_out_loses_nothing(rig(1));
+    source::what_was_sent_comes_before_closed(rig(4));
+    source::ending_the_run_ends_a_wait(rig(4));
+    source::drain_gives_what_is_left_when_the_run_ended(rig(3));
+    source::an_empty_source_has_no_backlog(rig(1));
+}
+
+fn rig(capacity: usize, gate: Gate) -> Rig<InqueueReceiver<u64>, impl FnMut(u64)> {
+    let (sender, source, lifeline) = make(capacity, gate);
+    Rig { source, feed: move |n| sender.push(n).map(drop).unwrap(), number: |n| *n, lifeline }
+}
+
+#[test]
+fn no_room_at_all_is_refused_with_the_reason() {
+    let (_lifeline, tether) = lifeline();
+    for gate in [Gate::Bounded, Gate::FillThenDrain] {
+        let error = inqueue::<u64>(0, gate, &tether).unwrap_err();
+        assert!(error.to_string().contains("at least 1"), "{error}");
+    }
+}
+
+#[test]
+fn the_last_sender_opens_a_queue_that_is_not_full() {
+    let (sender, receiver, _lifeline) = make(3, Gate::FillThenDrain);
+    let other = sender.clone();
+    sender.push(1).unwrap();
+    other.push(2).unwrap();
+    drop(sender);
+    assert_eq!(receiver.pop(Duration::ZERO), Err(PopError::TimedOut), "there is a sender that may fill it");
+    let blocked = thread::spawn(move || (receiver.pop(LONG), receiver.pop(LONG), receiver.pop(LONG)));
+    drop(other);
+    assert_eq!(blocked.join().unwrap(), (Ok(1), Ok(2), Err(PopError::Closed)));
+}
+
+#[test]
+fn senders_may_leave_a_full_queue() {
+    let (sender, receiver, _lifeline) = make(2, Gate::FillThenDrain);
+    sender.push(1).unwrap();
+    sender.push(2).unwrap();
+    drop(sender);
+    let popped = [(); 4].map(|()| receiver.pop(LONG));
+    assert_eq!(popped, [Ok(1), Ok(2), Err(PopError::Closed), Err(PopError::Closed)]);
+}
+
+#[test]
+fn nobody_pushes_while_the_queue_is_drained() {
+    const CAPACITY: usize = 5;
+    let (sender, receiver, _lifeline) = make(CAPACITY, Gate::FillThenDrain);
+    let senders: Vec<_> = (0..4)
+        .map(|_| {
+            let sender = sender.clone();
+            thread::spawn(move || (0..).take_while(|n| sender.push(*n).is_ok()).count())
+        })
+        .collect();
+    drop(sender);
+    for _ in 0..300 {
+        receiver.pop(LONG).unwrap();
+        for left in (1..CAPACITY).rev() {
+            assert_eq!(receiver.len(), left, "after the first pop nothing comes until all is popped");
+            thread::yield_now();
+            receiver.pop(Duration::ZERO).unwrap();
+        }
+    }
+    drop(receiver);
+    let pushed: usize = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
+    assert!(pushed >= 300 * CAPACITY);
+}
+
+/// The rule in the words of `tests/golden/seed_samplers.json`.
+struct Model {
+    capacity: usize,
+    items: std::collections::VecDeque<u64>,
+    collects: bool,
+}
+
+impl Model {
+    fn push(&mut self, item: u64) -> bool {
+        let granted = self.collects;
+        if granted {
+            self.items.push_back(item);
+            self.collects = self.items.len() < self.capacity;
+        }
+        granted
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        let item = if self.collects { None } else { self.items.pop_front() };
+        self.collects |= item.is_some() && self.items.is_empty();
+        item
+    }
+
+    fn drain(&mut self) -> Vec<u64> {
+        self.collects = true;
+        self.items.drain(..).collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Push,
+    Pop,
+    Drain,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![12 => Just(Op::Push), 8 => Just(Op::Pop), 1 => Just(Op::Drain)];
+    proptest::collection::vec(op, 0..200)
+}
+
+proptest! {
+    #[test]
+    fn fill_then_drain_grants_what_its_rule_grants(capacity in 1_usize..6, ops in ops()) {
+        let (sender, receiver, _lifeline) = make(capacity, Gate::FillThenDrain);
+        let mut model = Model { capacity, items: [].into(), collects: true };
+        for (n, op) in (0..).zip(ops) {
+            match op {
+                Op::Push => {
+                    let want = if model.push(n) { Ok(()) } else { Err(TryPushError::Full(n)) };
+                    prop_assert_eq!(sender.try_push(n), want);
+                }
+                Op::Pop => {
+                    prop_assert_eq!(receiver.pop(Duration::ZERO), model.pop().ok_or(PopError::TimedOut));
+                }
+                Op::Drain => prop_assert_eq!(receiver.drain().collect::<Vec<_>>(), model.drain()),
+            }
+            prop_assert_eq!((sender.len(), receiver.len()), (model.items.len(), model.items.len()));
+        }
+        let left: Vec<_> = model.items.into();
+        drop(sender);
+        let popped: Vec<_> = std::iter::from_fn(|| receiver.pop(Duration::ZERO).ok()).collect();
+        prop_assert_eq!(popped, left, "without senders everything comes");
+    }
 }

@@ -6,7 +6,7 @@ use pronk_metrics::{StepLedger, StepTicket, Steps};
 
 use super::*;
 use crate::source_contract::{Rig, check_all};
-use crate::{InqueueReceiver, InqueueSender, MinibatchBuffer, inqueue};
+use crate::{Gate, InqueueReceiver, InqueueSender, MinibatchBuffer, inqueue};
 
 mod endings;
 mod ring;
@@ -77,7 +77,7 @@ where
     F: Fn(u64) -> LoadResult + Clone + Send + Sync + 'static,
 {
     let (lifeline, tether) = lifeline();
-    let (sender, source) = inqueue(capacity, &tether).unwrap();
+    let (sender, source) = inqueue(capacity, Gate::Bounded, &tether).unwrap();
     let time = TimeLedger::new();
     let parts = LoaderParts { source, stacks: places(n_stacks), time: time.clone(), tether };
     let stacks = LoaderStacks::start(config(n_loaders), parts, move |_| Ok(Put(before_load.clone()))).unwrap();
@@ -196,7 +196,7 @@ fn the_time_ledger_tells_the_wait_for_a_stack_from_the_wait_for_data() {
 #[test]
 fn loaders_without_stacks_are_refused() {
     let (_lifeline, tether) = lifeline();
-    let (_sender, source) = inqueue::<Numbered>(1, &tether).unwrap();
+    let (_sender, source) = inqueue::<Numbered>(1, Gate::Bounded, &tether).unwrap();
     let parts = LoaderParts { source, stacks: Vec::new(), time: TimeLedger::new(), tether };
     let error = LoaderStacks::start(config(1), parts, |_| Ok(Put(at_once))).unwrap_err();
     assert!(error.to_string().contains("num_multi_gpu_tower_stacks"), "{error}");
@@ -205,7 +205,7 @@ fn loaders_without_stacks_are_refused() {
 #[test]
 fn each_thread_makes_its_own_loader() {
     let (lifeline, tether) = lifeline();
-    let (sender, source) = inqueue(1, &tether).unwrap();
+    let (sender, source) = inqueue(1, Gate::Bounded, &tether).unwrap();
     let parts = LoaderParts { source, stacks: places(3), time: TimeLedger::new(), tether };
     let (made, numbers) = mpsc::sync_channel(3);
     let stacks = LoaderStacks::start(config(3), parts, move |number| {

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{InqueueReceiver, InqueueSender, Lifeline, inqueue, lifeline};
+use crate::{Gate, InqueueReceiver, InqueueSender, Lifeline, inqueue, lifeline};
 
 fn ring(
     size: usize,
@@ -11,7 +11,7 @@ fn ring(
     init_num_passes: u32,
 ) -> (InqueueSender<u32>, MinibatchBuffer<InqueueReceiver<u32>>, Lifeline) {
     let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(256, &tether).unwrap();
+    let (sender, receiver) = inqueue(256, Gate::Bounded, &tether).unwrap();
     let size = NonZeroUsize::new(size).unwrap();
     (sender, MinibatchBuffer::new(receiver, size, num_passes, init_num_passes), lifeline)
 }

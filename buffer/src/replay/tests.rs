@@ -7,7 +7,7 @@ use super::*;
 use crate::batch::tests::shape;
 use crate::source_contract::{Rig, check_all};
 use crate::{
-    ActionKind, ActionViewMut, Assemble, BatchShape, End, InqueueReceiver, InqueueSender, Lifeline, ObsKind,
+    ActionKind, ActionViewMut, Assemble, BatchShape, End, Gate, InqueueReceiver, InqueueSender, Lifeline, ObsKind,
     ObsViewMut, Tag, inqueue, lifeline,
 };
 
@@ -40,7 +40,7 @@ struct Workers {
 
 fn set_up(config: MixInConfig) -> (Workers, Fragments<impl FnMut() -> f64>) {
     let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(64, &tether).unwrap();
+    let (sender, receiver) = inqueue(64, Gate::Bounded, &tether).unwrap();
     let pool = Pool::new(256);
     let workers = Workers { sender, ledger: StepLedger::new(), pool: pool.clone(), sequence: 0, lifeline };
     (workers, MixInReplay::new(receiver, config, pool, seeded(7)).unwrap())
@@ -152,7 +152,7 @@ fn a_draw_stays_below_n_whatever_the_number_is() {
 #[test]
 fn a_proportion_without_slots_is_refused_naming_both_settings() {
     let (lifeline, tether) = lifeline();
-    let (_sender, receiver) = inqueue::<MultiAgentBatch>(1, &tether).unwrap();
+    let (_sender, receiver) = inqueue::<MultiAgentBatch>(1, Gate::Bounded, &tether).unwrap();
     let error = MixInReplay::new(receiver, config(0, 0.5), Pool::new(1), || 0.0).unwrap_err();
     assert_eq!(error, MixInError::NoSlots { replay_proportion: 0.5 });
     let text = error.to_string();

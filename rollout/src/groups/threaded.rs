@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pronk_buffer::{Closed, InqueueReceiver, InqueueSender, PopError, Tether, inqueue};
+use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, PopError, Tether, inqueue};
 
 use super::{Answer, EnvGroups, GroupFailure, GroupStep, Order};
 use crate::env::{EnvError, EnvSpec};
@@ -80,8 +80,8 @@ impl ThreadedVectorEnv {
     ) -> Result<Self, EnvFailure> {
         let error = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
         // Two replies a group: one of its thread, and a late one of a thread that was left behind.
-        let (replies, answers) =
-            inqueue(2 * config.n_groups, tether).map_err(|_| error("a worker needs a group of environments".into()))?;
+        let (replies, answers) = inqueue(2 * config.n_groups, Gate::Bounded, tether)
+            .map_err(|_| error("a worker needs a group of environments".into()))?;
         let mut groups = Vec::with_capacity(config.n_groups);
         for group in 0..config.n_groups {
             let first = Generation { group, number: 0, incarnation: config.context.incarnation, begins: Begins::Now };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pronk_buffer::{End, InqueueReceiver, Lifeline, PopError, inqueue, weight_cell};
+use pronk_buffer::{End, Gate, InqueueReceiver, Lifeline, PopError, inqueue, weight_cell};
 use pronk_metrics::StepLedger;
 use pronk_policy::Space;
 
@@ -36,7 +36,7 @@ fn start_with(
     make: impl FnOnce(&WorkerLinks) -> Arc<MakeSampler>,
 ) -> (Result<WorkerSet, StartError>, Run) {
     let (links, steps, lifeline) = links();
-    let (sender, fragments) = inqueue(2, &links.tether).unwrap();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
     let (_, weights) = weight_cell(of_default(params(0.0)));
     let run = Run { lifeline: Some(lifeline), fragments, steps, time: TimeLedger::new(), bell: Bell::new() };
     let (bell, time, steps) = (run.bell.clone(), run.time.clone(), run.steps.clone());
@@ -256,7 +256,7 @@ fn the_other_workers_go_on_when_one_gives_up() {
 #[test]
 fn a_thread_that_panics_outside_its_environments_comes_back_by_name() {
     let (links, steps, _lifeline) = links();
-    let (sender, fragments) = inqueue(2, &links.tether).unwrap();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
     let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
     let (bell, time) = (Bell::new(), TimeLedger::new());
     let edges = WorkerEdges { fragments: sender, weights, bell, time, steps: steps.clone() };
@@ -361,7 +361,7 @@ fn an_environment_that_panics_while_it_is_dropped_is_reported_and_the_end_stays_
 #[test]
 fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
     let (links, steps, _lifeline) = links();
-    let (sender, fragments) = inqueue(2, &links.tether).unwrap();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
     let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
     let (bell, time) = (Bell::new(), TimeLedger::new());
     let edges = WorkerEdges { fragments: sender, weights, bell, time, steps: steps.clone() };

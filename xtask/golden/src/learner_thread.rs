@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use pronk_buffer::{
-    ActionKind, BatchShape, Bell, InqueueReceiver, InqueueSender, Lifeline, Mailbox, MultiAgentBatch, ObsKind,
+    ActionKind, BatchShape, Bell, Gate, InqueueReceiver, InqueueSender, Lifeline, Mailbox, MultiAgentBatch, ObsKind,
     SampleBatch, Tag, inqueue, lifeline, weight_cell,
 };
 use pronk_learner::{
@@ -83,7 +83,7 @@ impl Rig {
             ..LearnerLoopConfig::default()
         };
         let (lifeline, tether) = lifeline();
-        let (inqueue, source) = inqueue(capacity, &tether)?;
+        let (inqueue, source) = inqueue(capacity, Gate::Bounded, &tether)?;
         let (publisher, _cell) = weight_cell(ByPolicy::new());
         let script = Script::default();
         let parts = LearnerParts {

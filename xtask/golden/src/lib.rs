@@ -25,6 +25,7 @@ mod multi_gpu;
 mod optim;
 mod parallel_workers;
 mod replay_batching;
+mod seed_samplers;
 mod stats;
 mod vtrace;
 mod vtrace_rlax;
@@ -46,6 +47,7 @@ const RUNNERS: &[(&str, Runner)] = &[
     ("optim", optim::run),
     ("parallel_workers", parallel_workers::run),
     ("replay_batching", replay_batching::run),
+    ("seed_samplers", seed_samplers::run),
     ("stats", stats::run),
     ("vtrace", vtrace::run),
     ("vtrace_rlax", vtrace_rlax::run),

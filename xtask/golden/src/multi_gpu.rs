@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use pronk_buffer::{
-    Bell, InqueueReceiver, InqueueSender, Lifeline, Loader, LoaderConfig, LoaderParts, LoaderStacks, Mailbox,
+    Bell, Gate, InqueueReceiver, InqueueSender, Lifeline, Loader, LoaderConfig, LoaderParts, LoaderStacks, Mailbox,
     MultiAgentBatch, Tag, inqueue, lifeline, weight_cell,
 };
 use pronk_learner::{HoldsBatch, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, StepOutcome, TrainBatch};
@@ -100,7 +100,7 @@ impl Rig {
         let names = array_at(entry, "policies")?.iter().map(|name| name.as_str().map(PolicyId::from));
         let policies: Vec<PolicyId> = names.collect::<Option<_>>().context("a policy is no string")?;
         let (lifeline, tether) = lifeline();
-        let (inqueue, source) = inqueue(array_at(entry, "ops")?.len().max(1), &tether)?;
+        let (inqueue, source) = inqueue(array_at(entry, "ops")?.len().max(1), Gate::Bounded, &tether)?;
         let (say, loaded) = mpsc::sync_channel(1);
         let stack = |stack| Numbered { stack, batch: MultiAgentBatch::default() };
         let (time, steps) = (TimeLedger::new(), StepLedger::new());

@@ -61,7 +61,7 @@ fn a_failure_names_its_thread_and_ends_them_all() {
 #[test]
 fn a_loader_that_cannot_be_made_is_a_failure() {
     let (_lifeline, tether) = lifeline();
-    let (_sender, source) = inqueue::<Numbered>(1, &tether).unwrap();
+    let (_sender, source) = inqueue::<Numbered>(1, Gate::Bounded, &tether).unwrap();
     let parts = LoaderParts { source, stacks: places(1), time: TimeLedger::new(), tether };
     let make = |number| if number == 2 { Err("no such device".into()) } else { Ok(Put(at_once)) };
     let mut stacks = LoaderStacks::start(config(2), parts, make).unwrap();
@@ -202,7 +202,7 @@ fn a_thread_that_misses_the_deadline_is_named() {
     let (go_on, waits) = crossbeam_channel::bounded::<()>(0);
     let (loading, is_loading) = mpsc::sync_channel(2);
     let (lifeline, tether) = lifeline();
-    let (sender, source) = inqueue(2, &tether).unwrap();
+    let (sender, source) = inqueue(2, Gate::Bounded, &tether).unwrap();
     let parts = LoaderParts { source, stacks: places(2), time: TimeLedger::new(), tether };
     let config = LoaderConfig { join_within: Duration::from_millis(20), ..config(2) };
     let stacks = LoaderStacks::start(config, parts, move |number| {

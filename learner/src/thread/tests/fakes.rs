@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pronk_buffer::{
-    ActionKind, BatchShape, Bell, InqueueReceiver, InqueueSender, Lifeline, Mailbox, MultiAgentBatch, NextError,
+    ActionKind, BatchShape, Bell, Gate, InqueueReceiver, InqueueSender, Lifeline, Mailbox, MultiAgentBatch, NextError,
     ObsKind, SampleBatch, Source, Tag, Tether, WeightCell, inqueue, lifeline, weight_cell,
 };
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, Info, LearnerInfo, StepLedger, StepTotals, TimeLedger, default_policy};
@@ -140,7 +140,7 @@ impl Bench {
     /// A loop with its inqueue of `capacity`.
     pub(super) fn set_up(config: LearnerLoopConfig, capacity: usize, learner: Box<dyn Learner>) -> (Self, Rig) {
         let (lifeline, tether) = lifeline();
-        let (sender, receiver) = inqueue(capacity, &tether).unwrap();
+        let (sender, receiver) = inqueue(capacity, Gate::Bounded, &tether).unwrap();
         let (bench, learner_loop, outqueue) = Self::over(config, (lifeline, tether), receiver, learner);
         (bench, (learner_loop, sender, outqueue))
     }

@@ -2,7 +2,7 @@ use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Bell, NextError, Source, inqueue, weight_cell};
+use pronk_buffer::{Bell, Gate, NextError, Source, inqueue, weight_cell};
 use pronk_metrics::TimeLedger;
 
 use super::script::Mishap;
@@ -253,7 +253,7 @@ fn on_threads_the_ledgers_close_at_every_instant_while_environments_fail_at_rand
     let diary = Diary::default();
     let (links, steps, lifeline) = links();
     let tether = links.tether.clone();
-    let (sender, fragments) = inqueue(2, &tether).unwrap();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &tether).unwrap();
     let (_publisher, cell) = weight_cell(first_weights());
     let plant = |context: &EnvContext| {
         let (mishap, _) = MISHAPS[context.seed as usize % MISHAPS.len()];

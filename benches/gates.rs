@@ -1,0 +1,145 @@
+//! Which gate of the inqueue trains more: workers that push whenever there is room, or workers and learner by turns.
+//!
+//! ```text
+//! cargo bench --bench gates
+//! ```
+//!
+//! CartPole as it is, and CartPole that spins for a while in every step; few passes over a train batch, and many. The two gates
+//! run in turn, several times, so that their ratio holds on a machine that others use too.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::hint::spin_loop;
+use std::time::{Duration, Instant};
+
+use pronk::envs::CartPole;
+use pronk::prelude::*;
+use pronk::{ActionRef, Activation, EnvError, EnvSpec, Gate, ModelConfig, ObsMut, Run, Step};
+
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_secs(1);
+const GATES: [Gate; 2] = [Gate::Bounded, Gate::FillThenDrain];
+
+/// CartPole whose every step takes at least so long.
+struct Costly {
+    inner: CartPole,
+    step_takes: Duration,
+}
+
+impl Env for Costly {
+    fn spec(&self) -> EnvSpec {
+        self.inner.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.inner.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        let began = Instant::now();
+        let step = self.inner.step(action, obs);
+        while began.elapsed() < self.step_takes {
+            spin_loop();
+        }
+        step
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Setting {
+    step_takes: Duration,
+    num_sgd_iter: usize,
+    /// Fragments; a train batch has two.
+    learner_queue_size: usize,
+}
+
+fn run(setting: Setting, inqueue_gate: Gate, round: Duration) -> Run {
+    let Setting { step_takes, num_sgd_iter, learner_queue_size } = setting;
+    let config = TrainerConfig {
+        num_rollout_workers: 2,
+        num_envs_per_worker: 16,
+        rollout_fragment_length: 20,
+        train_batch_size: 640,
+        num_sgd_iter,
+        learner_queue_size,
+        inqueue_gate,
+        lr: 0.0003,
+        model: ModelConfig {
+            fcnet_hiddens: vec![64, 64],
+            fcnet_activation: Activation::Relu,
+            ..ModelConfig::default()
+        },
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    };
+    let make = move |_: &EnvContext| Costly { inner: CartPole::new(), step_takes };
+    let trainer = Trainer::new(config, make).unwrap();
+    trainer.run(StopWhen { time: Some(round), ..StopWhen::default() }).unwrap()
+}
+
+/// What is told of a run.
+struct Figures {
+    env_steps_per_s: f64,
+    /// How much of its time the learner learns.
+    busy: f64,
+    /// How many publications old what was trained last is, in the mean.
+    lag: f64,
+}
+
+fn figures(run: &Run) -> Figures {
+    let learner = run.thread_times.iter().find(|thread| thread.thread == "learner").unwrap();
+    let learning: f64 = learner.states.iter().filter(|(state, _)| *state == "learning").map(|(_, secs)| secs).sum();
+    Figures {
+        env_steps_per_s: run.steps.trained_once.env as f64 / run.time.as_secs_f64(),
+        busy: learning / learner.wall_secs,
+        lag: run.result.dict.number("policy_lag.mean").unwrap_or(f64::NAN),
+    }
+}
+
+fn median(figures: &[Figures], which: fn(&Figures) -> f64) -> f64 {
+    let mut values: Vec<f64> = figures.iter().map(which).collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    // Under `cargo test --benches` once through is enough to see that it runs.
+    let is_bench = std::env::args().any(|arg| arg == "--bench");
+    let (rounds, round) = if is_bench { (ROUNDS, ROUND) } else { (1, Duration::from_millis(50)) };
+
+    println!("medians of {rounds} rounds of {round:?}; 2 workers, train batches of 2 fragments\n");
+    println!("{:>9} {:>7} {:>6}   {:^27}   {:^27}   steps/s", "", "", "", "Bounded", "FillThenDrain");
+    let columns = format!("{:>11} {:>7} {:>7}", "steps/s", "busy", "lag");
+    println!("{:>9} {:>7} {:>6}   {columns}   {columns}   ratio", "step", "passes", "queue");
+    for step_takes in [Duration::ZERO, Duration::from_micros(20)] {
+        for num_sgd_iter in [1, 16] {
+            for learner_queue_size in [2, 8] {
+                let setting = Setting { step_takes, num_sgd_iter, learner_queue_size };
+                let mut figures_of = GATES.map(|_| Vec::new());
+                for _ in 0..rounds {
+                    for (gate, told) in GATES.iter().zip(&mut figures_of) {
+                        told.push(figures(&run(setting, *gate, round)));
+                    }
+                }
+                show(setting, &figures_of);
+            }
+        }
+    }
+}
+
+fn show(setting: Setting, figures_of: &[Vec<Figures>; 2]) {
+    let steps = |gate: usize| median(&figures_of[gate], |figures| figures.env_steps_per_s);
+    let columns = |gate: usize| {
+        let busy = 100.0 * median(&figures_of[gate], |figures| figures.busy);
+        let lag = median(&figures_of[gate], |figures| figures.lag);
+        format!("{:>11.0} {busy:>5.0} % {lag:>7.2}", steps(gate))
+    };
+    let Setting { step_takes, num_sgd_iter, learner_queue_size } = setting;
+    let step_takes = if step_takes.is_zero() { "as it is".to_owned() } else { format!("{step_takes:?}") };
+    let ratio = steps(1) / steps(0);
+    println!(
+        "{step_takes:>9} {num_sgd_iter:>7} {learner_queue_size:>6}   {}   {}   ×{ratio:.2}",
+        columns(0),
+        columns(1)
+    );
+}

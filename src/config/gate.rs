@@ -1,0 +1,12 @@
+//! The gate of the inqueue in config files.
+
+use pronk_buffer::Gate;
+use serde::{Deserialize, Serialize};
+
+/// How a [`Gate`] is spelled; the room that it belongs to knows nothing of files.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Gate", rename_all = "snake_case")]
+pub(super) enum Spelling {
+    Bounded,
+    FillThenDrain,
+}

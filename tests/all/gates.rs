@@ -1,0 +1,81 @@
+//! Runs whose inqueue is filled and drained by turns.
+
+use std::time::Duration;
+
+use pronk::envs::CartPole;
+use pronk::prelude::*;
+use pronk::{Gate, TrainError};
+
+use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
+use crate::learning;
+
+fn filled_and_drained(learner_queue_size: usize, config: TrainerConfig) -> TrainerConfig {
+    TrainerConfig { inqueue_gate: Gate::FillThenDrain, learner_queue_size, ..config }
+}
+
+#[test]
+fn a_run_that_fills_and_drains_by_turns_learns() {
+    let run = without_hanging("learning by turns", || {
+        let config = filled_and_drained(2, learning::config(1, 2));
+        let stop = StopWhen { episode_return_mean: Some(300.0), env_steps: Some(10_000_000), ..StopWhen::default() };
+        Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap().run(stop).unwrap()
+    });
+    assert!(run.reached(), "{}", run.summary());
+    assert!(run.ledger_closed() && run.not_joined.is_empty());
+}
+
+#[test]
+fn its_books_close_at_every_result_whatever_the_queue_holds() {
+    // (workers, queue, env-steps of a train batch, passes, slots of the ring, stacks); a fragment is of 16 env-steps
+    let runs =
+        [(1, 1, 16, 1, 1, 0), (3, 2, 32, 3, 2, 0), (2, 5, 48, 2, 1, 0), (4, 3, 16, 1, 1, 2), (2, 7, 33, 2, 3, 4)];
+    for (workers, queue, train_batch_size, num_sgd_iter, ring, stacks) in runs {
+        let config = TrainerConfig {
+            train_batch_size,
+            num_sgd_iter,
+            minibatch_buffer_size: ring,
+            num_multi_gpu_tower_stacks: stacks,
+            ..filled_and_drained(queue, small(workers))
+        };
+        let run = without_hanging("books by turns", move || {
+            let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+            for result in trainer.by_ref().take(30) {
+                let result = result.unwrap();
+                assert!(result.ledger_closed(), "{workers} workers, a queue of {queue}: {result}");
+            }
+            trainer.finish().unwrap()
+        });
+        assert!(run.ledger_closed() && run.not_joined.is_empty(), "{:?} {:?}", run.steps, run.thread_times);
+        assert!(run.steps.trained_once.env > 0);
+    }
+}
+
+#[test]
+fn it_goes_on_while_environments_die() {
+    let run = without_hanging("failures by turns", || {
+        let config = TrainerConfig {
+            num_consecutive_worker_failures_tolerance: 1_000,
+            worker_restart_backoff_max: Duration::from_millis(1),
+            ..filled_and_drained(3, small(3))
+        };
+        let make = |_: &EnvContext| Faulty::new(Fault::Panic, 6);
+        Trainer::new(config, make).unwrap().run(iterations(100)).unwrap()
+    });
+    assert!(run.ledger_closed() && run.not_joined.is_empty(), "{:?}", run.steps);
+    assert!(run.steps.lost.keys().any(|cause| &**cause == "env_panic"));
+}
+
+#[test]
+fn what_cannot_work_with_the_gate_is_refused_with_the_reason() {
+    let batch_of_three = TrainerConfig { train_batch_size: 33, ..small(2) };
+    let cases = [
+        (filled_and_drained(2, small(0)), "inqueue_gate", "without threads"),
+        (filled_and_drained(2, batch_of_three.clone()), "learner_queue_size", "set at least 3"),
+    ];
+    for (config, field, words) in cases {
+        let error = Trainer::new(config, |_: &EnvContext| CartPole::new()).map(drop).unwrap_err();
+        let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
+        assert!(error.field == field && error.reason.contains(words), "{error}");
+    }
+    assert_eq!(filled_and_drained(3, batch_of_three).check(), Ok(()));
+}
