@@ -44,6 +44,8 @@ pub struct TrainerConfig {
     /// Groups that a worker's environments are shared out to, each stepped by a thread of its own; with 1 the worker steps them
     /// itself. For environments that take their time. 2 with `gather: in_turn` is double-buffered sampling.
     pub num_env_groups: usize,
+    /// Who computes what the policy thinks: every worker by itself, or one thread for all of them.
+    pub inference: InferencePlacement,
     /// For how many groups a worker waits before its policy acts for them. (RLlib: `remote_env_batch_wait_ms`.)
     pub gather: Gather,
     /// Steps of each environment in one fragment: `T`.
@@ -206,6 +208,17 @@ pub enum Vision {
     Flat,
 }
 
+/// Who computes what the policy thinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InferencePlacement {
+    /// Every worker for its own environments. Weights change between fragments.
+    PerWorker,
+    /// One thread, `inference`, for all workers: whoever asks while it computes is in the next batch. For networks that are dear and
+    /// workers with few environments each. Weights change between batches, and each step says which decided it.
+    Shared,
+}
+
 /// The optimisers to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -223,6 +236,7 @@ impl Default for TrainerConfig {
             num_rollout_workers: 2,
             num_envs_per_worker: 1,
             num_env_groups: 1,
+            inference: InferencePlacement::PerWorker,
             gather: Gather::All,
             rollout_fragment_length: 50,
             num_consecutive_worker_failures_tolerance: 10,

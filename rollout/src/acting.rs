@@ -2,17 +2,17 @@
 
 use pronk_buffer::{ActionKind, ActionView, ActionViewMut, BatchShape, ObsKind, ObsView};
 use pronk_policy::{
-    ActionScale, Distribution, Gaussian, Input, Memory, Network, ObsDtype, Outputs, Params, Rng, Space,
-    distribution_with, mask_logits,
+    ActionScale, Distribution, Gaussian, Memory, ObsDtype, Outputs, Params, Rng, Space, distribution_with, mask_logits,
 };
 
 use crate::convert;
 use crate::env::{ActionRef, first_non_finite};
+use crate::inference::Inference;
 use crate::worker::{BuildError, PolicyFault};
 
 /// A network with what turns its outputs into actions. It keeps nothing of a row but the last outputs.
 pub(crate) struct Acting {
-    network: Box<dyn Network>,
+    inference: Inference,
     observation: Space,
     action: Space,
     distribution: Box<dyn Distribution>,
@@ -38,12 +38,12 @@ impl Acting {
         whose: &str,
         (observation, action): (&Space, &Space),
         gaussian: Gaussian,
-        network: Box<dyn Network>,
+        inference: Inference,
         rng: Rng,
     ) -> Result<Self, BuildError> {
         let distribution = distribution_with(action, gaussian)?;
         let expected = (observation.obs_len(), observation.obs_dtype(), distribution.dist_len());
-        let shape = network.shape();
+        let shape = inference.shape();
         let got = (shape.obs.obs_len(), shape.obs.obs_dtype(), shape.dist_len);
         if got != expected {
             return Err(BuildError::NetworkDoesNotFit {
@@ -54,7 +54,7 @@ impl Acting {
             });
         }
         Ok(Self {
-            network,
+            inference,
             distribution,
             observation: observation.clone(),
             action: action.clone(),
@@ -71,9 +71,9 @@ impl Acting {
         self.rng = rng;
     }
 
-    /// The network.
-    pub(crate) fn network(&self) -> &dyn Network {
-        self.network.as_ref()
+    /// What computes.
+    pub(crate) fn inference(&self) -> &Inference {
+        &self.inference
     }
 
     /// What can be done.
@@ -105,7 +105,7 @@ impl Acting {
 
     /// How many numbers the network remembers of an episode.
     pub(crate) fn state_len(&self) -> usize {
-        self.network.shape().state_len
+        self.inference.shape().state_len
     }
 
     /// `[rows, dist_len]`: the logits of the last inference; those that [`choose`](Self::choose) ruled out are −∞.
@@ -123,28 +123,24 @@ impl Acting {
         &self.outputs.state
     }
 
-    /// Computes logits and values of every row, with what is remembered of its episode: `state` is `[rows, state_len]`.
+    /// Computes logits and values of every row, with what is remembered of its episode: `state` is `[rows, state_len]`. The version
+    /// of the weights that it was done with.
     pub(crate) fn infer(
         &mut self,
         weights: WeightsOf<'_>,
         obs: ObsView<'_>,
         rows: usize,
         state: &[f32],
-    ) -> Result<(), PolicyFault> {
-        let mut input = Input::new(convert::observations(obs), rows);
-        if self.state_len() > 0 {
-            self.starts.resize(rows, false);
-            input = input.with_memory(Memory { state, starts: &self.starts });
-        }
-        let version = weights.version;
-        self.network
-            .forward(weights.params, &input, &mut self.outputs)
-            .map_err(|source| PolicyFault::Network { version, source })?;
+    ) -> Result<u64, PolicyFault> {
+        self.starts.resize(rows, false);
+        let memory = (self.state_len() > 0).then_some(Memory { state, starts: &self.starts });
+        let weights = (weights.params, weights.version);
+        let version = self.inference.forward(weights, (obs, rows), memory, &mut self.outputs)?;
         check("logits", &self.outputs.logits, rows, self.distribution.dist_len(), version)?;
         check("values", &self.outputs.values, rows, 1, version)?;
         match self.state_len() {
-            0 => Ok(()),
-            state_len => check("state", &self.outputs.state, rows, state_len, version),
+            0 => Ok(version),
+            state_len => check("state", &self.outputs.state, rows, state_len, version).map(|()| version),
         }
     }
 

@@ -10,15 +10,15 @@ use std::time::Instant;
 
 use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsView, Tag, Versioned};
 use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps, default_policy};
-use pronk_policy::{Network, Params, Rng};
+use pronk_policy::{Params, Rng};
 
 use crate::env::EnvSpec;
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
 use crate::gather::{AdaptiveGather, Gather};
 use crate::groups::{Answer, EnvGroups, GroupFailure, GroupStep, Order, ThreadedConfig, ThreadedVectorEnv};
-use crate::multi_agent::WorkerPolicy;
-use crate::part::Part;
+use crate::inference::Inference;
+use crate::part::{Part, Role};
 use crate::sampler::{AnyEnvSpec, Sampler};
 use crate::seed;
 use crate::supervise::RestartPolicy;
@@ -132,7 +132,7 @@ impl GatheringWorker {
     pub fn new(
         config: GatheringWorkerConfig,
         factory: Arc<dyn EnvFactory>,
-        network: Box<dyn Network>,
+        inference: impl Into<Inference>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
         let (n_envs, n_groups) = (config.worker.num_envs_per_worker.get(), config.num_env_groups.get());
@@ -148,7 +148,7 @@ impl GatheringWorker {
             env_hang_timeout: config.env_hang_timeout,
         };
         let groups = ThreadedVectorEnv::new(threaded, factory, &links.tether)?;
-        Self::over(Box::new(groups), &config.worker, config.gather, config.restart, network, links)
+        Self::over(Box::new(groups), &config.worker, config.gather, config.restart, inference.into(), links)
     }
 
     /// Acts for groups of any kind.
@@ -157,13 +157,13 @@ impl GatheringWorker {
         config: &WorkerConfig,
         gather: Gather,
         restart: RestartPolicy,
-        network: Box<dyn Network>,
+        inference: Inference,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
         let spec = groups.spec().clone();
         let (n_groups, n_envs) = (groups.n_groups(), groups.n_groups() * groups.group_size());
-        let policy = WorkerPolicy {
-            network,
+        let role = Role {
+            inference,
             observation: spec.observation.clone(),
             action: spec.action.clone(),
             gaussian: config.gaussian,
@@ -172,7 +172,7 @@ impl GatheringWorker {
         let WorkerConfig { worker, incarnation, seed, .. } = *config;
         let rng = Rng::stream(seed, &[seed::ACTING, worker.into(), incarnation.into()]);
         let length = config.rollout_fragment_length.get();
-        let part = Part::new(default_policy(), policy, spec.action_mask, (length, n_envs), rng)?;
+        let part = Part::new(default_policy(), role, spec.action_mask, (length, n_envs), rng)?;
         let shape = part.acting().batch_shape(length, n_envs);
         let adaptive = (gather == Gather::Adaptive).then(|| AdaptiveGather::new(n_groups, groups.group_size()));
         let step = || Some(Box::new(GroupStep::new(&spec, groups.group_size())));
@@ -226,7 +226,7 @@ impl GatheringWorker {
                 if let Some(batch) = self.take_full()? {
                     return Ok(batch);
                 }
-                let rows = self.act(weights.version)?;
+                let rows = self.act()?;
                 if let Some(adaptive) = &mut self.adaptive {
                     adaptive.inferred(rows, began.elapsed());
                 }
@@ -274,10 +274,10 @@ impl GatheringWorker {
     }
 
     /// Has every group that is ready do what the policy says. How many environments that were.
-    fn act(&mut self, version: u64) -> Result<usize, SampleError> {
+    fn act(&mut self) -> Result<usize, SampleError> {
         let Self { part, slots, groups, ready, state, shape, .. } = self;
         let (size, act_len, state_len) = (groups.group_size(), shape.act_len, shape.state_len);
-        part.choose(version)?;
+        part.choose()?;
         part.actions(|env, action| {
             if let Some(step) = &mut slots[env / size].step {
                 action.copy_into(step.actions.view_mut().into_row(env % size, act_len));
@@ -452,6 +452,7 @@ impl Sampler for GatheringWorker {
                 Ok(batch.with_ticket(ticket))
             }
             Err(error) => {
+                let error = error.unless_the_run_ends(&self.links.tether);
                 self.give_up(error.cause_key());
                 Err(error)
             }

@@ -28,6 +28,7 @@ mod groups;
 
 mod evaluate;
 mod gathering_worker;
+mod inference;
 mod inline;
 mod report;
 mod sampler;
@@ -63,6 +64,7 @@ pub use wrappers::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservati
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use gather::{Arrivals, Gather};
 pub use gathering_worker::{GatheringWorker, GatheringWorkerConfig};
+pub use inference::{Inference, InferenceClient, InferencePort, InferenceState, InferenceThread};
 pub use inline::InlineSource;
 pub use report::{ReturnStat, WorkerFailure, WorkerFailureCause, WorkerReport};
 pub use sampler::{AnyEnvSpec, MakeSampler, Sampler, WorkerSeat};

@@ -4,11 +4,12 @@ use pronk_buffer::{
     ActionColumn, ActionView, ActionViewMut, BatchError, ObsColumn, ObsView, Pool, SampleBatch, Tag, Versioned,
 };
 use pronk_metrics::{ByPolicy, PolicyId};
-use pronk_policy::{Params, Rng};
+use pronk_policy::{Gaussian, Params, Rng, Space};
 
 use crate::acting::{Acting, WeightsOf};
 use crate::columns::{Begun, Columns};
 use crate::env::ActionRef;
+use crate::inference::Inference;
 use crate::multi_agent::WorkerPolicy;
 use crate::worker::{BuildError, PolicyFault};
 
@@ -20,6 +21,27 @@ pub(crate) struct Part {
     /// Whether some agents with its actions have masks.
     masked: bool,
     rows: Rows,
+    /// Of the weights of the last inference.
+    version: u64,
+}
+
+/// What a policy is made of.
+pub(crate) struct Role {
+    pub(crate) inference: Inference,
+    /// What all who play it see.
+    pub(crate) observation: Space,
+    /// What all who play it do.
+    pub(crate) action: Space,
+    pub(crate) gaussian: Gaussian,
+    /// Weights that never change; `None` for a policy that is trained.
+    pub(crate) frozen: Option<Arc<Params>>,
+}
+
+impl From<WorkerPolicy> for Role {
+    fn from(policy: WorkerPolicy) -> Self {
+        let WorkerPolicy { network, observation, action, gaussian, frozen } = policy;
+        Self { inference: network.into(), observation, action, gaussian, frozen }
+    }
 }
 
 /// Where a policy's weights come from, and what becomes of what it does.
@@ -51,32 +73,34 @@ impl Part {
     /// it have masks.
     pub(crate) fn new(
         id: PolicyId,
-        policy: WorkerPolicy,
+        role: Role,
         masked: bool,
         (steps, n_seats): (usize, usize),
         rng: Rng,
     ) -> Result<Self, BuildError> {
-        let made = Self::make(&id, policy, masked, (steps, n_seats), rng);
+        let made = Self::make(&id, role, masked, (steps, n_seats), rng);
         made.map_err(|source| BuildError::OfPolicy { policy: id, source: Box::new(source) })
     }
 
     fn make(
         id: &PolicyId,
-        policy: WorkerPolicy,
+        role: Role,
         masked: bool,
         (steps, n_seats): (usize, usize),
         rng: Rng,
     ) -> Result<Self, BuildError> {
-        let WorkerPolicy { network, observation, action, gaussian, frozen } = policy;
+        let Role { inference, observation, action, gaussian, frozen } = role;
         observation.check()?;
         action.check()?;
-        let acting = Acting::new("its spaces", (&observation, &action), gaussian, network, rng)?;
+        let acting = Acting::new("its spaces", (&observation, &action), gaussian, inference, rng)?;
         let shape = acting.batch_shape(steps, 1);
         acting.batch_shape(steps, n_seats).check()?;
         let weights = match frozen {
             None => Weights::Trained(Columns::new(shape, n_seats)),
             Some(params) => {
-                acting.network().layout().check_same(params.layout())?;
+                if let Inference::Own(network) = acting.inference() {
+                    network.layout().check_same(params.layout())?;
+                }
                 params.check_finite()?;
                 Weights::Frozen(params)
             }
@@ -89,7 +113,7 @@ impl Part {
             actions: ActionColumn::zeros(shape.act_kind, 0),
             logp: Vec::new(),
         };
-        Ok(Self { id: id.clone(), acting, weights, masked, rows })
+        Ok(Self { id: id.clone(), acting, weights, masked, rows, version: 0 })
     }
 }
 
@@ -171,12 +195,14 @@ impl Part {
             return Ok(());
         }
         let weights = WeightsOf { params, version };
-        acting.infer(weights, rows.obs.view(), rows.seats.len(), &rows.state).map_err(|fault| match fault {
+        let inferred = acting.infer(weights, rows.obs.view(), rows.seats.len(), &rows.state);
+        self.version = inferred.map_err(|fault| match fault {
             PolicyFault::NonFinite { what, row, value, version } => {
                 self.fault(PolicyFault::NonFinite { what, row: self.rows.seats[row] / n_agents, value, version })
             }
             fault => self.fault(fault),
-        })
+        })?;
+        Ok(())
     }
 
     /// Steps of agents that are asked to act are complete; `obs` and values of the rows are what follows them.
@@ -189,8 +215,9 @@ impl Part {
     }
 
     /// Draws an action for every row, and nothing that a mask rules out, and begins the steps.
-    pub(crate) fn choose(&mut self, version: u64) -> Result<(), PolicyFault> {
-        let Self { acting, weights, rows, masked, .. } = self;
+    pub(crate) fn choose(&mut self) -> Result<(), PolicyFault> {
+        let Self { acting, weights, rows, masked, version, .. } = self;
+        let version = *version;
         let n = rows.seats.len();
         if n == 0 {
             return Ok(());

@@ -10,11 +10,12 @@ use pronk_buffer::{
     BatchShape, MultiAgentBatch, ObsColumn, ObsView, ObsViewMut, Pool, SampleBatch, Tag, Tether, Versioned,
 };
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, thread_states};
-use pronk_policy::{Gaussian, Network, Params};
+use pronk_policy::{Gaussian, Params};
 
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
+use crate::inference::Inference;
 use crate::mask;
 use crate::sampler::{AnyEnvSpec, Sampler};
 use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
@@ -138,12 +139,12 @@ impl RolloutWorker {
     pub fn new(
         config: WorkerConfig,
         factory: Arc<dyn EnvFactory>,
-        network: Box<dyn Network>,
+        inference: impl Into<Inference>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
         let envs = make_envs(factory.as_ref(), &config, config.incarnation, &links.watch)?;
         let spec = envs.spec().clone();
-        let actor = Actor::new(&config, &spec, network)?;
+        let actor = Actor::new(&config, &spec, inference.into())?;
         let shape = actor.batch_shape(config.rollout_fragment_length.get());
         shape.check()?;
         Ok(Self {
@@ -215,11 +216,11 @@ impl RolloutWorker {
             }
             clock.enter(WorkerState::Inferring);
             let mut step = batch.step_mut(t);
-            self.actor.infer(weights, step.obs)?;
+            let version = self.actor.infer(weights, step.obs)?;
             self.actor.choose(self.masks.as_deref(), step.actions.reborrow(), step.behaviour_logp)?;
             step.behaviour_inputs.copy_from_slice(self.actor.logits());
             step.behaviour_values.copy_from_slice(self.actor.values());
-            step.versions.fill(weights.version);
+            step.versions.fill(version);
 
             clock.enter(WorkerState::Stepping);
             self.links.watch.see(step.obs, self.shape.columns);
@@ -313,6 +314,7 @@ impl Sampler for RolloutWorker {
                 Ok(batch.with_ticket(ticket))
             }
             Err(error) => {
+                let error = error.unless_the_run_ends(&self.links.tether);
                 if let SampleError::Environment(failure) = &error {
                     self.steps_made += failure.steps_made as u64;
                     self.drop_envs();

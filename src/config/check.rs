@@ -7,7 +7,7 @@ use pronk_buffer::Gate;
 use pronk_learner::Schedule;
 use pronk_rollout::{Gather, RestartPolicy};
 
-use super::{ConfigError, TrainerConfig};
+use super::{ConfigError, InferencePlacement, TrainerConfig};
 
 /// A century.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -245,6 +245,10 @@ impl TrainerConfig {
                 self.num_envs_per_worker
             );
             return Err(refuse("num_env_groups", self.num_env_groups, &reason));
+        }
+        if self.inference == InferencePlacement::Shared && self.num_rollout_workers == 0 {
+            let reason = "without rollout workers there is nobody to share it with, and a run that repeats itself has no such thread";
+            return Err(refuse("inference", "shared", reason));
         }
         match self.gather {
             Gather::AtLeast(n) if n.get() > self.num_env_groups => Err(refuse(

@@ -8,7 +8,7 @@ use pronk_learner::{
     StateError, StepOutcome,
 };
 use pronk_metrics::ByPolicy;
-use pronk_rollout::{InlineSource, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
+use pronk_rollout::{InferenceThread, InlineSource, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
 
 use super::SHUTDOWN_DEADLINE;
 use super::wiring::TrainBatchSource;
@@ -23,6 +23,8 @@ pub(super) enum Engine {
         workers: WorkerSet,
         /// Of the threads that load stacks, if there are any.
         loaders: Option<LoaderMetrics>,
+        /// The thread that computes for all workers, if there is one.
+        inference: Option<InferenceThread>,
     },
     /// One worker and the learner, both on the thread that calls the trainer.
     Inline {
@@ -113,11 +115,13 @@ impl Engine {
     /// Waits for the learner until `learner_deadline`, and for all workers until [`SHUTDOWN_DEADLINE`].
     pub(super) fn join(self, learner_deadline: Duration) -> Ended {
         match self {
-            Self::Threads { learner, workers, loaders } => {
+            Self::Threads { learner, workers, loaders, inference } => {
                 let began = Instant::now();
                 let learner = learner.join(learner_deadline);
                 let workers = workers.join(SHUTDOWN_DEADLINE.saturating_sub(began.elapsed()));
                 let mut not_joined = workers.not_joined;
+                let left = SHUTDOWN_DEADLINE.saturating_sub(began.elapsed());
+                not_joined.extend(inference.and_then(|thread| thread.join(left).err()));
                 // The learner's loop has waited for them.
                 not_joined.extend(loaders.iter().flat_map(LoaderMetrics::running));
                 Ended { learner: Some(learner), unread: workers.unread, worker_failure: workers.failure, not_joined }

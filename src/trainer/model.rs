@@ -8,16 +8,16 @@ use pronk_learner::{
     OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{ByPolicy, PolicyId, default_policy};
-use pronk_policy::{Gaussian, Params, derive_seed, distribution_with};
+use pronk_policy::{Gaussian, Network, Params, PolicyError, derive_seed, distribution_with};
 use pronk_rollout::{
-    BuildError, EnvFactory, EnvSpec, GatheringWorker, GatheringWorkerConfig, MultiAgentFactory, MultiAgentWorker,
-    MultiAgentWorkerConfig, PolicyMapping, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerPolicy, WorkerSeat,
-    probe_spec,
+    BuildError, EnvFactory, EnvSpec, GatheringWorker, GatheringWorkerConfig, Inference, InferencePort,
+    MultiAgentFactory, MultiAgentWorker, MultiAgentWorkerConfig, PolicyMapping, RolloutWorker, Sampler, WorkerConfig,
+    WorkerLinks, WorkerPolicy, WorkerSeat, probe_spec,
 };
 
 use super::networks::{MakeNetwork, Networks};
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig};
+use crate::config::{ConfigError, InferencePlacement, ModelConfig, OptType, TrainerConfig};
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
 
@@ -92,6 +92,10 @@ impl Model {
         if config.num_env_groups > 1 {
             let reason = "environments with several agents are stepped by their worker; leave it at 1, or raise num_rollout_workers";
             return Err(ConfigError::caused_by("num_env_groups", config.num_env_groups, &reason).into());
+        }
+        if config.inference == InferencePlacement::Shared {
+            let reason = "one thread for all workers computes for one policy; set it to per_worker for several agents";
+            return Err(ConfigError::caused_by("inference", "shared", &reason).into());
         }
         let (name, cast) = agents.cast(env.as_ref(), config.seed)?;
         let algorithm = config.algorithm.name();
@@ -181,6 +185,7 @@ impl Model {
         &self,
         seat: &WorkerSeat,
         config: &TrainerConfig,
+        shared: Option<&InferencePort>,
         links: WorkerLinks,
     ) -> Result<Box<dyn Sampler>, BuildError> {
         let num_envs_per_worker = at_least_one(config.num_envs_per_worker);
@@ -196,9 +201,12 @@ impl Model {
                     rollout_fragment_length,
                     gaussian: only.gaussian,
                 };
-                let network = only.networks.acting(&only.spec)?;
+                let inference = match shared {
+                    Some(port) => port.client().into(),
+                    None => Inference::from(only.networks.acting(&only.spec)?),
+                };
                 if config.num_env_groups == 1 {
-                    return Ok(Box::new(RolloutWorker::new(worker, Arc::clone(env), network, links)?));
+                    return Ok(Box::new(RolloutWorker::new(worker, Arc::clone(env), inference, links)?));
                 }
                 let gathering = GatheringWorkerConfig {
                     worker,
@@ -207,7 +215,7 @@ impl Model {
                     env_hang_timeout: config.env_hang_timeout,
                     restart: config.restart_policy(),
                 };
-                Ok(Box::new(GatheringWorker::new(gathering, Arc::clone(env), network, links)?))
+                Ok(Box::new(GatheringWorker::new(gathering, Arc::clone(env), inference, links)?))
             }
             Agents::Several(env, mapping) => {
                 let policy = |(policy, model): (&PolicyId, &PolicyModel)| {
@@ -235,6 +243,13 @@ impl Model {
                 Ok(Box::new(MultiAgentWorker::new(worker, Arc::clone(env), links)?))
             }
         }
+    }
+
+    /// A network for the thread that computes for all workers.
+    pub(super) fn acting_network(&self) -> Result<Box<dyn Network>, PolicyError> {
+        let only = self.policies.values().next();
+        let only = only.ok_or_else(|| PolicyError::BadSpec { reason: "there is no policy".to_owned() })?;
+        only.networks.acting(&only.spec)
     }
 
     /// The states of a learner with all that is needed to use them again.

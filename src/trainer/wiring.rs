@@ -6,12 +6,15 @@ use std::time::Instant;
 
 use pronk_buffer::{
     Assemble, Bell, InqueueReceiver, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MixInConfig, MixInReplay,
-    MultiAgentBatch, Pool, Source, VersionReader, inqueue, lifeline, weight_cell,
+    MultiAgentBatch, Pool, Source, Tether, VersionReader, WeightCell, inqueue, lifeline, weight_cell,
 };
 use pronk_learner::{Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerThread, Stack, StackLoader};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat};
 use pronk_policy::{Params, Rng};
-use pronk_rollout::{InlineSource, StartError, WorkerEdges, WorkerLinks, WorkerSeat, WorkerSet, WorkerSetConfig};
+use pronk_rollout::{
+    InferencePort, InferenceThread, InlineSource, StartError, WorkerEdges, WorkerLinks, WorkerSeat, WorkerSet,
+    WorkerSetConfig,
+};
 
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
@@ -19,7 +22,7 @@ use super::iteration::Iteration;
 use super::model::{Model, at_least_one};
 use super::reporters::Reporters;
 use super::{SHUTDOWN_DEADLINE, Trainer, TrainerState};
-use crate::config::{ConfigError, TrainerConfig};
+use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
 
 /// Reports of the learner that wait for the trainer before they are folded together.
@@ -59,13 +62,15 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         tether: tether.clone(),
         bell: bell.clone(),
     };
+    let (inference, port) = share_inference(&config, &model, weights.clone(), &tether, &time)?.unzip();
     let model = Arc::new(model);
     // Kept for workers that replace others.
     let make_worker = {
         let (model, config, steps, tether) = (Arc::clone(&model), config.clone(), steps.clone(), tether.clone());
         Arc::new(move |seat: &WorkerSeat| {
             let (pool, steps, tether) = (pool.clone(), steps.clone(), tether.clone());
-            model.worker(seat, &config, WorkerLinks { pool, steps, tether, watch: seat.watch.clone() })
+            let links = WorkerLinks { pool, steps, tether, watch: seat.watch.clone() };
+            model.worker(seat, &config, port.as_ref(), links)
         })
     };
 
@@ -90,7 +95,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
             let workers = WorkerSet::start(set, make_worker, tether.clone(), edges)?;
             let (learner, loaders) = spawn_learner(&config, train_batches.of(receiver)?, parts)?;
             let metrics = learner.metrics().clone();
-            (Engine::Threads { learner, workers, loaders }, metrics)
+            (Engine::Threads { learner, workers, loaders, inference }, metrics)
         }
     };
     Ok(Trainer {
@@ -116,6 +121,22 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         last: None,
         config,
     })
+}
+
+/// Starts the thread that computes for all workers, where the config has one.
+fn share_inference(
+    config: &TrainerConfig,
+    model: &Model,
+    weights: WeightCell<ByPolicy<Params>>,
+    tether: &Tether,
+    time: &TimeLedger,
+) -> Result<Option<(InferenceThread, InferencePort)>, TrainError> {
+    if config.inference == InferencePlacement::PerWorker {
+        return Ok(None);
+    }
+    let started = InferenceThread::start(model.acting_network()?, weights, tether, time);
+    let no_thread = |cause| StartError::Spawn { thread: InferenceThread::NAME.to_owned(), cause };
+    Ok(Some(started.map_err(no_thread)?))
 }
 
 /// Starts the learner's thread, behind loader threads where the config has stacks.

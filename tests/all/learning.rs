@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use pronk::envs::{CartPole, Masked, Pendulum, Recall};
 use pronk::prelude::*;
 use pronk::{
-    Activation, AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, InitialState, ModelConfig, PpoConfig,
-    Run, Schedule, Torso,
+    Activation, AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, InferencePlacement, InitialState,
+    ModelConfig, PpoConfig, Run, Schedule, Torso,
 };
 
 use crate::fixtures::{only, without_hanging};
@@ -64,6 +64,21 @@ fn cartpole_is_solved_by_environments_on_threads_of_their_own_whatever_the_rule(
         assert!(run.reached(), "seed {seed}, {gather:?}: {}", run.summary());
         assert!(run.ledger_closed() && run.not_joined.is_empty());
     }
+}
+
+#[test]
+fn cartpole_is_solved_with_one_thread_that_infers_for_all_workers() {
+    let run = without_hanging("learning", move || {
+        let inference = InferencePlacement::Shared;
+        let config = TrainerConfig { inference, num_envs_per_worker: 16, ..config(1, 4) };
+        let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+        let stop = StopWhen { episode_return_mean: Some(475.0), env_steps: Some(10_000_000), ..StopWhen::default() };
+        trainer.run(stop).unwrap()
+    });
+    println!("shared inference: {}", run.summary());
+    assert!(run.reached(), "{}", run.summary());
+    assert!(run.ledger_closed() && run.not_joined.is_empty());
+    assert!(run.thread_times.iter().any(|time| time.thread == "inference"));
 }
 
 /// The settings of the `classic_control` example where batches are used many times.

@@ -1,11 +1,12 @@
 use pronk_buffer::{ActionView, ActionViewMut, BatchShape, End, ObsView, Versioned};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, default_policy};
-use pronk_policy::{Network, Params, Rng};
+use pronk_policy::{Params, Rng};
 
 use super::WorkerConfig;
 use super::error::{BuildError, PolicyFault};
 use crate::acting::{Acting, WeightsOf};
 use crate::env::{ActionRef, EnvSpec};
+use crate::inference::Inference;
 use crate::seed;
 
 /// The default policy, acting for one agent in each of the worker's environments.
@@ -18,10 +19,10 @@ pub(super) struct Actor {
 
 impl Actor {
     /// Holds the network against the spaces of the environments.
-    pub(super) fn new(config: &WorkerConfig, spec: &EnvSpec, network: Box<dyn Network>) -> Result<Self, BuildError> {
+    pub(super) fn new(config: &WorkerConfig, spec: &EnvSpec, inference: Inference) -> Result<Self, BuildError> {
         let spaces = (&spec.observation, &spec.action);
         let acting =
-            Acting::new(&spec.name, spaces, config.gaussian, network, acting_stream(config, config.incarnation))?;
+            Acting::new(&spec.name, spaces, config.gaussian, inference, acting_stream(config, config.incarnation))?;
         let n_envs = config.num_envs_per_worker.get();
         Ok(Self { state: vec![0.0; n_envs * acting.state_len()], acting, n_envs })
     }
@@ -46,8 +47,12 @@ impl Actor {
         self.acting.values()
     }
 
-    /// Computes logits and values of every environment's observation.
-    pub(super) fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>, obs: ObsView<'_>) -> Result<(), PolicyFault> {
+    /// Computes logits and values of every environment's observation. The version of the weights that it was done with.
+    pub(super) fn infer(
+        &mut self,
+        weights: &Versioned<ByPolicy<Params>>,
+        obs: ObsView<'_>,
+    ) -> Result<u64, PolicyFault> {
         let version = weights.version;
         let Some(params) = weights.weights.get(DEFAULT_POLICY) else {
             return Err(PolicyFault::NoWeights { policy: default_policy(), version });

@@ -1,4 +1,6 @@
-use pronk_buffer::BatchError;
+use std::sync::Arc;
+
+use pronk_buffer::{BatchError, Tether};
 use pronk_metrics::PolicyId;
 use pronk_policy::{NetworkShape, PolicyError, Space};
 
@@ -106,6 +108,14 @@ pub enum SampleError {
 }
 
 impl SampleError {
+    /// The inference thread ends with the run, which fails nobody.
+    pub(crate) fn unless_the_run_ends(self, tether: &Tether) -> Self {
+        match self {
+            SampleError::Policy(fault) if fault.is_the_end_of_inference() && tether.is_cut() => SampleError::Closed,
+            error => error,
+        }
+    }
+
     /// The short name under which steps are lost by this; `None` when nothing failed.
     pub(crate) fn cause_key(&self) -> Option<&'static str> {
         match self {
@@ -135,6 +145,21 @@ pub enum PolicyFault {
         version: u64,
         /// What it said.
         source: PolicyError,
+    },
+    /// The thread that computes for all workers failed.
+    #[error("on the inference thread: {fault}")]
+    Shared {
+        /// What it said to everybody in the batch.
+        fault: Arc<PolicyFault>,
+    },
+    /// The thread that computes for all workers has ended.
+    #[error("the inference thread has ended")]
+    InferenceEnded,
+    /// The network panicked.
+    #[error("the network panicked: {text}")]
+    Panic {
+        /// Its message.
+        text: String,
     },
     /// The weights are not those of this policy.
     #[error("version {version} of the weights holds none of policy `{policy}`")]
@@ -194,4 +219,14 @@ pub enum PolicyFault {
         /// The version of the weights.
         version: u64,
     },
+}
+
+impl PolicyFault {
+    fn is_the_end_of_inference(&self) -> bool {
+        match self {
+            PolicyFault::InferenceEnded => true,
+            PolicyFault::OfPolicy { source, .. } => source.is_the_end_of_inference(),
+            _ => false,
+        }
+    }
 }

@@ -6,6 +6,8 @@ use pronk_buffer::{ActionView, End, ObsView};
 use pronk_metrics::StateClock;
 use pronk_policy::{CpuNetwork, NetworkSpec, Space};
 
+use pronk_policy::Network;
+
 use super::*;
 use crate::convert;
 use crate::env::{ActionRef, Env, ObsMut};

@@ -56,7 +56,7 @@ impl Cast {
         let mut parts = Vec::with_capacity(policies.len());
         for (number, (id, policy)) in policies.into_iter().enumerate() {
             let masked = masked(&policy.action);
-            parts.push(Part::new(id, policy, masked, (length, n_seats), acting_stream(context, number))?);
+            parts.push(Part::new(id, policy.into(), masked, (length, n_seats), acting_stream(context, number))?);
         }
         if !parts.iter().any(Part::is_trained) {
             return Err(BuildError::NothingTrained { frozen: parts.len() });
@@ -128,7 +128,7 @@ impl Cast {
         for part in parts {
             part.infer(weights, n_agents)?;
             part.complete();
-            part.choose(weights.version)?;
+            part.choose()?;
             part.actions(|seat, action| envs.agents_mut(seat / n_agents).set_action(seat % n_agents, action));
             part.memories(|seat, memory| players[seat].state.copy_from_slice(memory));
         }
