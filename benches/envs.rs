@@ -150,7 +150,7 @@ impl Stepping {
         if self.t == STEPS {
             self.t = 0;
             self.final_obs = FinalObs::new(ObsKind::F32, self.obs.len() / n_envs);
-            self.envs.draiepisodes(&mut self.episodes);
+            self.envs.drain_episodes(&mut self.episodes);
             self.episodes.clear();
         }
         let now = self.t * n_envs..(self.t + 1) * n_envs;

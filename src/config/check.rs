@@ -4,8 +4,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pronk_learner::Schedule;
+use pronk_policy::{ObsDtype, Space};
 
-use super::{ConfigError, TrainerConfig};
+use super::{ConfigError, ObservationFilter, TrainerConfig};
 
 /// A century.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -22,6 +23,28 @@ impl TrainerConfig {
         self.check_optimiser()?;
         self.check_algorithm()?;
         self.check_model()
+    }
+
+    /// Refuses what is only there for environments with one agent.
+    pub(crate) fn check_for_agents(&self) -> Result<(), ConfigError> {
+        let reason = "the agents of an environment may observe different things and are not normalised; transform what \
+                      they observe or earn in the environment, and leave it";
+        if self.observation_filter != ObservationFilter::NoFilter {
+            return Err(refuse("observation_filter", self.observation_filter, reason));
+        }
+        if self.normalize_rewards {
+            return Err(refuse("normalize_rewards", true, reason));
+        }
+        Ok(())
+    }
+
+    /// Refuses to filter observations that cannot be.
+    pub(crate) fn check_observation(&self, observation: &Space) -> Result<(), ConfigError> {
+        if self.observation_filter == ObservationFilter::NoFilter || observation.obs_dtype() == ObsDtype::F32 {
+            return Ok(());
+        }
+        let reason = format!("observations of {observation} are bytes, which the network scales itself; leave it");
+        Err(refuse("observation_filter", self.observation_filter, &reason))
     }
 
     /// Columns of one update of a single-agent run: whole fragments make a train batch, and whole columns a minibatch.
