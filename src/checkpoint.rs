@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use pronk_learner::{AlgorithmState, LearnerState, OptimizerState, TargetState};
 use pronk_policy::{NetworkSpec, ParamLayout, Params, Policy, PolicyError, Space};
+use pronk_rollout::NormalizerMoments;
 use serde::{Deserialize, Serialize};
 
 pub use error::CheckpointError;
@@ -55,6 +56,8 @@ pub struct Checkpoint {
     pub network: Option<NetworkSpec>,
     /// The settings of its run.
     pub config: TrainerConfig,
+    /// What the run had found out about the scales of observations and rewards; empty where nothing is normalised.
+    pub normalizer: NormalizerMoments,
     /// Weights, optimiser state and counters.
     pub state: LearnerState,
 }
@@ -79,12 +82,19 @@ struct Manifest {
     /// Numbers that the algorithm goes on with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     algorithm_numbers: BTreeMap<String, f64>,
+    /// The scales of observations and rewards, where they are normalised.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    normalizer: NormalizerMoments,
     policy: FileEntry,
     optimizer: FileEntry,
     /// The target network, of an algorithm that has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     target: Option<Target>,
     config: TrainerConfig,
+}
+
+fn is_empty(normalizer: &NormalizerMoments) -> bool {
+    *normalizer == NormalizerMoments::default()
 }
 
 /// A target network in its file.
@@ -128,6 +138,7 @@ impl Checkpoint {
             updates: self.state.updates,
             env_steps_trained: self.state.global_step,
             algorithm_numbers: self.state.algorithm.numbers.clone(),
+            normalizer: self.normalizer.clone(),
             policy: FileEntry::of("policy", &policy),
             optimizer: FileEntry::of("optimizer", &optimizer),
             target: target.as_ref().map(|(weights, updates_since)| Target {
@@ -150,7 +161,8 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// The trained policy, to act with.
+    /// The trained policy, to act with. It is given observations as the environment makes them: if they went through a filter
+    /// while it learned, they go through the same one, which no longer changes.
     ///
     /// # Errors
     /// When weights, network and action space do not fit each other, or the network is one of the user's own: then
@@ -159,10 +171,16 @@ impl Checkpoint {
         let Some(network) = self.network.clone() else {
             let reason = "the checkpoint is of one of your own, which it does not hold: make it, and act by \
                           Policy::with_network with `state.params` and `action` of the checkpoint, and \
-                          Policy::with_gaussian with its `config.model.gaussian`";
+                          Policy::with_gaussian with its `config.model.gaussian`, and Policy::with_normalizer with its \
+                          `normalizer.obs_normalizer()`, if there is one";
             return Err(PolicyError::BadSpec { reason: reason.to_owned() });
         };
-        Policy::new(network, self.state.params.clone(), &self.action)?.with_gaussian(self.config.model.gaussian)
+        let policy = Policy::new(network, self.state.params.clone(), &self.action)?;
+        let policy = policy.with_gaussian(self.config.model.gaussian)?;
+        match self.normalizer.obs_normalizer() {
+            Some(normalizer) => policy.with_normalizer(normalizer),
+            None => Ok(policy),
+        }
     }
 
     /// Reads the checkpoint in `dir`.
@@ -172,10 +190,10 @@ impl Checkpoint {
     pub fn load(dir: impl AsRef<Path>) -> Result<Self, CheckpointError> {
         let dir = dir.as_ref();
         let manifest = read_manifest(&dir.join(MANIFEST))?;
+        let unusable = |cause| CheckpointError::Unusable { path: dir.join(MANIFEST), cause };
+        manifest.check_normalizer().map_err(unusable)?;
         let policy = read_checked(dir, &manifest.policy)?;
-        let layout = manifest
-            .layout(policy.len() / size_of::<f32>())
-            .map_err(|cause| CheckpointError::Unusable { path: dir.join(MANIFEST), cause })?;
+        let layout = manifest.layout(policy.len() / size_of::<f32>()).map_err(unusable)?;
         let weights = |entry: &FileEntry, bytes: &[u8]| {
             Params::from_safetensors(&layout, bytes)
                 .map_err(|error| CheckpointError::unusable(&dir.join(&entry.file), error))
@@ -196,6 +214,7 @@ impl Checkpoint {
             action: manifest.action_space,
             network: manifest.network,
             config: manifest.config,
+            normalizer: manifest.normalizer,
             state: LearnerState {
                 params,
                 optimizer,
@@ -208,6 +227,18 @@ impl Checkpoint {
 }
 
 impl Manifest {
+    /// Whether the scales are those of its observations and of a return.
+    fn check_normalizer(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let NormalizerMoments { observations, returns } = &self.normalizer;
+        let obs_len = self.observation_space.obs_len();
+        for (what, moments, len) in [("observations", observations, obs_len), ("returns", returns, 1)] {
+            if moments.as_ref().is_some_and(|moments| !moments.is_of(len)) {
+                return Err(format!("`normalizer.{what}` are not the moments of {len} numbers").into());
+            }
+        }
+        Ok(())
+    }
+
     /// Where each parameter lies; of a network of the user's own, no more than there are `numbers`.
     fn layout(&self, numbers: usize) -> Result<Arc<ParamLayout>, Box<dyn Error + Send + Sync>> {
         let layout = match (&self.network, &self.parameters) {

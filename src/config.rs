@@ -13,7 +13,7 @@ use std::time::Duration;
 use pronk_buffer::Gate;
 use pronk_learner::{AlgorithmConfig, InitialState, OnStarved, Schedule};
 use pronk_policy::{Activation, DeviceSpec, Gaussian, Init, Torso};
-use pronk_rollout::Gather;
+use pronk_rollout::{Gather, NormalizerConfig};
 use serde::{Deserialize, Serialize};
 
 /// Every setting of a run: plain public fields, checked once when the trainer is built.
@@ -50,6 +50,13 @@ pub struct TrainerConfig {
     pub gather: Gather,
     /// Steps of each environment in one fragment: `T`.
     pub rollout_fragment_length: usize,
+    /// What observations go through before the network sees them. What it has found out of their scales is part of
+    /// checkpoints. For environments with one agent, whose observations are floats.
+    pub observation_filter: ObservationFilter,
+    /// Whether rewards are divided by the running standard deviation of the return discounted by the algorithm's `gamma`,
+    /// and clipped to ±10, before they are learned from. Episode returns stay those of the environments. For environments
+    /// with one agent. (Gymnasium: `NormalizeReward`.)
+    pub normalize_rewards: bool,
     /// Failures in a row, without one finished fragment between them, that a worker survives; one more ends the worker, and
     /// the last worker the run. (RLlib survives 100, without pauses between restarts.)
     pub num_consecutive_worker_failures_tolerance: u32,
@@ -151,6 +158,17 @@ pub struct TrainerConfig {
     pub metrics_num_episodes_for_smoothing: usize,
 }
 
+/// What observations go through before the network sees them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ObservationFilter {
+    /// Nothing.
+    #[default]
+    NoFilter,
+    /// Each of their numbers is brought to mean 0 and standard deviation 1 over all that was observed so far, and clipped to
+    /// ±10. The scale changes between fragments only.
+    MeanStdFilter,
+}
+
 /// The network of a run. Names and defaults as RLlib's model config.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -239,6 +257,8 @@ impl Default for TrainerConfig {
             inference: InferencePlacement::PerWorker,
             gather: Gather::All,
             rollout_fragment_length: 50,
+            observation_filter: ObservationFilter::NoFilter,
+            normalize_rewards: false,
             num_consecutive_worker_failures_tolerance: 10,
             max_num_worker_restarts: 1000,
             worker_restart_window: Duration::from_secs(60),
@@ -288,6 +308,17 @@ pub struct ConfigError {
     pub value: String,
     /// Why it is refused and what to set instead.
     pub reason: String,
+}
+
+impl TrainerConfig {
+    /// What is normalised in a run with one agent, if anything is.
+    pub(crate) fn normalizer(&self) -> Option<NormalizerConfig> {
+        let config = NormalizerConfig {
+            observations: self.observation_filter == ObservationFilter::MeanStdFilter,
+            return_gamma: self.normalize_rewards.then(|| self.algorithm.gamma()),
+        };
+        (config != NormalizerConfig::default()).then_some(config)
+    }
 }
 
 impl ConfigError {

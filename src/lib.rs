@@ -20,7 +20,7 @@ pub mod envs {
 }
 
 pub use checkpoint::{Checkpoint, CheckpointError};
-pub use config::{ConfigError, InferencePlacement, ModelConfig, OptType, TrainerConfig, Vision};
+pub use config::{ConfigError, InferencePlacement, ModelConfig, ObservationFilter, OptType, TrainerConfig, Vision};
 pub use error::TrainError;
 pub use multi_agent::MultiAgentConfig;
 pub use result::TrainResult;

@@ -225,3 +225,30 @@ fn a_running_trainer_can_be_saved() {
         assert!(trainer.finish().unwrap().ledger_closed());
     }
 }
+
+#[test]
+fn a_checkpoint_from_before_there_were_scales_still_loads() {
+    let (dir, _) = saved();
+    edit_manifest(dir.path(), |manifest| {
+        assert!(manifest.get("normalizer").is_none(), "nothing is said of what is not there");
+        let config = manifest["config"].as_object_mut().unwrap();
+        config.remove("observation_filter").unwrap();
+        config.remove("normalize_rewards").unwrap();
+    });
+    let checkpoint = Checkpoint::load(dir.path()).unwrap();
+    assert_eq!(checkpoint.normalizer, NormalizerMoments::default());
+    assert!(checkpoint.policy().is_ok());
+}
+
+#[test]
+fn scales_of_other_observations_are_refused() {
+    let (dir, _) = saved();
+    edit_manifest(dir.path(), |manifest| {
+        manifest["normalizer"] = serde_json::json!({ "observations": { "count": 2, "mean": [0.0], "squares": [1.0] } });
+    });
+    refused(dir.path(), &["normalizer.observations", "the moments of 4 numbers"]);
+    edit_manifest(dir.path(), |manifest| {
+        manifest["normalizer"] = serde_json::json!({ "returns": { "count": 2, "mean": [0.0], "squares": [-1.0] } });
+    });
+    refused(dir.path(), &["normalizer.returns"]);
+}

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use pronk_buffer::Gate;
 use pronk_learner::Schedule;
+use pronk_policy::{ObsDtype, Space};
 use pronk_rollout::{Gather, RestartPolicy};
 
-use super::{ConfigError, InferencePlacement, TrainerConfig};
+use super::{ConfigError, InferencePlacement, ObservationFilter, TrainerConfig};
 
 /// A century.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -36,6 +37,37 @@ impl TrainerConfig {
             first_backoff: self.worker_restart_backoff,
             max_backoff: self.worker_restart_backoff_max,
         }
+    }
+
+    /// Refuses what is only there for environments with one agent.
+    pub(crate) fn check_for_agents(&self) -> Result<(), ConfigError> {
+        let reason = "the agents of an environment may observe different things and are not normalised; transform what \
+                      they observe or earn in the environment, and leave it";
+        if self.observation_filter != ObservationFilter::NoFilter {
+            return Err(refuse("observation_filter", self.observation_filter, reason));
+        }
+        if self.normalize_rewards {
+            return Err(refuse("normalize_rewards", true, reason));
+        }
+        if self.num_env_groups > 1 {
+            let reason = "environments with several agents are stepped by their worker; leave it at 1, or raise \
+                          num_rollout_workers";
+            return Err(refuse("num_env_groups", self.num_env_groups, reason));
+        }
+        if self.inference == InferencePlacement::Shared {
+            let reason = "one thread for all workers infers for one policy; leave it at per_worker for several agents";
+            return Err(refuse("inference", "shared", reason));
+        }
+        Ok(())
+    }
+
+    /// Refuses to filter observations that cannot be.
+    pub(crate) fn check_observation(&self, observation: &Space) -> Result<(), ConfigError> {
+        if self.observation_filter == ObservationFilter::NoFilter || observation.obs_dtype() == ObsDtype::F32 {
+            return Ok(());
+        }
+        let reason = format!("observations of {observation} are bytes, which the network scales itself; leave it");
+        Err(refuse("observation_filter", self.observation_filter, &reason))
     }
 
     /// Columns of one update of a single-agent run: whole fragments make a train batch, and whole columns a minibatch.

@@ -11,13 +11,13 @@ use pronk_metrics::{ByPolicy, PolicyId, default_policy};
 use pronk_policy::{Gaussian, Network, Params, PolicyError, derive_seed, distribution_with};
 use pronk_rollout::{
     BuildError, EnvFactory, EnvSpec, GatheringWorker, GatheringWorkerConfig, Inference, InferencePort,
-    MultiAgentFactory, MultiAgentWorker, MultiAgentWorkerConfig, PolicyMapping, RolloutWorker, Sampler, WorkerConfig,
-    WorkerLinks, WorkerPolicy, WorkerSeat, probe_spec,
+    MultiAgentFactory, MultiAgentWorker, MultiAgentWorkerConfig, Normalizer, PolicyMapping, RolloutWorker, Sampler,
+    WorkerConfig, WorkerLinks, WorkerPolicy, WorkerSeat, probe_spec,
 };
 
 use super::networks::{MakeNetwork, Networks};
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::config::{ConfigError, InferencePlacement, ModelConfig, OptType, TrainerConfig};
+use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig};
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
 
@@ -33,6 +33,8 @@ pub(super) struct Model {
     agents: Agents,
     policies: ByPolicy<PolicyModel>,
     algorithm: &'static str,
+    /// What brings observations and rewards to scale, where the config wants that.
+    normalizer: Option<Normalizer>,
 }
 
 /// Where experience comes from.
@@ -72,6 +74,12 @@ impl Model {
         algorithm: &'static str,
     ) -> Result<Self, TrainError> {
         let spec = probe_spec(env.as_ref(), config.seed)?;
+        config.check_observation(&spec.observation)?;
+        let normalizer = config.normalizer().map(Normalizer::new);
+        let env = match &normalizer {
+            Some(normalizer) => Arc::new(normalizer.wrap(env)) as Arc<dyn EnvFactory>,
+            None => env,
+        };
         let networks = match own {
             Some(make) => Networks::own(make, &spec)?,
             None => Networks::described(config, &spec)?,
@@ -80,7 +88,7 @@ impl Model {
         let gaussian = config.model.gaussian;
         let only = PolicyModel { spec, networks, gaussian, part: Part::Trained(None), stream: None };
         let policies = ByPolicy::from([(default_policy(), only)]);
-        Ok(Self { env: name, agents: Agents::One(env), policies, algorithm })
+        Ok(Self { env: name, agents: Agents::One(env), policies, algorithm, normalizer })
     }
 
     /// Looks at an environment with several agents, and at which policy plays whom.
@@ -89,14 +97,6 @@ impl Model {
         env: Arc<dyn MultiAgentFactory>,
         agents: MultiAgentConfig,
     ) -> Result<Self, TrainError> {
-        if config.num_env_groups > 1 {
-            let reason = "environments with several agents are stepped by their worker; leave it at 1, or raise num_rollout_workers";
-            return Err(ConfigError::caused_by("num_env_groups", config.num_env_groups, &reason).into());
-        }
-        if config.inference == InferencePlacement::Shared {
-            let reason = "one thread for all workers computes for one policy; set it to per_worker for several agents";
-            return Err(ConfigError::caused_by("inference", "shared", &reason).into());
-        }
         let (name, cast) = agents.cast(env.as_ref(), config.seed)?;
         let algorithm = config.algorithm.name();
         let mut policies = ByPolicy::new();
@@ -105,6 +105,7 @@ impl Model {
             let networks = Networks::described(config, &role.spec).map_err(of_policy)?;
             if let Some(checkpoint) = &role.checkpoint {
                 check_spaces(&role.spec, checkpoint).map_err(|cause| of_policy(cause.into()))?;
+                check_normalized(None, checkpoint).map_err(|cause| of_policy(cause.into()))?;
                 networks.check_fits(checkpoint).map_err(|cause| of_policy(cause.into()))?;
             }
             let mut gaussian = config.model.gaussian;
@@ -120,7 +121,8 @@ impl Model {
             let model = PolicyModel { spec: role.spec, networks, gaussian, part, stream: Some(stream) };
             policies.insert(role.policy, model);
         }
-        Ok(Self { env: name, agents: Agents::Several(env, agents.policy_mapping), policies, algorithm })
+        let agents = Agents::Several(env, agents.policy_mapping);
+        Ok(Self { env: name, agents, policies, algorithm, normalizer: None })
     }
 
     /// The policies with their spaces, each as an environment of its own would have them.
@@ -162,9 +164,13 @@ impl Model {
     ) -> Result<Box<dyn Learner>, TrainError> {
         for (policy, model) in &self.policies {
             check_spaces(&model.spec, checkpoint)?;
+            check_normalized(self.normalizer.as_ref(), checkpoint)?;
             self.check_goes_on(model, checkpoint)?;
             model.networks.check_fits(checkpoint)?;
             learner.load(ByPolicy::from([(policy.clone(), checkpoint.state.clone())]))?;
+        }
+        if let Some(normalizer) = &self.normalizer {
+            normalizer.go_on_from(checkpoint.normalizer.clone());
         }
         Ok(learner)
     }
@@ -263,6 +269,7 @@ impl Model {
                 action: model.spec.action.clone(),
                 network: model.networks.spec().cloned(),
                 config: config.clone(),
+                normalizer: self.normalizer.as_ref().map(Normalizer::moments).unwrap_or_default(),
                 state,
             };
             Some((policy, checkpoint))
@@ -343,6 +350,19 @@ fn check_spaces(spec: &EnvSpec, checkpoint: &Checkpoint) -> Result<(), Checkpoin
     }
     if checkpoint.action != spec.action {
         return Err(CheckpointError::DoesNotFit { what: "action space" });
+    }
+    Ok(())
+}
+
+/// What learned from numbers that were brought to scale cannot go on with others, nor the other way round.
+fn check_normalized(normalizer: Option<&Normalizer>, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+    let own = normalizer.map(Normalizer::moments).unwrap_or_default();
+    let theirs = &checkpoint.normalizer;
+    if own.observations.is_some() != theirs.observations.is_some() {
+        return Err(CheckpointError::DoesNotFit { what: "`observation_filter`" });
+    }
+    if own.returns.is_some() != theirs.returns.is_some() {
+        return Err(CheckpointError::DoesNotFit { what: "`normalize_rewards`" });
     }
     Ok(())
 }

@@ -169,7 +169,8 @@ impl Trainer {
     /// one that begins with a checkpoint goes on from it.
     ///
     /// # Errors
-    /// Those of [`new`](Self::new), and agents that no policy fits, or policies that no agent plays.
+    /// Those of [`new`](Self::new), agents that no policy fits, policies that no agent plays, and an observation filter or
+    /// normalised rewards.
     ///
     /// # Example
     /// ```
@@ -190,6 +191,7 @@ impl Trainer {
         agents: MultiAgentConfig,
     ) -> Result<Self, TrainError> {
         config.check()?;
+        config.check_for_agents()?;
         let model = Model::for_agents(&config, Arc::new(env), agents)?;
         let learner = model.learner(&config, || model::algorithm(&config))?;
         wiring::connect(config, model, learner)

@@ -11,6 +11,7 @@ mod golden;
 mod learning;
 mod ledgers;
 mod multi_agent;
+mod normalized;
 mod own_network;
 mod reproducible;
 mod result_dict;

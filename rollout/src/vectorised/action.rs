@@ -15,6 +15,9 @@ use crate::env::{ActionRef, EnvError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KernelAction: Copy + 'static {
+    /// Whether an action of the space is one such number.
+    fn is_of(space: &Space) -> bool;
+
     /// The actions of all environments, one number each.
     ///
     /// # Errors
@@ -26,6 +29,10 @@ pub trait KernelAction: Copy + 'static {
 }
 
 impl KernelAction for u32 {
+    fn is_of(space: &Space) -> bool {
+        space.has_discrete_actions() && space.act_len() == 1
+    }
+
     fn all(actions: ActionRef<'_>) -> Result<&[u32], EnvError> {
         match actions {
             ActionRef::Discrete(actions) => Ok(actions),
@@ -46,6 +53,10 @@ impl KernelAction for u32 {
 }
 
 impl KernelAction for f32 {
+    fn is_of(space: &Space) -> bool {
+        !space.has_discrete_actions() && space.act_len() == 1
+    }
+
     fn all(actions: ActionRef<'_>) -> Result<&[f32], EnvError> {
         actions.continuous()
     }

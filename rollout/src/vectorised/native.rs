@@ -160,11 +160,16 @@ fn check<K: Kernel>(n_envs: usize, spec: &EnvSpec) -> Result<(), EnvError> {
         return Err(EnvError::new("a vector needs at least one environment, got 0"));
     }
     spec.check()?;
-    let obs_len = obs_len::<K>();
-    let (observation, action) = (&spec.observation, &spec.action);
-    if (obs_len, ObsDtype::F32, 1) != (observation.obs_len(), observation.obs_dtype(), action.act_len()) {
-        let text = format!("the kernel writes {obs_len} floats and takes one number as its action, unlike {spec}");
+    let (obs_len, observation) = (obs_len::<K>(), &spec.observation);
+    if (obs_len, ObsDtype::F32) != (observation.obs_len(), observation.obs_dtype()) {
+        return Err(EnvError::new(format!("the kernel writes {obs_len} floats, unlike {spec}")));
+    }
+    if !K::Action::is_of(&spec.action) {
+        let text = format!("the kernel takes a {} as its action, unlike {spec}", std::any::type_name::<K::Action>());
         return Err(EnvError::new(text));
+    }
+    if spec.action_mask {
+        return Err(EnvError::new("action_mask is set, but a kernel has no masks: clear it, or write an Env"));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use pronk_policy::{Rng, Space};
 
 use super::*;
 use crate::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
+use crate::vectorised::Outcome;
 
 const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 5 };
 
@@ -56,32 +57,48 @@ fn every_set_of_instructions_gives_the_same_bits() {
     check::<Pendulum>();
 }
 
-#[test]
-fn a_kernel_that_does_not_fit_its_spaces_is_refused() {
-    struct TooLong;
-    impl Kernel for TooLong {
-        type State = [f64; 1];
-        type Action = u32;
-        type Obs = [f32; 2];
+/// CartPole that says something else about itself.
+struct Other<const WHAT: usize>;
 
-        fn env_spec() -> EnvSpec {
-            let observation = Space::boxed(vec![0.0], vec![1.0], vec![1]).unwrap();
-            EnvSpec { name: "TooLong".into(), observation, ..CartPole::env_spec() }
-        }
-        fn start(_: u64) -> [f64; 1] {
-            [0.0]
-        }
-        fn advance(_: &mut [f64; 1], _: u32) -> super::super::Outcome {
-            unreachable!("it is never made")
-        }
-        fn observation(_: &[f64; 1]) -> [f32; 2] {
-            [0.0; 2]
+const TOO_SHORT: usize = 0;
+const OTHER_ACTIONS: usize = 1;
+const WITH_MASKS: usize = 2;
+
+impl<const WHAT: usize> Kernel for Other<WHAT> {
+    type State = [f64; 4];
+    type Action = u32;
+    type Obs = [f32; 4];
+
+    fn env_spec() -> EnvSpec {
+        let spec = CartPole::env_spec();
+        let one = Space::boxed(vec![0.0], vec![1.0], vec![1]).unwrap();
+        match WHAT {
+            TOO_SHORT => EnvSpec { observation: one, ..spec },
+            OTHER_ACTIONS => EnvSpec { action: one, ..spec },
+            _ => EnvSpec { action_mask: true, ..spec },
         }
     }
-    let error = NativeVectorEnv::<TooLong>::new(&CONTEXT, 1).map(drop).expect_err("refused").to_string();
-    assert!(error.contains("the kernel writes 2 floats"), "{error}");
-    let error = NativeVectorEnv::<CartPole>::new(&CONTEXT, 0).map(drop).expect_err("refused").to_string();
-    assert!(error.contains("at least one environment, got 0"), "{error}");
-    let no_step = NativeVectorEnv::<CartPole>::with_time_limit(&CONTEXT, 1, Some(0)).map(drop);
-    assert!(no_step.expect_err("refused").to_string().contains("max_episode_steps is 0"));
+    fn start(seed: u64) -> [f64; 4] {
+        CartPole::start(seed)
+    }
+    fn advance(state: &mut [f64; 4], action: u32) -> Outcome {
+        CartPole::advance(state, action)
+    }
+    fn observation(state: &[f64; 4]) -> [f32; 4] {
+        CartPole::observation(state)
+    }
+}
+
+#[test]
+fn a_kernel_that_does_not_fit_its_spec_is_refused() {
+    fn refused<K: Kernel>(n_envs: usize, limit: Option<u32>, words: &str) {
+        let made = NativeVectorEnv::<K>::with_time_limit(&CONTEXT, n_envs, limit);
+        let error = made.map(drop).expect_err("refused").to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    refused::<Other<TOO_SHORT>>(1, None, "the kernel writes 4 floats, unlike CartPole-v1");
+    refused::<Other<OTHER_ACTIONS>>(1, None, "the kernel takes a u32 as its action, unlike CartPole-v1");
+    refused::<Other<WITH_MASKS>>(1, None, "a kernel has no masks");
+    refused::<CartPole>(0, None, "at least one environment, got 0");
+    refused::<CartPole>(1, Some(0), "max_episode_steps is 0");
 }

@@ -1,0 +1,148 @@
+//! Observations and rewards brought to one scale: learned from, saved, gone on with, and acted on.
+
+use pronk::envs::{CartPole, Pendulum, TicTacToe};
+use pronk::prelude::*;
+use pronk::wrappers::{TransformObservation, TransformReward};
+use pronk::{
+    Activation, Checkpoint, CheckpointError, Choice, EnvError, MultiAgentConfig, ObservationFilter, Run, Schedule,
+    Space, TrainError, evaluate,
+};
+use tempfile::TempDir;
+
+use crate::fixtures::{iterations, only, small, without_hanging};
+
+/// CartPole whose observations are large numbers, far from 0.
+fn badly_scaled(_: &EnvContext) -> Result<impl Env + use<>, EnvError> {
+    let space = Space::boxed(vec![f32::NEG_INFINITY; 4], vec![f32::INFINITY; 4], vec![4]).map_err(EnvError::new)?;
+    TransformObservation::new(CartPole::new(), space, |seen, row| {
+        for (row, seen) in row.iter_mut().zip(seen) {
+            *row = 1000.0 * seen + 300.0;
+        }
+    })
+}
+
+fn filtered(config: TrainerConfig) -> TrainerConfig {
+    TrainerConfig { observation_filter: ObservationFilter::MeanStdFilter, ..config }
+}
+
+#[test]
+fn badly_scaled_observations_are_learned_from_and_the_policy_acts_on_them_as_they_are() {
+    let run = without_hanging("learning", || {
+        let mut config = filtered(TrainerConfig {
+            seed: 1,
+            num_rollout_workers: 1,
+            num_envs_per_worker: 32,
+            rollout_fragment_length: 20,
+            train_batch_size: 640,
+            learner_queue_size: 1,
+            lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (5_000_000.0, 0.000_02)]).unwrap()),
+            min_time_s_per_iteration: 0.1,
+            ..TrainerConfig::default()
+        });
+        config.model.fcnet_hiddens = vec![64, 64];
+        config.model.fcnet_activation = Activation::Relu;
+        let stop = StopWhen { episode_return_mean: Some(475.0), env_steps: Some(10_000_000), ..StopWhen::default() };
+        Trainer::new(config, badly_scaled).unwrap().run(stop).unwrap()
+    });
+    println!("{}", run.summary());
+    assert!(run.reached() && run.ledger_closed(), "{}", run.summary());
+
+    let dir = TempDir::new().unwrap();
+    run.save(dir.path()).unwrap();
+    let mut policy = Checkpoint::load(dir.path()).unwrap().policy().unwrap();
+    let evaluation = evaluate(&mut policy, &mut Choice::Mode, &badly_scaled, 20, 0).unwrap();
+    assert!(evaluation.return_mean().unwrap() > 400.0, "{:?}", evaluation.return_mean());
+}
+
+fn pendulum(config: TrainerConfig, checkpoint: Option<&Checkpoint>) -> Result<Run, TrainError> {
+    let make = |_: &EnvContext| Pendulum::new();
+    let trainer = match checkpoint {
+        None => Trainer::new(config, make),
+        Some(checkpoint) => Trainer::resume(config, make, checkpoint),
+    }?;
+    trainer.run(iterations(20))
+}
+
+fn both(workers: usize) -> TrainerConfig {
+    TrainerConfig { normalize_rewards: true, ..filtered(small(workers)) }
+}
+
+#[test]
+fn without_threads_the_same_seed_gives_the_same_bits_and_the_same_scales() {
+    let [first, again] = [(); 2].map(|()| only(&pendulum(both(0), None).unwrap()));
+    let bits = |checkpoint: &Checkpoint| -> Vec<u32> {
+        checkpoint.state.params.values().iter().map(|value| value.to_bits()).collect()
+    };
+    assert_eq!(bits(&first), bits(&again));
+    assert_eq!(first.normalizer, again.normalizer);
+    let unfiltered = only(&pendulum(small(0), None).unwrap());
+    assert_ne!(bits(&first), bits(&unfiltered));
+}
+
+#[test]
+fn scales_are_saved_and_gone_on_with() {
+    for workers in [0, 2] {
+        let run = pendulum(both(workers), None).unwrap();
+        let dir = TempDir::new().unwrap();
+        run.save(dir.path()).unwrap();
+        let saved = Checkpoint::load(dir.path()).unwrap();
+        assert_eq!(saved.normalizer, only(&run).normalizer);
+        let seen = |checkpoint: &Checkpoint| checkpoint.normalizer.observations.as_ref().unwrap().count();
+        assert!(seen(&saved) >= 20 * 16, "{workers} workers: {}", seen(&saved));
+
+        let resumed = only(&pendulum(both(workers), Some(&saved)).unwrap());
+        assert!(seen(&resumed) >= seen(&saved) + 20 * 16, "{workers} workers: {}", seen(&resumed));
+    }
+}
+
+#[test]
+fn a_run_does_not_go_on_from_other_scales() {
+    let plain = only(&pendulum(small(0), None).unwrap());
+    let normalized = only(&pendulum(both(0), None).unwrap());
+    let only_filtered = only(&pendulum(filtered(small(0)), None).unwrap());
+    for (config, checkpoint, named) in [
+        (both(0), &plain, "`observation_filter`"),
+        (small(0), &normalized, "`observation_filter`"),
+        (both(0), &only_filtered, "`normalize_rewards`"),
+    ] {
+        let Err(TrainError::Checkpoint(error)) = pendulum(config, Some(checkpoint)) else { panic!("{named}") };
+        assert!(matches!(*error, CheckpointError::DoesNotFit { what } if what == named), "{error}");
+    }
+}
+
+#[test]
+fn episode_returns_stay_those_of_the_environment() {
+    let large = |_: &EnvContext| TransformReward::new(CartPole::new(), |reward| 1000.0 * reward);
+    let config = TrainerConfig { normalize_rewards: true, ..small(0) };
+    let run = Trainer::new(config, large).unwrap().run(iterations(40)).unwrap();
+    assert!(run.result.episode_return_mean.unwrap() >= 8000.0, "{:?}", run.result.episode_return_mean);
+}
+
+#[test]
+fn bytes_and_several_agents_are_refused_with_the_reason() {
+    struct Pixels;
+    impl Env for Pixels {
+        fn spec(&self) -> pronk::EnvSpec {
+            pronk::EnvSpec { observation: Space::bytes(vec![4]).unwrap(), ..CartPole::new().spec() }
+        }
+        fn reset(&mut self, _: u64, obs: pronk::ObsMut<'_>) -> Result<(), EnvError> {
+            obs.u8().map(|row| row.fill(0))
+        }
+        fn step(&mut self, _: pronk::ActionRef<'_>, obs: pronk::ObsMut<'_>) -> Result<pronk::Step, EnvError> {
+            obs.u8()?.fill(1);
+            Ok(pronk::Step { reward: 0.0, end: pronk::End::No })
+        }
+    }
+    let refused = |error: Option<TrainError>, field: &str| {
+        let Some(TrainError::Config(error)) = error else { panic!("{field} is refused") };
+        assert_eq!(error.field, field, "{error}");
+        assert!(error.reason.len() > 20, "{error}");
+    };
+    refused(Trainer::new(filtered(small(0)), |_: &EnvContext| Pixels).err(), "observation_filter");
+    let agents = || MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+    let games = |config| Trainer::multi_agent(config, |_: &EnvContext| TicTacToe::new(), agents()).err();
+    refused(games(filtered(small(0))), "observation_filter");
+    refused(games(TrainerConfig { normalize_rewards: true, ..small(0) }), "normalize_rewards");
+    let rewards_only = TrainerConfig { normalize_rewards: true, ..small(0) };
+    assert!(Trainer::new(rewards_only, |_: &EnvContext| Pixels).is_ok(), "rewards of images can be normalised");
+}
