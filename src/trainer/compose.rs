@@ -60,6 +60,7 @@ impl Trainer {
             dict.set("progress", progress);
         }
         episodes.write_into(&mut dict);
+        self.history.write_histograms(&mut dict);
         write_policy_returns(&mut dict, &result.policy_returns);
         self.write_steps(&mut dict, &result.steps, &iteration.steps_before);
         self.write_info(&mut dict, &result);

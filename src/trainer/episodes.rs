@@ -91,6 +91,19 @@ impl EpisodeHistory {
     }
 }
 
+impl EpisodeHistory {
+    /// Writes RLlib's `hist_stats`, return and length of each of the newest episodes, oldest first: as many as smoothing covers, so
+    /// that a result stays small however many episodes there are.
+    pub(super) fn write_histograms(&self, dict: &mut ResultDict) {
+        let returns: Vec<_> = self.newest.iter().map(|episode| episode.episode_return).collect();
+        let lens: Vec<_> = self.newest.iter().map(|episode| episode.episode_len).collect();
+        for prefix in ["", "sampler_results."] {
+            dict.set(&format!("{prefix}hist_stats.episode_reward"), json!(returns));
+            dict.set(&format!("{prefix}hist_stats.episode_lengths"), json!(lens));
+        }
+    }
+}
+
 impl EpisodeSummary {
     /// Writes RLlib's episode keys, at the top level and under `sampler_results`.
     pub(super) fn write_into(&self, dict: &mut ResultDict) {
@@ -159,6 +172,17 @@ mod tests {
         let newest = history.policies(&report(4.0, 2));
         assert_eq!((newest["x"].n, newest["x"].max), (3, 4.0));
         assert_eq!(history.policies(&WorkerReport::default())["x"].n, 3);
+    }
+
+    #[test]
+    fn histograms_hold_the_newest_episodes_one_by_one() {
+        let mut history = EpisodeHistory::new(3);
+        history.summarise(&report(&[1.0, 2.0]));
+        history.summarise(&report(&[3.0, 4.0]));
+        let mut dict = ResultDict::new();
+        history.write_histograms(&mut dict);
+        assert_eq!(dict.get("hist_stats.episode_reward"), Some(&json!([2.0, 3.0, 4.0])));
+        assert_eq!(dict.get("sampler_results.hist_stats.episode_lengths"), Some(&json!([10, 10, 10])));
     }
 
     #[test]

@@ -1,0 +1,135 @@
+//! A run among environments that fail all the time: every hundredth step panics, errs, hangs, gives NaN or stalls.
+//!
+//! ```text
+//! cargo run --release --example chaos                    # ten minutes
+//! cargo run --release --example chaos -- --minutes 0.5
+//! ```
+//!
+//! It prints what was lost and to what, how many workers were replaced, and the memory and threads of the process as they go
+//! on. At the end the policy that was learned is judged by a hundred episodes of CartPole-v1 among which nothing fails: an episode under
+//! chaos seldom lasts to its end. The exit status is 0 when they return 475 on average and the ledger closes.
+
+#![allow(clippy::print_stdout)] // a program prints; the library never does
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use pronk::envs::CartPole;
+use pronk::prelude::*;
+use pronk::wrappers::ChaosConfig;
+use pronk::{Activation, Choice, DEFAULT_POLICY, ModelConfig, Schedule, TrainResult, evaluate};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Trains among environments that fail all the time.
+#[derive(Parser)]
+struct Args {
+    /// How long
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Rollout workers
+    #[arg(long, default_value_t = 8)]
+    workers: usize,
+    /// Steps that go wrong, of which one in a thousand hangs and the others share out evenly
+    #[arg(long, default_value_t = 0.01)]
+    faults: f64,
+    /// Seed of everything random in the run
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    // Thousands of panics are planted: their messages come in the reports.
+    std::panic::set_hook(Box::new(|_| {}));
+    let (hang, other) = (args.faults / 1000.0, args.faults * 0.999 / 4.0);
+    let chaos = ChaosConfig {
+        seed: args.seed,
+        panic: other,
+        error: other,
+        non_finite: other,
+        slow: other,
+        slow_for: Duration::from_millis(1),
+        hang,
+        // Long after it was left behind, so that the process is not full of threads after a while.
+        hang_for: Some(Duration::from_secs(5)),
+    };
+    let config = TrainerConfig {
+        seed: args.seed,
+        num_rollout_workers: args.workers,
+        num_envs_per_worker: 2,
+        rollout_fragment_length: 16,
+        train_batch_size: 640,
+        learner_queue_size: 8,
+        // Two fragments in five fail: a hundred in a row never do.
+        num_consecutive_worker_failures_tolerance: 100,
+        max_num_worker_restarts: u32::MAX,
+        worker_restart_backoff: Duration::from_micros(100),
+        worker_restart_backoff_max: Duration::from_millis(10),
+        env_hang_timeout: Some(Duration::from_millis(500)),
+        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (3_000_000.0, 0.000_02)])?),
+        model: ModelConfig {
+            fcnet_hiddens: vec![64, 64],
+            fcnet_activation: Activation::Relu,
+            ..ModelConfig::default()
+        },
+        min_time_s_per_iteration: 1.0,
+        ..TrainerConfig::default()
+    };
+    let mut trainer = Trainer::new(config, chaos.wrap(|_| CartPole::new()))?;
+    let (began, all) = (Instant::now(), Duration::try_from_secs_f64(60.0 * args.minutes)?);
+    let mut said = Instant::now();
+    for result in trainer.by_ref() {
+        let result = result?;
+        if said.elapsed() > all / 20 {
+            said = Instant::now();
+            say(&result);
+        }
+        if began.elapsed() > all {
+            say(&result);
+            break;
+        }
+    }
+    let run = trainer.finish()?;
+
+    let checkpoint = run.checkpoints.get(DEFAULT_POLICY).ok_or_else(|| anyhow::anyhow!("nothing was trained"))?;
+    let clean = |_: &EnvContext| CartPole::new();
+    let judged = evaluate(&mut checkpoint.policy()?, &mut Choice::Mode, &clean, 100, 1)?;
+    let mean = judged.return_mean().unwrap_or(0.0);
+    let lost: Vec<_> = run.steps.lost.iter().map(|(cause, steps)| format!("{cause} {}", steps.env)).collect();
+    println!(
+        "{} env-steps sampled, {} trained once, lost to: {}; {} threads left behind, {} of them not ended; \
+         ledger closed: {}; return among clean environments {mean:.1}",
+        run.steps.sampled.env,
+        run.steps.trained_once.env,
+        lost.join(", "),
+        run.abandoned.len(),
+        run.not_joined.len(),
+        run.ledger_closed(),
+    );
+    Ok(if mean >= 475.0 && run.ledger_closed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn say(result: &TrainResult) {
+    let lost: u64 = result.steps.lost.values().map(|steps| steps.env).sum();
+    let number = |key: &str| result.dict.number(key).unwrap_or(0.0);
+    println!(
+        "{:>4.0} s: {:>9} env-steps, {lost:>8} lost, {:>7.0} restarts, {:.0} workers, return under chaos {:.1}, {}",
+        result.time_total.as_secs_f64(),
+        result.env_steps_sampled,
+        number("workers.restarts"),
+        number("num_healthy_workers"),
+        result.episode_return_mean.unwrap_or(0.0),
+        process(),
+    );
+}
+
+/// Memory and threads of this process, where the system tells.
+fn process() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_told = |line: &&str| line.starts_with("VmRSS") || line.starts_with("Threads");
+    let told = status.lines().filter(is_told).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    told.collect::<Vec<_>>().join(", ")
+}
