@@ -140,10 +140,10 @@ fn the_scale_stays_within_a_fragment_and_changes_after_it() {
     let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
     for fragment in 0..6 {
         let scale = normalizer.moments();
-        raw.obs_seen.clear();
-        played.obs_seen.clear();
-        raw.fragment();
-        played.fragment();
+        for played in [&mut raw, &mut played] {
+            played.obs_seen.clear();
+            played.fragment();
+        }
         let mut expected = raw.obs_seen.clone();
         if let Some(scale) = scale.obs_normalizer() {
             scale.apply(&mut expected).unwrap();
@@ -162,10 +162,10 @@ fn rewards_are_divided_and_episodes_keep_what_the_environment_paid() {
     let mut played = Played::reset(&normalizer.wrap(pendulums()), 4);
     for _ in 0..5 {
         let std = normalizer.moments().reward_std().unwrap();
-        raw.rewards_seen.clear();
-        played.rewards_seen.clear();
-        raw.fragment();
-        played.fragment();
+        for played in [&mut raw, &mut played] {
+            played.rewards_seen.clear();
+            played.fragment();
+        }
         for (raw, reward) in raw.rewards_seen.iter().zip(&played.rewards_seen) {
             assert_eq!(*reward, ((f64::from(*raw) / std) as f32).clamp(-10.0, 10.0));
         }
@@ -197,10 +197,10 @@ fn final_observations_are_on_the_scale_of_the_others() {
     let mut played = Played::reset(&normalizer.wrap(limited()), 3);
     for _ in 0..2 {
         let scale = normalizer.moments().obs_normalizer();
-        raw.final_obs.clear();
-        played.final_obs.clear();
-        raw.fragment();
-        played.fragment();
+        for played in [&mut raw, &mut played] {
+            played.final_obs.clear();
+            played.fragment();
+        }
         assert!(!raw.final_obs.is_empty());
         assert_eq!(raw.final_obs.index(), played.final_obs.index());
         let Some(scale) = scale else { continue };
