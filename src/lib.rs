@@ -53,9 +53,10 @@ pub use pronk_policy::{
     Space, Torso,
 };
 pub use pronk_rollout::{
-    ActionRef, AgentSpec, Agents, CallResult, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec,
-    EpisodeStat, EvaluateError, Evaluation, Gather, GroupError, GroupErrorCause, GroupPlace, GroupWorker,
-    GroupsStartError, Kernel, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, OnWorkerError, Outcome,
-    PolicyMapping, RestartPolicy, ReturnStat, Step, StopOutcome, Stopper, Vectorised, WorkerFailure, WorkerGroup,
-    WorkerGroupConfig, WorkerGroups, WorkerId, WorkerStatus, WorkerTime, check_env, check_multi_agent_env, evaluate,
+    ActionRef, AgentSpec, Agents, AsyncEnv, AsyncEnvs, CallResult, End, Env, EnvContext, EnvError, EnvFactory,
+    EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation, Gather, GroupError, GroupErrorCause, GroupPlace,
+    GroupWorker, GroupsStartError, Kernel, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, OnWorkerError,
+    Outcome, PolicyMapping, RestartPolicy, ReturnStat, Step, StopOutcome, Stopper, Vectorised, WorkerFailure,
+    WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId, WorkerStatus, WorkerTime, check_env, check_multi_agent_env,
+    evaluate,
 };

@@ -127,6 +127,15 @@ impl Columns {
         self.filling[seat].as_ref().map_or(0, |column| column.len)
     }
 
+    /// What the agent acted upon last in the column that is being filled.
+    pub(crate) fn last_obs(&self, seat: usize) -> Option<ObsColumn> {
+        let column = self.filling[seat].as_ref().filter(|column| column.open)?;
+        Some(match column.obs.view().row(column.len - 1, self.shape.obs_len) {
+            ObsView::F32(row) => ObsColumn::F32(row.to_vec()),
+            ObsView::U8(row) => ObsColumn::U8(row.to_vec()),
+        })
+    }
+
     /// Forgets the column that is being filled.
     pub(crate) fn forget(&mut self, seat: usize) {
         if let Some(mut column) = self.filling[seat].take() {

@@ -2,6 +2,7 @@
 
 use pronk_policy::derive_seed;
 
+use crate::async_env::EnvTasks;
 use crate::env::{Env, EnvError, EnvSpec};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::seed;
@@ -107,6 +108,11 @@ pub trait EnvFactory: Send + Sync {
     /// # Errors
     /// The environment that could not be made, and why.
     fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure>;
+
+    /// The same environments as tasks, if each waits for something by itself: [`AsyncEnvs`](crate::AsyncEnvs) are such.
+    fn tasks(&self) -> Option<EnvTasks> {
+        None
+    }
 }
 
 impl<F, M> EnvFactory for F

@@ -75,6 +75,8 @@ pub enum FailurePlace {
         /// The step of the episode that was made last; 0 after the reset.
         step: u32,
     },
+    /// Nothing that is known: it was lost with others.
+    Waiting,
 }
 
 impl fmt::Display for FailurePlace {
@@ -88,6 +90,7 @@ impl fmt::Display for FailurePlace {
             FailurePlace::Mask { episode_seed, step } => {
                 write!(f, "in action_mask after step {step} of the episode with seed {episode_seed}")
             }
+            FailurePlace::Waiting => write!(f, "while it waited"),
         }
     }
 }
@@ -200,7 +203,7 @@ impl fmt::Display for EnvFailure {
             FailurePlace::Step { episode_seed, step } | FailurePlace::Mask { episode_seed, step } => {
                 write!(f, " (to replay: reset with seed {episode_seed}, then the {step} steps)")
             }
-            FailurePlace::Make | FailurePlace::Reset { .. } => Ok(()),
+            FailurePlace::Make | FailurePlace::Reset { .. } | FailurePlace::Waiting => Ok(()),
         }
     }
 }

@@ -14,9 +14,11 @@ use pronk_policy::{Params, Rng};
 
 use crate::env::EnvSpec;
 use crate::factory::{EnvFactory, VectorContext};
-use crate::failure::EnvFailure;
+use crate::failure::{EnvFailure, FailureCause};
 use crate::gather::{AdaptiveGather, Gather};
-use crate::groups::{Answer, EnvGroups, GroupFailure, GroupStep, Order, ThreadedConfig, ThreadedVectorEnv};
+use crate::groups::{
+    Answer, EnvGroups, GroupFailure, GroupStep, Order, TaskConfig, TaskGroups, ThreadedConfig, ThreadedVectorEnv,
+};
 use crate::inference::Inference;
 use crate::part::{Part, Role};
 use crate::sampler::{AnyEnvSpec, Sampler};
@@ -124,7 +126,8 @@ struct Slot {
 }
 
 impl GatheringWorker {
-    /// Starts a thread for each group, which makes its environments, and holds the network against their spaces.
+    /// Starts a thread for each group, or one for all [tasks](EnvFactory::tasks), which makes its environments, and holds the network
+    /// against their spaces.
     ///
     /// # Errors
     /// The environment that could not be made, why environments and network do not fit each other, or a number of groups that does
@@ -140,15 +143,22 @@ impl GatheringWorker {
             return Err(BuildError::UnequalGroups { num_envs_per_worker: n_envs, num_env_groups: n_groups });
         }
         let WorkerConfig { worker, incarnation, seed, .. } = config.worker;
-        let threaded = ThreadedConfig {
-            context: VectorContext { worker, incarnation, first_env: 0, seed },
-            n_groups,
-            group_size: n_envs / n_groups,
-            fragment_length: config.worker.rollout_fragment_length.get(),
-            env_hang_timeout: config.env_hang_timeout,
+        let context = VectorContext { worker, incarnation, first_env: 0, seed };
+        let fragment_length = config.worker.rollout_fragment_length.get();
+        let env_hang_timeout = config.env_hang_timeout;
+        let groups: Box<dyn EnvGroups> = match factory.tasks() {
+            Some(_) if n_groups > 1 => return Err(BuildError::GroupsOfTasks { num_env_groups: n_groups }),
+            Some(tasks) => {
+                let config = TaskConfig { context, n_envs, fragment_length, env_hang_timeout };
+                Box::new(TaskGroups::new(config, tasks, &links.tether)?)
+            }
+            None => {
+                let group_size = n_envs / n_groups;
+                let config = ThreadedConfig { context, n_groups, group_size, fragment_length, env_hang_timeout };
+                Box::new(ThreadedVectorEnv::new(config, factory, &links.tether)?)
+            }
         };
-        let groups = ThreadedVectorEnv::new(threaded, factory, &links.tether)?;
-        Self::over(Box::new(groups), &config.worker, config.gather, config.restart, inference.into(), links)
+        Self::over(groups, &config.worker, config.gather, config.restart, inference.into(), links)
     }
 
     /// Acts for groups of any kind.
@@ -377,9 +387,12 @@ impl GatheringWorker {
 
     /// What a group was filling is lost, and it pauses.
     fn give_up_group(&mut self, group: usize, failure: GroupFailure) {
-        let GroupFailure { failure, left_behind } = failure;
+        let GroupFailure { mut failure, left_behind } = failure;
         let size = self.groups.group_size();
         let Some(columns) = self.part.columns() else { return };
+        if let FailureCause::Hang { last_obs: last_obs @ None, .. } = &mut failure.cause {
+            *last_obs = columns.last_obs(failure.index as usize);
+        }
         let mut lost = failure.steps_made as u64;
         for env in group * size..(group + 1) * size {
             // The last step that was begun is the one that failed.

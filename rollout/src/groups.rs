@@ -1,5 +1,6 @@
 //! Environments in groups that take their steps elsewhere: on threads, or as tasks that wait for a network.
 
+mod tasks;
 mod threaded;
 
 use std::time::Duration;
@@ -11,7 +12,14 @@ use crate::env::EnvSpec;
 use crate::failure::EnvFailure;
 use crate::vector::EpisodeStat;
 
+pub(crate) use tasks::{Seat, TaskConfig, TaskGroups, play};
 pub(crate) use threaded::{ThreadedConfig, ThreadedVectorEnv};
+
+/// How long the threads are waited for when they are to end.
+const CLOSE_WITHIN: Duration = Duration::from_millis(200);
+
+/// How often groups are looked at in the time after which they count as hanging.
+const LOOKS: u32 = 8;
 
 /// The environments of one worker in groups of one size, each of which takes its steps by itself.
 ///

@@ -9,12 +9,14 @@ mod acting;
 mod columns;
 mod convert;
 mod env;
+mod episode;
 mod factory;
 mod failure;
 mod mask;
 mod part;
 mod seed;
 
+mod async_env;
 mod check_env;
 mod envs;
 mod multi_agent;
@@ -47,6 +49,7 @@ pub use factory::{EnvContext, EnvFactory, IntoEnv, VectorContext, probe_spec};
 pub use failure::{EnvFailure, FailureCause, FailurePlace};
 pub use pronk_buffer::End;
 
+pub use async_env::{AsyncEnv, AsyncEnvs, EnvTasks, IntoAsyncEnv};
 pub use check_env::{EnvCheckError, EnvFault, check_env};
 pub use envs::{
     Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,

@@ -1,6 +1,7 @@
 //! Observations and rewards brought to one scale while a run goes on.
 
 mod moments;
+mod normalization;
 mod vector;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,12 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pronk_policy::{ObsDtype, ObsNormalizer};
 use serde::{Deserialize, Serialize};
 
-use crate::env::EnvError;
+use crate::async_env::EnvTasks;
+use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace};
 use crate::vector::VectorEnv;
 
 pub use moments::RunningMoments;
+pub(crate) use normalization::Normalization;
 use vector::NormalizedVectorEnv;
 
 /// Normalised numbers lie between −10 and 10.
@@ -136,6 +139,16 @@ impl Normalizer {
         NormalizedFactory { factory, normalizer: self.clone() }
     }
 
+    /// Whether such environments can be normalised.
+    pub(crate) fn check(&self, spec: &EnvSpec) -> Result<(), EnvError> {
+        let observation = &spec.observation;
+        if observation.obs_dtype() == ObsDtype::F32 || !self.config.observations {
+            return Ok(());
+        }
+        let text = format!("observations of {observation} are bytes: the network scales them, not a normaliser");
+        Err(EnvError::new(text))
+    }
+
     /// Adds what was gathered, which is then empty, and says what all have found out.
     fn exchange(&self, gathered: &mut NormalizerMoments) -> NormalizerMoments {
         let mut shared = self.lock();
@@ -158,13 +171,13 @@ struct NormalizedFactory {
 impl EnvFactory for NormalizedFactory {
     fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let envs = self.factory.make_vector(context, n_envs)?;
-        let observation = &envs.spec().observation;
-        if observation.obs_dtype() != ObsDtype::F32 && self.normalizer.config.observations {
-            let text = format!("observations of {observation} are bytes: the network scales them, not a normaliser");
-            let cause = FailureCause::Error(EnvError::new(text));
-            return Err(context.failure(Some(envs.spec()), 0, FailurePlace::Make, cause));
-        }
+        let refused = |error| context.failure(Some(envs.spec()), 0, FailurePlace::Make, FailureCause::Error(error));
+        self.normalizer.check(envs.spec()).map_err(refused)?;
         Ok(Box::new(NormalizedVectorEnv::new(*context, envs, self.normalizer.clone())))
+    }
+
+    fn tasks(&self) -> Option<EnvTasks> {
+        self.factory.tasks().map(|tasks| tasks.normalized(self.normalizer.clone()))
     }
 }
 

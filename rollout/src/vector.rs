@@ -1,5 +1,6 @@
 //! Several environments that step together, and the rule for what follows an episode's end.
 
+mod joined;
 mod serial;
 
 use pronk_buffer::{End, FinalObs};
@@ -8,6 +9,7 @@ use crate::env::{ActionRef, EnvSpec, ObsMut};
 use crate::failure::EnvFailure;
 use crate::watch::Watch;
 
+pub(crate) use joined::JoinedVectorEnv;
 pub use serial::SerialVectorEnv;
 
 /// `B` environments of one kind that take their steps together.

@@ -112,7 +112,8 @@ impl Watch {
     #[inline]
     pub(crate) fn at(&self, index: u32, place: FailurePlace) {
         let (kind, episode_seed, step) = match place {
-            FailurePlace::Make => (MAKE, 0, 0),
+            // Nothing is called while an environment waits.
+            FailurePlace::Make | FailurePlace::Waiting => (MAKE, 0, 0),
             FailurePlace::Reset { episode_seed } => (RESET, episode_seed, 0),
             FailurePlace::Step { episode_seed, step } => (STEP, episode_seed, step),
             FailurePlace::Mask { episode_seed, step } => (MASK, episode_seed, step),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pronk_buffer::Gate;
 use pronk_learner::Schedule;
 use pronk_policy::{ObsDtype, Space};
-use pronk_rollout::{Gather, RestartPolicy};
+use pronk_rollout::{EnvFactory, Gather, RestartPolicy};
 
 use super::{ConfigError, InferencePlacement, ObservationFilter, TrainerConfig};
 
@@ -282,8 +282,26 @@ impl TrainerConfig {
             let reason = "without rollout workers there is nobody to share it with, and a run that repeats itself has no such thread";
             return Err(refuse("inference", "shared", reason));
         }
+        // Tasks are a group each; where there are none, it is looked at again.
+        self.check_gather(self.num_envs_per_worker)
+    }
+
+    /// Refuses to wait for more groups of environments than a worker has, and to make groups of tasks.
+    pub(crate) fn check_env(&self, env: &dyn EnvFactory) -> Result<(), ConfigError> {
+        if env.tasks().is_none() {
+            return self.check_gather(self.num_env_groups);
+        }
+        if self.num_env_groups > 1 {
+            let reason = "environments that are tasks are each a group by themselves; leave it at 1, and say by gather for how \
+                          many of them to wait";
+            return Err(refuse("num_env_groups", self.num_env_groups, reason));
+        }
+        Ok(())
+    }
+
+    fn check_gather(&self, n_groups: usize) -> Result<(), ConfigError> {
         match self.gather {
-            Gather::AtLeast(n) if n.get() > self.num_env_groups => Err(refuse(
+            Gather::AtLeast(n) if n.get() > n_groups => Err(refuse(
                 "gather.at_least",
                 n,
                 "there are not as many groups, so it would wait for all; set it to num_env_groups at most, or gather to all",

@@ -73,6 +73,7 @@ impl Model {
         own: Option<Box<MakeNetwork>>,
         algorithm: &'static str,
     ) -> Result<Self, TrainError> {
+        config.check_env(env.as_ref())?;
         let spec = probe_spec(env.as_ref(), config.seed)?;
         config.check_observation(&spec.observation)?;
         let normalizer = config.normalizer().map(Normalizer::new);
@@ -211,7 +212,7 @@ impl Model {
                     Some(port) => port.client().into(),
                     None => Inference::from(only.networks.acting(&only.spec)?),
                 };
-                if config.num_env_groups == 1 {
+                if config.num_env_groups == 1 && env.tasks().is_none() {
                     return Ok(Box::new(RolloutWorker::new(worker, Arc::clone(env), inference, links)?));
                 }
                 let gathering = GatheringWorkerConfig {

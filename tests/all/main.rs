@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+mod async_envs;
 mod bad_input;
 mod devices;
 mod failures;
@@ -16,3 +17,6 @@ mod own_network;
 mod reproducible;
 mod result_dict;
 mod signals;
+
+#[path = "../../examples/async_env/remote.rs"]
+mod remote;

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod tasks;
+
 use std::time::Duration;
 
 use pronk_buffer::SampleBatch;

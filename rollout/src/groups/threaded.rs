@@ -6,18 +6,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, PopError, Tether, inqueue};
 
-use super::{Answer, EnvGroups, GroupFailure, GroupStep, Order};
+use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, LOOKS, Order};
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::vector::{VectorEnv, VectorStep};
 use crate::watch::{EnvCall, Vigil, Watch};
-
-/// How long the threads are waited for when they are to end.
-const CLOSE_WITHIN: Duration = Duration::from_millis(200);
-
-/// How often groups are looked at in the time after which they count as hanging.
-const LOOKS: u32 = 8;
 
 /// What the groups of one worker are.
 #[derive(Clone, Copy, Debug)]
@@ -122,14 +116,14 @@ impl ThreadedVectorEnv {
     fn replace(&mut self, number: usize, call: &EnvCall, silent_for: Duration) -> Option<GroupFailure> {
         let Self { config, factory, spec, groups, replies, .. } = self;
         let group = &mut groups[number];
-        let taken = group.watch.take_over(call)?;
+        group.watch.take_over(call)?;
         let context = context_of(config, number);
         let failure = EnvFailure {
             env: spec.name.clone(),
             index: context.first_env + call.index,
             incarnation: call.incarnation,
             place: call.place,
-            ..context.failure_to_make(FailureCause::Hang { silent_for, last_obs: taken.last_obs })
+            ..context.failure_to_make(FailureCause::Hang { silent_for, last_obs: None })
         };
         let next = Generation {
             group: number,
@@ -269,10 +263,7 @@ impl Group {
         let Generation { group, number, incarnation, begins } = generation;
         let first = format!("rollout-{}-envs-{group}", config.context.worker);
         let name = if number == 0 { first } else { format!("{first}.{number}") };
-        let watch = match config.env_hang_timeout {
-            Some(_) => Watch::keeping_observations(),
-            None => Watch::new(),
-        };
+        let watch = Watch::new();
         let (orders, received) = bounded::<Box<GroupStep>>(1);
         let (ending, ended) = bounded(0);
         let mut stepper = Stepper {
@@ -360,7 +351,6 @@ impl Stepper {
             self.make()?;
         }
         let Self { context, watch, envs: Some(envs), .. } = self else { return Ok(()) };
-        watch.see(step.obs.view(), self.size);
         let _inside = watch.enter(context.incarnation);
         step.final_obs.clear();
         match step.order {

@@ -1,7 +1,7 @@
-use pronk_buffer::{End, FinalObs, ObsKind};
-use pronk_policy::{ObsDtype, ObsNormalizer};
+use pronk_buffer::{FinalObs, ObsKind};
+use pronk_policy::ObsDtype;
 
-use super::{CLIP, Normalizer, NormalizerMoments};
+use super::{Normalization, Normalizer};
 use crate::env::{ActionRef, EnvError, EnvSpec, ObsMut};
 use crate::factory::VectorContext;
 use crate::failure::{EnvFailure, FailureCause, FailurePlace};
@@ -12,28 +12,9 @@ use crate::watch::Watch;
 pub(super) struct NormalizedVectorEnv {
     context: VectorContext,
     envs: Box<dyn VectorEnv>,
-    normalizer: Normalizer,
-    scale: Scale,
-    /// What was seen since the last exchange.
-    gathered: NormalizerMoments,
-    /// `[B]`: the discounted return of every episode so far.
-    returns: Vec<f64>,
+    normalization: Normalization,
     /// Final observations of the present step as the environments gave them.
     final_obs: FinalObs,
-}
-
-/// By what numbers are normalised, from one exchange to the next.
-struct Scale {
-    obs: Option<ObsNormalizer>,
-    reward_std: Option<f64>,
-}
-
-impl Scale {
-    fn of(moments: &NormalizerMoments, obs_len: usize) -> Self {
-        let as_they_are = || ObsNormalizer { mean: vec![0.0; obs_len], std: vec![1.0; obs_len], clip: CLIP };
-        let obs = moments.observations.as_ref().map(|_| moments.obs_normalizer().unwrap_or_else(as_they_are));
-        Self { obs, reward_std: moments.reward_std() }
-    }
 }
 
 impl NormalizedVectorEnv {
@@ -42,63 +23,34 @@ impl NormalizedVectorEnv {
             space if space.obs_dtype() == ObsDtype::U8 => (space.obs_len(), ObsKind::U8),
             space => (space.obs_len(), ObsKind::F32),
         };
-        Self {
-            context,
-            scale: Scale::of(&normalizer.moments(), obs_len),
-            gathered: NormalizerMoments::begin(&normalizer.config, obs_len),
-            returns: vec![0.0; envs.n_envs()],
-            final_obs: FinalObs::new(obs_kind, obs_len),
-            normalizer,
-            envs,
-        }
+        let normalization = Normalization::new(normalizer, envs.n_envs(), obs_len);
+        Self { context, envs, normalization, final_obs: FinalObs::new(obs_kind, obs_len) }
     }
 
     /// Gathers and normalises the observations of all environments.
-    fn normalize(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
-        if let (Some(scale), Some(gathered)) = (&self.scale.obs, &mut self.gathered.observations) {
-            let normalized = obs.f32().and_then(|rows| {
-                gathered.add_rows(rows);
-                scale.apply(rows).map_err(EnvError::new)
-            });
-            return normalized.map_err(|error| self.failure(error));
+    fn observe(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+        if !self.normalization.changes_observations() {
+            return Ok(());
         }
-        Ok(())
+        let observed = obs.f32().and_then(|rows| self.normalization.observe(rows));
+        observed.map_err(|error| self.failure(error))
     }
 
-    /// Passes on the final observations of step `t`, normalised.
+    /// Passes on the final observations of the present step, normalised.
     fn pass_on_final_obs(&mut self, final_obs: &mut FinalObs) -> Result<(), EnvFailure> {
         for (t, index, row) in self.final_obs.iter() {
             let (t, index) = (t as usize, index as usize);
-            let pushed = match (&self.scale.obs, row.as_f32()) {
-                (Some(scale), Some(row)) => {
+            let pushed = match row.as_f32() {
+                Some(row) => {
                     let mut row = row.to_vec();
-                    scale.apply(&mut row).map_err(|error| self.failure(EnvError::new(error)))?;
+                    self.normalization.scale(&mut row).map_err(|error| self.failure(error))?;
                     final_obs.push(t, index, row.as_slice())
                 }
-                _ => final_obs.push(t, index, row),
+                None => final_obs.push(t, index, row),
             };
             pushed.map_err(|error| self.failure(EnvError::new(error)))?;
         }
         Ok(())
-    }
-
-    /// Gathers the discounted returns and normalises the rewards.
-    fn normalize_rewards(&mut self, rewards: &mut [f32], ends: &[End]) {
-        let (Some(gamma), Some(std), Some(gathered)) =
-            (self.normalizer.config.return_gamma, self.scale.reward_std, &mut self.gathered.returns)
-        else {
-            return;
-        };
-        for (sum, reward) in self.returns.iter_mut().zip(&*rewards) {
-            *sum = *sum * gamma + f64::from(*reward);
-        }
-        gathered.add_rows(&self.returns);
-        for ((sum, reward), end) in self.returns.iter_mut().zip(rewards).zip(ends) {
-            *reward = ((f64::from(*reward) / std) as f32).clamp(-CLIP, CLIP);
-            if *end != End::No {
-                *sum = 0.0;
-            }
-        }
     }
 
     /// Environments that do not write what their spec says.
@@ -120,8 +72,8 @@ impl VectorEnv for NormalizedVectorEnv {
     fn reset_all(&mut self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
         let len = obs.len();
         self.envs.reset_all(obs.part(0, len))?;
-        self.returns.fill(0.0);
-        self.normalize(obs)
+        self.normalization.begin();
+        self.observe(obs)
     }
 
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
@@ -136,9 +88,9 @@ impl VectorEnv for NormalizedVectorEnv {
             final_obs: &mut self.final_obs,
         };
         self.envs.step(actions, step)?;
-        self.normalize(obs)?;
+        self.observe(obs)?;
         self.pass_on_final_obs(final_obs)?;
-        self.normalize_rewards(rewards, ends);
+        self.normalization.reward(rewards, ends);
         Ok(())
     }
 
@@ -153,7 +105,6 @@ impl VectorEnv for NormalizedVectorEnv {
     /// Joins what was gathered with what the other workers have seen: a worker asks for its episodes between two fragments.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         self.envs.drain_episodes(into);
-        let shared = self.normalizer.exchange(&mut self.gathered);
-        self.scale = Scale::of(&shared, self.envs.spec().observation.obs_len());
+        self.normalization.exchange();
     }
 }

@@ -1,7 +1,8 @@
 use pronk_buffer::{BatchError, End, FinalObs};
-use pronk_policy::{Space, derive_seed};
+use pronk_policy::Space;
 
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut};
+use crate::episode::{Episodes, check_finite};
 use crate::factory::{EnvContext, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::mask;
@@ -21,21 +22,11 @@ pub struct SerialVectorEnv<E> {
     watch: Watch,
 }
 
-/// One environment and the episode it is in.
+/// One environment and its episodes.
 #[derive(Debug)]
 struct Slot<E> {
     env: E,
-    /// What the episode seeds are derived from.
-    seed: u64,
-    n_episodes: u64,
-    episode: Episode,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Episode {
-    seed: u64,
-    len: u32,
-    sum: f64,
+    episodes: Episodes,
 }
 
 impl<E: Env> SerialVectorEnv<E> {
@@ -54,7 +45,7 @@ impl<E: Env> SerialVectorEnv<E> {
             let env_context = context.env(index);
             let (env, spec) = make_one(&make, &env_context, shared.as_ref())
                 .map_err(|cause| context.failure(shared.as_ref(), index, FailurePlace::Make, cause))?;
-            slots.push(Slot { env, seed: env_context.seed, n_episodes: 0, episode: Episode::default() });
+            slots.push(Slot { env, episodes: Episodes::new(env_context) });
             shared.get_or_insert(spec);
         }
         match shared {
@@ -97,32 +88,22 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
                 ..context.failure(Some(spec), index as u32, place, cause)
             };
 
-            watch.at(index as u32, slot.next_place());
-            let step = slot.step(action, row.part(0, obs_len)).map_err(|failed_at| failed(failed_at, index))?;
-            let limit_reached = spec.max_episode_steps.is_some_and(|limit| slot.episode.len >= limit);
-            let end = match step.end {
-                End::No if limit_reached => End::Truncated,
-                end => end,
-            };
-            out.rewards[index] = step.reward;
+            watch.at(index as u32, slot.episodes.next_place());
+            let (reward, end) = slot.step(action, row.part(0, obs_len), spec).map_err(|at| failed(at, index))?;
+            out.rewards[index] = reward;
             out.ends[index] = end;
             if end == End::No {
                 continue;
             }
 
             if end == End::Truncated {
-                keep(out.final_obs, out.t, index, &row)
-                    .map_err(|error| failed((slot.place(), FailureCause::Error(EnvError::new(error))), index + 1))?;
+                keep(out.final_obs, out.t, index, &row).map_err(|error| {
+                    failed((slot.episodes.place(), FailureCause::Error(EnvError::new(error))), index + 1)
+                })?;
             }
-            finished.push(EpisodeStat {
-                worker: context.worker,
-                index: context.first_env + index as u32,
-                seed: slot.episode.seed,
-                episode_return: slot.episode.sum,
-                episode_len: slot.episode.len,
-            });
+            finished.push(slot.episodes.stat());
             let begins = |place| watch.at(index as u32, place);
-            slot.reset(row, begins).map_err(|failed_at| failed(failed_at, index + 1))?;
+            slot.reset(row, begins).map_err(|at| failed(at, index + 1))?;
         }
         Ok(())
     }
@@ -134,7 +115,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
             return Ok(());
         }
         for (index, (slot, mask)) in slots.iter().zip(masks.chunks_exact_mut(spec.action.dist_len())).enumerate() {
-            let place = FailurePlace::Mask { episode_seed: slot.episode.seed, step: slot.episode.len };
+            let place = slot.episodes.mask_place();
             watch.at(index as u32, place);
             slot.mask(mask, &spec.action).map_err(|cause| context.failure(Some(spec), index as u32, place, cause))?;
         }
@@ -157,16 +138,14 @@ impl<E: Env> Slot<E> {
         mut obs: ObsMut<'_>,
         begins: impl FnOnce(FailurePlace),
     ) -> Result<(), (FailurePlace, FailureCause)> {
-        let seed = derive_seed(self.seed, &[self.n_episodes]);
-        let place = FailurePlace::Reset { episode_seed: seed };
+        let seed = self.episodes.begin();
+        let place = self.episodes.reset_place();
         begins(place);
-        self.n_episodes += 1;
-        self.episode = Episode { seed, len: 0, sum: 0.0 };
         let len = obs.len();
         let cause = match catch(|| self.env.reset(seed, obs.part(0, len))) {
-            Ok(Ok(())) => match obs.first_non_finite() {
-                None => return Ok(()),
-                Some((element, value)) => FailureCause::NonFiniteObservation { element, value },
+            Ok(Ok(())) => match check_finite(&obs) {
+                Ok(()) => return Ok(()),
+                Err(cause) => cause,
             },
             Ok(Err(error)) => FailureCause::Error(error),
             Err(text) => FailureCause::Panic(text),
@@ -174,22 +153,24 @@ impl<E: Env> Slot<E> {
         Err((place, cause))
     }
 
-    fn step(&mut self, action: ActionRef<'_>, mut obs: ObsMut<'_>) -> Result<Step, (FailurePlace, FailureCause)> {
-        self.episode.len += 1;
+    /// Takes a step: its reward, and whether it ends the episode.
+    fn step(
+        &mut self,
+        action: ActionRef<'_>,
+        mut obs: ObsMut<'_>,
+        spec: &EnvSpec,
+    ) -> Result<(f32, End), (FailurePlace, FailureCause)> {
+        let place = self.episodes.next_place();
         let len = obs.len();
         let cause = match catch(|| self.env.step(action, obs.part(0, len))) {
-            Ok(Ok(step)) => match obs.first_non_finite() {
-                None if step.reward.is_finite() => {
-                    self.episode.sum += f64::from(step.reward);
-                    return Ok(step);
-                }
-                None => FailureCause::NonFiniteReward { value: step.reward },
-                Some((element, value)) => FailureCause::NonFiniteObservation { element, value },
+            Ok(Ok(step)) => match self.episodes.count(step, &obs, spec) {
+                Ok(end) => return Ok((step.reward, end)),
+                Err(cause) => cause,
             },
             Ok(Err(error)) => FailureCause::Error(error),
             Err(text) => FailureCause::Panic(text),
         };
-        Err((self.place(), cause))
+        Err((place, cause))
     }
 
     fn mask(&self, mask: &mut [bool], action: &Space) -> Result<(), FailureCause> {
@@ -201,16 +182,6 @@ impl<E: Env> Slot<E> {
             Ok(Err(error)) => Err(FailureCause::Error(error)),
             Err(text) => Err(FailureCause::Panic(text)),
         }
-    }
-
-    /// The step that comes next.
-    fn next_place(&self) -> FailurePlace {
-        FailurePlace::Step { episode_seed: self.episode.seed, step: self.episode.len + 1 }
-    }
-
-    /// The step that was made last, or is being made.
-    fn place(&self) -> FailurePlace {
-        FailurePlace::Step { episode_seed: self.episode.seed, step: self.episode.len }
     }
 }
 

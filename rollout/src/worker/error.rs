@@ -78,6 +78,15 @@ pub enum BuildError {
         /// How many groups they are to make.
         num_env_groups: usize,
     },
+    /// Environments that are tasks cannot be shared out to groups.
+    #[error(
+        "num_env_groups = {num_env_groups}: environments that are tasks are each a group by themselves; leave it at 1, and say \
+         by `gather` for how many of them to wait"
+    )]
+    GroupsOfTasks {
+        /// How many groups they were to make.
+        num_env_groups: usize,
+    },
     /// No fragment can have this shape.
     #[error(transparent)]
     Shape(#[from] BatchError),

@@ -1,0 +1,138 @@
+//! Ten thousand environments that wait for a network, in one process: steps per second against what their latency allows, and
+//! memory for each of them.
+//!
+//! ```text
+//! cargo bench --bench async_envs
+//! ```
+//!
+//! Every step of an environment waits for 50 ms, as a request to a server would, and nothing else; `n` environments can make
+//! `20 n` steps a second at most. One worker acts for all of them, with an MLP 4-64-64, and keeps every step. The first figure is
+//! that worker by itself, the second a whole run of the trainer, which learns from the steps.
+//!
+//! What it costs an environment is the growth of the process's memory from before the worker is made to after its last fragment,
+//! divided by their number. Part of it are the steps that a fragment is made of.
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pronk::buffer::{Pool, Versioned, lifeline};
+use pronk::envs::CartPole;
+use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
+use pronk::policy::{Activation, CpuNetwork, Encoder, Gaussian, NetworkSpec};
+use pronk::prelude::*;
+use pronk::rollout::{GatheringWorker, GatheringWorkerConfig, Sampler, Watch, WorkerConfig, WorkerLinks, WorkerState};
+use pronk::{ActionRef, AsyncEnv, AsyncEnvs, EnvError, EnvSpec, Gather, ModelConfig, ObsMut, RestartPolicy, Step};
+
+const LATENCY: Duration = Duration::from_millis(50);
+/// Steps of a fragment's columns.
+const STEPS: usize = 8;
+
+/// CartPole on a server that takes its time.
+struct Remote(CartPole);
+
+impl AsyncEnv for Remote {
+    fn spec(&self) -> EnvSpec {
+        self.0.spec()
+    }
+
+    async fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.0.reset(seed, obs)
+    }
+
+    async fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        tokio::time::sleep(LATENCY).await;
+        self.0.step(action, obs)
+    }
+}
+
+fn remote() -> AsyncEnvs<impl Fn(EnvContext) -> std::future::Ready<Remote> + Send + Sync + 'static> {
+    AsyncEnvs::new(|_: EnvContext| std::future::ready(Remote(CartPole::new())))
+}
+
+fn main() {
+    // Under `cargo test --benches` once through is enough to see that it runs.
+    let is_bench = std::env::args().any(|arg| arg == "--bench");
+    let (numbers, time) = match is_bench {
+        true => (&[1_000, 10_000][..], Duration::from_secs(10)),
+        false => (&[100][..], Duration::from_millis(300)),
+    };
+    println!("{LATENCY:?} a step, for {time:?} each\n");
+    println!("{:>12} {:>10} {:>22} {:>22} {:>15}", "environments", "ideal", "a worker alone", "a run", "memory each");
+    for &n_envs in numbers {
+        let ideal = n_envs as f64 / LATENCY.as_secs_f64();
+        let (alone, bytes) = sample(n_envs, time);
+        let run = run(n_envs, time);
+        let share = |rate: f64| format!("{rate:.0} ({:.1} %)", 100.0 * rate / ideal);
+        let memory = bytes.map_or("unknown".to_owned(), |bytes| format!("{:.1} KiB", bytes / 1024.0 / n_envs as f64));
+        println!("{n_envs:>12} {ideal:>10.0} {:>22} {:>22} {memory:>15}", share(alone), share(run));
+    }
+}
+
+/// Steps a second of a worker by itself, and by how many bytes the process has grown.
+fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
+    let before = resident_bytes();
+    let spec = CartPole::new().spec();
+    let network = NetworkSpec {
+        encoder: Encoder::Mlp { hidden: vec![64, 64], activation: Activation::Tanh },
+        ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap()
+    };
+    let weights = ByPolicy::from([(default_policy(), network.init_params(1).unwrap())]);
+    let weights = Versioned { version: 0, weights };
+    let (_lifeline, tether) = lifeline();
+    let config = GatheringWorkerConfig {
+        worker: WorkerConfig {
+            worker: 1,
+            incarnation: 0,
+            seed: 1,
+            num_envs_per_worker: NonZeroUsize::new(n_envs).unwrap(),
+            rollout_fragment_length: NonZeroUsize::new(STEPS).unwrap(),
+            gaussian: Gaussian::default(),
+        },
+        num_env_groups: NonZeroUsize::MIN,
+        gather: Gather::AtLeast(NonZeroUsize::MIN),
+        env_hang_timeout: Some(Duration::from_secs(120)),
+        restart: RestartPolicy::default(),
+    };
+    let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether, watch: Watch::new() };
+    let network = Box::new(CpuNetwork::new(&network).unwrap());
+    let mut worker = GatheringWorker::new(config, Arc::new(remote()), network, links).unwrap();
+    let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
+    // The first fragment is the one in which all begin.
+    drop(worker.sample(&weights, &mut clock).unwrap());
+    let (began, mut steps) = (Instant::now(), 0);
+    while began.elapsed() < time {
+        steps += worker.sample(&weights, &mut clock).unwrap().env_steps();
+    }
+    let rate = steps as f64 / began.elapsed().as_secs_f64();
+    (rate, before.zip(resident_bytes()).map(|(before, after)| after - before))
+}
+
+/// Steps a second of a run that learns.
+fn run(n_envs: usize, time: Duration) -> f64 {
+    let config = TrainerConfig {
+        num_rollout_workers: 1,
+        num_envs_per_worker: n_envs,
+        rollout_fragment_length: STEPS,
+        train_batch_size: n_envs * STEPS,
+        gather: Gather::AtLeast(NonZeroUsize::MIN),
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    };
+    let mut trainer = Trainer::new(config, remote()).unwrap();
+    // The first result is the one in which all begin.
+    let first = trainer.next().unwrap().unwrap();
+    let (began, before) = (Instant::now(), first.env_steps_sampled);
+    let last = trainer.by_ref().map(Result::unwrap).find(|_| began.elapsed() >= time).unwrap();
+    (last.env_steps_sampled - before) as f64 / began.elapsed().as_secs_f64()
+}
+
+/// How much memory the process occupies, where the system says.
+fn resident_bytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024.0)
+}

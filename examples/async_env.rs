@@ -1,0 +1,78 @@
+//! Environments behind a network: hundreds of connections to a server, all on one thread, and a policy that learns from them.
+//!
+//! ```text
+//! cargo run --release --example async_env
+//! cargo run --release --example async_env -- --num-envs-per-worker 1000 --latency-ms 50
+//! ```
+
+#![allow(clippy::print_stdout)] // a program prints; the library never does
+
+#[path = "async_env/remote.rs"]
+mod remote;
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use pronk::prelude::*;
+use pronk::{AsyncEnvs, Gather, ModelConfig};
+
+use remote::{RemoteCartPole, serve};
+
+/// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Trains a policy for CartPole on a server.
+#[derive(Parser)]
+struct Args {
+    /// Seed of everything random in the run
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Connections of the one worker
+    #[arg(long, default_value_t = 256)]
+    num_envs_per_worker: usize,
+    /// How long the server takes for an answer; one in a hundred takes ten times as long
+    #[arg(long, default_value_t = 2)]
+    latency_ms: u64,
+    /// Mean return to reach
+    #[arg(long, default_value_t = 475.0)]
+    stop_reward: f64,
+    /// Env-steps after which the run is over
+    #[arg(long, default_value_t = 10_000_000)]
+    stop_timesteps: u64,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let latency = Duration::from_millis(args.latency_ms);
+    let address = serve(move |_, request| Some(if request % 100 == 99 { 10 * latency } else { latency }))?;
+
+    let config = TrainerConfig {
+        seed: args.seed,
+        num_rollout_workers: 1,
+        num_envs_per_worker: args.num_envs_per_worker,
+        // The policy acts for whoever has been answered. Nobody waits for the slow ones.
+        gather: Gather::AtLeast(NonZeroUsize::MIN),
+        // An environment whose server says nothing for so long is dropped and connects again.
+        env_hang_timeout: Some(Duration::from_secs(10)),
+        rollout_fragment_length: 16,
+        train_batch_size: 16 * args.num_envs_per_worker,
+        lr: 0.001,
+        num_sgd_iter: 4,
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
+        min_time_s_per_iteration: 1.0,
+        ..TrainerConfig::default()
+    };
+    let envs = AsyncEnvs::new(move |_: EnvContext| RemoteCartPole::connect(address));
+    let mut trainer = Trainer::new(config, envs)?;
+    trainer.add_reporter(Console::stderr());
+    let run = trainer.run(StopWhen {
+        episode_return_mean: Some(args.stop_reward),
+        env_steps: Some(args.stop_timesteps),
+        ..StopWhen::default()
+    })?;
+    println!("{}", run.summary());
+    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,311 @@
+mod play;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use pronk_buffer::{Closed, Gate, InqueueReceiver, PopError, Tether, inqueue};
+use tokio::sync::mpsc;
+
+use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, LOOKS};
+use crate::async_env::EnvTasks;
+use crate::env::{EnvError, EnvSpec};
+use crate::factory::VectorContext;
+use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
+use crate::watch::{EnvCall, Vigil, Watch};
+
+use play::{Orders, Reply, Shared, Told};
+pub(crate) use play::{Seat, play};
+
+/// What the tasks of one worker are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskConfig {
+    /// Of all the worker's environments.
+    pub(crate) context: VectorContext,
+    pub(crate) n_envs: usize,
+    /// `T`.
+    pub(crate) fragment_length: usize,
+    /// How long a call of an environment may take before it is cancelled, and how long one may block the thread before that is
+    /// left behind.
+    pub(crate) env_hang_timeout: Option<Duration>,
+}
+
+/// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group by itself.
+pub(crate) struct TaskGroups {
+    config: TaskConfig,
+    tasks: EnvTasks,
+    tether: Tether,
+    spec: EnvSpec,
+    thread: TaskThread,
+    /// How many threads there have been before.
+    generation: u32,
+    /// How often every environment has been made.
+    incarnations: Vec<u32>,
+    /// Environments that have not answered.
+    running: Vec<bool>,
+    /// Orders that the thread has not been given: it is woken once for all of them.
+    outbox: Vec<(usize, Told)>,
+    /// Answers for environments that cannot give them.
+    lost: VecDeque<Answer>,
+}
+
+/// The thread that the tasks take turns on.
+struct TaskThread {
+    /// `None` once it is to end.
+    orders: Option<mpsc::Sender<Vec<(usize, Told)>>>,
+    answers: InqueueReceiver<Reply>,
+    /// Closes as the thread ends.
+    ended: Receiver<Infallible>,
+    name: String,
+    watch: Watch,
+    vigil: Vigil,
+}
+
+impl TaskGroups {
+    /// Starts the thread and makes the first environment, which says what all are. The others are made when they are first told
+    /// to reset.
+    ///
+    /// # Errors
+    /// Why the first environment could not be made, or made in time; or why there was no thread.
+    pub(crate) fn new(config: TaskConfig, tasks: EnvTasks, tether: &Tether) -> Result<Self, EnvFailure> {
+        let failure = |cause| config.context.failure_to_make(cause);
+        let first = Generation { number: 0, spec: None, blocked_by: None };
+        let thread = TaskThread::start(&config, &tasks, tether, first)?;
+        let spec = loop {
+            match thread.answers.pop(config.env_hang_timeout.unwrap_or(Duration::MAX)) {
+                Ok(Reply::Made(made)) => break made?,
+                // Nothing was ordered.
+                Ok(Reply::Done(_)) => {}
+                Err(PopError::TimedOut) => {
+                    let silent_for = config.env_hang_timeout.unwrap_or_default();
+                    return Err(failure(FailureCause::Hang { silent_for, last_obs: None }));
+                }
+                Err(PopError::Closed) => return Err(failure(FailureCause::Error(EnvError::new("the run is ending")))),
+            }
+        };
+        Ok(Self {
+            tasks,
+            tether: tether.clone(),
+            spec,
+            thread,
+            generation: 0,
+            incarnations: vec![config.context.incarnation; config.n_envs],
+            running: vec![false; config.n_envs],
+            outbox: Vec::new(),
+            lost: VecDeque::new(),
+            config,
+        })
+    }
+
+    /// Gives the thread what it was sent.
+    fn post(&mut self) {
+        if self.outbox.is_empty() {
+            return;
+        }
+        let orders = std::mem::take(&mut self.outbox);
+        let refused = match &self.thread.orders {
+            Some(sender) => sender.try_send(orders).err().map(|refused| match refused {
+                mpsc::error::TrySendError::Full(orders) | mpsc::error::TrySendError::Closed(orders) => orders,
+            }),
+            None => Some(orders),
+        };
+        for (group, Told { step, .. }) in refused.into_iter().flatten() {
+            let cause = FailureCause::Error(EnvError::new("there is no thread for the tasks of this worker"));
+            self.lose(group, step, FailurePlace::Waiting, cause, None);
+        }
+    }
+
+    /// If one environment has had the thread to itself for too long, all are lost, and there is another thread.
+    fn find_blocking(&mut self) {
+        let Some(timeout) = self.config.env_hang_timeout else { return };
+        let Some((call, silent_for)) = self.thread.vigil.look(&self.thread.watch) else { return };
+        if silent_for < timeout || self.thread.watch.take_over(&call).is_none() {
+            return;
+        }
+        self.generation += 1;
+        let left_behind = self.thread.name.clone();
+        let next = Generation { number: self.generation, spec: Some(self.spec.clone()), blocked_by: Some(call.index) };
+        match TaskThread::start(&self.config, &self.tasks, &self.tether, next) {
+            Ok(thread) => self.thread = thread,
+            // Every order is answered by that from now on.
+            Err(_no_thread) => self.thread.orders = None,
+        }
+        let EnvCall { index, place, .. } = call;
+        let blocking = index as usize;
+        let step = || Box::new(GroupStep::new(&self.spec, 1));
+        let (hanging, others): (Vec<_>, Vec<_>) = (0..self.config.n_envs)
+            .filter(|group| self.running[*group])
+            .map(|group| (group, step()))
+            .partition(|(group, _)| *group == blocking);
+        for (group, step) in hanging {
+            let cause = FailureCause::Hang { silent_for, last_obs: None };
+            self.lose(group, step, place, cause, Some(left_behind.clone()));
+        }
+        for (group, step) in others {
+            let text = format!("it was lost with its thread, which environment {index} blocked");
+            self.lose(group, step, FailurePlace::Waiting, FailureCause::Error(EnvError::new(text)), None);
+        }
+    }
+
+    /// Answers for an environment that cannot.
+    fn lose(
+        &mut self,
+        group: usize,
+        step: Box<GroupStep>,
+        place: FailurePlace,
+        cause: FailureCause,
+        left_behind: Option<String>,
+    ) {
+        let context = VectorContext { incarnation: self.incarnations[group], ..self.config.context };
+        let failure = context.failure(Some(&self.spec), group as u32, place, cause);
+        let outcome = Err(GroupFailure { failure, left_behind });
+        self.lost.push_back(Answer { group, step, took: Duration::ZERO, outcome });
+    }
+
+    fn answered(&mut self, answer: Answer) -> Answer {
+        self.running[answer.group] = false;
+        self.incarnations[answer.group] += u32::from(answer.outcome.is_err());
+        answer
+    }
+}
+
+impl EnvGroups for TaskGroups {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn n_groups(&self) -> usize {
+        self.config.n_envs
+    }
+
+    fn group_size(&self) -> usize {
+        1
+    }
+
+    fn send(&mut self, group: usize, order: Box<GroupStep>) {
+        self.running[group] = true;
+        self.outbox.push((group, Told { incarnation: self.incarnations[group], step: order }));
+    }
+
+    fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {
+        self.post();
+        let began = Instant::now();
+        let look_every = self.config.env_hang_timeout.map_or(Duration::MAX, |timeout| timeout / LOOKS);
+        loop {
+            if let Some(lost) = self.lost.pop_front() {
+                return Ok(Some(self.answered(lost)));
+            }
+            let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(began.elapsed()));
+            match self.thread.answers.pop(left.min(look_every)) {
+                Ok(Reply::Done(answer)) => return Ok(Some(self.answered(answer))),
+                // Of the first environment, which is known.
+                Ok(Reply::Made(_)) => {}
+                Err(PopError::Closed) => return Err(Closed(())),
+                Err(PopError::TimedOut) if left <= look_every => return Ok(None),
+                Err(PopError::TimedOut) => self.find_blocking(),
+            }
+        }
+    }
+
+    fn close(&mut self) -> Vec<String> {
+        self.thread.orders = None;
+        // Nothing is ever sent: it closes.
+        let ended = self.thread.ended.recv_timeout(CLOSE_WITHIN);
+        if ended.is_err_and(|end| end.is_disconnected()) { Vec::new() } else { vec![self.thread.name.clone()] }
+    }
+}
+
+/// Which thread of a worker.
+struct Generation {
+    number: u32,
+    /// Of the environments; the first thread finds it out.
+    spec: Option<EnvSpec>,
+    /// The environment that blocked the thread before.
+    blocked_by: Option<u32>,
+}
+
+impl TaskThread {
+    fn start(
+        config: &TaskConfig,
+        tasks: &EnvTasks,
+        tether: &Tether,
+        generation: Generation,
+    ) -> Result<Self, EnvFailure> {
+        let failure = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
+        let Generation { number, spec, blocked_by } = generation;
+        let first = format!("rollout-{}-tasks", config.context.worker);
+        let name = if number == 0 { first } else { format!("{first}.{number}") };
+        // Every environment answers once before it is sent its next order, and the first says what it is.
+        let (replies, answers) = inqueue(config.n_envs + 1, Gate::Bounded, tether)
+            .map_err(|_| failure("a worker needs an environment".to_owned()))?;
+        // An order is sent to an environment that has answered, so there are never as many batches of them.
+        let (orders, received) = mpsc::channel(config.n_envs);
+        let watch = Watch::new();
+        let is_first = spec.is_none();
+        let shared = Arc::new(Shared {
+            context: config.context,
+            spec: spec.map_or_else(OnceLock::new, OnceLock::from),
+            normalizer: tasks.normalizer.clone(),
+            fragment_length: config.fragment_length,
+            env_hang_timeout: config.env_hang_timeout,
+            watch: watch.clone(),
+            replies,
+            blocked_by,
+        });
+        let seats = Seats { tasks: tasks.clone(), shared, seats: vec![None; config.n_envs] };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| failure(format!("there is no runtime for tasks: {error}")))?;
+        let (ending, ended) = bounded(0);
+        let body = move || {
+            // Environments that panic as they are dropped take nobody along.
+            let _ = catch(|| {
+                runtime.block_on(seats.distribute(received, is_first));
+                // Cancels all tasks, and does not wait for a name that a resolver is still looking up.
+                runtime.shutdown_background();
+            });
+            drop::<Sender<Infallible>>(ending);
+        };
+        thread::Builder::new()
+            .name(name.clone())
+            .spawn(body)
+            .map_err(|error| failure(format!("the thread {name} could not be started: {error}")))?;
+        Ok(Self { orders: Some(orders), answers, ended, name, watch, vigil: Vigil::new() })
+    }
+}
+
+/// The seats of a thread's tasks.
+struct Seats {
+    tasks: EnvTasks,
+    shared: Arc<Shared>,
+    /// `None` where no task has begun.
+    seats: Vec<Option<Arc<Orders>>>,
+}
+
+impl Seats {
+    /// Passes orders on to the tasks, until there will be no more.
+    async fn distribute(mut self, mut received: mpsc::Receiver<Vec<(usize, Told)>>, is_first: bool) {
+        if is_first {
+            self.begin(0, true);
+        }
+        while let Some(orders) = received.recv().await {
+            for (group, told) in orders {
+                let seat = match &self.seats[group] {
+                    Some(seat) => seat,
+                    None => self.begin(group, false),
+                };
+                seat.give(told);
+            }
+        }
+    }
+
+    fn begin(&mut self, group: usize, is_first: bool) -> &Arc<Orders> {
+        let orders = Arc::new(Orders::default());
+        let shared = Arc::clone(&self.shared);
+        let seat = Seat { index: group as u32, is_first, shared, orders: Arc::clone(&orders) };
+        tokio::spawn(self.tasks.make.task(seat));
+        self.seats[group].insert(orders)
+    }
+}
