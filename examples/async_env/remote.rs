@@ -19,13 +19,13 @@ const REQUEST: usize = 9;
 const ANSWER: usize = 21;
 
 /// The environment: a connection to a server.
-pub struct RemoteCartPole {
+pub(crate) struct RemoteCartPole {
     server: TcpStream,
 }
 
 impl RemoteCartPole {
     /// Connects to a server.
-    pub async fn connect(address: SocketAddr) -> Result<Self, EnvError> {
+    pub(crate) async fn connect(address: SocketAddr) -> Result<Self, EnvError> {
         let server = TcpStream::connect(address).await.map_err(EnvError::new)?;
         server.set_nodelay(true).map_err(EnvError::new)?;
         Ok(Self { server })
@@ -59,7 +59,7 @@ impl AsyncEnv for RemoteCartPole {
 
 /// Starts a server on a thread of its own, which ends with the process, and says where it listens. Each answer takes
 /// `latency(connection, request)`; without one, the server hangs up.
-pub fn serve(latency: impl Fn(u64, u64) -> Option<Duration> + Copy + Send + 'static) -> io::Result<SocketAddr> {
+pub(crate) fn serve(latency: impl Fn(u64, u64) -> Option<Duration> + Copy + Send + 'static) -> io::Result<SocketAddr> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
     let address = listener.local_addr()?;

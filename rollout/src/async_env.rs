@@ -11,7 +11,7 @@ use crate::check_env::{EnvCheckError, EnvFault, check_env};
 use crate::env::{ActionRef, EnvError, EnvSpec, ObsMut, Step};
 use crate::factory::{EnvContext, EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
-use crate::groups::{Seat, TaskConfig, TaskGroups, play};
+use crate::groups::{GroupsConfig, Seat, TaskGroups, play};
 use crate::normalize::Normalizer;
 use crate::vector::{JoinedVectorEnv, VectorEnv};
 
@@ -157,7 +157,13 @@ where
 {
     fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let (lifeline, tether) = pronk_buffer::lifeline();
-        let config = TaskConfig { context: *context, n_envs, fragment_length: usize::MAX, env_hang_timeout: None };
+        let config = GroupsConfig {
+            context: *context,
+            n_groups: n_envs,
+            group_size: 1,
+            fragment_length: usize::MAX,
+            env_hang_timeout: None,
+        };
         let tasks = EnvTasks { make: Arc::new(self.clone()), normalizer: None };
         let groups = TaskGroups::new(config, tasks, &tether)?;
         Ok(Box::new(JoinedVectorEnv::new(*context, Box::new(groups), lifeline)))

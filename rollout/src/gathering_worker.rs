@@ -13,12 +13,10 @@ use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps, default_policy};
 use pronk_policy::{Params, Rng};
 
 use crate::env::EnvSpec;
-use crate::factory::{EnvFactory, VectorContext};
+use crate::factory::EnvFactory;
 use crate::failure::{EnvFailure, FailureCause};
 use crate::gather::{AdaptiveGather, Gather};
-use crate::groups::{
-    Answer, EnvGroups, GroupFailure, GroupStep, Order, TaskConfig, TaskGroups, ThreadedConfig, ThreadedVectorEnv,
-};
+use crate::groups::{self, Answer, EnvGroups, GroupFailure, GroupStep, Order};
 use crate::inference::Inference;
 use crate::part::{Part, Role};
 use crate::sampler::{AnyEnvSpec, Sampler};
@@ -138,26 +136,7 @@ impl GatheringWorker {
         inference: impl Into<Inference>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
-        let (n_envs, n_groups) = (config.worker.num_envs_per_worker.get(), config.num_env_groups.get());
-        if !n_envs.is_multiple_of(n_groups) {
-            return Err(BuildError::UnequalGroups { num_envs_per_worker: n_envs, num_env_groups: n_groups });
-        }
-        let WorkerConfig { worker, incarnation, seed, .. } = config.worker;
-        let context = VectorContext { worker, incarnation, first_env: 0, seed };
-        let fragment_length = config.worker.rollout_fragment_length.get();
-        let env_hang_timeout = config.env_hang_timeout;
-        let groups: Box<dyn EnvGroups> = match factory.tasks() {
-            Some(_) if n_groups > 1 => return Err(BuildError::GroupsOfTasks { num_env_groups: n_groups }),
-            Some(tasks) => {
-                let config = TaskConfig { context, n_envs, fragment_length, env_hang_timeout };
-                Box::new(TaskGroups::new(config, tasks, &links.tether)?)
-            }
-            None => {
-                let group_size = n_envs / n_groups;
-                let config = ThreadedConfig { context, n_groups, group_size, fragment_length, env_hang_timeout };
-                Box::new(ThreadedVectorEnv::new(config, factory, &links.tether)?)
-            }
-        };
+        let groups = groups::start(&config, factory, &links.tether)?;
         Self::over(groups, &config.worker, config.gather, config.restart, inference.into(), links)
     }
 

@@ -3,23 +3,73 @@
 mod tasks;
 mod threaded;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::{ActionColumn, ActionKind, Closed, End, FinalObs, ObsColumn, ObsKind};
+use pronk_buffer::{ActionColumn, ActionKind, Closed, End, FinalObs, ObsColumn, ObsKind, Tether};
 use pronk_policy::ObsDtype;
 
 use crate::env::EnvSpec;
+use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
+use crate::gathering_worker::GatheringWorkerConfig;
 use crate::vector::EpisodeStat;
+use crate::worker::{BuildError, WorkerConfig};
 
-pub(crate) use tasks::{Seat, TaskConfig, TaskGroups, play};
-pub(crate) use threaded::{ThreadedConfig, ThreadedVectorEnv};
+pub(crate) use tasks::{Seat, TaskGroups, play};
+use threaded::ThreadedVectorEnv;
 
 /// How long the threads are waited for when they are to end.
 const CLOSE_WITHIN: Duration = Duration::from_millis(200);
 
 /// How often groups are looked at in the time after which they count as hanging.
 const LOOKS: u32 = 8;
+
+/// What the groups of one worker are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupsConfig {
+    /// Of all the worker's environments.
+    pub(crate) context: VectorContext,
+    pub(crate) n_groups: usize,
+    /// 1, where they are tasks.
+    pub(crate) group_size: usize,
+    /// `T`: after so many steps a group hands out what is asked for once a fragment.
+    pub(crate) fragment_length: usize,
+    /// How long a call of an environment may take before it is cancelled, or its thread left behind.
+    pub(crate) env_hang_timeout: Option<Duration>,
+}
+
+/// Starts a thread for each group of a worker's environments, or one for all of them where they are tasks.
+///
+/// # Errors
+/// The environment that could not be made, or a number of groups that cannot be.
+pub(crate) fn start(
+    config: &GatheringWorkerConfig,
+    factory: Arc<dyn EnvFactory>,
+    tether: &Tether,
+) -> Result<Box<dyn EnvGroups>, BuildError> {
+    let GatheringWorkerConfig { worker: of_worker, num_env_groups, env_hang_timeout, .. } = *config;
+    let WorkerConfig { worker, incarnation, seed, .. } = of_worker;
+    let (n_envs, n_groups) = (of_worker.num_envs_per_worker.get(), num_env_groups.get());
+    if !n_envs.is_multiple_of(n_groups) {
+        return Err(BuildError::UnequalGroups { num_envs_per_worker: n_envs, num_env_groups: n_groups });
+    }
+    let config = GroupsConfig {
+        context: VectorContext { worker, incarnation, first_env: 0, seed },
+        n_groups,
+        group_size: n_envs / n_groups,
+        fragment_length: of_worker.rollout_fragment_length.get(),
+        env_hang_timeout,
+    };
+    match factory.tasks() {
+        None => Ok(Box::new(ThreadedVectorEnv::new(config, factory, tether)?)),
+        Some(_) if n_groups > 1 => Err(BuildError::GroupsOfTasks { num_env_groups: n_groups }),
+        Some(tasks) => {
+            let config = GroupsConfig { n_groups: n_envs, group_size: 1, ..config };
+            Ok(Box::new(TaskGroups::new(config, tasks, tether)?))
+        }
+    }
+}
 
 /// The environments of one worker in groups of one size, each of which takes its steps by itself.
 ///

@@ -2,15 +2,17 @@ mod play;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pronk_buffer::{Closed, Gate, InqueueReceiver, PopError, Tether, inqueue};
-use tokio::sync::mpsc;
+use pronk_buffer::{
+    Bell, Closed, Fold, Gate, InqueueReceiver, Mailbox, MailboxSender, PopError, Tether, inqueue, mailbox,
+};
 
-use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, LOOKS};
+use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, GroupsConfig, LOOKS};
 use crate::async_env::EnvTasks;
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::VectorContext;
@@ -20,22 +22,9 @@ use crate::watch::{EnvCall, Vigil, Watch};
 use play::{Orders, Reply, Shared, Told};
 pub(crate) use play::{Seat, play};
 
-/// What the tasks of one worker are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TaskConfig {
-    /// Of all the worker's environments.
-    pub(crate) context: VectorContext,
-    pub(crate) n_envs: usize,
-    /// `T`.
-    pub(crate) fragment_length: usize,
-    /// How long a call of an environment may take before it is cancelled, and how long one may block the thread before that is
-    /// left behind.
-    pub(crate) env_hang_timeout: Option<Duration>,
-}
-
 /// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group by itself.
 pub(crate) struct TaskGroups {
-    config: TaskConfig,
+    config: GroupsConfig,
     tasks: EnvTasks,
     tether: Tether,
     spec: EnvSpec,
@@ -47,15 +36,25 @@ pub(crate) struct TaskGroups {
     /// Environments that have not answered.
     running: Vec<bool>,
     /// Orders that the thread has not been given: it is woken once for all of them.
-    outbox: Vec<(usize, Told)>,
+    outbox: Batch,
     /// Answers for environments that cannot give them.
     lost: VecDeque<Answer>,
+}
+
+/// Orders, and for which groups.
+#[derive(Default)]
+struct Batch(Vec<(usize, Told)>);
+
+impl Fold for Batch {
+    fn fold(&mut self, mut later: Self) {
+        self.0.append(&mut later.0);
+    }
 }
 
 /// The thread that the tasks take turns on.
 struct TaskThread {
     /// `None` once it is to end.
-    orders: Option<mpsc::Sender<Vec<(usize, Told)>>>,
+    orders: Option<MailboxSender<Batch>>,
     answers: InqueueReceiver<Reply>,
     /// Closes as the thread ends.
     ended: Receiver<Infallible>,
@@ -70,8 +69,11 @@ impl TaskGroups {
     ///
     /// # Errors
     /// Why the first environment could not be made, or made in time; or why there was no thread.
-    pub(crate) fn new(config: TaskConfig, tasks: EnvTasks, tether: &Tether) -> Result<Self, EnvFailure> {
+    pub(crate) fn new(config: GroupsConfig, tasks: EnvTasks, tether: &Tether) -> Result<Self, EnvFailure> {
         let failure = |cause| config.context.failure_to_make(cause);
+        if config.n_groups == 0 {
+            return Err(failure(FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"))));
+        }
         let first = Generation { number: 0, spec: None, blocked_by: None };
         let thread = TaskThread::start(&config, &tasks, tether, first)?;
         let spec = loop {
@@ -92,9 +94,9 @@ impl TaskGroups {
             spec,
             thread,
             generation: 0,
-            incarnations: vec![config.context.incarnation; config.n_envs],
-            running: vec![false; config.n_envs],
-            outbox: Vec::new(),
+            incarnations: vec![config.context.incarnation; config.n_groups],
+            running: vec![false; config.n_groups],
+            outbox: Batch::default(),
             lost: VecDeque::new(),
             config,
         })
@@ -102,17 +104,15 @@ impl TaskGroups {
 
     /// Gives the thread what it was sent.
     fn post(&mut self) {
-        if self.outbox.is_empty() {
+        if self.outbox.0.is_empty() {
             return;
         }
         let orders = std::mem::take(&mut self.outbox);
         let refused = match &self.thread.orders {
-            Some(sender) => sender.try_send(orders).err().map(|refused| match refused {
-                mpsc::error::TrySendError::Full(orders) | mpsc::error::TrySendError::Closed(orders) => orders,
-            }),
+            Some(sender) => sender.post(orders).err().map(|Closed(orders)| orders),
             None => Some(orders),
         };
-        for (group, Told { step, .. }) in refused.into_iter().flatten() {
+        for (group, Told { step, .. }) in refused.unwrap_or_default().0 {
             let cause = FailureCause::Error(EnvError::new("there is no thread for the tasks of this worker"));
             self.lose(group, step, FailurePlace::Waiting, cause, None);
         }
@@ -136,7 +136,7 @@ impl TaskGroups {
         let EnvCall { index, place, .. } = call;
         let blocking = index as usize;
         let step = || Box::new(GroupStep::new(&self.spec, 1));
-        let (hanging, others): (Vec<_>, Vec<_>) = (0..self.config.n_envs)
+        let (hanging, others): (Vec<_>, Vec<_>) = (0..self.config.n_groups)
             .filter(|group| self.running[*group])
             .map(|group| (group, step()))
             .partition(|(group, _)| *group == blocking);
@@ -178,7 +178,7 @@ impl EnvGroups for TaskGroups {
     }
 
     fn n_groups(&self) -> usize {
-        self.config.n_envs
+        self.config.n_groups
     }
 
     fn group_size(&self) -> usize {
@@ -187,7 +187,7 @@ impl EnvGroups for TaskGroups {
 
     fn send(&mut self, group: usize, order: Box<GroupStep>) {
         self.running[group] = true;
-        self.outbox.push((group, Told { incarnation: self.incarnations[group], step: order }));
+        self.outbox.0.push((group, Told { incarnation: self.incarnations[group], step: order }));
     }
 
     fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {
@@ -229,7 +229,7 @@ struct Generation {
 
 impl TaskThread {
     fn start(
-        config: &TaskConfig,
+        config: &GroupsConfig,
         tasks: &EnvTasks,
         tether: &Tether,
         generation: Generation,
@@ -239,10 +239,9 @@ impl TaskThread {
         let first = format!("rollout-{}-tasks", config.context.worker);
         let name = if number == 0 { first } else { format!("{first}.{number}") };
         // Every environment answers once before it is sent its next order, and the first says what it is.
-        let (replies, answers) = inqueue(config.n_envs + 1, Gate::Bounded, tether)
+        let (replies, answers) = inqueue(config.n_groups + 1, Gate::Bounded, tether)
             .map_err(|_| failure("a worker needs an environment".to_owned()))?;
-        // An order is sent to an environment that has answered, so there are never as many batches of them.
-        let (orders, received) = mpsc::channel(config.n_envs);
+        let (orders, received) = mailbox(NonZeroUsize::MIN, &Bell::new());
         let watch = Watch::new();
         let is_first = spec.is_none();
         let shared = Arc::new(Shared {
@@ -255,7 +254,7 @@ impl TaskThread {
             replies,
             blocked_by,
         });
-        let seats = Seats { tasks: tasks.clone(), shared, seats: vec![None; config.n_envs] };
+        let seats = Seats { tasks: tasks.clone(), shared, seats: vec![None; config.n_groups] };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failure(format!("there is no runtime for tasks: {error}")))?;
         let (ending, ended) = bounded(0);
@@ -286,11 +285,11 @@ struct Seats {
 
 impl Seats {
     /// Passes orders on to the tasks, until there will be no more.
-    async fn distribute(mut self, mut received: mpsc::Receiver<Vec<(usize, Told)>>, is_first: bool) {
+    async fn distribute(mut self, received: Mailbox<Batch>, is_first: bool) {
         if is_first {
             self.begin(0, true);
         }
-        while let Some(orders) = received.recv().await {
+        while let Some(Batch(orders)) = received.recv().await {
             for (group, told) in orders {
                 let seat = match &self.seats[group] {
                     Some(seat) => seat,

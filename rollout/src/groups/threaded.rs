@@ -6,29 +6,16 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, PopError, Tether, inqueue};
 
-use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, LOOKS, Order};
+use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, GroupsConfig, LOOKS, Order};
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::vector::{VectorEnv, VectorStep};
 use crate::watch::{EnvCall, Vigil, Watch};
 
-/// What the groups of one worker are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ThreadedConfig {
-    /// Of all the worker's environments.
-    pub(crate) context: VectorContext,
-    pub(crate) n_groups: usize,
-    pub(crate) group_size: usize,
-    /// `T`: after so many steps a group hands out its episodes, as a worker asks for them once a fragment.
-    pub(crate) fragment_length: usize,
-    /// How long a call of an environment may take before its thread is left behind.
-    pub(crate) env_hang_timeout: Option<Duration>,
-}
-
 /// Environments that step on threads of their own, in groups: `rollout-1-envs-0`, `rollout-1-envs-1`, …
 pub(crate) struct ThreadedVectorEnv {
-    config: ThreadedConfig,
+    config: GroupsConfig,
     factory: Arc<dyn EnvFactory>,
     spec: EnvSpec,
     groups: Vec<Group>,
@@ -67,11 +54,7 @@ impl ThreadedVectorEnv {
     ///
     /// # Errors
     /// The environment that could not be made, or made in time; or why there was no thread.
-    pub(crate) fn new(
-        config: ThreadedConfig,
-        factory: Arc<dyn EnvFactory>,
-        tether: &Tether,
-    ) -> Result<Self, EnvFailure> {
+    pub(crate) fn new(config: GroupsConfig, factory: Arc<dyn EnvFactory>, tether: &Tether) -> Result<Self, EnvFailure> {
         let error = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
         // Two replies a group: one of its thread, and a late one of a thread that was left behind.
         let (replies, answers) = inqueue(2 * config.n_groups, Gate::Bounded, tether)
@@ -211,7 +194,7 @@ impl EnvGroups for ThreadedVectorEnv {
 }
 
 /// Waits until every group has made its environments.
-fn wait_for_specs(config: &ThreadedConfig, answers: &InqueueReceiver<Reply>) -> Result<Vec<EnvSpec>, EnvFailure> {
+fn wait_for_specs(config: &GroupsConfig, answers: &InqueueReceiver<Reply>) -> Result<Vec<EnvSpec>, EnvFailure> {
     let mut specs = vec![None; config.n_groups];
     let began = Instant::now();
     let timeout = config.env_hang_timeout.unwrap_or(Duration::MAX);
@@ -233,7 +216,7 @@ fn wait_for_specs(config: &ThreadedConfig, answers: &InqueueReceiver<Reply>) -> 
     Ok(specs.into_iter().flatten().collect())
 }
 
-fn context_of(config: &ThreadedConfig, group: usize) -> VectorContext {
+fn context_of(config: &GroupsConfig, group: usize) -> VectorContext {
     VectorContext { first_env: (group * config.group_size) as u32, ..config.context }
 }
 
@@ -255,7 +238,7 @@ enum Begins {
 
 impl Group {
     fn spawn(
-        config: &ThreadedConfig,
+        config: &GroupsConfig,
         generation: Generation,
         factory: &Arc<dyn EnvFactory>,
         replies: &InqueueSender<Reply>,

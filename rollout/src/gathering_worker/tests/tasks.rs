@@ -10,6 +10,7 @@ use crate::async_env::{AsyncEnv, AsyncEnvs};
 use crate::env::{ActionRef, EnvError, EnvSpec, ObsMut, Step};
 use crate::envs::Masked;
 use crate::evaluate::evaluate;
+use crate::factory::VectorContext;
 use crate::normalize::{Normalizer, NormalizerConfig};
 use crate::vector::{VectorEnv, VectorStep};
 
@@ -359,4 +360,6 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
     };
     assert!(step(envs.as_mut()).contains("environment 1 of rollout-0 (Counter, incarnation 0) failed at step 1"));
     assert!(step(envs.as_mut()).contains("it has failed before"));
+    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
+    assert!(fails.make_vector(&context, 0).err().unwrap().to_string().contains("at least one environment"));
 }
