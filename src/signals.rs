@@ -3,11 +3,16 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
-use pronk_buffer::{Bell, Fold, Mailbox, mailbox};
+use pronk_buffer::{Bell, Fold, Lifeline, Mailbox, Tether, lifeline, mailbox};
+use pronk_rollout::Watch;
 
 type Action = Box<dyn FnOnce() + Send>;
+
+/// How long one call of an environment may go on after Ctrl-C, where it has the run's only thread.
+const PATIENCE: Duration = Duration::from_millis(700);
 
 /// Calls `action` at the first Ctrl-C from now on, once, on a thread of its own; until what is returned is dropped.
 ///
@@ -82,22 +87,49 @@ impl Fold for Interrupt {
     fn fold(&mut self, _later: Self) {}
 }
 
+/// The lifeline of a run, for whoever may end it.
+#[derive(Clone)]
+pub(crate) struct SharedLifeline(Arc<Mutex<Option<Lifeline>>>);
+
+impl SharedLifeline {
+    pub(crate) fn new(lifeline: Lifeline) -> Self {
+        Self(Arc::new(Mutex::new(Some(lifeline))))
+    }
+
+    /// Ends every wait of the run.
+    pub(crate) fn cut(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
 /// What a run hears of Ctrl-C; it stops listening when this is dropped.
 pub(crate) struct Interrupts {
     mailbox: Mailbox<Interrupt>,
     _listening: CtrlC,
+    /// Tells who listened that the run has ended.
+    _run: Lifeline,
 }
 
 impl Interrupts {
     /// Has a run hear of the first Ctrl-C from now on, and `bell` rung.
     ///
+    /// A run `on_this_thread` cannot listen while it waits, so its waits are ended; and if an environment does not come back, which
+    /// its watch shows, so is the process.
+    ///
     /// # Errors
     /// Those of [`on_ctrl_c`]; a run can go on without.
-    pub(crate) fn new(bell: &Bell) -> io::Result<Self> {
+    pub(crate) fn new(bell: &Bell, on_this_thread: Option<(SharedLifeline, Watch)>) -> io::Result<Self> {
         let (sender, mailbox) = mailbox(NonZeroUsize::MIN, bell);
-        // Refused only when the run is over: then nobody is left who could be told.
-        let listening = on_ctrl_c(move || drop(sender.post(Interrupt)))?;
-        Ok(Self { mailbox, _listening: listening })
+        let (run, tether) = lifeline();
+        let listening = on_ctrl_c(move || {
+            // Refused only when the run is over: then nobody is left who could be told.
+            let _ = sender.post(Interrupt);
+            if let Some((lifeline, watch)) = on_this_thread {
+                lifeline.cut();
+                end_if_it_hangs(&watch, &tether);
+            }
+        })?;
+        Ok(Self { mailbox, _listening: listening, _run: run })
     }
 
     /// Whether somebody pressed Ctrl-C.
@@ -118,16 +150,48 @@ fn listeners() -> MutexGuard<'static, Vec<Listener>> {
     LISTENERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Ends the process if the run's only thread stays in one call of an environment; nothing else could.
+fn end_if_it_hangs(watch: &Watch, run: &Tether) {
+    loop {
+        let call = watch.call();
+        if run.sleep(PATIENCE).is_err() {
+            return;
+        }
+        if let Some(call) = call
+            && watch.call() == Some(call)
+        {
+            let (env, place) = (call.index, call.place);
+            tracing::error!(
+                "environment {env} does not come back {place}, so Ctrl-C ends the process without a result"
+            );
+            #[allow(clippy::disallowed_methods)] // the thread that would end it in another way is not coming back
+            std::process::exit(130);
+        }
+    }
+}
+
 fn install() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    // From here on the system's own handler is gone, before anybody relies on it.
+    let mut ctrl_c = runtime.block_on(async { handler() })?;
     std::thread::Builder::new().name("pronk-signals".to_owned()).spawn(move || {
         runtime.block_on(async {
-            while tokio::signal::ctrl_c().await.is_ok() {
+            while ctrl_c.recv().await.is_some() {
                 pass_on();
             }
         });
     })?;
     Ok(())
+}
+
+#[cfg(unix)]
+fn handler() -> io::Result<tokio::signal::unix::Signal> {
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+}
+
+#[cfg(windows)]
+fn handler() -> io::Result<tokio::signal::windows::CtrlC> {
+    tokio::signal::windows::ctrl_c()
 }
 
 fn pass_on() {

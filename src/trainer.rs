@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Bell, Lifeline};
+use pronk_buffer::Bell;
 use pronk_learner::LearnerMetrics;
 use pronk_metrics::{PolicyId, Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
 use pronk_rollout::{EnvSpec, WorkerFailure, WorkerStatus};
@@ -91,8 +91,8 @@ pub struct Trainer {
     model: Arc<Model>,
     /// `None` once the run has ended.
     engine: Option<Engine>,
-    /// Dropping it ends every wait of the run.
-    lifeline: Option<Lifeline>,
+    /// Cutting it ends every wait of the run.
+    lifeline: signals::SharedLifeline,
     /// Rung with every report.
     bell: Bell,
     learner_metrics: LearnerMetrics,
@@ -152,10 +152,15 @@ impl Trainer {
 
     /// Iterates until a limit of `stop`, Ctrl-C or a failure, then ends the run.
     ///
+    /// Without threads (`num_rollout_workers: 0`) an environment that does not come back has the only thread there is: at
+    /// Ctrl-C the process then ends within a second, with status 130 and without a result.
+    ///
     /// # Errors
     /// The first failure that ended the run.
     pub fn run(mut self, stop: StopWhen) -> Result<Run, TrainError> {
-        let interrupts = match signals::Interrupts::new(&self.bell) {
+        let watch = self.engine.as_ref().and_then(Engine::watch);
+        let on_this_thread = watch.map(|watch| (self.lifeline.clone(), watch));
+        let interrupts = match signals::Interrupts::new(&self.bell, on_this_thread) {
             Ok(interrupts) => Some(interrupts),
             Err(error) => {
                 tracing::warn!(%error, "Ctrl-C will end the process instead of the run");
@@ -316,7 +321,7 @@ impl Trainer {
 
     /// Ends every thread and joins it, before `deadline`.
     fn shut_down(&mut self, deadline: Duration) -> Ended {
-        self.lifeline = None;
+        self.lifeline.cut();
         let ended = self.engine.take().map(|engine| engine.join(deadline)).unwrap_or_default();
         for thread in &ended.not_joined {
             tracing::warn!(%thread, "this thread did not end in time and is left behind");

@@ -67,6 +67,7 @@ use crate::worker::{BuildError, WorkerState};
 /// ```
 pub struct InlineSource {
     worker: SupervisedWorker,
+    watch: Watch,
     weights: WeightCell<ByPolicy<Params>>,
 }
 
@@ -84,9 +85,10 @@ impl InlineSource {
         bell: &Bell,
     ) -> Result<(Self, Mailbox<WorkerReport>), BuildError> {
         let (sender, reports) = mailbox(NonZeroUsize::MIN, bell);
+        let watch = Watch::new();
         let mut worker = SupervisedWorker::make(Supervision {
             make,
-            seat: WorkerSeat { worker: 0, incarnation: 0, watch: Watch::new() },
+            seat: WorkerSeat { worker: 0, incarnation: 0, watch: watch.clone() },
             spaces: None,
             thread: thread_name(0),
             budget: RestartBudget::new(restart),
@@ -95,7 +97,12 @@ impl InlineSource {
             clock: StateClock::new(thread_name(0), WorkerState::Starting),
         })?;
         worker.enter(WorkerState::Idle);
-        Ok((Self { worker, weights }, reports))
+        Ok((Self { worker, watch, weights }, reports))
+    }
+
+    /// Which call of an environment the worker is in, for another thread to see.
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
     }
 
     /// How the worker's time is split; between fragments it is idle.

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::{LoaderMetrics, Mailbox, NextError};
 use pronk_learner::{
-    FailureCause, Learner, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport, LearnerState, LearnerThread,
-    StateError, StepOutcome,
+    ClosedBy, FailureCause, Learner, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport, LearnerState,
+    LearnerThread, StateError, StepOutcome,
 };
 use pronk_metrics::ByPolicy;
-use pronk_rollout::{InferenceThread, InlineSource, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
+use pronk_rollout::{InferenceThread, InlineSource, Watch, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
 
 use super::SHUTDOWN_DEADLINE;
 use super::wiring::TrainBatchSource;
@@ -31,6 +31,8 @@ pub(super) enum Engine {
         learner_loop: LearnerLoop<TrainBatchSource<InlineSource>>,
         outqueue: Mailbox<LearnerReport>,
         reports: Mailbox<WorkerReport>,
+        /// What the worker does in its environments.
+        watch: Watch,
     },
 }
 
@@ -84,6 +86,14 @@ impl Engine {
         }
     }
 
+    /// Without threads: what the only worker does in its environments, while this thread is in there.
+    pub(super) fn watch(&self) -> Option<Watch> {
+        match self {
+            Self::Threads { .. } => None,
+            Self::Inline { watch, .. } => Some(watch.clone()),
+        }
+    }
+
     /// Without threads: makes one pass of the learner, with the fragments it needs. With threads, nothing.
     pub(super) fn step_inline(&mut self) -> Result<(), TrainError> {
         let Self::Inline { learner_loop, .. } = self else {
@@ -99,6 +109,8 @@ impl Engine {
                 tracing::warn!(%quarantine, "batch quarantined");
                 Ok(())
             }
+            // Ctrl-C has ended the waits of this thread; whoever called looks for it next.
+            Ok(StepOutcome::Closed(ClosedBy::Lifeline)) => Ok(()),
             Ok(StepOutcome::Closed(_)) => Err(TrainError::Ended),
             Err(error) => Err(inline_failure(error)),
         }

@@ -24,6 +24,7 @@ use super::reporters::Reporters;
 use super::{SHUTDOWN_DEADLINE, Trainer, TrainerState};
 use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
+use crate::signals::SharedLifeline;
 
 /// Reports of the learner that wait for the trainer before they are folded together.
 const OUTQUEUE_CAPACITY: usize = 1024;
@@ -80,10 +81,11 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
                 InlineSource::new(make_worker, config.restart_policy(), weights, tether.clone(), &bell)
                     .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
             time.add(source.clock());
+            let watch = source.watch();
             let (learner_loop, outqueue) =
                 LearnerLoop::new(loop_config(&config), over(parts, train_batches.of(source)?));
             let metrics = learner_loop.metrics().clone();
-            (Engine::Inline { learner_loop, outqueue, reports }, metrics)
+            (Engine::Inline { learner_loop, outqueue, reports, watch }, metrics)
         }
         Some(num_rollout_workers) => {
             let (sender, receiver) = inqueue(config.learner_queue_size, config.inqueue_gate, &tether)
@@ -101,7 +103,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
     Ok(Trainer {
         model,
         engine: Some(engine),
-        lifeline: Some(lifeline),
+        lifeline: SharedLifeline::new(lifeline),
         bell,
         learner_metrics,
         steps,

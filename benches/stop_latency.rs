@@ -1,0 +1,225 @@
+//! How long it takes from Ctrl-C until the process has ended, in every mode of a run, with environments that are well and with
+//! one that hangs.
+//!
+//! ```text
+//! cargo bench --bench stop_latency      # a minute; on Unix
+//! ```
+//!
+//! Each is a process of its own: this program, called again. It is left alone until it trains, or until the environment hangs, and
+//! then interrupted. The time counts until it is gone. A process that does not end as it should stops the bench: with status 0,
+//! or with 130 where the only thread is in an environment that does not come back.
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
+
+use std::future::pending;
+use std::io::{BufRead, BufReader};
+use std::num::NonZeroUsize;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pronk::envs::{CartPole, Rendezvous};
+use pronk::prelude::*;
+use pronk::{
+    ActionRef, AsyncEnv, AsyncEnvs, EnvError, EnvSpec, Gather, InferencePlacement, ModelConfig, MultiAgentConfig,
+    ObsMut, ReportError, ResultDict, Step, StopReason,
+};
+
+const MODE: &str = "PRONK_BENCH_MODE";
+const READY: &str = "ready";
+const ROUNDS: usize = 5;
+
+const MODES: &[Mode] = &[
+    Mode { name: "threads", kind: Kind::Threads, hangs: false },
+    Mode { name: "threads, one hangs", kind: Kind::Threads, hangs: true },
+    Mode { name: "groups", kind: Kind::Groups, hangs: false },
+    Mode { name: "groups, one hangs", kind: Kind::Groups, hangs: true },
+    Mode { name: "shared inference", kind: Kind::SharedInference, hangs: false },
+    Mode { name: "shared inference, one hangs", kind: Kind::SharedInference, hangs: true },
+    Mode { name: "stacks", kind: Kind::Stacks, hangs: false },
+    Mode { name: "stacks, one hangs", kind: Kind::Stacks, hangs: true },
+    Mode { name: "tasks", kind: Kind::Tasks, hangs: false },
+    Mode { name: "tasks, one hangs", kind: Kind::Tasks, hangs: true },
+    Mode { name: "tasks, one blocks", kind: Kind::BlockingTasks, hangs: true },
+    Mode { name: "several agents", kind: Kind::Agents, hangs: false },
+    Mode { name: "without threads", kind: Kind::Inline, hangs: false },
+    Mode { name: "without threads, one hangs", kind: Kind::Inline, hangs: true },
+    Mode { name: "groups without threads, one hangs", kind: Kind::InlineGroups, hangs: true },
+    Mode { name: "tasks without threads, one hangs", kind: Kind::InlineTasks, hangs: true },
+];
+
+struct Mode {
+    name: &'static str,
+    kind: Kind,
+    hangs: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Threads,
+    Groups,
+    SharedInference,
+    Stacks,
+    Tasks,
+    BlockingTasks,
+    Agents,
+    Inline,
+    InlineGroups,
+    InlineTasks,
+}
+
+/// CartPole of which environment 1 of every worker hangs in its tenth step, if any does.
+struct Hanging {
+    inner: CartPole,
+    hangs: bool,
+    blocks: bool,
+    steps: u32,
+}
+
+impl Hanging {
+    fn new(context: &EnvContext, hangs: bool, blocks: bool) -> Self {
+        Self { inner: CartPole::new(), hangs: hangs && context.index == 1, blocks, steps: 0 }
+    }
+
+    fn is_to_hang(&mut self) -> bool {
+        self.steps += 1;
+        if self.hangs && self.steps == 10 {
+            println!("{READY}");
+        }
+        self.hangs && self.steps == 10
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // nothing is to end this
+fn hang() {
+    std::thread::sleep(Duration::from_secs(3600));
+}
+
+impl Env for Hanging {
+    fn spec(&self) -> EnvSpec {
+        self.inner.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.inner.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        if self.is_to_hang() {
+            hang();
+        }
+        self.inner.step(action, obs)
+    }
+}
+
+impl AsyncEnv for Hanging {
+    fn spec(&self) -> EnvSpec {
+        self.inner.spec()
+    }
+
+    async fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.inner.reset(seed, obs)
+    }
+
+    async fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        match (self.is_to_hang(), self.blocks) {
+            (true, true) => hang(),
+            (true, false) => pending().await,
+            (false, _) => {}
+        }
+        self.inner.step(action, obs)
+    }
+}
+
+/// Says that results come in.
+struct Herald;
+
+impl Reporter for Herald {
+    fn name(&self) -> &str {
+        "herald"
+    }
+
+    fn report(&mut self, _result: &ResultDict) -> Result<(), ReportError> {
+        println!("{READY}");
+        Ok(())
+    }
+}
+
+fn main() {
+    if let Ok(name) = std::env::var(MODE) {
+        return play(MODES.iter().find(|mode| mode.name == name).unwrap());
+    }
+    let is_bench = std::env::args().any(|arg| arg == "--bench");
+    if !is_bench || !cfg!(unix) {
+        return;
+    }
+    println!("from Ctrl-C to the end of the process, {ROUNDS} times each\n");
+    println!("{:<36} {:>9} {:>9}", "", "median", "longest");
+    for mode in MODES {
+        let mut times: Vec<_> = (0..ROUNDS).map(|_| stop(mode)).collect();
+        times.sort();
+        let ms = |time: Duration| format!("{:.0} ms", 1e3 * time.as_secs_f64());
+        println!("{:<36} {:>9} {:>9}", mode.name, ms(times[ROUNDS / 2]), ms(times[ROUNDS - 1]));
+    }
+}
+
+/// Starts a process of that mode and interrupts it.
+fn stop(mode: &Mode) -> Duration {
+    let program = std::env::current_exe().unwrap();
+    let mut run = Command::new(program).env(MODE, mode.name).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == READY), "{} never began", mode.name);
+    if mode.hangs {
+        // The others have to have come to a stand as well where they wait for it.
+        #[allow(clippy::disallowed_methods)]
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let began = Instant::now();
+    Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
+    let status = run.wait().unwrap();
+    let took = began.elapsed();
+    let expected = if mode.hangs && mode.kind == Kind::Inline { 130 } else { 0 };
+    assert_eq!(status.code(), Some(expected), "{}", mode.name);
+    took
+}
+
+/// A run that only Ctrl-C ends.
+fn play(mode: &Mode) {
+    let Mode { kind, hangs, .. } = *mode;
+    let base = TrainerConfig {
+        num_rollout_workers: 2,
+        num_envs_per_worker: 4,
+        rollout_fragment_length: 20,
+        train_batch_size: 160,
+        env_hang_timeout: Some(Duration::from_secs(3600)),
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
+        // A hanging run says that it hangs; nobody is to be told of results before.
+        min_time_s_per_iteration: if hangs { 3600.0 } else { 0.05 },
+        ..TrainerConfig::default()
+    };
+    let groups = TrainerConfig { num_env_groups: 2, gather: Gather::All, ..base.clone() };
+    let config = match kind {
+        Kind::Threads | Kind::Agents => base,
+        Kind::Groups => groups,
+        Kind::SharedInference => TrainerConfig { inference: InferencePlacement::Shared, ..base },
+        Kind::Stacks => TrainerConfig { num_multi_gpu_tower_stacks: 2, num_data_load_threads: 2, ..base },
+        Kind::Tasks => TrainerConfig { gather: Gather::AtLeast(NonZeroUsize::MIN), ..base },
+        Kind::BlockingTasks => base,
+        Kind::Inline | Kind::InlineTasks => TrainerConfig { num_rollout_workers: 0, ..base },
+        Kind::InlineGroups => TrainerConfig { num_rollout_workers: 0, ..groups },
+    };
+    let blocks = kind == Kind::BlockingTasks;
+    let tasks = AsyncEnvs::new(move |context: EnvContext| std::future::ready(Hanging::new(&context, hangs, blocks)));
+    let threads = move |context: &EnvContext| Hanging::new(context, hangs, blocks);
+    let mut trainer = match kind {
+        Kind::Agents => {
+            Trainer::multi_agent(config, |_: &EnvContext| Rendezvous::new(), MultiAgentConfig::shared("all"))
+        }
+        Kind::Tasks | Kind::BlockingTasks | Kind::InlineTasks => Trainer::new(config, tasks),
+        _ => Trainer::new(config, threads),
+    }
+    .unwrap();
+    if !hangs {
+        trainer.add_reporter(Herald);
+    }
+    let run = trainer.run(StopWhen::default()).unwrap();
+    assert!(run.reason == Some(StopReason::Interrupted) && run.ledger_closed(), "{}", run.summary());
+}
