@@ -22,7 +22,7 @@ use pronk::envs::CartPole;
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, Gaussian, NetworkSpec};
 use pronk::prelude::*;
-use pronk::rollout::{GatheringWorker, GatheringWorkerConfig, Sampler, Watch, WorkerConfig, WorkerLinks, WorkerState};
+use pronk::rollout::{GatheringWorker, GatheringWorkerConfig, Sampler, WorkerConfig, WorkerLinks, WorkerState};
 use pronk::{ActionRef, AsyncEnv, AsyncEnvs, EnvError, EnvSpec, Gather, ModelConfig, ObsMut, RestartPolicy, Step};
 
 const LATENCY: Duration = Duration::from_millis(50);
@@ -95,7 +95,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
         env_hang_timeout: Some(Duration::from_secs(120)),
         restart: RestartPolicy::default(),
     };
-    let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether, watch: Watch::new() };
+    let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
     let network = Box::new(CpuNetwork::new(&network).unwrap());
     let mut worker = GatheringWorker::new(config, Arc::new(remote()), network, links).unwrap();
     let mut clock = StateClock::new("rollout-1", WorkerState::Starting);

@@ -24,7 +24,7 @@ use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, Gaussian, NetworkSpec, Rng, Torso};
 use pronk::rollout::{
     ActionRef, End, Env, EnvContext, EnvFactory, Kernel, ObsMut, RolloutWorker, Sampler, VectorContext, VectorEnv,
-    VectorStep, Vectorised, Watch, WorkerConfig, WorkerLinks, WorkerState,
+    VectorStep, Vectorised, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -208,7 +208,7 @@ impl Sampling {
             rollout_fragment_length: NonZeroUsize::new(Self::STEPS).unwrap(),
             gaussian: Gaussian::default(),
         };
-        let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether, watch: Watch::new() };
+        let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
         let network = Box::new(CpuNetwork::new(&network).unwrap());
         Self {
             worker: RolloutWorker::new(config, factory, network, links).unwrap(),

@@ -22,7 +22,7 @@ use pronk::learner::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Im
 use pronk::metrics::{StateClock, StepLedger};
 use pronk::policy::{Activation, CpuNetwork, Encoder, NetworkSpec, Torso, distribution_for};
 use pronk::prelude::*;
-use pronk::rollout::{RolloutWorker, Sampler, Watch, WorkerConfig, WorkerLinks, WorkerState, probe_spec};
+use pronk::rollout::{RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState, probe_spec};
 use pronk::{ByPolicy, Gaussian, ImpalaConfig, Params, Schedule};
 
 #[global_allocator]
@@ -95,7 +95,7 @@ fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> 
         rollout_fragment_length: NonZeroUsize::MIN.saturating_add(19),
         gaussian: Gaussian::default(),
     };
-    let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether, watch: Watch::new() };
+    let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
     let mut worker = RolloutWorker::new(worker, Arc::new(make), Box::new(CpuNetwork::new(&spec)?), links)?;
     let mut clock = StateClock::new("rollout-0", WorkerState::Starting);
 

@@ -7,6 +7,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use pronk_buffer::Pool;
+use pronk_metrics::StepLedger;
+
 use crate::check_env::{EnvCheckError, EnvFault, check_env};
 use crate::env::{ActionRef, EnvError, EnvSpec, ObsMut, Step};
 use crate::factory::{EnvContext, EnvFactory, VectorContext};
@@ -14,6 +17,7 @@ use crate::failure::EnvFailure;
 use crate::groups::{GroupsConfig, Seat, TaskGroups, play};
 use crate::normalize::Normalizer;
 use crate::vector::{JoinedVectorEnv, VectorEnv};
+use crate::worker::WorkerLinks;
 
 use blocking::Blocking;
 
@@ -165,7 +169,8 @@ where
             env_hang_timeout: None,
         };
         let tasks = EnvTasks { make: Arc::new(self.clone()), normalizer: None };
-        let groups = TaskGroups::new(config, tasks, &tether)?;
+        let links = WorkerLinks::new(Pool::new(0), StepLedger::new(), tether);
+        let groups = TaskGroups::new(config, tasks, &links)?;
         Ok(Box::new(JoinedVectorEnv::new(*context, Box::new(groups), lifeline)))
     }
 

@@ -45,7 +45,7 @@ use waiting::Waiting;
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, Gaussian, Network, NetworkSpec};
 /// use pronk_rollout::{
-///     CartPole, Env, EnvContext, Gather, GatheringWorker, GatheringWorkerConfig, RestartPolicy, Sampler, Watch,
+///     CartPole, Env, EnvContext, Gather, GatheringWorker, GatheringWorkerConfig, RestartPolicy, Sampler,
 ///     WorkerConfig, WorkerLinks, WorkerState,
 /// };
 ///
@@ -69,7 +69,7 @@ use waiting::Waiting;
 ///     env_hang_timeout: None,
 ///     restart: RestartPolicy::default(),
 /// };
-/// let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether, watch: Watch::new() };
+/// let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
 /// let network = Box::new(CpuNetwork::new(&network)?);
 /// let mut worker = GatheringWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 /// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
@@ -136,7 +136,7 @@ impl GatheringWorker {
         inference: impl Into<Inference>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
-        let groups = groups::start(&config, factory, &links.tether)?;
+        let groups = groups::start(&config, factory, &links)?;
         Self::over(groups, &config.worker, config.gather, config.restart, inference.into(), links)
     }
 

@@ -6,7 +6,8 @@ mod threaded;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::{ActionColumn, ActionKind, Closed, End, FinalObs, ObsColumn, ObsKind, Tether};
+use pronk_buffer::{ActionColumn, ActionKind, Closed, End, FinalObs, ObsColumn, ObsKind};
+use pronk_metrics::thread_states;
 use pronk_policy::ObsDtype;
 
 use crate::env::EnvSpec;
@@ -14,7 +15,7 @@ use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
 use crate::gathering_worker::GatheringWorkerConfig;
 use crate::vector::EpisodeStat;
-use crate::worker::{BuildError, WorkerConfig};
+use crate::worker::{BuildError, WorkerConfig, WorkerLinks};
 
 pub(crate) use tasks::{Seat, TaskGroups, play};
 use threaded::ThreadedVectorEnv;
@@ -24,6 +25,16 @@ const CLOSE_WITHIN: Duration = Duration::from_millis(200);
 
 /// How often groups are looked at in the time after which they count as hanging.
 const LOOKS: u32 = 8;
+
+thread_states! {
+    /// What a thread does that steps environments for a worker, or the tasks of its environments.
+    pub enum EnvThreadState {
+        /// Waiting for orders, or with tasks for what they wait for.
+        Waiting = "waiting",
+        /// Making environments and stepping them.
+        Stepping = "stepping",
+    }
+}
 
 /// What the groups of one worker are.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +57,7 @@ pub(crate) struct GroupsConfig {
 pub(crate) fn start(
     config: &GatheringWorkerConfig,
     factory: Arc<dyn EnvFactory>,
-    tether: &Tether,
+    links: &WorkerLinks,
 ) -> Result<Box<dyn EnvGroups>, BuildError> {
     let GatheringWorkerConfig { worker: of_worker, num_env_groups, env_hang_timeout, .. } = *config;
     let WorkerConfig { worker, incarnation, seed, .. } = of_worker;
@@ -62,11 +73,11 @@ pub(crate) fn start(
         env_hang_timeout,
     };
     match factory.tasks() {
-        None => Ok(Box::new(ThreadedVectorEnv::new(config, factory, tether)?)),
+        None => Ok(Box::new(ThreadedVectorEnv::new(config, factory, links)?)),
         Some(_) if n_groups > 1 => Err(BuildError::GroupsOfTasks { num_env_groups: n_groups }),
         Some(tasks) => {
             let config = GroupsConfig { n_groups: n_envs, group_size: 1, ..config };
-            Ok(Box::new(TaskGroups::new(config, tasks, tether)?))
+            Ok(Box::new(TaskGroups::new(config, tasks, links)?))
         }
     }
 }

@@ -49,12 +49,8 @@ use crate::worker::{BuildError, WorkerState};
 ///         rollout_fragment_length: NonZeroUsize::new(16).expect("16 > 0"),
 ///         gaussian: Gaussian::default(),
 ///     };
-///     let links = WorkerLinks {
-///         pool: Pool::new(2),
-///         steps: StepLedger::new(),
-///         tether: of_run.clone(),
-///         watch: seat.watch.clone(),
-///     };
+///     let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), of_run.clone());
+///     let links = WorkerLinks { watch: seat.watch.clone(), ..links };
 ///     let network = Box::new(CpuNetwork::new(&network)?);
 ///     let worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 ///     Ok(Box::new(worker) as Box<dyn Sampler>)

@@ -67,6 +67,7 @@ pub use wrappers::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservati
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use gather::{Arrivals, Gather};
 pub use gathering_worker::{GatheringWorker, GatheringWorkerConfig};
+pub use groups::EnvThreadState;
 pub use inference::{Inference, InferenceClient, InferencePort, InferenceState, InferenceThread};
 pub use inline::InlineSource;
 pub use report::{ReturnStat, WorkerFailure, WorkerFailureCause, WorkerReport};

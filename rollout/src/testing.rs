@@ -15,7 +15,6 @@ use crate::envs::Masked;
 use crate::factory::EnvFactory;
 use crate::sampler::{MakeSampler, Sampler, WorkerSeat};
 use crate::supervise::RestartPolicy;
-use crate::watch::Watch;
 use crate::worker::{RolloutWorker, WorkerConfig, WorkerLinks};
 
 /// Longer than anything here takes; a wait this long is a hang.
@@ -344,5 +343,5 @@ pub(crate) fn config(worker: u32, seed: u64) -> WorkerConfig {
 pub(crate) fn links() -> (WorkerLinks, StepLedger, Lifeline) {
     let (lifeline, tether) = lifeline();
     let steps = StepLedger::new();
-    (WorkerLinks { pool: Pool::new(4), steps: steps.clone(), tether, watch: Watch::new() }, steps, lifeline)
+    (WorkerLinks::new(Pool::new(4), steps.clone(), tether), steps, lifeline)
 }

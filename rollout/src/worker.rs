@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pronk_buffer::{
     BatchShape, MultiAgentBatch, ObsColumn, ObsView, ObsViewMut, Pool, SampleBatch, Tag, Tether, Versioned,
 };
-use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, thread_states};
+use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
 use pronk_policy::{Gaussian, Params};
 
 use crate::env::{EnvError, EnvSpec};
@@ -70,6 +70,15 @@ pub struct WorkerLinks {
     pub tether: Tether,
     /// Where the worker says what it does in its environments; one of its own.
     pub watch: Watch,
+    /// Where the time of its environments' threads is written down, if they have some.
+    pub time: TimeLedger,
+}
+
+impl WorkerLinks {
+    /// What a worker shares with a run, and a watch and a time ledger that nobody else looks at.
+    pub fn new(pool: Pool, steps: StepLedger, tether: Tether) -> Self {
+        Self { pool, steps, tether, watch: Watch::new(), time: TimeLedger::new() }
+    }
 }
 
 /// Steps its environments with one version of the weights per fragment: those of the default policy.
@@ -83,7 +92,7 @@ pub struct WorkerLinks {
 /// use pronk_buffer::{Pool, Versioned, lifeline};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, Gaussian, Network, NetworkSpec};
-/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, Sampler, Watch, WorkerConfig, WorkerLinks, WorkerState};
+/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState};
 ///
 /// let spec = CartPole::new().spec();
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
@@ -100,7 +109,7 @@ pub struct WorkerLinks {
 ///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
 ///     gaussian: Gaussian::default(),
 /// };
-/// let links = WorkerLinks { pool: Pool::new(2), steps: steps.clone(), tether, watch: Watch::new() };
+/// let links = WorkerLinks::new(Pool::new(2), steps.clone(), tether);
 /// let network = Box::new(CpuNetwork::new(&network)?);
 /// let mut worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 /// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);

@@ -104,9 +104,10 @@ pub struct WorkerEdges {
 ///         rollout_fragment_length: NonZeroUsize::new(8).expect("8 > 0"),
 ///         gaussian: Gaussian::default(),
 ///     };
-///     let (pool, steps, tether, watch) = (pool.clone(), steps.clone(), of_run.clone(), seat.watch.clone());
+///     let links = WorkerLinks::new(pool.clone(), steps.clone(), of_run.clone());
+///     let links = WorkerLinks { watch: seat.watch.clone(), ..links };
 ///     let network = Box::new(CpuNetwork::new(&network)?);
-///     let worker = RolloutWorker::new(config, factory.clone(), network, WorkerLinks { pool, steps, tether, watch })?;
+///     let worker = RolloutWorker::new(config, factory.clone(), network, links)?;
 ///     Ok(Box::new(worker) as Box<dyn Sampler>)
 /// };
 /// let set = WorkerSetConfig {

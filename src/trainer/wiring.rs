@@ -67,10 +67,10 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
     let model = Arc::new(model);
     // Kept for workers that replace others.
     let make_worker = {
-        let (model, config, steps, tether) = (Arc::clone(&model), config.clone(), steps.clone(), tether.clone());
+        let (model, config, time) = (Arc::clone(&model), config.clone(), time.clone());
+        let links = WorkerLinks::new(pool, steps.clone(), tether.clone());
         Arc::new(move |seat: &WorkerSeat| {
-            let (pool, steps, tether) = (pool.clone(), steps.clone(), tether.clone());
-            let links = WorkerLinks { pool, steps, tether, watch: seat.watch.clone() };
+            let links = WorkerLinks { watch: seat.watch.clone(), time: time.clone(), ..links.clone() };
             model.worker(seat, &config, port.as_ref(), links)
         })
     };

@@ -34,6 +34,8 @@ fn a_run_learns_from_a_server() {
     });
     assert!(run.reached(), "{}", run.summary());
     assert!(run.ledger_closed() && run.not_joined.is_empty());
+    let tasks = run.thread_times.iter().find(|thread| thread.thread == "rollout-1-tasks").unwrap();
+    assert!(tasks.states.iter().all(|(_, secs)| *secs > 0.0), "{tasks:?}");
 }
 
 #[test]

@@ -63,6 +63,8 @@ fn cartpole_is_solved_by_environments_on_threads_of_their_own_whatever_the_rule(
         println!("{num_env_groups} groups, {gather:?}: {}", run.summary());
         assert!(run.reached(), "seed {seed}, {gather:?}: {}", run.summary());
         assert!(run.ledger_closed() && run.not_joined.is_empty());
+        let of_groups = run.thread_times.iter().filter(|time| time.thread.starts_with("rollout-1-envs-"));
+        assert_eq!(of_groups.count(), num_env_groups);
     }
 }
 

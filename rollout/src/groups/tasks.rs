@@ -3,7 +3,7 @@ mod play;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,15 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use pronk_buffer::{
     Bell, Closed, Fold, Gate, InqueueReceiver, Mailbox, MailboxSender, PopError, Tether, inqueue, mailbox,
 };
+use pronk_metrics::{StateClock, TimeLedger};
 
-use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, GroupsConfig, LOOKS};
+use super::{Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, LOOKS};
 use crate::async_env::EnvTasks;
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::VectorContext;
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::watch::{EnvCall, Vigil, Watch};
+use crate::worker::WorkerLinks;
 
 use play::{Orders, Reply, Shared, Told};
 pub(crate) use play::{Seat, play};
@@ -27,6 +29,7 @@ pub(crate) struct TaskGroups {
     config: GroupsConfig,
     tasks: EnvTasks,
     tether: Tether,
+    time: TimeLedger,
     spec: EnvSpec,
     thread: TaskThread,
     /// How many threads there have been before.
@@ -69,13 +72,14 @@ impl TaskGroups {
     ///
     /// # Errors
     /// Why the first environment could not be made, or made in time; or why there was no thread.
-    pub(crate) fn new(config: GroupsConfig, tasks: EnvTasks, tether: &Tether) -> Result<Self, EnvFailure> {
+    pub(crate) fn new(config: GroupsConfig, tasks: EnvTasks, links: &WorkerLinks) -> Result<Self, EnvFailure> {
         let failure = |cause| config.context.failure_to_make(cause);
         if config.n_groups == 0 {
             return Err(failure(FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"))));
         }
         let first = Generation { number: 0, spec: None, blocked_by: None };
-        let thread = TaskThread::start(&config, &tasks, tether, first)?;
+        let WorkerLinks { tether, time, .. } = links.clone();
+        let thread = TaskThread::start(&config, &tasks, (&tether, &time), first)?;
         let spec = loop {
             match thread.answers.pop(config.env_hang_timeout.unwrap_or(Duration::MAX)) {
                 Ok(Reply::Made(made)) => break made?,
@@ -90,7 +94,8 @@ impl TaskGroups {
         };
         Ok(Self {
             tasks,
-            tether: tether.clone(),
+            tether,
+            time,
             spec,
             thread,
             generation: 0,
@@ -128,7 +133,7 @@ impl TaskGroups {
         self.generation += 1;
         let left_behind = self.thread.name.clone();
         let next = Generation { number: self.generation, spec: Some(self.spec.clone()), blocked_by: Some(call.index) };
-        match TaskThread::start(&self.config, &self.tasks, &self.tether, next) {
+        match TaskThread::start(&self.config, &self.tasks, (&self.tether, &self.time), next) {
             Ok(thread) => self.thread = thread,
             // Every order is answered by that from now on.
             Err(_no_thread) => self.thread.orders = None,
@@ -231,7 +236,7 @@ impl TaskThread {
     fn start(
         config: &GroupsConfig,
         tasks: &EnvTasks,
-        tether: &Tether,
+        (tether, time): (&Tether, &TimeLedger),
         generation: Generation,
     ) -> Result<Self, EnvFailure> {
         let failure = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
@@ -255,7 +260,19 @@ impl TaskThread {
             blocked_by,
         });
         let seats = Seats { tasks: tasks.clone(), shared, seats: vec![None; config.n_groups] };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let clock = StateClock::new(name.clone(), EnvThreadState::Waiting);
+        let reader = clock.reader();
+        // Its one thread alone takes the lock.
+        let clock = Arc::new(Mutex::new(clock));
+        let enter = |state| {
+            let clock = Arc::clone(&clock);
+            move || clock.lock().unwrap_or_else(PoisonError::into_inner).enter(state)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .on_thread_park(enter(EnvThreadState::Waiting))
+            .on_thread_unpark(enter(EnvThreadState::Stepping))
+            .build();
         let runtime = runtime.map_err(|error| failure(format!("there is no runtime for tasks: {error}")))?;
         let (ending, ended) = bounded(0);
         let body = move || {
@@ -271,6 +288,7 @@ impl TaskThread {
             .name(name.clone())
             .spawn(body)
             .map_err(|error| failure(format!("the thread {name} could not be started: {error}")))?;
+        time.add(reader);
         Ok(Self { orders: Some(orders), answers, ended, name, watch, vigil: Vigil::new() })
     }
 }

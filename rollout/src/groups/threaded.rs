@@ -4,14 +4,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, PopError, Tether, inqueue};
+use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, PopError, inqueue};
+use pronk_metrics::{StateClock, TimeLedger};
 
-use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, GroupsConfig, LOOKS, Order};
+use super::{Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, LOOKS, Order};
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::vector::{VectorEnv, VectorStep};
 use crate::watch::{EnvCall, Vigil, Watch};
+use crate::worker::WorkerLinks;
 
 /// Environments that step on threads of their own, in groups: `rollout-1-envs-0`, `rollout-1-envs-1`, …
 pub(crate) struct ThreadedVectorEnv {
@@ -21,6 +23,7 @@ pub(crate) struct ThreadedVectorEnv {
     groups: Vec<Group>,
     replies: InqueueSender<Reply>,
     answers: InqueueReceiver<Reply>,
+    time: TimeLedger,
 }
 
 /// One group and the thread that steps it now.
@@ -54,15 +57,19 @@ impl ThreadedVectorEnv {
     ///
     /// # Errors
     /// The environment that could not be made, or made in time; or why there was no thread.
-    pub(crate) fn new(config: GroupsConfig, factory: Arc<dyn EnvFactory>, tether: &Tether) -> Result<Self, EnvFailure> {
+    pub(crate) fn new(
+        config: GroupsConfig,
+        factory: Arc<dyn EnvFactory>,
+        links: &WorkerLinks,
+    ) -> Result<Self, EnvFailure> {
         let error = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
         // Two replies a group: one of its thread, and a late one of a thread that was left behind.
-        let (replies, answers) = inqueue(2 * config.n_groups, Gate::Bounded, tether)
+        let (replies, answers) = inqueue(2 * config.n_groups, Gate::Bounded, &links.tether)
             .map_err(|_| error("a worker needs a group of environments".into()))?;
         let mut groups = Vec::with_capacity(config.n_groups);
         for group in 0..config.n_groups {
             let first = Generation { group, number: 0, incarnation: config.context.incarnation, begins: Begins::Now };
-            groups.push(Group::spawn(&config, first, &factory, &replies)?);
+            groups.push(Group::spawn(&config, first, &factory, &replies, &links.time)?);
         }
         let specs = wait_for_specs(&config, &answers)?;
         let Some(spec) = specs.first().cloned() else {
@@ -72,7 +79,7 @@ impl ThreadedVectorEnv {
             Some(other) => Err(error(format!(
                 "the environments of one worker must have one spec: the first is {spec}, another {other}"
             ))),
-            None => Ok(Self { config, factory, spec, groups, replies, answers }),
+            None => Ok(Self { config, factory, spec, groups, replies, answers, time: links.time.clone() }),
         }
     }
 
@@ -97,7 +104,7 @@ impl ThreadedVectorEnv {
 
     /// Leaves a group's thread behind and starts another; `None` if it came back at this very moment.
     fn replace(&mut self, number: usize, call: &EnvCall, silent_for: Duration) -> Option<GroupFailure> {
-        let Self { config, factory, spec, groups, replies, .. } = self;
+        let Self { config, factory, spec, groups, replies, time, .. } = self;
         let group = &mut groups[number];
         group.watch.take_over(call)?;
         let context = context_of(config, number);
@@ -115,7 +122,7 @@ impl ThreadedVectorEnv {
             begins: Begins::WithTheFirstReset,
         };
         let left_behind = Some(group.thread.clone());
-        match Group::spawn(config, next, factory, replies) {
+        match Group::spawn(config, next, factory, replies, time) {
             Ok(next) => *group = next,
             // It stays silent: the next order it is sent is answered by this failure again.
             Err(_no_thread) => group.orders = None,
@@ -242,6 +249,7 @@ impl Group {
         generation: Generation,
         factory: &Arc<dyn EnvFactory>,
         replies: &InqueueSender<Reply>,
+        time: &TimeLedger,
     ) -> Result<Self, EnvFailure> {
         let Generation { group, number, incarnation, begins } = generation;
         let first = format!("rollout-{}-envs-{group}", config.context.worker);
@@ -257,7 +265,9 @@ impl Group {
             envs: None,
             fragment_length: config.fragment_length,
             n_steps: 0,
+            clock: StateClock::new(name.clone(), EnvThreadState::Waiting),
         };
+        let clock = stepper.clock.reader();
         let replies = replies.clone();
         let body = move || {
             let reply = |body| replies.push(Reply { group, generation: number, body }).is_ok();
@@ -273,6 +283,7 @@ impl Group {
             let text = format!("the thread {name} could not be started: {error}");
             config.context.failure_to_make(FailureCause::Error(EnvError::new(text)))
         })?;
+        time.add(clock);
         let vigil = Vigil::new();
         Ok(Self { orders: Some(orders), ended, thread: name, generation: number, watch, vigil, sent: None })
     }
@@ -288,6 +299,7 @@ struct Stepper {
     envs: Option<Box<dyn VectorEnv>>,
     fragment_length: usize,
     n_steps: usize,
+    clock: StateClock<EnvThreadState>,
 }
 
 impl Stepper {
@@ -298,6 +310,7 @@ impl Stepper {
         reply: impl Fn(Box<GroupStep>, Duration, Result<(), EnvFailure>) -> bool,
     ) {
         while let Ok(mut step) = orders.recv() {
+            self.clock.enter(EnvThreadState::Stepping);
             let began = Instant::now();
             let outcome = self.carry_out(&mut step);
             if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
@@ -308,10 +321,12 @@ impl Stepper {
             if self.watch.is_taken_over() || !reply(step, began.elapsed(), outcome) {
                 return;
             }
+            self.clock.enter(EnvThreadState::Waiting);
         }
     }
 
     fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
+        self.clock.enter(EnvThreadState::Stepping);
         let Self { context, size, factory, watch, envs, .. } = self;
         watch.at(0, FailurePlace::Make);
         let inside = watch.enter(context.incarnation);

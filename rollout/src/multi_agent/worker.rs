@@ -76,7 +76,7 @@ const NOBODY_FOR: usize = 1000;
 ///     policies: ByPolicy::from([("player".into(), player)]),
 ///     mapping: PolicyMapping::shared("player"),
 /// };
-/// let links = WorkerLinks { pool: Pool::new(2), steps: steps.clone(), tether, watch: Watch::new() };
+/// let links = WorkerLinks::new(Pool::new(2), steps.clone(), tether);
 /// let mut worker = MultiAgentWorker::new(config, Arc::new(|_: &EnvContext| TicTacToe::new()), links)?;
 /// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
 /// let fragment = worker.sample(&Versioned { version: 0, weights }, &mut clock)?;

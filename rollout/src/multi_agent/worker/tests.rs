@@ -58,7 +58,7 @@ fn config(policies: ByPolicy<WorkerPolicy>, mapping: PolicyMapping) -> MultiAgen
 fn links() -> (WorkerLinks, StepLedger, Lifeline) {
     let (lifeline, tether) = lifeline();
     let steps = StepLedger::new();
-    (WorkerLinks { pool: Pool::new(4), steps: steps.clone(), tether, watch: Watch::new() }, steps, lifeline)
+    (WorkerLinks::new(Pool::new(4), steps.clone(), tether), steps, lifeline)
 }
 
 /// One weight for each of the policies.
