@@ -31,7 +31,7 @@
 //! As in the experiment, waiting up to 100 ms is waiting for all, and waiting 0.1 ms pays where step times differ, but not for
 //! small groups whose steps take equally long. Waiting for no more than one group is better than both: inference and steps then
 //! go on at once. `adaptive` is within 3 % of the best fixed rule with small groups. With large ones it was 4 to 8 % behind in
-//! this run: a comparison there takes seconds, so that half a minute is too short to learn in.
+//! this run. A comparison takes up to seconds there, so that it may still have been learning; that was not looked into.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::num::NonZeroUsize;

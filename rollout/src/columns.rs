@@ -15,7 +15,7 @@ pub(crate) struct Columns {
     filling: Vec<Option<Column>>,
     full: Vec<(usize, Column)>,
     /// `[seats]`: storage to be used again by the same seat. Handed from seat to seat, it would lie about in memory in no order
-    /// after a while, and a step of many seats would take twice as long.
+    /// after a while, and steps of many thousand seats become slower.
     spare: Vec<Vec<Column>>,
 }
 
