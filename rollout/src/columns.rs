@@ -14,8 +14,9 @@ pub(crate) struct Columns {
     /// `[seats]`; `None` until the agent's first step under this policy.
     filling: Vec<Option<Column>>,
     full: Vec<(usize, Column)>,
-    /// Storage to be used again.
-    spare: Vec<Column>,
+    /// `[seats]`: storage to be used again by the same seat. Handed from seat to seat, it would lie about in memory in no order
+    /// after a while, and steps of many thousand seats become slower.
+    spare: Vec<Vec<Column>>,
 }
 
 /// What one agent did, step by step, in the layout of a batch of one column.
@@ -51,7 +52,12 @@ pub(crate) struct Begun<'a> {
 impl Columns {
     /// For so many seats; `shape` is that of one column.
     pub(crate) fn new(shape: BatchShape, n_seats: usize) -> Self {
-        Self { shape, filling: (0..n_seats).map(|_| None).collect(), full: Vec::new(), spare: Vec::new() }
+        Self {
+            shape,
+            filling: (0..n_seats).map(|_| None).collect(),
+            full: Vec::new(),
+            spare: (0..n_seats).map(|_| Vec::new()).collect(),
+        }
     }
 
     /// `T`.
@@ -79,7 +85,7 @@ impl Columns {
     pub(crate) fn begin(&mut self, seat: usize, step: &Begun<'_>) {
         let BatchShape { obs_len, act_len, dist_len, .. } = self.shape;
         let Self { shape, filling, spare, .. } = self;
-        let column = filling[seat].get_or_insert_with(|| spare.pop().unwrap_or_else(|| Column::new(shape)));
+        let column = filling[seat].get_or_insert_with(|| spare[seat].pop().unwrap_or_else(|| Column::new(shape)));
         let t = column.len;
         if t == 0 {
             column.state_in.copy_from_slice(step.state);
@@ -140,7 +146,7 @@ impl Columns {
     pub(crate) fn forget(&mut self, seat: usize) {
         if let Some(mut column) = self.filling[seat].take() {
             column.clear();
-            self.spare.push(column);
+            self.spare[seat].push(column);
         }
     }
 
@@ -155,7 +161,7 @@ impl Columns {
         let BatchShape { steps, obs_len, act_len, dist_len, state_len, .. } = self.shape;
         let width = batch.shape().columns;
         self.full[..width].sort_by_key(|(seat, _)| *seat);
-        for (b, (_, mut column)) in self.full.drain(..width).enumerate() {
+        for (b, (seat, mut column)) in self.full.drain(..width).enumerate() {
             for t in 0..=steps {
                 copy_obs(column.obs.view().row(t, obs_len), batch.obs_mut().into_row(t * width + b, obs_len));
             }
@@ -174,17 +180,18 @@ impl Columns {
             batch.state_in_mut()[b * state_len..(b + 1) * state_len].copy_from_slice(&column.state_in);
             spread(&column.versions, batch.versions_mut(), (b, width), 1);
             column.clear();
-            self.spare.push(column);
+            self.spare[seat].push(column);
         }
         batch.check_ends()
     }
 
     /// Forgets every step and keeps the storage.
     pub(crate) fn clear(&mut self) {
-        let filling = self.filling.iter_mut().filter_map(Option::take);
-        for mut column in filling.chain(self.full.drain(..).map(|(_, column)| column)) {
+        let filling = self.filling.iter_mut().enumerate();
+        let filling = filling.filter_map(|(seat, column)| column.take().map(|column| (seat, column)));
+        for (seat, mut column) in filling.chain(self.full.drain(..)) {
             column.clear();
-            self.spare.push(column);
+            self.spare[seat].push(column);
         }
     }
 

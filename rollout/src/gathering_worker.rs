@@ -4,7 +4,6 @@ mod config;
 mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -107,8 +106,10 @@ pub struct GatheringWorker {
     sequence: u64,
     /// Steps that were not sent.
     made: u64,
-    /// When the last round ended.
+    /// When the last round ended, as if nothing had been done between fragments.
     round_began: Instant,
+    /// When the last fragment was handed out.
+    left_off: Instant,
     episodes: Vec<EpisodeStat>,
     failures: Vec<EnvFailure>,
     left_behind: Vec<String>,
@@ -187,6 +188,7 @@ impl GatheringWorker {
             sequence: 0,
             made: 0,
             round_began: Instant::now(),
+            left_off: Instant::now(),
             episodes: Vec::new(),
             failures: Vec::new(),
             left_behind: Vec::new(),
@@ -204,6 +206,8 @@ impl GatheringWorker {
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError> {
+        // A wait for room in the queue says nothing about how long to wait for groups.
+        self.round_began += self.left_off.elapsed();
         loop {
             if self.links.tether.is_cut() {
                 return Err(SampleError::Closed);
@@ -213,6 +217,7 @@ impl GatheringWorker {
                 let began = Instant::now();
                 self.infer(weights)?;
                 if let Some(batch) = self.take_full()? {
+                    self.left_off = Instant::now();
                     return Ok(batch);
                 }
                 let rows = self.act()?;
@@ -295,7 +300,7 @@ impl GatheringWorker {
     fn gather(&mut self) -> Result<usize, SampleError> {
         self.begin_anew()?;
         let rule = match (&self.adaptive, self.gather) {
-            (Some(adaptive), _) => Gather::AtLeast(NonZeroUsize::new(adaptive.wait_for()).unwrap_or(NonZeroUsize::MIN)),
+            (Some(adaptive), _) => adaptive.rule(),
             (None, rule) => rule,
         };
         let mut waiting = Waiting {
