@@ -48,7 +48,7 @@ use pronk::policy::{
 };
 use pronk::rollout::{
     ActionRef, Env, EnvContext, EnvError, EnvSpec, Gather, GatheringWorker, GatheringWorkerConfig, ObsMut,
-    RestartPolicy, Sampler, Step, Watch, WorkerConfig, WorkerLinks, WorkerState,
+    RestartPolicy, Sampler, Step, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -206,7 +206,7 @@ impl Case {
             env_hang_timeout: None,
             restart: RestartPolicy::default(),
         };
-        let links = WorkerLinks { pool: Pool::new(2), steps: StepLedger::new(), tether, watch: Watch::new() };
+        let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
         let inferred = Arc::new(Inferred::default());
         let network: Box<dyn Network> =
             Box::new(Counting { network: CpuNetwork::new(&network).unwrap(), inferred: Arc::clone(&inferred) });
