@@ -4,7 +4,7 @@ mod tasks;
 mod threaded;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pronk_buffer::{ActionColumn, ActionKind, Closed, End, FinalObs, ObsColumn, ObsKind};
 use pronk_metrics::thread_states;
@@ -25,6 +25,34 @@ const CLOSE_WITHIN: Duration = Duration::from_millis(200);
 
 /// How often groups are looked at in the time after which they count as hanging.
 const LOOKS: u32 = 8;
+
+/// When groups are looked at next, whether they hang. They are looked at while others answer, too.
+struct Looks {
+    /// `None` where they may hang for ever.
+    every: Option<Duration>,
+    last: Instant,
+}
+
+impl Looks {
+    /// For groups that hang after so long.
+    fn new(env_hang_timeout: Option<Duration>) -> Self {
+        Self { every: env_hang_timeout.map(|timeout| timeout / LOOKS), last: Instant::now() }
+    }
+
+    /// How long until the next look.
+    fn left(&self, now: Instant) -> Duration {
+        self.every.map_or(Duration::MAX, |every| every.saturating_sub(now - self.last))
+    }
+
+    /// Whether it is time for a look, which is then the last one.
+    fn are_due(&mut self, now: Instant) -> bool {
+        let due = self.left(now).is_zero();
+        if due {
+            self.last = now;
+        }
+        due
+    }
+}
 
 thread_states! {
     /// What a thread does that steps environments for a worker, or the tasks of its environments.

@@ -3,6 +3,7 @@ mod play;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,8 +13,9 @@ use pronk_buffer::{
     Bell, Closed, Fold, Gate, InqueueReceiver, Mailbox, MailboxSender, PopError, Tether, inqueue, mailbox,
 };
 use pronk_metrics::{StateClock, TimeLedger};
+use tokio::task::AbortHandle;
 
-use super::{Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, LOOKS};
+use super::{Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, LOOKS, Looks};
 use crate::async_env::EnvTasks;
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::VectorContext;
@@ -42,6 +44,7 @@ pub(crate) struct TaskGroups {
     outbox: Batch,
     /// Answers for environments that cannot give them.
     lost: VecDeque<Answer>,
+    looks: Looks,
 }
 
 /// Orders, and for which groups.
@@ -103,6 +106,7 @@ impl TaskGroups {
             running: vec![false; config.n_groups],
             outbox: Batch::default(),
             lost: VecDeque::new(),
+            looks: Looks::new(config.env_hang_timeout),
             config,
         })
     }
@@ -127,7 +131,8 @@ impl TaskGroups {
     fn find_blocking(&mut self) {
         let Some(timeout) = self.config.env_hang_timeout else { return };
         let Some((call, silent_for)) = self.thread.vigil.look(&self.thread.watch) else { return };
-        if silent_for < timeout || self.thread.watch.take_over(&call).is_none() {
+        // What it has answered before it was blocked is taken first.
+        if silent_for < timeout || !self.thread.answers.is_empty() || self.thread.watch.take_over(&call).is_none() {
             return;
         }
         self.generation += 1;
@@ -198,20 +203,25 @@ impl EnvGroups for TaskGroups {
     fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {
         self.post();
         let began = Instant::now();
-        let look_every = self.config.env_hang_timeout.map_or(Duration::MAX, |timeout| timeout / LOOKS);
+        let mut now = began;
         loop {
+            if self.looks.are_due(now) {
+                self.find_blocking();
+            }
             if let Some(lost) = self.lost.pop_front() {
                 return Ok(Some(self.answered(lost)));
             }
-            let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(began.elapsed()));
-            match self.thread.answers.pop(left.min(look_every)) {
+            let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(now - began));
+            let until_look = self.looks.left(now);
+            match self.thread.answers.pop(left.min(until_look)) {
                 Ok(Reply::Done(answer)) => return Ok(Some(self.answered(answer))),
                 // Of the first environment, which is known.
                 Ok(Reply::Made(_)) => {}
                 Err(PopError::Closed) => return Err(Closed(())),
-                Err(PopError::TimedOut) if left <= look_every => return Ok(None),
-                Err(PopError::TimedOut) => self.find_blocking(),
+                Err(PopError::TimedOut) if left <= until_look => return Ok(None),
+                Err(PopError::TimedOut) => {}
             }
+            now = Instant::now();
         }
     }
 
@@ -258,8 +268,10 @@ impl TaskThread {
             watch: watch.clone(),
             replies,
             blocked_by,
+            looks: AtomicU32::new(0),
         });
-        let seats = Seats { tasks: tasks.clone(), shared, seats: vec![None; config.n_groups] };
+        let seats =
+            Seats { tasks: tasks.clone(), shared, seats: (0..config.n_groups).map(|_| None).collect(), looks: 0 };
         let clock = StateClock::new(name.clone(), EnvThreadState::Waiting);
         let reader = clock.reader();
         // Its one thread alone takes the lock.
@@ -297,23 +309,41 @@ impl TaskThread {
 struct Seats {
     tasks: EnvTasks,
     shared: Arc<Shared>,
-    /// `None` where no task has begun.
-    seats: Vec<Option<Arc<Orders>>>,
+    /// `None` where no task has begun, or the last one was cancelled.
+    seats: Vec<Option<Taken>>,
+    /// How often they were looked at.
+    looks: u32,
+}
+
+/// A seat with its task.
+struct Taken {
+    orders: Arc<Orders>,
+    task: AbortHandle,
 }
 
 impl Seats {
-    /// Passes orders on to the tasks, until there will be no more.
+    /// Passes orders on to the tasks until there will be no more, and cancels those that are silent for too long.
     async fn distribute(mut self, received: Mailbox<Batch>, is_first: bool) {
         if is_first {
             self.begin(0, true);
         }
-        while let Some(Batch(orders)) = received.recv().await {
+        let mut looks = Looks::new(self.shared.env_hang_timeout);
+        loop {
+            let batch = tokio::time::timeout(looks.left(Instant::now()), received.recv()).await;
+            if looks.are_due(Instant::now()) {
+                self.cancel_silent();
+            }
+            let Batch(orders) = match batch {
+                Ok(Some(batch)) => batch,
+                Ok(None) => return,
+                Err(_time_for_a_look) => continue,
+            };
             for (group, told) in orders {
-                let seat = match &self.seats[group] {
-                    Some(seat) => seat,
+                let orders = match &self.seats[group] {
+                    Some(taken) => &taken.orders,
                     None => self.begin(group, false),
                 };
-                seat.give(told);
+                orders.give(told);
             }
         }
     }
@@ -322,7 +352,29 @@ impl Seats {
         let orders = Arc::new(Orders::default());
         let shared = Arc::clone(&self.shared);
         let seat = Seat { index: group as u32, is_first, shared, orders: Arc::clone(&orders) };
-        tokio::spawn(self.tasks.make.task(seat));
-        self.seats[group].insert(orders)
+        let task = tokio::spawn(self.tasks.make.task(seat)).abort_handle();
+        &self.seats[group].insert(Taken { orders, task }).orders
+    }
+
+    /// Drops the environments that have been in one call for too long, and answers for them.
+    fn cancel_silent(&mut self) {
+        self.looks = self.looks.wrapping_add(1);
+        self.shared.looks.store(self.looks, Ordering::Relaxed);
+        let Some(timeout) = self.shared.env_hang_timeout else { return };
+        for (group, seat) in self.seats.iter_mut().enumerate() {
+            let Some(call) = seat.as_ref().and_then(|taken| taken.orders.call()) else { continue };
+            let looks = self.looks.wrapping_sub(call.looks);
+            // It began between two looks, so this many say that it has lasted for the whole time.
+            if looks <= LOOKS {
+                continue;
+            }
+            if let Some(taken) = seat.take() {
+                taken.task.abort();
+            }
+            let silent_for = timeout / LOOKS * looks;
+            let cause = FailureCause::Hang { silent_for, last_obs: None };
+            // Refused only when the run is over.
+            let _ = self.shared.replies.try_push(self.shared.answer_for(group, &call, cause));
+        }
     }
 }

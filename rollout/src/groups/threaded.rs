@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, PopError, inqueue};
 use pronk_metrics::{StateClock, TimeLedger};
 
-use super::{Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, LOOKS, Order};
+use super::{Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, Looks, Order};
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
@@ -24,6 +24,7 @@ pub(crate) struct ThreadedVectorEnv {
     replies: InqueueSender<Reply>,
     answers: InqueueReceiver<Reply>,
     time: TimeLedger,
+    looks: Looks,
 }
 
 /// One group and the thread that steps it now.
@@ -71,6 +72,7 @@ impl ThreadedVectorEnv {
             let first = Generation { group, number: 0, incarnation: config.context.incarnation, begins: Begins::Now };
             groups.push(Group::spawn(&config, first, &factory, &replies, &links.time)?);
         }
+        let looks = Looks::new(config.env_hang_timeout);
         let specs = wait_for_specs(&config, &answers)?;
         let Some(spec) = specs.first().cloned() else {
             return Err(error("a worker needs a group of environments".into()));
@@ -79,7 +81,7 @@ impl ThreadedVectorEnv {
             Some(other) => Err(error(format!(
                 "the environments of one worker must have one spec: the first is {spec}, another {other}"
             ))),
-            None => Ok(Self { config, factory, spec, groups, replies, answers, time: links.time.clone() }),
+            None => Ok(Self { config, factory, spec, groups, replies, answers, time: links.time.clone(), looks }),
         }
     }
 
@@ -165,10 +167,16 @@ impl EnvGroups for ThreadedVectorEnv {
 
     fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {
         let began = Instant::now();
-        let look_every = self.config.env_hang_timeout.map_or(Duration::MAX, |timeout| timeout / LOOKS);
+        let mut now = began;
         loop {
-            let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(began.elapsed()));
-            match self.answers.pop(left.min(look_every)) {
+            if self.looks.are_due(now)
+                && let Some(answer) = self.find_hanging()
+            {
+                return Ok(Some(answer));
+            }
+            let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(now - began));
+            let until_look = self.looks.left(now);
+            match self.answers.pop(left.min(until_look)) {
                 Ok(Reply { group, generation, body: ReplyBody::Done { step, took, outcome } })
                     if generation == self.groups[group].generation =>
                 {
@@ -179,13 +187,10 @@ impl EnvGroups for ThreadedVectorEnv {
                 // Of a thread that was left behind.
                 Ok(_) => {}
                 Err(PopError::Closed) => return Err(Closed(())),
-                Err(PopError::TimedOut) if left <= look_every => return Ok(None),
-                Err(PopError::TimedOut) => {
-                    if let Some(answer) = self.find_hanging() {
-                        return Ok(Some(answer));
-                    }
-                }
+                Err(PopError::TimedOut) if left <= until_look => return Ok(None),
+                Err(PopError::TimedOut) => {}
             }
+            now = Instant::now();
         }
     }
 

@@ -1,5 +1,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -38,11 +39,33 @@ pub(super) struct Shared {
     pub(super) normalizer: Option<Normalizer>,
     /// After so many steps an environment's moments are joined with those of the others.
     pub(super) fragment_length: usize,
+    /// How long a call may take.
     pub(super) env_hang_timeout: Option<Duration>,
     pub(super) watch: Watch,
     pub(super) replies: InqueueSender<Reply>,
     /// The environment that blocked the thread before.
     pub(super) blocked_by: Option<u32>,
+    /// How often it was looked at which environments are silent.
+    pub(super) looks: AtomicU32,
+}
+
+impl Shared {
+    /// The reply for an environment that is silent.
+    pub(super) fn answer_for(&self, group: usize, call: &Call, cause: FailureCause) -> Reply {
+        let context = VectorContext { incarnation: call.incarnation, ..self.context };
+        let spec = self.spec.get();
+        let failure =
+            EnvFailure { steps_made: call.steps_made, ..context.failure(spec, group as u32, call.place, cause) };
+        match spec {
+            None => Reply::Made(Err(failure)),
+            Some(spec) => Reply::Done(Answer {
+                group,
+                step: Box::new(GroupStep::new(spec, 1)),
+                took: Duration::ZERO,
+                outcome: Err(GroupFailure { failure, left_behind: None }),
+            }),
+        }
+    }
 }
 
 /// Where the task of one environment sits.
@@ -54,17 +77,38 @@ pub(crate) struct Seat {
     pub(super) orders: Arc<Orders>,
 }
 
-/// Where a task finds its next order. There is never more than one.
+/// Where a task finds its next order, of which there is never more than one, and says what it waits for.
 #[derive(Default)]
 pub(super) struct Orders {
     next: Mutex<Option<Told>>,
     bell: Notify,
+    call: Mutex<Option<Call>>,
+}
+
+/// A call of an environment that has not come back.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    pub(super) place: FailurePlace,
+    pub(super) incarnation: u32,
+    /// Steps made before it, of those that were ordered.
+    pub(super) steps_made: usize,
+    /// How often it had been looked at the environments when it began.
+    pub(super) looks: u32,
 }
 
 impl Orders {
     pub(super) fn give(&self, told: Told) {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
         self.bell.notify_one();
+    }
+
+    /// What is waited for.
+    pub(super) fn call(&self) -> Option<Call> {
+        *self.call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_call(&self, call: Option<Call>) {
+        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
     }
 
     async fn next(&self) -> Told {
@@ -84,7 +128,7 @@ where
     M: Future<Output = Result<E, EnvError>> + Send,
 {
     let mut life = None;
-    let caller = |incarnation| Caller { shared: &seat.shared, index: seat.index, incarnation };
+    let caller = |incarnation| Caller { shared: &seat.shared, orders: &seat.orders, index: seat.index, incarnation };
     if seat.is_first {
         let caller = caller(seat.shared.context.incarnation);
         let made = caller.make(&make).await.map(|made| life.insert(made).spec.clone());
@@ -135,6 +179,7 @@ impl From<(FailurePlace, FailureCause)> for Fault {
 #[derive(Clone, Copy)]
 struct Caller<'a> {
     shared: &'a Shared,
+    orders: &'a Orders,
     index: u32,
     incarnation: u32,
 }
@@ -148,7 +193,7 @@ impl Caller<'_> {
         let at = |cause| Fault::from((FailurePlace::Make, cause));
         let context = VectorContext { incarnation: self.incarnation, ..self.shared.context }.env(self.index);
         let (env, spec) = self
-            .call(FailurePlace::Make, async {
+            .call(FailurePlace::Make, 0, async {
                 let env = make(context).await?;
                 let spec = env.spec();
                 Ok((env, spec))
@@ -214,14 +259,15 @@ impl Caller<'_> {
     async fn begin_episode<E: AsyncEnv>(&self, life: &mut Life<E>, step: &mut GroupStep) -> Result<(), Fault> {
         let seed = life.episodes.begin();
         let place = life.episodes.reset_place();
-        self.call(place, life.env.reset(seed, step.obs.view_mut().into())).await?;
+        let steps_made = usize::from(step.order == Order::Step);
+        self.call(place, steps_made, life.env.reset(seed, step.obs.view_mut().into())).await?;
         check_finite(&step.obs.view_mut().into()).map_err(|cause| (place, cause))?;
         life.observe(step).map_err(|error| (place, FailureCause::Error(error)).into())
     }
 
     async fn step<E: AsyncEnv>(&self, life: &mut Life<E>, step: &mut GroupStep) -> Result<(), Fault> {
         let place = life.episodes.next_place();
-        let made = self.call(place, life.env.step(step.actions.view().into(), step.obs.view_mut().into())).await?;
+        let made = self.call(place, 0, life.env.step(step.actions.view().into(), step.obs.view_mut().into())).await?;
         let end = life.episodes.count(made, &step.obs.view_mut().into(), &life.spec).map_err(|cause| (place, cause))?;
         (step.rewards[0], step.ends[0]) = (made.reward, end);
         if let Some(normalization) = &mut life.normalization {
@@ -260,28 +306,26 @@ impl Caller<'_> {
         Err((place, cause).into())
     }
 
-    /// Waits for code that is not ours. A panic in it, or that it does not come back in time, is why it failed.
+    /// Waits for code that is not ours. A panic in it is why it failed.
     async fn call<T>(
         &self,
         place: FailurePlace,
+        steps_made: usize,
         call: impl Future<Output = Result<T, EnvError>> + Send,
     ) -> Result<T, Fault> {
+        let looks = self.shared.looks.load(Ordering::Relaxed);
+        self.orders.set_call(Some(Call { place, incarnation: self.incarnation, steps_made, looks }));
         let mut call = pin!(Some(call));
-        let polled = poll_fn(|context| {
+        let done = poll_fn(|context| {
             let _inside = self.enter(place);
             let Some(call) = call.as_mut().as_pin_mut() else { return Poll::Pending };
             match catch(|| call.poll(context)) {
                 Ok(poll) => poll.map(|done| done.map_err(FailureCause::Error)),
                 Err(text) => Poll::Ready(Err(FailureCause::Panic(text))),
             }
-        });
-        let done = match self.shared.env_hang_timeout {
-            None => polled.await,
-            Some(limit) => {
-                let hang = |_| Err(FailureCause::Hang { silent_for: limit, last_obs: None });
-                tokio::time::timeout(limit, polled).await.unwrap_or_else(hang)
-            }
-        };
+        })
+        .await;
+        self.orders.set_call(None);
         let _inside = self.enter(place);
         // What it holds is dropped here, so that a panic in that is caught as well.
         match (done, catch(|| call.set(None))) {
