@@ -7,7 +7,8 @@
 //!
 //! Every step of an environment waits for 50 ms, as a request to a server would, and nothing else; `n` environments can make
 //! `20 n` steps a second at most. One worker acts for all of them, with an MLP 4-64-64, and keeps every step. The first figure is
-//! that worker by itself, the second a whole run of the trainer, which learns from the steps.
+//! what as many bare tokio tasks make that do nothing but sleep for 50 ms again and again, for a timer rings a little late; the second is
+//! that worker by itself, the third a whole run of the trainer, which learns from the steps.
 //!
 //! What it costs an environment is the growth of the process's memory from before the worker is made to after its last fragment,
 //! divided by their number. Part of it are the steps that a fragment is made of.
@@ -15,6 +16,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pronk::buffer::{Pool, Versioned, lifeline};
@@ -59,15 +61,39 @@ fn main() {
         false => (&[100][..], Duration::from_millis(300)),
     };
     println!("{LATENCY:?} a step, for {time:?} each\n");
-    println!("{:>12} {:>10} {:>22} {:>22} {:>15}", "environments", "ideal", "a worker alone", "a run", "memory each");
+    println!(
+        "{:>12} {:>8}{:>18}{:>18}{:>18}{:>14}",
+        "environments", "ideal", "sleeping tasks", "worker alone", "run", "memory each"
+    );
     for &n_envs in numbers {
         let ideal = n_envs as f64 / LATENCY.as_secs_f64();
+        let bare = sleep(n_envs, time);
         let (alone, bytes) = sample(n_envs, time);
         let run = run(n_envs, time);
         let share = |rate: f64| format!("{rate:.0} ({:.1} %)", 100.0 * rate / ideal);
         let memory = bytes.map_or("unknown".to_owned(), |bytes| format!("{:.1} KiB", bytes / 1024.0 / n_envs as f64));
-        println!("{n_envs:>12} {ideal:>10.0} {:>22} {:>22} {memory:>15}", share(alone), share(run));
+        println!("{n_envs:>12} {ideal:>8.0}{:>18}{:>18}{:>18}{memory:>14}", share(bare), share(alone), share(run));
     }
+}
+
+/// Sleeps a second of tasks that do nothing else.
+fn sleep(n_tasks: usize, time: Duration) -> f64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let sleeps = Arc::new(AtomicU64::new(0));
+    let began = Instant::now();
+    runtime.block_on(async {
+        for _ in 0..n_tasks {
+            let sleeps = Arc::clone(&sleeps);
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(LATENCY).await;
+                    sleeps.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        tokio::time::sleep(time).await;
+    });
+    sleeps.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
 }
 
 /// Steps a second of a worker by itself, and by how many bytes the process has grown.
