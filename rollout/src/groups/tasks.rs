@@ -1,30 +1,25 @@
 mod play;
+mod seats;
+mod thread;
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use pronk_buffer::{
-    Bell, Closed, Fold, Gate, InqueueReceiver, Mailbox, MailboxSender, PopError, Tether, inqueue, mailbox,
-};
-use pronk_metrics::{StateClock, TimeLedger};
-use tokio::task::AbortHandle;
+use pronk_buffer::{Closed, PopError, Tether};
+use pronk_metrics::TimeLedger;
 
-use super::{Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, LOOKS, Looks};
+use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, GroupsConfig, Looks};
 use crate::async_env::EnvTasks;
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::VectorContext;
-use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
-use crate::watch::{EnvCall, Vigil, Watch};
+use crate::failure::{EnvFailure, FailureCause, FailurePlace};
+use crate::watch::EnvCall;
 use crate::worker::WorkerLinks;
 
-use play::{Orders, Reply, Shared, Told};
+use play::{Reply, Told};
 pub(crate) use play::{Seat, play};
+use seats::Batch;
+use thread::{Generation, TaskThread};
 
 /// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group by itself.
 pub(crate) struct TaskGroups {
@@ -45,28 +40,6 @@ pub(crate) struct TaskGroups {
     /// Answers for environments that cannot give them.
     lost: VecDeque<Answer>,
     looks: Looks,
-}
-
-/// Orders, and for which groups.
-#[derive(Default)]
-struct Batch(Vec<(usize, Told)>);
-
-impl Fold for Batch {
-    fn fold(&mut self, mut later: Self) {
-        self.0.append(&mut later.0);
-    }
-}
-
-/// The thread that the tasks take turns on.
-struct TaskThread {
-    /// `None` once it is to end.
-    orders: Option<MailboxSender<Batch>>,
-    answers: InqueueReceiver<Reply>,
-    /// Closes as the thread ends.
-    ended: Receiver<Infallible>,
-    name: String,
-    watch: Watch,
-    vigil: Vigil,
 }
 
 impl TaskGroups {
@@ -230,151 +203,5 @@ impl EnvGroups for TaskGroups {
         // Nothing is ever sent: it closes.
         let ended = self.thread.ended.recv_timeout(CLOSE_WITHIN);
         if ended.is_err_and(|end| end.is_disconnected()) { Vec::new() } else { vec![self.thread.name.clone()] }
-    }
-}
-
-/// Which thread of a worker.
-struct Generation {
-    number: u32,
-    /// Of the environments; the first thread finds it out.
-    spec: Option<EnvSpec>,
-    /// The environment that blocked the thread before.
-    blocked_by: Option<u32>,
-}
-
-impl TaskThread {
-    fn start(
-        config: &GroupsConfig,
-        tasks: &EnvTasks,
-        (tether, time): (&Tether, &TimeLedger),
-        generation: Generation,
-    ) -> Result<Self, EnvFailure> {
-        let failure = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
-        let Generation { number, spec, blocked_by } = generation;
-        let first = format!("rollout-{}-tasks", config.context.worker);
-        let name = if number == 0 { first } else { format!("{first}.{number}") };
-        // Every environment answers once before it is sent its next order, and the first says what it is.
-        let (replies, answers) = inqueue(config.n_groups + 1, Gate::Bounded, tether)
-            .map_err(|_| failure("a worker needs an environment".to_owned()))?;
-        let (orders, received) = mailbox(NonZeroUsize::MIN, &Bell::new());
-        let watch = Watch::new();
-        let is_first = spec.is_none();
-        let shared = Arc::new(Shared {
-            context: config.context,
-            spec: spec.map_or_else(OnceLock::new, OnceLock::from),
-            normalizer: tasks.normalizer.clone(),
-            fragment_length: config.fragment_length,
-            env_hang_timeout: config.env_hang_timeout,
-            watch: watch.clone(),
-            replies,
-            blocked_by,
-            looks: AtomicU32::new(0),
-        });
-        let seats =
-            Seats { tasks: tasks.clone(), shared, seats: (0..config.n_groups).map(|_| None).collect(), looks: 0 };
-        let clock = StateClock::new(name.clone(), EnvThreadState::Waiting);
-        let reader = clock.reader();
-        // Its one thread alone takes the lock.
-        let clock = Arc::new(Mutex::new(clock));
-        let enter = |state| {
-            let clock = Arc::clone(&clock);
-            move || clock.lock().unwrap_or_else(PoisonError::into_inner).enter(state)
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .on_thread_park(enter(EnvThreadState::Waiting))
-            .on_thread_unpark(enter(EnvThreadState::Stepping))
-            .build();
-        let runtime = runtime.map_err(|error| failure(format!("there is no runtime for tasks: {error}")))?;
-        let (ending, ended) = bounded(0);
-        let body = move || {
-            // Environments that panic as they are dropped take nobody along.
-            let _ = catch(|| {
-                runtime.block_on(seats.distribute(received, is_first));
-                // Cancels all tasks, and does not wait for a name that a resolver is still looking up.
-                runtime.shutdown_background();
-            });
-            drop::<Sender<Infallible>>(ending);
-        };
-        thread::Builder::new()
-            .name(name.clone())
-            .spawn(body)
-            .map_err(|error| failure(format!("the thread {name} could not be started: {error}")))?;
-        time.add(reader);
-        Ok(Self { orders: Some(orders), answers, ended, name, watch, vigil: Vigil::new() })
-    }
-}
-
-/// The seats of a thread's tasks.
-struct Seats {
-    tasks: EnvTasks,
-    shared: Arc<Shared>,
-    /// `None` where no task has begun, or the last one was cancelled.
-    seats: Vec<Option<Taken>>,
-    /// How often they were looked at.
-    looks: u32,
-}
-
-/// A seat with its task.
-struct Taken {
-    orders: Arc<Orders>,
-    task: AbortHandle,
-}
-
-impl Seats {
-    /// Passes orders on to the tasks until there will be no more, and cancels those that are silent for too long.
-    async fn distribute(mut self, received: Mailbox<Batch>, is_first: bool) {
-        if is_first {
-            self.begin(0, true);
-        }
-        let mut looks = Looks::new(self.shared.env_hang_timeout);
-        loop {
-            let batch = tokio::time::timeout(looks.left(Instant::now()), received.recv()).await;
-            if looks.are_due(Instant::now()) {
-                self.cancel_silent();
-            }
-            let Batch(orders) = match batch {
-                Ok(Some(batch)) => batch,
-                Ok(None) => return,
-                Err(_time_for_a_look) => continue,
-            };
-            for (group, told) in orders {
-                let orders = match &self.seats[group] {
-                    Some(taken) => &taken.orders,
-                    None => self.begin(group, false),
-                };
-                orders.give(told);
-            }
-        }
-    }
-
-    fn begin(&mut self, group: usize, is_first: bool) -> &Arc<Orders> {
-        let orders = Arc::new(Orders::default());
-        let shared = Arc::clone(&self.shared);
-        let seat = Seat { index: group as u32, is_first, shared, orders: Arc::clone(&orders) };
-        let task = tokio::spawn(self.tasks.make.task(seat)).abort_handle();
-        &self.seats[group].insert(Taken { orders, task }).orders
-    }
-
-    /// Drops the environments that have been in one call for too long, and answers for them.
-    fn cancel_silent(&mut self) {
-        self.looks = self.looks.wrapping_add(1);
-        self.shared.looks.store(self.looks, Ordering::Relaxed);
-        let Some(timeout) = self.shared.env_hang_timeout else { return };
-        for (group, seat) in self.seats.iter_mut().enumerate() {
-            let Some(call) = seat.as_ref().and_then(|taken| taken.orders.call()) else { continue };
-            let looks = self.looks.wrapping_sub(call.looks);
-            // It began between two looks, so this many say that it has lasted for the whole time.
-            if looks <= LOOKS {
-                continue;
-            }
-            if let Some(taken) = seat.take() {
-                taken.task.abort();
-            }
-            let silent_for = timeout / LOOKS * looks;
-            let cause = FailureCause::Hang { silent_for, last_obs: None };
-            // Refused only when the run is over.
-            let _ = self.shared.replies.try_push(self.shared.answer_for(group, &call, cause));
-        }
     }
 }

@@ -5,9 +5,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{End, InqueueSender, ObsColumn, ObsView};
-use tokio::sync::Notify;
-
 use crate::async_env::AsyncEnv;
 use crate::env::{EnvError, EnvSpec, ObsMut};
 use crate::episode::{Episodes, check_finite};
@@ -17,6 +14,7 @@ use crate::groups::{Answer, GroupFailure, GroupStep, Order};
 use crate::mask;
 use crate::normalize::{Normalization, Normalizer};
 use crate::watch::Watch;
+use pronk_buffer::{End, InqueueSender, ObsColumn, ObsView};
 
 /// What a task is told.
 pub(super) struct Told {
@@ -81,7 +79,6 @@ pub(crate) struct Seat {
 #[derive(Default)]
 pub(super) struct Orders {
     next: Mutex<Option<Told>>,
-    bell: Notify,
     call: Mutex<Option<Call>>,
 }
 
@@ -97,9 +94,9 @@ pub(super) struct Call {
 }
 
 impl Orders {
+    /// The task is to have its turn after this.
     pub(super) fn give(&self, told: Told) {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
-        self.bell.notify_one();
     }
 
     /// What is waited for.
@@ -111,13 +108,14 @@ impl Orders {
         *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
     }
 
+    /// Waits for the next order.
     async fn next(&self) -> Told {
-        loop {
-            self.bell.notified().await;
-            if let Some(told) = self.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                return told;
-            }
-        }
+        poll_fn(|_| match self.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(told) => Poll::Ready(told),
+            // Whoever gives one gives the task its turn, too.
+            None => Poll::Pending,
+        })
+        .await
     }
 }
 
