@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use pronk_buffer::{End, InqueueSender, ObsColumn, ObsView};
+
 use crate::async_env::AsyncEnv;
 use crate::env::{EnvError, EnvSpec, ObsMut};
 use crate::episode::{Episodes, check_finite};
@@ -14,7 +16,6 @@ use crate::groups::{Answer, GroupFailure, GroupStep, Order};
 use crate::mask;
 use crate::normalize::{Normalization, Normalizer};
 use crate::watch::Watch;
-use pronk_buffer::{End, InqueueSender, ObsColumn, ObsView};
 
 /// What a task is told.
 pub(super) struct Told {
