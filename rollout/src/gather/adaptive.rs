@@ -1,53 +1,51 @@
+mod model;
+
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::Gather;
+use model::Model;
 
-/// Steps of every group that a measurement covers: fewer would be chance.
-const SWEEPS: usize = 8;
-/// Steps of every group that are not measured after a change: groups still move as they did before it.
-const SETTLING: usize = 4;
+/// Steps of every group that a measurement covers, and those before it, while groups still move as by the choice before.
+const SWEEPS: usize = 4;
+const SETTLING: usize = 1;
 /// The shortest measurement.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// Measurements of the best number between two looks at others: at first, and at most. The looks are what being adaptive costs.
+/// So many choices are few enough that all of them take part in the first race.
+const FEW: usize = 8;
+/// How much faster a choice has to be to matter, as a logarithm.
+const WORTH: f64 = 0.01;
+/// How many standard errors one may be taken in by.
+const CLEARLY: f64 = 2.0;
+/// A race takes so many laps at least; after so long those that are left are about as good as each other.
+const FEWEST_LAPS: usize = 4;
+const LONGEST_RACE: Duration = Duration::from_secs(6);
+/// How much longer than a race took its winner is used before the next one: at first, and at most.
 const SHORTEST_STRETCH: u32 = 4;
-const LONGEST_STRETCH: u32 = 128;
-/// By how many standard errors two numbers have to differ before one of them is clearly better.
-const CLEARLY: f64 = 2.5;
-/// Comparisons after which two numbers are about as good as each other.
-const MOST_PAIRS: u32 = 32;
-/// The least that the logarithms of two measurements of the same are taken to differ by.
-const LEAST_NOISE: f64 = 0.01;
-/// Step times that are remembered, over all groups.
-const SAMPLES: usize = 256;
-/// Rounds of one prediction.
-const PREDICTED_ROUNDS: usize = 64;
+const LONGEST_STRETCH: u32 = 64;
 
 /// Finds the number of groups to wait for that makes the most steps.
 ///
-/// It measures how long groups step and what inference costs, predicts from them which number is best, and then trusts what it
-/// sees: most of the time it uses the number that has made the most steps a second, and now and then it looks at the next
-/// smaller, the next larger and the predicted one. The longer nothing changes, the less often it looks. Smaller than one group
-/// and whoever has answered as well is one group and no other.
+/// It has choices run races, and between them it uses the one that won the last. In every lap of a race each contestant is used for
+/// a short while, one after the other, and they are compared lap by lap: what slows down all of them, such as another program, says
+/// nothing about any. How far measurements differ by chance is seen in how the distances change from lap to lap. Who is too far
+/// behind the leader to be worth more laps leaves, so that bad choices cost little. A race among nearly equal ones ends after a
+/// few seconds.
 ///
-/// To look at a number is to use it and the best one by turns until one of them is clearly better: what slows down both, such as
-/// another program, says nothing about either. How far measurements differ by chance is seen where the best is used for long.
+/// All choices take part in the first race where they are few. In every other it is the best so far, the next smaller, the next
+/// larger, and the one that a model predicts from how long groups step and what inference costs. The longer nothing changes, the
+/// less often there is a race. Smaller than one group and whoever has answered as well is one group and no other.
 pub(crate) struct AdaptiveGather {
     /// What there is to choose from, in the order of the number of groups.
     choices: Vec<Choice>,
-    /// The choice that has made the most steps.
+    /// The choice that won the last race.
     best: usize,
-    /// The choice that it is compared with now.
-    look: Option<Look>,
-    /// Choices to be looked at before the best is used for long.
-    to_look_at: Vec<usize>,
-    /// Measurements of the best until the next look.
-    left: u32,
+    race: Option<Race>,
+    /// Time until the next race.
+    rest: Duration,
+    /// How much longer than the last race took its winner is used; zero before the first.
     stretch: u32,
-    /// The logarithm of what the best made last, if it was measured just before.
-    last: Option<f64>,
-    /// The mean square by which the logarithms of two measurements of the same differ.
-    noise: f64,
+    noise: Noise,
     group_size: usize,
     /// Steps until the measurement begins.
     settling: usize,
@@ -74,14 +72,61 @@ impl Choice {
     }
 }
 
-/// A choice that is compared with the best one.
-struct Look {
+/// Contestants, each of which is measured once in a lap.
+struct Race {
+    contestants: Vec<Contestant>,
+    /// Whose turn it is.
+    turn: usize,
+    /// Time measured so far.
+    took: Duration,
+    /// All choices have taken part.
+    has_all: bool,
+    /// The winner of the race before has left, and was behind by more than [`WORTH`].
+    is_best_beaten: bool,
+}
+
+struct Contestant {
     choice: usize,
-    /// The logarithm of its steps a second, while those of the best are measured.
-    log_rate: Option<f64>,
-    pairs: u32,
-    /// Sums over pairs of the logarithm of how much more it made, and of its square.
-    sums: [f64; 2],
+    /// The logarithm of its steps a second in every lap.
+    laps: Vec<f64>,
+}
+
+impl Contestant {
+    fn mean(&self) -> f64 {
+        self.laps.iter().sum::<f64>() / self.laps.len() as f64
+    }
+}
+
+/// How much the logarithms of measurements of the same differ by chance.
+struct Noise {
+    /// Sum of squares, and how many there are of them; older ones fade.
+    squares: f64,
+    freedom: f64,
+}
+
+impl Noise {
+    /// The least that it is taken for, and what it is taken for as long as next to nothing has been seen.
+    const LEAST: f64 = 0.01;
+    const AT_FIRST: f64 = 0.1;
+
+    /// Learns from the last two laps: by how much each contestant came closer to the others or fell back.
+    fn learn(&mut self, contestants: &[Contestant]) {
+        const FADE: f64 = 0.9;
+        let change = |contestant: &Contestant| match contestant.laps[..] {
+            [.., before, last] => last - before,
+            _ => 0.0,
+        };
+        let n = contestants.len() as f64;
+        let mean = contestants.iter().map(change).sum::<f64>() / n;
+        // Two measurements are in each change.
+        let squares = contestants.iter().map(|contestant| (change(contestant) - mean).powi(2) / 2.0).sum::<f64>();
+        self.squares = FADE * self.squares + squares;
+        self.freedom = FADE * self.freedom + n - 1.0;
+    }
+
+    fn variance(&self) -> f64 {
+        (self.squares / self.freedom).max(Self::LEAST * Self::LEAST)
+    }
 }
 
 /// What the measurement under way has seen.
@@ -89,16 +134,6 @@ struct Look {
 struct Measured {
     steps: usize,
     time: Duration,
-}
-
-/// What steps and inference cost.
-#[derive(Default)]
-struct Model {
-    /// Seconds of the newest steps of groups, and where the next one goes.
-    step_secs: Vec<f64>,
-    next: usize,
-    /// Sums over inferences of rows `r` and seconds `s`: 1, r, r², s, r·s; older ones fade.
-    sums: [f64; 5],
 }
 
 impl AdaptiveGather {
@@ -110,12 +145,10 @@ impl AdaptiveGather {
         let choices: Vec<_> = one.into_iter().chain(fewer).chain(at_least(n_groups.max(1))).collect();
         Self {
             best: choices.len() - 1,
-            look: None,
-            to_look_at: Vec::new(),
-            left: SHORTEST_STRETCH,
-            stretch: SHORTEST_STRETCH,
-            last: None,
-            noise: 0.0,
+            race: None,
+            rest: Duration::ZERO,
+            stretch: 0,
+            noise: Noise { squares: Noise::AT_FIRST * Noise::AT_FIRST, freedom: 1.0 },
             group_size,
             settling: 0,
             measured: Measured::default(),
@@ -130,6 +163,11 @@ impl AdaptiveGather {
             Choice::One => Gather::InTurn,
             Choice::AtLeast(n) => Gather::AtLeast(n),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_racing(&self) -> bool {
+        self.race.is_some()
     }
 
     /// How many groups to wait for now.
@@ -162,7 +200,15 @@ impl AdaptiveGather {
         }
         self.measured = Measured::default();
         let before = self.now();
-        self.choose((steps as f64 / time.as_secs_f64()).ln());
+        match self.race.take() {
+            Some(race) => self.run(race, steps as f64 / time.as_secs_f64(), time),
+            None => {
+                self.rest = self.rest.saturating_sub(time);
+                if self.rest.is_zero() && self.choices.len() > 1 {
+                    self.race = Some(self.line_up());
+                }
+            }
+        }
         if self.now() != before {
             self.settling = SETTLING * self.n_envs();
         }
@@ -172,138 +218,72 @@ impl AdaptiveGather {
         self.choices.last().map_or(1, |all| all.wait_for()) * self.group_size
     }
 
-    /// The choice being measured.
+    /// The choice that is used.
     fn now(&self) -> usize {
-        match &self.look {
-            Some(Look { choice, log_rate: None, .. }) => *choice,
-            _ => self.best,
-        }
+        self.race.as_ref().map_or(self.best, |race| race.contestants[race.turn].choice)
     }
 
-    /// Decides what is measured next; the logarithm of the steps a second is of what was measured now.
-    fn choose(&mut self, log_rate: f64) {
-        if let Some(mut look) = self.look.take() {
-            match look.log_rate.take() {
-                None => self.look = Some(Look { log_rate: Some(log_rate), ..look }),
-                Some(other) => self.compare(look, other - log_rate),
-            }
-            return;
-        }
-        if let Some(last) = self.last.replace(log_rate) {
-            // What is measured at first is often far off, and is to be forgotten soon.
-            const FADE: f64 = 0.8;
-            self.noise = FADE * self.noise + (1.0 - FADE) * (log_rate - last).powi(2);
-        }
-        if self.left > 0 {
-            self.left -= 1;
-            return;
-        }
-        self.stretch = (2 * self.stretch).min(LONGEST_STRETCH);
-        self.look_around(None);
-    }
-
-    /// The choice that is looked at has made more than the best, by such a factor's logarithm.
-    fn compare(&mut self, mut look: Look, more: f64) {
-        look.pairs += 1;
-        look.sums = [look.sums[0] + more, look.sums[1] + more * more];
-        let n = f64::from(look.pairs);
-        let mean = look.sums[0] / n;
-        let variance = (look.sums[1] / n - mean * mean).max(self.noise).max(LEAST_NOISE * LEAST_NOISE);
-        let is_clear = mean.abs() > CLEARLY * (variance / n).sqrt();
-        // One comparison may be wrong: it is enough to stay with the best, but not to leave it.
-        if look.pairs < MOST_PAIRS && !(is_clear && (mean < 0.0 || look.pairs > 1)) {
-            self.look = Some(look);
-        } else if mean > 0.0 {
-            if is_clear {
-                self.stretch = (self.stretch / 2).max(SHORTEST_STRETCH);
-            }
-            let beaten = std::mem::replace(&mut self.best, look.choice);
-            self.look_around(Some(beaten));
+    fn line_up(&self) -> Race {
+        let n = self.choices.len();
+        let mut choices: Vec<_> = if self.stretch == 0 && n <= FEW {
+            (0..n).collect()
         } else {
-            self.look_at_next();
-        }
-    }
-
-    /// Looks at the neighbours of the best and at the predicted choice, but not at the one that it has just beaten.
-    fn look_around(&mut self, beaten: Option<usize>) {
-        self.to_look_at.clear();
-        let predicted = self.model.best_of(&self.choices, self.group_size);
-        for other in [self.best.checked_sub(1), Some(self.best + 1), predicted].into_iter().flatten() {
-            let is_other = other < self.choices.len() && other != self.best && Some(other) != beaten;
-            if is_other && !self.to_look_at.contains(&other) {
-                self.to_look_at.push(other);
-            }
-        }
-        self.look_at_next();
-    }
-
-    fn look_at_next(&mut self) {
-        self.last = None;
-        self.left = self.stretch;
-        self.look = self.to_look_at.pop().map(|choice| Look { choice, log_rate: None, pairs: 0, sums: [0.0; 2] });
-    }
-}
-
-impl Model {
-    fn stepped(&mut self, secs: f64) {
-        if self.step_secs.len() < SAMPLES {
-            self.step_secs.push(secs);
-        } else {
-            self.step_secs[self.next] = secs;
-            self.next = (self.next + 1) % SAMPLES;
-        }
-    }
-
-    fn inferred(&mut self, rows: f64, secs: f64) {
-        const FADE: f64 = 0.99;
-        let new = [1.0, rows, rows * rows, secs, rows * secs];
-        self.sums.iter_mut().zip(new).for_each(|(sum, new)| *sum = FADE * *sum + new);
-    }
-
-    /// Seconds of one inference of so many rows: a part for the call and one for each row.
-    fn inference_secs(&self, n_rows: f64) -> f64 {
-        let [n, rows, rows_squared, secs, rows_secs] = self.sums;
-        if n == 0.0 {
-            return 0.0;
-        }
-        let (mean_rows, mean_secs) = (rows / n, secs / n);
-        let spread = rows_squared / n - mean_rows * mean_rows;
-        // Without different batch sizes to compare, all of it counts as a cost of rows.
-        let per_row = match spread > 1e-9 * mean_rows * mean_rows {
-            true => ((rows_secs / n - mean_rows * mean_secs) / spread).clamp(0.0, mean_secs / mean_rows),
-            false => mean_secs / mean_rows,
+            let predicted = self.model.best_of(&self.choices, self.group_size);
+            let neighbours = self.best.saturating_sub(1)..n.min(self.best + 2);
+            neighbours.chain(predicted).collect()
         };
-        let per_call = (mean_secs - per_row * mean_rows).max(0.0);
-        per_call + per_row * n_rows
+        choices.sort_unstable();
+        choices.dedup();
+        let has_all = choices.len() == n;
+        let contestants = choices.into_iter().map(|choice| Contestant { choice, laps: Vec::new() }).collect();
+        Race { contestants, turn: 0, took: Duration::ZERO, has_all, is_best_beaten: false }
     }
 
-    /// Which choice would make the most steps if groups went on to take their steps as they did, all at the same time.
-    fn best_of(&self, choices: &[Choice], group_size: usize) -> Option<usize> {
-        let n_groups = choices.last()?.wait_for();
-        if self.step_secs.len() < n_groups {
-            return None;
+    /// Goes on with the race: whose turn it was made so many steps a second.
+    fn run(&mut self, mut race: Race, rate: f64, time: Duration) {
+        race.took += time;
+        race.contestants[race.turn].laps.push(rate.ln());
+        race.turn += 1;
+        if race.turn < race.contestants.len() {
+            self.race = Some(race);
+            return;
         }
-        let rate = |choice: Choice| self.predict(n_groups, group_size, choice);
-        (0..choices.len()).max_by(|a, b| rate(choices[*a]).total_cmp(&rate(choices[*b])))
+        race.turn = 0;
+        let leader = self.end_lap(&mut race);
+        let is_long = race.contestants[0].laps.len() >= FEWEST_LAPS && race.took >= LONGEST_RACE;
+        if race.contestants.len() == 1 || is_long {
+            self.end_race(&race, leader);
+        } else {
+            self.race = Some(race);
+        }
     }
 
-    /// Groups' steps a second with this choice: a small simulation with the step times seen.
-    fn predict(&self, n_groups: usize, group_size: usize, choice: Choice) -> f64 {
-        let mut samples = self.step_secs.iter().cycle().copied();
-        let mut step = || samples.next().unwrap_or(0.0);
-        let mut arrivals: Vec<f64> = (0..n_groups).map(|_| step()).collect();
-        let (mut now, mut steps) = (0.0_f64, 0);
-        for _ in 0..PREDICTED_ROUNDS {
-            arrivals.sort_by(f64::total_cmp);
-            now = now.max(arrivals[choice.wait_for() - 1]);
-            let there = match choice {
-                Choice::One => 1,
-                Choice::AtLeast(_) => arrivals.iter().filter(|arrival| **arrival <= now).count(),
-            };
-            now += self.inference_secs((there * group_size) as f64);
-            arrivals[..there].fill_with(|| now + step());
-            steps += there;
+    /// Those who are too far behind leave. Who leads.
+    fn end_lap(&mut self, race: &mut Race) -> usize {
+        let means = race.contestants.iter().map(|contestant| (contestant.choice, contestant.mean()));
+        let (leader, fastest) = means.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((self.best, 0.0));
+        // One lap may be wrong.
+        let n_laps = race.contestants[0].laps.len();
+        if n_laps > 1 {
+            self.noise.learn(&race.contestants);
+            let error = (2.0 * self.noise.variance() / n_laps as f64).sqrt();
+            race.contestants.retain(|contestant| {
+                let behind = fastest - contestant.mean();
+                let stays = contestant.choice == leader || CLEARLY * error - behind > WORTH;
+                race.is_best_beaten |= !stays && contestant.choice == self.best && behind > WORTH;
+                stays
+            });
         }
-        if now > 0.0 { f64::from(steps as u32) / now } else { 0.0 }
+        leader
+    }
+
+    fn end_race(&mut self, race: &Race, winner: usize) {
+        self.best = winner;
+        self.stretch = match race.is_best_beaten {
+            true => SHORTEST_STRETCH,
+            false => (2 * self.stretch).clamp(SHORTEST_STRETCH, LONGEST_STRETCH),
+        };
+        // Beyond the winner there may be better ones still.
+        self.rest = if race.is_best_beaten && !race.has_all { Duration::ZERO } else { race.took * self.stretch };
     }
 }

@@ -148,3 +148,55 @@ fn the_adaptive_rule_is_within_three_percent_of_the_best_fixed_number() {
     }
     assert!(best_choices.iter().any(|choice| *choice != best_choices[0]), "{best_choices:?}: nothing to adapt to");
 }
+
+/// Lets the adaptive rule choose among one group and no other, 1, 2, 4 and 8 groups of 4,000 environments, in a world where these
+/// make the given steps a second but for noise: how long the first race took, and what was chosen at its end.
+fn first_race(steps_a_second: [f64; 5], noise: f64, seed: u64) -> (f64, usize) {
+    const SIZE: usize = 4000;
+    let mut rng = pronk_policy::Rng::seed_from(seed);
+    let mut adaptive = AdaptiveGather::new(8, SIZE);
+    let (mut now, mut began) = (0.0, None);
+    while began.is_none() || adaptive.is_racing() {
+        let (choice, n_groups) = chosen(&adaptive);
+        // What other programs do lasts longer than a round.
+        let busy = 1.0 + noise * (now * 7.0 + seed as f64).sin();
+        let by_chance = 1.0 + noise * (2.0 * f64::from(rng.next_f32()) - 1.0);
+        let took = (n_groups * SIZE) as f64 / steps_a_second[choice] * busy * by_chance;
+        adaptive.round(n_groups * SIZE, Duration::from_secs_f64(took));
+        now += took;
+        if adaptive.is_racing() {
+            began.get_or_insert(now);
+        }
+        assert!(now < 100.0, "a race without end");
+    }
+    (now - began.unwrap(), chosen(&adaptive).0)
+}
+
+fn chosen(adaptive: &AdaptiveGather) -> (usize, usize) {
+    match adaptive.rule() {
+        Gather::AtLeast(n) => (n.ilog2() as usize + 1, n.get()),
+        _ => (0, 1),
+    }
+}
+
+#[test]
+fn the_first_race_of_large_groups_finds_the_best_choice_in_seconds() {
+    for best in 0..5 {
+        let mut steps_a_second = [430e3, 450e3, 440e3, 445e3, 435e3];
+        steps_a_second[best] = 500e3;
+        for seed in 0..20 {
+            let (secs, choice) = first_race(steps_a_second, 0.05, seed);
+            assert!(choice == best && secs < 8.0, "seed {seed}: {choice} in place of {best} after {secs:.1} s");
+        }
+    }
+}
+
+#[test]
+fn a_race_among_nearly_equal_choices_ends_however_noisy_it_is() {
+    for noise in [0.0, 0.01, 0.1, 0.5] {
+        for seed in 0..10 {
+            let (secs, _) = first_race([500e3, 501e3, 499e3, 502e3, 500e3], noise, seed);
+            assert!(secs < 12.0, "noise {noise}, seed {seed}: {secs:.1} s");
+        }
+    }
+}
