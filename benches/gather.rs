@@ -63,6 +63,8 @@ struct Setting {
     /// The shortest time that a step of a group waits for something else than the processor.
     waits: Option<Duration>,
     fragment_length: usize,
+    /// How long a rule is measured in one round: long beside what it takes until caches hold what it works with.
+    slice: Duration,
     /// How long a rule that learns is run before the first round.
     learning: Duration,
 }
@@ -79,13 +81,13 @@ impl Setting {
 
 fn settings() -> Vec<Setting> {
     let mut settings = Vec::new();
-    for (group_size, fragment_length, wait, learning) in
-        [(20, 16, Duration::from_micros(200), 6), (4000, 4, Duration::from_millis(2), 18)]
+    for (group_size, fragment_length, wait, slice, learning) in
+        [(20, 16, Duration::from_micros(200), 50, 6), (4000, 4, Duration::from_millis(2), 400, 18)]
     {
-        let learning = Duration::from_secs(learning);
+        let (slice, learning) = (Duration::from_millis(slice), Duration::from_secs(learning));
         for hidden in [64, 256] {
             for waits in [None, Some(wait)] {
-                settings.push(Setting { group_size, hidden: vec![hidden; 2], waits, fragment_length, learning });
+                settings.push(Setting { group_size, hidden: vec![hidden; 2], waits, fragment_length, slice, learning });
             }
         }
     }
@@ -109,20 +111,13 @@ fn rules() -> [(&'static str, Gather); 9] {
     ]
 }
 
-/// How long and how often is measured.
-struct Effort {
-    /// Rounds of a setting are repeated for so long, but thrice at least.
-    all_rounds: Duration,
-    slice: Duration,
-}
+/// Rounds of a setting are repeated for so long, but thrice at least.
+const ALL_ROUNDS: Duration = Duration::from_secs(24);
 
 fn main() {
     // Under `cargo test --benches` once through is enough to see that it runs.
     let args: Vec<_> = std::env::args().skip(1).collect();
-    let effort = match args.iter().any(|arg| arg == "--bench") {
-        true => Effort { all_rounds: Duration::from_secs(22), slice: Duration::from_millis(50) },
-        false => Effort { all_rounds: Duration::ZERO, slice: Duration::ZERO },
-    };
+    let is_bench = args.iter().any(|arg| arg == "--bench");
     let wanted: Vec<_> = args.iter().filter(|arg| !arg.starts_with("--")).collect();
     println!("medians of rounds; ratios are of one round, [first quartile, last quartile]");
     for setting in settings() {
@@ -130,21 +125,25 @@ fn main() {
         if wanted.is_empty() || wanted.iter().any(|wanted| name.contains(wanted.as_str())) {
             println!("\n{name}");
             println!("{:<20} {:>12} {:>26} {:>8}", "", "steps/s", "ratio to all", "at once");
-            measure(&setting, &effort);
+            measure(&setting, is_bench);
         }
     }
 }
 
-fn measure(setting: &Setting, effort: &Effort) {
+fn measure(setting: &Setting, is_bench: bool) {
     let mut cases = rules().map(|(_, rule)| Case::new(setting, rule));
     let last = cases.len() - 1;
+    let (slice, learning, all_rounds) = match is_bench {
+        true => (setting.slice, setting.learning, ALL_ROUNDS),
+        false => (Duration::ZERO, Duration::ZERO, Duration::ZERO),
+    };
     for (rule, case) in cases.iter_mut().enumerate() {
-        case.rate(if rule == last && !effort.slice.is_zero() { setting.learning } else { effort.slice });
+        case.rate(if rule == last { learning } else { slice });
         case.inferred.reset();
     }
     let (began, mut rounds) = (Instant::now(), Vec::new());
-    while rounds.len() < 3 || began.elapsed() < effort.all_rounds {
-        rounds.push(cases.each_mut().map(|case| case.rate(effort.slice)));
+    while rounds.len() < 3 || began.elapsed() < all_rounds {
+        rounds.push(cases.each_mut().map(|case| case.rate(slice)));
     }
 
     let ratios = |rule: usize, to: usize| sorted(rounds.iter().map(|round| round[rule] / round[to]));
