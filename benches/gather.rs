@@ -262,6 +262,7 @@ impl Env for Waiting {
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
         if let Some(waits) = self.waits {
+            #[allow(clippy::disallowed_methods)] // this is what it is to show
             std::thread::sleep(waits.div_f32(self.rng.next_f32().max(0.1)));
         }
         self.inner.step(action, obs)

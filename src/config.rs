@@ -58,7 +58,7 @@ pub struct TrainerConfig {
     /// with one agent. (Gymnasium: `NormalizeReward`.)
     pub normalize_rewards: bool,
     /// Failures in a row, without one finished fragment between them, that a worker survives; one more ends the worker, and
-    /// the last worker the run. (RLlib survives 100, without pauses between restarts.)
+    /// the last worker the run. Where environments are in groups, or tasks, that all of them failed is one. (RLlib survives 100, without pauses between restarts.)
     pub num_consecutive_worker_failures_tolerance: u32,
     /// Restarts that all workers together may need within `worker_restart_window`; one more ends the run. (RLlib counts the
     /// whole run.)
@@ -72,8 +72,9 @@ pub struct TrainerConfig {
     /// Longest wait before a restart.
     #[serde(with = "seconds")]
     pub worker_restart_backoff_max: Duration,
-    /// How long one call of an environment may take before it counts as hanging: its worker is then replaced, and the thread
-    /// left behind. In a file, seconds or `"never"`. Without rollout workers nothing can replace anything.
+    /// How long one call of an environment may take before it counts as hanging: the thread that is in it is then left behind and
+    /// another takes its place, of the worker or of the group; a task is cancelled. In a file, seconds or `"never"`. A worker
+    /// that steps its environments on the trainer's own thread cannot be replaced.
     #[serde(with = "seconds_or_never")]
     pub env_hang_timeout: Option<Duration>,
 

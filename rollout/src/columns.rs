@@ -146,7 +146,7 @@ impl Columns {
     pub(crate) fn forget(&mut self, seat: usize) {
         if let Some(mut column) = self.filling[seat].take() {
             column.clear();
-            self.spare[seat].push(column);
+            keep(&mut self.spare[seat], column);
         }
     }
 
@@ -180,7 +180,7 @@ impl Columns {
             batch.state_in_mut()[b * state_len..(b + 1) * state_len].copy_from_slice(&column.state_in);
             spread(&column.versions, batch.versions_mut(), (b, width), 1);
             column.clear();
-            self.spare[seat].push(column);
+            keep(&mut self.spare[seat], column);
         }
         batch.check_ends()
     }
@@ -191,7 +191,7 @@ impl Columns {
         let filling = filling.filter_map(|(seat, column)| column.take().map(|column| (seat, column)));
         for (seat, mut column) in filling.chain(self.full.drain(..)) {
             column.clear();
-            self.spare[seat].push(column);
+            keep(&mut self.spare[seat], column);
         }
     }
 
@@ -222,6 +222,14 @@ impl Column {
     fn clear(&mut self) {
         (self.len, self.open) = (0, false);
         self.final_obs.clear();
+    }
+}
+
+/// Storage of a seat beyond what it fills and what waits is not needed again soon.
+fn keep(spare: &mut Vec<Column>, column: Column) {
+    const MOST: usize = 2;
+    if spare.len() < MOST {
+        spare.push(column);
     }
 }
 

@@ -75,8 +75,8 @@ pub enum FailurePlace {
         /// The step of the episode that was made last; 0 after the reset.
         step: u32,
     },
-    /// Nothing that is known: it was lost with others.
-    Waiting,
+    /// Nothing that is known.
+    Unknown,
 }
 
 impl fmt::Display for FailurePlace {
@@ -90,7 +90,7 @@ impl fmt::Display for FailurePlace {
             FailurePlace::Mask { episode_seed, step } => {
                 write!(f, "in action_mask after step {step} of the episode with seed {episode_seed}")
             }
-            FailurePlace::Waiting => write!(f, "while it waited"),
+            FailurePlace::Unknown => write!(f, "in a call that is not known"),
         }
     }
 }
@@ -127,6 +127,11 @@ pub enum FailureCause {
         /// `[obs_len]`: the observation that it was to go on from, if that was kept.
         last_obs: Option<ObsColumn>,
     },
+    /// It was on a thread that was left behind because another environment blocked it.
+    Lost {
+        /// Which environment of the worker that was.
+        blocked_by: u32,
+    },
     /// Of several agents, it failed one.
     OfAgent {
         /// The agent's name.
@@ -145,7 +150,7 @@ impl FailureCause {
             FailureCause::NonFiniteObservation { .. } => "non_finite_observation",
             FailureCause::NonFiniteReward { .. } => "non_finite_reward",
             FailureCause::NothingPossible { .. } => "nothing_possible",
-            FailureCause::Hang { .. } => "env_hang",
+            FailureCause::Hang { .. } | FailureCause::Lost { .. } => "env_hang",
             FailureCause::OfAgent { cause, .. } => cause.key(),
         }
     }
@@ -169,6 +174,9 @@ impl fmt::Display for FailureCause {
             FailureCause::Hang { silent_for, last_obs } => {
                 write!(f, "it has not come back for {:.1} s", silent_for.as_secs_f64())?;
                 last_obs.as_ref().map_or(Ok(()), |obs| write_obs(f, obs))
+            }
+            FailureCause::Lost { blocked_by } => {
+                write!(f, "it was lost with its thread, which environment {blocked_by} blocked")
             }
             FailureCause::OfAgent { agent, cause } => write!(f, "agent `{agent}`: {cause}"),
         }
@@ -203,7 +211,7 @@ impl fmt::Display for EnvFailure {
             FailurePlace::Step { episode_seed, step } | FailurePlace::Mask { episode_seed, step } => {
                 write!(f, " (to replay: reset with seed {episode_seed}, then the {step} steps)")
             }
-            FailurePlace::Make | FailurePlace::Reset { .. } | FailurePlace::Waiting => Ok(()),
+            FailurePlace::Make | FailurePlace::Reset { .. } | FailurePlace::Unknown => Ok(()),
         }
     }
 }

@@ -110,10 +110,10 @@ impl Gather {
         match self {
             Gather::All | Gather::InTurn | Gather::Adaptive => {}
             Gather::AtLeast(_) => take_until(began, running, arrivals, &mut answers)?,
-            Gather::Within(time) => take_until(began + *time, running, arrivals, &mut answers)?,
+            Gather::Within(time) => take_until(began.saturating_add(*time), running, arrivals, &mut answers)?,
             Gather::EachWithin(time) => {
                 for _ in waited_for..running {
-                    answers.extend(arrivals.next(Some(arrivals.now() + *time))?);
+                    answers.extend(arrivals.next(Some(arrivals.now().saturating_add(*time)))?);
                 }
             }
         }

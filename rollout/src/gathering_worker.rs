@@ -1,6 +1,7 @@
 //! One worker whose environments step elsewhere: it acts for those that have answered.
 
 mod config;
+mod sampler;
 mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +19,6 @@ use crate::gather::{AdaptiveGather, Gather};
 use crate::groups::{self, Answer, EnvGroups, GroupFailure, GroupStep, Order};
 use crate::inference::Inference;
 use crate::part::{Part, Role};
-use crate::sampler::{AnyEnvSpec, Sampler};
 use crate::seed;
 use crate::supervise::RestartPolicy;
 use crate::vector::EpisodeStat;
@@ -112,6 +112,8 @@ pub struct GatheringWorker {
     left_off: Instant,
     episodes: Vec<EpisodeStat>,
     failures: Vec<EnvFailure>,
+    /// Whether some of them are newer than what was handed out last.
+    untold: bool,
     left_behind: Vec<String>,
     is_closed: bool,
 }
@@ -191,6 +193,7 @@ impl GatheringWorker {
             left_off: Instant::now(),
             episodes: Vec::new(),
             failures: Vec::new(),
+            untold: false,
             left_behind: Vec::new(),
             is_closed: false,
         })
@@ -323,6 +326,9 @@ impl GatheringWorker {
     fn begin_anew(&mut self) -> Result<(), SampleError> {
         let Some(first) = self.pausing.iter().map(|(due, _)| *due).min() else { return Ok(()) };
         if self.n_running == 0 && self.ready.is_empty() {
+            if std::mem::take(&mut self.untold) {
+                return Err(SampleError::AllFailed);
+            }
             let pause = first.saturating_duration_since(Instant::now());
             self.links.tether.sleep(pause).map_err(|_closed| SampleError::Closed)?;
         }
@@ -393,6 +399,7 @@ impl GatheringWorker {
         self.pausing.push((Instant::now() + self.restart.backoff(slot.failures_in_a_row), group));
         self.left_behind.extend(left_behind.map(|thread| format!("{thread}: {failure}")));
         self.failures.push(failure);
+        self.untold = true;
     }
 
     /// Counts steps as sampled.
@@ -418,79 +425,6 @@ impl GatheringWorker {
 
 /// Where a terminated episode would have gone on from: nowhere.
 const EMPTY: ObsView<'static> = ObsView::F32(&[]);
-
-impl Sampler for GatheringWorker {
-    fn worker(&self) -> u32 {
-        self.worker
-    }
-
-    fn incarnation(&self) -> u32 {
-        self.incarnation
-    }
-
-    fn env_spec(&self) -> AnyEnvSpec {
-        AnyEnvSpec::Single(self.spec.clone())
-    }
-
-    /// Makes one fragment, with one version of the weights from now on.
-    ///
-    /// Blocks: until `B` columns are full; when the run ends, not at all.
-    ///
-    /// # Errors
-    /// Why there is none. Groups that fail are none: see [`take_failures`](Sampler::take_failures).
-    fn sample(
-        &mut self,
-        weights: &Versioned<ByPolicy<Params>>,
-        clock: &mut StateClock<WorkerState>,
-    ) -> Result<MultiAgentBatch, SampleError> {
-        match self.fill(weights, clock) {
-            Ok(batch) => {
-                let ticket = self.book(batch.env_steps());
-                Ok(batch.with_ticket(ticket))
-            }
-            Err(error) => {
-                let error = error.unless_the_run_ends(&self.links.tether);
-                self.give_up(error.cause_key());
-                Err(error)
-            }
-        }
-    }
-
-    fn take_episodes(&mut self) -> Vec<EpisodeStat> {
-        std::mem::take(&mut self.episodes)
-    }
-
-    fn take_failures(&mut self) -> Vec<EnvFailure> {
-        std::mem::take(&mut self.failures)
-    }
-
-    fn take_left_behind(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.left_behind)
-    }
-
-    fn lose_fragment(&mut self, cause: &'static str) {
-        self.give_up(Some(cause));
-    }
-
-    fn close(&mut self) -> Vec<String> {
-        match std::mem::replace(&mut self.is_closed, true) {
-            true => Vec::new(),
-            false => self.groups.close(),
-        }
-    }
-
-    fn drop_envs(&mut self) {
-        self.close();
-    }
-}
-
-impl Drop for GatheringWorker {
-    /// Columns that are not full when the worker ends are learned from by nobody.
-    fn drop(&mut self) {
-        self.give_up(None);
-        self.close();
-    }
-}
 
 #[cfg(test)]
 mod tests;

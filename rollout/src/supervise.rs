@@ -82,7 +82,7 @@ impl RestartBudget {
     ///
     /// # Errors
     /// There is none left.
-    pub(crate) fn spend(&self, failure: EnvFailure) -> Result<(), WorkerFailureCause> {
+    pub(crate) fn spend(&self, failure: Arc<EnvFailure>) -> Result<(), WorkerFailureCause> {
         let RestartPolicy { max_num_worker_restarts: restarts, restart_window: window, .. } = self.policy;
         let now = Instant::now();
         // A list of instants is whole, whatever its holder was doing when it panicked.
@@ -91,7 +91,7 @@ impl RestartBudget {
             spent.pop_front();
         }
         if spent.len() >= restarts as usize {
-            return Err(WorkerFailureCause::BudgetSpent { restarts, window, last: Arc::new(failure) });
+            return Err(WorkerFailureCause::BudgetSpent { restarts, window, last: failure });
         }
         spent.push_back(now);
         Ok(())
@@ -144,6 +144,8 @@ enum Missed {
     Closed,
     /// An environment failed: there may be one next time.
     Environment(EnvFailure),
+    /// All environments failed, which is in the report; there may be one next time.
+    AllFailed(Arc<EnvFailure>),
     /// There never will be one.
     Fatal(WorkerFailureCause),
 }
@@ -223,6 +225,7 @@ impl SupervisedWorker {
                     report.add_failure(failure.to_string());
                     self.note(failure).err()
                 }
+                Missed::AllFailed(last) => self.count_failure(last).err(),
                 Missed::Fatal(cause) => Some(cause),
             };
             let failure = given_up.map(|cause| self.give_up(cause));
@@ -230,6 +233,9 @@ impl SupervisedWorker {
             self.post(report);
             if let Some(failure) = failure {
                 return Err(NoFragment::Failed(failure));
+            }
+            if asked.elapsed() >= timeout {
+                return Err(NoFragment::TimedOut);
             }
         }
     }
@@ -261,11 +267,16 @@ impl SupervisedWorker {
         report.add_episodes(worker.take_episodes());
         report.policy_returns = worker.take_policy_returns();
         report.abandoned = worker.take_left_behind();
-        let mut over = None;
+        let (mut over, mut last) = (None, None);
         for failure in worker.take_failures() {
             report.restarts += 1;
             report.add_failure(failure.to_string());
-            over = over.or(supervision.budget.spend(failure).err());
+            let failure = Arc::new(failure);
+            // Whoever is lost with another has done nothing.
+            if !matches!(failure.cause, FailureCause::Lost { .. }) {
+                over = over.or(supervision.budget.spend(Arc::clone(&failure)).err());
+            }
+            last = Some(failure);
         }
         match made {
             Ok(Ok(mut batch)) if over.is_some() => {
@@ -273,6 +284,9 @@ impl SupervisedWorker {
                     ticket.dropped(SHUTDOWN);
                 }
                 Err(over.map_or(Missed::Closed, Missed::Fatal))
+            }
+            Ok(Err(SampleError::AllFailed)) => {
+                Err(over.map(Missed::Fatal).or(last.map(Missed::AllFailed)).unwrap_or(Missed::Closed))
             }
             Ok(made) => made.map_err(Missed::from),
             Err(text) => {
@@ -321,15 +335,22 @@ impl SupervisedWorker {
 
     /// Decides what follows a failure: a restart after a pause, or the end.
     fn note(&mut self, failure: EnvFailure) -> Result<(), WorkerFailureCause> {
-        self.consecutive_failures = self.consecutive_failures.saturating_add(1);
-        let policy = self.supervision.budget.policy;
-        if self.consecutive_failures > policy.num_consecutive_worker_failures_tolerance {
-            return Err(WorkerFailureCause::Environment(Arc::new(failure)));
-        }
+        let failure = Arc::new(failure);
+        self.count_failure(Arc::clone(&failure))?;
         self.supervision.budget.spend(failure)?;
-        let length = policy.backoff(self.consecutive_failures);
+        let length = self.supervision.budget.policy.backoff(self.consecutive_failures);
         self.pause = Some(Pause { began: Instant::now(), length });
         Ok(())
+    }
+
+    /// One more in a row.
+    fn count_failure(&mut self, failure: Arc<EnvFailure>) -> Result<(), WorkerFailureCause> {
+        self.consecutive_failures = self.consecutive_failures.saturating_add(1);
+        let tolerance = self.supervision.budget.policy.num_consecutive_worker_failures_tolerance;
+        match self.consecutive_failures > tolerance {
+            true => Err(WorkerFailureCause::Environment(failure)),
+            false => Ok(()),
+        }
     }
 
     /// Waits until the pause is over.
@@ -378,7 +399,8 @@ impl From<BuildError> for Missed {
 impl From<SampleError> for Missed {
     fn from(error: SampleError) -> Self {
         match error {
-            SampleError::Closed => Missed::Closed,
+            // With nobody who failed there is nothing to wait for.
+            SampleError::Closed | SampleError::AllFailed => Missed::Closed,
             SampleError::Environment(failure) => Missed::Environment(failure),
             SampleError::Policy(fault) => Missed::Fatal(WorkerFailureCause::Policy(Arc::new(fault))),
             SampleError::Batch(error) => Missed::Fatal(WorkerFailureCause::Batch(error)),

@@ -94,7 +94,8 @@ impl Watch {
             RESET => FailurePlace::Reset { episode_seed },
             STEP => FailurePlace::Step { episode_seed, step },
             MASK => FailurePlace::Mask { episode_seed, step },
-            _ => FailurePlace::Make,
+            MAKE => FailurePlace::Make,
+            _ => FailurePlace::Unknown,
         };
         let index = shared.index.load(Ordering::Relaxed);
         Some(EnvCall { index, place, incarnation: shared.incarnation.load(Ordering::Relaxed), passage })
@@ -112,8 +113,8 @@ impl Watch {
     #[inline]
     pub(crate) fn at(&self, index: u32, place: FailurePlace) {
         let (kind, episode_seed, step) = match place {
-            // Nothing is called while an environment waits.
-            FailurePlace::Make | FailurePlace::Waiting => (MAKE, 0, 0),
+            FailurePlace::Make => (MAKE, 0, 0),
+            FailurePlace::Unknown => (UNKNOWN, 0, 0),
             FailurePlace::Reset { episode_seed } => (RESET, episode_seed, 0),
             FailurePlace::Step { episode_seed, step } => (STEP, episode_seed, step),
             FailurePlace::Mask { episode_seed, step } => (MASK, episode_seed, step),
@@ -229,6 +230,7 @@ const MAKE: u8 = 0;
 const RESET: u8 = 1;
 const STEP: u8 = 2;
 const MASK: u8 = 3;
+const UNKNOWN: u8 = 4;
 
 /// While it lives the worker is in the code of its environments.
 pub(crate) struct Inside<'a>(&'a Watch);

@@ -327,6 +327,10 @@ impl Sampler for RolloutWorker {
                 if let SampleError::Environment(failure) = &error {
                     self.steps_made += failure.steps_made as u64;
                     self.drop_envs();
+                    // Somebody has reported it long since.
+                    if self.links.watch.is_taken_over() {
+                        return Err(SampleError::Closed);
+                    }
                 }
                 self.give_up_fragment(&error);
                 Err(error)

@@ -99,7 +99,9 @@ impl From<FailureCause> for EnvFault {
             FailureCause::NonFiniteReward { value } => EnvFault::NonFiniteReward { value },
             FailureCause::NothingPossible { choice } => EnvFault::NothingPossible { choice },
             // Checked environments are not timed: who checks one that hangs sees it.
-            hang @ FailureCause::Hang { .. } => EnvFault::Error(EnvError::new(hang.to_string())),
+            hang @ (FailureCause::Hang { .. } | FailureCause::Lost { .. }) => {
+                EnvFault::Error(EnvError::new(hang.to_string()))
+            }
             FailureCause::OfAgent { agent, cause } => {
                 EnvFault::OfAgent { agent, fault: Box::new(EnvFault::from(*cause)) }
             }

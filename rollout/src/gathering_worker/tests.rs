@@ -8,10 +8,12 @@ use pronk_buffer::SampleBatch;
 use pronk_policy::{CpuNetwork, NetworkSpec};
 
 use super::*;
-use crate::env::Env;
+use crate::env::{ActionRef, Env, ObsMut};
 use crate::envs::{CartPole, Recall};
-use crate::factory::EnvContext;
+use crate::factory::{EnvContext, VectorContext};
+use crate::sampler::Sampler;
 use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, config, links, n, until, weights};
+use crate::vector::{VectorEnv, VectorStep};
 use crate::worker::RolloutWorker;
 
 fn of_groups(n_envs: usize, n_groups: usize, gather: Gather) -> GatheringWorkerConfig {
@@ -60,7 +62,12 @@ fn fragments(worker: &mut dyn Sampler, weights: &Versioned<ByPolicy<Params>>, n:
     let mut clock = clock();
     (0..n)
         .map(|_| {
-            let mut fragment = worker.sample(weights, &mut clock).unwrap();
+            let mut fragment = loop {
+                match worker.sample(weights, &mut clock) {
+                    Err(SampleError::AllFailed) => {}
+                    made => break made.unwrap(),
+                }
+            };
             fragment.take_ticket().unwrap().trained();
             fragment
         })
@@ -319,4 +326,57 @@ fn what_cannot_begin_says_why() {
     assert!(text.contains("environment 3 of rollout-1") && text.contains("no licence"), "{text}");
     let text = new(of_groups(4, 2, Gather::All), Arc::new(|_: &EnvContext| CartPole::new()));
     assert!(text.contains("the network does not fit"), "{text}");
+}
+
+/// A vector that panics where nobody looks after its environments one by one.
+struct Careless {
+    inner: Box<dyn VectorEnv>,
+    panics: bool,
+}
+
+impl VectorEnv for Careless {
+    fn spec(&self) -> &EnvSpec {
+        self.inner.spec()
+    }
+
+    fn n_envs(&self) -> usize {
+        self.inner.n_envs()
+    }
+
+    fn reset_all(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+        self.inner.reset_all(obs)
+    }
+
+    fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
+        assert!(!self.panics, "planted in the vector");
+        self.inner.step(actions, out)
+    }
+
+    fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
+        assert!(!self.panics, "planted once more");
+        self.inner.drain_episodes(into);
+    }
+}
+
+struct CarelessFactory;
+
+impl EnvFactory for CarelessFactory {
+    fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        let inner = (|_: &EnvContext| Counter::of_three()).make_vector(context, n_envs)?;
+        Ok(Box::new(Careless { inner, panics: (context.first_env, context.incarnation) == (2, 0) }))
+    }
+}
+
+#[test]
+fn a_vector_that_panics_costs_its_group() {
+    let (links, steps, _lifeline) = links();
+    let network = Box::new(OneWeight::new());
+    let config = of_groups(4, 2, Gather::All);
+    let mut worker = GatheringWorker::new(config, Arc::new(CarelessFactory), network, links).unwrap();
+    fragments(&mut worker, &weights(0, 0.0), 5);
+    let failures = worker.take_failures();
+    let text = failures[0].to_string();
+    assert!(failures.len() == 1 && text.contains("planted in the vector"), "{text}");
+    drop(worker);
+    assert!(steps.snapshot().is_closed() && steps.snapshot().in_flight.env == 0);
 }

@@ -96,7 +96,7 @@ impl TaskGroups {
         };
         for (group, Told { step, .. }) in refused.unwrap_or_default().0 {
             let cause = FailureCause::Error(EnvError::new("there is no thread for the tasks of this worker"));
-            self.lose(group, step, FailurePlace::Waiting, cause, None);
+            self.lose(group, step, FailurePlace::Unknown, cause, None);
         }
     }
 
@@ -128,8 +128,7 @@ impl TaskGroups {
             self.lose(group, step, place, cause, Some(left_behind.clone()));
         }
         for (group, step) in others {
-            let text = format!("it was lost with its thread, which environment {index} blocked");
-            self.lose(group, step, FailurePlace::Waiting, FailureCause::Error(EnvError::new(text)), None);
+            self.lose(group, step, FailurePlace::Unknown, FailureCause::Lost { blocked_by: index }, None);
         }
     }
 

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::thread;
@@ -25,6 +26,8 @@ pub(crate) struct ThreadedVectorEnv {
     answers: InqueueReceiver<Reply>,
     time: TimeLedger,
     looks: Looks,
+    /// Answers for groups that hang.
+    lost: VecDeque<Answer>,
 }
 
 /// One group and the thread that steps it now.
@@ -81,13 +84,23 @@ impl ThreadedVectorEnv {
             Some(other) => Err(error(format!(
                 "the environments of one worker must have one spec: the first is {spec}, another {other}"
             ))),
-            None => Ok(Self { config, factory, spec, groups, replies, answers, time: links.time.clone(), looks }),
+            None => Ok(Self {
+                config,
+                factory,
+                spec,
+                groups,
+                replies,
+                answers,
+                time: links.time.clone(),
+                looks,
+                lost: VecDeque::new(),
+            }),
         }
     }
 
-    /// The first group that has been in one call of an environment for too long.
-    fn find_hanging(&mut self) -> Option<Answer> {
-        let timeout = self.config.env_hang_timeout?;
+    /// Answers for every group that has been in one call of an environment for too long.
+    fn find_hanging(&mut self) {
+        let Some(timeout) = self.config.env_hang_timeout else { return };
         for number in 0..self.groups.len() {
             let group = &mut self.groups[number];
             let Some(sent) = group.sent else { continue };
@@ -97,11 +110,10 @@ impl ThreadedVectorEnv {
                 let took = sent.elapsed();
                 if let Some(failure) = self.replace(number, &call, silent_for) {
                     let step = Box::new(GroupStep::new(&self.spec, self.config.group_size));
-                    return Some(Answer { group: number, step, took, outcome: Err(failure) });
+                    self.lost.push_back(Answer { group: number, step, took, outcome: Err(failure) });
                 }
             }
         }
-        None
     }
 
     /// Leaves a group's thread behind and starts another; `None` if it came back at this very moment.
@@ -121,7 +133,7 @@ impl ThreadedVectorEnv {
             group: number,
             number: group.generation + 1,
             incarnation: call.incarnation,
-            begins: Begins::WithTheFirstReset,
+            begins: Begins::WithTheFirstReset(spec.clone()),
         };
         let left_behind = Some(group.thread.clone());
         match Group::spawn(config, next, factory, replies, time) {
@@ -169,10 +181,11 @@ impl EnvGroups for ThreadedVectorEnv {
         let began = Instant::now();
         let mut now = began;
         loop {
-            if self.looks.are_due(now)
-                && let Some(answer) = self.find_hanging()
-            {
-                return Ok(Some(answer));
+            if self.looks.are_due(now) {
+                self.find_hanging();
+            }
+            if let Some(lost) = self.lost.pop_front() {
+                return Ok(Some(lost));
             }
             let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(now - began));
             let until_look = self.looks.left(now);
@@ -242,10 +255,10 @@ struct Generation {
 }
 
 /// When a thread makes its first environments.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
     Now,
-    WithTheFirstReset,
+    /// It replaces one whose environments had this spec.
+    WithTheFirstReset(EnvSpec),
 }
 
 impl Group {
@@ -257,6 +270,10 @@ impl Group {
         time: &TimeLedger,
     ) -> Result<Self, EnvFailure> {
         let Generation { group, number, incarnation, begins } = generation;
+        let (spec, begins_now) = match begins {
+            Begins::Now => (None, true),
+            Begins::WithTheFirstReset(spec) => (Some(spec), false),
+        };
         let first = format!("rollout-{}-envs-{group}", config.context.worker);
         let name = if number == 0 { first } else { format!("{first}.{number}") };
         let watch = Watch::new();
@@ -268,6 +285,7 @@ impl Group {
             factory: Arc::clone(factory),
             watch: watch.clone(),
             envs: None,
+            spec,
             fragment_length: config.fragment_length,
             n_steps: 0,
             clock: StateClock::new(name.clone(), EnvThreadState::Waiting),
@@ -276,7 +294,7 @@ impl Group {
         let replies = replies.clone();
         let body = move || {
             let reply = |body| replies.push(Reply { group, generation: number, body }).is_ok();
-            let made = begins == Begins::WithTheFirstReset || reply(ReplyBody::Made(stepper.make()));
+            let made = !begins_now || reply(ReplyBody::Made(stepper.make()));
             if made {
                 stepper.run(&received, |step, took, outcome| reply(ReplyBody::Done { step, took, outcome }));
             }
@@ -302,6 +320,8 @@ struct Stepper {
     watch: Watch,
     /// `None` once they failed.
     envs: Option<Box<dyn VectorEnv>>,
+    /// Of those made first.
+    spec: Option<EnvSpec>,
     fragment_length: usize,
     n_steps: usize,
     clock: StateClock<EnvThreadState>,
@@ -317,11 +337,13 @@ impl Stepper {
         while let Ok(mut step) = orders.recv() {
             self.clock.enter(EnvThreadState::Stepping);
             let began = Instant::now();
-            let outcome = self.carry_out(&mut step);
+            let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
             if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
-                failed.drain_episodes(&mut step.episodes);
-                // What failed may panic once more while it is dropped. The failure that is reported is the first.
-                let _ = catch(|| drop(failed));
+                // What failed may panic once more. The failure that is reported is the first.
+                let _ = catch(|| {
+                    failed.drain_episodes(&mut step.episodes);
+                    drop(failed);
+                });
             }
             if self.watch.is_taken_over() || !reply(step, began.elapsed(), outcome) {
                 return;
@@ -332,20 +354,36 @@ impl Stepper {
 
     fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
         self.clock.enter(EnvThreadState::Stepping);
-        let Self { context, size, factory, watch, envs, .. } = self;
+        self.n_steps = 0;
+        let Self { context, size, factory, watch, envs, spec: first, .. } = self;
+        let error = |text| context.failure_to_make(FailureCause::Error(EnvError::new(text)));
         watch.at(0, FailurePlace::Make);
-        let inside = watch.enter(context.incarnation);
-        let mut made = catch(|| factory.make_vector(context, *size))
-            .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
-        drop(inside);
-        if made.n_envs() != *size {
-            let text = format!("the factory was asked for {size} environments and made {}", made.n_envs());
-            return Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))));
+        let _inside = watch.enter(context.incarnation);
+        let making = catch(|| {
+            let mut made = factory.make_vector(context, *size)?;
+            made.watch(watch);
+            let (spec, n_envs) = (made.spec().clone(), made.n_envs());
+            Ok((made, spec, n_envs))
+        });
+        let (made, spec, n_envs) =
+            making.unwrap_or_else(|text| Err(context.failure_to_make(FailureCause::Panic(text))))?;
+        if n_envs != *size {
+            return Err(error(format!("the factory was asked for {size} environments and made {n_envs}")));
         }
-        made.watch(watch);
-        let spec = made.spec().clone();
+        match first {
+            Some(first) if *first != spec => {
+                return Err(error(format!("the environments made anew are {spec}, those before were {first}")));
+            }
+            _ => *first = Some(spec.clone()),
+        }
         *envs = Some(made);
         Ok(spec)
+    }
+
+    /// The failure of code that no environment is known to have called.
+    #[cold]
+    fn panicked(&self, text: String) -> EnvFailure {
+        self.context.failure(self.spec.as_ref(), 0, FailurePlace::Unknown, FailureCause::Panic(text))
     }
 
     fn carry_out(&mut self, step: &mut GroupStep) -> Result<(), EnvFailure> {
@@ -354,6 +392,7 @@ impl Stepper {
             self.make()?;
         }
         let Self { context, watch, envs: Some(envs), .. } = self else { return Ok(()) };
+        watch.at(0, FailurePlace::Unknown);
         let _inside = watch.enter(context.incarnation);
         step.final_obs.clear();
         match step.order {
@@ -374,7 +413,8 @@ impl Stepper {
             }
         }
         if !step.masks.is_empty() {
-            envs.action_masks(&mut step.masks)?;
+            let steps_made = if step.order == Order::Step { self.size } else { 0 };
+            envs.action_masks(&mut step.masks).map_err(|failure| EnvFailure { steps_made, ..failure })?;
         }
         Ok(())
     }

@@ -263,6 +263,10 @@ impl Sampler for MultiAgentWorker {
             Err(error) => {
                 if let SampleError::Environment(_) = &error {
                     self.drop_envs();
+                    // Somebody has reported it long since.
+                    if self.links.watch.is_taken_over() {
+                        return Err(SampleError::Closed);
+                    }
                 }
                 self.give_up(error.cause_key());
                 Err(error)

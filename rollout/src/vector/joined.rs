@@ -41,7 +41,8 @@ impl JoinedVectorEnv {
             self.finished.append(&mut step.episodes);
             if let Err(failed) = answer.outcome {
                 let EnvFailure { steps_made, .. } = failed.failure;
-                return Err(EnvFailure { steps_made: steps_made + answered * size, ..failed.failure });
+                let others = if order == Order::Step { answered * size } else { 0 };
+                return Err(EnvFailure { steps_made: steps_made + others, ..failed.failure });
             }
             self.steps[answer.group] = Some(step);
         }

@@ -108,6 +108,10 @@ pub enum SampleError {
     /// An environment failed; the next fragment begins with new ones.
     #[error(transparent)]
     Environment(#[from] EnvFailure),
+    /// There is no fragment yet, and nobody who could go on with it: every environment has failed. The next call tries again
+    /// with what there is of the fragment.
+    #[error("all environments have failed")]
+    AllFailed,
     /// The policy could not act.
     #[error(transparent)]
     Policy(#[from] PolicyFault),
@@ -128,7 +132,7 @@ impl SampleError {
     /// The short name under which steps are lost by this; `None` when nothing failed.
     pub(crate) fn cause_key(&self) -> Option<&'static str> {
         match self {
-            SampleError::Closed => None,
+            SampleError::Closed | SampleError::AllFailed => None,
             SampleError::Environment(failure) => Some(failure.cause.key()),
             SampleError::Policy(_) => Some("policy_error"),
             SampleError::Batch(_) => Some("broken_batch"),

@@ -139,7 +139,8 @@ impl Supervisor {
         self.roster.leave_behind(member.id);
         self.threads.pushing.remove(&member.id);
 
-        let replaced = self.budget.spend(failure).and_then(|()| self.seat_another(member, call.incarnation + 1, edges));
+        let replaced =
+            self.budget.spend(Arc::new(failure)).and_then(|()| self.seat_another(member, call.incarnation + 1, edges));
         match replaced {
             Ok(()) => report.restarts = 1,
             Err(cause) => {

@@ -554,7 +554,7 @@ fn restarts_count_for_the_window_only() {
     let spend_two = |restart_window| {
         let policy = RestartPolicy { max_num_worker_restarts: 1, restart_window, ..NO_PAUSE };
         let budget = RestartBudget::new(policy);
-        [budget.spend(failure()).is_ok(), budget.clone().spend(failure()).is_ok()]
+        [budget.spend(Arc::new(failure())).is_ok(), budget.clone().spend(Arc::new(failure())).is_ok()]
     };
     assert_eq!(spend_two(LONG), [true, false]);
     assert_eq!(spend_two(Duration::ZERO), [true, true], "the first is out of the window when the second comes");

@@ -1,18 +1,16 @@
 //! Environments that are tasks.
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pronk_policy::{Choice, Policy};
 
 use super::*;
 use crate::async_env::{AsyncEnv, AsyncEnvs};
-use crate::env::{ActionRef, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{EnvError, EnvSpec, Step};
 use crate::envs::Masked;
 use crate::evaluate::evaluate;
-use crate::factory::VectorContext;
 use crate::normalize::{Normalizer, NormalizerConfig};
-use crate::vector::{VectorEnv, VectorStep};
 
 /// Another environment, after the other tasks have had their turn.
 struct Awaited<E>(E);
@@ -102,7 +100,17 @@ fn silent(silence: Silence) -> (Arc<dyn EnvFactory>, Arc<AtomicUsize>, crossbeam
 const TIMEOUT: Option<Duration> = Some(Duration::from_millis(300));
 
 fn worker_of(factory: Arc<dyn EnvFactory>, n_envs: usize, gather: Gather, links: WorkerLinks) -> GatheringWorker {
-    let config = GatheringWorkerConfig { env_hang_timeout: TIMEOUT, ..of_groups(n_envs, 1, gather) };
+    worker_within(TIMEOUT, factory, n_envs, gather, links)
+}
+
+fn worker_within(
+    env_hang_timeout: Option<Duration>,
+    factory: Arc<dyn EnvFactory>,
+    n_envs: usize,
+    gather: Gather,
+    links: WorkerLinks,
+) -> GatheringWorker {
+    let config = GatheringWorkerConfig { env_hang_timeout, ..of_groups(n_envs, 1, gather) };
     GatheringWorker::new(config, factory, Box::new(OneWeight::new()), links).unwrap()
 }
 
@@ -201,7 +209,7 @@ fn one_that_fails_costs_its_own_column_and_begins_anew() {
                 let fails = context.index == 3 && context.incarnation < 2;
                 Awaited(Counter::of_three().with_fault(if fails { fault } else { Fault::Nothing }))
             });
-            let mut worker = worker_of(Arc::new(factory), 6, gather, links);
+            let mut worker = worker_within(Some(LONG), Arc::new(factory), 6, gather, links);
             let texts = failures_of(&mut worker, 2);
             assert!(texts[0].starts_with("environment 3 of rollout-1 (Counter, incarnation 0) failed"), "{texts:?}");
             assert!(texts[1].starts_with("environment 3 of rollout-1 (Counter, incarnation 1) failed"), "{texts:?}");
@@ -250,7 +258,7 @@ fn one_that_blocks_the_thread_is_left_behind_with_it_and_the_others_are_made_ane
         let is_cause = |text: &&String| text.contains("has not come back for");
         let cause = failures.iter().find(is_cause).unwrap();
         assert!(cause.starts_with("environment 2 of rollout-1 (Counter, incarnation 0) failed at step 3"), "{cause}");
-        let lost = "failed while it waited: it was lost with its thread, which environment 2 blocked";
+        let lost = "failed in a call that is not known: it was lost with its thread, which environment 2 blocked";
         assert_eq!(failures.iter().filter(|text| text.contains(lost)).count(), 4, "{failures:?}");
         assert!(worker.take_left_behind()[0].starts_with("rollout-1-tasks: environment 2"));
         fragments(&mut worker, &weights(0, 0.0), 10);
@@ -317,7 +325,7 @@ fn what_cannot_be_made_says_why_and_others_do_not_wait_for_it() {
             _ => Ok(Awaited(Counter::of_three())),
         }
     });
-    let mut worker = worker_of(Arc::new(mixed), 4, Gather::All, links);
+    let mut worker = worker_within(Some(LONG), Arc::new(mixed), 4, Gather::All, links);
     let mut failures = failures_of(&mut worker, 3);
     failures.sort();
     for (failure, words) in failures.iter().zip(["the server is full", "must have one spec", "it panicked: planted"]) {
@@ -362,4 +370,102 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
     assert!(step(envs.as_mut()).contains("it has failed before"));
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
     assert!(fails.make_vector(&context, 0).err().unwrap().to_string().contains("at least one environment"));
+}
+
+/// An environment whose steps are no `async fn`: something happens before there is anything to wait for.
+struct Eager {
+    counter: Counter,
+    panics: bool,
+}
+
+impl AsyncEnv for Eager {
+    fn spec(&self) -> EnvSpec {
+        self.counter.spec()
+    }
+
+    async fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.counter.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> impl Future<Output = Result<Step, EnvError>> + Send {
+        assert!(!self.panics, "planted before the future");
+        std::future::ready(self.counter.step(action, obs))
+    }
+}
+
+#[test]
+fn a_panic_before_there_is_a_future_is_the_environments_own() {
+    let (links, steps, _lifeline) = links();
+    let factory = AsyncEnvs::new(|context: EnvContext| async move {
+        Eager { counter: Counter::of_three(), panics: (context.index, context.incarnation) == (1, 0) }
+    });
+    let mut worker = worker_within(Some(LONG), Arc::new(factory), 3, Gather::All, links);
+    let failure = failures_of(&mut worker, 1).remove(0);
+    assert!(failure.contains("environment 1 ") && failure.contains("planted before the future"), "{failure}");
+    fragments(&mut worker, &weights(0, 0.0), 5);
+    drop(worker);
+    assert!(steps.snapshot().is_closed() && steps.snapshot().in_flight.env == 0);
+}
+
+/// Wakes itself at once, a million times for each step: nobody else may starve.
+struct Busy(Counter);
+
+impl AsyncEnv for Busy {
+    fn spec(&self) -> EnvSpec {
+        self.0.spec()
+    }
+
+    async fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.0.reset(seed, obs)
+    }
+
+    async fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        // A timer rings only if the runtime has its turn.
+        let mut timer = std::pin::pin!(tokio::time::sleep(Duration::from_millis(1)));
+        std::future::poll_fn(|context| {
+            context.waker().wake_by_ref();
+            timer.as_mut().poll(context)
+        })
+        .await;
+        self.0.step(action, obs)
+    }
+}
+
+#[test]
+fn one_that_wakes_itself_all_the_time_lets_timers_ring() {
+    let (links, _steps, _lifeline) = links();
+    let factory = AsyncEnvs::new(|_: EnvContext| async { Busy(Counter::of_three()) });
+    let mut worker = worker_within(Some(LONG), Arc::new(factory), 2, Gather::All, links);
+    fragments(&mut worker, &weights(0, 0.0), 3);
+}
+
+#[test]
+fn a_server_that_is_gone_is_told_of_and_what_was_made_is_kept() {
+    let (links, steps, _lifeline) = links();
+    let gone = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_gone = Arc::clone(&gone);
+    let factory = AsyncEnvs::new(move |_: EnvContext| {
+        let gone = is_gone.load(Ordering::Relaxed);
+        async move {
+            if gone {
+                Err(EnvError::new("nobody listens"))
+            } else {
+                Ok(Awaited(Counter::of_three().with_fault(Fault::StepErr(7))))
+            }
+        }
+    });
+    let mut worker = worker_within(Some(LONG), Arc::new(factory), 2, Gather::All, links);
+    fragments(&mut worker, &weights(0, 0.0), 1);
+    gone.store(true, Ordering::Relaxed);
+    let mut clock = clock();
+    let mut failures = 0;
+    for _ in 0..3 {
+        assert!(matches!(worker.sample(&weights(0, 0.0), &mut clock), Err(SampleError::AllFailed)));
+        failures += worker.take_failures().len();
+    }
+    assert_eq!(failures, 2 * 3);
+    gone.store(false, Ordering::Relaxed);
+    fragments(&mut worker, &weights(0, 0.0), 1);
+    drop(worker);
+    assert!(steps.snapshot().is_closed() && steps.snapshot().in_flight.env == 0);
 }

@@ -189,19 +189,17 @@ impl Caller<'_> {
         E: AsyncEnv,
         M: Future<Output = Result<E, EnvError>> + Send,
     {
-        let at = |cause| Fault::from((FailurePlace::Make, cause));
         let context = VectorContext { incarnation: self.incarnation, ..self.shared.context }.env(self.index);
         let (env, spec) = self
             .call(FailurePlace::Make, 0, async {
                 let env = make(context).await?;
                 let spec = env.spec();
+                self.check(&spec)?;
+                self.shared.normalizer.as_ref().map_or(Ok(()), |normalizer| normalizer.check(&spec))?;
                 Ok((env, spec))
             })
             .await?;
         let normalizer = self.shared.normalizer.as_ref();
-        self.check(&spec)
-            .and_then(|()| normalizer.map_or(Ok(()), |normalizer| normalizer.check(&spec)))
-            .map_err(|error| at(FailureCause::Error(error)))?;
         let obs_len = spec.observation.obs_len();
         let normalization = normalizer.map(|normalizer| Normalization::new(normalizer.clone(), 1, obs_len));
         Ok(Life { env, spec, episodes: Episodes::new(context), normalization, n_steps: 0 })
@@ -231,7 +229,7 @@ impl Caller<'_> {
         step.final_obs.clear();
         match (step.order, &mut *life) {
             (Order::Step, Some(life)) => self.step(life, step).await?,
-            (Order::Step, None) => return Err((FailurePlace::Waiting, self.lost()).into()),
+            (Order::Step, None) => return Err((FailurePlace::Unknown, self.lost()).into()),
             (Order::Reset, _) => {
                 let life = match life {
                     Some(life) => life,
@@ -243,30 +241,34 @@ impl Caller<'_> {
         }
         let Some(life) = life else { return Ok(()) };
         if !step.masks.is_empty() {
-            self.mask(life, &mut step.masks)?;
+            let steps_made = usize::from(step.order == Order::Step);
+            self.mask(life, &mut step.masks).map_err(|fault| Fault { steps_made, ..fault })?;
         }
         Ok(())
     }
 
     /// Why there is no environment that could take a step.
     fn lost(&self) -> FailureCause {
-        let blocked_by = self.shared.blocked_by.map(|index| format!(", which environment {index} blocked"));
-        let text = format!("it was lost with its thread{}", blocked_by.unwrap_or_default());
-        FailureCause::Error(EnvError::new(text))
+        match self.shared.blocked_by {
+            Some(blocked_by) => FailureCause::Lost { blocked_by },
+            None => FailureCause::Error(EnvError::new("it was lost with its thread")),
+        }
     }
 
     async fn begin_episode<E: AsyncEnv>(&self, life: &mut Life<E>, step: &mut GroupStep) -> Result<(), Fault> {
         let seed = life.episodes.begin();
         let place = life.episodes.reset_place();
         let steps_made = usize::from(step.order == Order::Step);
-        self.call(place, steps_made, life.env.reset(seed, step.obs.view_mut().into())).await?;
+        self.call(place, steps_made, async { life.env.reset(seed, step.obs.view_mut().into()).await }).await?;
         check_finite(&step.obs.view_mut().into()).map_err(|cause| (place, cause))?;
         life.observe(step).map_err(|error| (place, FailureCause::Error(error)).into())
     }
 
     async fn step<E: AsyncEnv>(&self, life: &mut Life<E>, step: &mut GroupStep) -> Result<(), Fault> {
         let place = life.episodes.next_place();
-        let made = self.call(place, 0, life.env.step(step.actions.view().into(), step.obs.view_mut().into())).await?;
+        let made = self
+            .call(place, 0, async { life.env.step(step.actions.view().into(), step.obs.view_mut().into()).await })
+            .await?;
         let end = life.episodes.count(made, &step.obs.view_mut().into(), &life.spec).map_err(|cause| (place, cause))?;
         (step.rewards[0], step.ends[0]) = (made.reward, end);
         if let Some(normalization) = &mut life.normalization {

@@ -36,6 +36,8 @@ pub(super) struct Seats {
     woken: Arc<Woken>,
     /// Those of them that have not had their turn yet.
     waiting: VecDeque<usize>,
+    /// Turns that tasks have had.
+    turns: usize,
     /// How often they were looked at.
     looks: u32,
 }
@@ -68,6 +70,7 @@ impl Seats {
             seats: (0..n_seats).map(|_| None).collect(),
             woken: Arc::default(),
             waiting: VecDeque::new(),
+            turns: 0,
             looks: 0,
         }
     }
@@ -83,19 +86,15 @@ impl Seats {
             match self.next(&received, &looks).await {
                 Event::End => break,
                 Event::Orders(Batch(orders)) => {
-                    for (n, (group, told)) in orders.into_iter().enumerate() {
-                        if n % TURNS == TURNS - 1 {
-                            tokio::task::yield_now().await;
-                        }
+                    for (group, told) in orders {
                         self.carry_out(group, told);
+                        self.pause().await;
                     }
                 }
                 Event::Woken => {
-                    for group in self.waiting.drain(..TURNS.min(self.waiting.len())).collect::<Vec<_>>() {
+                    if let Some(group) = self.waiting.pop_front() {
                         self.turn(group);
-                    }
-                    if !self.waiting.is_empty() {
-                        tokio::task::yield_now().await;
+                        self.pause().await;
                     }
                 }
                 Event::Look => {}
@@ -122,6 +121,14 @@ impl Seats {
         tokio::time::timeout(looks.left(Instant::now()), event).await.unwrap_or(Event::Look)
     }
 
+    /// Lets connections and timers have their turn, after so many of the tasks.
+    async fn pause(&mut self) {
+        self.turns += 1;
+        if self.turns.is_multiple_of(TURNS) {
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn carry_out(&mut self, group: usize, told: Told) {
         if self.seats[group].is_none() {
             self.begin(group, false);
@@ -144,7 +151,8 @@ impl Seats {
     /// Lets a task go on until it waits again.
     fn turn(&mut self, group: usize) {
         let Some(taken) = &mut self.seats[group] else { return };
-        taken.alarm.rings.store(false, Ordering::Release);
+        // Read and written at once: what was said before a ring that is not heard again is seen by this turn.
+        taken.alarm.rings.swap(false, Ordering::AcqRel);
         if taken.task.as_mut().poll(&mut Context::from_waker(&taken.waker)).is_ready() {
             self.seats[group] = None;
         }
