@@ -36,7 +36,9 @@ struct Looks {
 impl Looks {
     /// For groups that hang after so long.
     fn new(env_hang_timeout: Option<Duration>) -> Self {
-        Self { every: env_hang_timeout.map(|timeout| timeout / LOOKS), last: Instant::now() }
+        // However short the time is, to look is not all that is done.
+        let every = |timeout: Duration| (timeout / LOOKS).max(Duration::from_millis(1));
+        Self { every: env_hang_timeout.map(every), last: Instant::now() }
     }
 
     /// How long until the next look.

@@ -216,6 +216,8 @@ impl SupervisedWorker {
                 }
                 Err(missed) => missed,
             };
+            // Everything else is tried again after a pause, which is timed by itself.
+            let keeps_waiting = matches!(missed, Missed::AllFailed(_));
             let given_up = match missed {
                 Missed::Closed => {
                     self.post(report);
@@ -234,7 +236,7 @@ impl SupervisedWorker {
             if let Some(failure) = failure {
                 return Err(NoFragment::Failed(failure));
             }
-            if asked.elapsed() >= timeout {
+            if keeps_waiting && asked.elapsed() >= timeout {
                 return Err(NoFragment::TimedOut);
             }
         }

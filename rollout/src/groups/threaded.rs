@@ -138,7 +138,7 @@ impl ThreadedVectorEnv {
         let left_behind = Some(group.thread.clone());
         match Group::spawn(config, next, factory, replies, time) {
             Ok(next) => *group = next,
-            // It stays silent: the next order it is sent is answered by this failure again.
+            // Its orders are answered by saying so.
             Err(_no_thread) => group.orders = None,
         }
         group.sent = None;

@@ -49,7 +49,7 @@ pub struct WorkerStatus {
     pub state: Option<&'static str>,
     /// Since when.
     pub since: Duration,
-    /// The call of an environment that it is in, if it is in one.
+    /// The call of an environment that it is in, if it is in one. Always `None` where environments are in groups or tasks.
     pub call: Option<EnvCall>,
     /// Whether it was left behind in an environment that hangs.
     pub is_left_behind: bool,

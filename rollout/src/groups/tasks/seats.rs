@@ -16,6 +16,9 @@ use crate::groups::{LOOKS, Looks};
 /// Tasks that have their turn before connections and timers have theirs again.
 const TURNS: usize = 128;
 
+/// Tasks that have their turn before it is looked for orders, which go first.
+const AT_ONCE: usize = 16;
+
 /// Orders, and for which groups.
 #[derive(Default)]
 pub(super) struct Batch(pub(super) Vec<(usize, Told)>);
@@ -92,8 +95,8 @@ impl Seats {
                     }
                 }
                 Event::Woken => {
-                    if let Some(group) = self.waiting.pop_front() {
-                        self.turn(group);
+                    for _ in 0..self.waiting.len().min(AT_ONCE) {
+                        self.turn_of_next();
                         self.pause().await;
                     }
                 }
@@ -126,6 +129,13 @@ impl Seats {
         self.turns += 1;
         if self.turns.is_multiple_of(TURNS) {
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// Lets the task go on that has waited for its turn for longest.
+    fn turn_of_next(&mut self) {
+        if let Some(group) = self.waiting.pop_front() {
+            self.turn(group);
         }
     }
 
