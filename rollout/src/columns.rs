@@ -158,16 +158,20 @@ impl Columns {
     /// Writes the columns that have been full for longest, as many as the batch has room for, seat by seat, and takes their
     /// storage back.
     pub(crate) fn write(&mut self, batch: &mut SampleBatch) -> Result<(), BatchError> {
-        let BatchShape { steps, obs_len, act_len, dist_len, state_len, .. } = self.shape;
+        let BatchShape { obs_len, act_len, dist_len, state_len, .. } = self.shape;
         let width = batch.shape().columns;
         self.full[..width].sort_by_key(|(seat, _)| *seat);
         for (b, (seat, mut column)) in self.full.drain(..width).enumerate() {
-            for t in 0..=steps {
-                copy_obs(column.obs.view().row(t, obs_len), batch.obs_mut().into_row(t * width + b, obs_len));
+            match (column.obs.view(), batch.obs_mut()) {
+                (ObsView::F32(rows), ObsViewMut::F32(into)) => spread(rows, into, (b, width), obs_len),
+                (ObsView::U8(rows), ObsViewMut::U8(into)) => spread(rows, into, (b, width), obs_len),
+                // Both were made from the same shape.
+                (ObsView::F32(_), ObsViewMut::U8(_)) | (ObsView::U8(_), ObsViewMut::F32(_)) => {}
             }
-            for t in 0..steps {
-                let action = column.actions.view().row(t, act_len);
-                copy_actions(action, batch.actions_mut().into_row(t * width + b, act_len));
+            match (column.actions.view(), batch.actions_mut()) {
+                (ActionView::U32(rows), ActionViewMut::U32(into)) => spread(rows, into, (b, width), act_len),
+                (ActionView::F32(rows), ActionViewMut::F32(into)) => spread(rows, into, (b, width), act_len),
+                (ActionView::U32(_), ActionViewMut::F32(_)) | (ActionView::F32(_), ActionViewMut::U32(_)) => {}
             }
             spread(&column.rewards, batch.rewards_mut(), (b, width), 1);
             spread(&column.ends, batch.ends_mut(), (b, width), 1);
@@ -235,8 +239,22 @@ fn keep(spare: &mut Vec<Column>, column: Column) {
 
 /// Writes rows of `row_len` elements as column `b` of `width`.
 fn spread<T: Copy>(rows: &[T], into: &mut [T], (b, width): (usize, usize), row_len: usize) {
+    // To copy a few elements costs less than to find out that they are few.
+    match row_len {
+        1 => return spread_short::<T, 1>(rows, into, (b, width)),
+        2 => return spread_short::<T, 2>(rows, into, (b, width)),
+        4 => return spread_short::<T, 4>(rows, into, (b, width)),
+        _ => {}
+    }
     for (from, to) in rows.chunks_exact(row_len).zip(into.chunks_exact_mut(row_len).skip(b).step_by(width)) {
         to.copy_from_slice(from);
+    }
+}
+
+fn spread_short<T: Copy, const LEN: usize>(rows: &[T], into: &mut [T], (b, width): (usize, usize)) {
+    let into = into.as_chunks_mut::<LEN>().0.iter_mut().skip(b).step_by(width);
+    for (from, to) in rows.as_chunks::<LEN>().0.iter().zip(into) {
+        *to = *from;
     }
 }
 
