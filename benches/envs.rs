@@ -24,7 +24,7 @@ use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, Gaussian, NetworkSpec, Rng, Torso};
 use pronk::rollout::{
     ActionRef, End, Env, EnvContext, EnvFactory, Kernel, ObsMut, RolloutWorker, Sampler, VectorContext, VectorEnv,
-    VectorStep, Vectorised, WorkerConfig, WorkerLinks, WorkerState,
+    VectorStep, Vectorised, Watch, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -121,7 +121,7 @@ struct Stepping {
 impl Stepping {
     fn new(factory: &dyn EnvFactory, n_envs: usize) -> Self {
         let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 1 };
-        let mut envs = factory.make_vector(&context, n_envs).unwrap();
+        let mut envs = factory.make_vector(&context, n_envs, &Watch::new()).unwrap();
         let (spec, mut rng) = (envs.spec().clone(), Rng::seed_from(2));
         let (len, obs_len) = (STEPS * n_envs, spec.observation.obs_len());
         let (mut choices, mut numbers) = (Vec::new(), Vec::new());

@@ -1,12 +1,12 @@
 //! A policy as workers use it: one inference for many rows, then one draw for each.
 
-use pronk_buffer::{ActionKind, ActionView, ActionViewMut, BatchShape, ObsKind, ObsView};
+use pronk_buffer::{ActionView, ActionViewMut, BatchShape, ObsView};
 use pronk_policy::{
-    ActionScale, Distribution, Gaussian, Memory, ObsDtype, Outputs, Params, Rng, Space, distribution_with, mask_logits,
+    ActionScale, Distribution, Gaussian, Memory, Outputs, Params, Rng, Space, distribution_with, mask_logits,
 };
 
 use crate::convert;
-use crate::env::{ActionRef, first_non_finite};
+use crate::env::{ActionRef, act_kind, first_non_finite, obs_kind};
 use crate::inference::Inference;
 use crate::worker::{BuildError, PolicyFault};
 
@@ -92,12 +92,9 @@ impl Acting {
             steps,
             columns,
             obs_len: self.observation.obs_len(),
-            obs_kind: match self.observation.obs_dtype() {
-                ObsDtype::F32 => ObsKind::F32,
-                ObsDtype::U8 => ObsKind::U8,
-            },
+            obs_kind: obs_kind(&self.observation),
             act_len: self.action.act_len(),
-            act_kind: if self.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 },
+            act_kind: act_kind(&self.action),
             dist_len: self.distribution.dist_len(),
             state_len: self.state_len(),
         }

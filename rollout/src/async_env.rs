@@ -17,6 +17,7 @@ use crate::failure::EnvFailure;
 use crate::groups::{GroupsConfig, Seat, TaskGroups, play};
 use crate::normalize::Normalizer;
 use crate::vector::{JoinedVectorEnv, VectorEnv};
+use crate::watch::Watch;
 use crate::worker::WorkerLinks;
 
 use blocking::Blocking;
@@ -159,7 +160,12 @@ where
     M: IntoAsyncEnv,
     M::Env: 'static,
 {
-    fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        _watch: &Watch,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let (lifeline, tether) = pronk_buffer::lifeline();
         let config = GroupsConfig {
             context: *context,

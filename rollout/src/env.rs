@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use pronk_buffer::{ActionView, ActionViewMut, End, ObsViewMut};
-use pronk_policy::{PolicyError, Space};
+use pronk_buffer::{ActionKind, ActionView, ActionViewMut, End, ObsKind, ObsViewMut};
+use pronk_policy::{ObsDtype, PolicyError, Space};
 
 /// An environment: a thing with a state, moved by actions, that says what can be seen of it and what that was worth.
 ///
@@ -413,4 +413,17 @@ impl Error for EnvError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }
+}
+
+/// What columns of such observations are made of.
+pub(crate) fn obs_kind(observation: &Space) -> ObsKind {
+    match observation.obs_dtype() {
+        ObsDtype::F32 => ObsKind::F32,
+        ObsDtype::U8 => ObsKind::U8,
+    }
+}
+
+/// What columns of such actions are made of.
+pub(crate) fn act_kind(action: &Space) -> ActionKind {
+    if action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 }
 }

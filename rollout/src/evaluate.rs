@@ -1,14 +1,16 @@
 //! Measures a policy: whole episodes, and nothing learned from them.
 
-use pronk_buffer::{ActionColumn, ActionKind, End, FinalObs, ObsColumn, ObsKind};
-use pronk_policy::{Choice, ObsDtype, Policy, PolicyError, derive_seed};
+use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
+use pronk_policy::{Choice, Policy, PolicyError, derive_seed};
 
 use crate::convert;
+use crate::env::{act_kind, obs_kind};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
 use crate::mask;
 use crate::seed;
 use crate::vector::{EpisodeStat, VectorStep};
+use crate::watch::Watch;
 
 /// Environments that are stepped together.
 const MAX_ENVS: usize = 32;
@@ -88,15 +90,12 @@ pub fn evaluate(
     let mut envs = factory.make_vector(
         &VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: derive_seed(seed, &[seed::EVALUATION]) },
         n_envs,
+        &Watch::new(),
     )?;
     let spec = envs.spec().clone();
     let unfit = |source| EvaluateError::Policy { env: spec.name.clone(), source };
 
-    let obs_kind = match spec.observation.obs_dtype() {
-        ObsDtype::F32 => ObsKind::F32,
-        ObsDtype::U8 => ObsKind::U8,
-    };
-    let act_kind = if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 };
+    let (obs_kind, act_kind) = (obs_kind(&spec.observation), act_kind(&spec.action));
     let mut obs = ObsColumn::zeros(obs_kind, n_envs * spec.observation.obs_len());
     let mut actions = ActionColumn::zeros(act_kind, n_envs * spec.action.act_len());
     let (mut rewards, mut ends) = (vec![0.0; n_envs], vec![End::No; n_envs]);

@@ -7,6 +7,7 @@ use crate::env::{Env, EnvError, EnvSpec};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::seed;
 use crate::vector::{SerialVectorEnv, VectorEnv};
+use crate::watch::Watch;
 
 /// Which environment is being made.
 ///
@@ -86,11 +87,11 @@ impl VectorContext {
 /// environment of another kind.
 ///
 /// ```
-/// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext};
+/// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext, Watch};
 ///
 /// fn n_envs(factory: impl EnvFactory) -> usize {
 ///     let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-///     factory.make_vector(&context, 4).map_or(0, |envs| envs.n_envs())
+///     factory.make_vector(&context, 4, &Watch::new()).map_or(0, |envs| envs.n_envs())
 /// }
 /// assert_eq!(n_envs(|_: &EnvContext| CartPole::new()), 4);
 ///
@@ -105,9 +106,17 @@ impl VectorContext {
 pub trait EnvFactory: Send + Sync {
     /// Makes the environments of one worker.
     ///
+    /// `watch` is where a vector environment says which of them it makes, or calls later, so that one that hangs can be named,
+    /// and is not taken for hanging while others are made. One that says nothing is known only by its worker.
+    ///
     /// # Errors
     /// The environment that could not be made, and why.
-    fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure>;
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        watch: &Watch,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure>;
 
     /// The same environments as tasks, if each waits for something by itself: [`AsyncEnvs`](crate::AsyncEnvs) are such.
     fn tasks(&self) -> Option<EnvTasks> {
@@ -121,8 +130,13 @@ where
     M: IntoEnv,
     M::Env: 'static,
 {
-    fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-        let envs = SerialVectorEnv::new(context, n_envs, |context| self(context).into_env())?;
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        watch: &Watch,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        let envs = SerialVectorEnv::new(context, n_envs, watch, |context| self(context).into_env())?;
         Ok(Box::new(envs))
     }
 }
@@ -168,7 +182,7 @@ impl<E: Env> IntoEnv for Result<E, EnvError> {
 /// ```
 pub fn probe_spec(factory: &dyn EnvFactory, seed: u64) -> Result<EnvSpec, EnvFailure> {
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
-    let envs = catch(|| factory.make_vector(&context, 1))
+    let envs = catch(|| factory.make_vector(&context, 1, &Watch::new()))
         .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
     Ok(envs.spec().clone())
 }

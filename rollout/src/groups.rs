@@ -6,11 +6,10 @@ mod threaded;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{ActionColumn, ActionKind, Closed, End, FinalObs, ObsColumn, ObsKind};
+use pronk_buffer::{ActionColumn, Closed, End, FinalObs, InqueueReceiver, ObsColumn, PopError};
 use pronk_metrics::thread_states;
-use pronk_policy::ObsDtype;
 
-use crate::env::EnvSpec;
+use crate::env::{EnvSpec, act_kind, obs_kind};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
 use crate::gathering_worker::GatheringWorkerConfig;
@@ -26,6 +25,14 @@ const CLOSE_WITHIN: Duration = Duration::from_millis(200);
 /// How often groups are looked at in the time after which they count as hanging.
 const LOOKS: u32 = 8;
 
+/// What came first while groups were waited for.
+enum Waited<T> {
+    Answer(T),
+    /// Time to look whether some hang.
+    Look,
+    TimedOut,
+}
+
 /// When groups are looked at next, whether they hang. They are looked at while others answer, too.
 struct Looks {
     /// `None` where they may hang for ever.
@@ -39,6 +46,24 @@ impl Looks {
         // However short the time is, to look is not all that is done.
         let every = |timeout: Duration| (timeout / LOOKS).max(Duration::from_millis(1));
         Self { every: env_hang_timeout.map(every), last: Instant::now() }
+    }
+
+    /// Waits for an answer, until it is time for a look or `deadline` is over.
+    fn wait<T>(&mut self, answers: &InqueueReceiver<T>, deadline: Option<Instant>) -> Result<Waited<T>, Closed> {
+        loop {
+            let now = Instant::now();
+            if self.are_due(now) {
+                return Ok(Waited::Look);
+            }
+            let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now));
+            let until_look = self.left(now);
+            match answers.pop(left.min(until_look)) {
+                Ok(answer) => return Ok(Waited::Answer(answer)),
+                Err(PopError::Closed) => return Err(Closed(())),
+                Err(PopError::TimedOut) if left <= until_look => return Ok(Waited::TimedOut),
+                Err(PopError::TimedOut) => {}
+            }
+        }
     }
 
     /// How long until the next look.
@@ -188,11 +213,10 @@ pub(crate) enum Order {
 impl GroupStep {
     /// For `size` environments of that spec, beginning with a reset.
     pub(crate) fn new(spec: &EnvSpec, size: usize) -> Self {
-        let (obs_kind, obs_len) = (obs_kind(spec), spec.observation.obs_len());
-        let act_kind = if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 };
+        let (obs_kind, obs_len) = (obs_kind(&spec.observation), spec.observation.obs_len());
         Self {
             order: Order::Reset,
-            actions: ActionColumn::zeros(act_kind, size * spec.action.act_len()),
+            actions: ActionColumn::zeros(act_kind(&spec.action), size * spec.action.act_len()),
             obs: ObsColumn::zeros(obs_kind, size * obs_len),
             rewards: vec![0.0; size],
             ends: vec![End::No; size],
@@ -200,13 +224,6 @@ impl GroupStep {
             masks: if spec.action_mask { vec![true; size * spec.action.dist_len()] } else { Vec::new() },
             episodes: Vec::new(),
         }
-    }
-}
-
-fn obs_kind(spec: &EnvSpec) -> ObsKind {
-    match spec.observation.obs_dtype() {
-        ObsDtype::F32 => ObsKind::F32,
-        ObsDtype::U8 => ObsKind::U8,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace};
 use crate::vector::VectorEnv;
+use crate::watch::Watch;
 
 pub use moments::RunningMoments;
 pub(crate) use normalization::Normalization;
@@ -101,11 +102,12 @@ impl NormalizerMoments {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use pronk_rollout::{EnvContext, EnvFactory, Normalizer, NormalizerConfig, ObsMut, Pendulum, VectorContext};
+/// use pronk_rollout::{EnvContext, EnvFactory, Normalizer, NormalizerConfig, ObsMut, Pendulum, VectorContext, Watch};
 ///
 /// let normalizer = Normalizer::new(NormalizerConfig { observations: true, return_gamma: Some(0.99) });
 /// let factory = normalizer.wrap(Arc::new(|_: &EnvContext| Pendulum::new()));
-/// let mut envs = factory.make_vector(&VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 }, 8)?;
+/// let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
+/// let mut envs = factory.make_vector(&context, 8, &Watch::new())?;
 /// envs.reset_all(ObsMut::F32(&mut [0.0; 24]))?;
 /// envs.drain_episodes(&mut Vec::new()); // as a worker does after each fragment
 /// assert_eq!(normalizer.moments().observations.map(|moments| moments.count()), Some(8));
@@ -169,8 +171,13 @@ struct NormalizedFactory {
 }
 
 impl EnvFactory for NormalizedFactory {
-    fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-        let envs = self.factory.make_vector(context, n_envs)?;
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        watch: &Watch,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        let envs = self.factory.make_vector(context, n_envs, watch)?;
         let refused = |error| context.failure(Some(envs.spec()), 0, FailurePlace::Make, FailureCause::Error(error));
         self.normalizer.check(envs.spec()).map_err(refused)?;
         Ok(Box::new(NormalizedVectorEnv::new(*context, envs, self.normalizer.clone())))

@@ -7,7 +7,6 @@ use pronk_buffer::{End, FinalObs};
 
 use crate::env::{ActionRef, EnvSpec, ObsMut};
 use crate::failure::EnvFailure;
-use crate::watch::Watch;
 
 pub(crate) use joined::JoinedVectorEnv;
 pub use serial::SerialVectorEnv;
@@ -29,10 +28,10 @@ pub use serial::SerialVectorEnv;
 ///
 /// ```
 /// use pronk_buffer::{End, FinalObs, ObsKind};
-/// use pronk_rollout::{ActionRef, CartPole, ObsMut, SerialVectorEnv, VectorContext, VectorEnv, VectorStep};
+/// use pronk_rollout::{ActionRef, CartPole, ObsMut, SerialVectorEnv, VectorContext, VectorEnv, VectorStep, Watch};
 ///
 /// let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 7 };
-/// let mut envs = SerialVectorEnv::new(&context, 2, |_| Ok(CartPole::new()))?;
+/// let mut envs = SerialVectorEnv::new(&context, 2, &Watch::new(), |_| Ok(CartPole::new()))?;
 /// let (mut obs, mut rewards, mut ends) = ([0.0; 8], [0.0; 2], [End::No; 2]);
 /// let mut final_obs = FinalObs::new(ObsKind::F32, 4);
 /// envs.reset_all(ObsMut::F32(&mut obs))?;
@@ -78,10 +77,6 @@ pub trait VectorEnv: Send {
         masks.fill(true);
         Ok(())
     }
-
-    /// Is given where to say which environment it calls and what for, so that one that hangs can be named. Without a method of
-    /// its own, only the worker is known.
-    fn watch(&mut self, _watch: &Watch) {}
 
     /// Moves the episodes that ended since the last call to the end of `into`.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>);

@@ -11,6 +11,7 @@ use crate::env::EnvSpec;
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
 use crate::vector::VectorEnv;
+use crate::watch::Watch;
 
 pub use action::KernelAction;
 pub use native::NativeVectorEnv;
@@ -25,7 +26,7 @@ pub(crate) use sin_cos::sin_cos;
 ///
 /// ```
 /// use pronk_policy::Space;
-/// use pronk_rollout::{EnvFactory, EnvSpec, Kernel, Outcome, VectorContext, Vectorised};
+/// use pronk_rollout::{EnvFactory, EnvSpec, Kernel, Outcome, VectorContext, Vectorised, Watch};
 ///
 /// /// A corridor: walk right to the door, in as few steps as possible.
 /// struct Corridor;
@@ -63,7 +64,7 @@ pub(crate) use sin_cos::sin_cos;
 /// }
 ///
 /// let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 7 };
-/// assert_eq!(Vectorised::<Corridor>::new().make_vector(&context, 1000)?.n_envs(), 1000);
+/// assert_eq!(Vectorised::<Corridor>::new().make_vector(&context, 1000, &Watch::new())?.n_envs(), 1000);
 /// # Ok::<(), pronk_rollout::EnvFailure>(())
 /// ```
 pub trait Kernel: 'static {
@@ -109,16 +110,16 @@ pub struct Outcome {
 /// sine, ends and returns. They are only made faster, the more so the more environments a worker has.
 ///
 /// ```
-/// use pronk_rollout::{CartPole, EnvFactory, VectorContext, Vectorised};
+/// use pronk_rollout::{CartPole, EnvFactory, VectorContext, Vectorised, Watch};
 ///
 /// // `Trainer::new(config, Vectorised::<CartPole>::new())` in place of `|_: &EnvContext| CartPole::new()`.
 /// let factory = Vectorised::<CartPole>::new();
 /// let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-/// let envs = factory.make_vector(&context, 256)?;
+/// let envs = factory.make_vector(&context, 256, &Watch::new())?;
 /// assert_eq!((envs.n_envs(), envs.spec().name.as_str()), (256, "CartPole-v1"));
 ///
 /// // Another time limit than the environment's own.
-/// let shorter = factory.with_time_limit(Some(100)).make_vector(&context, 1)?;
+/// let shorter = factory.with_time_limit(Some(100)).make_vector(&context, 1, &Watch::new())?;
 /// assert_eq!(shorter.spec().max_episode_steps, Some(100));
 /// # Ok::<(), pronk_rollout::EnvFailure>(())
 /// ```
@@ -161,7 +162,12 @@ impl<K: Kernel> fmt::Debug for Vectorised<K> {
 }
 
 impl<K: Kernel> EnvFactory for Vectorised<K> {
-    fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        _watch: &Watch,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let max_episode_steps = self.time_limit.unwrap_or(K::env_spec().max_episode_steps);
         let envs = NativeVectorEnv::<K>::with_time_limit(context, n_envs, max_episode_steps)?;
         Ok(Box::new(envs))

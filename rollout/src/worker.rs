@@ -353,6 +353,8 @@ impl Sampler for RolloutWorker {
 
     fn drop_envs(&mut self) {
         let failed = self.envs.take();
+        self.links.watch.at(0, FailurePlace::Unknown);
+        let _inside = self.links.watch.enter(self.incarnation);
         // What failed may panic once more while it is dropped. The failure that is reported is the first.
         let _ = catch(|| drop(failed));
     }
@@ -381,11 +383,10 @@ fn make_envs(
     let context = VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed };
     watch.at(0, FailurePlace::Make);
     let inside = watch.enter(incarnation);
-    let mut envs = catch(|| factory.make_vector(&context, n_envs))
+    let envs = catch(|| factory.make_vector(&context, n_envs, watch))
         .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
     drop(inside);
     if envs.n_envs() == n_envs {
-        envs.watch(watch);
         Ok(envs)
     } else {
         let text = format!("the factory was asked for {n_envs} environments and made {}", envs.n_envs());

@@ -1,10 +1,10 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use pronk_buffer::{End, ObsColumn, ObsKind, ObsView};
-use pronk_policy::{ObsDtype, Rng, Space};
+use pronk_buffer::{End, ObsColumn, ObsView};
+use pronk_policy::{Rng, Space};
 
 use super::error::{EnvCheckError, EnvFault};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, first_non_finite};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, first_non_finite, obs_kind};
 use crate::failure::catch;
 use crate::mask;
 
@@ -41,11 +41,7 @@ pub(super) fn play(
     background: Background,
 ) -> Result<Played, EnvCheckError> {
     let fault_at = |step| move |fault| EnvCheckError::in_episode(&spec.name, seed, step, fault);
-    let kind = match spec.observation.obs_dtype() {
-        ObsDtype::F32 => ObsKind::F32,
-        ObsDtype::U8 => ObsKind::U8,
-    };
-    let mut row = ObsColumn::zeros(kind, spec.observation.obs_len());
+    let mut row = ObsColumn::zeros(obs_kind(&spec.observation), spec.observation.obs_len());
     let mut action = Action::new(&spec.action);
     let mut rng = Rng::stream(seed, &[u64::from(u32::MAX)]);
 

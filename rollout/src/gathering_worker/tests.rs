@@ -14,6 +14,7 @@ use crate::factory::{EnvContext, VectorContext};
 use crate::sampler::Sampler;
 use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, config, links, n, until, weights};
 use crate::vector::{VectorEnv, VectorStep};
+use crate::watch::Watch;
 use crate::worker::RolloutWorker;
 
 fn of_groups(n_envs: usize, n_groups: usize, gather: Gather) -> GatheringWorkerConfig {
@@ -279,6 +280,60 @@ fn a_group_that_hangs_is_left_behind_named_and_replaced() {
 }
 
 #[test]
+fn a_group_that_hangs_as_it_is_dropped_is_left_behind_as_well() {
+    struct Blocks(Option<crossbeam_channel::Receiver<()>>);
+    impl Drop for Blocks {
+        fn drop(&mut self) {
+            let _ = self.0.as_ref().map(crossbeam_channel::Receiver::recv);
+        }
+    }
+    let (let_go, hold) = crossbeam_channel::bounded::<()>(0);
+    let (links, steps, _lifeline) = links();
+    let factory = move |context: &EnvContext| {
+        let fails = context.index == 2 && context.incarnation == 0;
+        let blocks = Blocks(fails.then(|| hold.clone()));
+        Hooked::before(move |moment| {
+            assert!(moment != Moment::Step || blocks.0.is_none(), "planted");
+        })
+    };
+    let env_hang_timeout = Some(Duration::from_millis(300));
+    let config = GatheringWorkerConfig { env_hang_timeout, ..of_groups(4, 2, at_least(1)) };
+    let mut worker = GatheringWorker::new(config, Arc::new(factory), Box::new(OneWeight::new()), links).unwrap();
+    let began = Instant::now();
+    let mut left_behind = Vec::new();
+    while left_behind.is_empty() {
+        assert!(began.elapsed() < LONG);
+        fragments(&mut worker, &weights(0, 0.0), 1);
+        left_behind = worker.take_left_behind();
+    }
+    assert!(left_behind[0].starts_with("rollout-1-envs-1: environment 2 of rollout-1"), "{left_behind:?}");
+    fragments(&mut worker, &weights(0, 0.0), 5);
+    drop(let_go);
+    assert!(worker.close().is_empty());
+    drop(worker);
+    assert!(steps.snapshot().is_closed() && steps.snapshot().in_flight.env == 0);
+}
+
+#[test]
+fn an_environment_that_hangs_as_it_is_made_is_named() {
+    let (let_go, hold) = crossbeam_channel::bounded::<()>(0);
+    let (links, _steps, _lifeline) = links();
+    let factory = move |context: &EnvContext| {
+        if context.index == 3 {
+            let _ = hold.recv();
+        }
+        Counter::of_three()
+    };
+    let env_hang_timeout = Some(Duration::from_millis(300));
+    let config = GatheringWorkerConfig { env_hang_timeout, ..of_groups(4, 2, Gather::All) };
+    let made = GatheringWorker::new(config, Arc::new(factory), Box::new(OneWeight::new()), links);
+    let text = made.err().unwrap().to_string();
+    drop(let_go);
+    let words = ["environment 3 of rollout-1", "while it was made", "has not come back for"];
+    assert!(words.iter().all(|word| text.contains(word)), "{text}");
+}
+
+#[test]
 fn a_worker_ends_at_once_though_an_environment_hangs_and_names_its_thread() {
     let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
     let (entering, entered) = crossbeam_channel::bounded(1);
@@ -361,8 +416,13 @@ impl VectorEnv for Careless {
 struct CarelessFactory;
 
 impl EnvFactory for CarelessFactory {
-    fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-        let inner = (|_: &EnvContext| Counter::of_three()).make_vector(context, n_envs)?;
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        watch: &Watch,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        let inner = (|_: &EnvContext| Counter::of_three()).make_vector(context, n_envs, watch)?;
         Ok(Box::new(Careless { inner, panics: (context.first_env, context.incarnation) == (2, 0) }))
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pronk_buffer::{Closed, PopError, Tether};
 use pronk_metrics::TimeLedger;
 
-use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, GroupsConfig, Looks};
+use super::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, GroupsConfig, Looks, Waited};
 use crate::async_env::EnvTasks;
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::VectorContext;
@@ -28,9 +28,10 @@ pub(crate) struct TaskGroups {
     tether: Tether,
     time: TimeLedger,
     spec: EnvSpec,
-    thread: TaskThread,
-    /// How many threads there have been before.
-    generation: u32,
+    /// `None` where one was left behind until there is another, and at the end.
+    thread: Option<TaskThread>,
+    /// Of the present thread, or the next one.
+    generation: Generation,
     /// How often every environment has been made.
     incarnations: Vec<u32>,
     /// Environments that have not answered.
@@ -53,9 +54,10 @@ impl TaskGroups {
         if config.n_groups == 0 {
             return Err(failure(FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"))));
         }
-        let first = Generation { number: 0, spec: None, blocked_by: None };
+        let mut generation = Generation { number: 0, spec: None, blocked_by: None };
         let WorkerLinks { tether, time, .. } = links.clone();
-        let thread = TaskThread::start(&config, &tasks, (&tether, &time), first)?;
+        let thread = TaskThread::start(&config, &tasks, (&tether, &time), generation.clone());
+        let thread = thread.map_err(|error| failure(FailureCause::Error(error)))?;
         let spec = loop {
             match thread.answers.pop(config.env_hang_timeout.unwrap_or(Duration::MAX)) {
                 Ok(Reply::Made(made)) => break made?,
@@ -68,13 +70,14 @@ impl TaskGroups {
                 Err(PopError::Closed) => return Err(failure(FailureCause::Error(EnvError::new("the run is ending")))),
             }
         };
+        generation.spec = Some(spec.clone());
         Ok(Self {
             tasks,
             tether,
             time,
             spec,
-            thread,
-            generation: 0,
+            thread: Some(thread),
+            generation,
             incarnations: vec![config.context.incarnation; config.n_groups],
             running: vec![false; config.n_groups],
             outbox: Batch::default(),
@@ -84,38 +87,48 @@ impl TaskGroups {
         })
     }
 
-    /// Gives the thread what it was sent.
+    /// Gives the thread what it was sent. If there is none, another is tried for.
     fn post(&mut self) {
         if self.outbox.0.is_empty() {
             return;
         }
         let orders = std::mem::take(&mut self.outbox);
-        let refused = match &self.thread.orders {
-            Some(sender) => sender.post(orders).err().map(|Closed(orders)| orders),
-            None => Some(orders),
-        };
-        for (group, Told { step, .. }) in refused.unwrap_or_default().0 {
-            let cause = FailureCause::Error(EnvError::new("there is no thread for the tasks of this worker"));
-            self.lose(group, step, FailurePlace::Unknown, cause, None);
+        let Err((refused, why)) = self.give(orders) else { return };
+        for (group, Told { step, .. }) in refused.0 {
+            self.lose(group, step, FailurePlace::Unknown, FailureCause::Error(EnvError::new(why.clone())), None);
         }
     }
 
-    /// If one environment has had the thread to itself for too long, all are lost, and there is another thread.
+    /// Gives the thread orders; those that it cannot be given, and why.
+    fn give(&mut self, orders: Batch) -> Result<(), (Batch, String)> {
+        let thread = match &mut self.thread {
+            Some(thread) => thread,
+            none => {
+                let next = self.generation.clone();
+                match TaskThread::start(&self.config, &self.tasks, (&self.tether, &self.time), next) {
+                    Ok(thread) => none.insert(thread),
+                    Err(error) => return Err((orders, error.to_string())),
+                }
+            }
+        };
+        let gone = || format!("the thread {} is gone", thread.name);
+        thread.orders.post(orders).map_err(|Closed(orders)| (orders, gone()))
+    }
+
+    /// If one environment has had the thread to itself for too long, all are lost, and the thread is left behind.
     fn find_blocking(&mut self) {
         let Some(timeout) = self.config.env_hang_timeout else { return };
-        let Some((call, silent_for)) = self.thread.vigil.look(&self.thread.watch) else { return };
+        let Some(thread) = &mut self.thread else { return };
+        let Some((call, silent_for)) = thread.vigil.look(&thread.watch) else { return };
         // What it has answered before it was blocked is taken first.
-        if silent_for < timeout || !self.thread.answers.is_empty() || self.thread.watch.take_over(&call).is_none() {
+        if silent_for < timeout || !thread.answers.is_empty() || thread.watch.take_over(&call).is_none() {
             return;
         }
-        self.generation += 1;
-        let left_behind = self.thread.name.clone();
-        let next = Generation { number: self.generation, spec: Some(self.spec.clone()), blocked_by: Some(call.index) };
-        match TaskThread::start(&self.config, &self.tasks, (&self.tether, &self.time), next) {
-            Ok(thread) => self.thread = thread,
-            // Every order is answered by that from now on.
-            Err(_no_thread) => self.thread.orders = None,
-        }
+        let left_behind = thread.name.clone();
+        // The next orders begin another.
+        self.thread = None;
+        self.generation.number += 1;
+        self.generation.blocked_by = Some(call.index);
         let EnvCall { index, place, .. } = call;
         let blocking = index as usize;
         let step = || Box::new(GroupStep::new(&self.spec, 1));
@@ -174,33 +187,28 @@ impl EnvGroups for TaskGroups {
 
     fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {
         self.post();
-        let began = Instant::now();
-        let mut now = began;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            if self.looks.are_due(now) {
-                self.find_blocking();
-            }
             if let Some(lost) = self.lost.pop_front() {
                 return Ok(Some(self.answered(lost)));
             }
-            let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(now - began));
-            let until_look = self.looks.left(now);
-            match self.thread.answers.pop(left.min(until_look)) {
-                Ok(Reply::Done(answer)) => return Ok(Some(self.answered(answer))),
+            // Without a thread every order is answered at once, so that nobody is waited for.
+            let Some(thread) = &self.thread else { return Ok(None) };
+            match self.looks.wait(&thread.answers, deadline)? {
+                Waited::Answer(Reply::Done(answer)) => return Ok(Some(self.answered(answer))),
                 // Of the first environment, which is known.
-                Ok(Reply::Made(_)) => {}
-                Err(PopError::Closed) => return Err(Closed(())),
-                Err(PopError::TimedOut) if left <= until_look => return Ok(None),
-                Err(PopError::TimedOut) => {}
+                Waited::Answer(Reply::Made(_)) => {}
+                Waited::Look => self.find_blocking(),
+                Waited::TimedOut => return Ok(None),
             }
-            now = Instant::now();
         }
     }
 
     fn close(&mut self) -> Vec<String> {
-        self.thread.orders = None;
+        let Some(TaskThread { orders, ended, name, .. }) = self.thread.take() else { return Vec::new() };
+        drop(orders);
         // Nothing is ever sent: it closes.
-        let ended = self.thread.ended.recv_timeout(CLOSE_WITHIN);
-        if ended.is_err_and(|end| end.is_disconnected()) { Vec::new() } else { vec![self.thread.name.clone()] }
+        let ended = ended.recv_timeout(CLOSE_WITHIN);
+        if ended.is_err_and(|end| end.is_disconnected()) { Vec::new() } else { vec![name] }
     }
 }

@@ -5,10 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, PopError, inqueue};
+use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, inqueue};
 use pronk_metrics::{StateClock, TimeLedger};
 
-use super::{Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, Looks, Order};
+use super::{
+    Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, Looks, Order, Waited,
+};
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
@@ -75,8 +77,8 @@ impl ThreadedVectorEnv {
             let first = Generation { group, number: 0, incarnation: config.context.incarnation, begins: Begins::Now };
             groups.push(Group::spawn(&config, first, &factory, &replies, &links.time)?);
         }
-        let looks = Looks::new(config.env_hang_timeout);
-        let specs = wait_for_specs(&config, &answers)?;
+        let mut looks = Looks::new(config.env_hang_timeout);
+        let specs = wait_for_specs(&config, (&mut groups, &mut looks), &answers)?;
         let Some(spec) = specs.first().cloned() else {
             return Err(error("a worker needs a group of environments".into()));
         };
@@ -100,13 +102,10 @@ impl ThreadedVectorEnv {
 
     /// Answers for every group that has been in one call of an environment for too long.
     fn find_hanging(&mut self) {
-        let Some(timeout) = self.config.env_hang_timeout else { return };
         for number in 0..self.groups.len() {
             let group = &mut self.groups[number];
             let Some(sent) = group.sent else { continue };
-            if let Some((call, silent_for)) = group.vigil.look(&group.watch)
-                && silent_for >= timeout
-            {
+            if let Some((call, silent_for)) = group.hangs(self.config.env_hang_timeout) {
                 let took = sent.elapsed();
                 if let Some(failure) = self.replace(number, &call, silent_for) {
                     let step = Box::new(GroupStep::new(&self.spec, self.config.group_size));
@@ -178,19 +177,13 @@ impl EnvGroups for ThreadedVectorEnv {
     }
 
     fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {
-        let began = Instant::now();
-        let mut now = began;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            if self.looks.are_due(now) {
-                self.find_hanging();
-            }
             if let Some(lost) = self.lost.pop_front() {
                 return Ok(Some(lost));
             }
-            let left = timeout.map_or(Duration::MAX, |timeout| timeout.saturating_sub(now - began));
-            let until_look = self.looks.left(now);
-            match self.answers.pop(left.min(until_look)) {
-                Ok(Reply { group, generation, body: ReplyBody::Done { step, took, outcome } })
+            match self.looks.wait(&self.answers, deadline)? {
+                Waited::Answer(Reply { group, generation, body: ReplyBody::Done { step, took, outcome } })
                     if generation == self.groups[group].generation =>
                 {
                     self.groups[group].sent = None;
@@ -198,12 +191,10 @@ impl EnvGroups for ThreadedVectorEnv {
                     return Ok(Some(Answer { group, step, took, outcome }));
                 }
                 // Of a thread that was left behind.
-                Ok(_) => {}
-                Err(PopError::Closed) => return Err(Closed(())),
-                Err(PopError::TimedOut) if left <= until_look => return Ok(None),
-                Err(PopError::TimedOut) => {}
+                Waited::Answer(_) => {}
+                Waited::Look => self.find_hanging(),
+                Waited::TimedOut => return Ok(None),
             }
-            now = Instant::now();
         }
     }
 
@@ -219,23 +210,28 @@ impl EnvGroups for ThreadedVectorEnv {
 }
 
 /// Waits until every group has made its environments.
-fn wait_for_specs(config: &GroupsConfig, answers: &InqueueReceiver<Reply>) -> Result<Vec<EnvSpec>, EnvFailure> {
+fn wait_for_specs(
+    config: &GroupsConfig,
+    (groups, looks): (&mut [Group], &mut Looks),
+    answers: &InqueueReceiver<Reply>,
+) -> Result<Vec<EnvSpec>, EnvFailure> {
     let mut specs = vec![None; config.n_groups];
-    let began = Instant::now();
-    let timeout = config.env_hang_timeout.unwrap_or(Duration::MAX);
     while specs.iter().any(Option::is_none) {
-        match answers.pop(timeout.saturating_sub(began.elapsed())) {
-            Ok(Reply { group, body: ReplyBody::Made(made), .. }) => specs[group] = Some(made?),
-            // Nothing was ordered.
-            Ok(_) => {}
-            Err(error) => {
-                let cause = match error {
-                    PopError::TimedOut => FailureCause::Hang { silent_for: began.elapsed(), last_obs: None },
-                    PopError::Closed => FailureCause::Error(EnvError::new("the run is ending")),
-                };
-                let missing = specs.iter().position(Option::is_none).unwrap_or_default();
-                return Err(context_of(config, missing).failure_to_make(cause));
+        let waited = looks.wait(answers, None).map_err(|Closed(())| {
+            config.context.failure_to_make(FailureCause::Error(EnvError::new("the run is ending")))
+        })?;
+        match waited {
+            Waited::Answer(Reply { group, body: ReplyBody::Made(made), .. }) => specs[group] = Some(made?),
+            Waited::Look => {
+                for (number, group) in groups.iter_mut().enumerate() {
+                    if let Some((call, silent_for)) = group.hangs(config.env_hang_timeout) {
+                        let cause = FailureCause::Hang { silent_for, last_obs: None };
+                        return Err(context_of(config, number).failure(None, call.index, call.place, cause));
+                    }
+                }
             }
+            // Nothing was ordered, and there is no deadline.
+            Waited::Answer(_) | Waited::TimedOut => {}
         }
     }
     Ok(specs.into_iter().flatten().collect())
@@ -262,6 +258,12 @@ enum Begins {
 }
 
 impl Group {
+    /// The call that it has been in for too long, and for how long.
+    fn hangs(&mut self, env_hang_timeout: Option<Duration>) -> Option<(EnvCall, Duration)> {
+        let timeout = env_hang_timeout?;
+        self.vigil.look(&self.watch).filter(|(_, silent_for)| *silent_for >= timeout)
+    }
+
     fn spawn(
         config: &GroupsConfig,
         generation: Generation,
@@ -339,6 +341,8 @@ impl Stepper {
             let began = Instant::now();
             let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
             if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
+                self.watch.at(0, FailurePlace::Unknown);
+                let _inside = self.watch.enter(self.context.incarnation);
                 // What failed may panic once more. The failure that is reported is the first.
                 let _ = catch(|| {
                     failed.drain_episodes(&mut step.episodes);
@@ -360,8 +364,7 @@ impl Stepper {
         watch.at(0, FailurePlace::Make);
         let _inside = watch.enter(context.incarnation);
         let making = catch(|| {
-            let mut made = factory.make_vector(context, *size)?;
-            made.watch(watch);
+            let made = factory.make_vector(context, *size, watch)?;
             let (spec, n_envs) = (made.spec().clone(), made.n_envs());
             Ok((made, spec, n_envs))
         });

@@ -1,8 +1,7 @@
-use pronk_buffer::{ActionColumn, ActionKind, End, ObsColumn, ObsKind, ObsView};
-use pronk_policy::ObsDtype;
+use pronk_buffer::{ActionColumn, End, ObsColumn, ObsView};
 
 use super::{AgentSpec, MultiAgentSpec};
-use crate::env::{ActionRef, EnvError, ObsMut};
+use crate::env::{ActionRef, EnvError, ObsMut, act_kind, obs_kind};
 
 /// The agents of one environment, as it finds them in [`MultiAgentEnv::step`](crate::MultiAgentEnv::step): what they do, and
 /// where to write what they see and earn.
@@ -300,11 +299,7 @@ impl Agents {
 
 impl Seat {
     fn new(spec: &AgentSpec) -> Self {
-        let obs_kind = match spec.observation.obs_dtype() {
-            ObsDtype::F32 => ObsKind::F32,
-            ObsDtype::U8 => ObsKind::U8,
-        };
-        let act_kind = if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 };
+        let (obs_kind, act_kind) = (obs_kind(&spec.observation), act_kind(&spec.action));
         Self {
             name: spec.name.clone(),
             obs: ObsColumn::zeros(obs_kind, spec.observation.obs_len()),

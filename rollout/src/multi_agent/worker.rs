@@ -13,7 +13,7 @@ use super::envs::MultiAgentEnvs;
 use super::{MultiAgentFactory, MultiAgentSpec};
 use crate::env::EnvError;
 use crate::factory::VectorContext;
-use crate::failure::{EnvFailure, FailureCause, catch};
+use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::report::ReturnStat;
 use crate::sampler::{AnyEnvSpec, Sampler};
 use crate::vector::EpisodeStat;
@@ -288,6 +288,8 @@ impl Sampler for MultiAgentWorker {
 
     fn drop_envs(&mut self) {
         let failed = self.envs.take();
+        self.links.watch.at(0, FailurePlace::Unknown);
+        let _inside = self.links.watch.enter(self.incarnation);
         // What failed may panic once more while it is dropped. The failure that is reported is the first.
         let _ = catch(|| drop(failed));
     }

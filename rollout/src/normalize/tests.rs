@@ -11,6 +11,7 @@ use crate::factory::EnvContext;
 use crate::testing::{Counter, Hooked};
 use crate::vector::{EpisodeStat, VectorStep};
 use crate::vectorised::Vectorised;
+use crate::watch::Watch;
 
 const CONTEXT: VectorContext = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 5 };
 const BOTH: NormalizerConfig = NormalizerConfig { observations: true, return_gamma: Some(0.9) };
@@ -75,7 +76,7 @@ const STEPS: usize = 50;
 
 impl Played {
     fn reset(factory: &dyn EnvFactory, n_envs: usize) -> Self {
-        let mut envs = factory.make_vector(&CONTEXT, n_envs).unwrap();
+        let mut envs = factory.make_vector(&CONTEXT, n_envs, &Watch::new()).unwrap();
         let obs_len = envs.spec().observation.obs_len();
         let mut obs = vec![0.0; n_envs * obs_len];
         envs.reset_all(ObsMut::F32(&mut obs)).unwrap();
@@ -232,8 +233,9 @@ fn bytes_are_refused_and_left_alone_where_only_rewards_are_normalised() {
         let make = |_: &EnvContext| Hooked::with_spec(|spec| spec.observation = Space::bytes(vec![3]).unwrap());
         Arc::new(make) as Arc<dyn EnvFactory>
     };
-    let refused = Normalizer::new(BOTH).wrap(images()).make_vector(&CONTEXT, 1).map(drop).expect_err("refused");
+    let refused =
+        Normalizer::new(BOTH).wrap(images()).make_vector(&CONTEXT, 1, &Watch::new()).map(drop).expect_err("refused");
     assert!(refused.to_string().contains("are bytes: the network scales them, not a normaliser"), "{refused}");
     let rewards = NormalizerConfig { observations: false, ..BOTH };
-    assert!(Normalizer::new(rewards).wrap(images()).make_vector(&CONTEXT, 1).is_ok());
+    assert!(Normalizer::new(rewards).wrap(images()).make_vector(&CONTEXT, 1, &Watch::new()).is_ok());
 }

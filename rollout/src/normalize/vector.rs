@@ -1,12 +1,10 @@
-use pronk_buffer::{FinalObs, ObsKind};
-use pronk_policy::ObsDtype;
+use pronk_buffer::FinalObs;
 
 use super::{Normalization, Normalizer};
-use crate::env::{ActionRef, EnvError, EnvSpec, ObsMut};
+use crate::env::{ActionRef, EnvError, EnvSpec, ObsMut, obs_kind};
 use crate::factory::VectorContext;
 use crate::failure::{EnvFailure, FailureCause, FailurePlace};
 use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
-use crate::watch::Watch;
 
 /// Environments whose observations and rewards are normalised on their way out.
 pub(super) struct NormalizedVectorEnv {
@@ -19,10 +17,7 @@ pub(super) struct NormalizedVectorEnv {
 
 impl NormalizedVectorEnv {
     pub(super) fn new(context: VectorContext, envs: Box<dyn VectorEnv>, normalizer: Normalizer) -> Self {
-        let (obs_len, obs_kind) = match &envs.spec().observation {
-            space if space.obs_dtype() == ObsDtype::U8 => (space.obs_len(), ObsKind::U8),
-            space => (space.obs_len(), ObsKind::F32),
-        };
+        let (obs_len, obs_kind) = (envs.spec().observation.obs_len(), obs_kind(&envs.spec().observation));
         let normalization = Normalization::new(normalizer, envs.n_envs(), obs_len);
         Self { context, envs, normalization, final_obs: FinalObs::new(obs_kind, obs_len) }
     }
@@ -96,10 +91,6 @@ impl VectorEnv for NormalizedVectorEnv {
 
     fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
         self.envs.action_masks(masks)
-    }
-
-    fn watch(&mut self, watch: &Watch) {
-        self.envs.watch(watch);
     }
 
     /// Joins what was gathered with what the other workers have seen: a worker asks for its episodes between two fragments.

@@ -222,8 +222,13 @@ fn a_vector_that_keeps_no_final_observation_ends_the_worker() {
     }
     struct Factory;
     impl EnvFactory for Factory {
-        fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-            Ok(Box::new(Forgetful(SerialVectorEnv::new(context, n_envs, |_| Ok(Counter::of_three()))?)))
+        fn make_vector(
+            &self,
+            context: &VectorContext,
+            n_envs: usize,
+            watch: &Watch,
+        ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+            Ok(Box::new(Forgetful(SerialVectorEnv::new(context, n_envs, watch, |_| Ok(Counter::of_three()))?)))
         }
     }
     let mut run = run(Factory, NO_PAUSE);

@@ -30,12 +30,12 @@ struct Slot<E> {
 }
 
 impl<E: Env> SerialVectorEnv<E> {
-    /// Makes `n_envs` environments, one after the other.
+    /// Makes `n_envs` environments, one after the other; `watch` is told which is being made, and which is called later.
     ///
     /// # Errors
     /// The environment that could not be made: its maker failed or panicked, its spec is not that of the first one, or
     /// the spec cannot work. No environment at all is an error too.
-    pub fn new<M>(context: &VectorContext, n_envs: usize, make: M) -> Result<Self, EnvFailure>
+    pub fn new<M>(context: &VectorContext, n_envs: usize, watch: &Watch, make: M) -> Result<Self, EnvFailure>
     where
         M: Fn(&EnvContext) -> Result<E, EnvError>,
     {
@@ -43,13 +43,14 @@ impl<E: Env> SerialVectorEnv<E> {
         let mut shared: Option<EnvSpec> = None;
         for index in 0..n_envs as u32 {
             let env_context = context.env(index);
+            watch.at(index, FailurePlace::Make);
             let (env, spec) = make_one(&make, &env_context, shared.as_ref())
                 .map_err(|cause| context.failure(shared.as_ref(), index, FailurePlace::Make, cause))?;
             slots.push(Slot { env, episodes: Episodes::new(env_context) });
             shared.get_or_insert(spec);
         }
         match shared {
-            Some(spec) => Ok(Self { context: *context, spec, slots, finished: Vec::new(), watch: Watch::new() }),
+            Some(spec) => Ok(Self { context: *context, spec, slots, finished: Vec::new(), watch: watch.clone() }),
             None => {
                 let cause = FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"));
                 Err(context.failure_to_make(cause))
@@ -120,10 +121,6 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
             slot.mask(mask, &spec.action).map_err(|cause| context.failure(Some(spec), index as u32, place, cause))?;
         }
         Ok(())
-    }
-
-    fn watch(&mut self, watch: &Watch) {
-        self.watch = watch.clone();
     }
 
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {

@@ -7,6 +7,7 @@ use super::*;
 use crate::env::{ActionRef, Env, ObsMut};
 use crate::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use crate::vector::{EpisodeStat, SerialVectorEnv, VectorStep};
+use crate::watch::Watch;
 
 const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 11 };
 
@@ -181,7 +182,7 @@ fn check_runs<E: Scalar>(make: fn() -> E, limit: u32, tolerance: f64) {
         }
     }
     let mut native = Played::reset(NativeVectorEnv::<E>::with_time_limit(&CONTEXT, N_ENVS, Some(limit)).unwrap());
-    let serial = SerialVectorEnv::new(&CONTEXT, N_ENVS, |_| Ok(Limited(make(), limit))).unwrap();
+    let serial = SerialVectorEnv::new(&CONTEXT, N_ENVS, &Watch::new(), |_| Ok(Limited(make(), limit))).unwrap();
     let mut serial = Played::reset(serial);
     let name = E::env_spec().name;
     let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-6 * a.abs().max(1.0));

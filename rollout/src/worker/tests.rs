@@ -358,9 +358,14 @@ fn a_vector_environment_of_another_kind_cannot_make_a_policy_do_the_impossible()
     }
     struct Walls;
     impl EnvFactory for Walls {
-        fn make_vector(&self, context: &VectorContext, n_envs: usize) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        fn make_vector(
+            &self,
+            context: &VectorContext,
+            n_envs: usize,
+            watch: &Watch,
+        ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
             let make = |_: &EnvContext| Masked::new(N_ACTIONS, 3);
-            Ok(Box::new(Walled(make.make_vector(context, n_envs)?)))
+            Ok(Box::new(Walled(make.make_vector(context, n_envs, watch)?)))
         }
     }
     let (links, _steps, _lifeline) = links();

@@ -61,12 +61,12 @@ impl ChaosConfig {
     /// its worker, its index and its incarnation, so that an environment which was rebuilt does not fail at the same step.
     ///
     /// ```
-    /// use pronk_rollout::{CartPole, ChaosConfig, EnvFactory, VectorContext};
+    /// use pronk_rollout::{CartPole, ChaosConfig, EnvFactory, VectorContext, Watch};
     ///
     /// // `Trainer::new(config, chaos.wrap(|_| CartPole::new()))` trains on environments that fail now and then.
     /// let factory = ChaosConfig { error: 0.001, ..ChaosConfig::default() }.wrap(|_| CartPole::new());
     /// let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-    /// assert_eq!(factory.make_vector(&context, 8)?.spec().name, "CartPole-v1 with Chaos");
+    /// assert_eq!(factory.make_vector(&context, 8, &Watch::new())?.spec().name, "CartPole-v1 with Chaos");
     /// # Ok::<(), pronk_rollout::EnvFailure>(())
     /// ```
     pub fn wrap<F, M>(self, make: F) -> impl Fn(&EnvContext) -> Result<Chaos<M::Env>, EnvError> + Send + Sync

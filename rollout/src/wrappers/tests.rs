@@ -10,11 +10,12 @@ use crate::envs::{CartPole, Masked, Pendulum};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::testing::{Counter, Fault};
 use crate::vector::VectorStep;
+use crate::watch::Watch;
 
 /// The return and the length of the first episode that ends.
 fn first_episode(factory: impl EnvFactory) -> (f64, u32) {
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 1 };
-    let mut envs = factory.make_vector(&context, 1).unwrap();
+    let mut envs = factory.make_vector(&context, 1, &Watch::new()).unwrap();
     let obs_len = envs.spec().observation.obs_len();
     let (mut obs, mut episodes) = (vec![0.0; obs_len], Vec::new());
     envs.reset_all(ObsMut::F32(&mut obs)).unwrap();

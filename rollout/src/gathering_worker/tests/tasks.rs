@@ -357,7 +357,9 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
         let fault = if context.index == 1 { Fault::StepErr(1) } else { Fault::Nothing };
         Awaited(Counter::of_three().with_fault(fault))
     });
-    let mut envs = fails.make_vector(&VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 }, 2).unwrap();
+    let mut envs = fails
+        .make_vector(&VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 }, 2, &Watch::new())
+        .unwrap();
     let (mut obs, mut rewards, mut ends) = ([0.0; 6], [0.0; 2], [End::No; 2]);
     let mut final_obs = pronk_buffer::FinalObs::new(pronk_buffer::ObsKind::F32, 3);
     envs.reset_all(ObsMut::F32(&mut obs)).unwrap();
@@ -369,7 +371,9 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
     assert!(step(envs.as_mut()).contains("environment 1 of rollout-0 (Counter, incarnation 0) failed at step 1"));
     assert!(step(envs.as_mut()).contains("it has failed before"));
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
-    assert!(fails.make_vector(&context, 0).err().unwrap().to_string().contains("at least one environment"));
+    assert!(
+        fails.make_vector(&context, 0, &Watch::new()).err().unwrap().to_string().contains("at least one environment")
+    );
 }
 
 /// An environment whose steps are no `async fn`: something happens before there is anything to wait for.

@@ -141,6 +141,7 @@ where
         let caller = caller(incarnation);
         let outcome = caller.carry_out(&make, &mut life, &mut step).await.map_err(|fault| caller.failure(fault));
         if outcome.is_err() {
+            let _inside = caller.enter(FailurePlace::Unknown);
             // What failed may panic once more while it is dropped. The failure that is reported is the first.
             let _ = catch(|| life = None);
         }

@@ -180,7 +180,10 @@ impl Seats {
             if looks <= LOOKS {
                 continue;
             }
+            self.shared.watch.at(group as u32, call.place);
+            let inside = self.shared.watch.enter(call.incarnation);
             let _ = catch(|| *seat = None);
+            drop(inside);
             let silent_for = timeout / LOOKS * looks;
             let cause = FailureCause::Hang { silent_for, last_obs: None };
             // Refused only when the run is over.

@@ -12,14 +12,14 @@ use super::play::{Reply, Shared};
 use super::seats::{Batch, Seats};
 use crate::async_env::EnvTasks;
 use crate::env::{EnvError, EnvSpec};
-use crate::failure::{EnvFailure, FailureCause, catch};
+use crate::failure::catch;
 use crate::groups::{EnvThreadState, GroupsConfig};
 use crate::watch::{Vigil, Watch};
 
 /// The thread that the tasks take turns on.
 pub(super) struct TaskThread {
-    /// `None` once it is to end.
-    pub(super) orders: Option<MailboxSender<Batch>>,
+    /// The thread ends with it.
+    pub(super) orders: MailboxSender<Batch>,
     pub(super) answers: InqueueReceiver<Reply>,
     /// Closes as the thread ends.
     pub(super) ended: Receiver<Infallible>,
@@ -29,6 +29,7 @@ pub(super) struct TaskThread {
 }
 
 /// Which thread of a worker.
+#[derive(Clone)]
 pub(super) struct Generation {
     pub(super) number: u32,
     /// Of the environments; the first thread finds it out.
@@ -44,14 +45,13 @@ impl TaskThread {
         tasks: &EnvTasks,
         (tether, time): (&Tether, &TimeLedger),
         generation: Generation,
-    ) -> Result<Self, EnvFailure> {
-        let failure = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
+    ) -> Result<Self, EnvError> {
         let Generation { number, spec, blocked_by } = generation;
         let first = format!("rollout-{}-tasks", config.context.worker);
         let name = if number == 0 { first } else { format!("{first}.{number}") };
         // Every environment answers once before it is sent its next order, and the first says what it is.
         let (replies, answers) = inqueue(config.n_groups + 1, Gate::Bounded, tether)
-            .map_err(|_| failure("a worker needs an environment".to_owned()))?;
+            .map_err(|_| EnvError::new("a worker needs an environment"))?;
         let (orders, received) = mailbox(NonZeroUsize::MIN, &Bell::new());
         let watch = Watch::new();
         let is_first = spec.is_none();
@@ -80,7 +80,7 @@ impl TaskThread {
             .on_thread_park(enter(EnvThreadState::Waiting))
             .on_thread_unpark(enter(EnvThreadState::Stepping))
             .build();
-        let runtime = runtime.map_err(|error| failure(format!("there is no runtime for tasks: {error}")))?;
+        let runtime = runtime.map_err(|error| EnvError::new(format!("there is no runtime for tasks: {error}")))?;
         let (ending, ended) = bounded(0);
         let body = move || {
             // Environments that panic as they are dropped take nobody along.
@@ -95,8 +95,8 @@ impl TaskThread {
         thread::Builder::new()
             .name(name.clone())
             .spawn(body)
-            .map_err(|error| failure(format!("the thread {name} could not be started: {error}")))?;
+            .map_err(|error| EnvError::new(format!("the thread {name} could not be started: {error}")))?;
         time.add(reader);
-        Ok(Self { orders: Some(orders), answers, ended, name, watch, vigil: Vigil::new() })
+        Ok(Self { orders, answers, ended, name, watch, vigil: Vigil::new() })
     }
 }

@@ -9,6 +9,7 @@ use crate::envs::CartPole;
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
 use crate::vector::VectorStep;
+use crate::watch::Watch;
 
 const ALL: ChaosConfig = ChaosConfig {
     seed: 3,
@@ -61,7 +62,7 @@ fn probabilities_that_are_none_are_refused_with_their_name() {
 /// The first failure of three environments, and how many steps of all of them were made before.
 fn first_failure(config: ChaosConfig, incarnation: u32) -> (EnvFailure, usize) {
     let context = VectorContext { worker: 2, incarnation, first_env: 0, seed: 9 };
-    let mut envs = config.wrap(|_| CartPole::new()).make_vector(&context, 3).unwrap();
+    let mut envs = config.wrap(|_| CartPole::new()).make_vector(&context, 3, &Watch::new()).unwrap();
     let mut obs = [0.0; 12];
     envs.reset_all(ObsMut::F32(&mut obs)).unwrap();
     for t in 0..10_000 {
