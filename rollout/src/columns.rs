@@ -259,7 +259,7 @@ fn spread_short<T: Copy, const LEN: usize>(rows: &[T], into: &mut [T], (b, width
 }
 
 /// Rows of one policy are of one kind: both sides were made for its spaces.
-fn copy_obs(from: ObsView<'_>, to: ObsViewMut<'_>) {
+pub(crate) fn copy_obs(from: ObsView<'_>, to: ObsViewMut<'_>) {
     match (from, to) {
         (ObsView::F32(from), ObsViewMut::F32(to)) => to.copy_from_slice(from),
         (ObsView::U8(from), ObsViewMut::U8(to)) => to.copy_from_slice(from),

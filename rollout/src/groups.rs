@@ -14,6 +14,7 @@ use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
 use crate::gathering_worker::GatheringWorkerConfig;
 use crate::vector::EpisodeStat;
+use crate::watch::time_between_looks;
 use crate::worker::{BuildError, WorkerConfig, WorkerLinks};
 
 pub(crate) use tasks::{Seat, TaskGroups, play};
@@ -21,9 +22,6 @@ use threaded::ThreadedVectorEnv;
 
 /// How long the threads are waited for when they are to end.
 const CLOSE_WITHIN: Duration = Duration::from_millis(200);
-
-/// How often groups are looked at in the time after which they count as hanging.
-const LOOKS: u32 = 8;
 
 /// What came first while groups were waited for.
 enum Waited<T> {
@@ -43,9 +41,7 @@ struct Looks {
 impl Looks {
     /// For groups that hang after so long.
     fn new(env_hang_timeout: Option<Duration>) -> Self {
-        // However short the time is, to look is not all that is done.
-        let every = |timeout: Duration| (timeout / LOOKS).max(Duration::from_millis(1));
-        Self { every: env_hang_timeout.map(every), last: Instant::now() }
+        Self { every: env_hang_timeout.map(time_between_looks), last: Instant::now() }
     }
 
     /// Waits for an answer, until it is time for a look or `deadline` is over.

@@ -204,6 +204,15 @@ impl Fragment {
     }
 }
 
+/// Calls are looked at so often in the time after which they count as hanging.
+pub(crate) const LOOKS: u32 = 8;
+
+/// The time between two looks at calls that count as hanging after `timeout`.
+pub(crate) fn time_between_looks(timeout: Duration) -> Duration {
+    // However short it is, to look is not all that is done.
+    (timeout / LOOKS).max(Duration::from_millis(1))
+}
+
 /// Finds out for how long a worker has been in one call. It is looked at from time to time, because the worker itself does not
 /// look at clocks.
 pub(crate) struct Vigil {

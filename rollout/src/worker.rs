@@ -7,11 +7,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use pronk_buffer::{
-    BatchShape, MultiAgentBatch, ObsColumn, ObsView, ObsViewMut, Pool, SampleBatch, Tag, Tether, Versioned,
+    BatchShape, MultiAgentBatch, ObsColumn, Pool, SampleBatch, Tag, Tether, Versioned,
 };
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
 use pronk_policy::{Gaussian, Params};
 
+use crate::columns::copy_obs;
 use crate::env::{EnvError, EnvSpec};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
@@ -362,15 +363,6 @@ impl Sampler for RolloutWorker {
 
 /// The reason under which steps are dropped because the run ended before they could be learned from.
 pub(crate) const SHUTDOWN: &str = "shutdown";
-
-fn copy_obs(from: ObsView<'_>, to: ObsViewMut<'_>) {
-    match (from, to) {
-        (ObsView::F32(from), ObsViewMut::F32(to)) => to.copy_from_slice(from),
-        (ObsView::U8(from), ObsViewMut::U8(to)) => to.copy_from_slice(from),
-        // Both sides were made from the same shape.
-        (ObsView::F32(_), ObsViewMut::U8(_)) | (ObsView::U8(_), ObsViewMut::F32(_)) => {}
-    }
-}
 
 /// Makes the environments of one incarnation; a panic of the factory is a failure like any other.
 fn make_envs(

@@ -13,14 +13,11 @@ use crate::failure::{EnvFailure, FailureCause, catch};
 use crate::report::{WorkerFailure, WorkerFailureCause, WorkerReport};
 use crate::sampler::{AnyEnvSpec, MakeSampler, WorkerSeat};
 use crate::supervise::{NoFragment, RestartBudget, SupervisedWorker, Supervision, thread_name};
-use crate::watch::{EnvCall, Vigil, Watch};
+use crate::watch::{EnvCall, Vigil, Watch, time_between_looks};
 use crate::worker::{SHUTDOWN, WorkerState};
 
-/// How often workers are looked at in the time after which they count as hanging.
-const LOOKS: u32 = 8;
-/// The longest and the shortest time between two looks.
+/// The longest time between two looks.
 const RAREST: Duration = Duration::from_secs(1);
-const MOST_OFTEN: Duration = Duration::from_millis(1);
 
 /// The reason under which the steps of a worker that hangs are lost.
 const ENV_HANG: &str = "env_hang";
@@ -64,7 +61,7 @@ impl Supervisor {
 
     fn run(mut self, unwanted: &Receiver<()>) {
         let mut vigils = BTreeMap::new();
-        let pause = self.env_hang_timeout.map(|timeout| (timeout / LOOKS).clamp(MOST_OFTEN, RAREST));
+        let pause = self.env_hang_timeout.map(|timeout| time_between_looks(timeout).min(RAREST));
         let news = self.threads.news.clone();
         while self.roster.n_running() > 0 {
             let pause = pause.map_or_else(crossbeam_channel::never, crossbeam_channel::after);

@@ -48,7 +48,8 @@ impl Model {
         per_call + per_row * n_rows
     }
 
-    /// Which choice would make the most steps if groups went on to take their steps as they did, all at the same time.
+    /// Which choice would make the most steps if groups went on to take their steps as they did, all at the same time. With more
+    /// groups than step times are remembered, which would take long to predict, nothing is: races get there by neighbours.
     pub(super) fn best_of(&self, choices: &[Choice], group_size: usize) -> Option<usize> {
         let n_groups = choices.last()?.wait_for();
         if self.step_secs.len() < n_groups {

@@ -11,7 +11,8 @@ use pronk_buffer::{Fold, Mailbox};
 use super::play::{Orders, Seat, Shared, Told};
 use crate::async_env::EnvTasks;
 use crate::failure::{FailureCause, catch};
-use crate::groups::{LOOKS, Looks};
+use crate::groups::Looks;
+use crate::watch::{LOOKS, time_between_looks};
 
 /// Tasks that have their turn before connections and timers have theirs again.
 const TURNS: usize = 128;
@@ -184,7 +185,7 @@ impl Seats {
             let inside = self.shared.watch.enter(call.incarnation);
             let _ = catch(|| *seat = None);
             drop(inside);
-            let silent_for = timeout / LOOKS * looks;
+            let silent_for = time_between_looks(timeout) * looks;
             let cause = FailureCause::Hang { silent_for, last_obs: None };
             // Refused only when the run is over.
             let _ = self.shared.replies.try_push(self.shared.answer_for(group, &call, cause));
