@@ -11,29 +11,53 @@ use pronk_buffer::{
 pub(crate) struct Columns {
     /// Of one column.
     shape: BatchShape,
-    /// `[seats]`; `None` until the agent's first step under this policy.
-    filling: Vec<Option<Column>>,
-    full: Vec<(usize, Column)>,
-    /// `[seats]`: storage to be used again by the same seat. Handed from seat to seat, it would lie about in memory in no order
-    /// after a while, and steps of many thousand seats become slower.
-    spare: Vec<Vec<Column>>,
+    /// `[seats]`: the slot that is being filled; `None` until the agent's first step under this policy.
+    filling: Vec<Option<usize>>,
+    /// Seats with the slots that they filled, in the order of that.
+    full: Vec<(usize, usize)>,
+    /// `[seats]`: one to be filled while the other is full and waits.
+    homes: Vec<[Home; 2]>,
+    /// Slots that are nobody's home and free.
+    spare: Vec<usize>,
+    slots: Slots,
 }
 
-/// What one agent did, step by step, in the layout of a batch of one column.
-struct Column {
-    /// Steps begun.
-    len: usize,
-    /// Whether the last of them is not complete.
-    open: bool,
+/// A slot that a seat fills whenever it can. Handed from seat to seat, slots would lie in no order after a while, and what is done
+/// for many thousand seats would take twice as long.
+#[derive(Clone, Copy)]
+enum Home {
+    NotYet,
+    Free(usize),
+    Taken(usize),
+}
+
+/// Room for columns, one next to the other.
+struct Slots {
+    /// Of one column.
+    shape: BatchShape,
+    /// `[slots]`: steps begun.
+    lens: Vec<usize>,
+    /// `[slots]`: whether the last of them is not complete.
+    open: Vec<bool>,
+    /// `[slots, T + 1, obs_len]`.
     obs: ObsColumn,
+    /// `[slots, T, act_len]`.
     actions: ActionColumn,
+    /// `[slots, T]`.
     rewards: Vec<f32>,
+    /// `[slots, T]`.
     ends: Vec<End>,
-    final_obs: FinalObs,
+    /// `[slots]`.
+    final_obs: Vec<FinalObs>,
+    /// `[slots, T]`.
     logp: Vec<f32>,
+    /// `[slots, T, dist_len]`.
     inputs: Vec<f32>,
+    /// `[slots, T + 1]`.
     values: Vec<f32>,
+    /// `[slots, state_len]`.
     state_in: Vec<f32>,
+    /// `[slots, T]`.
     versions: Vec<u64>,
 }
 
@@ -54,9 +78,11 @@ impl Columns {
     pub(crate) fn new(shape: BatchShape, n_seats: usize) -> Self {
         Self {
             shape,
-            filling: (0..n_seats).map(|_| None).collect(),
+            filling: vec![None; n_seats],
             full: Vec::new(),
-            spare: (0..n_seats).map(|_| Vec::new()).collect(),
+            homes: vec![[Home::NotYet; 2]; n_seats],
+            spare: Vec::new(),
+            slots: Slots::new(shape),
         }
     }
 
@@ -67,62 +93,66 @@ impl Columns {
 
     /// Whether nothing but the observation that is to be acted upon next, and its value, is missing for a full column.
     pub(crate) fn lacks_the_last_row(&self, seat: usize) -> bool {
-        self.filling[seat].as_ref().is_some_and(|column| column.open && column.len == self.shape.steps)
+        self.filling[seat].is_some_and(|slot| self.slots.open[slot] && self.slots.lens[slot] == self.shape.steps)
     }
 
     /// The agent is asked to act upon `obs`: its last step is complete, and so may be its column.
     pub(crate) fn ask(&mut self, seat: usize, obs: ObsView<'_>, value: f32) {
-        let last = self.shape.steps;
-        let Some(column) = &mut self.filling[seat] else { return };
-        if std::mem::take(&mut column.open) && column.len == last {
-            copy_obs(obs, column.obs.view_mut().into_row(last, self.shape.obs_len));
-            column.values[last] = value;
+        let Self { slots, shape, .. } = self;
+        let Some(slot) = self.filling[seat] else { return };
+        if std::mem::take(&mut slots.open[slot]) && slots.lens[slot] == shape.steps {
+            let last = slot * (shape.steps + 1) + shape.steps;
+            copy_obs(obs, slots.obs.view_mut().into_row(last, shape.obs_len));
+            slots.values[last] = value;
             self.set_aside(seat);
         }
     }
 
     /// The agent, which was asked, acts.
     pub(crate) fn begin(&mut self, seat: usize, step: &Begun<'_>) {
-        let BatchShape { obs_len, act_len, dist_len, .. } = self.shape;
-        let Self { shape, filling, spare, .. } = self;
-        let column = filling[seat].get_or_insert_with(|| spare[seat].pop().unwrap_or_else(|| Column::new(shape)));
-        let t = column.len;
+        let BatchShape { steps, obs_len, act_len, dist_len, state_len, .. } = self.shape;
+        let slot = self.filling[seat].unwrap_or_else(|| self.take_slot(seat));
+        self.filling[seat] = Some(slot);
+        let slots = &mut self.slots;
+        let t = slots.lens[slot];
         if t == 0 {
-            column.state_in.copy_from_slice(step.state);
+            slots.state_in[slot * state_len..(slot + 1) * state_len].copy_from_slice(step.state);
         }
-        copy_obs(step.obs, column.obs.view_mut().into_row(t, obs_len));
-        copy_actions(step.action, column.actions.view_mut().into_row(t, act_len));
-        column.rewards[t] = 0.0;
-        column.ends[t] = End::No;
-        column.logp[t] = step.logp;
-        column.inputs[t * dist_len..(t + 1) * dist_len].copy_from_slice(step.inputs);
-        column.values[t] = step.value;
-        column.versions[t] = step.version;
-        column.len += 1;
-        column.open = true;
+        let (row, row_of_more) = (slot * steps + t, slot * (steps + 1) + t);
+        copy_obs(step.obs, slots.obs.view_mut().into_row(row_of_more, obs_len));
+        slots.values[row_of_more] = step.value;
+        copy_actions(step.action, slots.actions.view_mut().into_row(row, act_len));
+        slots.rewards[row] = 0.0;
+        slots.ends[row] = End::No;
+        slots.logp[row] = step.logp;
+        slots.inputs[row * dist_len..(row + 1) * dist_len].copy_from_slice(step.inputs);
+        slots.versions[row] = step.version;
+        slots.lens[slot] += 1;
+        slots.open[slot] = true;
     }
 
     /// The agent is paid for what it did last; nothing, if it has done nothing in this episode.
     pub(crate) fn pay(&mut self, seat: usize, reward: f32) {
-        if let Some(column) = self.filling[seat].as_mut().filter(|column| column.open) {
-            column.rewards[column.len - 1] += reward;
+        if let Some((slot, t)) = self.last_step(seat) {
+            self.slots.rewards[slot * self.shape.steps + t] += reward;
         }
     }
 
     /// The agent's episode ends: its last step is complete, and so may be its column. `obs` is what it would have gone on
     /// from, had it not been cut off.
     pub(crate) fn end(&mut self, seat: usize, end: End, obs: ObsView<'_>) -> Result<(), BatchError> {
-        let last = self.shape.steps;
-        let Some(column) = self.filling[seat].as_mut().filter(|column| column.open) else { return Ok(()) };
-        column.open = false;
-        column.ends[column.len - 1] = end;
+        let Some((slot, t)) = self.last_step(seat) else { return Ok(()) };
+        let Self { slots, shape, .. } = self;
+        slots.open[slot] = false;
+        slots.ends[slot * shape.steps + t] = end;
         if end == End::Truncated {
-            column.final_obs.push(column.len - 1, 0, obs)?;
+            slots.final_obs[slot].push(t, 0, obs)?;
         }
-        if column.len == last {
+        if t + 1 == shape.steps {
             // Nothing follows an end, so what stands in the last row is never looked at.
-            clear_obs(column.obs.view_mut().into_row(last, self.shape.obs_len));
-            column.values[last] = 0.0;
+            let last = slot * (shape.steps + 1) + shape.steps;
+            clear_obs(slots.obs.view_mut().into_row(last, shape.obs_len));
+            slots.values[last] = 0.0;
             self.set_aside(seat);
         }
         Ok(())
@@ -130,13 +160,13 @@ impl Columns {
 
     /// Steps that the agent has begun in the column that is being filled.
     pub(crate) fn begun(&self, seat: usize) -> usize {
-        self.filling[seat].as_ref().map_or(0, |column| column.len)
+        self.filling[seat].map_or(0, |slot| self.slots.lens[slot])
     }
 
     /// What the agent acted upon last in the column that is being filled.
     pub(crate) fn last_obs(&self, seat: usize) -> Option<ObsColumn> {
-        let column = self.filling[seat].as_ref().filter(|column| column.open)?;
-        Some(match column.obs.view().row(column.len - 1, self.shape.obs_len) {
+        let (slot, t) = self.last_step(seat)?;
+        Some(match self.slots.obs.view().row(slot * (self.shape.steps + 1) + t, self.shape.obs_len) {
             ObsView::F32(row) => ObsColumn::F32(row.to_vec()),
             ObsView::U8(row) => ObsColumn::U8(row.to_vec()),
         })
@@ -144,9 +174,8 @@ impl Columns {
 
     /// Forgets the column that is being filled.
     pub(crate) fn forget(&mut self, seat: usize) {
-        if let Some(mut column) = self.filling[seat].take() {
-            column.clear();
-            keep(&mut self.spare[seat], column);
+        if let Some(slot) = self.filling[seat].take() {
+            self.give_back(seat, slot);
         }
     }
 
@@ -155,106 +184,169 @@ impl Columns {
         self.full.len()
     }
 
-    /// Writes the columns that have been full for longest, as many as the batch has room for, seat by seat, and takes their
-    /// storage back.
+    /// Writes the columns that have been full for longest, as many as the batch has room for, seat by seat, and forgets them.
     pub(crate) fn write(&mut self, batch: &mut SampleBatch) -> Result<(), BatchError> {
-        let BatchShape { obs_len, act_len, dist_len, state_len, .. } = self.shape;
         let width = batch.shape().columns;
         self.full[..width].sort_by_key(|(seat, _)| *seat);
-        for (b, (seat, mut column)) in self.full.drain(..width).enumerate() {
-            match (column.obs.view(), batch.obs_mut()) {
-                (ObsView::F32(rows), ObsViewMut::F32(into)) => spread(rows, into, (b, width), obs_len),
-                (ObsView::U8(rows), ObsViewMut::U8(into)) => spread(rows, into, (b, width), obs_len),
-                // Both were made from the same shape.
-                (ObsView::F32(_), ObsViewMut::U8(_)) | (ObsView::U8(_), ObsViewMut::F32(_)) => {}
-            }
-            match (column.actions.view(), batch.actions_mut()) {
-                (ActionView::U32(rows), ActionViewMut::U32(into)) => spread(rows, into, (b, width), act_len),
-                (ActionView::F32(rows), ActionViewMut::F32(into)) => spread(rows, into, (b, width), act_len),
-                (ActionView::U32(_), ActionViewMut::F32(_)) | (ActionView::F32(_), ActionViewMut::U32(_)) => {}
-            }
-            spread(&column.rewards, batch.rewards_mut(), (b, width), 1);
-            spread(&column.ends, batch.ends_mut(), (b, width), 1);
-            spread(&column.logp, batch.behaviour_logp_mut(), (b, width), 1);
-            spread(&column.inputs, batch.behaviour_inputs_mut(), (b, width), dist_len);
-            spread(&column.values, batch.behaviour_values_mut(), (b, width), 1);
-            for (t, _, row) in column.final_obs.iter() {
-                batch.final_obs_mut().push(t as usize, b, row)?;
-            }
-            batch.state_in_mut()[b * state_len..(b + 1) * state_len].copy_from_slice(&column.state_in);
-            spread(&column.versions, batch.versions_mut(), (b, width), 1);
-            column.clear();
-            keep(&mut self.spare[seat], column);
+        let written: Vec<_> = self.full.drain(..width).collect();
+        self.slots.write(&written, batch)?;
+        for (seat, slot) in written {
+            self.give_back(seat, slot);
         }
         batch.check_ends()
     }
 
     /// Forgets every step and keeps the storage.
     pub(crate) fn clear(&mut self) {
-        let filling = self.filling.iter_mut().enumerate();
-        let filling = filling.filter_map(|(seat, column)| column.take().map(|column| (seat, column)));
-        for (seat, mut column) in filling.chain(self.full.drain(..)) {
-            column.clear();
-            keep(&mut self.spare[seat], column);
+        for seat in 0..self.filling.len() {
+            self.forget(seat);
         }
+        for (seat, slot) in std::mem::take(&mut self.full) {
+            self.give_back(seat, slot);
+        }
+    }
+
+    /// The slot that is being filled and its last step, if that is not complete.
+    fn last_step(&self, seat: usize) -> Option<(usize, usize)> {
+        let slot = self.filling[seat].filter(|slot| self.slots.open[*slot])?;
+        Some((slot, self.slots.lens[slot] - 1))
     }
 
     fn set_aside(&mut self, seat: usize) {
-        self.full.extend(self.filling[seat].take().map(|column| (seat, column)));
+        self.full.extend(self.filling[seat].take().map(|slot| (seat, slot)));
+    }
+
+    fn take_slot(&mut self, seat: usize) -> usize {
+        for home in &mut self.homes[seat] {
+            let slot = match *home {
+                Home::NotYet => self.slots.add(),
+                Home::Free(slot) => slot,
+                Home::Taken(_) => continue,
+            };
+            *home = Home::Taken(slot);
+            return slot;
+        }
+        self.spare.pop().unwrap_or_else(|| self.slots.add())
+    }
+
+    fn give_back(&mut self, seat: usize, slot: usize) {
+        self.slots.clear(slot);
+        for home in &mut self.homes[seat] {
+            if matches!(*home, Home::Taken(taken) if taken == slot) {
+                *home = Home::Free(slot);
+                return;
+            }
+        }
+        self.spare.push(slot);
     }
 }
 
-impl Column {
-    fn new(shape: &BatchShape) -> Self {
-        let BatchShape { steps, obs_len, obs_kind, act_len, act_kind, dist_len, state_len, .. } = *shape;
+impl Slots {
+    fn new(shape: BatchShape) -> Self {
         Self {
-            len: 0,
-            open: false,
-            obs: ObsColumn::zeros(obs_kind, (steps + 1) * obs_len),
-            actions: ActionColumn::zeros(act_kind, steps * act_len),
-            rewards: vec![0.0; steps],
-            ends: vec![End::No; steps],
-            final_obs: FinalObs::new(obs_kind, obs_len),
-            logp: vec![0.0; steps],
-            inputs: vec![0.0; steps * dist_len],
-            values: vec![0.0; steps + 1],
-            state_in: vec![0.0; state_len],
-            versions: vec![0; steps],
+            shape,
+            lens: Vec::new(),
+            open: Vec::new(),
+            obs: ObsColumn::zeros(shape.obs_kind, 0),
+            actions: ActionColumn::zeros(shape.act_kind, 0),
+            rewards: Vec::new(),
+            ends: Vec::new(),
+            final_obs: Vec::new(),
+            logp: Vec::new(),
+            inputs: Vec::new(),
+            values: Vec::new(),
+            state_in: Vec::new(),
+            versions: Vec::new(),
         }
     }
 
-    fn clear(&mut self) {
-        (self.len, self.open) = (0, false);
-        self.final_obs.clear();
+    /// Makes room for one column more.
+    fn add(&mut self) -> usize {
+        let BatchShape { steps, obs_len, obs_kind, act_len, dist_len, state_len, .. } = self.shape;
+        match &mut self.obs {
+            ObsColumn::F32(obs) => lengthen(obs, (steps + 1) * obs_len, 0.0),
+            ObsColumn::U8(obs) => lengthen(obs, (steps + 1) * obs_len, 0),
+        }
+        match &mut self.actions {
+            ActionColumn::U32(actions) => lengthen(actions, steps * act_len, 0),
+            ActionColumn::F32(actions) => lengthen(actions, steps * act_len, 0.0),
+        }
+        lengthen(&mut self.rewards, steps, 0.0);
+        lengthen(&mut self.ends, steps, End::No);
+        lengthen(&mut self.logp, steps, 0.0);
+        lengthen(&mut self.inputs, steps * dist_len, 0.0);
+        lengthen(&mut self.values, steps + 1, 0.0);
+        lengthen(&mut self.state_in, state_len, 0.0);
+        lengthen(&mut self.versions, steps, 0);
+        self.final_obs.push(FinalObs::new(obs_kind, obs_len));
+        self.open.push(false);
+        self.lens.push(0);
+        self.lens.len() - 1
+    }
+
+    fn clear(&mut self, slot: usize) {
+        (self.lens[slot], self.open[slot]) = (0, false);
+        self.final_obs[slot].clear();
+    }
+
+    /// Writes what lies in some slots as the columns of a batch.
+    fn write(&self, written: &[(usize, usize)], batch: &mut SampleBatch) -> Result<(), BatchError> {
+        let BatchShape { steps, obs_len, act_len, dist_len, state_len, .. } = self.shape;
+        match (self.obs.view(), batch.obs_mut()) {
+            (ObsView::F32(from), ObsViewMut::F32(to)) => spread(from, to, written, (steps + 1, obs_len)),
+            (ObsView::U8(from), ObsViewMut::U8(to)) => spread(from, to, written, (steps + 1, obs_len)),
+            // Both were made from the same shape.
+            (ObsView::F32(_), ObsViewMut::U8(_)) | (ObsView::U8(_), ObsViewMut::F32(_)) => {}
+        }
+        match (self.actions.view(), batch.actions_mut()) {
+            (ActionView::U32(from), ActionViewMut::U32(to)) => spread(from, to, written, (steps, act_len)),
+            (ActionView::F32(from), ActionViewMut::F32(to)) => spread(from, to, written, (steps, act_len)),
+            (ActionView::U32(_), ActionViewMut::F32(_)) | (ActionView::F32(_), ActionViewMut::U32(_)) => {}
+        }
+        spread(&self.rewards, batch.rewards_mut(), written, (steps, 1));
+        spread(&self.ends, batch.ends_mut(), written, (steps, 1));
+        spread(&self.logp, batch.behaviour_logp_mut(), written, (steps, 1));
+        spread(&self.inputs, batch.behaviour_inputs_mut(), written, (steps, dist_len));
+        spread(&self.values, batch.behaviour_values_mut(), written, (steps + 1, 1));
+        spread(&self.versions, batch.versions_mut(), written, (steps, 1));
+        for (b, (_, slot)) in written.iter().enumerate() {
+            let state = &self.state_in[slot * state_len..(slot + 1) * state_len];
+            batch.state_in_mut()[b * state_len..(b + 1) * state_len].copy_from_slice(state);
+            for (t, _, row) in self.final_obs[*slot].iter() {
+                batch.final_obs_mut().push(t as usize, b, row)?;
+            }
+        }
+        Ok(())
     }
 }
 
-/// Storage of a seat beyond what it fills and what waits is not needed again soon.
-fn keep(spare: &mut Vec<Column>, column: Column) {
-    const MOST: usize = 2;
-    if spare.len() < MOST {
-        spare.push(column);
-    }
+fn lengthen<T: Copy>(column: &mut Vec<T>, by: usize, with: T) {
+    column.resize(column.len() + by, with);
 }
 
-/// Writes rows of `row_len` elements as column `b` of `width`.
-fn spread<T: Copy>(rows: &[T], into: &mut [T], (b, width): (usize, usize), row_len: usize) {
+/// Writes columns of `rows` rows of `row_len` elements, which lie in slots one after the other, side by side.
+fn spread<T: Copy>(from: &[T], to: &mut [T], written: &[(usize, usize)], (rows, row_len): (usize, usize)) {
     // To copy a few elements costs less than to find out that they are few.
     match row_len {
-        1 => return spread_short::<T, 1>(rows, into, (b, width)),
-        2 => return spread_short::<T, 2>(rows, into, (b, width)),
-        4 => return spread_short::<T, 4>(rows, into, (b, width)),
+        1 => return spread_short::<T, 1>(from, to, written, rows),
+        2 => return spread_short::<T, 2>(from, to, written, rows),
+        4 => return spread_short::<T, 4>(from, to, written, rows),
         _ => {}
     }
-    for (from, to) in rows.chunks_exact(row_len).zip(into.chunks_exact_mut(row_len).skip(b).step_by(width)) {
-        to.copy_from_slice(from);
+    for (b, (_, slot)) in written.iter().enumerate() {
+        let column = from[slot * rows * row_len..].chunks_exact(row_len).take(rows);
+        for (to, from) in to.chunks_exact_mut(row_len).skip(b).step_by(written.len()).zip(column) {
+            to.copy_from_slice(from);
+        }
     }
 }
 
-fn spread_short<T: Copy, const LEN: usize>(rows: &[T], into: &mut [T], (b, width): (usize, usize)) {
-    let into = into.as_chunks_mut::<LEN>().0.iter_mut().skip(b).step_by(width);
-    for (from, to) in rows.as_chunks::<LEN>().0.iter().zip(into) {
-        *to = *from;
+fn spread_short<T: Copy, const LEN: usize>(from: &[T], to: &mut [T], written: &[(usize, usize)], rows: usize) {
+    let (from, to) = (from.as_chunks::<LEN>().0, to.as_chunks_mut::<LEN>().0);
+    for (b, (_, slot)) in written.iter().enumerate() {
+        for (to, from) in to.iter_mut().skip(b).step_by(written.len()).zip(&from[slot * rows..(slot + 1) * rows]) {
+            *to = *from;
+        }
     }
 }
 
@@ -279,5 +371,104 @@ fn copy_actions(from: ActionView<'_>, to: ActionViewMut<'_>) {
         (ActionView::U32(from), ActionViewMut::U32(to)) => to.copy_from_slice(from),
         (ActionView::F32(from), ActionViewMut::F32(to)) => to.copy_from_slice(from),
         (ActionView::U32(_), ActionViewMut::F32(_)) | (ActionView::F32(_), ActionViewMut::U32(_)) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use pronk_buffer::{ActionKind, ObsKind, Pool, Tag};
+    use pronk_policy::Rng;
+
+    use super::*;
+
+    const STEPS: usize = 3;
+    const SEATS: usize = 5;
+
+    impl Home {
+        fn slot(self) -> Option<usize> {
+            match self {
+                Home::NotYet => None,
+                Home::Free(slot) | Home::Taken(slot) => Some(slot),
+            }
+        }
+    }
+
+    fn shape(columns: usize) -> BatchShape {
+        BatchShape {
+            steps: STEPS,
+            columns,
+            obs_len: 2,
+            obs_kind: ObsKind::F32,
+            act_len: 1,
+            act_kind: ActionKind::U32,
+            dist_len: 3,
+            state_len: 1,
+        }
+    }
+
+    /// The `number`th step of a seat, with numbers that tell where they belong.
+    fn begin(columns: &mut Columns, seat: usize, number: usize) {
+        let (tell, n) = ((10_000 * seat + number) as f32, number as u32);
+        let step = Begun {
+            obs: ObsView::F32(&[tell, -tell]),
+            action: ActionView::U32(&[n]),
+            logp: tell + 0.25,
+            inputs: &[tell, tell + 1.0, tell + 2.0],
+            value: tell + 0.5,
+            state: &[tell + 0.75],
+            version: number as u64,
+        };
+        columns.begin(seat, &step);
+        columns.pay(seat, tell + 0.125);
+    }
+
+    #[test]
+    fn what_was_done_is_where_it_belongs_and_seats_fill_slots_of_their_own() {
+        let (mut columns, mut rng) = (Columns::new(shape(1), SEATS), Rng::seed_from(3));
+        let (mut steps_of, mut columns_of) = ([0; SEATS], [0; SEATS]);
+        let mut slots_of = vec![Vec::new(); SEATS];
+        for _ in 0..300 {
+            while columns.n_full() < SEATS {
+                // Nobody is more than a column ahead, in no order.
+                let seat = rng.below(SEATS as u64) as usize;
+                if steps_of[seat] > steps_of.iter().min().unwrap() + STEPS {
+                    continue;
+                }
+                let tell = (10_000 * seat + steps_of[seat]) as f32;
+                columns.ask(seat, ObsView::F32(&[tell, -tell]), tell + 0.5);
+                begin(&mut columns, seat, steps_of[seat]);
+                slots_of[seat].extend(columns.filling[seat]);
+                steps_of[seat] += 1;
+                if rng.below(4) == 0 {
+                    columns.end(seat, End::Terminated, ObsView::F32(&[])).unwrap();
+                }
+            }
+            let mut batch = Pool::new(1).take(shape(SEATS), Tag { worker: 1, incarnation: 0, sequence: 0 });
+            columns.write(&mut batch).unwrap();
+            for b in 0..SEATS {
+                let seat = batch.behaviour_logp()[b] as usize / 10_000;
+                for t in 0..STEPS {
+                    let (row, number) = (t * SEATS + b, columns_of[seat] * STEPS + t);
+                    let tell = (10_000 * seat + number) as f32;
+                    assert_eq!(batch.obs().as_f32().unwrap()[2 * row..2 * row + 2], [tell, -tell]);
+                    assert_eq!(batch.rewards()[row], tell + 0.125);
+                    assert_eq!(batch.behaviour_logp()[row], tell + 0.25);
+                    assert_eq!(batch.behaviour_inputs()[3 * row..3 * row + 3], [tell, tell + 1.0, tell + 2.0]);
+                    assert_eq!(batch.behaviour_values()[row], tell + 0.5);
+                    assert_eq!(batch.versions()[row], number as u64);
+                }
+                assert_eq!(batch.state_in()[b], (10_000 * seat + columns_of[seat] * STEPS) as f32 + 0.75);
+                columns_of[seat] += 1;
+            }
+        }
+        // A seat that is ahead has two full columns and fills a third, and it is not handed the slots of others for good.
+        assert!(columns.slots.lens.len() <= 3 * SEATS, "{}", columns.slots.lens.len());
+        let homes: Vec<_> = (0..SEATS).map(|seat| columns.homes[seat].map(Home::slot)).collect();
+        for (seat, slots) in slots_of.iter().enumerate() {
+            let others = homes.iter().enumerate().filter(|(other, _)| *other != seat).flat_map(|(_, homes)| *homes);
+            assert!(others.flatten().all(|home| !slots.contains(&home)), "{seat}: {homes:?}");
+        }
     }
 }

@@ -108,7 +108,7 @@ pub struct GatheringWorker {
     made: u64,
     /// When the last round ended, as if nothing had been done between fragments.
     round_began: Instant,
-    /// When the last fragment was handed out.
+    /// When a fragment was full last.
     left_off: Instant,
     episodes: Vec<EpisodeStat>,
     failures: Vec<EnvFailure>,
@@ -209,7 +209,8 @@ impl GatheringWorker {
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError> {
-        // A wait for room in the queue says nothing about how long to wait for groups.
+        // To hand out a fragment, and to wait for room in the queue, says nothing about how long to wait for groups. Some rounds
+        // have that between them and others have not.
         self.round_began += self.left_off.elapsed();
         loop {
             if self.links.tether.is_cut() {
@@ -219,8 +220,9 @@ impl GatheringWorker {
                 clock.enter(WorkerState::Inferring);
                 let began = Instant::now();
                 self.infer(weights)?;
+                let left_off = Instant::now();
                 if let Some(batch) = self.take_full()? {
-                    self.left_off = Instant::now();
+                    self.left_off = left_off;
                     return Ok(batch);
                 }
                 let rows = self.act()?;

@@ -47,7 +47,7 @@ impl From<WorkerPolicy> for Role {
 /// Where a policy's weights come from, and what becomes of what it does.
 enum Weights {
     /// From the learner, which gets the columns.
-    Trained(Columns),
+    Trained(Box<Columns>),
     /// Its own; what it does is not kept.
     Frozen(Arc<Params>),
 }
@@ -96,7 +96,7 @@ impl Part {
         let shape = acting.batch_shape(steps, 1);
         acting.batch_shape(steps, n_seats).check()?;
         let weights = match frozen {
-            None => Weights::Trained(Columns::new(shape, n_seats)),
+            None => Weights::Trained(Box::new(Columns::new(shape, n_seats))),
             Some(params) => {
                 if let Inference::Own(network) = acting.inference() {
                     network.layout().check_same(params.layout())?;

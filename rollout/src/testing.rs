@@ -37,7 +37,7 @@ pub(crate) fn n_u32(n: u32) -> NonZeroU32 {
 }
 
 /// Spins until `condition` holds.
-pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
         assert!(began.elapsed() < LONG, "{what} did not happen");

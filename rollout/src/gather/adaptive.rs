@@ -46,6 +46,8 @@ pub(crate) struct AdaptiveGather {
     /// How much longer than the last race took its winner is used; zero before the first.
     stretch: u32,
     noise: Noise,
+    /// A first lap is over, which does not count: memory and threads were used for the first time.
+    is_warm: bool,
     group_size: usize,
     /// Steps until the measurement begins.
     settling: usize,
@@ -149,6 +151,7 @@ impl AdaptiveGather {
             rest: Duration::ZERO,
             stretch: 0,
             noise: Noise { squares: Noise::AT_FIRST * Noise::AT_FIRST, freedom: 1.0 },
+            is_warm: false,
             group_size,
             settling: 0,
             measured: Measured::default(),
@@ -249,6 +252,12 @@ impl AdaptiveGather {
             return;
         }
         race.turn = 0;
+        if !self.is_warm {
+            self.is_warm = true;
+            race.contestants.iter_mut().for_each(|contestant| contestant.laps.clear());
+            self.race = Some(race);
+            return;
+        }
         let leader = self.end_lap(&mut race);
         let is_long = race.contestants[0].laps.len() >= FEWEST_LAPS && race.took >= LONGEST_RACE;
         if race.contestants.len() == 1 || is_long {
