@@ -63,10 +63,12 @@ struct Setting {
     /// The shortest time that a step of a group waits for something else than the processor.
     waits: Option<Duration>,
     fragment_length: usize,
-    /// How long a rule is measured in one round: long beside what it takes until caches hold what it works with.
+    /// How long a rule is measured in one round: so short that nothing changes on the machine from one rule to the next.
     slice: Duration,
     /// How long a rule that learns is run before the first round.
     learning: Duration,
+    /// Rounds are repeated for so long.
+    rounds: Duration,
 }
 
 impl Setting {
@@ -81,13 +83,15 @@ impl Setting {
 
 fn settings() -> Vec<Setting> {
     let mut settings = Vec::new();
-    for (group_size, fragment_length, wait, slice, learning) in
-        [(20, 16, Duration::from_micros(200), 50, 6), (4000, 4, Duration::from_millis(2), 400, 18)]
+    for (group_size, fragment_length, wait, slice, [learning, rounds]) in
+        [(20, 16, Duration::from_micros(200), 50, [6, 24]), (4000, 4, Duration::from_millis(2), 100, [18, 48])]
     {
-        let (slice, learning) = (Duration::from_millis(slice), Duration::from_secs(learning));
+        let slice = Duration::from_millis(slice);
+        let (learning, rounds) = (Duration::from_secs(learning), Duration::from_secs(rounds));
         for hidden in [64, 256] {
             for waits in [None, Some(wait)] {
-                settings.push(Setting { group_size, hidden: vec![hidden; 2], waits, fragment_length, slice, learning });
+                let hidden = vec![hidden; 2];
+                settings.push(Setting { group_size, hidden, waits, fragment_length, slice, learning, rounds });
             }
         }
     }
@@ -111,9 +115,6 @@ fn rules() -> [(&'static str, Gather); 9] {
     ]
 }
 
-/// Rounds of a setting are repeated for so long, but thrice at least.
-const ALL_ROUNDS: Duration = Duration::from_secs(24);
-
 fn main() {
     // Under `cargo test --benches` once through is enough to see that it runs.
     let args: Vec<_> = std::env::args().skip(1).collect();
@@ -134,7 +135,7 @@ fn measure(setting: &Setting, is_bench: bool) {
     let mut cases = rules().map(|(_, rule)| Case::new(setting, rule));
     let last = cases.len() - 1;
     let (slice, learning, all_rounds) = match is_bench {
-        true => (setting.slice, setting.learning, ALL_ROUNDS),
+        true => (setting.slice, setting.learning, setting.rounds),
         false => (Duration::ZERO, Duration::ZERO, Duration::ZERO),
     };
     for (rule, case) in cases.iter_mut().enumerate() {

@@ -6,9 +6,7 @@ mod error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use pronk_buffer::{
-    BatchShape, MultiAgentBatch, ObsColumn, Pool, SampleBatch, Tag, Tether, Versioned,
-};
+use pronk_buffer::{BatchShape, MultiAgentBatch, ObsColumn, Pool, SampleBatch, Tag, Tether, Versioned};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
 use pronk_policy::{Gaussian, Params};
 

@@ -303,7 +303,8 @@ fn a_vector_is_not_made_of_nothing_or_of_environments_that_differ_or_cannot_run(
     let error = failure(SerialVectorEnv::new(&CONTEXT, 1, &Watch::new(), |_| Err(EnvError::new("no licence"))));
     assert_eq!(error, "environment 0 of rollout-3 (incarnation 1) failed while it was made: no licence");
 
-    let panic = SerialVectorEnv::<Counter>::new(&CONTEXT, 1, &Watch::new(), |_| panic!("no display")).expect_err("refused");
+    let panic =
+        SerialVectorEnv::<Counter>::new(&CONTEXT, 1, &Watch::new(), |_| panic!("no display")).expect_err("refused");
     assert!(matches!(&panic.cause, FailureCause::Panic(text) if text == "no display"), "{panic}");
 }
 
