@@ -56,6 +56,8 @@ fn it_goes_on_while_environments_die() {
         let config = TrainerConfig {
             num_consecutive_worker_failures_tolerance: 1_000,
             worker_restart_backoff_max: Duration::from_millis(1),
+            // How often they die until the run has its iterations depends on how busy the machine is.
+            max_num_worker_restarts: 1_000_000,
             ..filled_and_drained(3, small(3))
         };
         let make = |_: &EnvContext| Faulty::new(Fault::Panic, 6);
