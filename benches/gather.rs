@@ -30,8 +30,8 @@
 //!
 //! As in the experiment, waiting up to 100 ms is waiting for all, and waiting 0.1 ms pays where step times differ, but not for
 //! small groups whose steps take equally long. Waiting for no more than one group is better than both: inference and steps then
-//! go on at once. `adaptive` is within 4 % of the best fixed rule in seven settings, and not in one of the small ones, where the
-//! quartiles are 0.74 and 1.06; an hour before, when the machine was quieter, it was at 1.02 there.
+//! go on at once. `adaptive` is within 4 % of the best fixed rule in seven settings, and 17 % behind in one of the small ones, where
+//! the quartiles of single rounds are 0.74 and 1.06: too far apart to tell.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::num::NonZeroUsize;
