@@ -12,6 +12,16 @@
 //!
 //! What it costs an environment is the growth of the process's memory from before the worker is made to after its last fragment,
 //! divided by their number. Part of it are the steps that a fragment is made of.
+//!
+//! Ten thousand on two cores, in four runs of one hour in which the neighbours were quiet; when they are not, worker and run may
+//! be as low as 86 %:
+//!
+//! ```text
+//! sleeping tasks     96.0  96.5  96.6  96.3 %
+//! worker alone       94.3  93.8  95.5  94.9 %
+//! run                92.8  95.1  95.2  95.4 %
+//! memory each         4.3   4.3   4.2   4.5 KiB
+//! ```
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::num::NonZeroUsize;
