@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub use ledger::TimeLedger;
 use sequence::Shared;
 pub use states::ThreadState;
-pub use written::{write_shares, write_thread_times};
+pub use written::{shares, write_shares, write_thread_times};
 
 /// The clock of one thread: it is always in exactly one state, and switching attributes the time that passed to the
 /// state left. So the states of a thread sum to its wall time.
@@ -48,7 +48,8 @@ pub struct StateClock<S: ThreadState> {
 }
 
 impl<S: ThreadState> StateClock<S> {
-    /// A clock for the thread of that name, which is in state `first` from now on.
+    /// A clock for the thread of that name, which is in state `first` from now on. A thread that takes another's place has that
+    /// one's name here: a [`TimeLedger`] keeps one account for both.
     pub fn new(thread: impl Into<String>, first: S) -> StateClock<S> {
         let shared = Shared::new(thread.into(), S::NAMES, first.index());
         StateClock { state: first, shared: Arc::new(shared) }
@@ -96,6 +97,11 @@ impl<S: ThreadState> Drop for StateClock<S> {
 pub struct ClockReader(Arc<Shared>);
 
 impl ClockReader {
+    /// The thread's name.
+    pub fn thread(&self) -> &str {
+        self.0.thread()
+    }
+
     /// Where the thread's time went until now. Never a mixture of before and after a switch, and no state has less
     /// time than in an earlier reading.
     pub fn read(&self) -> ThreadTime {
@@ -103,7 +109,7 @@ impl ClockReader {
     }
 }
 
-/// Where a thread's time went.
+/// Where a thread's time went, or that of several threads of one name together.
 ///
 /// ```
 /// # pronk_metrics::thread_states! { enum S { Idle = "idle", Busy = "busy" } }
@@ -121,10 +127,14 @@ pub struct ThreadTime {
     pub wall_secs: f64,
     /// Every state the thread can be in, with the seconds spent in it.
     pub states: Vec<(&'static str, f64)>,
-    /// The state the thread is in; `None` once it has ended.
+    /// The state the thread is in, the newest of several; `None` once all have ended.
     pub current: Option<&'static str>,
     /// Seconds in the current state so far; 0 once the thread has ended.
     pub since_secs: f64,
+    /// How many threads this is the sum over.
+    pub n_threads: u64,
+    /// How often a state was left for another.
+    pub n_switches: u64,
 }
 
 impl ThreadTime {
@@ -136,6 +146,22 @@ impl ThreadTime {
     /// Whether the states account for the wall time: to 0.1 % and a microsecond.
     pub fn is_closed(&self) -> bool {
         (self.sum_secs() - self.wall_secs).abs() <= 1e-3 * self.wall_secs + 1e-6
+    }
+
+    /// Adds the time of `later`, a younger thread of the same name.
+    pub fn add(&mut self, later: &ThreadTime) {
+        for &(state, secs) in &later.states {
+            match self.states.iter_mut().find(|(known, _)| *known == state) {
+                Some((_, sum)) => *sum += secs,
+                None => self.states.push((state, secs)),
+            }
+        }
+        self.wall_secs += later.wall_secs;
+        self.n_threads += later.n_threads;
+        self.n_switches += later.n_switches;
+        if later.current.is_some() {
+            (self.current, self.since_secs) = (later.current, later.since_secs);
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Timers and windows measure, the time ledger ([`StateClock`], [`TimeLedger`]) says where each thread's time
 //! went, the step ledger ([`StepLedger`]) says what became of every step, [`LearnerInfo`] carries what an update
-//! found out, and a [`Reporter`] shows the [`ResultDict`] of an iteration to people and programs.
+//! found out, and a [`Reporter`] shows the [`ResultDict`] of an iteration to people and programs. [`Timers`] and
+//! [`Timeline`] read `tracing` spans: how work is nested, and when it happened.
 //!
 //! This room knows no other room and no tensor library.
 
@@ -21,17 +22,25 @@ mod result;
 
 mod reporter;
 
+mod spans;
+mod timer_tree;
+
 pub use ids::{ByPolicy, DEFAULT_POLICY, PolicyId, default_policy};
 pub use numbers::round_half_even;
 
 pub use timer::TimerStat;
 pub use window::WindowStat;
 
-pub use clock::{ClockReader, StateClock, ThreadState, ThreadTime, TimeLedger, write_shares, write_thread_times};
+pub use clock::{
+    ClockReader, StateClock, ThreadState, ThreadTime, TimeLedger, shares, write_shares, write_thread_times,
+};
 pub use steps::{StepLedger, StepTicket, StepTotals, Steps};
 
 pub use info::{Info, InfoError, InfoTree, Leaf, LeafValue, LearnerInfo, LearnerInfoBuilder, Reduction, learner_stats};
 
 pub use result::ResultDict;
 
-pub use reporter::{Console, JsonLines, ReportError, Reporter};
+pub use reporter::{Console, Csv, HtmlReport, JsonLines, ReportError, Reporter, ReporterFn, TensorBoard, reporter_fn};
+
+pub use spans::{Timeline, TimelineLayer, Timers, TimersFile, TimersLayer};
+pub use timer_tree::{Gauge, RootTime, ScopeId, SystemClock, TimerTree, TreeClock, TreeScope, Work};

@@ -1,11 +1,22 @@
+mod closure;
 mod console;
+mod csv;
+mod html;
 mod json_lines;
+mod tensorboard;
+
+pub(crate) mod file;
 
 use std::error::Error;
 
+pub use closure::{ReporterFn, reporter_fn};
 pub use console::Console;
+pub use csv::Csv;
+pub use html::HtmlReport;
 pub use json_lines::JsonLines;
+pub use tensorboard::TensorBoard;
 
+use crate::clock::ClockReader;
 use crate::result::ResultDict;
 
 /// Something that shows results: a line on the console, a file, a dashboard.
@@ -44,6 +55,11 @@ pub trait Reporter: Send {
     /// # Errors
     /// The result could not be shown. The reporter stays usable: the caller may go on with the next result.
     fn report(&mut self, result: &ResultDict) -> Result<(), ReportError>;
+
+    /// How the time of a thread of its own is split, if it has one: the run's time ledger then has it, too.
+    fn clock(&self) -> Option<ClockReader> {
+        None
+    }
 
     /// Writes what is still held back; called once, after the last result.
     ///

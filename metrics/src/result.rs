@@ -52,6 +52,23 @@ impl ResultDict {
         self.0.keys().map(String::as_str)
     }
 
+    /// Everything that is not an object, each with the keys on the way to it, in order.
+    ///
+    /// ```
+    /// # use pronk_metrics::ResultDict;
+    /// let mut result = ResultDict::new();
+    /// result.set("policy_lag.mean", 1.5);
+    /// result.set("policy_lag.max", 4);
+    /// let leaves = result.leaves();
+    /// assert_eq!(leaves[1].0, ["policy_lag", "max"]);
+    /// assert_eq!(leaves[1].1.as_u64(), Some(4));
+    /// ```
+    pub fn leaves(&self) -> Vec<(Vec<&str>, &Value)> {
+        let mut leaves = Vec::new();
+        add_leaves(&self.0, &mut Vec::new(), &mut leaves);
+        leaves
+    }
+
     /// The whole tree.
     pub fn as_json(&self) -> &Map<String, Value> {
         &self.0
@@ -61,6 +78,17 @@ impl ResultDict {
     pub fn to_json_line(&self) -> String {
         // Displaying a JSON value cannot fail: every key is a string and every number is finite.
         Value::Object(self.0.clone()).to_string()
+    }
+}
+
+fn add_leaves<'a>(object: &'a Map<String, Value>, way: &mut Vec<&'a str>, leaves: &mut Vec<(Vec<&'a str>, &'a Value)>) {
+    for (key, value) in object {
+        way.push(key);
+        match value {
+            Value::Object(inner) => add_leaves(inner, way, leaves),
+            leaf => leaves.push((way.clone(), leaf)),
+        }
+        way.pop();
     }
 }
 

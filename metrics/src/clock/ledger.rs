@@ -1,9 +1,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use indexmap::IndexMap;
+
 use super::{ClockReader, ThreadTime, write_thread_times};
 use crate::result::ResultDict;
 
 /// The clocks of all threads of a run. Clones share one list.
+///
+/// Threads of one name have one account: one that was replaced and those that took its place. What it says is the sum over all
+/// of them, so that a run whose threads die a thousand times has as many accounts as one whose threads never do.
 ///
 /// ```
 /// use pronk_metrics::{ResultDict, StateClock, TimeLedger};
@@ -18,7 +23,16 @@ use crate::result::ResultDict;
 /// assert_eq!(result.number("ledger.time.learner.states.busy"), Some(0.0));
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct TimeLedger(Arc<Mutex<Vec<ClockReader>>>);
+pub struct TimeLedger(Arc<Mutex<IndexMap<String, Account>>>);
+
+/// The threads of one name.
+#[derive(Debug, Default)]
+struct Account {
+    /// The sum over those that have ended.
+    ended: Option<ThreadTime>,
+    /// The others, in the order of their adding.
+    running: Vec<ClockReader>,
+}
 
 impl TimeLedger {
     /// A ledger without threads.
@@ -26,14 +40,15 @@ impl TimeLedger {
         TimeLedger::default()
     }
 
-    /// Adds a thread's clock. It stays after the thread has ended, because its time was spent.
+    /// Adds a thread's clock. Its time stays after the thread has ended, because it was spent.
     pub fn add(&self, clock: ClockReader) {
-        self.clocks().push(clock);
+        let mut accounts = self.accounts();
+        accounts.entry(clock.thread().to_owned()).or_default().running.push(clock);
     }
 
-    /// Where each thread's time went until now, in the order of their adding.
+    /// Where the time of the threads of each name went until now, in the order in which the names were first added.
     pub fn read(&self) -> Vec<ThreadTime> {
-        self.clocks().iter().map(ClockReader::read).collect()
+        self.accounts().values_mut().filter_map(Account::read).collect()
     }
 
     /// Whether every thread's states account for its wall time.
@@ -46,8 +61,39 @@ impl TimeLedger {
         write_thread_times(&self.read(), dict, path);
     }
 
-    fn clocks(&self) -> MutexGuard<'_, Vec<ClockReader>> {
-        // The list is whole even if a thread panicked while it held the lock: every use of it is one call.
+    /// Clocks that are kept.
+    #[cfg(test)]
+    pub(super) fn n_running(&self) -> usize {
+        self.accounts().values().map(|account| account.running.len()).sum()
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, IndexMap<String, Account>> {
+        // A thread that panics here leaves an account of which a clock may be missing, and no other.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    /// The sum over all threads, which is `None` without any. Clocks that have ended are read for the last time.
+    fn read(&mut self) -> Option<ThreadTime> {
+        let mut running: Option<ThreadTime> = None;
+        let ended = &mut self.ended;
+        self.running.retain(|clock| {
+            let time = clock.read();
+            let is_running = time.current.is_some();
+            let sum = if is_running { &mut running } else { &mut *ended };
+            match sum {
+                Some(sum) => sum.add(&time),
+                none => *none = Some(time),
+            }
+            is_running
+        });
+        match (self.ended.clone(), running) {
+            (Some(mut all), Some(running)) => {
+                all.add(&running);
+                Some(all)
+            }
+            (ended, running) => ended.or(running),
+        }
     }
 }

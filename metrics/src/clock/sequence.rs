@@ -105,6 +105,7 @@ impl Shared {
             *copy = cell.load(Ordering::Relaxed);
         }
         let copied = Copied {
+            sequence: before,
             current: self.current.load(Ordering::Relaxed),
             entered: self.entered.load(Ordering::Relaxed),
             ended: self.ended.load(Ordering::Relaxed),
@@ -115,13 +116,17 @@ impl Shared {
         (before.is_multiple_of(2) && before == after).then_some(copied)
     }
 
+    pub(super) fn thread(&self) -> &str {
+        &self.thread
+    }
+
     /// Nanoseconds since the clock was made.
     fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(RUNNING - 1)
     }
 
     fn thread_time(&self, mut spent: Vec<u64>, copied: Copied, now: u64) -> ThreadTime {
-        let Copied { current, entered, ended } = copied;
+        let Copied { sequence, current, entered, ended } = copied;
         let running = ended == RUNNING;
         // The copy may show a switch later than `now`; then that is the newest instant known of.
         let now = now.max(entered);
@@ -135,11 +140,15 @@ impl Shared {
             states: self.names.iter().copied().zip(spent.into_iter().map(secs)).collect(),
             current: self.names.get(current).copied().filter(|_| running),
             since_secs: secs(since),
+            n_threads: 1,
+            // The end of the thread is in the sequence as well.
+            n_switches: sequence / 2 - u64::from(!running),
         }
     }
 }
 
 struct Copied {
+    sequence: u64,
     current: usize,
     entered: u64,
     ended: u64,

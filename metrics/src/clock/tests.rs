@@ -97,6 +97,8 @@ fn closing_means_a_thousandth_and_a_microsecond() {
         states: vec![("a", spent)],
         current: None,
         since_secs: 0.0,
+        n_threads: 1,
+        n_switches: 0,
     };
     assert!(time(1.0, 1.001).is_closed());
     assert!(!time(1.0, 1.0011).is_closed());
@@ -149,21 +151,48 @@ impl Drop for CountOnDrop<'_> {
 }
 
 #[test]
-fn the_ledger_writes_every_thread_once() {
+fn threads_of_one_name_have_one_account_whatever_became_of_them() {
     let ledger = TimeLedger::new();
-    let clocks = ["learner", "rollout-1", "rollout-1"].map(|name| StateClock::new(name, S::A));
-    clocks.iter().for_each(|clock| ledger.add(clock.reader()));
-    drop(clocks);
+    let learner = StateClock::new("learner", S::A);
+    ledger.add(learner.reader());
+    let hangs = StateClock::new("rollout-1", S::B);
+    ledger.add(hangs.reader());
+    let mut wall_secs = 0.0;
+    for _ in 0..100 {
+        let clock = StateClock::new("rollout-1", S::C);
+        ledger.add(clock.reader());
+        let reader = clock.reader();
+        drop(clock);
+        wall_secs += reader.read().wall_secs;
+        // Whenever it is looked at, no time is lost and none counts twice.
+        assert!(ledger.is_closed());
+    }
+    let times = ledger.read();
+    assert_eq!(times.iter().map(|time| &*time.thread).collect::<Vec<_>>(), ["learner", "rollout-1"]);
+    let rollout = &times[1];
+    assert_eq!((rollout.n_threads, rollout.n_switches, rollout.current), (101, 0, Some("b")));
+    assert!((rollout.states[2].1 - wall_secs).abs() < 1e-9, "{rollout:?}");
+    assert_eq!(ledger.n_running(), 2, "clocks that have ended are not kept");
+
+    drop((learner, hangs));
     let mut dict = ResultDict::new();
     ledger.write_into(&mut dict, "ledger.time");
-    let threads = dict.get("ledger.time").unwrap().as_object().unwrap();
-    assert_eq!(threads.keys().collect::<Vec<_>>(), ["learner", "rollout-1", "rollout-1#2"]);
-    let learner = &threads["learner"];
-    assert_eq!(learner["current"], json!(null));
+    let learner = &dict.get("ledger.time.learner").unwrap();
+    assert_eq!((&learner["current"], &learner["threads"]), (&json!(null), &json!(1)));
     assert_eq!(learner["states"]["a"], learner["wall_secs"]);
     assert_eq!(learner["states"]["c"], json!(0.0));
-    assert!(ledger.is_closed());
-    assert_eq!(ledger.clone().read().len(), 3);
+}
+
+#[test]
+fn switches_are_counted_and_the_end_of_a_thread_is_none() {
+    let mut clock = StateClock::new("t", S::A);
+    for state in [S::A, S::B, S::B, S::C, S::A] {
+        clock.enter(state);
+    }
+    let reader = clock.reader();
+    assert_eq!(reader.read().n_switches, 3);
+    drop(clock);
+    assert_eq!(reader.read().n_switches, 3);
 }
 
 fn reading(thread: &str, a: f64, b: f64) -> ThreadTime {
@@ -173,29 +202,25 @@ fn reading(thread: &str, a: f64, b: f64) -> ThreadTime {
         states: vec![("a", a), ("b", b)],
         current: Some("a"),
         since_secs: 0.0,
+        n_threads: 1,
+        n_switches: 0,
     }
 }
 
 #[test]
 fn shares_are_of_the_time_since_the_earlier_reading() {
-    let before = [reading("x", 1.0, 1.0), reading("x", 0.0, 5.0), reading("still", 1.0, 2.0)];
-    let now = [reading("x", 2.0, 4.0), reading("x", 1.0, 5.0), reading("still", 1.0, 2.0), reading("x", 1.0, 3.0)];
+    let before = [reading("x", 1.0, 1.0), reading("still", 1.0, 2.0)];
+    let now = [reading("x", 2.0, 4.0), reading("still", 1.0, 2.0), reading("new", 1.0, 3.0)];
     let mut dict = ResultDict::new();
     write_shares(&now, &before, &mut dict, "shares");
     assert_eq!(
         dict.get("shares"),
         Some(&json!({
             "x": {"a": 0.25, "b": 0.75},
-            "x#2": {"a": 1.0, "b": 0.0},
             "still": {"a": 0.0, "b": 0.0},
-            "x#3": {"a": 0.25, "b": 0.75},
+            "new": {"a": 0.25, "b": 0.75},
         }))
     );
-    let mut times = ResultDict::new();
-    write_thread_times(&now, &mut times, "shares");
-    let threads = |dict: &ResultDict| dict.get("shares").unwrap().as_object().unwrap().keys().cloned().collect();
-    let (of_shares, of_times): (Vec<String>, Vec<String>) = (threads(&dict), threads(&times));
-    assert_eq!(of_shares, of_times, "one thread has one name");
 }
 
 #[test]

@@ -1,11 +1,12 @@
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::file::ReportFile;
 use super::{ReportError, Reporter};
 use crate::result::ResultDict;
 
 /// A file with one JSON object per line and result, each written before the next is computed.
+///
+/// What was written of a line that failed half-way, say on a full disk, is cut off again.
 ///
 /// ```
 /// use pronk_metrics::{JsonLines, Reporter, ResultDict};
@@ -21,8 +22,7 @@ use crate::result::ResultDict;
 /// ```
 #[derive(Debug)]
 pub struct JsonLines {
-    path: PathBuf,
-    file: File,
+    file: ReportFile,
 }
 
 impl JsonLines {
@@ -31,12 +31,7 @@ impl JsonLines {
     /// # Errors
     /// A folder or the file cannot be made; the error names it.
     pub fn create(path: impl Into<PathBuf>) -> Result<JsonLines, ReportError> {
-        let path = path.into();
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| failed("create folder", folder, error))?;
-        }
-        let file = File::create(&path).map_err(|error| failed("create", &path, error))?;
-        Ok(JsonLines { path, file })
+        Ok(JsonLines { file: ReportFile::create(NAME, path)? })
     }
 }
 
@@ -48,28 +43,17 @@ impl Reporter for JsonLines {
     fn report(&mut self, result: &ResultDict) -> Result<(), ReportError> {
         let mut line = result.to_json_line();
         line.push('\n');
-        // A `File` has no buffer of its own, so the line is with the system when this returns.
-        self.file.write_all(line.as_bytes()).map_err(|error| failed("write to", &self.path, error))
+        self.file.append(line.as_bytes())
     }
 }
 
 const NAME: &str = "json_lines";
 
-fn failed(what: &str, path: &Path, error: io::Error) -> ReportError {
-    ReportError::new(NAME, FileError { what: what.to_owned(), path: path.to_owned(), source: error })
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what} `{}`: {source}", path.display())]
-struct FileError {
-    what: String,
-    path: PathBuf,
-    source: io::Error,
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -100,5 +84,12 @@ mod tests {
 
         let error = JsonLines::create(folder.path()).unwrap_err();
         assert!(error.to_string().contains(&*folder.path().to_string_lossy()), "{error}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error_and_no_panic() {
+        let error = JsonLines::create("/dev/full").unwrap().report(&ResultDict::new()).unwrap_err().to_string();
+        assert!(error.contains("json_lines") && error.contains("/dev/full"), "{error}");
     }
 }

@@ -34,6 +34,22 @@ fn every_fate_is_booked_under_its_name() {
 }
 
 #[test]
+fn counts_beyond_what_floats_can_tell_apart_stay_exact() {
+    let ledger = StepLedger::new();
+    let (small, large) = (1 << 31, (1 << 53) + 1);
+    ledger.sampled(steps(large, 2 * large)).trained();
+    ledger.sampled(steps(small, small)).lost("env_error");
+    drop(ledger.sampled(steps(1, 1)));
+    let totals = ledger.snapshot();
+    assert!(totals.is_closed());
+    assert_eq!(totals.sampled, steps(large + small + 1, 2 * large + small + 1));
+    let mut dict = ResultDict::new();
+    totals.write_into(&mut dict, "steps");
+    assert_eq!(dict.get("steps.trained_once.agent"), Some(&json!(18_014_398_509_481_986_u64)));
+    assert!(dict.to_json_line().contains("9007201402224642"));
+}
+
+#[test]
 fn what_is_forgotten_after_the_end_is_booked_as_shutdown_in_every_clone() {
     let ledger = StepLedger::new();
     let (before, after) = (ledger.sampled(steps(1, 1)), ledger.sampled(steps(2, 2)));

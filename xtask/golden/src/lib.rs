@@ -27,6 +27,7 @@ mod parallel_workers;
 mod replay_batching;
 mod seed_samplers;
 mod stats;
+mod timers_mlagents;
 mod vtrace;
 mod vtrace_rlax;
 
@@ -49,6 +50,7 @@ const RUNNERS: &[(&str, Runner)] = &[
     ("replay_batching", replay_batching::run),
     ("seed_samplers", seed_samplers::run),
     ("stats", stats::run),
+    ("timers_mlagents", timers_mlagents::run),
     ("vtrace", vtrace::run),
     ("vtrace_rlax", vtrace_rlax::run),
 ];

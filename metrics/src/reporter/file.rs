@@ -1,0 +1,188 @@
+//! Files of reporters: whole pieces or nothing, whole files or none, and errors that name reporter and path.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::ReportError;
+
+/// A file of one reporter.
+///
+/// What is appended is with the system when [`append`](ReportFile::append) returns, because a `File` has no buffer of
+/// its own.
+#[derive(Debug)]
+pub(super) struct ReportFile {
+    reporter: &'static str,
+    path: PathBuf,
+    file: File,
+    len: u64,
+}
+
+impl ReportFile {
+    /// Makes the file, and the folders above it that are missing. A file of that name is emptied.
+    pub(super) fn create(reporter: &'static str, path: impl Into<PathBuf>) -> Result<ReportFile, ReportError> {
+        let path = path.into();
+        make_folder_above(reporter, &path)?;
+        let file = File::create(&path).map_err(|error| failed(reporter, "create", &path, error))?;
+        Ok(ReportFile { reporter, path, file, len: 0 })
+    }
+
+    /// Writes `piece` at the end.
+    ///
+    /// Half a piece would spoil what comes after it, so what was written of a failed one is cut off again.
+    pub(super) fn append(&mut self, piece: &[u8]) -> Result<(), ReportError> {
+        match self.file.write_all(piece) {
+            Ok(()) => {
+                self.len += piece.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // A pipe or a device cannot be cut. The failure that counts is the one returned.
+                let _ = self.file.set_len(self.len).and_then(|()| self.file.seek(SeekFrom::Start(self.len)));
+                Err(failed(self.reporter, "write to", &self.path, error))
+            }
+        }
+    }
+
+    /// Puts a file in the place of this one: `rewrite` gets what was written so far and writes what is to stand there.
+    ///
+    /// The new one grows beside the old one and takes its name when it is whole, so a failure leaves the old one as
+    /// it was.
+    pub(super) fn replace(
+        &mut self,
+        rewrite: impl FnOnce(&mut dyn ReadSeek, &mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), ReportError> {
+        // Through a link to the file itself: what is renamed onto a link would take the link's place.
+        let target = fs::canonicalize(&self.path).map_err(|error| failed(self.reporter, "find", &self.path, error))?;
+        let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
+        if !is_file {
+            let error = io::Error::new(io::ErrorKind::Unsupported, "only a regular file can be written anew");
+            return Err(failed(self.reporter, "replace", &self.path, error));
+        }
+        let beside = beside(&target);
+        match self.write_beside(&target, &beside, rewrite) {
+            Ok((file, len)) => {
+                (self.file, self.len) = (file, len);
+                Ok(())
+            }
+            Err(error) => {
+                // It may not be there at all; the failure that counts is the one returned.
+                let _ = fs::remove_file(&beside);
+                Err(failed(self.reporter, "replace", &self.path, error))
+            }
+        }
+    }
+
+    fn write_beside(
+        &self,
+        target: &Path,
+        beside: &Path,
+        rewrite: impl FnOnce(&mut dyn ReadSeek, &mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<(File, u64)> {
+        let mut old = BufReader::new(File::open(target)?);
+        let mut new = BufWriter::new(File::create(beside)?);
+        rewrite(&mut old, &mut new)?;
+        let mut file = new.into_inner().map_err(io::IntoInnerError::into_error)?;
+        // On the disk before it takes the name, or a power cut could leave an empty file under it.
+        file.sync_all()?;
+        let len = file.stream_position()?;
+        fs::rename(beside, target)?;
+        Ok((file, len))
+    }
+}
+
+/// What [`ReportFile::replace`] reads the old content from.
+pub(super) trait ReadSeek: Read + Seek {}
+
+impl<T: Read + Seek> ReadSeek for T {}
+
+/// Makes the folders above `path` that are missing.
+pub(crate) fn make_folder_above(reporter: &str, path: &Path) -> Result<(), ReportError> {
+    match path.parent() {
+        Some(folder) => fs::create_dir_all(folder).map_err(|error| failed(reporter, "create folder", folder, error)),
+        None => Ok(()),
+    }
+}
+
+/// Makes a file of `text` that is whole at any time: it grows beside its place and is moved there. A device or a pipe is written
+/// to as it is, for what is moved there would take its place.
+pub(crate) fn write_whole(reporter: &str, path: &Path, text: &[u8]) -> Result<(), ReportError> {
+    make_folder_above(reporter, path)?;
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        let written = File::create(path).and_then(|mut file| file.write_all(text));
+        return written.map_err(|error| failed(reporter, "write to", path, error));
+    }
+    let beside = beside(path);
+    let write = || {
+        let mut file = File::create(&beside)?;
+        file.write_all(text)?;
+        // On the disk before it takes the name, or a power cut could leave an empty file under it.
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    write().map_err(|error| {
+        // Half a file is of no use; that it could not be removed either would hide why.
+        let _ = fs::remove_file(&beside);
+        failed(reporter, "write", path, error)
+    })
+}
+
+/// `results.csv.new` for `results.csv`.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+/// What went wrong with a file of `reporter`.
+pub(crate) fn failed(reporter: &str, what: &'static str, path: &Path, source: io::Error) -> ReportError {
+    ReportError::new(reporter, FileError { what, path: path.to_owned(), source })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} `{}`: {source}", path.display())]
+struct FileError {
+    what: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::env;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Set in the process that may not write large files: where to write.
+    const LIMITED: &str = "PRONK_TEST_LIMITED_FILE";
+
+    #[test]
+    fn half_a_piece_is_cut_off_and_the_next_one_follows_the_last_whole_one() {
+        if let Some(path) = env::var_os(LIMITED) {
+            let mut file = ReportFile::create("limited", path).unwrap();
+            while file.append(&[b'x'; 400]).is_ok() {}
+            file.append(b"end").unwrap();
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        // This very test again, where a file may be one block long and what is beyond is an error and no signal.
+        let status = Command::new("sh")
+            .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"])
+            .arg(env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "reporter::file::tests::half_a_piece_is_cut_off_and_the_next_one_follows_the_last_whole_one",
+            ])
+            .env(LIMITED, &path)
+            .output()
+            .unwrap();
+        assert!(status.status.success(), "{status:?}");
+        let written = fs::read_to_string(&path).unwrap();
+        let pieces = written.strip_suffix("end").unwrap();
+        // A block is 512 bytes in some shells and 1024 in others.
+        assert!(pieces == "x".repeat(400) || pieces == "x".repeat(800), "{}", written.len());
+    }
+}

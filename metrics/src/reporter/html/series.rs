@@ -1,0 +1,143 @@
+//! A curve in bounded memory.
+
+use std::collections::BTreeMap;
+
+/// A curve of at most `capacity` points, spread evenly over what it covers.
+///
+/// Each point stands for a stretch of x and keeps least, mean and greatest of what fell into it. When x outgrows the
+/// last stretch, every stretch becomes twice as long and two neighbours become one.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    capacity: usize,
+    /// Where the first stretch begins.
+    origin: Option<f64>,
+    stretch: f64,
+    points: BTreeMap<u64, Point>,
+}
+
+/// What a stretch of a curve has in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    /// The mean of the x that fell into the stretch.
+    pub(super) x: f64,
+    pub(super) min: f64,
+    pub(super) mean: f64,
+    pub(super) max: f64,
+    n: f64,
+}
+
+impl Series {
+    /// A curve without points whose stretches are `stretch` long at first.
+    pub(super) fn new(capacity: usize, stretch: f64) -> Series {
+        Series { capacity, origin: None, stretch, points: BTreeMap::new() }
+    }
+
+    /// Adds one figure, with the range that it is the mean of. What is not finite is left out, and a range that is not
+    /// known is the figure itself.
+    pub(super) fn push(&mut self, x: f64, mean: f64, range: (Option<f64>, Option<f64>)) {
+        if !(x.is_finite() && mean.is_finite()) {
+            return;
+        }
+        // Differences and sums of what is drawn stay finite.
+        let tame = |value: f64| value.clamp(-1e300, 1e300);
+        let (x, mean) = (tame(x), tame(mean));
+        let end = |end: Option<f64>| end.filter(|end| end.is_finite()).map_or(mean, tame);
+        let point = Point { x, min: end(range.0).min(mean), mean, max: end(range.1).max(mean), n: 1.0 };
+        let origin = *self.origin.get_or_insert(x);
+        while (x - origin) / self.stretch >= self.capacity as f64 {
+            self.halve();
+        }
+        // An x before the first one falls into the first stretch.
+        let at = ((x - origin) / self.stretch).max(0.0) as u64;
+        self.points.entry(at).and_modify(|there| *there = there.with(point)).or_insert(point);
+    }
+
+    /// The points in order of x.
+    pub(super) fn points(&self) -> impl DoubleEndedIterator<Item = Point> {
+        self.points.values().copied()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    fn halve(&mut self) {
+        self.stretch *= 2.0;
+        for (at, point) in std::mem::take(&mut self.points) {
+            self.points.entry(at / 2).and_modify(|there| *there = there.with(point)).or_insert(point);
+        }
+    }
+}
+
+impl Point {
+    fn with(self, other: Point) -> Point {
+        let n = self.n + other.n;
+        // Weights first, so that no sum can leave the range.
+        let mean = |a: f64, b: f64| a * (self.n / n) + b * (other.n / n);
+        Point {
+            x: mean(self.x, other.x),
+            min: self.min.min(other.min),
+            mean: mean(self.mean, other.mean),
+            max: self.max.max(other.max),
+            n,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_curve_halves_its_resolution_and_keeps_ranges_and_means() {
+        let mut series = Series::new(8, 1.0);
+        for x in 0..64 {
+            series.push(f64::from(x), f64::from(x), (Some(-1.0), Some(100.0)));
+        }
+        let points: Vec<Point> = series.points().collect();
+        assert_eq!(points.len(), 8);
+        for (i, point) in points.iter().enumerate() {
+            let middle = 8.0 * i as f64 + 3.5;
+            assert!((point.x - middle).abs() < 1e-9 && (point.mean - middle).abs() < 1e-9, "{point:?}");
+            assert_eq!((point.min, point.max), (-1.0, 100.0));
+        }
+    }
+
+    #[test]
+    fn a_curve_never_has_more_points_than_it_may() {
+        let mut series = Series::new(512, 1.0);
+        let mut x = 0.0;
+        for i in 0..100_000_u32 {
+            x += f64::from(1 + i % 977);
+            series.push(x, f64::from(i), (None, None));
+            assert!(series.len() <= 512);
+        }
+        assert!(series.len() >= 256, "{}", series.len());
+    }
+
+    #[test]
+    fn figures_that_are_not_finite_are_left_out() {
+        let mut series = Series::new(8, 1.0);
+        series.push(1.0, f64::NAN, (None, None));
+        series.push(f64::INFINITY, 1.0, (None, None));
+        series.push(2.0, f64::NEG_INFINITY, (None, None));
+        assert_eq!(series.len(), 0);
+        series.push(3.0, 4.0, (Some(f64::NAN), None));
+        assert_eq!(series.points().next(), Some(Point { x: 3.0, min: 4.0, mean: 4.0, max: 4.0, n: 1.0 }));
+    }
+
+    #[test]
+    fn curves_begin_where_their_run_begins_and_reach_as_far_as_it_goes() {
+        let mut series = Series::new(512, 1.0);
+        for x in [9.0e15, 9.0e15 + 2.0, 9.0e15 + 600.0, f64::MAX, 5.0] {
+            series.push(x, 1.0, (None, None));
+        }
+        assert!(series.len() <= 512 && series.points().all(|point| point.x.is_finite()));
+        let mut resumed = Series::new(512, 1.0);
+        for x in 0..300 {
+            resumed.push(1e9 + f64::from(x), 0.0, (None, None));
+        }
+        assert_eq!(resumed.len(), 300);
+    }
+}

@@ -1,0 +1,111 @@
+//! The messages of an event file, as far as this reporter writes them.
+//!
+//! *Source*: TensorBoard's `event.proto`, `summary.proto`, `histogram.proto`, `tensor.proto` and `tensor_shape.proto`.
+
+use prost::Message;
+
+use super::histogram::Histogram;
+
+/// What happened at one step.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Event {
+    /// Seconds since 1970.
+    #[prost(double, tag = "1")]
+    pub(super) wall_time: f64,
+    #[prost(int64, tag = "2")]
+    pub(super) step: i64,
+    /// Only in the first event of a file.
+    #[prost(string, optional, tag = "3")]
+    pub(super) file_version: Option<String>,
+    #[prost(message, optional, tag = "5")]
+    pub(super) summary: Option<Summary>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Summary {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) values: Vec<TaggedValue>,
+}
+
+/// One scalar, histogram or text. Exactly one of the last three is there.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TaggedValue {
+    #[prost(string, tag = "1")]
+    pub(super) tag: String,
+    #[prost(message, optional, tag = "9")]
+    pub(super) metadata: Option<Metadata>,
+    #[prost(float, optional, tag = "2")]
+    pub(super) simple_value: Option<f32>,
+    #[prost(message, optional, tag = "5")]
+    pub(super) histogram: Option<Histogram>,
+    #[prost(message, optional, tag = "8")]
+    pub(super) tensor: Option<Tensor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Metadata {
+    #[prost(message, optional, tag = "1")]
+    pub(super) plugin: Option<Plugin>,
+}
+
+/// Which part of TensorBoard shows the value.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Plugin {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) content: Vec<u8>,
+}
+
+/// A tensor of strings.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Tensor {
+    #[prost(int32, tag = "1")]
+    pub(super) dtype: i32,
+    #[prost(message, optional, tag = "2")]
+    pub(super) shape: Option<Shape>,
+    #[prost(bytes = "vec", repeated, tag = "8")]
+    pub(super) strings: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Shape {
+    #[prost(message, repeated, tag = "2")]
+    pub(super) dims: Vec<Dim>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Dim {
+    #[prost(int64, tag = "1")]
+    pub(super) size: i64,
+}
+
+impl TaggedValue {
+    /// A point of a curve. What is larger than any `f32` is infinite.
+    pub(super) fn scalar(tag: String, value: f64) -> TaggedValue {
+        TaggedValue { tag, simple_value: Some(value as f32), ..TaggedValue::default() }
+    }
+
+    /// A histogram of this step.
+    pub(super) fn histogram(tag: String, histogram: Histogram) -> TaggedValue {
+        TaggedValue { tag, histogram: Some(histogram), ..TaggedValue::default() }
+    }
+
+    /// A text, which TensorBoard reads as Markdown.
+    pub(super) fn text(tag: String, text: &str) -> TaggedValue {
+        const DT_STRING: i32 = 7;
+        // An empty `content` is the plug-in's first version, whose messages have no fields.
+        let plugin = Plugin { name: "text".to_owned(), content: Vec::new() };
+        let tensor = Tensor {
+            dtype: DT_STRING,
+            shape: Some(Shape { dims: vec![Dim { size: 1 }] }),
+            strings: vec![text.as_bytes().to_vec()],
+        };
+        TaggedValue {
+            tag,
+            metadata: Some(Metadata { plugin: Some(plugin) }),
+            tensor: Some(tensor),
+            ..TaggedValue::default()
+        }
+    }
+}

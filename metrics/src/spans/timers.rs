@@ -1,0 +1,238 @@
+mod file;
+mod kind;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+pub use file::TimersFile;
+use serde_json::Value;
+use tracing::Subscriber;
+use tracing::span::Id;
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
+
+use super::{AtThreadEnd, PerOwner, lock};
+use crate::timer_tree::{RootTime, ScopeId, SystemClock, TimerTree, Work};
+use kind::kind_of_thread;
+
+/// Timers of all threads, fed by `tracing` spans: each span that a thread enters is a scope of that thread's
+/// [`TimerTree`].
+///
+/// The thread that makes it is the trainer's: its timers are the root of the tree. Under `trainer_threads` stand all
+/// others, joined by kind, which is the thread's name without the number at its end: `rollout-1` and `rollout-2` are
+/// both `rollout`. A thread counts from its first span on. When it ends its timers are added to its kind's and
+/// forgotten, so the number of threads over time does not matter. Clones are handles to the same timers.
+///
+/// ```
+/// use pronk_metrics::Timers;
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// let timers = Timers::new();
+/// tracing::subscriber::with_default(tracing_subscriber::registry().with(timers.layer()), || {
+///     tracing::info_span!("update").in_scope(|| tracing::info_span!("load").in_scope(|| ()));
+/// });
+/// timers.gauge("queue", 3.0);
+/// let tree = timers.tree();
+/// assert_eq!(tree["children"]["update"]["children"]["load"]["count"], 1);
+/// assert_eq!(tree["gauges"]["queue"]["value"], 3.0);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timers(Arc<Shared>);
+
+impl Timers {
+    /// Timers whose root is the thread that calls this.
+    pub fn new() -> Timers {
+        let root = Arc::new(Mutex::new(TimerTree::new()));
+        let ended = TimerTree::with_clock(SystemClock::new(), []);
+        let threads = Mutex::new(Threads { ended, running: Vec::new() });
+        let timers = Timers(Arc::new(Shared { root: Arc::clone(&root), threads }));
+        let here = ThreadScopes { tree: root, kind: None, entered: Vec::new() };
+        // Refused only while a thread's locals are being destroyed; then its spans are not counted.
+        let _ = SCOPES.try_with(|scopes| scopes.borrow_mut().keep(&timers.0, here));
+        timers
+    }
+
+    /// What reads the spans: add it to a `tracing` subscriber, for all threads or for some.
+    pub fn layer(&self) -> TimersLayer {
+        TimersLayer(Arc::clone(&self.0))
+    }
+
+    /// Sets a gauge of the tree; any thread may. NaN is no value and is passed over.
+    pub fn gauge(&self, name: &str, value: f64) {
+        lock(&self.0.root).set_gauge(name, value);
+    }
+
+    /// Writes one entry of the tree's metadata, over one that is there.
+    pub fn add_metadata(&self, key: &str, text: impl Into<String>) {
+        lock(&self.0.root).add_metadata(key, text);
+    }
+
+    /// The timers of all threads until now, in ML-Agents' layout (see [`TimerTree::tree`]).
+    ///
+    /// A kind of thread has in `total` the seconds that its threads ran, from the first span of each, and in `count`
+    /// how many they are.
+    pub fn tree(&self) -> Value {
+        let mut tree = lock(&self.0.root).clone();
+        tree.abandon_open();
+        let mut threads = lock(&self.0.threads);
+        if !threads.is_empty() {
+            let mut joined = tree.scope("trainer_threads");
+            joined.merge(&mut threads.ended, None, Work::Serial, RootTime::Raw);
+            for running in &threads.running {
+                running.merge_into(&mut joined);
+            }
+        }
+        drop(threads);
+        tree.tree()
+    }
+
+    /// A reporter that writes the tree to `path` after the last result.
+    pub fn file(&self, path: impl Into<PathBuf>) -> TimersFile {
+        TimersFile::new(self.clone(), path.into())
+    }
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers::new()
+    }
+}
+
+/// The layer of [`Timers`]: give it to a `tracing` subscriber.
+///
+/// ```
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// let timers = pronk_metrics::Timers::new();
+/// let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(timers.layer()));
+/// tracing::info_span!("step").in_scope(|| ());
+/// assert_eq!(timers.tree()["children"]["step"]["count"], 1);
+/// ```
+#[derive(Debug)]
+pub struct TimersLayer(Arc<Shared>);
+
+impl<S> Layer<S> for TimersLayer
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        if let Some(metadata) = context.metadata(id) {
+            with_scopes(|scopes| {
+                if scopes.get(&self.0).is_none() {
+                    scopes.keep(&self.0, self.0.register());
+                }
+                if let Some(here) = scopes.get(&self.0) {
+                    here.enter(id.into_u64(), metadata.name());
+                }
+            });
+        }
+    }
+
+    fn on_exit(&self, id: &Id, _: Context<'_, S>) {
+        with_scopes(|scopes| {
+            if let Some(here) = scopes.get(&self.0) {
+                here.exit(id.into_u64());
+            }
+        });
+    }
+}
+
+thread_local! {
+    static SCOPES: RefCell<PerOwner<Shared, ThreadScopes>> = const { RefCell::new(PerOwner::new()) };
+}
+
+/// Spans that are entered while a thread's locals are destroyed are passed over.
+fn with_scopes(body: impl FnOnce(&mut PerOwner<Shared, ThreadScopes>)) {
+    let _ = SCOPES.try_with(|scopes| {
+        if let Ok(mut scopes) = scopes.try_borrow_mut() {
+            body(&mut scopes);
+        }
+    });
+}
+
+/// What all threads write into. `threads` is locked before any thread's own tree.
+#[derive(Debug)]
+struct Shared {
+    root: Arc<Mutex<TimerTree>>,
+    threads: Mutex<Threads>,
+}
+
+#[derive(Debug)]
+struct Threads {
+    /// Under its root one node for each kind of thread that has ended.
+    ended: TimerTree,
+    running: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    kind: String,
+    tree: Arc<Mutex<TimerTree>>,
+}
+
+impl Threads {
+    fn is_empty(&self) -> bool {
+        self.ended.is_empty() && self.running.is_empty()
+    }
+}
+
+impl Running {
+    fn merge_into(&self, threads: &mut TimerTree) {
+        let mut own = lock(&self.tree);
+        threads.merge(&mut own, Some(&self.kind), Work::Parallel, RootTime::Refreshed);
+    }
+}
+
+impl Shared {
+    /// Lists the current thread.
+    fn register(&self) -> ThreadScopes {
+        let kind = kind_of_thread(thread::current().name());
+        let tree = Arc::new(Mutex::new(TimerTree::with_clock(SystemClock::new(), [])));
+        lock(&self.threads).running.push(Running { kind: kind.clone(), tree: Arc::clone(&tree) });
+        ThreadScopes { tree, kind: Some(kind), entered: Vec::new() }
+    }
+}
+
+/// The current thread's part.
+struct ThreadScopes {
+    tree: Arc<Mutex<TimerTree>>,
+    /// `None` for the thread whose timers are the root.
+    kind: Option<String>,
+    /// Spans that were entered and not exited, in that order.
+    entered: Vec<(u64, ScopeId)>,
+}
+
+impl ThreadScopes {
+    fn enter(&mut self, span: u64, name: &str) {
+        let scope = lock(&self.tree).enter(name);
+        if scope.is_counted() {
+            self.entered.push((span, scope));
+        }
+    }
+
+    fn exit(&mut self, span: u64) {
+        if let Some(at) = self.entered.iter().rposition(|(entered, _)| *entered == span) {
+            let (_, scope) = self.entered.remove(at);
+            lock(&self.tree).exit(scope);
+        }
+    }
+}
+
+impl AtThreadEnd<Shared> for ThreadScopes {
+    fn hand_over(&mut self, owner: &Arc<Shared>) {
+        if self.kind.is_none() {
+            return;
+        }
+        let mut threads = lock(&owner.threads);
+        if let Some(at) = threads.running.iter().position(|running| Arc::ptr_eq(&running.tree, &self.tree)) {
+            let ending = threads.running.swap_remove(at);
+            ending.merge_into(&mut threads.ended);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,346 @@
+//! ML-Agents' hierarchical timers: a tree of named scopes with totals, gauges and metadata.
+
+mod clock;
+mod gauge;
+mod nodes;
+
+use std::ops::{Deref, DerefMut};
+
+pub use clock::{SystemClock, TreeClock};
+pub use gauge::Gauge;
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+use nodes::{NodeId, Nodes};
+
+/// The timers of one thread as a tree: under each node the scopes that were opened inside it, in order of first use.
+///
+/// A node has the seconds and the number of its finished scopes. The same name under two parents is two nodes, and a
+/// scope inside one of its own name is its child. Beside the nodes stand gauges, which keep their newest, smallest and
+/// largest value, and metadata, which is text. [`tree`](TimerTree::tree) gives all of it in ML-Agents' layout.
+///
+/// At most 56 scopes are open at a time; what is opened inside the last one is not counted. So the tree can be read
+/// by every JSON parser, however scopes are used.
+///
+/// ```
+/// use pronk_metrics::TimerTree;
+///
+/// let mut timers = TimerTree::new();
+/// {
+///     let mut update = timers.scope("update");
+///     drop(update.scope("load"));
+///     drop(update.scope("load"));
+///     update.set_gauge("loss", 0.5);
+/// }
+/// let tree = timers.tree();
+/// assert_eq!(tree["children"]["update"]["children"]["load"]["count"], 2);
+/// assert_eq!(tree["gauges"]["loss"]["value"], 0.5);
+/// ```
+#[derive(Clone, Debug)]
+pub struct TimerTree<C: TreeClock = SystemClock> {
+    clock: C,
+    first_metadata: Vec<(String, String)>,
+    metadata: IndexMap<String, String>,
+    gauges: IndexMap<String, Gauge>,
+    nodes: Nodes,
+    open: Vec<OpenScope>,
+    n_opened: u64,
+    started_secs: f64,
+}
+
+impl TimerTree {
+    /// An empty tree on the system's clock, whose metadata has `pronk_version` and `command_line_arguments`.
+    pub fn new() -> TimerTree {
+        let arguments: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let metadata = [("pronk_version", env!("CARGO_PKG_VERSION")), ("command_line_arguments", &arguments.join(" "))];
+        TimerTree::with_clock(SystemClock::new(), metadata)
+    }
+}
+
+impl Default for TimerTree {
+    fn default() -> TimerTree {
+        TimerTree::new()
+    }
+}
+
+impl<C: TreeClock> TimerTree<C> {
+    /// An empty tree on `clock`. `metadata` comes after the format's version and the time of the start, again after
+    /// each [`reset`](TimerTree::reset).
+    pub fn with_clock<'a>(clock: C, metadata: impl IntoIterator<Item = (&'a str, &'a str)>) -> TimerTree<C> {
+        let mut tree = TimerTree {
+            clock,
+            first_metadata: metadata.into_iter().map(|(key, text)| (key.to_owned(), text.to_owned())).collect(),
+            metadata: IndexMap::new(),
+            gauges: IndexMap::new(),
+            nodes: Nodes::new(),
+            open: Vec::new(),
+            n_opened: 0,
+            started_secs: 0.0,
+        };
+        tree.reset();
+        tree
+    }
+
+    /// Opens a scope that ends when the guard is dropped, by a panic as well. The guard stands for the tree meanwhile.
+    ///
+    /// ```
+    /// let mut timers = pronk_metrics::TimerTree::new();
+    /// let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    ///     let _step = timers.scope("step");
+    ///     std::panic::resume_unwind(Box::new("the step failed"));
+    /// }));
+    /// assert!(outcome.is_err());
+    /// assert_eq!(timers.tree()["children"]["step"]["count"], 1);
+    /// ```
+    pub fn scope(&mut self, name: &str) -> TreeScope<'_, C> {
+        let id = self.enter(name);
+        TreeScope { tree: self, id }
+    }
+
+    /// Opens a scope inside the innermost open one, for callers that cannot hold a guard.
+    pub fn enter(&mut self, name: &str) -> ScopeId {
+        if self.open.len() >= MAX_OPEN {
+            return ScopeId(None);
+        }
+        let node = self.nodes.child(self.innermost(), name);
+        let id = ScopeId(Some(self.n_opened));
+        self.n_opened += 1;
+        self.open.push(OpenScope { id, node, opened_secs: self.clock.monotonic_secs() });
+        id
+    }
+
+    /// Ends that scope, also when it is not the innermost one: those inside it stay open. Does nothing when it is no
+    /// longer open.
+    pub fn exit(&mut self, scope: ScopeId) {
+        if let Some(at) = self.open.iter().rposition(|open| open.id == scope) {
+            let now_secs = self.clock.monotonic_secs();
+            let open = self.open.remove(at);
+            self.nodes.add(open.node, elapsed(open.opened_secs, now_secs));
+        }
+    }
+
+    /// Sets the gauge of that name, made by its first value. NaN is no value and is passed over.
+    pub fn set_gauge(&mut self, name: &str, value: f64) {
+        if value.is_nan() {
+            return;
+        }
+        let unix_secs = self.clock.unix_secs();
+        match self.gauges.get(name) {
+            Some(gauge) => gauge.set(value, unix_secs),
+            None => {
+                self.gauges.insert(name.to_owned(), Gauge::new(value, unix_secs));
+            }
+        }
+    }
+
+    /// The gauge of that name: a handle that sees later values too.
+    pub fn gauge(&self, name: &str) -> Option<Gauge> {
+        self.gauges.get(name).cloned()
+    }
+
+    /// Writes one entry of the metadata, over one that is there.
+    pub fn add_metadata(&mut self, key: &str, text: impl Into<String>) {
+        self.metadata.insert(key.to_owned(), text.into());
+    }
+
+    /// Adds the nodes of `source` to the innermost open node, or to its child `root_name` unless that is empty: totals
+    /// and counts are added, and children are joined by their names.
+    pub fn merge<D: TreeClock>(
+        &mut self,
+        source: &mut TimerTree<D>,
+        root_name: Option<&str>,
+        work: Work,
+        root_time: RootTime,
+    ) {
+        if root_time == RootTime::Refreshed {
+            source.refresh();
+        }
+        let here = self.innermost();
+        let target = match root_name {
+            Some(name) if !name.is_empty() => self.nodes.child(here, name),
+            _ => here,
+        };
+        self.nodes.merge(target, &source.nodes, Nodes::ROOT, work);
+    }
+
+    /// Merges the gauges of `source`: the newer value stays, an equally old one does not replace its own, and counts
+    /// are added. A gauge unknown here is shared with `source` from now on, as in the original.
+    pub fn merge_gauges<D: TreeClock>(&mut self, source: &TimerTree<D>) {
+        for (name, theirs) in &source.gauges {
+            match self.gauges.get(name) {
+                Some(own) => own.merge(theirs),
+                None => {
+                    self.gauges.insert(name.clone(), theirs.clone());
+                }
+            }
+        }
+    }
+
+    /// Starts anew: no nodes, no gauges, first metadata only. Scopes that are open now count nowhere.
+    pub fn reset(&mut self) {
+        self.nodes = Nodes::new();
+        self.open.clear();
+        self.gauges.clear();
+        self.started_secs = self.clock.monotonic_secs();
+        self.metadata.clear();
+        self.add_metadata("timer_format_version", FORMAT_VERSION);
+        self.add_metadata("start_time_seconds", whole(self.clock.unix_secs()));
+        self.metadata.extend(self.first_metadata.iter().cloned());
+    }
+
+    /// Everything in ML-Agents' layout, its keys in that order: `name`, `gauges`, `metadata`, `total`, `count`,
+    /// `is_parallel`, `self`, `children`.
+    ///
+    /// The root's total is the time since the start. Open scopes show what their finished predecessors took, so
+    /// children can have more than their parent; what is left of a node, its `self`, is never negative.
+    pub fn tree(&mut self) -> Value {
+        self.refresh();
+        self.add_metadata("end_time_seconds", whole(self.clock.unix_secs()));
+        let mut tree = Map::new();
+        tree.insert("name".to_owned(), Value::from("root"));
+        if !self.gauges.is_empty() {
+            let gauges: Map<String, Value> = self.gauges.iter().map(|(name, g)| (name.clone(), g.to_json())).collect();
+            tree.insert("gauges".to_owned(), Value::from(gauges));
+        }
+        let metadata = self.metadata.iter().map(|(key, text)| (key.clone(), Value::from(text.as_str())));
+        tree.insert("metadata".to_owned(), metadata.collect::<Map<_, _>>().into());
+        self.nodes.write(Nodes::ROOT, &mut tree);
+        Value::from(tree)
+    }
+
+    /// Gives up all open scopes: they count nowhere.
+    pub(crate) fn abandon_open(&mut self) {
+        self.open.clear();
+    }
+
+    /// Whether no scope was ever opened or merged.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    fn refresh(&mut self) {
+        let total_secs = elapsed(self.started_secs, self.clock.monotonic_secs());
+        self.nodes.set(Nodes::ROOT, total_secs, 1);
+    }
+
+    fn innermost(&self) -> NodeId {
+        self.open.last().map_or(Nodes::ROOT, |open| open.node)
+    }
+}
+
+/// Whether merged timers ran beside each other or one after the other. Once merged as parallel, a node stays so.
+///
+/// ```
+/// use pronk_metrics::{RootTime, TimerTree, Work};
+///
+/// let (mut main, mut worker) = (TimerTree::new(), TimerTree::new());
+/// main.merge(&mut worker, Some("worker"), Work::Parallel, RootTime::Refreshed);
+/// assert_eq!(main.tree()["children"]["worker"]["is_parallel"], true);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// One after the other: totals are parts of the time that passed.
+    Serial,
+    /// Beside each other: totals can be more than the time that passed.
+    Parallel,
+}
+
+/// What the root of a merged tree counts.
+///
+/// ```
+/// use pronk_metrics::{RootTime, TimerTree, Work};
+///
+/// let (mut main, mut worker) = (TimerTree::new(), TimerTree::new());
+/// main.merge(&mut worker, Some("raw"), Work::Parallel, RootTime::Raw);
+/// main.merge(&mut worker, Some("real"), Work::Parallel, RootTime::Refreshed);
+/// let tree = main.tree();
+/// assert_eq!((&tree["children"]["raw"]["count"], &tree["children"]["real"]["count"]), (&0.into(), &1.into()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootTime {
+    /// What is written in it: nothing until the tree was asked for, and then the time up to that.
+    Raw,
+    /// The time since its start, once.
+    Refreshed,
+}
+
+/// Which scope: what [`TimerTree::enter`] returns and [`TimerTree::exit`] wants.
+///
+/// ```
+/// let mut timers = pronk_metrics::TimerTree::new();
+/// let (outer, inner) = (timers.enter("outer"), timers.enter("inner"));
+/// timers.exit(outer);
+/// timers.exit(inner);
+/// timers.exit(inner);
+/// assert_eq!(timers.tree()["children"]["outer"]["children"]["inner"]["count"], 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScopeId(Option<u64>);
+
+impl ScopeId {
+    /// Whether the scope is counted: whether it was not opened inside too many others.
+    pub(crate) fn is_counted(self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// An open scope of a [`TimerTree`]; dropping it ends the scope. It stands for the tree, to open scopes inside it.
+///
+/// ```
+/// let mut timers = pronk_metrics::TimerTree::new();
+/// let mut rollout = timers.scope("rollout");
+/// drop(rollout.scope("step"));
+/// drop(rollout);
+/// assert_eq!(timers.tree()["children"]["rollout"]["children"]["step"]["count"], 1);
+/// ```
+#[derive(Debug)]
+#[must_use = "the scope ends at once when its guard is not kept"]
+pub struct TreeScope<'a, C: TreeClock = SystemClock> {
+    tree: &'a mut TimerTree<C>,
+    id: ScopeId,
+}
+
+impl<C: TreeClock> Deref for TreeScope<'_, C> {
+    type Target = TimerTree<C>;
+
+    fn deref(&self) -> &TimerTree<C> {
+        self.tree
+    }
+}
+
+impl<C: TreeClock> DerefMut for TreeScope<'_, C> {
+    fn deref_mut(&mut self) -> &mut TimerTree<C> {
+        self.tree
+    }
+}
+
+impl<C: TreeClock> Drop for TreeScope<'_, C> {
+    fn drop(&mut self) {
+        self.tree.exit(self.id);
+    }
+}
+
+#[derive(Clone, Debug)]
+struct OpenScope {
+    id: ScopeId,
+    node: NodeId,
+    opened_secs: f64,
+}
+
+const FORMAT_VERSION: &str = "0.1.0";
+
+/// A node takes two levels of JSON, and parsers stop at 128: this leaves room to merge a tree under two more nodes.
+const MAX_OPEN: usize = 56;
+
+/// Never negative: a clock that was set back measured nothing.
+fn elapsed(from_secs: f64, to_secs: f64) -> f64 {
+    (to_secs - from_secs).max(0.0)
+}
+
+fn whole(secs: f64) -> String {
+    (secs as i64).to_string()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
