@@ -9,6 +9,7 @@ mod learner;
 mod stack;
 mod state;
 
+mod lag;
 mod metrics;
 mod report;
 mod thread;
@@ -37,6 +38,7 @@ pub use algorithms::targets::{LastStep, MaskedSteps, Targets};
 pub use algorithms::{AlgorithmConfig, KlCoeff, UpdateRhythm};
 pub use error::{LearnError, ShapeError};
 pub use gae::{Advantages, GaeInput, GaeOutput, gae};
+pub use lag::PolicyLag;
 pub use learner::{Learned, Learner, TrainBatch};
 pub use metrics::{LearnerMetrics, LearnerReadings, OverwriteLearnerInfo};
 pub use optim::{
@@ -44,7 +46,7 @@ pub use optim::{
     Sgd, StepOptions, clip_global_norm,
 };
 pub use policy_learners::PolicyLearners;
-pub use report::{LearnerReport, PolicyLag};
+pub use report::LearnerReport;
 pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};
 pub use stack::{HoldsBatch, Stack, StackLoader};
 pub use state::{AlgorithmState, LearnerState, TargetState};

@@ -3,6 +3,8 @@
 use pronk_buffer::Fold;
 use pronk_metrics::{ByPolicy, LearnerInfo, Steps};
 
+use crate::lag::PolicyLag;
+
 /// One pass of the learner, or several folded together because the trainer was slow to read.
 ///
 /// RLlib 2.2 puts a tuple `(env_steps, agent_steps, learner_info)` on its outqueue for every pass; this is that tuple
@@ -67,60 +69,6 @@ impl Fold for LearnerReport {
     }
 }
 
-/// Policy lag of some steps: learner version minus the version that they were decided with.
-///
-/// *Units*: publications of weights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PolicyLag {
-    steps: u64,
-    sum: u64,
-    min: u64,
-    max: u64,
-}
-
-impl PolicyLag {
-    /// The lag of steps made with `versions`, seen by a learner at version `learner`.
-    pub fn of(learner: u64, versions: impl IntoIterator<Item = u64>) -> Self {
-        let mut lag = Self::default();
-        for version in versions {
-            let one = learner.saturating_sub(version);
-            lag.add(Self { steps: 1, sum: one, min: one, max: one });
-        }
-        lag
-    }
-
-    /// Adds the steps of `other`.
-    pub fn add(&mut self, other: Self) {
-        if other.steps == 0 {
-            return;
-        }
-        self.min = if self.steps == 0 { other.min } else { self.min.min(other.min) };
-        self.max = self.max.max(other.max);
-        self.sum += other.sum;
-        self.steps += other.steps;
-    }
-
-    /// How many steps were counted.
-    pub fn steps(&self) -> u64 {
-        self.steps
-    }
-
-    /// Smallest lag, if there was a step.
-    pub fn min(&self) -> Option<u64> {
-        (self.steps > 0).then_some(self.min)
-    }
-
-    /// Mean lag over the steps, if there was one.
-    pub fn mean(&self) -> Option<f64> {
-        (self.steps > 0).then(|| self.sum as f64 / self.steps as f64)
-    }
-
-    /// Largest lag, if there was a step.
-    pub fn max(&self) -> Option<u64> {
-        (self.steps > 0).then_some(self.max)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use pronk_metrics::{Info, default_policy};
@@ -168,13 +116,5 @@ mod tests {
         folded.fold(report(100, Info::tree([("kl", Info::tree([("mean", 2.0)]))])));
         assert_eq!(folded.info.number("default_policy", "kl.mean"), Some(2.0));
         assert_eq!((folded.agent_steps, folded.infos_replaced), (200, 1));
-    }
-
-    #[test]
-    fn lag_of_no_steps_is_none_and_adding_it_changes_nothing() {
-        let mut lag = PolicyLag::of(5, [3, 4]);
-        lag.add(PolicyLag::default());
-        assert_eq!((lag.min(), lag.mean(), lag.max(), lag.steps()), (Some(1), Some(1.5), Some(2), 2));
-        assert_eq!((PolicyLag::default().min(), PolicyLag::default().mean()), (None, None));
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pronk_buffer::{MailboxSender, MultiAgentBatch, Tether, WeightCell};
 use pronk_metrics::{ByPolicy, ClockReader, StateClock};
 use pronk_policy::Params;
+use tracing::debug_span;
 
 use crate::env::EnvError;
 use crate::factory::VectorContext;
@@ -206,7 +207,7 @@ impl SupervisedWorker {
             self.keep_pause(timeout.saturating_sub(asked.elapsed()))?;
 
             let mut report = WorkerReport::default();
-            let missed = match self.sample(weights, &mut report) {
+            let missed = match debug_span!("fragment").in_scope(|| self.sample(weights, &mut report)) {
                 Ok(batch) => {
                     self.consecutive_failures = 0;
                     report.fragments = 1;

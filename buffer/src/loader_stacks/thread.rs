@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, Sender};
 use pronk_metrics::{StateClock, ThreadState, thread_states};
+use tracing::debug_span;
 
 use super::failure::panic_text;
 use super::metrics::SharedTimer;
@@ -85,7 +86,7 @@ impl<S: Source, T> LoaderThread<S, T> {
                     self.queue_timer.push(asked.elapsed());
                     self.clock.enter(LoaderState::Loading);
                     let began = Instant::now();
-                    let loaded = loader.load(batch, &mut stack);
+                    let loaded = debug_span!("load").in_scope(|| loader.load(batch, &mut stack));
                     self.load_timer.push(began.elapsed());
                     loaded?;
                     Ok(())

@@ -9,6 +9,7 @@ use pronk_buffer::{
 };
 use pronk_metrics::{ByPolicy, ClockReader, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
 use pronk_policy::Params;
+use tracing::debug_span;
 
 use super::held::Held;
 use super::pass::{PassError, learn};
@@ -213,7 +214,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
 
     fn dequeue_and_learn(&mut self) -> Result<StepOutcome, LearnerLoopError> {
         let started = self.clock.now_secs();
-        let loaded = self.wait_for_batch();
+        let loaded = debug_span!("queue").in_scope(|| self.wait_for_batch());
         let waited_secs = self.clock.now_secs() - started;
         self.metrics.record_wait(waited_secs);
         // What was loaded is shown without a wait.
@@ -290,6 +291,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             version,
             lag,
         };
+        let _report = debug_span!("report").entered();
         match self.outqueue.post(report) {
             Ok(()) => StepOutcome::Trained(TrainedPass { steps, number, version }),
             Err(_) => StepOutcome::Closed(ClosedBy::Outqueue),
@@ -302,6 +304,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             return;
         }
         self.state.enter(LearnerThreadState::Publishing);
+        let _publish = debug_span!("publish").entered();
         self.updates_unpublished = 0;
         let weights = self.learner.weights();
         let version = self.publisher.publish_with(|retired| match retired {

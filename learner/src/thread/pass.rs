@@ -2,6 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use tracing::debug_span;
+
 use super::failure::panic_text;
 use super::{Clock, NonFinite};
 use crate::{LearnError, Learned, Learner, TrainBatch};
@@ -28,7 +30,7 @@ pub(super) fn learn(
     }
     let started = clock.now_secs();
     // After a panic the learner is never used again, so no broken state of it can be seen.
-    let caught = catch_unwind(AssertUnwindSafe(|| learner.learn(batch)));
+    let caught = debug_span!("grad").in_scope(|| catch_unwind(AssertUnwindSafe(|| learner.learn(batch))));
     let grad_secs = clock.now_secs() - started;
     let result = match caught {
         Ok(Ok(learned)) => Ok(learned),

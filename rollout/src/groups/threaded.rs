@@ -277,7 +277,7 @@ impl Group {
             Begins::WithTheFirstReset(spec) => (Some(spec), false),
         };
         let first = format!("rollout-{}-envs-{group}", config.context.worker);
-        let name = if number == 0 { first } else { format!("{first}.{number}") };
+        let name = if number == 0 { first.clone() } else { format!("{first}.{number}") };
         let watch = Watch::new();
         let (orders, received) = bounded::<Box<GroupStep>>(1);
         let (ending, ended) = bounded(0);
@@ -290,7 +290,7 @@ impl Group {
             spec,
             fragment_length: config.fragment_length,
             n_steps: 0,
-            clock: StateClock::new(name.clone(), EnvThreadState::Waiting),
+            clock: StateClock::new(first, EnvThreadState::Waiting),
         };
         let clock = stepper.clock.reader();
         let replies = replies.clone();

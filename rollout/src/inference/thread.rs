@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, bounded};
 use pronk_buffer::{Gate, InqueueReceiver, ObsColumn, Tether, WeightCell, inqueue};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, TimeLedger, default_policy, thread_states};
 use pronk_policy::{Input, Memory, Network, Outputs, Params};
+use tracing::debug_span;
 
 use super::{InferencePort, Request, Task};
 use crate::convert;
@@ -123,7 +124,9 @@ impl Server {
             self.clock.enter(InferenceState::Inferring);
             requests.push(first);
             requests.extend(self.received.drain());
+            let infer = debug_span!("infer").entered();
             let answer = catch(|| self.infer(&requests)).unwrap_or_else(|text| Err(PolicyFault::Panic { text }));
+            drop(infer);
             self.answer(&mut requests, answer);
         }
     }

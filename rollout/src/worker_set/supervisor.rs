@@ -6,6 +6,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use pronk_buffer::{Closed, MailboxSender, Tether};
 use pronk_metrics::{StateClock, thread_states};
+use tracing::debug_span;
 
 use super::roster::{Member, Roster};
 use super::{StartError, WorkerEdges};
@@ -160,7 +161,7 @@ impl Supervisor {
         let worker = member.worker;
         let seat = WorkerSeat { worker, incarnation, watch: Watch::keeping_observations() };
         let thread = self.threads.name_another(worker);
-        let clock = StateClock::new(thread.clone(), WorkerState::Restarting);
+        let clock = StateClock::new(thread_name(worker), WorkerState::Restarting);
         edges.time.add(clock.reader());
         let worker = SupervisedWorker::to_be_made(Supervision {
             make: Arc::clone(&self.make),
@@ -266,7 +267,8 @@ fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<
             Err(NoFragment::Failed(failure)) => return Err(failure),
         };
         worker.enter(WorkerState::Blocked);
-        if let Err(Closed(mut unwanted)) = edges.fragments.push(fragment) {
+        let pushed = debug_span!("push").in_scope(|| edges.fragments.push(fragment));
+        if let Err(Closed(mut unwanted)) = pushed {
             if let Some(ticket) = unwanted.take_ticket() {
                 ticket.dropped(SHUTDOWN);
             }

@@ -48,7 +48,7 @@ impl TaskThread {
     ) -> Result<Self, EnvError> {
         let Generation { number, spec, blocked_by } = generation;
         let first = format!("rollout-{}-tasks", config.context.worker);
-        let name = if number == 0 { first } else { format!("{first}.{number}") };
+        let name = if number == 0 { first.clone() } else { format!("{first}.{number}") };
         // Every environment answers once before it is sent its next order, and the first says what it is.
         let (replies, answers) = inqueue(config.n_groups + 1, Gate::Bounded, tether)
             .map_err(|_| EnvError::new("a worker needs an environment"))?;
@@ -67,7 +67,7 @@ impl TaskThread {
             looks: AtomicU32::new(0),
         });
         let seats = Seats::new(tasks.clone(), shared, config.n_groups);
-        let clock = StateClock::new(name.clone(), EnvThreadState::Waiting);
+        let clock = StateClock::new(first, EnvThreadState::Waiting);
         let reader = clock.reader();
         // Its one thread alone takes the lock.
         let clock = Arc::new(Mutex::new(clock));
