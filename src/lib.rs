@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod bottleneck;
 mod config;
 mod error;
 mod multi_agent;
 
 mod checkpoint;
+mod prometheus;
 mod result;
 mod signals;
 mod stop;
@@ -19,10 +21,12 @@ pub mod envs {
     };
 }
 
+pub use bottleneck::{Advice, Bottleneck, Limit, Processors};
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use config::{ConfigError, InferencePlacement, ModelConfig, ObservationFilter, OptType, TrainerConfig, Vision};
 pub use error::TrainError;
 pub use multi_agent::MultiAgentConfig;
+pub use prometheus::{Prometheus, PrometheusError};
 pub use result::TrainResult;
 pub use signals::{CtrlC, on_ctrl_c};
 pub use stop::{StopReason, StopWhen};
@@ -45,8 +49,8 @@ pub use pronk_learner::{
     LearnerState, OnStarved, PolicyLag, PpoConfig, Schedule, TrainBatch,
 };
 pub use pronk_metrics::{
-    ByPolicy, Console, DEFAULT_POLICY, JsonLines, LearnerInfo, PolicyId, ReportError, Reporter, ResultDict, StepTotals,
-    Steps, ThreadTime,
+    ByPolicy, Console, Csv, DEFAULT_POLICY, HtmlReport, JsonLines, LearnerInfo, PolicyId, ReportError, Reporter,
+    ResultDict, StepTotals, Steps, TensorBoard, ThreadTime, Timeline, Timers, reporter_fn,
 };
 pub use pronk_policy::{
     Activation, Choice, DeviceSpec, Gaussian, Init, Network, ObsDtype, ObsLoader, Params, Policy, PolicyError, Rng,

@@ -7,6 +7,8 @@ use pronk_learner::PolicyLag;
 use pronk_metrics::{ByPolicy, LearnerInfo, ResultDict, StepTotals, ThreadTime};
 use pronk_rollout::ReturnStat;
 
+use crate::bottleneck::Bottleneck;
+
 /// What one iteration of the trainer found out: the figures a program asks for most as fields, and all of them in the
 /// result dict under RLlib's keys.
 ///
@@ -44,9 +46,11 @@ pub struct TrainResult {
     pub learner_info: LearnerInfo,
     /// How old the weights were that made the data trained on in this iteration.
     pub policy_lag: PolicyLag,
+    /// What limited the run in this iteration, and what one change of a setting would bring. `None` before the learner has run.
+    pub bottleneck: Option<Bottleneck>,
     /// The step ledger.
     pub steps: StepTotals,
-    /// The time ledger: every thread's time since its start.
+    /// The time ledger: every thread's time since its start, those that replaced each other together.
     pub time: Vec<ThreadTime>,
     /// Everything, as it is reported.
     pub dict: ResultDict,

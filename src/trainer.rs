@@ -4,8 +4,10 @@ mod compose;
 mod engine;
 mod episodes;
 mod iteration;
+mod log;
 mod model;
 mod networks;
+mod processors;
 mod reporters;
 mod run;
 mod start;
@@ -19,6 +21,7 @@ use pronk_buffer::Bell;
 use pronk_learner::LearnerMetrics;
 use pronk_metrics::{PolicyId, Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
 use pronk_rollout::{EnvSpec, WorkerFailure, WorkerStatus};
+use tracing::debug_span;
 
 pub use run::{Run, RunSummary};
 
@@ -104,6 +107,8 @@ pub struct Trainer {
     started: Instant,
     iterations: u64,
     training_iteration: TimerStat,
+    /// Showing results to the reporters.
+    reporting: TimerStat,
     worker_restarts: u64,
     /// Workers that gave up, and why.
     worker_failures: Vec<WorkerFailure>,
@@ -120,7 +125,12 @@ pub struct Trainer {
 
 impl Trainer {
     /// Adds something that is shown every result. One that fails is named in the results from then on and left out.
+    ///
+    /// It [finishes](Reporter::finish) as the run ends, in whatever way that is.
     pub fn add_reporter(&mut self, reporter: impl Reporter + 'static) {
+        if let Some(clock) = reporter.clock() {
+            self.time.add(clock);
+        }
         self.reporters.add(Box::new(reporter));
     }
 
@@ -244,13 +254,13 @@ impl Trainer {
         let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.started.elapsed()));
         while !(interrupted() || time_is_up(self) || self.iteration_is_complete()) {
             if let Some(patience) = self.patience()
-                && self.bell.wait(patience)
+                && debug_span!("listen").in_scope(|| self.bell.wait(patience))
             {
                 // Milliseconds, so that reports gather; there is nothing that could end it sooner.
                 #[allow(clippy::disallowed_methods)]
                 std::thread::sleep(GATHER.min(patience));
             }
-            self.take_in()?;
+            debug_span!("take_in").in_scope(|| self.take_in())?;
         }
         Ok(self.complete_iteration(stop))
     }
@@ -261,7 +271,7 @@ impl Trainer {
 
     fn complete_iteration(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         self.clock.enter(TrainerState::Reporting);
-        let result = self.compose(stop);
+        let result = debug_span!("report").in_scope(|| self.compose(stop));
         self.clock.enter(TrainerState::Away);
         self.last = Some(result.clone());
         result
@@ -381,5 +391,7 @@ impl Iterator for Trainer {
 impl Drop for Trainer {
     fn drop(&mut self) {
         self.shut_down(SHUTDOWN_DEADLINE);
+        // Of a run that failed, or that somebody just let go of, they still write what they have.
+        self.reporters.finish();
     }
 }

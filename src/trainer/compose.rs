@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pronk_learner::{OverwriteLearnerInfo, PolicyLag};
+use pronk_learner::OverwriteLearnerInfo;
 use pronk_metrics::{
     ByPolicy, ResultDict, StepTotals, Steps, ThreadTime, round_half_even, write_shares, write_thread_times,
 };
@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use super::Trainer;
 use super::iteration::Iteration;
+use super::processors::ProcessorTime;
+use crate::bottleneck::Bottleneck;
 use crate::result::TrainResult;
 use crate::stop::StopWhen;
 
@@ -23,6 +25,8 @@ impl Trainer {
         let time_total = now - self.started;
         let steps = self.steps.snapshot();
         let time = self.time.read();
+        let processors = ProcessorTime::now().since(iteration.processors_before);
+        let workers = self.config.num_rollout_workers;
         let episodes = self.history.summarise(&iteration.workers);
         self.iterations += 1;
         self.worker_restarts += iteration.workers.restarts;
@@ -47,6 +51,7 @@ impl Trainer {
             time_this_iteration,
             learner_info: iteration.take_info(),
             policy_lag: iteration.learner.lag,
+            bottleneck: Bottleneck::find(&time, &iteration.time_before, workers, processors),
             steps,
             time,
             dict: ResultDict::new(),
@@ -67,13 +72,16 @@ impl Trainer {
         self.write_health(&mut dict, iteration.infos_replaced);
         self.write_workers(&mut dict, &iteration);
         write_throughput(&mut dict, &result, &iteration);
-        write_lag(&mut dict, result.policy_lag);
+        dict.set("policy_lag", result.policy_lag.to_json());
+        dict.set("bottleneck", json!(result.bottleneck.as_ref().map(Bottleneck::to_json)));
         write_ledgers(&mut dict, &result, &iteration.time_before);
         dict.set("custom_metrics", json!({}));
         dict.set("episode_media", json!({}));
         result.dict = dict;
         self.iteration = Iteration::after(&result, now);
+        let shown = Instant::now();
         self.reporters.report(&result.dict);
+        self.reporting.push(shown.elapsed());
         result
     }
 
@@ -108,6 +116,8 @@ impl Trainer {
         let trained = now.trained_passes - before.trained_passes;
         dict.set("num_env_steps_sampled_this_iter", sampled.env);
         dict.set("num_env_steps_trained_this_iter", trained.env);
+        dict.set("num_agent_steps_sampled_this_iter", sampled.agent);
+        dict.set("num_agent_steps_trained_this_iter", trained.agent);
         dict.set("num_steps_trained_this_iter", trained.env);
         dict.set("timesteps_total", now.sampled.env);
         dict.set("agent_timesteps_total", now.sampled.agent);
@@ -125,6 +135,7 @@ impl Trainer {
         dict.set("timers.training_iteration_time_ms", self.training_iteration.mean_ms_rounded());
         let throughput = self.training_iteration.mean_throughput().unwrap_or(0.0);
         dict.set("timers.training_iteration_throughput", round_half_even(throughput, 3));
+        dict.set("timers.reporting_time_ms", self.reporting.mean_ms_rounded());
     }
 
     /// What went wrong in the learner without ending it: `learner_health`.
@@ -179,10 +190,6 @@ fn write_throughput(dict: &mut ResultDict, result: &TrainResult, iteration: &Ite
     dict.set("throughput.env_steps_per_s", rate(sampled, result.time_this_iteration));
     dict.set("throughput.env_steps_per_s_since_start", rate(result.env_steps_sampled, result.time_total));
     dict.set("throughput.updates_per_s", rate(iteration.learner.updates, result.time_this_iteration));
-}
-
-fn write_lag(dict: &mut ResultDict, lag: PolicyLag) {
-    dict.set("policy_lag", json!({ "min": lag.min(), "mean": lag.mean(), "max": lag.max() }));
 }
 
 /// `ledger.steps`, `ledger.time` and, as shares of the iteration, `ledger.time_this_iter`.

@@ -7,6 +7,7 @@ use pronk_learner::{LearnerMetrics, LearnerReport};
 use pronk_metrics::{ByPolicy, LearnerInfo, StepLedger, StepTotals, ThreadTime};
 use pronk_rollout::WorkerReport;
 
+use super::processors::ProcessorTime;
 use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 
@@ -21,6 +22,7 @@ pub(super) struct Iteration {
     pub(super) started: Instant,
     pub(super) steps_before: StepTotals,
     pub(super) time_before: Vec<ThreadTime>,
+    pub(super) processors_before: ProcessorTime,
     /// All reports of the learner folded together, without their infos.
     pub(super) learner: LearnerReport,
     pub(super) workers: WorkerReport,
@@ -36,6 +38,7 @@ impl Iteration {
             started,
             steps_before: StepTotals::default(),
             time_before: Vec::new(),
+            processors_before: ProcessorTime::now(),
             learner: LearnerReport::default(),
             workers: WorkerReport::default(),
             infos: Vec::new(),

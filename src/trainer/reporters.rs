@@ -20,9 +20,10 @@ impl Reporters {
         self.each(|reporter| reporter.report(result));
     }
 
-    /// Lets all that work write what they hold back.
+    /// Lets all that work write what they hold back, and lets go of them.
     pub(super) fn finish(&mut self) {
         self.each(|reporter| reporter.finish());
+        self.working.clear();
     }
 
     /// What failed so far, first things first.

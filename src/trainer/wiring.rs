@@ -114,6 +114,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         started,
         iterations: 0,
         training_iteration: TimerStat::new(),
+        reporting: TimerStat::new(),
         worker_restarts: 0,
         worker_failures: Vec::new(),
         abandoned: Vec::new(),

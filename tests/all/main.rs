@@ -4,6 +4,7 @@
 
 mod async_envs;
 mod bad_input;
+mod bottleneck;
 mod devices;
 mod failures;
 mod fixtures;
@@ -17,6 +18,7 @@ mod own_network;
 mod reproducible;
 mod result_dict;
 mod signals;
+mod sinks;
 
 #[path = "../../examples/async_env/remote.rs"]
 mod remote;

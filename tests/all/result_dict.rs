@@ -2,105 +2,156 @@
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{JsonLines, ResultDict, StopReason};
+use pronk::wrappers::{Chaos, ChaosConfig};
+use pronk::{InferencePlacement, JsonLines, PpoConfig, ReportError, ResultDict, StopReason};
+use serde_json::Value;
 
 use crate::fixtures::{iterations, small};
 
-const KEYS: &[&str] = &[
-    "training_iteration",
-    "time_this_iter_s",
-    "time_total_s",
-    "episode_reward_min",
-    "episode_reward_mean",
-    "episode_reward_max",
-    "episode_return_mean",
-    "episode_len_mean",
-    "episodes_this_iter",
-    "sampler_results.episode_reward_min",
-    "sampler_results.episode_reward_mean",
-    "sampler_results.episode_reward_max",
-    "sampler_results.episode_len_mean",
-    "sampler_results.episodes_this_iter",
-    "hist_stats.episode_reward",
-    "hist_stats.episode_lengths",
-    "sampler_results.hist_stats.episode_reward",
-    "workers.abandoned",
-    "workers.gave_up",
-    "num_env_steps_sampled",
-    "num_env_steps_trained",
-    "num_env_steps_trained_once",
-    "num_agent_steps_sampled",
-    "num_agent_steps_trained",
-    "num_agent_steps_trained_once",
-    "num_env_steps_sampled_this_iter",
-    "num_env_steps_trained_this_iter",
-    "num_steps_trained_this_iter",
-    "timesteps_total",
-    "agent_timesteps_total",
-    "num_healthy_workers",
-    "num_in_flight_async_reqs",
-    "num_remote_worker_restarts",
-    "counters.num_env_steps_sampled",
-    "counters.num_env_steps_trained",
-    "counters.num_agent_steps_sampled",
-    "counters.num_agent_steps_trained",
-    "counters.num_samples_added_to_queue",
-    "counters.num_weight_broadcasts",
-    "info.num_env_steps_sampled",
-    "info.num_env_steps_trained",
-    "info.num_agent_steps_sampled",
-    "info.num_agent_steps_trained",
-    "info.learner.default_policy.learner_stats.total_loss",
-    "info.learner.default_policy.learner_stats.policy_loss",
-    "info.learner.default_policy.learner_stats.vf_loss",
-    "info.learner.default_policy.learner_stats.entropy",
-    "info.learner.default_policy.learner_stats.entropy_coeff",
-    "info.learner.default_policy.learner_stats.vf_explained_var",
-    "info.learner.default_policy.learner_stats.cur_lr",
-    "info.learner.default_policy.learner_stats.grad_gnorm",
-    "info.learner.default_policy.learner_stats.var_gnorm",
-    "info.learner.default_policy.num_agent_steps_trained",
-    "info.learner.default_policy.num_grad_updates_lifetime",
-    "info.learner.default_policy.diff_num_grad_updates_vs_sampler_policy",
-    "info.learner_queue.size_count",
-    "info.learner_queue.size_mean",
-    "info.learner_queue.size_std",
-    "info.learner_queue.size_quantiles",
-    "info.timing_breakdown.learner_grad_time_ms",
-    "info.timing_breakdown.learner_load_time_ms",
-    "info.timing_breakdown.learner_load_wait_time_ms",
-    "info.timing_breakdown.learner_dequeue_time_ms",
-    "timers.training_iteration_time_ms",
-    "timers.training_iteration_throughput",
-    "throughput.env_steps_per_s",
-    "policy_lag.min",
-    "policy_lag.mean",
-    "policy_lag.max",
-    "ledger.steps.sampled.env",
-    "ledger.steps.trained_once.env",
-    "ledger.steps.in_flight.env",
-    "ledger.steps.dropped",
-    "ledger.steps.lost",
-    "ledger.time.learner.wall_secs",
-    "ledger.time.learner.states.starved",
-    "ledger.time_this_iter.learner.learning",
-    "custom_metrics",
-    "episode_media",
-];
+/// The table of all keys.
+const TABLE: &str = include_str!("../../docs/results.md");
+
+/// One key of the table.
+struct Documented {
+    /// `<…>` stands for any key.
+    path: &'static str,
+    kind: &'static str,
+    /// Whether it may be missing, because nothing happened that it would tell of.
+    is_occasional: bool,
+}
+
+fn table() -> Vec<Documented> {
+    let rows = TABLE.lines().filter(|line| line.starts_with("| `"));
+    let keys = rows.flat_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        assert_eq!(cells.len(), 7, "key, type, unit, meaning, source: {line}");
+        assert!(cells[1..6].iter().all(|cell| !cell.is_empty()), "{line}");
+        let is_occasional = cells[4].contains("absent") || cells[1].contains('<') || cells[1].contains("advice");
+        let paths = cells[1].split(", ").map(|path| path.trim_matches('`'));
+        paths.map(move |path| Documented { path, kind: cells[2], is_occasional }).collect::<Vec<_>>()
+    });
+    keys.collect()
+}
+
+/// Whether a path is what the table means; an empty object is what would hold documented keys.
+fn matches(documented: &str, path: &[&str]) -> bool {
+    let keys: Vec<&str> = documented.split('.').collect();
+    keys.len() == path.len() && keys.iter().zip(path).all(|(key, given)| key == given || key.starts_with('<'))
+}
+
+fn is_of(kind: &str, value: &Value) -> bool {
+    kind.split(" or ").any(|kind| match kind {
+        "integer" => value.is_u64(),
+        "number" => value.is_number(),
+        "text" => value.is_string(),
+        "null" => value.is_null(),
+        "object" => value.is_object(),
+        "list of numbers" => value.as_array().is_some_and(|list| list.iter().all(Value::is_number)),
+        "list of integers" => value.as_array().is_some_and(|list| list.iter().all(Value::is_u64)),
+        "list of texts" => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
+        other => panic!("the table has no such type as {other}"),
+    })
+}
+
+/// Everything of a result that is no object with something in it.
+fn leaves<'a>(value: &'a Value, path: Vec<&'a str>) -> Vec<(Vec<&'a str>, &'a Value)> {
+    match value {
+        Value::Object(object) if !object.is_empty() => {
+            object.iter().flat_map(|(key, value)| leaves(value, [&path[..], &[key]].concat())).collect()
+        }
+        leaf => vec![(path, leaf)],
+    }
+}
+
+/// Results of runs of several kinds, the last of each.
+fn results() -> Vec<Value> {
+    let last = |mut trainer: Trainer| {
+        let dict = trainer.by_ref().take(2).map(Result::unwrap).last().unwrap().dict;
+        Value::Object(dict.as_json().clone())
+    };
+    let of = |config| Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    let loading = TrainerConfig { num_multi_gpu_tower_stacks: 2, max_lag: Some(0), ..small(2) };
+    let shared =
+        TrainerConfig { inference: InferencePlacement::Shared, num_env_groups: 2, num_envs_per_worker: 2, ..small(1) };
+    let ppo = TrainerConfig { algorithm: PpoConfig::default().into(), num_sgd_iter: 2, ..small(0) };
+    let failing = ChaosConfig { error: 0.02, ..ChaosConfig::default() };
+    let chaos = move |env: &EnvContext| Chaos::new(CartPole::new(), ChaosConfig { seed: env.seed, ..failing });
+    let mut failed = Trainer::new(small(1), chaos).unwrap();
+    failed.add_reporter(Refusing);
+    vec![last(of(small(0))), last(of(small(2))), last(of(loading)), last(of(shared)), last(of(ppo)), last(failed)]
+}
+
+/// A reporter that cannot show anything.
+struct Refusing;
+
+impl Reporter for Refusing {
+    fn name(&self) -> &str {
+        "refusing"
+    }
+
+    fn report(&mut self, _: &ResultDict) -> Result<(), ReportError> {
+        Err(ReportError::new("refusing", "no"))
+    }
+}
 
 #[test]
-fn every_key_is_there_from_the_first_result_on() {
+fn the_table_of_results_has_every_key_with_its_type_and_no_other() {
+    let table = table();
+    for result in results() {
+        let leaves = leaves(&result, Vec::new());
+        for (path, value) in &leaves {
+            let is_documented = table.iter().any(|row| matches(row.path, path) && is_of(row.kind, value));
+            // What would hold keys that are there only sometimes.
+            let is_empty = value.as_object().is_some_and(serde_json::Map::is_empty) || value.is_null();
+            let holds_documented = table.iter().any(|row| {
+                let keys: Vec<&str> = row.path.split('.').collect();
+                keys.len() > path.len() && matches(&keys[..path.len()].join("."), path)
+            });
+            assert!(
+                is_documented || is_empty && holds_documented,
+                "not in docs/results.md as it is: {path:?} = {value}"
+            );
+        }
+        for row in table.iter().filter(|row| !row.is_occasional) {
+            assert!(
+                leaves.iter().any(|(path, _)| matches(row.path, path)),
+                "{} is in docs/results.md and not in {result}",
+                row.path
+            );
+        }
+    }
+}
+
+#[test]
+fn every_key_of_the_table_occurs() {
+    let results = results();
+    let all: Vec<_> = results.iter().flat_map(|result| leaves(result, Vec::new())).collect();
+    // Kept for a run with several agents, a run that stops somewhere and a run that is starved or poisoned.
+    let elsewhere = ["policy_reward_", "progress"];
+    for row in table().iter().filter(|row| !elsewhere.iter().any(|prefix| row.path.contains(prefix))) {
+        assert!(all.iter().any(|(path, _)| matches(row.path, path)), "{} never occurs", row.path);
+    }
+}
+
+#[test]
+fn every_figure_of_the_learner_is_there_from_the_first_result_on() {
     for workers in [0, 2] {
         let mut trainer = Trainer::new(small(workers), |_: &EnvContext| CartPole::new()).unwrap();
         let dict = trainer.next().unwrap().unwrap().dict;
-        for key in KEYS {
-            let numeric = key.starts_with("policy_lag") || key.starts_with("info.learner.");
-            assert!(
-                dict.get(key).is_some_and(|value| value.is_number() || !numeric),
-                "{workers} workers: {key} is missing in {}",
-                dict.to_json_line()
-            );
+        let stats = [
+            "total_loss",
+            "policy_loss",
+            "vf_loss",
+            "entropy",
+            "vf_explained_var",
+            "cur_lr",
+            "grad_gnorm",
+            "var_gnorm",
+        ];
+        for stat in stats {
+            assert!(dict.number(&format!("info.learner.default_policy.learner_stats.{stat}")).is_some(), "{stat}");
         }
+        assert!(dict.number("policy_lag.mean").is_some() && dict.number("bottleneck.starved").is_some());
     }
 }
 

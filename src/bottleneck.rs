@@ -1,0 +1,375 @@
+//! What limits a run, and what a change would bring: read off the time ledger.
+
+use std::fmt;
+
+use pronk_metrics::{ThreadTime, shares};
+use serde_json::{Value, json};
+
+/// A stage of a run counts as waiting for others when it waits for at least this share of its time.
+const WAITS: f64 = 0.1;
+
+/// With at least this share of the processors busy, the machine is the limit.
+const ALL_BUSY: f64 = 0.9;
+
+/// A change that promises less than this is not worth a word.
+const WORTH_IT: f64 = 1.05;
+
+/// How many times as many workers are asked for at most: farther away a prediction is a guess.
+const FARTHEST: usize = 2;
+
+/// What limits a run, which shares of time tell, and what one change of a setting would bring.
+///
+/// A run is a row of stages: workers, one inference thread or none, loaders or none, and the learner. Each can make as many times
+/// more env-steps as it is now busy less than all the time, and so can the processors. So workers that are always busy while the
+/// learner is starved for 60 % of its time could be made more of, until the learner is busy all the time, at 1 / 0.4 = 2.5 times
+/// the rate, or the processors are.
+///
+/// `Display` is the sentence.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Bottleneck {
+    /// What everything else waits for.
+    pub limit: Limit,
+    /// The learner's share of time without data, from 0 to 1.
+    pub starved: f64,
+    /// The workers' share of time without room for their fragments; `None` without threads.
+    pub blocked: Option<f64>,
+    /// What the run used of the processors.
+    pub processors: Option<Processors>,
+    /// What to change.
+    pub advice: Option<Advice>,
+}
+
+/// What everything else in a run waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// The workers and their environments.
+    Environments,
+    /// The thread that computes for all workers.
+    Inference,
+    /// The threads that load batches.
+    Loading,
+    /// The learner.
+    Learner,
+    /// The machine: its processors are busy.
+    Processors,
+    /// The only thread there is.
+    OneThread,
+    /// Nobody waits for anybody: workers and learner are about equally fast.
+    Balance,
+}
+
+/// Processor time of this process, over an iteration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Processors {
+    /// How many were busy on average.
+    pub busy: f64,
+    /// How many there are for this process.
+    pub available: usize,
+}
+
+/// A setting to change, and what that would bring.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Advice {
+    /// The field of [`TrainerConfig`](crate::TrainerConfig).
+    pub setting: &'static str,
+    /// Its value now.
+    pub from: usize,
+    /// The value to try.
+    pub to: usize,
+    /// How many times as many env-steps a second are expected.
+    pub speedup: f64,
+}
+
+/// One stage of a run: how many threads do the same, and the share of their time in which they do it.
+struct Stage {
+    limit: Limit,
+    busy: f64,
+}
+
+impl Bottleneck {
+    /// What limited the run between two readings of its time ledger. `None` before the learner had any time.
+    pub(crate) fn find(
+        now: &[ThreadTime],
+        before: &[ThreadTime],
+        num_rollout_workers: usize,
+        processors: Option<Processors>,
+    ) -> Option<Self> {
+        let spent = Spent::between(now, before);
+        let starved = spent.share(|thread| thread == "learner", &["starved"])?;
+        let found = Self { limit: Limit::Balance, starved, blocked: None, processors, advice: None };
+        if num_rollout_workers == 0 {
+            return Some(found.of_one_thread());
+        }
+        let blocked = spent.share(is_worker, &["blocked", "idle"])?;
+        let mut stages = vec![
+            Stage { limit: Limit::Environments, busy: 1.0 - blocked },
+            Stage { limit: Limit::Learner, busy: 1.0 - starved },
+        ];
+        let waiting = |thread: fn(&str) -> bool, states: &[&str]| spent.share(thread, states);
+        let inference = waiting(|thread| thread == "inference", &["waiting"]);
+        let loading = waiting(|thread| thread.starts_with("loader"), &["waiting_for_stack", "waiting_for_data"]);
+        stages.extend(inference.map(|waits| Stage { limit: Limit::Inference, busy: 1.0 - waits }));
+        stages.extend(loading.map(|waits| Stage { limit: Limit::Loading, busy: 1.0 - waits }));
+        Some(Self { blocked: Some(blocked), ..found }.of_stages(&stages, num_rollout_workers))
+    }
+
+    fn of_stages(self, stages: &[Stage], n_workers: usize) -> Self {
+        let busiest = |of: &dyn Fn(&Stage) -> bool| {
+            stages.iter().filter(|stage| of(stage)).max_by(|a, b| a.busy.total_cmp(&b.busy))
+        };
+        let all_busy = self.processors.is_some_and(|used| used.busy >= ALL_BUSY * used.available as f64);
+        let waits = self.starved.max(self.blocked.unwrap_or(0.0)) >= WAITS;
+        let limit = match busiest(&|_| true) {
+            _ if all_busy => Limit::Processors,
+            Some(stage) if waits => stage.limit,
+            _ => Limit::Balance,
+        };
+        let busy = |limit| stages.iter().find(|stage| stage.limit == limit).map_or(0.0, |stage| stage.busy);
+        let workers = |to, speedup| Advice { setting: "num_rollout_workers", from: n_workers, to, speedup };
+        let advice = match limit {
+            Limit::Environments => {
+                let others = busiest(&|stage| stage.limit != Limit::Environments).map_or(0.0, |stage| stage.busy);
+                let machine = self.processors.map_or(0.0, |used| used.busy / used.available as f64);
+                // As many times more until the next stage, or the machine, is busy all the time.
+                let most = 1.0 / others.max(machine).max(1e-3);
+                let to = ((n_workers as f64 * most).ceil() as usize).min(FARTHEST * n_workers);
+                let advice = workers(to, most.min(to as f64 / n_workers as f64));
+                (advice.speedup >= WORTH_IT).then_some(advice)
+            }
+            Limit::Learner => {
+                // A tenth more than what they do now, so that the learner does not begin to wait.
+                let to = ((1.1 * n_workers as f64 * busy(Limit::Environments)).ceil() as usize).max(1);
+                (to < n_workers).then(|| workers(to, 1.0))
+            }
+            _ => None,
+        };
+        Self { limit, advice, ..self }
+    }
+
+    /// Without threads the learner is starved as long as the worker makes its data.
+    fn of_one_thread(self) -> Self {
+        let available = self.processors.is_none_or(|used| used.available > 1);
+        let speedup = 1.0 / self.starved.max(1.0 - self.starved);
+        let advice = Advice { setting: "num_rollout_workers", from: 0, to: 1, speedup };
+        Self { limit: Limit::OneThread, advice: (available && speedup >= WORTH_IT).then_some(advice), ..self }
+    }
+
+    /// `{"limit", "sentence", "starved", "blocked", "processors_busy", "processors", "advice": {…} or null}`.
+    pub(crate) fn to_json(&self) -> Value {
+        let advice = self.advice.map(
+            |Advice { setting, from, to, speedup }| json!({"setting": setting, "from": from, "to": to, "speedup": speedup}),
+        );
+        json!({
+            "limit": self.limit.key(),
+            "sentence": self.to_string(),
+            "starved": self.starved,
+            "blocked": self.blocked,
+            "processors_busy": self.processors.map(|used| used.busy),
+            "processors": self.processors.map(|used| used.available),
+            "advice": advice,
+        })
+    }
+}
+
+impl Limit {
+    /// As the result dict has it.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Environments => "environments",
+            Self::Inference => "inference",
+            Self::Loading => "loading",
+            Self::Learner => "learner",
+            Self::Processors => "processors",
+            Self::OneThread => "one_thread",
+            Self::Balance => "balance",
+        }
+    }
+}
+
+impl fmt::Display for Bottleneck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let starved = percent(self.starved);
+        let blocked = percent(self.blocked.unwrap_or(0.0));
+        match self.limit {
+            Limit::Environments => write!(f, "learner starved {starved}: environments are the limit"),
+            Limit::Inference => write!(f, "learner starved {starved}: the inference thread is the limit"),
+            Limit::Loading => write!(f, "learner starved {starved}, workers blocked {blocked}: loading is the limit"),
+            Limit::Learner => write!(f, "workers blocked {blocked}: the learner is the limit"),
+            Limit::Processors => {
+                let (busy, of) = self.processors.map_or((0.0, 0), |used| (used.busy, used.available));
+                write!(f, "{busy:.1} of {of} processors busy: the machine is the limit")
+            }
+            Limit::OneThread => write!(f, "one thread does everything, for {starved} of its time it makes data"),
+            Limit::Balance => {
+                write!(f, "learner starved {starved}, workers blocked {blocked}: they are about equally fast")
+            }
+        }?;
+        match self.advice {
+            Some(Advice { from: 0, speedup, .. }) => write!(f, "; a worker with its own thread ⇒ about {speedup:.1}×"),
+            Some(Advice { from, to, .. }) if to < from => write!(f, "; {to} of {from} workers would do"),
+            Some(Advice { from, to, speedup, .. }) => {
+                let more = to - from;
+                write!(f, "; {more} more worker{} ⇒ about {speedup:.1}×", if more == 1 { "" } else { "s" })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where the time of threads went between two readings.
+struct Spent<'a>(Vec<Thread<'a>>);
+
+struct Thread<'a> {
+    name: &'a str,
+    /// Seconds, without those in which it was not yet in its loop.
+    wall_secs: f64,
+    states: Vec<(&'static str, f64)>,
+}
+
+impl<'a> Spent<'a> {
+    fn between(now: &'a [ThreadTime], before: &[ThreadTime]) -> Self {
+        let thread = |time: &'a ThreadTime| {
+            let earlier = before.iter().find(|earlier| earlier.thread == time.thread);
+            let wall_secs = time.wall_secs - earlier.map_or(0.0, |earlier| earlier.wall_secs);
+            let states: Vec<_> =
+                shares(time, earlier).into_iter().map(|(state, share)| (state, share * wall_secs)).collect();
+            let starting: f64 = states.iter().filter(|(state, _)| *state == "starting").map(|(_, secs)| secs).sum();
+            Thread { name: &time.thread, wall_secs: wall_secs - starting, states }
+        };
+        Self(now.iter().map(thread).collect())
+    }
+
+    /// The share of their time in which the threads of such names were in such states; `None` if they had no time.
+    fn share(&self, is_meant: impl Fn(&str) -> bool, states: &[&str]) -> Option<f64> {
+        let (mut wall_secs, mut secs) = (0.0, 0.0);
+        for thread in self.0.iter().filter(|thread| is_meant(thread.name)) {
+            wall_secs += thread.wall_secs;
+            secs += thread.states.iter().filter(|(state, _)| states.contains(state)).map(|(_, secs)| secs).sum::<f64>();
+        }
+        (wall_secs > 0.0).then(|| (secs / wall_secs).clamp(0.0, 1.0))
+    }
+}
+
+/// Whether a thread is a worker's own and not one of its environments': `rollout-3`.
+fn is_worker(thread: &str) -> bool {
+    thread.strip_prefix("rollout-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(thread: &str, states: &[(&'static str, f64)]) -> ThreadTime {
+        ThreadTime {
+            thread: thread.to_owned(),
+            wall_secs: states.iter().map(|(_, secs)| secs).sum(),
+            states: states.to_vec(),
+            current: None,
+            since_secs: 0.0,
+            n_threads: 1,
+            n_switches: 0,
+        }
+    }
+
+    /// A run of ten seconds: how long the learner starved, and each of the workers was blocked.
+    fn run(starved: f64, blocked: &[f64]) -> Vec<ThreadTime> {
+        let mut threads =
+            vec![time("learner", &[("starting", 5.0), ("starved", starved), ("learning", 10.0 - starved)])];
+        for (index, blocked) in blocked.iter().enumerate() {
+            let states = [("stepping", 8.0 - blocked), ("inferring", 2.0), ("blocked", *blocked)];
+            threads.push(time(&format!("rollout-{}", index + 1), &states));
+            threads.push(time(&format!("rollout-{}-envs-0", index + 1), &[("waiting", 10.0), ("stepping", 0.0)]));
+        }
+        threads
+    }
+
+    fn find(threads: &[ThreadTime], n_workers: usize, busy: f64) -> Bottleneck {
+        Bottleneck::find(threads, &[], n_workers, Some(Processors { busy, available: 8 })).expect("there was time")
+    }
+
+    #[test]
+    fn a_starved_learner_asks_for_as_many_workers_as_keep_it_busy() {
+        let found = find(&run(6.25, &[0.0, 0.0, 0.0]), 3, 1.0);
+        assert_eq!(found.limit, Limit::Environments);
+        let Some(Advice { from: 3, to: 6, speedup, .. }) = found.advice else { panic!("{found:?}") };
+        assert!((speedup - 2.0).abs() < 1e-9, "not farther than twice: {speedup}");
+
+        let found = find(&run(4.0, &[0.0, 0.0, 0.0]), 3, 1.0);
+        assert_eq!(found.to_string(), "learner starved 40 %: environments are the limit; 2 more workers ⇒ about 1.7×");
+    }
+
+    #[test]
+    fn processors_end_what_more_workers_would_bring() {
+        let found = find(&run(8.0, &[0.0]), 1, 5.0);
+        let advice = found.advice.expect("there is room for 1.6 times as much");
+        assert!((advice.speedup - 1.6).abs() < 1e-9);
+        let found = find(&run(8.0, &[0.0]), 1, 7.9);
+        assert_eq!((found.limit, found.advice), (Limit::Processors, None));
+        assert_eq!(found.to_string(), "7.9 of 8 processors busy: the machine is the limit");
+    }
+
+    #[test]
+    fn blocked_workers_say_how_many_would_do() {
+        let found = find(&run(0.0, &[7.0, 7.0, 7.0, 7.0]), 4, 2.0);
+        assert_eq!(found.to_string(), "workers blocked 70 %: the learner is the limit; 2 of 4 workers would do");
+        let found = find(&run(0.0, &[7.0]), 1, 2.0);
+        assert_eq!((found.limit, found.advice), (Limit::Learner, None));
+    }
+
+    #[test]
+    fn who_hardly_waits_is_in_balance() {
+        let found = find(&run(0.5, &[0.8]), 1, 2.0);
+        assert_eq!(found.to_string(), "learner starved 5 %, workers blocked 8 %: they are about equally fast");
+    }
+
+    #[test]
+    fn a_shared_inference_thread_that_is_always_busy_is_the_limit() {
+        let mut threads = run(6.0, &[0.1, 0.1]);
+        threads.push(time("inference", &[("waiting", 0.0), ("inferring", 10.0)]));
+        let found = find(&threads, 2, 2.0);
+        assert_eq!((found.limit, found.advice), (Limit::Inference, None));
+    }
+
+    #[test]
+    fn only_the_time_between_two_readings_counts() {
+        let before = run(9.0, &[0.0]);
+        let now: Vec<_> = before
+            .iter()
+            .zip(run(0.0, &[6.0]))
+            .map(|(before, later)| {
+                let mut sum = before.clone();
+                sum.add(&later);
+                sum
+            })
+            .collect();
+        let found = Bottleneck::find(&now, &before, 1, None).expect("there was time");
+        assert_eq!((found.limit, found.starved), (Limit::Learner, 0.0));
+        assert_eq!(Bottleneck::find(&before, &before, 1, None), None, "no time has passed");
+        assert_eq!(Bottleneck::find(&[], &[], 1, None), None);
+    }
+
+    #[test]
+    fn one_thread_gains_what_can_go_on_at_once() {
+        let threads = [time("learner", &[("starved", 5.0), ("learning", 5.0)])];
+        let find = |available| Bottleneck::find(&threads, &[], 0, Some(Processors { busy: 1.0, available }));
+        let found = find(2).expect("there was time");
+        assert_eq!(
+            found.to_string(),
+            "one thread does everything, for 50 % of its time it makes data; a worker with its own thread ⇒ about 2.0×"
+        );
+        assert_eq!(find(1).expect("there was time").advice, None);
+    }
+
+    #[test]
+    fn the_dict_has_the_sentence_and_its_figures() {
+        let json = find(&run(4.0, &[0.0, 0.0, 0.0]), 3, 1.0).to_json();
+        assert_eq!((&json["limit"], &json["advice"]["to"]), (&json!("environments"), &json!(5)));
+        assert_eq!(
+            json["sentence"],
+            json!("learner starved 40 %: environments are the limit; 2 more workers ⇒ about 1.7×")
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! The folder of a run: what is written down of it without being asked for one by one.
+
+use std::path::Path;
+
+use pronk_metrics::{Csv, HtmlReport, JsonLines, ReportError, TensorBoard};
+use serde_json::{Value, json};
+
+use super::Trainer;
+
+impl Trainer {
+    /// Writes down everything about the run in `folder`, which is made if it is missing.
+    ///
+    /// | file | holds |
+    /// |---|---|
+    /// | `results.jsonl` | every result, one JSON object a line |
+    /// | `progress.csv` | the numbers of every result, one row each |
+    /// | `events.out.tfevents.…` | the same for TensorBoard, which is pointed to the folder |
+    /// | `report.html` | the whole run on one page, written as it ends |
+    ///
+    /// Files of an earlier run are replaced, but for its events: a folder for each run keeps them apart.
+    ///
+    /// # Errors
+    /// The folder or a file cannot be made; the error names it. One that fails later is named in the results and left out.
+    ///
+    /// # Example
+    /// ```
+    /// use pronk::envs::CartPole;
+    /// use pronk::prelude::*;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+    /// trainer.log_to(folder.path())?;
+    /// trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
+    /// assert_eq!(std::fs::read_to_string(folder.path().join("results.jsonl"))?.lines().count(), 2);
+    /// assert!(folder.path().join("report.html").exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn log_to(&mut self, folder: impl AsRef<Path>) -> Result<(), ReportError> {
+        let folder = folder.as_ref();
+        let settings = self.settings();
+        let text = format!("```json\n{settings:#}\n```");
+        self.add_reporter(JsonLines::create(folder.join("results.jsonl"))?);
+        self.add_reporter(Csv::create(folder.join("progress.csv"))?);
+        self.add_reporter(TensorBoard::create(folder)?.with_text("settings", &text)?);
+        self.add_reporter(HtmlReport::create(folder.join("report.html"))?.with_settings(settings));
+        Ok(())
+    }
+
+    /// The environment and the settings of the run.
+    fn settings(&self) -> Value {
+        // Settings are numbers, texts and lists of them; what JSON could not say is left out.
+        let config = serde_json::to_value(&self.config).unwrap_or_default();
+        let mut settings = json!({ "env": self.model.env });
+        if let (Value::Object(settings), Value::Object(config)) = (&mut settings, config) {
+            settings.extend(config);
+        }
+        settings
+    }
+}
