@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::readers::{self, Readers};
 use crate::tidy;
 
 /// One stage of CI; `cargo xtask <name>` runs it alone.
@@ -21,6 +22,7 @@ enum Work {
     /// Arguments of cargo, separated by spaces.
     Cargo(&'static str),
     Tidy,
+    Readers,
 }
 
 impl Stage {
@@ -49,6 +51,11 @@ pub(crate) const STAGES: &[Stage] = &[
         "Run the unit and integration tests, the golden numbers included",
         "test --workspace --lib --bins --tests",
     ),
+    Stage {
+        name: "readers",
+        about: "Have TensorBoard and Prometheus read what the tests wrote, if they can be had from PyPI",
+        work: Work::Readers,
+    },
     Stage::cargo("doctest", "Run the examples in the documentation", "test --workspace --doc"),
     Stage::cargo("examples", "Build the examples", "build --workspace --examples"),
     Stage::cargo("benches", "Build the benches", "build --workspace --benches"),
@@ -106,6 +113,14 @@ fn run(root: &Path, stage: &Stage) -> Result<(bool, Duration)> {
             }
             violations.is_empty()
         }
+        Work::Readers => match readers::check(root)? {
+            Readers::Agreed => true,
+            Readers::Disagreed => false,
+            Readers::Absent(why) => {
+                say(&format!("NOT CHECKED, as they could not be installed: {why}"))?;
+                true
+            }
+        },
     };
     Ok((passed, started.elapsed()))
 }

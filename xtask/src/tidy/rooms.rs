@@ -19,6 +19,12 @@ const SOCKETS: &[&str] =
 /// The facade's file that waits for Ctrl-C: a signal has no room of its own.
 const SIGNALS: &str = "src/signals.rs";
 
+/// The facade's file with the thread that answers scrapes: rooms open no sockets, and the trainer waits for no client.
+const PROMETHEUS: &str = "src/prometheus.rs";
+
+/// The loops of that thread: one accepts connections, one reads what a client asks for.
+const PROMETHEUS_SERVER: &str = "src/prometheus/server.rs";
+
 pub(super) fn edges(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for manifest in repo.manifests() {
@@ -97,11 +103,11 @@ pub(super) fn sockets(repo: &Repo) -> Vec<Finding> {
 }
 
 pub(super) fn facade_threads(repo: &Repo) -> Vec<Finding> {
-    facade_code(repo, &["thread::spawn", "thread::Builder", "thread::scope"], &[SIGNALS], |_| false)
+    facade_code(repo, &["thread::spawn", "thread::Builder", "thread::scope"], &[SIGNALS, PROMETHEUS], |_| false)
 }
 
 pub(super) fn facade_loops(repo: &Repo) -> Vec<Finding> {
-    facade_code(repo, &["loop", "while"], &[SIGNALS, "src/trainer.rs"], is_drain)
+    facade_code(repo, &["loop", "while"], &[SIGNALS, PROMETHEUS_SERVER, "src/trainer.rs"], is_drain)
 }
 
 /// Whether a loop only takes out of a mailbox what is there already.

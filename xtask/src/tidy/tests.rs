@@ -59,6 +59,8 @@ const PLANTS: &[(&str, &str, &str, usize)] = &[
     ("no-sockets", "buffer/src/inqueue.rs", "use std::net::ToSocketAddrs;\n", 1),
     ("no-sockets", "rollout/src/env.rs", "use std::{io, net::TcpStream};\n", 1),
     ("facade-threads", "src/outqueue.rs", "fn f() {\n    std::thread::Builder::new();\n}\n", 2),
+    ("facade-threads", "src/prometheus/server.rs", "fn f() { std::thread::Builder::new(); }\n", 1),
+    ("facade-loops", "src/prometheus/http.rs", "fn f() {\n    loop {}\n}\n", 2),
     ("facade-loops", "src/config.rs", "fn f() {\n    loop {}\n}\n", 2),
     ("facade-loops", "src/run.rs", "fn f() {\n    while true {}\n}\n", 2),
     ("facade-loops", "src/trainer/run.rs", "fn f() {\n    loop {}\n}\n", 2),
