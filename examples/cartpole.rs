@@ -5,7 +5,11 @@
 //! cargo run --release --example cartpole -- --seed 3 --workers 1 --envs 64 --out runs/mine --quiet
 //! cargo run --release --example cartpole -- --frugal     # few env-steps, instead of many a second
 //! cargo run --release --example cartpole -- --bench      # how many a second, and which thread is the limit
+//! cargo run --release --example cartpole -- --trace run.json --prometheus 127.0.0.1:9464
 //! ```
+//!
+//! `--out` is the folder of the run: results, events for TensorBoard, timers, a page with everything, and the trained policy. A trace
+//! opens in <https://ui.perfetto.dev>.
 //!
 //! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached, or measured.
 
@@ -20,7 +24,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Activation, ImpalaConfig, ModelConfig, Schedule};
+use pronk::{Activation, ImpalaConfig, ModelConfig, Prometheus, Schedule, Timeline, Timers};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -50,9 +56,15 @@ struct Args {
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 20_000_000)]
     max_env_steps: u64,
-    /// Folder for `results.jsonl` and the trained policy
+    /// Folder for what is written down of the run, and the trained policy
     #[arg(long, default_value = "runs/cartpole")]
     out: PathBuf,
+    /// File for a timeline of what every thread did
+    #[arg(long)]
+    trace: Option<PathBuf>,
+    /// Address at which Prometheus finds the newest result
+    #[arg(long)]
+    prometheus: Option<String>,
     /// Print nothing but the last line
     #[arg(long)]
     quiet: bool,
@@ -62,8 +74,20 @@ fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let config = if args.frugal { frugal(&args)? } else { fast(&args)? };
     let train_batch_size = config.train_batch_size;
+    // Before the threads begin, so that their first spans are seen as well.
+    let timers = Timers::new();
+    let timeline = args.trace.as_ref().map(|path| Timeline::create(path, Timeline::DEFAULT_EVENTS)).transpose()?;
+    tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).init();
+
     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
-    trainer.add_reporter(JsonLines::create(args.out.join("results.jsonl"))?);
+    trainer.log_to(&args.out)?;
+    trainer.add_reporter(timers.file(args.out.join("timers.json")));
+    if let Some(timeline) = timeline {
+        trainer.add_reporter(timeline);
+    }
+    if let Some(address) = &args.prometheus {
+        trainer.add_reporter(Prometheus::bind(address)?);
+    }
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
     }

@@ -1,0 +1,135 @@
+//! What it costs to be seen: CartPole as fast as it goes, with and without everything that shows it.
+//!
+//! ```text
+//! cargo bench --bench overhead
+//! ```
+//!
+//! Each round runs the same training in processes of its own, one after the other: `ledger` with nothing but clocks and tickets,
+//! which are always there; `sinks` with a run folder (JSON lines, CSV, TensorBoard, report) and an endpoint for Prometheus; `spans` with timers and a
+//! timeline of every span; `all` with both. What is compared are rates of one round. A result comes ten times a second, which is ten
+//! to a hundred times as often as usual.
+//!
+//! What the ledger itself costs is counted, for a ratio of a few thousandths drowns in the machine's noise: how often the clocks
+//! of all threads were switched, times what a switch takes on this machine, as a share of the time in which the threads worked.
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use pronk::envs::CartPole;
+use pronk::metrics::StateClock;
+use pronk::prelude::*;
+use pronk::{Activation, ModelConfig, Prometheus, ThreadTime, Timeline, Timers, TrainerState};
+use serde_json::{Value, json};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const VARIANTS: [&str; 4] = ["ledger", "sinks", "spans", "all"];
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(variant) = args.iter().position(|arg| arg == "--variant").and_then(|at| args.get(at + 1)) {
+        println!("{}", run(variant, Duration::from_secs_f64(args.last().unwrap().parse().unwrap())));
+        return;
+    }
+    // Under `cargo test --benches` once through is enough to see that it runs.
+    let (rounds, secs) = if args.iter().any(|arg| arg == "--bench") { (15, "3") } else { (1, "0.3") };
+    let mut ratios = vec![Vec::new(); VARIANTS.len()];
+    let mut ledger = Vec::new();
+    for _ in 0..rounds {
+        let results: Vec<Value> = VARIANTS.iter().map(|variant| child(variant, secs)).collect();
+        let rate = |result: &Value| result["env_steps_per_s"].as_f64().unwrap();
+        for (ratios, result) in ratios.iter_mut().zip(&results) {
+            ratios.push(rate(result) / rate(&results[0]));
+        }
+        ledger.push(results[0]["switches_share"].as_f64().unwrap());
+    }
+    println!("ratios of env-steps per second in one round, medians of {rounds} [first quartile, last quartile]\n");
+    for (variant, mut ratios) in VARIANTS.into_iter().zip(ratios) {
+        println!("{variant:>8} to ledger alone: {}", quartiles(&mut ratios));
+    }
+    println!("\nswitches of clocks, as a share of the threads' working time: {}", quartiles(&mut ledger));
+    println!("one switch takes {:.1} ns", switch_secs() * 1e9);
+}
+
+fn quartiles(values: &mut [f64]) -> String {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
+    format!("{:.4} [{:.4}, {:.4}]", at(0.5), at(0.25), at(0.75))
+}
+
+fn child(variant: &str, secs: &str) -> Value {
+    let output = Command::new(std::env::current_exe().unwrap()).args(["--variant", variant, secs]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Trains for that long after a second of warming up, and says how fast it was.
+fn run(variant: &str, time: Duration) -> Value {
+    let config = TrainerConfig {
+        num_rollout_workers: 1,
+        num_envs_per_worker: 64,
+        rollout_fragment_length: 20,
+        train_batch_size: 20 * 64,
+        learner_queue_size: 1,
+        model: ModelConfig {
+            fcnet_hiddens: vec![64, 64],
+            fcnet_activation: Activation::Relu,
+            ..ModelConfig::default()
+        },
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (sinks, spans) = (["sinks", "all"].contains(&variant), ["spans", "all"].contains(&variant));
+    let timers = Timers::new();
+    let timeline = Timeline::create(folder.path().join("trace.json"), Timeline::DEFAULT_EVENTS).unwrap();
+    if spans {
+        tracing_subscriber::registry().with(timers.layer()).with(timeline.layer()).init();
+    }
+    let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    if spans {
+        trainer.add_reporter(timers.file(folder.path().join("timers.json")));
+        trainer.add_reporter(timeline);
+    }
+    if sinks {
+        trainer.log_to(folder.path()).unwrap();
+        trainer.add_reporter(Prometheus::bind("127.0.0.1:0").unwrap());
+    }
+    let mut at =
+        |time: Duration| trainer.by_ref().map(Result::unwrap).find(|result| result.time_total >= time).unwrap();
+    let before = at(Duration::from_secs(1).min(time));
+    let after = at(before.time_total + time);
+    let run = trainer.finish().unwrap();
+    assert!(run.reporter_failures.is_empty(), "{:?}", run.reporter_failures);
+
+    let secs = (after.time_total - before.time_total).as_secs_f64();
+    let of_all = |figure: fn(&ThreadTime) -> f64| {
+        let sum = |times: &[ThreadTime]| times.iter().map(figure).sum::<f64>();
+        sum(&after.time) - sum(&before.time)
+    };
+    json!({
+        "env_steps_per_s": (after.env_steps_trained - before.env_steps_trained) as f64 / secs,
+        "switches_share": of_all(|time| time.n_switches as f64) * switch_secs() / of_all(working_secs),
+    })
+}
+
+fn working_secs(time: &ThreadTime) -> f64 {
+    const WAITING: [&str; 7] = ["blocked", "idle", "starved", "listening", "away", "waiting", "watching"];
+    time.states.iter().filter(|(state, _)| !WAITING.contains(state)).map(|(_, secs)| secs).sum()
+}
+
+/// How long it takes to switch a clock.
+fn switch_secs() -> f64 {
+    const SWITCHES: usize = 200_000;
+    let mut clock = StateClock::new("bench", TrainerState::Away);
+    let began = Instant::now();
+    for _ in 0..SWITCHES / 2 {
+        clock.enter(TrainerState::Training);
+        clock.enter(TrainerState::Away);
+    }
+    began.elapsed().as_secs_f64() / SWITCHES as f64
+}
