@@ -148,6 +148,16 @@ impl ThreadTime {
         (self.sum_secs() - self.wall_secs).abs() <= 1e-3 * self.wall_secs + 1e-6
     }
 
+    /// Takes away what the same thread had spent `before`.
+    fn subtract(&mut self, before: &ThreadTime) {
+        for (state, secs) in &mut self.states {
+            let earlier = before.states.iter().find(|(known, _)| known == state).map_or(0.0, |(_, secs)| *secs);
+            *secs = (*secs - earlier).max(0.0);
+        }
+        self.wall_secs = (self.wall_secs - before.wall_secs).max(0.0);
+        self.n_switches -= before.n_switches.min(self.n_switches);
+    }
+
     /// Adds the time of `later`, a younger thread of the same name.
     pub fn add(&mut self, later: &ThreadTime) {
         for &(state, secs) in &later.states {

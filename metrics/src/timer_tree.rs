@@ -163,6 +163,11 @@ impl<C: TreeClock> TimerTree<C> {
         self.nodes.merge(target, &source.nodes, Nodes::ROOT, work);
     }
 
+    /// Adds the nodes below the root of `source` to what is below the innermost open node.
+    pub(crate) fn merge_children<D: TreeClock>(&mut self, source: &TimerTree<D>, work: Work) {
+        self.nodes.merge_children(self.innermost(), &source.nodes, Nodes::ROOT, work);
+    }
+
     /// Merges the gauges of `source`: the newer value stays, an equally old one does not replace its own, and counts
     /// are added. A gauge unknown here is shared with `source` from now on, as in the original.
     pub fn merge_gauges<D: TreeClock>(&mut self, source: &TimerTree<D>) {

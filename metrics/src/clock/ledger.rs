@@ -7,8 +7,9 @@ use crate::result::ResultDict;
 
 /// The clocks of all threads of a run. Clones share one list.
 ///
-/// Threads of one name have one account: one that was replaced and those that took its place. What it says is the sum over all
-/// of them, so that a run whose threads die a thousand times has as many accounts as one whose threads never do.
+/// Threads of one name have one account: one that has ended and those that took its place. What it says is the sum over all
+/// of them, so that a run whose threads die a thousand times has as many accounts as one whose threads never do. A thread whose
+/// place is taken while it still runs was left behind: from then on its time goes to the account `<name> (left behind)`.
 ///
 /// ```
 /// use pronk_metrics::{ResultDict, StateClock, TimeLedger};
@@ -28,10 +29,20 @@ pub struct TimeLedger(Arc<Mutex<IndexMap<String, Account>>>);
 /// The threads of one name.
 #[derive(Debug, Default)]
 struct Account {
-    /// The sum over those that have ended.
-    ended: Option<ThreadTime>,
-    /// The others, in the order of their adding.
-    running: Vec<ClockReader>,
+    /// The sum over those that have ended, and what others had spent when they were left behind.
+    settled: Option<ThreadTime>,
+    /// The one that has the name now.
+    running: Option<ClockReader>,
+    left_behind: LeftBehind,
+}
+
+/// The threads of one name that were left behind.
+#[derive(Debug, Default)]
+struct LeftBehind {
+    /// The sum over those that have ended since.
+    settled: Option<ThreadTime>,
+    /// The others, each with what it had spent when it was left behind.
+    running: Vec<(ClockReader, ThreadTime)>,
 }
 
 impl TimeLedger {
@@ -42,13 +53,12 @@ impl TimeLedger {
 
     /// Adds a thread's clock. Its time stays after the thread has ended, because it was spent.
     pub fn add(&self, clock: ClockReader) {
-        let mut accounts = self.accounts();
-        accounts.entry(clock.thread().to_owned()).or_default().running.push(clock);
+        self.accounts().entry(clock.thread().to_owned()).or_default().add(clock);
     }
 
     /// Where the time of the threads of each name went until now, in the order in which the names were first added.
     pub fn read(&self) -> Vec<ThreadTime> {
-        self.accounts().values_mut().filter_map(Account::read).collect()
+        self.accounts().values_mut().flat_map(Account::read).collect()
     }
 
     /// Whether every thread's states account for its wall time.
@@ -64,7 +74,8 @@ impl TimeLedger {
     /// Clocks that are kept.
     #[cfg(test)]
     pub(super) fn n_running(&self) -> usize {
-        self.accounts().values().map(|account| account.running.len()).sum()
+        let n_running = |account: &Account| usize::from(account.running.is_some()) + account.left_behind.running.len();
+        self.accounts().values().map(n_running).sum()
     }
 
     fn accounts(&self) -> MutexGuard<'_, IndexMap<String, Account>> {
@@ -74,26 +85,55 @@ impl TimeLedger {
 }
 
 impl Account {
-    /// The sum over all threads, which is `None` without any. Clocks that have ended are read for the last time.
-    fn read(&mut self) -> Option<ThreadTime> {
-        let mut running: Option<ThreadTime> = None;
-        let ended = &mut self.ended;
-        self.running.retain(|clock| {
-            let time = clock.read();
-            let is_running = time.current.is_some();
-            let sum = if is_running { &mut running } else { &mut *ended };
-            match sum {
-                Some(sum) => sum.add(&time),
-                none => *none = Some(time),
-            }
-            is_running
-        });
-        match (self.ended.clone(), running) {
-            (Some(mut all), Some(running)) => {
-                all.add(&running);
-                Some(all)
-            }
-            (ended, running) => ended.or(running),
+    fn add(&mut self, clock: ClockReader) {
+        let Some(earlier) = self.running.replace(clock) else { return };
+        let spent = earlier.read();
+        let is_running = spent.current.is_some();
+        let until_now = ThreadTime { current: None, since_secs: 0.0, ..spent };
+        add_to(&mut self.settled, &until_now);
+        if is_running {
+            self.left_behind.running.push((earlier, until_now));
         }
+    }
+
+    /// The sum over all threads, and that over those left behind since they were.
+    fn read(&mut self) -> impl Iterator<Item = ThreadTime> + use<> {
+        let newest = self.running.as_ref().map(ClockReader::read);
+        if let Some(ended) = newest.as_ref().filter(|time| time.current.is_none()) {
+            add_to(&mut self.settled, ended);
+            self.running = None;
+        }
+        let mut all = self.settled.clone();
+        if let Some(running) = newest.filter(|time| time.current.is_some()) {
+            add_to(&mut all, &running);
+        }
+        all.into_iter().chain(self.left_behind.read())
+    }
+}
+
+impl LeftBehind {
+    /// Clocks that have ended are read for the last time.
+    fn read(&mut self) -> Option<ThreadTime> {
+        let Self { settled, running } = self;
+        let mut going_on = None;
+        running.retain(|(clock, before)| {
+            let mut time = clock.read();
+            time.subtract(before);
+            time.thread += " (left behind)";
+            add_to(if time.current.is_some() { &mut going_on } else { settled }, &time);
+            time.current.is_some()
+        });
+        let mut all = settled.clone();
+        if let Some(running) = going_on {
+            add_to(&mut all, &running);
+        }
+        all
+    }
+}
+
+fn add_to(sum: &mut Option<ThreadTime>, time: &ThreadTime) {
+    match sum {
+        Some(sum) => sum.add(time),
+        none => *none = Some(time.clone()),
     }
 }

@@ -155,32 +155,61 @@ fn threads_of_one_name_have_one_account_whatever_became_of_them() {
     let ledger = TimeLedger::new();
     let learner = StateClock::new("learner", S::A);
     ledger.add(learner.reader());
-    let hangs = StateClock::new("rollout-1", S::B);
-    ledger.add(hangs.reader());
     let mut wall_secs = 0.0;
-    for _ in 0..100 {
+    for n in 1..=100 {
         let clock = StateClock::new("rollout-1", S::C);
         ledger.add(clock.reader());
         let reader = clock.reader();
         drop(clock);
         wall_secs += reader.read().wall_secs;
         // Whenever it is looked at, no time is lost and none counts twice.
-        assert!(ledger.is_closed());
+        let rollout = &ledger.read()[1];
+        assert!(rollout.is_closed() && rollout.n_threads == n, "{rollout:?}");
+        assert!((rollout.states[2].1 - wall_secs).abs() < 1e-9, "{rollout:?}");
     }
     let times = ledger.read();
     assert_eq!(times.iter().map(|time| &*time.thread).collect::<Vec<_>>(), ["learner", "rollout-1"]);
-    let rollout = &times[1];
-    assert_eq!((rollout.n_threads, rollout.n_switches, rollout.current), (101, 0, Some("b")));
-    assert!((rollout.states[2].1 - wall_secs).abs() < 1e-9, "{rollout:?}");
-    assert_eq!(ledger.n_running(), 2, "clocks that have ended are not kept");
+    assert_eq!((times[1].n_switches, times[1].current), (0, None));
+    assert_eq!(ledger.n_running(), 1, "clocks that have ended are not kept");
 
-    drop((learner, hangs));
+    drop(learner);
     let mut dict = ResultDict::new();
     ledger.write_into(&mut dict, "ledger.time");
     let learner = &dict.get("ledger.time.learner").unwrap();
     assert_eq!((&learner["current"], &learner["threads"]), (&json!(null), &json!(1)));
     assert_eq!(learner["states"]["a"], learner["wall_secs"]);
     assert_eq!(learner["states"]["c"], json!(0.0));
+}
+
+#[test]
+fn a_thread_whose_place_is_taken_while_it_runs_has_an_account_of_its_own_from_then_on() {
+    let ledger = TimeLedger::new();
+    let began = Instant::now();
+    let hangs = [(); 2].map(|()| {
+        let clock = StateClock::new("rollout-1", S::B);
+        ledger.add(clock.reader());
+        work(Duration::from_millis(2));
+        clock
+    });
+    let clock = StateClock::new("rollout-1", S::A);
+    ledger.add(clock.reader());
+    work(Duration::from_millis(2));
+    let times = ledger.read();
+    let passed = began.elapsed().as_secs_f64();
+    assert_eq!(times.iter().map(|time| &*time.thread).collect::<Vec<_>>(), ["rollout-1", "rollout-1 (left behind)"]);
+    let [seat, left_behind] = &times[..] else { panic!("{times:?}") };
+    assert_eq!(
+        (seat.current, seat.n_threads, left_behind.current, left_behind.n_threads),
+        (Some("a"), 3, Some("b"), 2)
+    );
+    assert!(seat.wall_secs <= passed && left_behind.wall_secs >= 0.004, "{times:?} in {passed}");
+    assert!(ledger.is_closed());
+
+    let before = left_behind.wall_secs;
+    drop(hangs);
+    let ended = ledger.read().remove(1);
+    assert!(ended.wall_secs >= before && ended.current.is_none() && ended.is_closed(), "{ended:?}");
+    assert_eq!((ledger.n_running(), ledger.read()[1].wall_secs), (1, ended.wall_secs), "it does not go on");
 }
 
 #[test]

@@ -76,10 +76,10 @@ impl Timers {
     pub fn tree(&self) -> Value {
         let mut tree = lock(&self.0.root).clone();
         tree.abandon_open();
-        let mut threads = lock(&self.0.threads);
+        let threads = lock(&self.0.threads);
         if !threads.is_empty() {
             let mut joined = tree.scope("trainer_threads");
-            joined.merge(&mut threads.ended, None, Work::Serial, RootTime::Raw);
+            joined.merge_children(&threads.ended, Work::Parallel);
             for running in &threads.running {
                 running.merge_into(&mut joined);
             }

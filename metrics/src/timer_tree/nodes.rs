@@ -60,7 +60,12 @@ impl Nodes {
         into.total_secs += from.total_secs;
         into.count += from.count;
         into.is_parallel |= work == Work::Parallel;
-        for (name, &their_child) in &from.children {
+        self.merge_children(own, other, theirs, work);
+    }
+
+    /// Adds what is below node `theirs` of `other` to what is below node `own`.
+    pub(super) fn merge_children(&mut self, own: NodeId, other: &Nodes, theirs: NodeId, work: Work) {
+        for (name, &their_child) in &other.0[theirs.0].children {
             let child = self.child(own, name);
             self.merge(child, other, their_child, work);
         }

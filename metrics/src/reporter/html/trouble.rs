@@ -24,6 +24,8 @@ pub(super) struct Trouble {
     quarantines: Texts,
     /// What the learner found out when it had nothing to learn from.
     starved: Texts,
+    /// What ended the run, if something did.
+    run_failed: Vec<String>,
     /// Whole lists, as the newest result has them.
     gave_up: Vec<String>,
     abandoned: Vec<String>,
@@ -51,6 +53,7 @@ impl Trouble {
         for failure in result.get("workers.newest_failures").and_then(Value::as_array).into_iter().flatten() {
             self.failures.add(failure.as_str(), env_steps);
         }
+        self.run_failed.extend(text("run_failed").map(|text| shortened(text, MAX_TEXT_CHARS)));
         for (kept, path) in [
             (&mut self.gave_up, "workers.gave_up"),
             (&mut self.abandoned, "workers.abandoned"),
@@ -78,6 +81,7 @@ impl Trouble {
             }
             out.push_str("</ul>\n");
         }
+        plain(out, "What ended the run", &self.run_failed);
         plain(out, "Workers that gave up", &self.gave_up);
         plain(out, "Threads left behind", &self.abandoned);
         plain(out, "Reporters that failed", &self.reporters);

@@ -83,6 +83,10 @@ fn ended_and_running_threads_are_joined_by_kind() {
     let threads = &timers.tree()["children"]["trainer_threads"]["children"];
     assert_eq!(threads["rollout"]["count"], 2);
     assert_eq!(threads["learner"]["count"], 1);
+    // Also now that all have ended.
+    for kind in ["rollout", "learner"] {
+        assert_eq!(threads[kind]["is_parallel"], true, "{threads:#}");
+    }
 }
 
 #[test]
