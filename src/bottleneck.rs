@@ -3,6 +3,7 @@
 use std::fmt;
 
 use pronk_metrics::{ThreadTime, shares};
+use pronk_rollout::InferenceThread;
 use serde_json::{Value, json};
 
 /// A stage of a run counts as waiting for others when it waits for at least this share of its time.
@@ -30,9 +31,10 @@ const FARTHEST: usize = 2;
 pub struct Bottleneck {
     /// What everything else waits for.
     pub limit: Limit,
-    /// The learner's share of time without data, from 0 to 1.
+    /// The learner's share of time without data, from 0 to 1. Where one thread does everything, the share of making data in what it
+    /// does for the run.
     pub starved: f64,
-    /// The workers' share of time without room for their fragments; `None` without threads.
+    /// The workers' share of time without room for their fragments, or with nothing to do; `None` without threads.
     pub blocked: Option<f64>,
     /// What the run used of the processors.
     pub processors: Option<Processors>,
@@ -97,18 +99,25 @@ impl Bottleneck {
         processors: Option<Processors>,
     ) -> Option<Self> {
         let spent = Spent::between(now, before);
-        let starved = spent.share(|thread| thread == "learner", &["starved"])?;
+        let starved = spent.share(is_learner, &["starved"])?;
         let found = Self { limit: Limit::Balance, starved, blocked: None, processors, advice: None };
         if num_rollout_workers == 0 {
-            return Some(found.of_one_thread());
+            // The learner is starved until the worker has made its data, but also while others have the thread.
+            let makes_data = spent.secs(is_worker, |state| state != "idle");
+            let learns = spent.secs(is_learner, |state| state != "starved");
+            let starved = makes_data / (makes_data + learns).max(f64::MIN_POSITIVE);
+            return Some(Self { starved, ..found }.of_one_thread());
         }
         let blocked = spent.share(is_worker, &["blocked", "idle"])?;
+        // A worker that has somebody else infer for it waits meanwhile.
+        let asks =
+            spent.share(is_inference, &[]).map_or(0.0, |_| spent.share(is_worker, &["inferring"]).unwrap_or(0.0));
         let mut stages = vec![
-            Stage { limit: Limit::Environments, busy: 1.0 - blocked },
+            Stage { limit: Limit::Environments, busy: 1.0 - blocked - asks },
             Stage { limit: Limit::Learner, busy: 1.0 - starved },
         ];
         let waiting = |thread: fn(&str) -> bool, states: &[&str]| spent.share(thread, states);
-        let inference = waiting(|thread| thread == "inference", &["waiting"]);
+        let inference = waiting(is_inference, &["waiting"]);
         let loading = waiting(|thread| thread.starts_with("loader"), &["waiting_for_stack", "waiting_for_data"]);
         stages.extend(inference.map(|waits| Stage { limit: Limit::Inference, busy: 1.0 - waits }));
         stages.extend(loading.map(|waits| Stage { limit: Limit::Loading, busy: 1.0 - waits }));
@@ -242,6 +251,12 @@ impl<'a> Spent<'a> {
         Self(now.iter().map(thread).collect())
     }
 
+    /// How long the threads of such names were in such states, all together, once they were in their loops.
+    fn secs(&self, is_meant: impl Fn(&str) -> bool, is_counted: impl Fn(&str) -> bool) -> f64 {
+        let states = self.0.iter().filter(|thread| is_meant(thread.name)).flat_map(|thread| &thread.states);
+        states.filter(|(state, _)| *state != "starting" && is_counted(state)).map(|(_, secs)| secs).sum()
+    }
+
     /// The share of their time in which the threads of such names were in such states; `None` if they had no time.
     fn share(&self, is_meant: impl Fn(&str) -> bool, states: &[&str]) -> Option<f64> {
         let (mut wall_secs, mut secs) = (0.0, 0.0);
@@ -251,6 +266,15 @@ impl<'a> Spent<'a> {
         }
         (wall_secs > 0.0).then(|| (secs / wall_secs).clamp(0.0, 1.0))
     }
+}
+
+fn is_learner(thread: &str) -> bool {
+    thread == "learner"
+}
+
+/// Whether it is the thread that infers for all workers.
+fn is_inference(thread: &str) -> bool {
+    thread == InferenceThread::NAME
 }
 
 /// Whether a thread is a worker's own and not one of its environments': `rollout-3`.
@@ -327,10 +351,13 @@ mod tests {
 
     #[test]
     fn a_shared_inference_thread_that_is_always_busy_is_the_limit() {
-        let mut threads = run(6.0, &[0.1, 0.1]);
-        threads.push(time("inference", &[("waiting", 0.0), ("inferring", 10.0)]));
-        let found = find(&threads, 2, 2.0);
+        // Workers that always step, or wait for an answer, and one thread that answers nearly all the time.
+        let worker = |name| time(name, &[("stepping", 2.0), ("inferring", 7.9), ("blocked", 0.1)]);
+        let learner = time("learner", &[("starved", 6.0), ("learning", 4.0)]);
+        let inference = time("inference", &[("waiting", 0.2), ("inferring", 9.8)]);
+        let found = find(&[learner, worker("rollout-1"), worker("rollout-2"), inference], 2, 2.0);
         assert_eq!((found.limit, found.advice), (Limit::Inference, None));
+        assert_eq!(found.to_string(), "learner starved 60 %: the inference thread is the limit");
     }
 
     #[test]
@@ -353,7 +380,9 @@ mod tests {
 
     #[test]
     fn one_thread_gains_what_can_go_on_at_once() {
-        let threads = [time("learner", &[("starved", 5.0), ("learning", 5.0)])];
+        // Of ten seconds, the worker had three and the learner three. The others went to somebody else.
+        let worker = time("rollout-0", &[("starting", 1.0), ("stepping", 2.0), ("inferring", 1.0), ("idle", 6.0)]);
+        let threads = [time("learner", &[("starved", 7.0), ("learning", 3.0)]), worker];
         let find = |available| Bottleneck::find(&threads, &[], 0, Some(Processors { busy: 1.0, available }));
         let found = find(2).expect("there was time");
         assert_eq!(

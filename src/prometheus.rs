@@ -17,7 +17,7 @@ use figures::Families;
 
 /// A reporter that serves the newest result to [Prometheus](https://prometheus.io) at `GET /metrics`, as OpenMetrics text.
 ///
-/// Every number of the result is there once. What only grows is a counter (`pronk_steps_sampled_total`), the rest are
+/// Every number of the result is there once, but for those in lists. What only grows is a counter (`pronk_steps_sampled_total`), the rest are
 /// gauges (`pronk_episode_return_mean`), and families have labels:
 ///
 /// | metric | labels |

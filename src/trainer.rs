@@ -116,6 +116,8 @@ pub struct Trainer {
     abandoned: Vec<String>,
     /// Steps of the fragments that were completed.
     fragments_added: Steps,
+    /// What ended the run, if something did.
+    failure: Option<String>,
     /// Newest published version of the weights.
     version: u64,
     /// What has gathered since the last result.
@@ -242,7 +244,7 @@ impl Trainer {
                 let _ = tokio::time::timeout(patience, self.bell.rung()).await;
                 tokio::time::sleep(GATHER.min(patience)).await;
             }
-            if let Err(error) = self.take_in() {
+            if let Err(error) = debug_span!("take_in").in_scope(|| self.take_in()) {
                 return Some(Err(error));
             }
         }
@@ -310,10 +312,13 @@ impl Trainer {
             Ok(()) if self.worker_failures.iter().any(WorkerFailure::ends_the_run) => {
                 TrainError::Workers(self.worker_failures.clone())
             }
-            Ok(()) if over => return Err(self.first_cause()),
+            Ok(()) if over => self.first_cause(),
             Ok(()) => return Ok(()),
         };
         self.shut_down(SHUTDOWN_DEADLINE);
+        // Nobody is returned this result; it is there for the reporters.
+        self.failure = Some(error.to_string());
+        self.complete_iteration(None);
         Err(error)
     }
 
@@ -325,7 +330,7 @@ impl Trainer {
         match ended.learner {
             Some(Err(failure)) => failure.into(),
             _ if self.worker_failures.is_empty() => TrainError::Ended,
-            _ => TrainError::Workers(std::mem::take(&mut self.worker_failures)),
+            _ => TrainError::Workers(self.worker_failures.clone()),
         }
     }
 

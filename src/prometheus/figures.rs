@@ -189,6 +189,8 @@ const TOLD_ELSEWHERE: &[(&str, &str)] = &[
     ("num_agent_steps_sampled", "ledger.steps.sampled.agent"),
     ("num_agent_steps_trained", "ledger.steps.trained_passes.agent"),
     ("num_agent_steps_trained_once", "ledger.steps.trained_once.agent"),
+    ("num_agent_steps_sampled_this_iter", "ledger.steps.sampled.agent"),
+    ("num_agent_steps_trained_this_iter", "ledger.steps.trained_passes.agent"),
     ("num_batches_quarantined", "learner_health.batches_quarantined"),
     ("num_env_steps_dropped", "ledger.steps.dropped"),
     ("num_env_steps_lost", "ledger.steps.lost"),

@@ -217,7 +217,8 @@ fn the_thread_ends_when_the_reporter_is_finished_or_dropped() {
             end(prometheus);
             sender.send(()).unwrap();
         });
-        ended.recv_timeout(Duration::from_secs(1)).expect("the thread goes on");
+        // Well below the patience with a client.
+        ended.recv_timeout(Duration::from_secs(3)).expect("the thread goes on");
         ending.unwrap().join().unwrap();
         assert_eq!(clock.read().current, None);
         assert!(TcpStream::connect(addr).is_err(), "somebody still listens");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Trainer;
 use super::iteration::Iteration;
 use super::processors::ProcessorTime;
-use crate::bottleneck::Bottleneck;
+use crate::bottleneck::{Bottleneck, Processors};
 use crate::result::TrainResult;
 use crate::stop::StopWhen;
 
@@ -26,7 +26,6 @@ impl Trainer {
         let steps = self.steps.snapshot();
         let time = self.time.read();
         let processors = ProcessorTime::now().since(iteration.processors_before);
-        let workers = self.config.num_rollout_workers;
         let episodes = self.history.summarise(&iteration.workers);
         self.iterations += 1;
         self.worker_restarts += iteration.workers.restarts;
@@ -51,7 +50,7 @@ impl Trainer {
             time_this_iteration,
             learner_info: iteration.take_info(),
             policy_lag: iteration.learner.lag,
-            bottleneck: Bottleneck::find(&time, &iteration.time_before, workers, processors),
+            bottleneck: self.bottleneck(&time, &iteration.time_before, processors),
             steps,
             time,
             dict: ResultDict::new(),
@@ -75,6 +74,9 @@ impl Trainer {
         dict.set("policy_lag", result.policy_lag.to_json());
         dict.set("bottleneck", json!(result.bottleneck.as_ref().map(Bottleneck::to_json)));
         write_ledgers(&mut dict, &result, &iteration.time_before);
+        if let Some(failure) = &self.failure {
+            dict.set("run_failed", failure.as_str());
+        }
         dict.set("custom_metrics", json!({}));
         dict.set("episode_media", json!({}));
         result.dict = dict;
@@ -83,6 +85,19 @@ impl Trainer {
         self.reporters.report(&result.dict);
         self.reporting.push(shown.elapsed());
         result
+    }
+
+    /// What limited the run in an iteration. Where some workers have given up, nothing is advised: the setting is not what there is.
+    fn bottleneck(
+        &self,
+        now: &[ThreadTime],
+        before: &[ThreadTime],
+        processors: Option<Processors>,
+    ) -> Option<Bottleneck> {
+        let workers = self.config.num_rollout_workers;
+        let found = Bottleneck::find(now, before, workers, processors)?;
+        let are_all_there = self.engine.as_ref().is_some_and(|engine| engine.healthy_workers() == workers.max(1));
+        Some(if are_all_there { found } else { Bottleneck { advice: None, ..found } })
     }
 
     /// RLlib's step counters: at the top level, and every counter under `counters` and in `info`.

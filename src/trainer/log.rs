@@ -17,6 +17,9 @@ impl Trainer {
     /// | `events.out.tfevents.…` | the same for TensorBoard, which is pointed to the folder |
     /// | `report.html` | the whole run on one page, written as it ends |
     ///
+    /// [`Timers`](crate::Timers) and [`Timeline`](crate::Timeline) are added apart: they are fed by a subscriber, and that is the
+    /// program's to set up.
+    ///
     /// Files of an earlier run are replaced, but for its events: a folder for each run keeps them apart.
     ///
     /// # Errors

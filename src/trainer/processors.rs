@@ -1,5 +1,6 @@
 //! What a run uses of the machine.
 
+use std::sync::LazyLock;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
@@ -22,10 +23,13 @@ impl ProcessorTime {
     pub(super) fn since(self, earlier: Self) -> Option<Processors> {
         let spent = self.spent?.checked_sub(earlier.spent?)?.as_secs_f64();
         let wall = self.at.duration_since(earlier.at).as_secs_f64();
-        let available = available_parallelism().ok()?.get();
+        let available = (*AVAILABLE)?;
         (wall > 0.0).then(|| Processors { busy: spent / wall, available })
     }
 }
+
+/// Asked for once, because the system looks it up in files.
+static AVAILABLE: LazyLock<Option<usize>> = LazyLock::new(|| Some(available_parallelism().ok()?.get()));
 
 /// Of all threads of this process together.
 #[cfg(unix)]

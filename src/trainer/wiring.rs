@@ -119,6 +119,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         worker_failures: Vec::new(),
         abandoned: Vec::new(),
         fragments_added: Steps::default(),
+        failure: None,
         version: 0,
         iteration: Iteration::first(started),
         last: None,

@@ -1,5 +1,7 @@
 //! What the explainer predicts comes true when the setting is changed.
 
+use std::env;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -95,8 +97,10 @@ fn prediction_comes_true(limit: Limit, workers: usize, step: Duration, update: D
     let mut seen = Vec::new();
     for _ in 0..3 {
         let (rate, bottleneck) = measure(workers, step, update);
-        assert_eq!(bottleneck.limit, limit, "{bottleneck}");
-        let advice = bottleneck.advice.unwrap();
+        let Some(advice) = bottleneck.advice.filter(|_| bottleneck.limit == limit) else {
+            seen.push(format!("{bottleneck:?}"));
+            continue;
+        };
         assert_eq!((advice.setting, advice.from), ("num_rollout_workers", workers));
         let (changed, _) = measure(advice.to, step, update);
         let error = changed / rate / advice.speedup - 1.0;
@@ -108,18 +112,43 @@ fn prediction_comes_true(limit: Limit, workers: usize, step: Duration, update: D
     panic!("{seen:#?}");
 }
 
+/// Set in a process that runs one test.
+const ALONE: &str = "PRONK_TEST_ALONE";
+
+/// Runs `test`, which is called `name`, in a process of its own: what the processors do is measured by process, and beside this test
+/// others train.
+fn alone(name: &str, test: impl FnOnce()) {
+    if env::var_os(ALONE).is_some() {
+        return test();
+    }
+    let name = format!("bottleneck::{name}");
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", &name, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn more_workers_bring_what_is_predicted_where_environments_are_the_limit() {
-    prediction_comes_true(Limit::Environments, 2, Duration::from_millis(2), Duration::ZERO);
+    alone("more_workers_bring_what_is_predicted_where_environments_are_the_limit", || {
+        prediction_comes_true(Limit::Environments, 2, Duration::from_millis(2), Duration::ZERO);
+    });
 }
 
 #[test]
 fn as_many_workers_as_are_predicted_are_enough_where_the_learner_is_the_limit() {
-    prediction_comes_true(Limit::Learner, 4, Duration::from_millis(1), Duration::from_millis(20));
+    alone("as_many_workers_as_are_predicted_are_enough_where_the_learner_is_the_limit", || {
+        prediction_comes_true(Limit::Learner, 4, Duration::from_millis(1), Duration::from_millis(20));
+    });
 }
 
 #[test]
 fn more_workers_bring_no_more_than_the_learner_can_take() {
     // Two workers make a batch of 20 in 20 ms, and the learner takes 12 ms for it: 1.7 times as much is all it can take.
-    prediction_comes_true(Limit::Environments, 2, Duration::from_millis(2), Duration::from_millis(12));
+    alone("more_workers_bring_no_more_than_the_learner_can_take", || {
+        prediction_comes_true(Limit::Environments, 2, Duration::from_millis(2), Duration::from_millis(12));
+    });
 }

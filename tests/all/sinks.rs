@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
+use pronk::wrappers::{Chaos, ChaosConfig};
 use pronk::{Csv, HtmlReport, Prometheus, ResultDict, Run, TensorBoard, Timeline, Timers, reporter_fn};
 use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt;
@@ -185,6 +186,20 @@ fn a_run_that_is_let_go_of_still_writes_its_report() {
     trainer.next().unwrap().unwrap();
     drop(trainer);
     assert!(folder.path().join("report.html").exists());
+}
+
+#[test]
+fn what_ended_a_run_is_in_its_last_line_and_on_its_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let failing = |_: &EnvContext| Chaos::new(CartPole::new(), ChaosConfig { error: 1.0, ..ChaosConfig::default() });
+    let mut trainer = Trainer::new(small(1), failing).unwrap();
+    trainer.log_to(folder.path()).unwrap();
+    let error = trainer.run(StopWhen::default()).unwrap_err().to_string();
+    let last = last_line(&folder.path().join("results.jsonl"));
+    assert_eq!(last["run_failed"], error);
+    assert!(!last["workers"]["gave_up"].as_array().unwrap().is_empty());
+    let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.contains("What ended the run") && page.contains("rollout-1"), "{page}");
 }
 
 #[test]
