@@ -45,6 +45,38 @@ def numbers(tree, way=()):
     return found
 
 
+# As in the documentation of `TensorBoard`: what only repeats another figure, which has the curve.
+REPEATS = {
+    "episode_return_mean": "episode_reward_mean",
+    "timesteps_total": "num_env_steps_sampled",
+    "agent_timesteps_total": "num_agent_steps_sampled",
+    "num_steps_trained_this_iter": "num_env_steps_trained_this_iter",
+    "num_healthy_workers": "workers/healthy",
+    "num_in_flight_async_reqs": "workers/healthy",
+    "num_remote_worker_restarts": "workers/restarts",
+    "num_batches_quarantined": "learner_health/batches_quarantined",
+    "ledger/steps/sampled/env": "num_env_steps_sampled",
+    "ledger/steps/sampled/agent": "num_agent_steps_sampled",
+    "ledger/steps/trained_once/env": "num_env_steps_trained_once",
+    "ledger/steps/trained_once/agent": "num_agent_steps_trained_once",
+    "ledger/steps/trained_passes/env": "num_env_steps_trained",
+    "ledger/steps/trained_passes/agent": "num_agent_steps_trained",
+}
+STEPS = re.compile(r"num_(env|agent)_steps_(sampled|trained|trained_once)")
+
+
+def repeated(path):
+    """The path of the figure that the one at `path` repeats."""
+    if path in REPEATS:
+        return REPEATS[path]
+    if path.startswith("sampler_results/"):
+        return path.removeprefix("sampler_results/")
+    counter = re.fullmatch(r"(counters|info)/(num_\w+)", path)
+    if counter and (counter[2] in REPEATS or STEPS.fullmatch(counter[2])):
+        return REPEATS.get(counter[2], counter[2])
+    return f"counters/{counter[2]}" if counter and counter[1] == "info" else None
+
+
 def tag_of(path):
     learner = re.fullmatch(r"info/learner/(.+?)/learner_stats/(.+)", path)
     if learner:
@@ -85,10 +117,12 @@ def check_events(folder, result):
             yield f"`{tag}` is {scalars[tag]!r} and should be {as_f32(value)!r}, as `{path}` is"
         else:
             n_equal += 1
-    # What has no curve of its own only repeats a figure that has one.
     for path, value in missing:
-        if value not in scalars.values():
-            yield f"`{path}` is {value!r}: no curve at step {step} shows that"
+        original = repeated(path)
+        if original is None:
+            yield f"`{path}` is {value!r} and has no curve at step {step}"
+        elif scalars.get(tag_of(original)) != value:
+            yield f"`{path}` repeats `{original}`, whose curve has {scalars.get(tag_of(original))!r} and not {value!r}"
     histograms = events.Tags()["histograms"]
     texts = [tag for tag in events.Tags()["tensors"] if events.SummaryMetadata(tag).plugin_data.plugin_name == "text"]
     if not any(events.Histograms(tag)[-1].histogram_value.num > 0 for tag in histograms):

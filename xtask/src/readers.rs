@@ -19,7 +19,7 @@ pub(crate) enum Readers {
 
 /// Has them read what the tests left in `tmp/sinks` of the target folder.
 pub(crate) fn check(root: &Path) -> Result<Readers> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = root.join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from));
     let (sinks, venv) = (target.join("tmp/sinks"), target.join("python"));
     let results = sinks.join("results.jsonl");
     ensure!(results.exists(), "{} is missing: run `cargo xtask test` first", results.display());
@@ -46,7 +46,9 @@ fn install(venv: &Path) -> Result<(), String> {
     if !python(venv).arg("--version").output().is_ok_and(|output| output.status.success()) {
         run(Command::new("python3").args(["-m", "venv"]).arg(venv))?;
     }
-    run(python(venv).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES))
+    let mut pip = python(venv);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "--timeout", "20", "--retries", "1", "install", "--quiet"]);
+    run(pip.args(PACKAGES))
 }
 
 fn python(venv: &Path) -> Command {
