@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Each round runs the same training in processes of its own, one after the other: `ledger` with nothing but clocks and tickets,
-//! which are always there; `sinks` with a run folder (JSON lines, CSV, TensorBoard, report) and an endpoint for Prometheus; `spans` with timers and a
-//! timeline of every span; `all` with both. What is compared are rates of one round. A result comes ten times a second, which is ten
+//! which are always there; `sinks` with a run folder (JSON lines, CSV, TensorBoard, report) and an endpoint for Prometheus;
+//! `spans` with timers and a timeline of every span; `all` with both. What is compared are rates of one round. A result comes ten times a second, which is ten
 //! to a hundred times as often as usual.
 //!
 //! What the ledger itself costs is counted, for a ratio of a few thousandths drowns in the machine's noise: how often the clocks
