@@ -11,6 +11,17 @@
 //!
 //! What the ledger itself costs is counted, for a ratio of a few thousandths drowns in the machine's noise: how often the clocks
 //! of all threads were switched, times what a switch takes on this machine, as a share of the time in which the threads worked.
+//!
+//! Measured on two cores that others used too, fifteen rounds:
+//!
+//! ```text
+//!  sinks to ledger alone: 1.03 [0.97, 1.09]
+//!  spans to ledger alone: 0.98 [0.89, 1.04]
+//!    all to ledger alone: 1.01 [0.97, 1.09]
+//! switches of clocks, as a share of the threads' working time: 0.0034, at 73 ns each
+//! ```
+//!
+//! So what shows a run costs less than rounds differ by, which is some percent, and the ledger a third of a percent.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::process::Command;
