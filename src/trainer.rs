@@ -255,13 +255,15 @@ impl Trainer {
     fn iterate(&mut self, stop: Option<&StopWhen>, interrupted: &dyn Fn() -> bool) -> Result<TrainResult, TrainError> {
         let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.started.elapsed()));
         while !(interrupted() || time_is_up(self) || self.iteration_is_complete()) {
+            let listen = debug_span!("listen").entered();
             if let Some(patience) = self.patience()
-                && debug_span!("listen").in_scope(|| self.bell.wait(patience))
+                && self.bell.wait(patience)
             {
                 // Milliseconds, so that reports gather; there is nothing that could end it sooner.
                 #[allow(clippy::disallowed_methods)]
                 std::thread::sleep(GATHER.min(patience));
             }
+            drop(listen);
             debug_span!("take_in").in_scope(|| self.take_in())?;
         }
         Ok(self.complete_iteration(stop))
