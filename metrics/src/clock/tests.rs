@@ -203,6 +203,9 @@ fn a_thread_whose_place_is_taken_while_it_runs_has_an_account_of_its_own_from_th
         (Some("a"), 3, Some("b"), 2)
     );
     assert!(seat.wall_secs <= passed && left_behind.wall_secs >= 0.004, "{times:?} in {passed}");
+    // Read later, the clocks have no less: what counted twice would be more.
+    let later: f64 = hangs.iter().chain([&clock]).map(|clock| clock.reader().read().wall_secs).sum();
+    assert!(seat.wall_secs + left_behind.wall_secs <= later, "{times:?}, {later} later");
     assert!(ledger.is_closed());
 
     let before = left_behind.wall_secs;
