@@ -1,7 +1,5 @@
 //! What the explainer predicts comes true when the setting is changed.
 
-use std::env;
-use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -12,6 +10,8 @@ use pronk::{
     ActionRef, Bottleneck, ByPolicy, EnvError, EnvSpec, LearnError, Learned, Learner, LearnerState, Limit, ModelConfig,
     ObsLoader, ObsMut, Params, Step, TrainBatch,
 };
+
+use crate::fixtures::alone;
 
 /// Rate and explanation are those of what follows after this time.
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -112,35 +112,16 @@ fn prediction_comes_true(limit: Limit, workers: usize, step: Duration, update: D
     panic!("{seen:#?}");
 }
 
-/// Set in a process that runs one test.
-const ALONE: &str = "PRONK_TEST_ALONE";
-
-/// Runs `test`, which is called `name`, in a process of its own: what the processors do is measured by process, and beside this test
-/// others train.
-fn alone(name: &str, test: impl FnOnce()) {
-    if env::var_os(ALONE).is_some() {
-        return test();
-    }
-    let name = format!("bottleneck::{name}");
-    let output = Command::new(env::current_exe().unwrap())
-        .args(["--exact", &name, "--nocapture"])
-        .env(ALONE, "1")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
-}
-
 #[test]
 fn more_workers_bring_what_is_predicted_where_environments_are_the_limit() {
-    alone("more_workers_bring_what_is_predicted_where_environments_are_the_limit", || {
+    alone("bottleneck::more_workers_bring_what_is_predicted_where_environments_are_the_limit", || {
         prediction_comes_true(Limit::Environments, 2, Duration::from_millis(2), Duration::ZERO);
     });
 }
 
 #[test]
 fn as_many_workers_as_are_predicted_are_enough_where_the_learner_is_the_limit() {
-    alone("as_many_workers_as_are_predicted_are_enough_where_the_learner_is_the_limit", || {
+    alone("bottleneck::as_many_workers_as_are_predicted_are_enough_where_the_learner_is_the_limit", || {
         prediction_comes_true(Limit::Learner, 4, Duration::from_millis(1), Duration::from_millis(20));
     });
 }
@@ -148,7 +129,7 @@ fn as_many_workers_as_are_predicted_are_enough_where_the_learner_is_the_limit() 
 #[test]
 fn more_workers_bring_no_more_than_the_learner_can_take() {
     // Two workers make a batch of 20 in 20 ms, and the learner takes 12 ms for it: 1.7 times as much is all it can take.
-    alone("more_workers_bring_no_more_than_the_learner_can_take", || {
+    alone("bottleneck::more_workers_bring_no_more_than_the_learner_can_take", || {
         prediction_comes_true(Limit::Environments, 2, Duration::from_millis(2), Duration::from_millis(12));
     });
 }

@@ -28,6 +28,22 @@ pub(crate) fn iterations(n: u64) -> StopWhen {
     StopWhen { iterations: Some(n), ..StopWhen::default() }
 }
 
+/// Runs `test`, which is called `name`, in a process of its own: for what threads of other tests would change, such as the processor
+/// time of the process.
+pub(crate) fn alone(name: &str, test: impl FnOnce()) {
+    const ALONE: &str = "PRONK_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return test();
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// What a run with one agent trained.
 pub(crate) fn only(run: &Run) -> Checkpoint {
     run.checkpoints[DEFAULT_POLICY].clone()
