@@ -6,6 +6,9 @@ use std::fmt;
 use pronk_buffer::{ActionKind, ActionView, ActionViewMut, End, ObsKind, ObsViewMut};
 use pronk_policy::{ObsDtype, PolicyError, Space};
 
+use crate::failure::FailureCause;
+use crate::mask;
+
 /// An environment: a thing with a state, moved by actions, that says what can be seen of it and what that was worth.
 ///
 /// Observations are written in place, into a row that already has the length and type of
@@ -163,6 +166,11 @@ impl EnvSpec {
         Ok(())
     }
 
+    /// The first choice of which a mask, `[dist_len]`, leaves nothing possible; 0 for an action that is only one.
+    pub fn nothing_possible(&self, mask: &[bool]) -> Option<usize> {
+        mask::first_without_a_way(mask, &self.action)
+    }
+
     /// Whether observations and actions are the same; name and time limit may differ.
     pub(crate) fn has_spaces_of(&self, other: &EnvSpec) -> bool {
         self.observation == other.observation && self.action == other.action && self.action_mask == other.action_mask
@@ -260,21 +268,30 @@ impl<'a> ObsMut<'a> {
         Ok(())
     }
 
-    /// The rows from `start`, `len` elements long, borrowed for a shorter time.
+    /// The elements from `start`, so many, borrowed for a shorter time.
+    ///
+    /// # Panics
+    /// When there are not so many.
     #[inline]
-    pub(crate) fn part(&mut self, start: usize, len: usize) -> ObsMut<'_> {
+    pub fn part(&mut self, start: usize, len: usize) -> ObsMut<'_> {
         match self {
             ObsMut::F32(all) => ObsMut::F32(&mut all[start..start + len]),
             ObsMut::U8(all) => ObsMut::U8(&mut all[start..start + len]),
         }
     }
 
-    /// The first element that is NaN or infinite, with its place. Bytes are always finite.
+    /// Whether what is written can be seen. Bytes always can.
+    ///
+    /// # Errors
+    /// [`FailureCause::NonFiniteObservation`], with the first element that is NaN or infinite.
     #[inline]
-    pub(crate) fn first_non_finite(&self) -> Option<(usize, f32)> {
+    pub fn check_finite(&self) -> Result<(), FailureCause> {
         match self {
-            ObsMut::F32(row) => first_non_finite(row),
-            ObsMut::U8(_) => None,
+            ObsMut::F32(row) => match first_non_finite(row) {
+                None => Ok(()),
+                Some((element, value)) => Err(FailureCause::NonFiniteObservation { element, value }),
+            },
+            ObsMut::U8(_) => Ok(()),
         }
     }
 }
@@ -357,9 +374,12 @@ impl<'a> ActionRef<'a> {
         }
     }
 
-    /// The actions from `start`, `len` of them.
+    /// The numbers from `start`, so many.
+    ///
+    /// # Panics
+    /// When there are not so many.
     #[inline]
-    pub(crate) fn part(self, start: usize, len: usize) -> ActionRef<'a> {
+    pub fn part(self, start: usize, len: usize) -> ActionRef<'a> {
         match self {
             ActionRef::Discrete(all) => ActionRef::Discrete(&all[start..start + len]),
             ActionRef::Continuous(all) => ActionRef::Continuous(&all[start..start + len]),

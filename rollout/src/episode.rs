@@ -1,14 +1,33 @@
 use pronk_buffer::End;
 use pronk_policy::derive_seed;
 
-use crate::env::{EnvSpec, ObsMut, Step};
+use crate::env::{ObsMut, Step};
 use crate::factory::EnvContext;
 use crate::failure::{FailureCause, FailurePlace};
 use crate::vector::EpisodeStat;
 
 /// The episodes of one environment: their seeds, and how far the one is that it is in.
+///
+/// For who writes a [`VectorEnv`](crate::VectorEnv) of another kind: kept like this, episodes have the seeds, and failures the places,
+/// that they would have in any other.
+///
+/// ```
+/// use pronk_rollout::{End, EnvContext, Episodes, FailurePlace, ObsMut, Step};
+///
+/// let mut episodes = Episodes::new(EnvContext { worker: 1, index: 0, incarnation: 0, seed: 7 });
+/// let seed = episodes.next_seed();
+/// assert_eq!(episodes.begin(), seed);
+/// assert_eq!(episodes.next_place(), FailurePlace::Step { episode_seed: seed, step: 1 });
+///
+/// let goes_on = Step { reward: 2.5, end: End::No };
+/// assert_eq!(episodes.count(goes_on, &ObsMut::F32(&mut [0.0]), None).ok(), Some(End::No));
+/// // The second step reaches a limit of two.
+/// assert_eq!(episodes.count(goes_on, &ObsMut::F32(&mut [0.0]), Some(2)).ok(), Some(End::Truncated));
+/// assert_eq!((episodes.stat().episode_return, episodes.stat().episode_len), (5.0, 2));
+/// assert!(episodes.count(goes_on, &ObsMut::F32(&mut [f32::NAN]), None).is_err());
+/// ```
 #[derive(Debug)]
-pub(crate) struct Episodes {
+pub struct Episodes {
     env: EnvContext,
     n_begun: u64,
     /// Of the present episode.
@@ -19,51 +38,56 @@ pub(crate) struct Episodes {
 
 impl Episodes {
     /// Of an environment that has begun none.
-    pub(crate) fn new(env: EnvContext) -> Self {
+    pub fn new(env: EnvContext) -> Self {
         Self { env, n_begun: 0, seed: 0, len: 0, sum: 0.0 }
     }
 
+    /// The seed of the episode after the present one.
+    pub fn next_seed(&self) -> u64 {
+        derive_seed(self.env.seed, &[self.n_begun])
+    }
+
     /// The next episode begins. Its seed.
-    pub(crate) fn begin(&mut self) -> u64 {
-        self.seed = derive_seed(self.env.seed, &[self.n_begun]);
+    pub fn begin(&mut self) -> u64 {
+        self.seed = self.next_seed();
         self.n_begun += 1;
         (self.len, self.sum) = (0, 0.0);
         self.seed
     }
 
     /// The reset that began the episode.
-    pub(crate) fn reset_place(&self) -> FailurePlace {
+    pub fn reset_place(&self) -> FailurePlace {
         FailurePlace::Reset { episode_seed: self.seed }
     }
 
     /// The step that comes next.
-    pub(crate) fn next_place(&self) -> FailurePlace {
+    pub fn next_place(&self) -> FailurePlace {
         FailurePlace::Step { episode_seed: self.seed, step: self.len + 1 }
     }
 
     /// The step that was made last.
-    pub(crate) fn place(&self) -> FailurePlace {
+    pub fn place(&self) -> FailurePlace {
         FailurePlace::Step { episode_seed: self.seed, step: self.len }
     }
 
     /// The question what is possible now.
-    pub(crate) fn mask_place(&self) -> FailurePlace {
+    pub fn mask_place(&self) -> FailurePlace {
         FailurePlace::Mask { episode_seed: self.seed, step: self.len }
     }
 
-    /// Counts a step that led to `obs`, and says whether it ends the episode, by itself or by the time limit.
+    /// Counts a step that led to `obs`, and says whether it ends the episode, by itself or by a time limit in steps.
     ///
     /// # Errors
     /// What of it is not finite.
     #[inline]
-    pub(crate) fn count(&mut self, step: Step, obs: &ObsMut<'_>, spec: &EnvSpec) -> Result<End, FailureCause> {
-        check_finite(obs)?;
+    pub fn count(&mut self, step: Step, obs: &ObsMut<'_>, limit: Option<u32>) -> Result<End, FailureCause> {
+        obs.check_finite()?;
         if !step.reward.is_finite() {
             return Err(FailureCause::NonFiniteReward { value: step.reward });
         }
         self.len += 1;
         self.sum += f64::from(step.reward);
-        let limit_reached = spec.max_episode_steps.is_some_and(|limit| self.len >= limit);
+        let limit_reached = limit.is_some_and(|limit| self.len >= limit);
         Ok(match step.end {
             End::No if limit_reached => End::Truncated,
             end => end,
@@ -71,7 +95,7 @@ impl Episodes {
     }
 
     /// The episode, which has ended.
-    pub(crate) fn stat(&self) -> EpisodeStat {
+    pub fn stat(&self) -> EpisodeStat {
         EpisodeStat {
             worker: self.env.worker,
             index: self.env.index,
@@ -79,14 +103,5 @@ impl Episodes {
             episode_return: self.sum,
             episode_len: self.len,
         }
-    }
-}
-
-/// Refuses an observation that is not finite.
-#[inline]
-pub(crate) fn check_finite(obs: &ObsMut<'_>) -> Result<(), FailureCause> {
-    match obs.first_non_finite() {
-        None => Ok(()),
-        Some((element, value)) => Err(FailureCause::NonFiniteObservation { element, value }),
     }
 }

@@ -59,15 +59,9 @@ impl VectorContext {
         self.failure(None, 0, FailurePlace::Make, cause)
     }
 
-    /// The failure of one of the environments, in a step that no other had made before.
+    /// The failure of one of the environments, in a step that no other had made before; `index` counts from `first_env`.
     #[cold]
-    pub(crate) fn failure(
-        &self,
-        spec: Option<&EnvSpec>,
-        index: u32,
-        place: FailurePlace,
-        cause: FailureCause,
-    ) -> EnvFailure {
+    pub fn failure(&self, spec: Option<&EnvSpec>, index: u32, place: FailurePlace, cause: FailureCause) -> EnvFailure {
         EnvFailure {
             env: spec.map(|spec| spec.name.clone()).unwrap_or_default(),
             worker: self.worker,

@@ -45,6 +45,7 @@ mod worker_set;
 mod testing;
 
 pub use env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+pub use episode::Episodes;
 pub use factory::{EnvContext, EnvFactory, IntoEnv, VectorContext, probe_spec};
 pub use failure::{EnvFailure, FailureCause, FailurePlace};
 pub use pronk_buffer::End;

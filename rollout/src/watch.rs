@@ -109,9 +109,9 @@ impl Watch {
         Inside(self)
     }
 
-    /// Which environment it now calls, and what for.
+    /// Which environment the worker now calls, and what for: said by a [`VectorEnv`](crate::VectorEnv) before it does.
     #[inline]
-    pub(crate) fn at(&self, index: u32, place: FailurePlace) {
+    pub fn at(&self, index: u32, place: FailurePlace) {
         let (kind, episode_seed, step) = match place {
             FailurePlace::Make => (MAKE, 0, 0),
             FailurePlace::Unknown => (UNKNOWN, 0, 0),

@@ -2,7 +2,7 @@ use pronk_buffer::{BatchError, End, FinalObs};
 use pronk_policy::Space;
 
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut};
-use crate::episode::{Episodes, check_finite};
+use crate::episode::Episodes;
 use crate::factory::{EnvContext, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::mask;
@@ -140,7 +140,7 @@ impl<E: Env> Slot<E> {
         begins(place);
         let len = obs.len();
         let cause = match catch(|| self.env.reset(seed, obs.part(0, len))) {
-            Ok(Ok(())) => match check_finite(&obs) {
+            Ok(Ok(())) => match obs.check_finite() {
                 Ok(()) => return Ok(()),
                 Err(cause) => cause,
             },
@@ -160,7 +160,7 @@ impl<E: Env> Slot<E> {
         let place = self.episodes.next_place();
         let len = obs.len();
         let cause = match catch(|| self.env.step(action, obs.part(0, len))) {
-            Ok(Ok(step)) => match self.episodes.count(step, &obs, spec) {
+            Ok(Ok(step)) => match self.episodes.count(step, &obs, spec.max_episode_steps) {
                 Ok(end) => return Ok((step.reward, end)),
                 Err(cause) => cause,
             },

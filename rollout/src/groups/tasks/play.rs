@@ -9,7 +9,7 @@ use pronk_buffer::{End, InqueueSender, ObsColumn, ObsView};
 
 use crate::async_env::AsyncEnv;
 use crate::env::{EnvError, EnvSpec, ObsMut};
-use crate::episode::{Episodes, check_finite};
+use crate::episode::Episodes;
 use crate::factory::{EnvContext, VectorContext};
 use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
 use crate::groups::{Answer, GroupFailure, GroupStep, Order};
@@ -261,7 +261,7 @@ impl Caller<'_> {
         let place = life.episodes.reset_place();
         let steps_made = usize::from(step.order == Order::Step);
         self.call(place, steps_made, async { life.env.reset(seed, step.obs.view_mut().into()).await }).await?;
-        check_finite(&step.obs.view_mut().into()).map_err(|cause| (place, cause))?;
+        ObsMut::from(step.obs.view_mut()).check_finite().map_err(|cause| (place, cause))?;
         life.observe(step).map_err(|error| (place, FailureCause::Error(error)).into())
     }
 
@@ -270,7 +270,8 @@ impl Caller<'_> {
         let made = self
             .call(place, 0, async { life.env.step(step.actions.view().into(), step.obs.view_mut().into()).await })
             .await?;
-        let end = life.episodes.count(made, &step.obs.view_mut().into(), &life.spec).map_err(|cause| (place, cause))?;
+        let counted = life.episodes.count(made, &step.obs.view_mut().into(), life.spec.max_episode_steps);
+        let end = counted.map_err(|cause| (place, cause))?;
         (step.rewards[0], step.ends[0]) = (made.reward, end);
         if let Some(normalization) = &mut life.normalization {
             normalization.reward(&mut step.rewards, &step.ends);
