@@ -37,6 +37,10 @@ pub mod wrappers {
     pub use pronk_rollout::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};
 }
 
+/// Environments in processes of their own: Gymnasium, Atari, PettingZoo, and any other language.
+#[cfg(feature = "env-process")]
+pub use pronk_env_process as env_process;
+
 // The rooms, for who wires a run of their own.
 pub use {
     pronk_buffer as buffer, pronk_learner as learner, pronk_metrics as metrics, pronk_policy as policy,

@@ -10,6 +10,8 @@ mod failures;
 mod fixtures;
 mod gates;
 mod golden;
+#[cfg(feature = "env-process")]
+mod gymnasium;
 mod learning;
 mod ledgers;
 mod multi_agent;

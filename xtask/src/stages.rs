@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::readers::{self, Readers};
-use crate::tidy;
+use crate::{python, readers, tidy};
 
 /// One stage of CI; `cargo xtask <name>` runs it alone.
 pub(crate) struct Stage {
@@ -23,7 +22,33 @@ enum Work {
     Cargo(&'static str),
     Tidy,
     Readers,
+    Gymnasium,
 }
+
+/// What comes of a stage.
+enum Outcome {
+    Passed,
+    Failed,
+    /// What it checks with could not be had, and why.
+    NotChecked(String),
+}
+
+impl Outcome {
+    fn passed(passed: bool) -> Self {
+        if passed { Self::Passed } else { Self::Failed }
+    }
+}
+
+/// What environments in processes are tested with.
+const GYMNASIUM: [&str; 7] = [
+    "gymnasium[mujoco]==1.4.0",
+    "ale-py==0.12.1",
+    "opencv-python-headless==5.0.0.93",
+    "box2d==2.3.10",
+    "pygame==2.6.1",
+    "pettingzoo==1.27.0",
+    "mpe2==1.1.1",
+];
 
 impl Stage {
     const fn cargo(name: &'static str, about: &'static str, args: &'static str) -> Self {
@@ -43,22 +68,31 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage::cargo(
         "clippy",
         "Lint every target, warnings being errors",
-        "clippy --workspace --all-targets -- -D warnings",
+        "clippy --workspace --all-targets --features env-process -- -D warnings",
     ),
-    Stage::cargo("docs", "Build the documentation, warnings being errors", "doc --workspace --no-deps"),
+    Stage::cargo(
+        "docs",
+        "Build the documentation, warnings being errors",
+        "doc --workspace --no-deps --features env-process",
+    ),
     Stage::cargo(
         "test",
-        "Run the unit and integration tests, the golden numbers included",
-        "test --workspace --lib --bins --tests",
+        "Run the unit and integration tests, the golden numbers included, but for those of the stage gymnasium",
+        "test --workspace --lib --bins --tests --features env-process -- --skip gymnasium::",
     ),
     Stage {
         name: "readers",
         about: "Have TensorBoard and Prometheus read what the tests wrote, if they can be had from PyPI",
         work: Work::Readers,
     },
-    Stage::cargo("doctest", "Run the examples in the documentation", "test --workspace --doc"),
-    Stage::cargo("examples", "Build the examples", "build --workspace --examples"),
-    Stage::cargo("benches", "Build the benches", "build --workspace --benches"),
+    Stage {
+        name: "gymnasium",
+        about: "Step and train environments of Gymnasium, Atari and PettingZoo, if they can be had from PyPI",
+        work: Work::Gymnasium,
+    },
+    Stage::cargo("doctest", "Run the examples in the documentation", "test --workspace --doc --features env-process"),
+    Stage::cargo("examples", "Build the examples", "build --workspace --examples --features env-process"),
+    Stage::cargo("benches", "Build the benches", "build --workspace --benches --features env-process"),
 ];
 
 /// Runs all stages in order and stops at the first that fails.
@@ -104,25 +138,29 @@ pub(crate) fn golden(root: &Path, dir: Option<&PathBuf>) -> Result<ExitCode> {
 
 fn run(root: &Path, stage: &Stage) -> Result<(bool, Duration)> {
     let started = Instant::now();
-    let passed = match stage.work {
-        Work::Cargo(args) => succeeds(cargo(root, args).env("RUSTDOCFLAGS", "-D warnings"))?,
+    let outcome = match stage.work {
+        Work::Cargo(args) => Outcome::passed(succeeds(cargo(root, args).env("RUSTDOCFLAGS", "-D warnings"))?),
         Work::Tidy => {
             let violations = tidy::check(root)?;
             for violation in &violations {
                 say(&violation.to_string())?;
             }
-            violations.is_empty()
+            Outcome::passed(violations.is_empty())
         }
-        Work::Readers => match readers::check(root)? {
-            Readers::Agreed => true,
-            Readers::Disagreed => false,
-            Readers::Absent(why) => {
-                say(&format!("NOT CHECKED, as they could not be installed: {why}"))?;
-                true
+        Work::Readers => readers::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
+        Work::Gymnasium => match python::with_packages(root, &GYMNASIUM)? {
+            Ok(python) => {
+                // As in the stage `test`, so that nothing is compiled again.
+                let args = "test --workspace --lib --bins --tests --features env-process -- gymnasium::";
+                Outcome::passed(succeeds(cargo(root, args).env("PRONK_TEST_PYTHON", python))?)
             }
+            Err(why) => Outcome::NotChecked(why),
         },
     };
-    Ok((passed, started.elapsed()))
+    if let Outcome::NotChecked(why) = &outcome {
+        say(&format!("NOT CHECKED, as what it needs could not be installed: {why}"))?;
+    }
+    Ok((!matches!(outcome, Outcome::Failed), started.elapsed()))
 }
 
 fn cargo(root: &Path, args: &str) -> Command {

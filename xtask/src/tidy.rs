@@ -104,7 +104,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "unsafe",
-        reason: "unsafe code lives only under policy/src/ops/, each block with its SAFETY line and a test",
+        reason: "unsafe code lives only under policy/src/ops/ and where a plug-in copies out of shared memory, each block with its \
+                 SAFETY line and a test",
         check: absent::unsafe_code,
     },
     Rule {

@@ -7,13 +7,14 @@ use anyhow::{Context, Result};
 
 use super::source::Source;
 
-/// The rooms: folder, crate, and the rooms it may know.
+/// The rooms: folder, crate, and the rooms it may know. Plug-in crates are like rooms that no room knows.
 pub(super) const ROOMS: &[Room] = &[
     Room::new("metrics", "pronk-metrics", &[]),
     Room::new("buffer", "pronk-buffer", &["metrics"]),
     Room::new("policy", "pronk-policy", &[]),
     Room::new("rollout", "pronk-rollout", &["buffer", "policy", "metrics"]),
     Room::new("learner", "pronk-learner", &["buffer", "policy", "metrics"]),
+    Room::new("envs/process", "pronk-env-process", &["rollout", "buffer", "policy"]),
 ];
 
 /// One room of the house.

@@ -1,0 +1,163 @@
+//! The four lines with which a conversation begins.
+
+use pronk_policy::Space;
+use pronk_rollout::{AgentSpec, MultiAgentSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The only one there is.
+pub(crate) const PROTOCOL: u32 = 1;
+
+/// The parent's first line.
+#[derive(Serialize)]
+pub(crate) struct Greeting<'a> {
+    pub(crate) protocol: u32,
+    pub(crate) envs: usize,
+    pub(crate) autoreset: bool,
+    pub(crate) config: &'a Map<String, Value>,
+}
+
+/// The second line of either side.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Size {
+    pub(crate) shared_bytes: usize,
+}
+
+/// The child's first line.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hello {
+    #[serde(rename = "protocol")]
+    _protocol: u32,
+    name: String,
+    max_episode_steps: Option<u32>,
+    agents: Vec<Agent>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Agent {
+    name: String,
+    observation: Space,
+    action: Space,
+    action_mask: bool,
+}
+
+/// Why a line of the child is no answer.
+#[derive(Debug)]
+pub(crate) enum BadLine {
+    /// It refuses to go on, in its own words.
+    Refused(String),
+    /// It is not of the protocol.
+    Broken(String),
+}
+
+/// What the child's environments are.
+pub(crate) fn hello(line: &[u8]) -> Result<MultiAgentSpec, BadLine> {
+    let line: Value = parse(line)?;
+    match line.get("protocol").and_then(Value::as_u64) {
+        Some(protocol) if protocol == u64::from(PROTOCOL) => {}
+        Some(other) => {
+            let text = format!("it speaks version {other} of the protocol, this is version {PROTOCOL}");
+            return Err(BadLine::Broken(text));
+        }
+        None => return Err(BadLine::Broken("its first line does not say which version it speaks".to_owned())),
+    }
+    let hello = Hello::deserialize(line).map_err(|error| BadLine::Broken(format!("its first line: {error}")))?;
+    let agent = |Agent { name, observation, action, action_mask }| AgentSpec { name, observation, action, action_mask };
+    let spec = MultiAgentSpec {
+        name: hello.name,
+        agents: hello.agents.into_iter().map(agent).collect(),
+        max_episode_steps: hello.max_episode_steps,
+    };
+    spec.check().map_err(|error| BadLine::Broken(format!("its first line: {error}")))?;
+    Ok(spec)
+}
+
+/// Whether the child came to the same size.
+pub(crate) fn agreed(line: &[u8], shared_bytes: usize) -> Result<(), BadLine> {
+    let line: Value = parse(line)?;
+    match Size::deserialize(line) {
+        Ok(theirs) if theirs.shared_bytes == shared_bytes => Ok(()),
+        Ok(theirs) => {
+            Err(BadLine::Broken(format!("the memory has {shared_bytes} bytes, it computed {}", theirs.shared_bytes)))
+        }
+        Err(error) => Err(BadLine::Broken(format!("its second line: {error}"))),
+    }
+}
+
+/// A line as JSON, unless it is a refusal.
+fn parse(line: &[u8]) -> Result<Value, BadLine> {
+    let value: Value = serde_json::from_slice(line)
+        .map_err(|_| BadLine::Broken(format!("it wrote {} where a line of JSON was due", excerpt(line))))?;
+    match value.get("error") {
+        Some(error) => Err(BadLine::Refused(error.as_str().map_or_else(|| error.to_string(), str::to_owned))),
+        None => Ok(value),
+    }
+}
+
+/// Bytes of a message that are shown.
+const SHOWN: usize = 80;
+
+/// The beginning of what was written, in quotes.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
+    match bytes.len().saturating_sub(SHOWN) {
+        0 => format!("{shown:?}"),
+        more => format!("{shown:?} and {more} bytes more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGENT: &str = r#"{"name":"agent","observation":{"box":{"low":[0.0,"-inf"],"high":[1.0,"inf"],"shape":[2],"dtype":"f32"}},"action":{"discrete":{"n":2}},"action_mask":false}"#;
+
+    fn line(agents: &str) -> String {
+        format!(r#"{{"protocol":1,"name":"Corridor","max_episode_steps":null,"agents":[{agents}]}}"#)
+    }
+
+    fn broken(line: &str) -> String {
+        match hello(line.as_bytes()) {
+            Err(BadLine::Broken(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_first_line_says_what_the_environments_are() {
+        let spec = hello(line(AGENT).as_bytes()).unwrap();
+        assert_eq!((spec.name.as_str(), spec.max_episode_steps, spec.agents.len()), ("Corridor", None, 1));
+        let observation = Space::boxed(vec![0.0, f32::NEG_INFINITY], vec![1.0, f32::INFINITY], vec![2]).unwrap();
+        assert_eq!(spec.agents[0].observation, observation);
+    }
+
+    #[test]
+    fn what_is_no_first_line_is_named() {
+        assert_eq!(broken("hello"), r#"it wrote "hello" where a line of JSON was due"#);
+        assert_eq!(broken(r#"{"name":"x"}"#), "its first line does not say which version it speaks");
+        assert!(broken(r#"{"protocol":2,"novelty":1}"#).contains("version 2"));
+        assert!(broken(&line("")).contains("there is no agent"));
+        assert!(broken(&line(&format!("{AGENT},{AGENT}"))).contains("two agents are called `agent`"));
+        assert!(broken(&line(&AGENT.replace("\"n\":2", "\"n\":0"))).contains("at least one thing"));
+        assert!(broken(&line(&AGENT.replace("action_mask", "mask"))).contains("unknown field `mask`"));
+    }
+
+    #[test]
+    fn a_refusal_is_in_the_words_of_the_child() {
+        let refused = hello(br#"{"protocol":1,"error":"no licence"}"#);
+        assert!(matches!(refused, Err(BadLine::Refused(text)) if text == "no licence"));
+    }
+
+    #[test]
+    fn another_size_is_refused() {
+        assert!(agreed(br#"{"shared_bytes":4096}"#, 4096).is_ok());
+        let text = match agreed(br#"{"shared_bytes":4160}"#, 4096) {
+            Err(BadLine::Broken(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(text, "the memory has 4096 bytes, it computed 4160");
+    }
+}

@@ -1,0 +1,165 @@
+//! Environments that are reset when they are told to, each in a process of its own: with one agent, and with several.
+
+use pronk_buffer::End;
+use pronk_rollout::{
+    ActionRef, AgentSpec, Agents, Env, EnvError, EnvSpec, MultiAgentEnv, MultiAgentSpec, ObsMut, Step,
+};
+
+use crate::envs::ProcessEnvs;
+use crate::error::ProcessError;
+use crate::group::{Failed, Group, Order, Starting};
+
+/// An environment alone in its process, to be stepped by hand or held against the rules of an [`Env`].
+///
+/// For a run, [`ProcessEnvs`] makes several that share processes, which is faster.
+///
+/// ```no_run
+/// use pronk_env_process::{Gymnasium, ProcessEnvs};
+/// use pronk_rollout::check_env;
+///
+/// let envs = ProcessEnvs::new(Gymnasium::new("my_envs:Gripper-v0"));
+/// check_env(envs.env()?, 0)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ProcessEnv {
+    one: One,
+    spec: EnvSpec,
+}
+
+impl ProcessEnv {
+    pub(crate) fn start(settings: &ProcessEnvs) -> Result<Self, ProcessError> {
+        let mut one = One::start(settings)?;
+        match spec_alone(one.group.spec()) {
+            Some(spec) => Ok(Self { one, spec }),
+            None => Err(one.group.not_alone()),
+        }
+    }
+}
+
+impl Env for ProcessEnv {
+    fn spec(&self) -> EnvSpec {
+        self.spec.clone()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.one.reset(seed)?;
+        self.one.group.observe(0, 0, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        self.one.group.act(0, action)?;
+        self.one.carry_out(Order::Step)?;
+        self.one.group.observe(0, 0, obs)?;
+        let (reward, end) = self.one.came_to(0)?;
+        Ok(Step { reward, end })
+    }
+
+    fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
+        self.one.group.masks(0, mask)
+    }
+}
+
+/// An environment with all its agents.
+pub(crate) struct ProcessMultiAgentEnv(One);
+
+impl ProcessMultiAgentEnv {
+    pub(crate) fn start(settings: &ProcessEnvs) -> Result<Self, ProcessError> {
+        One::start(settings).map(Self)
+    }
+}
+
+impl MultiAgentEnv for ProcessMultiAgentEnv {
+    fn spec(&self) -> MultiAgentSpec {
+        self.0.group.spec().clone()
+    }
+
+    fn reset(&mut self, seed: u64, agents: &mut Agents) -> Result<(), EnvError> {
+        self.0.reset(seed)?;
+        for agent in self.0.agents() {
+            self.0.ask(agent, agents)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, agents: &mut Agents) -> Result<(), EnvError> {
+        for agent in self.0.agents().filter(|agent| agents.acts(*agent)) {
+            self.0.group.act(agent, agents.action(agent)?)?;
+        }
+        self.0.carry_out(Order::Step)?;
+        for agent in self.0.agents().filter(|agent| !agents.has_ended(*agent)).collect::<Vec<_>>() {
+            let (reward, end) = self.0.came_to(agent)?;
+            agents.reward(agent, reward)?;
+            match end {
+                End::No => self.0.ask(agent, agents)?,
+                End::Terminated => agents.terminate(agent)?,
+                End::Truncated => {
+                    self.0.group.observe(agent, 0, agents.show(agent)?)?;
+                    agents.truncate(agent)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn action_mask(&self, agent: usize, mask: &mut [bool]) -> Result<(), EnvError> {
+        self.0.group.masks(agent, mask)
+    }
+}
+
+/// A process with one environment, which is waited for.
+struct One {
+    settings: ProcessEnvs,
+    group: Group,
+}
+
+impl One {
+    fn start(settings: &ProcessEnvs) -> Result<Self, ProcessError> {
+        settings.check()?;
+        if settings.clip_rewards.is_some() {
+            let reason = "clip_rewards is for what a worker with one agent learns from: leave it out here";
+            return Err(ProcessError::Setting { reason: reason.to_owned() });
+        }
+        let group = Starting::begin(settings, 0, 1, false)?.finish()?;
+        Ok(Self { settings: settings.clone(), group })
+    }
+
+    fn agents(&self) -> std::ops::Range<usize> {
+        0..self.group.spec().agents.len()
+    }
+
+    fn reset(&mut self, seed: u64) -> Result<(), EnvError> {
+        self.group.set_seed(0, seed);
+        self.carry_out(Order::Reset)
+    }
+
+    fn carry_out(&mut self, order: Order) -> Result<(), EnvError> {
+        let patience = order.patience(&self.settings);
+        let done = self.group.order(order, &patience).and_then(|()| self.group.answer(order, &patience));
+        done.map_err(|Failed { error, .. }| EnvError::new(error))
+    }
+
+    /// What a step paid an agent, and how it ended its episode.
+    fn came_to(&mut self, agent: usize) -> Result<(f32, End), EnvError> {
+        let (mut reward, mut end) = ([0.0], [End::No]);
+        self.group.rewards(agent, &mut reward);
+        self.group.ends(agent, &mut end).map_err(|Failed { error, .. }| EnvError::new(error))?;
+        Ok((reward[0] as f32, end[0]))
+    }
+
+    /// Asks an agent to act next, if the environment does.
+    fn ask(&self, agent: usize, agents: &mut Agents) -> Result<(), EnvError> {
+        if self.group.is_asked(agent, 0) { self.group.observe(agent, 0, agents.ask(agent)?) } else { Ok(()) }
+    }
+}
+
+/// As the one agent that there is sees it.
+pub(crate) fn spec_alone(spec: &MultiAgentSpec) -> Option<EnvSpec> {
+    let [AgentSpec { observation, action, action_mask, .. }] = &*spec.agents else { return None };
+    Some(EnvSpec {
+        name: spec.name.clone(),
+        observation: observation.clone(),
+        action: action.clone(),
+        max_episode_steps: spec.max_episode_steps,
+        action_mask: *action_mask,
+    })
+}

@@ -1,0 +1,263 @@
+//! The environments of one worker, in one or several processes.
+
+use pronk_buffer::{End, ObsColumn};
+use pronk_policy::ObsDtype;
+use pronk_rollout::{
+    ActionRef, EnvError, EnvFailure, EnvSpec, EpisodeStat, Episodes, FailureCause, FailurePlace, ObsMut, Step,
+    VectorContext, VectorEnv, VectorStep, Watch,
+};
+
+use crate::child::Patience;
+use crate::envs::ProcessEnvs;
+use crate::error::ProcessError;
+use crate::group::{Failed, Group, Order, Starting};
+use crate::single::spec_alone;
+
+/// Environments in processes, which step beside each other.
+pub(crate) struct ProcessVectorEnv {
+    settings: ProcessEnvs,
+    context: VectorContext,
+    spec: EnvSpec,
+    groups: Vec<Group>,
+    /// `[B]`
+    episodes: Vec<Episodes>,
+    /// `[B]`, of the last step.
+    rewards: Vec<f64>,
+    /// `[obs_len]`: what the episode that ended last had come to.
+    final_obs: ObsColumn,
+    finished: Vec<EpisodeStat>,
+    watch: Watch,
+}
+
+impl ProcessVectorEnv {
+    /// Starts as many processes as it takes, and waits until all have made their environments.
+    pub(crate) fn start(
+        settings: &ProcessEnvs,
+        context: &VectorContext,
+        n_envs: usize,
+        watch: &Watch,
+    ) -> Result<Self, EnvFailure> {
+        let failed = |first: usize, error: EnvError| {
+            context.failure(None, first as u32, FailurePlace::Make, FailureCause::Error(error))
+        };
+        settings.check().map_err(|error| failed(0, EnvError::new(error)))?;
+        let mut starting = Vec::new();
+        for first in (0..n_envs).step_by(settings.envs_per_process) {
+            watch.at(first as u32, FailurePlace::Make);
+            let size = settings.envs_per_process.min(n_envs - first);
+            let group = Starting::begin(settings, first, size, true);
+            starting.push(group.map_err(|error| failed(first, EnvError::new(error)))?);
+        }
+        let mut groups: Vec<Group> = Vec::with_capacity(starting.len());
+        for group in starting {
+            let first = group.first_env();
+            watch.at(first as u32, FailurePlace::Make);
+            let group = group.finish().map_err(|error| failed(first, EnvError::new(error)))?;
+            if let Some(before) = groups.first()
+                && before.spec() != group.spec()
+            {
+                let (before, other) = (before.spec(), group.spec());
+                let text =
+                    format!("the processes of one worker must make the same: the first {before}, this one {other}");
+                return Err(failed(first, EnvError::new(text)));
+            }
+            groups.push(group);
+        }
+        let Some(spec) = groups.first().and_then(|group| spec_alone(group.spec())) else {
+            return Err(failed(0, EnvError::new("a vector needs at least one environment, got 0")));
+        };
+        let obs_len = spec.observation.obs_len();
+        Ok(Self {
+            settings: settings.clone(),
+            context: *context,
+            groups,
+            episodes: (0..n_envs as u32).map(|index| Episodes::new(context.env(index))).collect(),
+            rewards: vec![0.0; n_envs],
+            final_obs: match spec.observation.obs_dtype() {
+                ObsDtype::F32 => ObsColumn::F32(vec![0.0; obs_len]),
+                ObsDtype::U8 => ObsColumn::U8(vec![0; obs_len]),
+            },
+            spec,
+            finished: Vec::new(),
+            watch: watch.clone(),
+        })
+    }
+
+    /// Tells all processes to begin.
+    fn tell(&mut self, order: Order) -> Result<Patience, EnvFailure> {
+        let patience = order.patience(&self.settings);
+        for number in 0..self.groups.len() {
+            let group = &mut self.groups[number];
+            for env in 0..group.n_envs() {
+                group.set_seed(env, self.episodes[group.first_env() + env].next_seed());
+            }
+            let told = group.order(order, &patience);
+            // Nobody has done anything yet.
+            told.map_err(|failed| EnvFailure { steps_made: 0, ..self.failure(number, order, failed) })?;
+        }
+        Ok(patience)
+    }
+
+    /// Waits until a process is done.
+    fn wait(&mut self, number: usize, order: Order, patience: &Patience) -> Result<(), EnvFailure> {
+        let group = &mut self.groups[number];
+        let episodes = &self.episodes[group.first_env()];
+        let place = match order {
+            Order::Reset => FailurePlace::Reset { episode_seed: episodes.next_seed() },
+            Order::Step => episodes.next_place(),
+        };
+        self.watch.at(group.first_env() as u32, place);
+        let done = group.answer(order, patience);
+        done.map_err(|failed| self.failure(number, order, failed))
+    }
+
+    /// Takes what a step of a process came to.
+    fn collect(&mut self, number: usize, out: &mut VectorStep<'_>) -> Result<(), EnvFailure> {
+        let group = &mut self.groups[number];
+        let (first, n_envs, obs_len) = (group.first_env(), group.n_envs(), self.spec.observation.obs_len());
+        group.rewards(0, &mut self.rewards[first..][..n_envs]);
+        let seen = group.observe(0, 0, out.obs.part(first * obs_len, n_envs * obs_len));
+        if let Err(failed) = group.ends(0, &mut out.ends[first..][..n_envs]) {
+            return Err(self.failure(number, Order::Step, failed));
+        }
+        seen.map_err(|error| self.broken(first, error))?;
+        for env in 0..n_envs {
+            let index = first + env;
+            let step = Step { reward: self.rewards[index] as f32, end: out.ends[index] };
+            let row = out.obs.part(index * obs_len, obs_len);
+            let episodes = &mut self.episodes[index];
+            // The child has truncated already what is to be.
+            let counted = if step.end == End::No {
+                episodes.count(step, &row, None)
+            } else {
+                let seen = self.groups[number].final_observation(env, self.final_obs.view_mut().into());
+                seen.map_err(FailureCause::Error)
+                    .and_then(|()| episodes.count(step, &self.final_obs.view_mut().into(), None))
+            };
+            let place = episodes.next_place();
+            let failed = |place, cause, steps_made| EnvFailure {
+                steps_made,
+                ..self.context.failure(Some(&self.spec), index as u32, place, cause)
+            };
+            counted.map_err(|cause| failed(place, cause, index))?;
+            out.rewards[index] =
+                self.settings.clip_rewards.map_or(step.reward, |limit| step.reward.clamp(-limit, limit));
+            if step.end == End::No {
+                continue;
+            }
+            if step.end == End::Truncated {
+                let kept = out.final_obs.push(out.t, index, self.final_obs.view());
+                let place = episodes.place();
+                kept.map_err(|error| failed(place, FailureCause::Error(EnvError::new(error)), index + 1))?;
+            }
+            self.finished.push(episodes.stat());
+            episodes.begin();
+            row.check_finite().map_err(|cause| failed(episodes.reset_place(), cause, index + 1))?;
+        }
+        Ok(())
+    }
+
+    /// A step that cannot be written down, or asked for: what the caller gave is of another space.
+    #[cold]
+    fn broken(&self, index: usize, error: EnvError) -> EnvFailure {
+        let place = self.episodes[index].next_place();
+        self.context.failure(Some(&self.spec), index as u32, place, FailureCause::Error(error))
+    }
+
+    /// What a process that failed says of one of its environments.
+    #[cold]
+    fn failure(&self, number: usize, order: Order, failed: Failed) -> EnvFailure {
+        let Failed { env, resetting, error } = failed;
+        let group = &self.groups[number];
+        let index = group.first_env() + env;
+        let episodes = &self.episodes[index];
+        let cause = match error {
+            ProcessError::Silent { waited, .. } => {
+                let mut last_obs = self.final_obs.clone();
+                let seen = group.observe(0, env, last_obs.view_mut().into());
+                let last_obs = (order == Order::Step && seen.is_ok()).then_some(last_obs);
+                FailureCause::Hang { silent_for: waited, last_obs }
+            }
+            error => FailureCause::Error(EnvError::new(error)),
+        };
+        let (place, began) = match resetting {
+            true => (FailurePlace::Reset { episode_seed: episodes.next_seed() }, 1),
+            false => (episodes.next_place(), 0),
+        };
+        let steps_made = if order == Order::Step { index + began } else { 0 };
+        EnvFailure { steps_made, ..self.context.failure(Some(&self.spec), index as u32, place, cause) }
+    }
+}
+
+impl VectorEnv for ProcessVectorEnv {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn n_envs(&self) -> usize {
+        self.episodes.len()
+    }
+
+    fn reset_all(&mut self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+        let patience = self.tell(Order::Reset)?;
+        let obs_len = self.spec.observation.obs_len();
+        for number in 0..self.groups.len() {
+            self.wait(number, Order::Reset, &patience)?;
+            let group = &self.groups[number];
+            for env in 0..group.n_envs() {
+                let index = group.first_env() + env;
+                let mut row = obs.part(index * obs_len, obs_len);
+                let seen = group.observe(0, env, row.part(0, obs_len)).map_err(FailureCause::Error);
+                self.episodes[index].begin();
+                let place = self.episodes[index].reset_place();
+                seen.and_then(|()| row.check_finite())
+                    .map_err(|cause| self.context.failure(Some(&self.spec), index as u32, place, cause))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, actions: ActionRef<'_>, mut out: VectorStep<'_>) -> Result<(), EnvFailure> {
+        let act_len = self.spec.action.act_len();
+        for group in &self.groups {
+            let first = group.first_env();
+            let acted = group.act(0, actions.part(first * act_len, group.n_envs() * act_len));
+            acted.map_err(|error| self.broken(first, error))?;
+        }
+        let patience = self.tell(Order::Step)?;
+        for number in 0..self.groups.len() {
+            self.wait(number, Order::Step, &patience)?;
+            self.collect(number, &mut out)?;
+        }
+        Ok(())
+    }
+
+    fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
+        let len = masks.len() / self.n_envs();
+        for group in &self.groups {
+            let first = group.first_env();
+            let written = group.masks(0, &mut masks[first * len..][..group.n_envs() * len]);
+            written.map_err(|error| self.broken(first, error))?;
+        }
+        for (index, mask) in masks.chunks_exact(len).enumerate().filter(|_| self.spec.action_mask) {
+            if let Some(choice) = self.spec.nothing_possible(mask) {
+                let (place, cause) = (self.episodes[index].mask_place(), FailureCause::NothingPossible { choice });
+                return Err(self.context.failure(Some(&self.spec), index as u32, place, cause));
+            }
+        }
+        Ok(())
+    }
+
+    fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
+        into.append(&mut self.finished);
+    }
+}
+
+impl Drop for ProcessVectorEnv {
+    fn drop(&mut self) {
+        // All of them end beside each other.
+        for group in &mut self.groups {
+            group.hang_up();
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Processes end with whoever started them, and leave nothing behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pronk_buffer::{End, FinalObs, ObsKind};
+use pronk_env_process::{ChildOutput, ProcessEnvs};
+use pronk_rollout::{ActionRef, EnvFactory, EnvFailure, FailurePlace, ObsMut, VectorEnv, VectorStep, Watch};
+use serde_json::json;
+
+use crate::corridor::{CONTEXT, corridors, liars, shell};
+
+/// Set for a test that runs again, in a process of its own.
+const ALONE: &str = "PRONK_TEST_ALONE";
+
+fn is_alone() -> bool {
+    std::env::var_os(ALONE).is_some()
+}
+
+/// Runs the test of that name in a process of its own.
+fn alone(name: &str) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args([&format!("endings::{name}"), "--exact", "--nocapture", "--test-threads=1"])
+        .env(ALONE, "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The processes that a process has started and not waited for, those that have ended included.
+fn children_of(parent: u32) -> Vec<u32> {
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Its name, in parentheses, may hold anything.
+        let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        after_name.split_whitespace().nth(1).and_then(|ppid| ppid.parse().ok()) == Some(parent)
+    };
+    let numbers = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(is_child).collect()
+}
+
+fn is_there(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+fn within(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let since = Instant::now();
+    while since.elapsed() < limit {
+        if done() {
+            return true;
+        }
+        #[allow(clippy::disallowed_methods)]
+        // nothing tells when a process ends that is not our child: it is looked at again
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    done()
+}
+
+/// A reset, and a step that does not end in this test.
+fn hang(envs: &mut dyn VectorEnv) {
+    envs.reset_all(ObsMut::F32(&mut vec![0.0; 2 * envs.n_envs()])).unwrap();
+    let _ = step(envs);
+}
+
+/// A step to the right.
+fn step(envs: &mut dyn VectorEnv) -> Result<(), EnvFailure> {
+    let n = envs.n_envs();
+    let (mut obs, mut rewards, mut ends) = (vec![0.0; 2 * n], vec![0.0; n], vec![End::No; n]);
+    let mut final_obs = FinalObs::new(ObsKind::F32, 2);
+    let out = VectorStep {
+        t: 0,
+        obs: ObsMut::F32(&mut obs),
+        rewards: &mut rewards,
+        ends: &mut ends,
+        final_obs: &mut final_obs,
+    };
+    envs.step(ActionRef::Discrete(&vec![1; n]), out)
+}
+
+#[test]
+fn a_parent_that_is_killed_takes_a_child_along_that_hangs() {
+    if is_alone() {
+        let shown = ProcessEnvs { output: ChildOutput::Shown, ..liars("late") };
+        return hang(&mut *shown.make_vector(&CONTEXT, 3, &Watch::new()).unwrap());
+    }
+    let mut parent = alone("a_parent_that_is_killed_takes_a_child_along_that_hangs");
+    // It says so as it begins to hang; before, it would hear of its parent's end by its pipe.
+    let mut said = BufReader::new(parent.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|line| line == "late"), "the child does not hang");
+    let children = children_of(parent.id());
+    assert_eq!(children.len(), 1, "one process of three environments");
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    // They would hang for ten seconds.
+    let gone = within(Duration::from_secs(5), || !children.iter().any(|pid| is_there(*pid)));
+    assert!(gone, "an environment process outlives its parent");
+}
+
+#[test]
+fn dropped_environments_leave_no_process_no_zombie_and_no_descriptor() {
+    if !is_alone() {
+        let output = alone("dropped_environments_leave_no_process_no_zombie_and_no_descriptor").wait_with_output();
+        let output = output.unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let made = || corridors(json!({})).make_vector(&CONTEXT, 6, &Watch::new()).unwrap();
+    drop(made());
+    let before = descriptors();
+    for _ in 0..3 {
+        let envs = made();
+        assert_eq!(children_of(std::process::id()).len(), 2);
+        drop(envs);
+    }
+    // Those that cannot be made leave nothing either, nor one that is asked no more in the middle of a step.
+    assert!(liars("size").make_vector(&CONTEXT, 6, &Watch::new()).is_err());
+    assert!(shell("exit 1").make_vector(&CONTEXT, 6, &Watch::new()).is_err());
+    let impatient = ProcessEnvs { step_timeout: Duration::from_secs(1), ..liars("late") };
+    hang(&mut *impatient.make_vector(&CONTEXT, 6, &Watch::new()).unwrap());
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
+    assert_eq!(descriptors(), before);
+}
+
+#[test]
+fn a_child_that_dies_between_two_steps_is_not_blamed_for_the_last() {
+    if !is_alone() {
+        let output =
+            alone("a_child_that_dies_between_two_steps_is_not_blamed_for_the_last").wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let mut envs = corridors(json!({})).make_vector(&CONTEXT, 3, &Watch::new()).unwrap();
+    envs.reset_all(ObsMut::F32(&mut [0.0; 6])).unwrap();
+    step(&mut *envs).unwrap();
+    let [child] = children_of(std::process::id())[..] else { panic!("one process of three environments") };
+    assert!(Command::new("kill").args(["-9", &child.to_string()]).status().unwrap().success());
+    assert!(within(Duration::from_secs(5), || !is_there(child)));
+    let failure = step(&mut *envs).unwrap_err();
+    assert!(failure.to_string().contains("was killed by signal 9"), "{failure}");
+    // Nobody had taken the second step.
+    assert!(matches!(failure.place, FailurePlace::Step { step: 2, .. }), "{failure}");
+    assert_eq!((failure.index, failure.steps_made), (0, 0));
+    // Whoever asks again is told that it is over.
+    let again = step(&mut *envs).unwrap_err().to_string();
+    assert!(again.contains("was ended after what it did before: make another"), "{again}");
+}
+
+#[test]
+fn a_death_is_seen_although_somebody_else_holds_the_pipes() {
+    // A process in a group of its own, with all the descriptors, that lives on.
+    let marker = format!("62.{}", std::process::id());
+    let envs = shell(&format!("setsid sleep {marker} & kill -9 $$"));
+    let since = Instant::now();
+    let text = envs.make_vector(&CONTEXT, 1, &Watch::new()).err().unwrap().to_string();
+    assert!(text.contains("was killed by signal 9"), "{text}");
+    assert!(since.elapsed() < Duration::from_secs(30), "it was waited for to its deadline");
+    let _ = Command::new("pkill").args(["-f", &format!("sleep {marker}")]).status();
+}
+
+#[test]
+fn what_a_child_has_started_ends_with_it() {
+    let marker = format!("61.{}", std::process::id());
+    // It starts a process that would stay for a minute, and is none of the protocol.
+    let error = shell(&format!("sleep {marker} & echo hello; sleep {marker}")).make_vector(&CONTEXT, 1, &Watch::new());
+    assert!(error.is_err());
+    let is_sleeping = |pid: &u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains(&format!("sleep\0{marker}"))
+    };
+    let left = || {
+        let numbers = fs::read_dir("/proc").unwrap().flatten();
+        numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_sleeping).count()
+    };
+    assert!(within(Duration::from_secs(5), || left() == 0), "{} processes are left", left());
+}

@@ -1,0 +1,145 @@
+//! Trains an Atari game with APPO and the network of Mnih et al. (2015), the games in processes of their own.
+//!
+//! ```text
+//! cargo run --release --features env-process --example atari -- --game Pong --minutes 30 --out runs/pong
+//! cargo run --release --features env-process --example atari -- --game Breakout --python venv/bin/python
+//! ```
+//!
+//! It needs Python 3.9 or newer with `pip install gymnasium ale-py opencv-python`. An env-step is four frames. Results are written to `--out`. The
+//! last line on stdout is one JSON object.
+
+#![allow(clippy::print_stdout)] // a program prints; the library never does
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use pronk::env_process::{AtariVector, Gymnasium, ProcessEnvs, Program};
+use pronk::prelude::*;
+use pronk::{AppoConfig, Schedule};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Trains an Atari game.
+#[derive(Parser)]
+struct Args {
+    /// Its name, such as MsPacman
+    #[arg(long, default_value = "Pong")]
+    game: String,
+    /// Who prepares frames: Gymnasium's wrappers, or ale-py's own vectoriser
+    #[arg(long, value_enum, default_value_t = Frames::AlePy)]
+    frames: Frames,
+    /// Pixels of a side of what the network sees; 84 in the literature, and with 42 an update takes a ninth of the time
+    #[arg(long, default_value_t = 84)]
+    size: u32,
+    /// The interpreter
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
+    /// Rollout threads, each with a process of its own
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// Environments of each
+    #[arg(long, default_value_t = 32)]
+    envs: usize,
+    /// Seed of everything random in the run
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How long to train
+    #[arg(long, default_value_t = 30.0)]
+    minutes: f64,
+    /// Mean return over 100 episodes at which to stop before
+    #[arg(long)]
+    stop_return: Option<f64>,
+    /// Folder for what is written down of the run, and the trained policy
+    #[arg(long, default_value = "runs/atari")]
+    out: PathBuf,
+    /// Print nothing but the last line
+    #[arg(long)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Frames {
+    Gymnasium,
+    AlePy,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let python = args.python.clone();
+    let program: Program = match args.frames {
+        Frames::Gymnasium => {
+            let mut game = Gymnasium { python, ..Gymnasium::atari(&args.game) };
+            game.wrappers[0].kwargs.insert("screen_size".to_owned(), args.size.into());
+            game.into()
+        }
+        Frames::AlePy => {
+            let mut game = AtariVector { python, ..AtariVector::new(snake_case(&args.game)) };
+            for side in ["img_height", "img_width"] {
+                game.kwargs.insert(side.to_owned(), args.size.into());
+            }
+            game.into()
+        }
+    };
+    let envs = ProcessEnvs { envs_per_process: args.envs, clip_rewards: Some(1.0), ..ProcessEnvs::new(program) };
+    let mut trainer = Trainer::new(config(&args), envs)?;
+    trainer.log_to(&args.out)?;
+    if !args.quiet {
+        trainer.add_reporter(Console::stderr());
+    }
+    let run = trainer.run(StopWhen {
+        episode_return_mean: args.stop_return,
+        time: Some(Duration::try_from_secs_f64(60.0 * args.minutes)?),
+        ..StopWhen::default()
+    })?;
+    run.save(&args.out)?;
+    println!("{}", run.summary());
+    Ok(if args.stop_return.is_none() || run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn config(args: &Args) -> TrainerConfig {
+    // Short fragments of many games: what stands together in a minibatch should not all be the same scene.
+    let fragment = 16 * args.envs;
+    TrainerConfig {
+        seed: args.seed,
+        num_rollout_workers: args.workers,
+        num_envs_per_worker: args.envs,
+        rollout_fragment_length: 16,
+        train_batch_size: fragment,
+        num_sgd_iter: if args.size < 64 { 4 } else { 2 },
+        sgd_minibatch_size: NonZeroUsize::new(256),
+        // One fragment waits, so that what is learned from is of nearly the newest weights.
+        learner_queue_size: 1,
+        lr: 0.00025,
+        grad_clip: Some(0.5),
+        algorithm: AppoConfig {
+            gamma: 0.99,
+            // Rewards are rare: advantages brought to one scale outweigh the entropy bonus from the beginning.
+            vtrace: false,
+            lambda: 0.95,
+            standardize_advantages: true,
+            clip_param: 0.2,
+            vf_loss_coeff: 0.5,
+            entropy_coeff: Schedule::Constant(0.01),
+            ..AppoConfig::default()
+        }
+        .into(),
+        min_time_s_per_iteration: 10.0,
+        ..TrainerConfig::default()
+    }
+}
+
+/// As ROMs are called: `MsPacman` is `ms_pacman`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for (at, letter) in name.char_indices() {
+        if letter.is_uppercase() && at > 0 {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}

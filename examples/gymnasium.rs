@@ -1,0 +1,110 @@
+//! Trains any environment of Gymnasium, in processes of their own, with PPO.
+//!
+//! ```text
+//! cargo run --release --features env-process --example gymnasium -- --env CartPole-v1 --stop-return 475
+//! cargo run --release --features env-process --example gymnasium -- --env LunarLander-v3 --stop-return 200
+//! cargo run --release --features env-process --example gymnasium -- --env InvertedPendulum-v5 --stop-return 950
+//! cargo run --release --features env-process --example gymnasium -- --env my_envs:Gripper-v0 --python venv/bin/python
+//! ```
+//!
+//! It needs Python 3.9 or newer with `gymnasium`, and for some environments more: `pip install "gymnasium[box2d,mujoco]"`. A module of your
+//! own is looked for in the folder where you are. The last line on stdout is one JSON object; the exit status is 0 only when the return was
+//! reached.
+
+#![allow(clippy::print_stdout)] // a program prints; the library never does
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use pronk::env_process::{Gymnasium, ProcessEnvs};
+use pronk::prelude::*;
+use pronk::{ModelConfig, ObservationFilter, PpoConfig, Schedule, Torso};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Trains an environment of Gymnasium.
+#[derive(Parser)]
+struct Args {
+    /// Its id, with the module that registers it before a colon if that is not Gymnasium's
+    #[arg(long, default_value = "CartPole-v1")]
+    env: String,
+    /// The interpreter
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
+    /// Processes, each of which takes a core
+    #[arg(long, default_value_t = 2)]
+    processes: usize,
+    /// Environments in each process
+    #[arg(long, default_value_t = 8)]
+    envs_per_process: usize,
+    /// Seed of everything random in the run
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Discount
+    #[arg(long, default_value_t = 0.99)]
+    gamma: f64,
+    /// Mean return over 100 episodes at which to stop
+    #[arg(long)]
+    stop_return: Option<f64>,
+    /// Env-steps after which to give up
+    #[arg(long, default_value_t = 2_000_000)]
+    max_env_steps: u64,
+    /// Print nothing but the last line
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let envs = ProcessEnvs {
+        envs_per_process: args.envs_per_process,
+        ..ProcessEnvs::new(Gymnasium { python: args.python.clone(), ..Gymnasium::new(&args.env) })
+    };
+    let mut trainer = Trainer::new(config(&args)?, envs)?;
+    if !args.quiet {
+        trainer.add_reporter(Console::stderr());
+    }
+    let run = trainer.run(StopWhen {
+        episode_return_mean: args.stop_return,
+        env_steps: Some(args.max_env_steps),
+        ..StopWhen::default()
+    })?;
+    println!("{}", run.summary());
+    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
+    let n_envs = args.processes * args.envs_per_process;
+    Ok(TrainerConfig {
+        seed: args.seed,
+        // While the environments step in their processes, this thread waits; while it learns, they do.
+        num_rollout_workers: 0,
+        num_envs_per_worker: n_envs,
+        rollout_fragment_length: 128,
+        train_batch_size: 128 * n_envs,
+        num_sgd_iter: 10,
+        sgd_minibatch_size: NonZeroUsize::new(256),
+        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.0005), (args.max_env_steps as f64, 0.000_05)])?),
+        grad_clip: Some(0.5),
+        // Environments of any scale.
+        observation_filter: ObservationFilter::MeanStdFilter,
+        normalize_rewards: true,
+        algorithm: PpoConfig {
+            gamma: args.gamma,
+            lambda: 0.95,
+            clip_param: 0.2,
+            vf_loss_coeff: 0.5,
+            vf_clip_param: None,
+            kl_coeff: 0.0,
+            entropy_coeff: Schedule::Constant(0.0),
+            ..PpoConfig::default()
+        }
+        .into(),
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.5,
+        ..TrainerConfig::default()
+    })
+}

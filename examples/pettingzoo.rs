@@ -1,0 +1,96 @@
+//! Trains the agents of a parallel environment of PettingZoo, in processes of their own, with one policy for all of them.
+//!
+//! ```text
+//! cargo run --release --features env-process --example pettingzoo -- --module mpe2.simple_spread_v3
+//! cargo run --release --features env-process --example pettingzoo -- --module my_game --python venv/bin/python
+//! ```
+//!
+//! It needs Python 3.9 or newer with `gymnasium` and the package of the environment: `pip install gymnasium mpe2`. Any module with a function
+//! `parallel_env` will do, whose agents see and do the same kind of things. The last line on stdout is one JSON object.
+
+#![allow(clippy::print_stdout)] // a program prints; the library never does
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use pronk::env_process::{PettingZoo, ProcessEnvs};
+use pronk::prelude::*;
+use pronk::{ModelConfig, MultiAgentConfig, PpoConfig, Schedule, Torso};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Trains a parallel environment of PettingZoo.
+#[derive(Parser)]
+struct Args {
+    /// Where its function `parallel_env` is
+    #[arg(long, default_value = "mpe2.simple_spread_v3")]
+    module: String,
+    /// The interpreter
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
+    /// Rollout threads
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// Environments of each, every one in its own process
+    #[arg(long, default_value_t = 4)]
+    envs: usize,
+    /// Seed of everything random in the run
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Mean return of 100 episodes, summed over the agents, at which to stop
+    #[arg(long)]
+    stop_return: Option<f64>,
+    /// Env-steps after which the run is over
+    #[arg(long, default_value_t = 500_000)]
+    max_env_steps: u64,
+    /// Print nothing but the last line
+    #[arg(long)]
+    quiet: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    let envs = ProcessEnvs::new(PettingZoo { python: args.python.clone(), ..PettingZoo::new(&args.module) });
+    let mut trainer = Trainer::multi_agent(config(&args), envs, MultiAgentConfig::shared("team"))?;
+    if !args.quiet {
+        trainer.add_reporter(Console::stderr());
+    }
+    let run = trainer.run(StopWhen {
+        episode_return_mean: args.stop_return,
+        env_steps: Some(args.max_env_steps),
+        ..StopWhen::default()
+    })?;
+    println!("{}", run.summary());
+    Ok(if args.stop_return.is_none() || run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn config(args: &Args) -> TrainerConfig {
+    TrainerConfig {
+        seed: args.seed,
+        num_rollout_workers: args.workers,
+        num_envs_per_worker: args.envs,
+        rollout_fragment_length: 100,
+        train_batch_size: 100 * args.envs * args.workers,
+        num_sgd_iter: 6,
+        sgd_minibatch_size: NonZeroUsize::new(600),
+        learner_queue_size: 2,
+        lr: 0.001,
+        grad_clip: Some(0.5),
+        algorithm: PpoConfig {
+            gamma: 0.95,
+            lambda: 0.95,
+            clip_param: 0.2,
+            kl_coeff: 0.0,
+            vf_clip_param: None,
+            entropy_coeff: Schedule::Constant(0.01),
+            ..PpoConfig::default()
+        }
+        .into(),
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
+        min_time_s_per_iteration: 1.0,
+        ..TrainerConfig::default()
+    }
+}
