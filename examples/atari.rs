@@ -108,11 +108,11 @@ fn config(args: &Args) -> TrainerConfig {
         num_rollout_workers: args.workers,
         num_envs_per_worker: args.envs,
         rollout_fragment_length: 16,
-        train_batch_size: fragment,
-        num_sgd_iter: if args.size < 64 { 4 } else { 2 },
+        train_batch_size: 2 * fragment,
+        num_sgd_iter: 4,
         sgd_minibatch_size: NonZeroUsize::new(256),
-        // One fragment waits, so that what is learned from is of nearly the newest weights.
-        learner_queue_size: 1,
+        // Few fragments wait, so that what is learned from is of nearly the newest weights.
+        learner_queue_size: 2,
         lr: 0.00025,
         grad_clip: Some(0.5),
         algorithm: AppoConfig {
@@ -121,7 +121,7 @@ fn config(args: &Args) -> TrainerConfig {
             vtrace: false,
             lambda: 0.95,
             standardize_advantages: true,
-            clip_param: 0.2,
+            clip_param: 0.1,
             vf_loss_coeff: 0.5,
             entropy_coeff: Schedule::Constant(0.01),
             ..AppoConfig::default()

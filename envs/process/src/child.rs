@@ -143,8 +143,11 @@ impl Child {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Nobody is there who could read it.
-                Err(_) => return Err(self.died()),
+                // Nobody is there who could read it. Why shows in what it said before, or in how it ended.
+                Err(_) => {
+                    self.orders = None;
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -408,5 +411,29 @@ fn how_it_ended(status: ExitStatus) -> String {
         }
         (None, Some(code)) => format!("exited with status {code}"),
         (None, None) => format!("ended: {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Unmapped;
+
+    #[test]
+    fn what_a_child_says_unasked_is_not_taken_for_an_answer() {
+        let program = Program { args: vec!["-c".into(), "printf k; sleep 60".into()], ..Program::new("/bin/sh") };
+        let (_, theirs) = Unmapped::create().unwrap();
+        let mut child = Child::start(&program, theirs, ChildOutput::Hidden).unwrap();
+        assert!(child.wait(For::Answers, Duration::from_secs(60)).unwrap());
+        let patience = Patience {
+            doing: "it waited",
+            since: Instant::now(),
+            limit: Duration::from_secs(60),
+            setting: "step_timeout",
+        };
+        let text = child.order(b's', &patience).unwrap_err().to_string();
+        assert!(text.contains("it wrote \"k\" before it was asked for anything"), "{text}");
+        let text = child.order(b's', &patience).unwrap_err().to_string();
+        assert!(text.contains("was ended after what it did before: make another"), "{text}");
     }
 }
