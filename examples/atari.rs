@@ -42,7 +42,7 @@ struct Args {
     #[arg(long, default_value_t = 2)]
     workers: usize,
     /// Environments of each
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 16)]
     envs: usize,
     /// Seed of everything random in the run
     #[arg(long, default_value_t = 0)]
@@ -101,13 +101,13 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn config(args: &Args) -> TrainerConfig {
-    // Short fragments of many games: what stands together in a minibatch should not all be the same scene.
-    let fragment = 16 * args.envs;
+    // Fragments shorter than a rally of many games: what stands together in a minibatch should not all be the same scene.
+    let fragment = 32 * args.envs;
     TrainerConfig {
         seed: args.seed,
         num_rollout_workers: args.workers,
         num_envs_per_worker: args.envs,
-        rollout_fragment_length: 16,
+        rollout_fragment_length: 32,
         train_batch_size: 2 * fragment,
         num_sgd_iter: 4,
         sgd_minibatch_size: NonZeroUsize::new(256),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release --features env-process --example gymnasium -- --env CartPole-v1 --stop-return 475
-//! cargo run --release --features env-process --example gymnasium -- --env LunarLander-v3 --stop-return 200
+//! cargo run --release --features env-process --example gymnasium -- --env LunarLander-v3 --gamma 0.999 --stop-return 200
 //! cargo run --release --features env-process --example gymnasium -- --env InvertedPendulum-v5 --stop-return 950
 //! cargo run --release --features env-process --example gymnasium -- --env my_envs:Gripper-v0 --python venv/bin/python
 //! ```

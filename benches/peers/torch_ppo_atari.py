@@ -3,7 +3,7 @@
 What you set up first, in a virtual environment:
 
     python3 -m venv target/torch && target/torch/bin/pip install torch numpy gymnasium ale-py opencv-python-headless
-    target/torch/bin/python benches/peers/torch_ppo_atari.py --epochs 2 --seconds 120
+    target/torch/bin/python benches/peers/torch_ppo_atari.py --seconds 120
 
 Compare with `cargo run --release --features env-process --example atari -- --minutes 2`, right before or after, on a machine that does
 nothing else. Network, preprocessing, environments, minibatches and passes are the same; here they take turns, as it is usual: first
@@ -46,15 +46,15 @@ class Agent(nn.Module):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--game", default="Pong")
-    parser.add_argument("--envs", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=64)
+    parser.add_argument("--envs", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=32)
     parser.add_argument("--minibatch", type=int, default=256)
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=120)
     args = parser.parse_args()
     envs = gymnasium.vector.AsyncVectorEnv([lambda: make(args.game)] * args.envs)
     agent = Agent(envs.single_action_space.n)
-    optimizer = torch.optim.Adam(agent.parameters(), lr=5e-4, eps=1e-5)
+    optimizer = torch.optim.Adam(agent.parameters(), lr=2.5e-4, eps=1e-5)
     observation, _ = envs.reset(seed=0)
     ended = np.zeros(args.envs, bool)
     began, frames, acting, finished, returns = time.time(), 0, 0.0, [], np.zeros(args.envs)
@@ -101,7 +101,7 @@ def learn(agent, optimizer, rollout, observation, ended, args):
             ratio = (distribution.log_prob(done) - logp).exp()
             target = advantage + value
             advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-            surrogate = torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+            surrogate = torch.min(ratio * advantage, ratio.clamp(0.9, 1.1) * advantage).mean()
             loss = -surrogate + 0.5 * ((estimate - target) ** 2).mean() / 2 - 0.01 * distribution.entropy().mean()
             optimizer.zero_grad()
             loss.backward()
