@@ -168,6 +168,11 @@ impl Child {
         self.say(&[order], patience)
     }
 
+    /// Waits until there is something to be heard of it. What it is shows when it is asked for.
+    pub(crate) fn listen(&self, patience: &Patience) {
+        let _ = self.ready(For::Answers, Some(patience.left()));
+    }
+
     /// Its answer of one byte. If none comes in time, the child is killed.
     pub(crate) fn answer(&mut self, patience: &Patience) -> Result<u8, ProcessError> {
         if !self.wait(For::Answers, patience.left())? {

@@ -174,6 +174,11 @@ impl Group {
         self.child.order(order.byte(), patience).map_err(|error| self.failed(order, error))
     }
 
+    /// Waits until there is something to be heard of the child: its answer, its end, or what it prints.
+    pub(crate) fn listen(&self, patience: &Patience) {
+        self.child.listen(patience);
+    }
+
     /// Waits until the child is done.
     pub(crate) fn answer(&mut self, order: Order, patience: &Patience) -> Result<(), Failed> {
         let error = match self.child.answer(patience) {

@@ -100,15 +100,20 @@ impl ProcessVectorEnv {
 
     /// Waits until a process is done.
     fn wait(&mut self, number: usize, order: Order, patience: &Patience) -> Result<(), EnvFailure> {
-        let group = &mut self.groups[number];
-        let episodes = &self.episodes[group.first_env()];
+        self.watch_over(number, order);
+        let done = self.groups[number].answer(order, patience);
+        done.map_err(|failed| self.failure(number, order, failed))
+    }
+
+    /// Says which process is waited for.
+    fn watch_over(&self, number: usize, order: Order) {
+        let first = self.groups[number].first_env();
+        let episodes = &self.episodes[first];
         let place = match order {
             Order::Reset => FailurePlace::Reset { episode_seed: episodes.next_seed() },
             Order::Step => episodes.next_place(),
         };
-        self.watch.at(group.first_env() as u32, place);
-        let done = group.answer(order, patience);
-        done.map_err(|failed| self.failure(number, order, failed))
+        self.watch.at(first as u32, place);
     }
 
     /// Takes what a step of a process came to.
@@ -225,6 +230,11 @@ impl VectorEnv for ProcessVectorEnv {
             acted.map_err(|error| self.broken(first, error))?;
         }
         let patience = self.tell(Order::Step)?;
+        // By the time that the last has answered, the others mostly have, and none of them took a processor to say so.
+        if let [_, .., last] = &self.groups[..] {
+            self.watch_over(self.groups.len() - 1, Order::Step);
+            last.listen(&patience);
+        }
         for number in 0..self.groups.len() {
             self.wait(number, Order::Step, &patience)?;
             self.collect(number, &mut out)?;
