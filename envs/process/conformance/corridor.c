@@ -336,6 +336,7 @@ static const char *misbehave(struct child *c, enum moment moment, const char *ho
         fputs("late\n", stderr); /* for who wants to know when */
         sleep(10);
     }
+    if (LIES(STEP_ANSWER, "mute")) sleep(10);
     if (LIES(STEP_ANSWER, "quiet")) {
         close(STDOUT_FILENO);
         for (;;) pause();

@@ -142,12 +142,15 @@ fn numbers_that_are_none_and_masks_without_a_way_are_found() {
 
 #[test]
 fn a_child_that_hangs_is_given_up_with_what_it_was_last_seen_in() {
-    let envs = ProcessEnvs { step_timeout: Duration::from_secs(1), ..liars("late") };
-    let asked = Instant::now();
-    let failure = failure(&envs);
-    assert!(asked.elapsed() < Duration::from_secs(9), "it was waited for until it answered");
-    assert_eq!(failure.cause.key(), "env_hang");
-    says(&failure.to_string(), &["it has not come back for", "(it was last seen in ["]);
+    // Both of two processes hang, and print something before or do not.
+    for lie in ["late", "mute"] {
+        let envs = ProcessEnvs { step_timeout: Duration::from_secs(1), ..liars(lie) };
+        let asked = Instant::now();
+        let failure = failure(&envs);
+        assert!(asked.elapsed() < Duration::from_secs(9), "{lie}: it was waited for until it answered");
+        assert_eq!(failure.cause.key(), "env_hang", "{lie}");
+        says(&failure.to_string(), &["it has not come back for", "(it was last seen in ["]);
+    }
 }
 
 #[test]
