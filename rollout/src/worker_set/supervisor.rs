@@ -89,10 +89,11 @@ impl Supervisor {
 
     fn ended(&mut self, id: usize, result: Result<(), WorkerFailure>) {
         self.threads.join(id);
-        self.roster.remove(id);
+        // First why, then that: whoever sees nobody at work finds the failure.
         if let Err(failure) = result {
             self.roster.fail(failure);
         }
+        self.roster.remove(id);
     }
 
     /// Looks which workers have been in the same call for too long.
