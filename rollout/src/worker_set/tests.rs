@@ -16,7 +16,8 @@ use crate::testing::{
 };
 use crate::worker::WorkerLinks;
 
-const SECOND: Duration = Duration::from_secs(1);
+/// Far longer than an end takes on a busy machine, far shorter than one that waits for what it should not.
+const SOON: Duration = Duration::from_secs(20);
 
 /// What a test holds of a run: everything but the workers.
 struct Run {
@@ -54,12 +55,12 @@ impl Run {
         self.time.read().iter().any(|time| time.thread == thread && time.current == Some(state))
     }
 
-    /// Ends the run and checks that every thread ends within a second and both ledgers close.
+    /// Ends the run and checks that every thread ends in time and both ledgers close.
     fn end(mut self, set: WorkerSet) -> JoinOutcome {
         let began = Instant::now();
         self.lifeline = None;
-        let outcome = set.join(SECOND);
-        assert!(began.elapsed() < SECOND, "the threads took {:?}", began.elapsed());
+        let outcome = set.join(SOON);
+        assert!(began.elapsed() < SOON, "the threads took {:?}", began.elapsed());
         assert_eq!(outcome.not_joined, Vec::<String>::new());
         for mut fragment in self.fragments.drain() {
             fragment.take_ticket().unwrap().dropped("unread");
@@ -287,7 +288,7 @@ fn a_thread_that_hangs_is_named_and_does_not_hold_up_the_join() {
     run.lifeline = None;
     let began = Instant::now();
     let outcome = set.join(Duration::from_millis(200));
-    assert!(began.elapsed() < SECOND);
+    assert!(began.elapsed() < SOON);
     assert_eq!(outcome.not_joined, ["rollout-2"]);
     drop(release);
     until("the end of the thread that hung", || run.time.read().iter().all(|time| time.current.is_none()));
