@@ -5,9 +5,10 @@
 //! PRONK_PYTHON=venv/bin/python cargo bench --features env-process --bench processes -- Pong
 //! ```
 //!
-//! The interpreter is `PRONK_PYTHON`, or `target/python/bin/python`, which `cargo xtask gymnasium` fills. Every row holds environment steps per
-//! second, medians of turns of a second each, and their ratio. Environments are made in the same way on both sides, without the checker that Gymnasium puts
-//! around them, and get random actions. `Pong` is the raw game, a frame to a step; `Pong 84×84×4` is preprocessed, four frames to a step.
+//! The interpreter is `PRONK_PYTHON`, or `target/python/bin/python`, which `cargo xtask gymnasium` fills. Every row
+//! holds environment steps per second, medians of turns of a second each, and their ratio. Environments are made in the
+//! same way on both sides, without the checker that Gymnasium puts around them, and get random actions. `Pong` is the
+//! raw game, a frame to a step; `Pong 84×84×4` is preprocessed, four frames to a step.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::io::{BufRead, BufReader, Write};

@@ -5,9 +5,9 @@
 //! cargo run --release --features env-process --example atari -- --game Breakout --python venv/bin/python
 //! ```
 //!
-//! It needs Python 3.9 or newer with `pip install gymnasium ale-py opencv-python`. An env-step is four frames. Results are written to `--out`. The
-//! last line on stdout is one JSON object. The first of the commands took Pong on two cores from -20.3 to -17.2 in half an hour, 1.36 million
-//! env-steps.
+//! It needs Python 3.9 or newer with `pip install gymnasium ale-py opencv-python`. An env-step is four frames. Results
+//! are written to `--out`. The last line on stdout is one JSON object. The first of the commands took Pong on two cores
+//! from -20.3 to -17.2 in half an hour, 1.36 million env-steps.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -33,7 +33,8 @@ struct Args {
     /// Who prepares frames: Gymnasium's wrappers, or ale-py's own vectoriser
     #[arg(long, value_enum, default_value_t = Frames::AlePy)]
     frames: Frames,
-    /// Pixels of a side of what the network sees; 84 in the literature, and with 64 an update takes less than half of the time
+    /// Pixels of a side of what the network sees; 84 in the literature, and with 64 an update takes less than half of
+    /// the time
     #[arg(long, default_value_t = 84)]
     size: u32,
     /// The interpreter
@@ -102,7 +103,8 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn config(args: &Args) -> TrainerConfig {
-    // Fragments shorter than a rally of many games: what stands together in a minibatch should not all be the same scene.
+    // Fragments shorter than a rally of many games: what stands together in a minibatch should not all be the same
+    // scene.
     let fragment = 32 * args.envs;
     TrainerConfig {
         seed: args.seed,

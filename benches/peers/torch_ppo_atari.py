@@ -5,9 +5,10 @@ What you set up first, in a virtual environment:
     python3 -m venv target/torch && target/torch/bin/pip install torch numpy gymnasium ale-py opencv-python-headless
     target/torch/bin/python benches/peers/torch_ppo_atari.py --seconds 120
 
-Compare with `cargo run --release --features env-process --example atari -- --minutes 2`, right before or after, on a machine that does
-nothing else. Network, preprocessing, environments, minibatches and passes are the same; here they take turns, as it is usual: first
-everybody steps, then everybody learns. The last line says how many frames a second, four to an env-step.
+Compare with `cargo run --release --features env-process --example atari -- --minutes 2`, right before or after, on a
+machine that does nothing else. Network, preprocessing, environments, minibatches and passes are the same; here they take
+turns, as it is usual: first everybody steps, then everybody learns. The last line says how many frames a second, four to
+an env-step.
 """
 
 import argparse

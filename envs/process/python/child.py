@@ -9,7 +9,8 @@ What the child holds is a *group*: a `GymnasiumGroup`, an `AtariVectorGroup` or 
 Whatever depends on a space is decided before the first step: each row of the memory gets a function that writes an
 observation into it or reads an action from it. The loop over environments asks about no type.
 
-The program is three files, one after the other: `spaces.py`, `groups.py`, and this one, which holds the conversation and begins it.
+The program is three files, one after the other: `spaces.py`, `groups.py`, and this one, which holds the conversation
+and begins it.
 
 Python 3.9 or later, with gymnasium 1.0 or later; other packages are imported if the configuration asks for them.
 """

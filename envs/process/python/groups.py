@@ -49,9 +49,10 @@ def begin_episode(reset, seed):
 def episodes_of(env):
     """A function that begins the episode of a seed.
 
-    To take a seed ALE loads the game anew, which takes as long as some hundred steps. Without sticky actions the seed decides
-    nothing but how many idle steps are made at the start, and those are drawn from Gymnasium's generator. So that one is
-    seeded, as ALE would, and the game put back as it was when loaded: the episode is the very one that `reset(seed=seed)` gives.
+    To take a seed ALE loads the game anew, which takes as long as some hundred steps. Without sticky actions the seed
+    decides nothing but how many idle steps are made at the start, and those are drawn from Gymnasium's generator. So
+    that one is seeded, as ALE would, and the game put back as it was when loaded: the episode is the very one that
+    `reset(seed=seed)` gives.
     """
     if not is_game_without_chance(env):
         return functools.partial(begin_episode, env.reset)
@@ -242,7 +243,9 @@ class PettingZooGroup:
 
     def __init__(self, envs, autoreset, config):
         if envs != 1 or autoreset:
-            raise Refusal("it has several agents, and was asked for where there is to be one: run it with `Trainer::multi_agent`")
+            raise Refusal(
+                "it has several agents, and was asked for where there is to be one: run it with `Trainer::multi_agent`"
+            )
         make = load_named(f"{config['module']}:parallel_env")
         self.env = wrapped(make(**config["kwargs"]), config["wrappers"])
         self.has_mask, self.max_episode_steps = config["action_mask"], config["max_episode_steps"]
@@ -256,7 +259,9 @@ class PettingZooGroup:
         shown = space["observation"] if holds_mask else space
         with naming(key):
             if looks_so and not self.has_mask:
-                raise Refusal("its observation has an `action_mask`: switch `action_mask` on, or leave it out with a wrapper")
+                raise Refusal(
+                    "its observation has an `action_mask`: switch `action_mask` on, or leave it out with a wrapper"
+                )
             agent = Agent(str(key), shown, self.env.action_space(key), self.has_mask)
         agent.key, agent.holds_mask = key, holds_mask
         return agent
@@ -308,8 +313,8 @@ class PettingZooGroup:
             if acts or is_cut_off:
                 seers = ", ".join(map(str, observations)) or "nobody"
                 raise Refusal(
-                    f"agent {key} goes on, or would have gone on, but only {seers} observe something: who acts next and who "
-                    "is truncated needs an observation"
+                    f"agent {key} goes on, or would have gone on, but only {seers} observe something: who acts next "
+                    "and who is truncated needs an observation"
                 )
             return
         seen = observations[key]

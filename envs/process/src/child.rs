@@ -266,7 +266,8 @@ impl Child {
         }
     }
 
-    /// Waits until it can go on, and meanwhile passes on what the child writes to its standard error; `false` if it takes too long.
+    /// Waits until it can go on, and meanwhile passes on what the child writes to its standard error; `false` if it
+    /// takes too long.
     ///
     /// # Errors
     /// The child has ended without what is waited for.
@@ -315,7 +316,8 @@ impl Child {
         Ok(Ready { output: output && self.output.pipe.is_some(), main, end })
     }
 
-    /// Ends the child: lets it end by itself within `grace` of being told to, and kills what is left of its group. How it ended, if by itself.
+    /// Ends the child: lets it end by itself within `grace` of being told to, and kills what is left of its group. How
+    /// it ended, if by itself.
     fn finish(&mut self, grace: Duration) -> Option<ExitStatus> {
         if std::mem::replace(&mut self.is_over, true) {
             return None;
@@ -323,8 +325,8 @@ impl Child {
         self.hang_up();
         let told = self.hung_up.unwrap_or_else(Instant::now);
         let by_itself = matches!(self.wait(For::End, grace.saturating_sub(told.elapsed())), Ok(true));
-        // Not reaped before its group is killed: until then no other process can be given its number. Refused only if nobody is
-        // left; the child itself may have left its group.
+        // Not reaped before its group is killed: until then no other process can be given its number. Refused only if
+        // nobody is left; the child itself may have left its group.
         let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         let _ = self.process.kill();
         // One that the system cannot end now, in the middle of a driver say, is left to it.

@@ -13,13 +13,13 @@ use crate::vector::ProcessVectorEnv;
 
 /// Makes environments in processes of their own.
 ///
-/// As an [`EnvFactory`] it gives a worker as many processes as its environments need, `envs_per_process` in each; they step beside
-/// each other. As a [`MultiAgentFactory`] it makes a process for each environment, and they take turns: give a worker few and
-/// a run several workers.
+/// As an [`EnvFactory`] it gives a worker as many processes as its environments need, `envs_per_process` in each; they
+/// step beside each other. As a [`MultiAgentFactory`] it makes a process for each environment, and they take turns:
+/// give a worker few and a run several workers.
 ///
-/// A process that dies, raises an exception, breaks the protocol or does not answer within `step_timeout` fails like any
-/// environment: the worker loses the fragment in the making, says why, and starts new processes. Processes end with whoever started them, however that
-/// comes about, and so does all that they started in their process group.
+/// A process that dies, raises an exception, breaks the protocol or does not answer within `step_timeout` fails like
+/// any environment: the worker loses the fragment in the making, says why, and starts new processes. Processes end with
+/// whoever started them, however that comes about, and so does all that they started in their process group.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -38,16 +38,16 @@ use crate::vector::ProcessVectorEnv;
 pub struct ProcessEnvs {
     /// What is started.
     pub program: Program,
-    /// How many environments a process holds, at least 1. The more there are, the less a step of each costs; as many processes as there are cores
-    /// keep all of them busy. The last process of a worker may hold fewer.
+    /// How many environments a process holds, at least 1. The more there are, the less a step of each costs; as many
+    /// processes as there are cores keep all of them busy. The last process of a worker may hold fewer.
     pub envs_per_process: usize,
     /// How long a process may take to make its environments.
     pub start_timeout: Duration,
-    /// How long a process may take for a step, or a reset, of all its environments. Less than the `env_hang_timeout` of the run, which leaves
-    /// a thread behind where this ends a process.
+    /// How long a process may take for a step, or a reset, of all its environments. Less than the `env_hang_timeout` of
+    /// the run, which leaves a thread behind where this ends a process.
     pub step_timeout: Duration,
-    /// Rewards that are learned from are limited to so much, up and down; returns of episodes are of what the environment gave. 1.0 is usual
-    /// for Atari games.
+    /// Rewards that are learned from are limited to so much, up and down; returns of episodes are of what the
+    /// environment gave. 1.0 is usual for Atari games.
     pub clip_rewards: Option<f32>,
     /// Where it goes what environments print.
     pub output: ChildOutput,

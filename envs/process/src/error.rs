@@ -7,7 +7,8 @@ use thiserror::Error;
 
 /// Why an environment in another process cannot be made or stepped.
 ///
-/// It reaches users inside of an [`EnvFailure`](pronk_rollout::EnvFailure), which names worker, environment, episode and step.
+/// It reaches users inside of an [`EnvFailure`](pronk_rollout::EnvFailure), which names worker, environment, episode
+/// and step.
 ///
 /// ```
 /// use pronk_env_process::{Program, ProcessEnvs};

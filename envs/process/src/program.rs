@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 /// A program that speaks the protocol of `PROTOCOL.md`, with what it is given.
 ///
-/// [`Gymnasium`](crate::Gymnasium), [`AtariVector`](crate::AtariVector) and [`PettingZoo`](crate::PettingZoo) turn into programs by
-/// themselves; this is for those in other languages.
+/// [`Gymnasium`](crate::Gymnasium), [`AtariVector`](crate::AtariVector) and [`PettingZoo`](crate::PettingZoo) turn into
+/// programs by themselves; this is for those in other languages.
 ///
 /// ```
 /// use pronk_env_process::{ProcessEnvs, Program};
