@@ -1,23 +1,25 @@
 //! Environments in processes against the vector environments of Gymnasium and of ale-py, in one run and by turns.
 //!
 //! ```text
-//! cargo bench --features env-process --bench processes                       # all of it, about three minutes
+//! cargo bench --features env-process --bench processes                       # all of it, about four minutes
 //! PRONK_PYTHON=venv/bin/python cargo bench --features env-process --bench processes -- Pong
 //! ```
 //!
 //! The interpreter is `PRONK_PYTHON`, or `target/python/bin/python`, which `cargo xtask gymnasium` fills. Every row
 //! holds environment steps per second, medians of turns of a second each, and their ratio. Environments are made in the
 //! same way on both sides, without the checker that Gymnasium puts around them, and get random actions. `Pong` is the
-//! raw game, a frame to a step; `Pong 84×84×4` is preprocessed, four frames to a step.
+//! raw game, a frame to a step; `Pong 84×84×4` is preprocessed, four frames to a step, and so is `Pong by ale-py`, by its
+//! vectoriser in our processes. Processes are of one worker, which waits for all of them in every step, or of one each.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pronk::buffer::{FinalObs, ObsColumn, ObsKind};
-use pronk::env_process::{AtariVector, Gymnasium, ProcessEnvs, Program};
+use pronk::env_process::{AtariVector, ChildOutput, Gymnasium, ProcessEnvs, Program};
 use pronk::policy::Rng;
 use pronk::rollout::{VectorContext, VectorEnv, VectorStep, Watch};
 use pronk::{ActionRef, End, EnvFactory, ObsDtype, Space};
@@ -30,6 +32,8 @@ const TURNS: usize = 7;
 struct Row {
     name: &'static str,
     ours: ProcessEnvs,
+    n_workers: usize,
+    /// Of each worker.
     n_envs: usize,
     theirs: [&'static str; 4],
 }
@@ -38,15 +42,17 @@ fn main() {
     let wanted: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     println!("environment steps per second, medians of {TURNS} turns of {} s each\n", TURN.as_secs());
     println!("{:<15} {:<22} {:>9}   {:<22} {:>9} {:>7}", "", "processes", "", "theirs", "", "ratio");
-    for Row { name, ours, n_envs, theirs } in rows() {
+    for Row { name, ours, n_workers, n_envs, theirs } in rows() {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| name.contains(wanted.as_str())) {
             continue;
         }
-        let spread = format!("{} × {}", n_envs / ours.envs_per_process, ours.envs_per_process);
-        let (mut ours, mut peer) = (Ours::new(&ours, n_envs), Peer::start(theirs));
+        let alone = if n_workers == 1 { "" } else { ", a worker each" };
+        let spread = format!("{} × {}{alone}", n_workers * n_envs / ours.envs_per_process, ours.envs_per_process);
+        let mut workers: Vec<_> = (0..n_workers).map(|_| Ours::new(&ours, n_envs)).collect();
+        let mut peer = Peer::start(theirs);
         let mut speeds = [Vec::new(), Vec::new()];
         for turn in 0..=TURNS {
-            let speed = [ours.steps_per_second(), peer.steps_per_second()];
+            let speed = [together(&mut workers), peer.steps_per_second()];
             // In the first, caches and pipes fill.
             if turn > 0 {
                 speeds.iter_mut().zip(speed).for_each(|(speeds, speed)| speeds.push(speed));
@@ -65,10 +71,14 @@ fn main() {
 fn rows() -> Vec<Row> {
     let row = |name, program: Program, processes, each, theirs| Row {
         name,
-        ours: ProcessEnvs { envs_per_process: each, ..ProcessEnvs::new(program) },
+        ours: ProcessEnvs { envs_per_process: each, output: ChildOutput::Hidden, ..ProcessEnvs::new(program) },
+        n_workers: 1,
         n_envs: processes * each,
         theirs,
     };
+    // No step of one process waits for one of another.
+    let apart =
+        |row: Row| Row { n_workers: row.n_envs / row.ours.envs_per_process, n_envs: row.ours.envs_per_process, ..row };
     let cartpole = || Gymnasium { python: python(), ..Gymnasium::new("CartPole-v1") }.into();
     let raw = || {
         let kwargs = [("frameskip".to_owned(), json!(1)), ("repeat_action_probability".to_owned(), json!(0.0))];
@@ -78,6 +88,7 @@ fn rows() -> Vec<Row> {
     let vectoriser = || AtariVector { python: python(), ..AtariVector::new("pong") }.into();
     vec![
         row("CartPole-v1", cartpole(), 2, 8, ["async", "CartPole-v1", "8", ""]),
+        apart(row("CartPole-v1", cartpole(), 2, 8, ["async", "CartPole-v1", "8", ""])),
         row("CartPole-v1", cartpole(), 2, 8, ["async", "CartPole-v1", "16", ""]),
         row("CartPole-v1", cartpole(), 2, 4, ["async", "CartPole-v1", "8", ""]),
         row("CartPole-v1", cartpole(), 1, 8, ["sync", "CartPole-v1", "8", ""]),
@@ -85,8 +96,10 @@ fn rows() -> Vec<Row> {
         row("Pong", raw(), 2, 8, ["async", "ALE/Pong-v5", "16", ""]),
         row("Pong 84×84×4", pong(), 2, 1, ["async", "ALE/Pong-v5", "2", "preprocessed"]),
         row("Pong 84×84×4", pong(), 2, 8, ["async", "ALE/Pong-v5", "16", "preprocessed"]),
+        apart(row("Pong 84×84×4", pong(), 2, 8, ["async", "ALE/Pong-v5", "16", "preprocessed"])),
         row("Pong 84×84×4", pong(), 2, 8, ["ale", "pong", "16", ""]),
-        row("Pong 84×84×4", vectoriser(), 2, 8, ["ale", "pong", "16", ""]),
+        row("Pong by ale-py", vectoriser(), 2, 8, ["ale", "pong", "16", ""]),
+        apart(row("Pong by ale-py", vectoriser(), 2, 8, ["ale", "pong", "16", ""])),
     ]
 }
 
@@ -98,6 +111,16 @@ fn python() -> PathBuf {
 fn median(mut speeds: Vec<f64>) -> f64 {
     speeds.sort_by(f64::total_cmp);
     speeds[speeds.len() / 2]
+}
+
+/// What all workers do in a second, each on a thread of its own.
+fn together(workers: &mut [Ours]) -> f64 {
+    thread::scope(|scope| {
+        let started = workers.iter_mut().map(|worker| {
+            thread::Builder::new().name("worker".to_owned()).spawn_scoped(scope, || worker.steps_per_second()).unwrap()
+        });
+        started.collect::<Vec<_>>().into_iter().map(|worker| worker.join().unwrap()).sum()
+    })
 }
 
 /// Environments of pronk, and where their steps are written.
