@@ -58,24 +58,19 @@ pub struct WorkerStatus {
 impl Roster {
     /// Adds a worker whose thread is about to be started.
     pub(super) fn add(&self, seat: &WorkerSeat, worker: &SupervisedWorker) -> Member {
+        self.lock().add(seat, worker)
+    }
+
+    /// Leaves a thread behind and adds the worker that takes its place, at once: nobody finds a moment with neither.
+    pub(super) fn replace(&self, id: usize, seat: &WorkerSeat, worker: &SupervisedWorker) -> Member {
         let mut all = self.lock();
-        let member = Member {
-            id: all.members.last().map_or(0, |last| last.id + 1),
-            worker: seat.worker,
-            thread: worker.thread().to_owned(),
-            watch: seat.watch.clone(),
-            clock: worker.clock(),
-            is_left_behind: false,
-        };
-        all.members.push(member.clone());
-        member
+        all.leave_behind(id);
+        all.add(seat, worker)
     }
 
     /// The thread was left behind.
     pub(super) fn leave_behind(&self, id: usize) {
-        if let Some(member) = self.lock().members.iter_mut().find(|member| member.id == id) {
-            member.is_left_behind = true;
-        }
+        self.lock().leave_behind(id);
     }
 
     /// The thread has ended.
@@ -113,6 +108,27 @@ impl Roster {
     fn lock(&self) -> MutexGuard<'_, Members> {
         // Every use of the list is one call, so it is whole even if a thread panicked while it held the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Members {
+    fn add(&mut self, seat: &WorkerSeat, worker: &SupervisedWorker) -> Member {
+        let member = Member {
+            id: self.members.last().map_or(0, |last| last.id + 1),
+            worker: seat.worker,
+            thread: worker.thread().to_owned(),
+            watch: seat.watch.clone(),
+            clock: worker.clock(),
+            is_left_behind: false,
+        };
+        self.members.push(member.clone());
+        member
+    }
+
+    fn leave_behind(&mut self, id: usize) {
+        if let Some(member) = self.members.iter_mut().find(|member| member.id == id) {
+            member.is_left_behind = true;
+        }
     }
 }
 

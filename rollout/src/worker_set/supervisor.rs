@@ -135,7 +135,6 @@ impl Supervisor {
         let mut report =
             WorkerReport { abandoned: vec![format!("{}: {failure}", member.thread)], ..WorkerReport::default() };
         report.add_failure(failure.to_string());
-        self.roster.leave_behind(member.id);
         self.threads.pushing.remove(&member.id);
 
         let replaced =
@@ -146,6 +145,7 @@ impl Supervisor {
                 self.let_go(member.id);
                 let failure = WorkerFailure { thread: member.thread.clone(), consecutive_failures: 1, cause };
                 self.roster.fail(failure.clone());
+                self.roster.leave_behind(member.id);
                 report.ended.push(failure);
             }
         }
@@ -174,7 +174,7 @@ impl Supervisor {
             reports: self.reports.clone(),
             clock,
         });
-        let another = self.roster.add(&seat, &worker);
+        let another = self.roster.replace(member.id, &seat, &worker);
         let id = another.id;
         self.threads.spawn(another, worker, edges, || true).map_err(|error| {
             self.roster.remove(id);
