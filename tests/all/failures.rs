@@ -202,7 +202,7 @@ fn the_trainer_is_dropped_in_the_middle_of_a_run() {
         trainer.next().unwrap().unwrap();
         let began = Instant::now();
         drop(trainer);
-        assert!(began.elapsed() < Duration::from_secs(20), "dropping took {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(1), "dropping took {:?}", began.elapsed());
     });
 }
 
