@@ -103,8 +103,7 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn config(args: &Args) -> TrainerConfig {
-    // Fragments shorter than a rally of many games: what stands together in a minibatch should not all be the same
-    // scene.
+    // Fragments shorter than a rally of many games: a minibatch should not hold one scene only.
     let fragment = 32 * args.envs;
     TrainerConfig {
         seed: args.seed,

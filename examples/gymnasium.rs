@@ -7,9 +7,9 @@
 //! cargo run --release --features env-process --example gymnasium -- --env my_envs:Gripper-v0 --python venv/bin/python
 //! ```
 //!
-//! It needs Python 3.9 or newer with `gymnasium`, and for some environments more: `pip install
-//! "gymnasium[box2d,mujoco]"`. A module of your own is looked for in the folder where you are. The last line on stdout
-//! is one JSON object; the exit status is 0 only when the return was reached.
+//! It needs Python 3.9 or newer with `gymnasium`, and for some environments more:
+//! `pip install "gymnasium[box2d,mujoco]"`. A module of your own is looked for in the folder where you are. The last
+//! line on stdout is one JSON object; the exit status is 0 only when the return was reached.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 

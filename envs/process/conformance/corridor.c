@@ -332,11 +332,8 @@ static const char *misbehave(struct child *c, enum moment moment, const char *ho
     if (LIES(STEP_ANSWER, "ends")) c->ends[0] = 7;
     if (LIES(STEP_ANSWER, "nan")) c->rewards[0] = NAN;
     if (LIES(STEP_ANSWER, "mask")) memset(c->masks, 0, c->n_envs * sizeof *c->masks);
-    if (LIES(STEP_ANSWER, "late")) {
-        fputs("late\n", stderr); /* for who wants to know when */
-        sleep(10);
-    }
-    if (LIES(STEP_ANSWER, "mute")) sleep(10);
+    if (LIES(STEP_ANSWER, "late")) fputs("late\n", stderr); /* for who wants to know when */
+    if (LIES(STEP_ANSWER, "late") || LIES(STEP_ANSWER, "mute")) sleep(10);
     if (LIES(STEP_ANSWER, "quiet")) {
         close(STDOUT_FILENO);
         for (;;) pause();
