@@ -113,6 +113,9 @@ fn main() -> anyhow::Result<ExitCode> {
 /// Many env-steps a second: acting and learning on threads of their own, one pass over each large batch.
 fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
     let envs = args.envs.unwrap_or(if args.bench { 64 } else { 32 });
+    // So many updates, however large the batches are.
+    let falls_for = 156_250.0 * envs as f64;
+    let falling = |from, to| Schedule::piecewise_linear([(0.0, from), (falls_for, to)]);
     Ok(TrainerConfig {
         seed: args.seed,
         num_rollout_workers: args.workers,
@@ -120,9 +123,13 @@ fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
         rollout_fragment_length: 20,
         train_batch_size: 20 * envs,
         learner_queue_size: 1,
-        // Falls as the policy gets good: at full speed it would now and then throw a solved policy away.
-        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (5_000_000.0, 0.000_02)])?),
-        algorithm: ImpalaConfig { entropy_coeff: Schedule::Constant(0.01), ..ImpalaConfig::default() }.into(),
+        // Both fall as the policy gets good: at the full rate it would now and then throw a solved policy away, and once there
+        // is nothing left to gain, a bonus for entropy would be all that it learns from.
+        lr_schedule: Some(falling(0.001, 0.000_02)?),
+        algorithm: ImpalaConfig { entropy_coeff: falling(0.01, 0.0)?, ..ImpalaConfig::default() }.into(),
+        // The loss is a sum over the batch. Where a pole falls, its gradient has a norm of ten thousand, and else one of ten:
+        // clipped to 40, the batches that say what went wrong would count no more than those that say nothing.
+        grad_clip: None,
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],
             fcnet_activation: Activation::Relu,

@@ -117,7 +117,9 @@ pub struct TrainerConfig {
     pub lr: f64,
     /// Learning rate over env-steps trained; in a file, `[env_steps, value]` points joined by straight lines.
     pub lr_schedule: Option<Schedule>,
-    /// Largest global L2 norm of the gradient; larger ones are scaled down. `None` never clips.
+    /// Largest global L2 norm of the gradient; larger ones are scaled down. `None` never clips. IMPALA's loss is a sum over the
+    /// batch, so its norm grows with the batch and with the square of returns: where `grad_gnorm` in the results is far above this,
+    /// the batches that went badly count no more than the others, and a solved policy drifts.
     pub grad_clip: Option<f64>,
     /// Smoothing of RMSProp's squared gradients.
     pub decay: f64,
