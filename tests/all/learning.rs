@@ -11,7 +11,7 @@ use pronk::{
 
 use crate::fixtures::{only, without_hanging};
 
-/// The settings of the `cartpole` example.
+/// Much as the `cartpole` example: many env-steps a second.
 pub(crate) fn config(seed: u64, workers: usize) -> TrainerConfig {
     TrainerConfig {
         seed,
