@@ -499,8 +499,12 @@ fn an_environment_that_hangs_while_it_is_remade_is_found_too() {
     let mut fragment = run.fragments.pop(LONG).unwrap();
     fragment.take_ticket().unwrap().trained();
     assert_eq!(fragment.get("default_policy").unwrap().tags()[0].incarnation, 2);
-    let reports = set.reports().drain();
-    let abandoned: Vec<_> = reports.iter().flat_map(|report| &report.abandoned).collect();
+    // The supervisor reports after it has started the other thread, which may have made the fragment by then.
+    let mut abandoned = Vec::new();
+    until("the report of the thread left behind", || {
+        abandoned.extend(set.reports().drain().into_iter().flat_map(|report| report.abandoned));
+        !abandoned.is_empty()
+    });
     assert!(abandoned[0].contains("incarnation 1) failed while it was made: it has not come back"), "{abandoned:?}");
     drop(let_go);
     until("the end of the thread that hung", || set.workers().len() == 1);
