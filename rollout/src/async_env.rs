@@ -167,13 +167,7 @@ where
         _watch: &Watch,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let (lifeline, tether) = pronk_buffer::lifeline();
-        let config = GroupsConfig {
-            context: *context,
-            n_groups: n_envs,
-            group_size: 1,
-            fragment_length: usize::MAX,
-            env_hang_timeout: None,
-        };
+        let config = GroupsConfig { context: *context, n_groups: n_envs, group_size: 1, env_hang_timeout: None };
         let tasks = EnvTasks { make: Arc::new(self.clone()), normalizer: None };
         let links = WorkerLinks::new(Pool::new(0), StepLedger::new(), tether);
         let groups = TaskGroups::new(config, tasks, &links)?;

@@ -241,6 +241,7 @@ impl GatheringWorker {
 
     /// Computes what the policy thinks of every environment that is ready, and completes the steps that led there.
     fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
+        self.close_columns(weights)?;
         let BatchShape { obs_len, state_len, .. } = self.shape;
         let size = self.groups.group_size();
         self.part.clear_rows();
@@ -253,6 +254,25 @@ impl GatheringWorker {
                     let len = mask.len();
                     mask.copy_from_slice(&step.masks[lane * len..(lane + 1) * len]);
                 }
+            }
+        }
+        self.part.infer(weights, 1)?;
+        self.part.complete();
+        Ok(())
+    }
+
+    /// Completes the columns that end with observations on another scale than the next ones begin with: the same state, but for
+    /// the network other numbers, and so another value.
+    fn close_columns(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
+        let BatchShape { obs_len, state_len, .. } = self.shape;
+        let size = self.groups.group_size();
+        self.part.clear_rows();
+        for &group in &self.ready {
+            let Some(step) = self.slots[group].step.as_ref().filter(|step| !step.closing_obs.is_empty()) else {
+                continue;
+            };
+            for (row, env) in step.closing_obs.chunks_exact(obs_len).zip(group * size..) {
+                self.part.add_row(env, row.into(), &self.state[env * state_len..(env + 1) * state_len]);
             }
         }
         self.part.infer(weights, 1)?;
@@ -291,8 +311,12 @@ impl GatheringWorker {
     }
 
     fn send(&mut self, group: usize, order: Order) {
+        let first_env = group * self.groups.group_size();
+        // All environments of a group are as far in their columns.
+        let ends_fragment = self.part.columns().is_some_and(|columns| columns.begun(first_env) == columns.steps());
         if let Some(mut step) = self.slots[group].step.take() {
             step.order = order;
+            step.ends_fragment = ends_fragment;
             self.groups.send(group, step);
             self.n_running += 1;
             if self.gather == Gather::InTurn {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pronk_buffer::{ActionColumn, Closed, End, FinalObs, InqueueReceiver, ObsColumn, PopError};
 use pronk_metrics::thread_states;
 
-use crate::env::{EnvSpec, act_kind, obs_kind};
+use crate::env::{EnvSpec, ObsMut, act_kind, obs_kind};
 use crate::factory::{EnvFactory, VectorContext};
 use crate::failure::EnvFailure;
 use crate::gathering_worker::GatheringWorkerConfig;
@@ -95,8 +95,6 @@ pub(crate) struct GroupsConfig {
     pub(crate) n_groups: usize,
     /// 1, where they are tasks.
     pub(crate) group_size: usize,
-    /// `T`: after so many steps a group hands out what is asked for once a fragment.
-    pub(crate) fragment_length: usize,
     /// How long a call of an environment may take before it is cancelled, or its thread left behind.
     pub(crate) env_hang_timeout: Option<Duration>,
 }
@@ -120,7 +118,6 @@ pub(crate) fn start(
         context: VectorContext { worker, incarnation, first_env: 0, seed },
         n_groups,
         group_size: n_envs / n_groups,
-        fragment_length: of_worker.rollout_fragment_length.get(),
         env_hang_timeout,
     };
     match factory.tasks() {
@@ -181,10 +178,14 @@ pub(crate) struct GroupFailure {
 /// One step of a group's environments: what it is told to do and what came of it. It moves to the group and back.
 pub(crate) struct GroupStep {
     pub(crate) order: Order,
+    /// Whether the step is the last of a fragment, after which a group does what is done once a fragment.
+    pub(crate) ends_fragment: bool,
     /// `[size, act_len]`, as the environments take them.
     pub(crate) actions: ActionColumn,
     /// `[size, obs_len]`: what follows.
     pub(crate) obs: ObsColumn,
+    /// `[size, obs_len]`: the same on the scale of the fragment that the step ends, where the next one has another; else empty.
+    pub(crate) closing_obs: Vec<f32>,
     /// `[size]`.
     pub(crate) rewards: Vec<f32>,
     /// `[size]`.
@@ -212,14 +213,35 @@ impl GroupStep {
         let (obs_kind, obs_len) = (obs_kind(&spec.observation), spec.observation.obs_len());
         Self {
             order: Order::Reset,
+            ends_fragment: false,
             actions: ActionColumn::zeros(act_kind(&spec.action), size * spec.action.act_len()),
             obs: ObsColumn::zeros(obs_kind, size * obs_len),
+            closing_obs: Vec::new(),
             rewards: vec![0.0; size],
             ends: vec![End::No; size],
             final_obs: FinalObs::new(obs_kind, obs_len),
             masks: if spec.action_mask { vec![true; size * spec.action.dist_len()] } else { Vec::new() },
             episodes: Vec::new(),
         }
+    }
+
+    /// Has the next fragment begin: what follows the step is written anew on its scale.
+    pub(crate) fn begin_fragment<E>(&mut self, rewrite: impl FnOnce(ObsMut<'_>) -> Result<(), E>) -> Result<(), E> {
+        if let ObsColumn::F32(obs) = &self.obs {
+            self.closing_obs.extend_from_slice(obs);
+        }
+        rewrite(self.obs.view_mut().into())?;
+        // Rows that stay as they were need no inference of their own.
+        if self.obs.view().as_f32() == Some(&self.closing_obs) {
+            self.closing_obs.clear();
+        }
+        Ok(())
+    }
+
+    /// Forgets what the order before left here for its answer.
+    pub(crate) fn clear(&mut self) {
+        self.final_obs.clear();
+        self.closing_obs.clear();
     }
 }
 

@@ -95,8 +95,9 @@ impl NormalizerMoments {
 /// Keeps the moments of a run's observations and returns, and has its environments normalise by them.
 ///
 /// All workers share one. What a worker's environments show is gathered apart, and joined with the rest only between two
-/// fragments, when the environments also take over what the others have found out: within a fragment the scale stays, and no
-/// step waits for another worker. A run without threads repeats itself bit for bit.
+/// fragments, when the environments also take over what the others have found out: all rows of a fragment are on one scale, from
+/// the first to the one that follows its last step, and no step waits for another worker. A run without threads repeats itself bit
+/// for bit.
 ///
 /// Episode statistics stay those of the rewards that the environments gave, and so do the spaces of the spec.
 ///

@@ -140,6 +140,30 @@ impl Env for Counter {
     }
 }
 
+/// An environment that shows 1000 for ever.
+pub(crate) struct Constant;
+
+impl Env for Constant {
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "Constant".into(),
+            observation: Space::boxed(vec![0.0], vec![1e6], vec![1]).unwrap(),
+            action: Space::discrete(2).unwrap(),
+            max_episode_steps: None,
+            action_mask: false,
+        }
+    }
+
+    fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        obs.write(&[1000.0])
+    }
+
+    fn step(&mut self, _action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        obs.write(&[1000.0])?;
+        Ok(Step { reward: 1.0, end: End::No })
+    }
+}
+
 /// A moment of a [`Hooked`] environment's life.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Moment {

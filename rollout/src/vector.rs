@@ -78,6 +78,17 @@ pub trait VectorEnv: Send {
         Ok(())
     }
 
+    /// A fragment begins, with the observations of the last step: `obs`, `[B, obs_len]`, which may be written anew.
+    ///
+    /// The last step's own observations end the fragment before. Environments that bring theirs to a scale that holds for one
+    /// fragment write the same ones on the scale of the next. Without a method of its own, they stay as they are.
+    ///
+    /// # Errors
+    /// The environment that failed.
+    fn begin_fragment(&mut self, _obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+        Ok(())
+    }
+
     /// Moves the episodes that ended since the last call to the end of `into`.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>);
 }

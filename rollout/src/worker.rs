@@ -205,6 +205,8 @@ impl RolloutWorker {
         // Whatever goes wrong from here on, the environments will have moved past the observation kept.
         if std::mem::take(&mut self.under_way) {
             copy_obs(self.obs.view(), batch.obs_row_mut(0));
+            let _inside = self.links.watch.enter(self.incarnation);
+            envs.begin_fragment(batch.obs_row_mut(0).into())?;
         } else {
             clock.enter(WorkerState::Stepping);
             let _inside = self.links.watch.enter(self.incarnation);

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod normalized;
 mod tasks;
 
 use std::time::Duration;

@@ -288,8 +288,6 @@ impl Group {
             watch: watch.clone(),
             envs: None,
             spec,
-            fragment_length: config.fragment_length,
-            n_steps: 0,
             clock: StateClock::new(first, EnvThreadState::Waiting),
         };
         let clock = stepper.clock.reader();
@@ -324,8 +322,6 @@ struct Stepper {
     envs: Option<Box<dyn VectorEnv>>,
     /// Of those made first.
     spec: Option<EnvSpec>,
-    fragment_length: usize,
-    n_steps: usize,
     clock: StateClock<EnvThreadState>,
 }
 
@@ -358,7 +354,6 @@ impl Stepper {
 
     fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
         self.clock.enter(EnvThreadState::Stepping);
-        self.n_steps = 0;
         let Self { context, size, factory, watch, envs, spec: first, .. } = self;
         let error = |text| context.failure_to_make(FailureCause::Error(EnvError::new(text)));
         watch.at(0, FailurePlace::Make);
@@ -397,7 +392,7 @@ impl Stepper {
         let Self { context, watch, envs: Some(envs), .. } = self else { return Ok(()) };
         watch.at(0, FailurePlace::Unknown);
         let _inside = watch.enter(context.incarnation);
-        step.final_obs.clear();
+        step.clear();
         match step.order {
             Order::Reset => envs.reset_all(step.obs.view_mut().into())?,
             Order::Step => {
@@ -409,15 +404,16 @@ impl Stepper {
                     final_obs: &mut step.final_obs,
                 };
                 envs.step(step.actions.view().into(), out)?;
-                self.n_steps += 1;
-                if self.n_steps.is_multiple_of(self.fragment_length) {
-                    envs.drain_episodes(&mut step.episodes);
-                }
             }
         }
+        let steps_made = if step.order == Order::Step { self.size } else { 0 };
+        let after_it = |failure| EnvFailure { steps_made, ..failure };
+        if step.ends_fragment {
+            envs.drain_episodes(&mut step.episodes);
+            step.begin_fragment(|obs| envs.begin_fragment(obs)).map_err(after_it)?;
+        }
         if !step.masks.is_empty() {
-            let steps_made = if step.order == Order::Step { self.size } else { 0 };
-            envs.action_masks(&mut step.masks).map_err(|failure| EnvFailure { steps_made, ..failure })?;
+            envs.action_masks(&mut step.masks).map_err(after_it)?;
         }
         Ok(())
     }

@@ -2,13 +2,15 @@ use pronk_buffer::End;
 use pronk_policy::ObsNormalizer;
 
 use super::{CLIP, Normalizer, NormalizerMoments};
-use crate::env::EnvError;
+use crate::env::{EnvError, ObsMut};
 
 /// What is done to the numbers of some environments on their way out, whoever steps them.
 pub(crate) struct Normalization {
     normalizer: Normalizer,
     obs_len: usize,
     scale: Scale,
+    /// `[B, obs_len]`: the observations of the last step as the environments gave them; empty if they are not normalised.
+    raw: Vec<f32>,
     /// What was seen since the last exchange.
     gathered: NormalizerMoments,
     /// `[B]`: the discounted return of every episode so far.
@@ -34,6 +36,7 @@ impl Normalization {
     pub(crate) fn new(normalizer: Normalizer, n_envs: usize, obs_len: usize) -> Self {
         Self {
             scale: Scale::of(&normalizer.moments(), obs_len),
+            raw: Vec::new(),
             gathered: NormalizerMoments::begin(&normalizer.config, obs_len),
             returns: vec![0.0; n_envs],
             obs_len,
@@ -46,15 +49,25 @@ impl Normalization {
         self.returns.fill(0.0);
     }
 
-    /// Gathers and normalises observations, `[rows, obs_len]`.
+    /// Gathers and normalises the observations of a step, `[B, obs_len]`.
     ///
     /// # Errors
     /// Rows of another length.
     pub(crate) fn observe(&mut self, rows: &mut [f32]) -> Result<(), EnvError> {
         if let Some(gathered) = &mut self.gathered.observations {
             gathered.add_rows(rows);
+            self.raw.clear();
+            self.raw.extend_from_slice(rows);
         }
         self.scale(rows)
+    }
+
+    /// Writes the observations of the last step, `[B, obs_len]`, as the environments gave them.
+    ///
+    /// # Errors
+    /// Rows of another length, or there was no step.
+    pub(crate) fn restore(&self, rows: ObsMut<'_>) -> Result<(), EnvError> {
+        rows.write(&self.raw)
     }
 
     /// Normalises observations that are not gathered.

@@ -93,6 +93,16 @@ impl VectorEnv for NormalizedVectorEnv {
         self.envs.action_masks(masks)
     }
 
+    fn begin_fragment(&mut self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+        if !self.normalization.changes_observations() {
+            return self.envs.begin_fragment(obs);
+        }
+        let len = obs.len();
+        self.normalization.restore(obs.part(0, len)).map_err(|error| self.failure(error))?;
+        self.envs.begin_fragment(obs.part(0, len))?;
+        obs.f32().and_then(|rows| self.normalization.scale(rows)).map_err(|error| self.failure(error))
+    }
+
     /// Joins what was gathered with what the other workers have seen: a worker asks for its episodes between two fragments.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         self.envs.drain_episodes(into);

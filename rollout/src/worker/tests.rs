@@ -13,9 +13,10 @@ use crate::convert;
 use crate::env::{ActionRef, Env, ObsMut};
 use crate::envs::{CartPole, Masked};
 use crate::factory::EnvContext;
+use crate::normalize::{Normalizer, NormalizerConfig};
 use crate::testing::{
-    Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n, of_default,
-    weights,
+    Constant, Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n,
+    of_default, weights,
 };
 
 fn clock() -> StateClock<WorkerState> {
@@ -108,6 +109,25 @@ fn a_fragment_begins_with_what_the_one_before_ended_with() {
             assert_eq!(f32s(batch.obs_row(0)), before);
         }
         before = Some(f32s(batch.obs_row(4)));
+    }
+}
+
+#[test]
+fn every_row_of_a_fragment_is_on_that_fragments_scale() {
+    let spec = Constant.spec();
+    let network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
+    let weights = Versioned { version: 0, weights: of_default(network.init_params(1).unwrap()) };
+    let normalizer = Normalizer::new(NormalizerConfig { observations: true, return_gamma: None });
+    let (links, _steps, _lifeline) = links();
+    let network = Box::new(CpuNetwork::new(&network).unwrap());
+    let factory = Arc::new(normalizer.wrap(Arc::new(|_: &EnvContext| Constant)));
+    let mut worker = RolloutWorker::new(config(1, 0), factory, network, links).unwrap();
+    let mut clock = clock();
+    // Clipped until something is known of them; at the mean from then on.
+    for expected in [10.0, 0.0, 0.0] {
+        let fragment = worker.sample(&weights, &mut clock).unwrap();
+        let batch = fragment.get("default_policy").unwrap();
+        assert_eq!(f32s(batch.obs()), [expected; 5 * 2]);
     }
 }
 

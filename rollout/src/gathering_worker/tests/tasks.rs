@@ -13,7 +13,7 @@ use crate::evaluate::evaluate;
 use crate::normalize::{Normalizer, NormalizerConfig};
 
 /// Another environment, after the other tasks have had their turn.
-struct Awaited<E>(E);
+pub(super) struct Awaited<E>(pub(super) E);
 
 impl<E: Env> AsyncEnv for Awaited<E> {
     fn spec(&self) -> EnvSpec {

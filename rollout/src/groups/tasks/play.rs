@@ -36,8 +36,6 @@ pub(super) struct Shared {
     /// Of the first environment that was made; the others have the same.
     pub(super) spec: OnceLock<EnvSpec>,
     pub(super) normalizer: Option<Normalizer>,
-    /// After so many steps an environment's moments are joined with those of the others.
-    pub(super) fragment_length: usize,
     /// How long a call may take.
     pub(super) env_hang_timeout: Option<Duration>,
     pub(super) watch: Watch,
@@ -159,7 +157,6 @@ struct Life<E> {
     spec: EnvSpec,
     episodes: Episodes,
     normalization: Option<Normalization>,
-    n_steps: usize,
 }
 
 /// What went wrong, and how many steps had been made: the one before an episode's end, or none.
@@ -203,7 +200,7 @@ impl Caller<'_> {
         let normalizer = self.shared.normalizer.as_ref();
         let obs_len = spec.observation.obs_len();
         let normalization = normalizer.map(|normalizer| Normalization::new(normalizer.clone(), 1, obs_len));
-        Ok(Life { env, spec, episodes: Episodes::new(context), normalization, n_steps: 0 })
+        Ok(Life { env, spec, episodes: Episodes::new(context), normalization })
     }
 
     /// Whether it is such an environment as the others.
@@ -227,7 +224,7 @@ impl Caller<'_> {
         E: AsyncEnv,
         M: Future<Output = Result<E, EnvError>> + Send,
     {
-        step.final_obs.clear();
+        step.clear();
         match (step.order, &mut *life) {
             (Order::Step, Some(life)) => self.step(life, step).await?,
             (Order::Step, None) => return Err((FailurePlace::Unknown, self.lost()).into()),
@@ -285,11 +282,9 @@ impl Caller<'_> {
             step.episodes.push(life.episodes.stat());
             self.begin_episode(life, step).await.map_err(|fault| Fault { steps_made: 1, ..fault })?;
         }
-        life.n_steps += 1;
-        if let Some(normalization) = &mut life.normalization
-            && life.n_steps.is_multiple_of(self.shared.fragment_length)
-        {
-            normalization.exchange();
+        if step.ends_fragment {
+            let begun = life.begin_fragment(step);
+            begun.map_err(|error| Fault { steps_made: 1, ..(place, FailureCause::Error(error)).into() })?;
         }
         Ok(())
     }
@@ -366,6 +361,20 @@ impl<E> Life<E> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Joins the moments with those of the others, and brings the observation that follows to their scale.
+    fn begin_fragment(&mut self, step: &mut GroupStep) -> Result<(), EnvError> {
+        let Some(normalization) = &mut self.normalization else { return Ok(()) };
+        normalization.exchange();
+        if !normalization.changes_observations() {
+            return Ok(());
+        }
+        step.begin_fragment(|mut obs| {
+            let len = obs.len();
+            normalization.restore(obs.part(0, len))?;
+            obs.f32().and_then(|row| normalization.scale(row))
+        })
     }
 
     /// Keeps the observation that the episode would have gone on from.

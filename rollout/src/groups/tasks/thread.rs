@@ -59,7 +59,6 @@ impl TaskThread {
             context: config.context,
             spec: spec.map_or_else(OnceLock::new, OnceLock::from),
             normalizer: tasks.normalizer.clone(),
-            fragment_length: config.fragment_length,
             env_hang_timeout: config.env_hang_timeout,
             watch: watch.clone(),
             replies,
