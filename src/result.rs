@@ -31,6 +31,8 @@ pub struct TrainResult {
     pub episode_return_mean: Option<f64>,
     /// Mean length of the same episodes, in env-steps.
     pub episode_len_mean: Option<f64>,
+    /// How many episodes these means cover.
+    pub episodes_covered: u64,
     /// Whether these means cover at least `metrics_num_episodes_for_smoothing` episodes.
     pub enough_episodes: bool,
     /// Returns of the agents by the policy they played, over the newest iterations that have

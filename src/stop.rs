@@ -8,8 +8,8 @@ use crate::result::TrainResult;
 
 /// When a run is over: at the first of the limits that are set. With none set, only Ctrl-C or a failure ends it.
 ///
-/// The time limit ends the iteration under way; the others are looked at after each iteration, so a run may go past
-/// them by one.
+/// The limits of env-steps and of time end the iteration under way; the others are looked at after each iteration, so a run may go
+/// past them by one.
 ///
 /// # Example
 /// ```
@@ -24,7 +24,12 @@ pub struct StopWhen {
     /// Mean return to reach of the agents that play a policy, over at least `metrics_num_episodes_for_smoothing` of their
     /// episodes: in a game that one wins and another loses, the mean over the agents says nothing.
     pub policy_return_mean: Option<(PolicyId, f64)>,
-    /// Env-steps sampled.
+    /// Env-steps to sample: no worker begins a fragment once they are, and the run ends when the learner has learned from what there
+    /// is.
+    ///
+    /// So at least as many are sampled, and at most one fragment of each worker more, which is no more than a train batch of each.
+    /// Only where a worker's environments do not wait for each other ([`Gather::AtLeast`](crate::Gather::AtLeast) and the like) may it
+    /// hold up to two fragments besides, in columns that are not full; they are counted as dropped.
     pub env_steps: Option<u64>,
     /// Wall-clock time since the trainer was built.
     pub time: Option<Duration>,
@@ -48,13 +53,11 @@ pub enum StopReason {
 }
 
 impl StopWhen {
-    /// The limit that `result` reaches, a return before all others.
+    /// The limit that `result` reaches, a return before all others. Not that of env-steps, which is looked at between results, too.
     pub(crate) fn reached(&self, result: &TrainResult) -> Option<StopReason> {
         let at_least = |value: u64, limit: Option<u64>| limit.is_some_and(|limit| value >= limit);
         if self.reached_return(result) {
             Some(StopReason::ReturnReached)
-        } else if at_least(result.env_steps_sampled, self.env_steps) {
-            Some(StopReason::EnvSteps)
         } else if self.time_is_up(result.time_total) {
             Some(StopReason::Time)
         } else if at_least(result.iteration, self.iterations) {

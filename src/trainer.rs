@@ -31,7 +31,7 @@ use crate::error::TrainError;
 use crate::result::TrainResult;
 use crate::signals;
 use crate::stop::{StopReason, StopWhen};
-use engine::{Ended, Engine};
+use engine::{Ended, Engine, Stepped};
 use episodes::EpisodeHistory;
 use iteration::Iteration;
 use model::Model;
@@ -68,7 +68,8 @@ thread_states! {
 /// A run: rollout workers, a learner, and this thread, which listens to both.
 ///
 /// It is an iterator of results, one per iteration, or runs to the end with [`run`](Self::run). With
-/// `num_rollout_workers: 0` there are no threads: workers and learner run inside `next`.
+/// `num_rollout_workers: 0` there are no threads: workers and learner run inside `next`. With threads, the workers begin when the first
+/// result is asked for, and go on from then whether or not it is.
 ///
 /// *Blocks*: each `next` for one iteration. Dropping a trainer ends its threads and waits for them, a second at most.
 ///
@@ -116,6 +117,10 @@ pub struct Trainer {
     abandoned: Vec<String>,
     /// Steps of the fragments that were completed.
     fragments_added: Steps,
+    /// When the first update was seen, and how many env-steps were sampled by then.
+    first_update: Option<(Instant, u64)>,
+    /// Whether the learner has ended because nothing more is sampled.
+    source_ended: bool,
     /// What ended the run, if something did.
     failure: Option<String>,
     /// Newest published version of the weights.
@@ -170,6 +175,9 @@ impl Trainer {
     /// # Errors
     /// The first failure that ended the run.
     pub fn run(mut self, stop: StopWhen) -> Result<Run, TrainError> {
+        if let Some(env_steps) = stop.env_steps {
+            self.steps.limit_env_steps(env_steps);
+        }
         let watch = self.engine.as_ref().and_then(Engine::watch);
         let on_this_thread = watch.map(|watch| (self.lifeline.clone(), watch));
         let interrupts = match signals::Interrupts::new(&self.bell, on_this_thread) {
@@ -182,8 +190,9 @@ impl Trainer {
         let interrupted = || interrupts.as_ref().is_some_and(signals::Interrupts::any);
         loop {
             let result = self.iterate(Some(&stop), &interrupted)?;
+            let sampled = self.has_learned_all().then_some(StopReason::EnvSteps);
             let interrupt = interrupted().then_some(StopReason::Interrupted);
-            if let Some(reason) = stop.reached(&result).or(interrupt) {
+            if let Some(reason) = stop.reached(&result).or(sampled).or(interrupt) {
                 return self.end(Some(reason));
             }
         }
@@ -237,7 +246,7 @@ impl Trainer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn next_result(&mut self) -> Option<Result<TrainResult, TrainError>> {
-        self.engine.as_ref()?;
+        self.engine.as_mut()?.begin();
         while !self.iteration_is_complete() {
             if let Some(patience) = self.patience() {
                 // Both ends of the wait mean the same: look again.
@@ -253,8 +262,11 @@ impl Trainer {
 
     /// One iteration; `interrupted` ends it early. After an error the run is over and all is joined.
     fn iterate(&mut self, stop: Option<&StopWhen>, interrupted: &dyn Fn() -> bool) -> Result<TrainResult, TrainError> {
+        if let Some(engine) = &mut self.engine {
+            engine.begin();
+        }
         let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.started.elapsed()));
-        while !(interrupted() || time_is_up(self) || self.iteration_is_complete()) {
+        while !(interrupted() || time_is_up(self) || self.has_learned_all() || self.iteration_is_complete()) {
             let listen = debug_span!("listen").entered();
             if let Some(patience) = self.patience()
                 && self.bell.wait(patience)
@@ -267,6 +279,12 @@ impl Trainer {
             debug_span!("take_in").in_scope(|| self.take_in())?;
         }
         Ok(self.complete_iteration(stop))
+    }
+
+    /// Whether the limit of env-steps is reached, and the learner has come to the end of what was sampled. Should a worker be stuck in
+    /// the fragment that it was making, the learner has waited for it in vain.
+    fn has_learned_all(&self) -> bool {
+        self.steps.limit_reached() && (self.source_ended || self.learner_metrics.read().starved.is_some())
     }
 
     fn iteration_is_complete(&self) -> bool {
@@ -303,19 +321,29 @@ impl Trainer {
                 self.clock.enter(TrainerState::Training);
                 engine.step_inline()
             }
-            Engine::Threads { .. } => Ok(()),
+            Engine::Threads { .. } if engine.outqueue().is_closed() => Ok(Stepped::Ended),
+            Engine::Threads { .. } => Ok(Stepped::GoesOn),
         };
-        let over = engine.outqueue().is_closed() || engine.nobody_works();
+        let nobody_works = engine.nobody_works();
+        // At the limit of env-steps the workers leave, and then the learner, once it has learned from what is there.
+        let is_sampled = self.steps.limit_reached();
         self.iteration.collect(engine.outqueue(), engine.worker_reports());
+        if self.first_update.is_none() && self.iteration.learner.updates > 0 {
+            self.first_update = Some((Instant::now(), self.steps.snapshot().sampled.env));
+        }
         self.worker_failures.append(&mut self.iteration.workers.ended);
         self.abandoned.append(&mut self.iteration.workers.abandoned);
         let error = match stepped {
             Err(error) => error,
-            Ok(()) if self.worker_failures.iter().any(WorkerFailure::ends_the_run) => {
+            Ok(_) if self.worker_failures.iter().any(WorkerFailure::ends_the_run) => {
                 TrainError::Workers(self.worker_failures.clone())
             }
-            Ok(()) if over => self.first_cause(),
-            Ok(()) => return Ok(()),
+            Ok(stepped) if is_sampled => {
+                self.source_ended = stepped == Stepped::Ended;
+                return Ok(());
+            }
+            Ok(stepped) if stepped == Stepped::Ended || nobody_works => self.first_cause(),
+            Ok(_) => return Ok(()),
         };
         self.shut_down(SHUTDOWN_DEADLINE);
         // Nobody is returned this result; it is there for the reporters.
@@ -358,6 +386,9 @@ impl Trainer {
 
     fn end(&mut self, reason: Option<StopReason>) -> Result<Run, TrainError> {
         let trained_for = self.started.elapsed();
+        let sampled = self.steps.snapshot().sampled.env;
+        let rate = |(since, before): (Instant, u64)| (sampled - before) as f64 / since.elapsed().as_secs_f64();
+        let env_steps_per_s = self.first_update.map(rate).filter(|rate| rate.is_finite());
         let last = match self.last.take() {
             Some(result) => result,
             None => self.complete_iteration(None),
@@ -373,6 +404,7 @@ impl Trainer {
             result: last,
             reason,
             time: trained_for,
+            env_steps_per_s,
             steps: self.steps.snapshot(),
             thread_times: self.time.read(),
             config: self.config.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pronk_buffer::{Bell, Mailbox, MultiAgentBatch, NextError, Source, Tether, WeightCell, mailbox};
-use pronk_metrics::{ByPolicy, ClockReader, StateClock};
+use pronk_metrics::{ByPolicy, ClockReader, StateClock, StepLedger};
 use pronk_policy::Params;
 
 use crate::report::WorkerReport;
@@ -39,7 +39,8 @@ use crate::worker::{BuildError, WorkerState};
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let (_publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), network.init_params(0)?)]));
 /// let (_lifeline, tether) = lifeline();
-/// let of_run = tether.clone();
+/// let (steps, of_run) = (StepLedger::new(), tether.clone());
+/// let of_worker = steps.clone();
 /// let make = move |seat: &WorkerSeat| {
 ///     let config = WorkerConfig {
 ///         worker: seat.worker,
@@ -49,14 +50,14 @@ use crate::worker::{BuildError, WorkerState};
 ///         rollout_fragment_length: NonZeroUsize::new(16).expect("16 > 0"),
 ///         gaussian: Gaussian::default(),
 ///     };
-///     let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), of_run.clone());
+///     let links = WorkerLinks::new(Pool::new(2), of_worker.clone(), of_run.clone());
 ///     let links = WorkerLinks { watch: seat.watch.clone(), ..links };
 ///     let network = Box::new(CpuNetwork::new(&network)?);
 ///     let worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 ///     Ok(Box::new(worker) as Box<dyn Sampler>)
 /// };
 /// let restart = RestartPolicy::default();
-/// let (mut source, reports) = InlineSource::new(Arc::new(make), restart, weights, tether, &Bell::new())?;
+/// let (mut source, reports) = InlineSource::new(Arc::new(make), restart, weights, (steps, tether), &Bell::new())?;
 /// assert_eq!(source.next(Duration::ZERO)?.env_steps(), 128);
 /// assert_eq!(reports.try_take().map(|report| report.fragments), Some(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -68,8 +69,8 @@ pub struct InlineSource {
 }
 
 impl InlineSource {
-    /// Has `make` make worker 0, and makes the mailbox that its reports go to. The pauses before restarts end when `tether`
-    /// is cut.
+    /// Has `make` make worker 0, and makes the mailbox that its reports go to. The pauses before restarts end when the tether
+    /// is cut. Once the limit of the step ledger is reached, the source is closed.
     ///
     /// # Errors
     /// Those of `make`.
@@ -77,7 +78,7 @@ impl InlineSource {
         make: Arc<MakeSampler>,
         restart: RestartPolicy,
         weights: WeightCell<ByPolicy<Params>>,
-        tether: Tether,
+        (steps, tether): (StepLedger, Tether),
         bell: &Bell,
     ) -> Result<(Self, Mailbox<WorkerReport>), BuildError> {
         let (sender, reports) = mailbox(NonZeroUsize::MIN, bell);
@@ -88,6 +89,7 @@ impl InlineSource {
             spaces: None,
             thread: thread_name(0),
             budget: RestartBudget::new(restart),
+            steps,
             tether,
             reports: sender,
             clock: StateClock::new(thread_name(0), WorkerState::Starting),

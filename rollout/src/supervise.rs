@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{MailboxSender, MultiAgentBatch, Tether, WeightCell};
-use pronk_metrics::{ByPolicy, ClockReader, StateClock};
+use pronk_metrics::{ByPolicy, ClockReader, StateClock, StepLedger};
 use pronk_policy::Params;
 use tracing::debug_span;
 
@@ -108,6 +108,8 @@ pub(crate) struct Supervision {
     /// The name of its thread.
     pub(crate) thread: String,
     pub(crate) budget: RestartBudget,
+    /// Says when enough is sampled.
+    pub(crate) steps: StepLedger,
     pub(crate) tether: Tether,
     pub(crate) reports: MailboxSender<WorkerReport>,
     pub(crate) clock: StateClock<WorkerState>,
@@ -134,7 +136,7 @@ struct Pause {
 pub(crate) enum NoFragment {
     /// The worker still pauses before a restart.
     TimedOut,
-    /// The run is ending, the worker was replaced, or it gave up before.
+    /// The run is ending, its limit of env-steps is reached, the worker was replaced, or it gave up before.
     Closed,
     /// The worker gives up now.
     Failed(WorkerFailure),
@@ -191,7 +193,8 @@ impl SupervisedWorker {
         self.supervision.clock.enter(state);
     }
 
-    /// Makes a fragment with the newest weights, restarting the worker as often as it takes and is allowed.
+    /// Makes a fragment with the newest weights, restarting the worker as often as it takes and is allowed. None is begun once the
+    /// limit of env-steps is reached.
     ///
     /// Blocks for a fragment; in pauses between restarts for at most `timeout`, and not at all once the run ends.
     pub(crate) fn next_fragment(
@@ -201,7 +204,9 @@ impl SupervisedWorker {
     ) -> Result<MultiAgentBatch, NoFragment> {
         let asked = Instant::now();
         loop {
-            if self.gave_up || self.supervision.tether.is_cut() {
+            let Supervision { tether, steps, .. } = &self.supervision;
+            // A fragment under way when the limit is reached is completed: what has been sampled can be learned from.
+            if self.gave_up || tether.is_cut() || steps.limit_reached() {
                 return Err(NoFragment::Closed);
             }
             self.keep_pause(timeout.saturating_sub(asked.elapsed()))?;

@@ -55,14 +55,16 @@ pub struct WorkerEdges {
     pub bell: Bell,
     /// Where each thread's time is kept.
     pub time: TimeLedger,
-    /// Where steps are counted: those of a worker that hangs are booked by who finds it out.
+    /// Where steps are counted: those of a worker that hangs are booked by the supervisor. Once its limit is reached, the workers
+    /// end.
     pub steps: StepLedger,
 }
 
 /// Workers on threads.
 ///
 /// Each worker takes the newest weights, makes a fragment, reports and pushes; a full inqueue blocks it. It ends when the
-/// run's lifeline is dropped, when nobody takes fragments any more, or when it gives up after too many failures in a row.
+/// run's lifeline is dropped, when nobody takes fragments any more, when the limit of the step ledger is reached, or when it gives up
+/// after too many failures in a row.
 /// Then it lets go of its end of the inqueue, so that with the last worker the inqueue closes.
 ///
 /// # Environments that hang
@@ -129,6 +131,8 @@ pub struct WorkerSet {
     supervisor: JoinHandle<()>,
     /// Closes when the supervisor has ended.
     over: Receiver<()>,
+    /// Takes one message for each thread that has not begun; `None` once all have.
+    go: Option<Sender<()>>,
     /// Closes when the set is dropped.
     _wanted: Sender<()>,
 }
@@ -158,6 +162,22 @@ impl WorkerSet {
         tether: Tether,
         edges: WorkerEdges,
     ) -> Result<Self, StartError> {
+        let mut set = Self::prepare(config, make, tether, edges)?;
+        set.begin();
+        Ok(set)
+    }
+
+    /// As [`start`](Self::start), but the workers make no fragment before [`begin`](Self::begin): so that what they are to keep to, such
+    /// as a limit of the step ledger, can be set first.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn prepare(
+        config: WorkerSetConfig,
+        make: Arc<MakeSampler>,
+        tether: Tether,
+        edges: WorkerEdges,
+    ) -> Result<Self, StartError> {
         let (sender, reports) = mailbox(MAILBOX_CAPACITY, &edges.bell);
         let budget = RestartBudget::new(config.restart);
         let build = |worker| {
@@ -170,6 +190,7 @@ impl WorkerSet {
                 spaces: None,
                 thread: thread.clone(),
                 budget: budget.clone(),
+                steps: edges.steps.clone(),
                 tether: tether.clone(),
                 reports: sender.clone(),
                 clock,
@@ -195,7 +216,7 @@ impl WorkerSet {
             clocks.push(worker.clock());
             let member = roster.add(&seat, &worker);
             let gate = gate.clone();
-            // The gate closes unopened when a later thread could not be spawned.
+            // The gate closes unopened when a later thread could not be spawned, or the set is joined before it has begun.
             threads.spawn(member, worker, edges.clone(), move || gate.recv().is_ok())?;
         }
         let (wanted, unwanted) = bounded(0);
@@ -217,10 +238,18 @@ impl WorkerSet {
         let supervisor = supervisor.spawn(unwanted, ending)?;
         for clock in clocks {
             time.add(clock);
-            // There is room for one message a thread, and this is its only one; the supervisor asks for none.
-            let _ = go.try_send(());
         }
-        Ok(Self { reports, roster, supervisor, over, _wanted: wanted })
+        Ok(Self { reports, roster, supervisor, over, go: Some(go), _wanted: wanted })
+    }
+
+    /// Has the workers begin, unless they have.
+    pub fn begin(&mut self) {
+        if let Some(go) = self.go.take() {
+            // There is room for one message of each thread, so that none of these is refused.
+            for _ in 0..go.capacity().unwrap_or(0) {
+                let _ = go.try_send(());
+            }
+        }
     }
 
     /// What the workers report.
@@ -244,6 +273,8 @@ impl WorkerSet {
     ///
     /// Blocks: for at most `timeout`.
     pub fn join(self, timeout: Duration) -> JoinOutcome {
+        // Threads that have not begun wait for it, and end without.
+        drop(self.go);
         // Nothing is ever sent: it closes.
         let over = self.over.recv_timeout(timeout);
         if over.is_err_and(|end| end.is_disconnected()) {

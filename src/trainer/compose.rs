@@ -43,6 +43,7 @@ impl Trainer {
             episodes_this_iteration: episodes.this_iteration,
             episode_return_mean: episodes.return_mean,
             episode_len_mean: episodes.len_mean,
+            episodes_covered: episodes.covered,
             enough_episodes: episodes.enough,
             policy_returns: self.history.policies(&iteration.workers),
             episodes_asked: self.config.metrics_num_episodes_for_smoothing as u64,

@@ -36,6 +36,14 @@ pub(super) enum Engine {
     },
 }
 
+/// Whether there is more for the learner to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stepped {
+    GoesOn,
+    /// No fragment will come any more.
+    Ended,
+}
+
 /// How a run's threads ended.
 #[derive(Default)]
 pub(super) struct Ended {
@@ -49,6 +57,13 @@ pub(super) struct Ended {
 }
 
 impl Engine {
+    /// Has the workers begin, unless they have.
+    pub(super) fn begin(&mut self) {
+        if let Self::Threads { workers, .. } = self {
+            workers.begin();
+        }
+    }
+
     pub(super) fn outqueue(&self) -> &Mailbox<LearnerReport> {
         match self {
             Self::Threads { learner, .. } => learner.outqueue(),
@@ -95,25 +110,19 @@ impl Engine {
     }
 
     /// Without threads: makes one pass of the learner, with the fragments it needs. With threads, nothing.
-    pub(super) fn step_inline(&mut self) -> Result<(), TrainError> {
+    pub(super) fn step_inline(&mut self) -> Result<Stepped, TrainError> {
         let Self::Inline { learner_loop, .. } = self else {
-            return Ok(());
+            return Ok(Stepped::GoesOn);
         };
-        match learner_loop.step() {
-            Ok(StepOutcome::Trained(_)) => Ok(()),
-            Ok(StepOutcome::NotReady(diagnosis)) => {
-                tracing::warn!(%diagnosis, "learner not ready");
-                Ok(())
-            }
-            Ok(StepOutcome::Quarantined(quarantine)) => {
-                tracing::warn!(%quarantine, "batch quarantined");
-                Ok(())
-            }
-            // Ctrl-C has ended the waits of this thread; whoever called looks for it next.
-            Ok(StepOutcome::Closed(ClosedBy::Lifeline)) => Ok(()),
-            Ok(StepOutcome::Closed(_)) => Err(TrainError::Ended),
-            Err(error) => Err(inline_failure(error)),
+        match learner_loop.step().map_err(inline_failure)? {
+            StepOutcome::Trained(_) => {}
+            StepOutcome::NotReady(diagnosis) => tracing::warn!(%diagnosis, "learner not ready"),
+            StepOutcome::Quarantined(quarantine) => tracing::warn!(%quarantine, "batch quarantined"),
+            // Ctrl-C has ended the waits of this thread; the caller looks for it next.
+            StepOutcome::Closed(ClosedBy::Lifeline) => {}
+            StepOutcome::Closed(_) => return Ok(Stepped::Ended),
         }
+        Ok(Stepped::GoesOn)
     }
 
     /// What the learner's next update depends on, as it is between two passes.

@@ -114,6 +114,7 @@ impl EpisodeSummary {
             set("episode_reward_max", json!(self.return_max));
             set("episode_len_mean", json!(self.len_mean));
             set("episodes_this_iter", json!(self.this_iteration));
+            set("episodes_covered", json!(self.covered));
         }
         // The name the field has moved to since.
         dict.set("episode_return_mean", json!(self.return_mean));

@@ -23,6 +23,9 @@ pub struct Run {
     pub reason: Option<StopReason>,
     /// Time from building the trainer to the end of training.
     pub time: Duration,
+    /// Env-steps sampled a second from the first update on: what building the trainer and filling the first batch took does not
+    /// count. `None` if there was no update.
+    pub env_steps_per_s: Option<f64>,
     /// The step ledger after everything had ended: nothing is in flight.
     pub steps: StepTotals,
     /// The time ledger after all threads had ended.
@@ -45,7 +48,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether the return that the run was to stop at was reached.
+    /// Whether the return that the run was to stop at was reached: over how many episodes, is in
+    /// [`result.episodes_covered`](TrainResult::episodes_covered).
     pub fn reached(&self) -> bool {
         self.reason == Some(StopReason::ReturnReached)
     }
@@ -83,8 +87,10 @@ pub(super) fn save_all(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Result
 }
 
 /// A [`Run`] in one line of JSON:
-/// `{"env":…,"algorithm":…,"seed":…,"env_steps":…,"seconds":…,"env_steps_per_s":…,"episode_return_mean":…,
-/// "reached":…,"ledger_closed":…}`.
+/// `{"env":…,"algorithm":…,"seed":…,"num_sgd_iter":…,"env_steps":…,"seconds":…,"env_steps_per_s":…,
+/// "env_steps_per_s_after_start_up":…,"episode_return_mean":…,"episodes":…,"reached":…,"ledger_closed":…}`.
+///
+/// `episodes` is how many the mean is of; the first rate is over the whole run, the second [`Run::env_steps_per_s`].
 #[derive(Clone, Copy, Debug)]
 pub struct RunSummary<'a>(&'a Run);
 
@@ -97,10 +103,13 @@ impl fmt::Display for RunSummary<'_> {
             "env": run.env,
             "algorithm": run.checkpoints.values().next().map(|checkpoint| &checkpoint.algorithm),
             "seed": run.config.seed,
+            "num_sgd_iter": run.config.num_sgd_iter,
             "env_steps": env_steps,
             "seconds": secs,
             "env_steps_per_s": if secs > 0.0 { env_steps as f64 / secs } else { 0.0 },
+            "env_steps_per_s_after_start_up": run.env_steps_per_s,
             "episode_return_mean": run.result.episode_return_mean,
+            "episodes": run.result.episodes_covered,
             "reached": run.reached(),
             "ledger_closed": run.ledger_closed(),
         });

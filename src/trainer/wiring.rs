@@ -77,9 +77,14 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
 
     let (engine, learner_metrics) = match NonZeroU32::new(config.num_rollout_workers as u32) {
         None => {
-            let (source, reports) =
-                InlineSource::new(make_worker, config.restart_policy(), weights, tether.clone(), &bell)
-                    .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
+            let (source, reports) = InlineSource::new(
+                make_worker,
+                config.restart_policy(),
+                weights,
+                (steps.clone(), tether.clone()),
+                &bell,
+            )
+            .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
             time.add(source.clock());
             let watch = source.watch();
             let (learner_loop, outqueue) =
@@ -94,7 +99,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
             let set = WorkerSetConfig { num_rollout_workers, restart: config.restart_policy(), env_hang_timeout };
             let (bell, time, steps) = (bell.clone(), time.clone(), steps.clone());
             let edges = WorkerEdges { fragments: sender, weights, bell, time, steps };
-            let workers = WorkerSet::start(set, make_worker, tether.clone(), edges)?;
+            let workers = WorkerSet::prepare(set, make_worker, tether.clone(), edges)?;
             let (learner, loaders) = spawn_learner(&config, train_batches.of(receiver)?, parts)?;
             let metrics = learner.metrics().clone();
             (Engine::Threads { learner, workers, loaders, inference }, metrics)
@@ -119,6 +124,8 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         worker_failures: Vec::new(),
         abandoned: Vec::new(),
         fragments_added: Steps::default(),
+        first_update: None,
+        source_ended: false,
         failure: None,
         version: 0,
         iteration: Iteration::first(started),

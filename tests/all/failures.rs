@@ -254,9 +254,9 @@ fn a_reporter_that_panics_is_left_out_like_one_that_fails() {
 }
 
 /// CartPole that hangs in its first step until the other end of the channel is dropped.
-struct Stuck {
-    inner: CartPole,
-    hang: Option<crossbeam_channel::Receiver<()>>,
+pub(crate) struct Stuck {
+    pub(crate) inner: CartPole,
+    pub(crate) hang: Option<crossbeam_channel::Receiver<()>>,
 }
 
 impl Env for Stuck {

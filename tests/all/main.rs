@@ -14,6 +14,7 @@ mod golden;
 mod gymnasium;
 mod learning;
 mod ledgers;
+mod limits;
 mod multi_agent;
 mod normalized;
 mod own_network;

@@ -30,6 +30,8 @@ pub struct StepLedger(Arc<Mutex<Books>>);
 #[derive(Debug, Default)]
 struct Books {
     totals: StepTotals,
+    /// Env-steps to sample; `None` without a limit.
+    limit: Option<u64>,
     shut_down: bool,
 }
 
@@ -53,6 +55,29 @@ impl StepLedger {
         books.totals.in_flight += steps;
         drop(books);
         StepTicket { ledger: self.clone(), steps, foreign: Vec::new() }
+    }
+
+    /// Sets how many env-steps are to be sampled. The ledger books steps beyond the limit too; those who make steps ask
+    /// [`limit_reached`](Self::limit_reached) before they begin more.
+    ///
+    /// ```
+    /// use pronk_metrics::{StepLedger, Steps};
+    ///
+    /// let ledger = StepLedger::new();
+    /// ledger.limit_env_steps(10);
+    /// ledger.sampled(Steps { env: 8, agent: 8 }).trained();
+    /// assert!(!ledger.limit_reached());
+    /// ledger.sampled(Steps { env: 8, agent: 8 }).trained();
+    /// assert!(ledger.limit_reached());
+    /// ```
+    pub fn limit_env_steps(&self, limit: u64) {
+        self.books().limit = Some(limit);
+    }
+
+    /// Whether as many env-steps were sampled as the limit asks for; false without a limit.
+    pub fn limit_reached(&self) -> bool {
+        let books = self.books();
+        books.limit.is_some_and(|limit| books.totals.sampled.env >= limit)
     }
 
     /// Books one pass over `steps`: RLlib's trained counter, which grows `num_sgd_iter` times per batch.

@@ -32,6 +32,7 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
         spaces: None,
         thread: "rollout-1".into(),
         budget: RestartBudget::new(restart),
+        steps: steps.clone(),
         tether: links.tether.clone(),
         reports: sender,
         clock: StateClock::new("rollout-1", WorkerState::Starting),

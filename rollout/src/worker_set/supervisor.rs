@@ -170,6 +170,7 @@ impl Supervisor {
             spaces: self.spec.clone(),
             thread,
             budget: self.budget.clone(),
+            steps: edges.steps.clone(),
             tether: self.tether.clone(),
             reports: self.reports.clone(),
             clock,

@@ -77,6 +77,42 @@ impl Run {
 }
 
 #[test]
+fn workers_that_are_to_begin_later_sample_nothing_before_and_end_without() {
+    let (links, steps, lifeline) = links();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
+    let (_, weights) = weight_cell(of_default(params(0.0)));
+    let prepare = || {
+        let (bell, time, steps) = (Bell::new(), TimeLedger::new(), steps.clone());
+        let edges = WorkerEdges { fragments: sender.clone(), weights: weights.clone(), bell, time, steps };
+        let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
+        WorkerSet::prepare(set_config(2, NO_PAUSE), make, links.tether.clone(), edges).unwrap()
+    };
+    let mut set = prepare();
+    assert_eq!(fragments.pop(Duration::from_millis(20)).map(drop), Err(PopError::TimedOut));
+    assert_eq!((set.n_running(), steps.snapshot().sampled.env), (2, 0));
+    set.begin();
+    fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
+    let unbegun = prepare();
+    drop(lifeline);
+    for set in [set, unbegun] {
+        assert_eq!(set.join(LONG).not_joined, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn workers_end_at_the_limit_of_the_ledger_with_the_fragment_they_were_making() {
+    let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    run.steps.limit_env_steps(20);
+    while let Ok(mut fragment) = run.fragments.pop(LONG) {
+        fragment.take_ticket().unwrap().trained();
+    }
+    until("the end of the workers", || set.n_running() == 0);
+    let totals = run.steps.snapshot();
+    assert!(totals.sampled.env >= 20 && totals.sampled == totals.trained_once, "{totals:?}");
+    run.end(set);
+}
+
+#[test]
 fn fragments_of_all_workers_arrive_and_the_threads_are_in_the_ledger() {
     let (set, run) = start(set_config(3, NO_PAUSE), |_: &EnvContext| Counter::of_three());
     let mut seen = [0; 3];

@@ -195,8 +195,8 @@ fn inline_the_same_fragments_come_and_failures_are_survived_until_there_are_too_
         let plant = move |context: &EnvContext| (context.incarnation < incarnations).then_some((3, Mishap::Panic));
         let make = make_workers(factory(&diary, Manner::AtRandom, plant), &links);
         let (_, cell) = weight_cell(first_weights());
-        let tether = links.tether.clone();
-        let (mut source, reports) = InlineSource::new(make, NO_PAUSE, cell, tether, &Bell::new()).unwrap();
+        let ends = (links.steps, links.tether);
+        let (mut source, reports) = InlineSource::new(make, NO_PAUSE, cell, ends, &Bell::new()).unwrap();
         let fragments: Vec<_> =
             (0..6).map(|_| source.next(LONG)).take_while(Result::is_ok).map(Result::unwrap).collect();
         let steps_of: Vec<_> = fragments.iter().map(MultiAgentBatch::steps).collect();
@@ -233,7 +233,7 @@ fn weights_that_cannot_act_end_the_worker_with_the_name_of_the_policy() {
         bad.insert("a".into(), params(w));
         let (mut publisher, cell) = weight_cell(first_weights());
         let (mut source, _reports) =
-            InlineSource::new(make, NO_PAUSE, cell, links.tether.clone(), &Bell::new()).unwrap();
+            InlineSource::new(make, NO_PAUSE, cell, (links.steps, links.tether), &Bell::new()).unwrap();
         source.next(LONG).unwrap().take_ticket().unwrap().trained();
         publisher.publish(bad);
         let Err(NextError::Failed(failure)) = source.next(LONG) else { panic!("it gives up") };
