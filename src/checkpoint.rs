@@ -23,7 +23,7 @@ use crate::config::TrainerConfig;
 use files::{FileEntry, read_checked, write_atomically};
 use layout::Tensor;
 
-const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 const FORMAT: &str = "pronk checkpoint";
 const VERSION: u32 = 2;
 

@@ -6,6 +6,7 @@ use pronk_metrics::{Csv, HtmlReport, JsonLines, ReportError, TensorBoard};
 use serde_json::{Value, json};
 
 use super::Trainer;
+use crate::run_folder;
 
 impl Trainer {
     /// Writes down everything about the run in `folder`, which is made if it is missing.
@@ -20,10 +21,12 @@ impl Trainer {
     /// [`Timers`](crate::Timers) and [`Timeline`](crate::Timeline) are added apart: they are fed by a subscriber, and that is the
     /// program's to set up.
     ///
-    /// Files of an earlier run are replaced, but for its events: a folder for each run keeps them apart.
+    /// A folder belongs to one run, and two runs never write to the same files: [`RunFolder`](crate::RunFolder) makes one for each run,
+    /// or makes room in one for the next.
     ///
     /// # Errors
-    /// The folder or a file cannot be made; the error names it. One that fails later is named in the results and left out.
+    /// The folder holds a run already, or it or a file cannot be made; the error names it. A file that fails later is named in the
+    /// results and left out.
     ///
     /// # Example
     /// ```
@@ -41,9 +44,10 @@ impl Trainer {
     /// ```
     pub fn log_to(&mut self, folder: impl AsRef<Path>) -> Result<(), ReportError> {
         let folder = folder.as_ref();
+        run_folder::claim(folder).map_err(|error| ReportError::new("log_to", error))?;
         let settings = self.settings();
         let text = format!("```json\n{settings:#}\n```");
-        self.add_reporter(JsonLines::create(folder.join("results.jsonl"))?);
+        self.add_reporter(JsonLines::create(folder.join(run_folder::RESULTS))?);
         self.add_reporter(Csv::create(folder.join("progress.csv"))?);
         self.add_reporter(TensorBoard::create(folder)?.with_text("settings", &text)?);
         self.add_reporter(HtmlReport::create(folder.join("report.html"))?.with_settings(settings));

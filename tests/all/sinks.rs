@@ -11,11 +11,11 @@ use std::time::Duration;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{Csv, HtmlReport, Prometheus, ResultDict, Run, TensorBoard, Timeline, Timers, reporter_fn};
+use pronk::{Csv, HtmlReport, Prometheus, ResultDict, Run, RunFolder, TensorBoard, Timeline, Timers, reporter_fn};
 use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::fixtures::{alone, small};
+use crate::fixtures::{alone, iterations, small};
 
 fn run(workers: usize, iterations: u64, add: impl FnOnce(&mut Trainer)) -> Run {
     let mut trainer = Trainer::new(small(workers), |_: &EnvContext| CartPole::new()).unwrap();
@@ -191,6 +191,31 @@ fn a_run_that_is_let_go_of_still_writes_its_report() {
     trainer.next().unwrap().unwrap();
     drop(trainer);
     assert!(folder.path().join("report.html").exists());
+}
+
+#[test]
+fn a_folder_belongs_to_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = |path: &Path| {
+        let mut trainer = Trainer::new(small(0), |_: &EnvContext| CartPole::new()).unwrap();
+        trainer.log_to(path).map(|()| trainer.run(iterations(2)).unwrap().save(path).unwrap())
+    };
+    let results = || fs::read_to_string(folder.path().join("results.jsonl")).unwrap();
+    let events = || {
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("events.")).count()
+    };
+    log(folder.path()).unwrap();
+    let first = results();
+    let refused = log(folder.path()).unwrap_err().to_string();
+    assert!(refused.contains("holds a run already (events.out.tfevents."), "{refused}");
+    assert_eq!((results(), events()), (first, 1));
+
+    log(RunFolder::resume(folder.path()).unwrap().path()).unwrap();
+    assert_eq!((results().lines().count(), events()), (2, 1));
+    log(RunFolder::overwrite(folder.path()).unwrap().path()).unwrap();
+    assert_eq!((results().lines().count(), events()), (2, 1));
+    assert!(folder.path().join("life-1/results.jsonl").exists() && !folder.path().join("life-2").exists());
 }
 
 #[test]

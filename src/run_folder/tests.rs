@@ -1,0 +1,90 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn times_are_those_of_the_calendar() {
+    for (secs, expected) in [
+        (0, "19700101T000000Z"),
+        (951_782_400, "20000229T000000Z"),
+        (4_107_542_399, "21000228T235959Z"),
+        (4_107_542_400, "21000301T000000Z"),
+        (1_798_761_599, "20261231T235959Z"),
+        (1_795_409_573, "20261123T045253Z"),
+    ] {
+        assert_eq!(utc(secs), expected);
+    }
+}
+
+#[test]
+fn runs_that_begin_at_once_get_folders_of_their_own_and_the_link_is_always_there() {
+    let runs = tempfile::tempdir().unwrap();
+    let latest = runs.path().join("latest");
+    let first = RunFolder::create(runs.path(), 3).unwrap();
+    let create = || (0..10).map(|_| RunFolder::create(runs.path(), 3).unwrap()).collect::<Vec<_>>();
+    let made: Vec<RunFolder> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(create)).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            assert!(cfg!(not(unix)) || latest.exists());
+        }
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).chain([first.clone()]).collect()
+    });
+    let paths: BTreeSet<_> = made.iter().map(RunFolder::path).collect();
+    assert_eq!(paths.len(), 41);
+    assert!(paths.iter().all(|path| path.file_name().unwrap().to_str().unwrap().contains("Z-s3")));
+    if cfg!(unix) {
+        let target = fs::read_link(&latest).unwrap();
+        assert!(target.is_relative() && paths.contains(runs.path().join(target).as_path()));
+        // Nothing but folders and the link.
+        assert_eq!(fs::read_dir(runs.path()).unwrap().count(), 42);
+    }
+}
+
+#[test]
+fn a_folder_is_claimed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/b");
+    let claimed = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| claim(&path))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().unwrap().ok()).count()
+    });
+    assert_eq!(claimed, 1);
+    let text = RunFolder::at(&path).unwrap_err().to_string();
+    assert!(text.contains("a/b holds a run already (results.jsonl); name another folder"), "{text}");
+}
+
+#[test]
+fn a_folder_with_a_policy_or_events_alone_holds_a_run_and_one_with_notes_does_not() {
+    for (file, is_run) in [(MANIFEST, true), ("events.out.tfevents.1.host.2.3", true), ("notes.md", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(file), "").unwrap();
+        assert_eq!(RunFolder::at(folder.path()).is_err(), is_run, "{file}");
+    }
+}
+
+#[test]
+fn an_earlier_run_is_removed_or_kept_aside_as_asked_and_nothing_else_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let events = "events.out.tfevents.1.host.2.3";
+    let write =
+        |text: &str| [RESULTS, events, MANIFEST, "notes.md"].map(|file| fs::write(path.join(file), text).unwrap());
+    write("first");
+    RunFolder::resume(path).unwrap();
+    assert!(claim(path).is_ok(), "it is free for the next life");
+    write("second");
+    RunFolder::resume(path).unwrap();
+    for (life, text) in [("life-1", "first"), ("life-2", "second")] {
+        for file in [RESULTS, events] {
+            assert_eq!(fs::read_to_string(path.join(life).join(file)).unwrap(), text);
+        }
+        assert_eq!(fs::read_dir(path.join(life)).unwrap().count(), 2);
+    }
+    write("third");
+    RunFolder::overwrite(path).unwrap();
+    assert!(!path.join(RESULTS).exists() && !path.join(events).exists());
+    assert!(path.join(MANIFEST).exists() && path.join("notes.md").exists() && path.join("life-2").exists());
+    assert!(claim(path).is_ok());
+}
