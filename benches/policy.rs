@@ -30,6 +30,8 @@ const SAMPLE: Duration = Duration::from_millis(2);
 /// Samples of each, taken in turn, unless that would take longer than `PATIENCE`.
 const SAMPLES: usize = 101;
 const PATIENCE: Duration = Duration::from_secs(6);
+/// The clock has settled when two medians of the peak, one after the other, differ by no more than this share.
+const SETTLED: f64 = 0.01;
 
 fn main() -> ExitCode {
     // candle reads this when it first computes, and with more threads than one it is slower here. Setting a variable of
@@ -109,14 +111,14 @@ fn works() -> Vec<Work> {
 
 fn measure(work: &Work, rows: usize, peak: f64, alone: bool) {
     let mut ours = Case::new(work, rows, Box::new(CpuNetwork::new(&work.spec).unwrap()));
-    let mut candle = Case::new(work, rows, Box::new(CandleNetwork::cpu(work.spec.clone()).unwrap()));
+    let mut candle = (!alone).then(|| Case::new(work, rows, Box::new(CandleNetwork::cpu(work.spec.clone()).unwrap())));
     let (mut our_samples, mut candle_samples) = (Vec::new(), Vec::new());
     let start = Instant::now();
     // Twice without looking: memory is allocated, caches fill.
     for warm in [true, true, false] {
         while our_samples.len() < SAMPLES && (our_samples.len() < 3 || start.elapsed() < PATIENCE) {
             our_samples.push(seconds_per_call(&mut || ours.run()));
-            candle_samples.push(if alone { f64::NAN } else { seconds_per_call(&mut || candle.run()) });
+            candle_samples.extend(candle.as_mut().map(|candle| seconds_per_call(&mut || candle.run())));
             if warm {
                 our_samples.clear();
                 candle_samples.clear();
@@ -124,19 +126,26 @@ fn measure(work: &Work, rows: usize, peak: f64, alone: bool) {
             }
         }
     }
-    let [our_seconds, candle_seconds] = [our_samples, candle_samples].map(|mut samples| {
-        samples.sort_by(f64::total_cmp);
-        samples[samples.len() / 2]
-    });
-    let flops = work.flops(rows) / our_seconds;
-    let (ours, candle) = (rows as f64 / our_seconds, rows as f64 / candle_seconds);
+    let our_seconds = median(our_samples);
+    let (flops, ours) = (work.flops(rows) / our_seconds, rows as f64 / our_seconds);
+    let (candle, ratio) = match candle {
+        Some(_) => {
+            let candle = rows as f64 / median(candle_samples);
+            (format!("{candle:.0}"), format!("{:.1}", ours / candle))
+        }
+        None => ("-".to_owned(), "-".to_owned()),
+    };
     println!(
-        "{:<34} {rows:>6} {ours:>12.0} {:>10.1} {:>5.0}% {candle:>12.0} {:>7.1}",
+        "{:<34} {rows:>6} {ours:>12.0} {:>10.1} {:>5.0}% {candle:>12} {ratio:>7}",
         work.name,
         flops / 1e9,
         100.0 * flops / peak,
-        ours / candle
     );
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
 }
 
 fn seconds_per_call(call: &mut dyn FnMut()) -> f64 {
@@ -275,7 +284,17 @@ fn peak_flops() -> f64 {
     const N: usize = 768;
     let matrix = |x: f32| Tensor::full(x, (N, N), &Device::Cpu).unwrap();
     let (a, b) = (matrix(0.5), matrix(0.25));
-    let mut samples: Vec<_> = (0..41).map(|_| seconds_per_call(&mut || drop(a.matmul(&b).unwrap()))).collect();
-    samples.sort_by(f64::total_cmp);
-    2.0 * (N * N * N) as f64 / samples[samples.len() / 2]
+    let seconds =
+        |samples| median((0..samples).map(|_| seconds_per_call(&mut || drop(a.matmul(&b).unwrap()))).collect());
+    // A core that was idle begins at a low clock, and one that was busy before may be above what it can keep up.
+    let (began, mut before) = (Instant::now(), seconds(11));
+    loop {
+        let now = seconds(11);
+        let apart = (now / before - 1.0).abs();
+        if apart <= SETTLED || began.elapsed() >= PATIENCE {
+            break;
+        }
+        before = now;
+    }
+    2.0 * (N * N * N) as f64 / seconds(41)
 }
