@@ -37,7 +37,7 @@ struct Args {
     #[arg(long, default_value_t = 2)]
     latency_ms: u64,
     /// Mean return to reach
-    #[arg(long, default_value_t = 475.0)]
+    #[arg(long, default_value_t = 475.0, allow_negative_numbers = true)]
     stop_reward: f64,
     /// Env-steps after which the run is over
     #[arg(long, default_value_t = 10_000_000)]

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! It needs Python 3.9 or newer with `pip install gymnasium ale-py opencv-python`. An env-step is four frames. Results
-//! are written to `--out`. The last line on stdout is one JSON object. The first of the commands took Pong on two cores
-//! from -20.2 to -16.5 in half an hour, 816,000 env-steps.
+//! and the policy are in `runs/atari/latest`, or in `--out`. The last line on stdout is one JSON object. The first of the
+//! commands took Pong on two cores from -20.2 to -16.5 in half an hour, 816,000 env-steps.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use pronk::env_process::{AtariVector, Gymnasium, ProcessEnvs, Program};
 use pronk::prelude::*;
-use pronk::{AppoConfig, Schedule};
+use pronk::{AppoConfig, RunFolder, RunFolderError, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -40,24 +40,39 @@ struct Args {
     /// The interpreter
     #[arg(long, default_value = "python3")]
     python: PathBuf,
-    /// Rollout threads, each with a process of its own
+    /// Rollout threads, each with processes of its own
     #[arg(long, default_value_t = 2)]
     workers: usize,
     /// Environments of each
     #[arg(long, default_value_t = 16)]
     envs: usize,
+    /// Environments in a process [default: as many as a worker has]
+    #[arg(long)]
+    envs_per_process: Option<usize>,
     /// Seed of everything random in the run
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// How long to train
-    #[arg(long, default_value_t = 30.0)]
+    #[arg(long, default_value_t = 30.0, allow_negative_numbers = true)]
     minutes: f64,
     /// Mean return over 100 episodes at which to stop before
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     stop_return: Option<f64>,
-    /// Folder for what is written down of the run, and the trained policy
-    #[arg(long, default_value = "runs/atari")]
-    out: PathBuf,
+    /// Passes over each train batch
+    #[arg(long, default_value_t = 4)]
+    num_sgd_iter: usize,
+    /// Steps of each environment in a fragment; a train batch is two fragments
+    #[arg(long, default_value_t = 32)]
+    fragment: usize,
+    /// Env-steps of a minibatch
+    #[arg(long, default_value_t = NonZeroUsize::MIN.saturating_add(255))]
+    minibatch: NonZeroUsize,
+    /// Folder for what is written down of the run, and the trained policy [default: runs/atari/<UTC time>-s<seed>]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Write over the run that --out holds
+    #[arg(long, requires = "out")]
+    overwrite: bool,
     /// Print nothing but the last line
     #[arg(long)]
     quiet: bool,
@@ -71,6 +86,7 @@ enum Frames {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
+    let out = folder(&args)?;
     let python = args.python.clone();
     let program: Program = match args.frames {
         Frames::Gymnasium => {
@@ -86,9 +102,13 @@ fn main() -> anyhow::Result<ExitCode> {
             game.into()
         }
     };
-    let envs = ProcessEnvs { envs_per_process: args.envs, clip_rewards: Some(1.0), ..ProcessEnvs::new(program) };
+    let envs = ProcessEnvs {
+        envs_per_process: args.envs_per_process.unwrap_or(args.envs),
+        clip_rewards: Some(1.0),
+        ..ProcessEnvs::new(program)
+    };
     let mut trainer = Trainer::new(config(&args), envs)?;
-    trainer.log_to(&args.out)?;
+    trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
     }
@@ -97,22 +117,30 @@ fn main() -> anyhow::Result<ExitCode> {
         time: Some(Duration::try_from_secs_f64(60.0 * args.minutes)?),
         ..StopWhen::default()
     })?;
-    run.save(&args.out)?;
+    run.save(&out)?;
     println!("{}", run.summary());
     Ok(if args.stop_return.is_none() || run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The folder of this run alone.
+fn folder(args: &Args) -> Result<RunFolder, RunFolderError> {
+    match &args.out {
+        None => RunFolder::create("runs/atari", args.seed),
+        Some(out) if args.overwrite => RunFolder::overwrite(out),
+        Some(out) => RunFolder::at(out),
+    }
+}
+
 fn config(args: &Args) -> TrainerConfig {
-    // Fragments shorter than a rally of many games: a minibatch should not hold one scene only.
-    let fragment = 32 * args.envs;
     TrainerConfig {
         seed: args.seed,
         num_rollout_workers: args.workers,
         num_envs_per_worker: args.envs,
-        rollout_fragment_length: 32,
-        train_batch_size: 2 * fragment,
-        num_sgd_iter: 4,
-        sgd_minibatch_size: NonZeroUsize::new(256),
+        // By default shorter than a rally of many games: a minibatch should not hold one scene only.
+        rollout_fragment_length: args.fragment,
+        train_batch_size: 2 * args.fragment * args.envs,
+        num_sgd_iter: args.num_sgd_iter,
+        sgd_minibatch_size: Some(args.minibatch),
         // Few fragments wait, so that what is learned from is of nearly the newest weights.
         learner_queue_size: 2,
         lr: 0.00025,

@@ -8,8 +8,9 @@
 //! cargo run --release --example cartpole -- --trace run.json --prometheus 127.0.0.1:9464
 //! ```
 //!
-//! `--out` is the folder of the run: results, events for TensorBoard, timers, a page with everything, and the trained policy. A trace
-//! opens in <https://ui.perfetto.dev>.
+//! A run has a folder of its own with results, events for TensorBoard, timers, a page with everything, and the trained policy:
+//! `runs/cartpole/<UTC time>-s<seed>`, and `runs/cartpole/latest` is the newest, or else `--out`. A trace opens in
+//! <https://ui.perfetto.dev>.
 //!
 //! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached, or measured.
 
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Activation, ImpalaConfig, ModelConfig, Prometheus, Schedule, Timeline, Timers};
+use pronk::{Activation, ImpalaConfig, ModelConfig, Prometheus, RunFolder, RunFolderError, Schedule, Timeline, Timers};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -51,14 +52,17 @@ struct Args {
     #[arg(long)]
     bench: bool,
     /// Mean return over 100 episodes at which to stop
-    #[arg(long, default_value_t = 475.0)]
+    #[arg(long, default_value_t = 475.0, allow_negative_numbers = true)]
     stop_return: f64,
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 20_000_000)]
     max_env_steps: u64,
-    /// Folder for what is written down of the run, and the trained policy
-    #[arg(long, default_value = "runs/cartpole")]
-    out: PathBuf,
+    /// Folder for what is written down of the run, and the trained policy [default: runs/cartpole/<UTC time>-s<seed>]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Write over the run that --out holds
+    #[arg(long, requires = "out")]
+    overwrite: bool,
     /// File for a timeline of what every thread did
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -72,6 +76,7 @@ struct Args {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
+    let out = folder(&args)?;
     let config = if args.frugal { frugal(&args)? } else { fast(&args)? };
     let train_batch_size = config.train_batch_size;
     // Before the threads begin, so that their first spans are seen as well.
@@ -80,8 +85,8 @@ fn main() -> anyhow::Result<ExitCode> {
     tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).init();
 
     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
-    trainer.log_to(&args.out)?;
-    trainer.add_reporter(timers.file(args.out.join("timers.json")));
+    trainer.log_to(&out)?;
+    trainer.add_reporter(timers.file(out.path().join("timers.json")));
     if let Some(timeline) = timeline {
         trainer.add_reporter(timeline);
     }
@@ -101,13 +106,22 @@ fn main() -> anyhow::Result<ExitCode> {
         env_steps: Some(args.max_env_steps),
         ..StopWhen::default()
     })?;
-    run.save(&args.out)?;
+    run.save(&out)?;
 
     if !args.quiet {
         println!("{}", run.result);
     }
     println!("{}", run.summary());
     Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The folder of this run alone. A measurement trains no policy that `evaluate` could find under `latest`.
+fn folder(args: &Args) -> Result<RunFolder, RunFolderError> {
+    match &args.out {
+        None => RunFolder::create(if args.bench { "runs/cartpole-bench" } else { "runs/cartpole" }, args.seed),
+        Some(out) if args.overwrite => RunFolder::overwrite(out),
+        Some(out) => RunFolder::at(out),
+    }
 }
 
 /// Many env-steps a second: acting and learning on threads of their own, one pass over each large batch.

@@ -27,13 +27,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 struct Args {
     /// How long
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, allow_negative_numbers = true)]
     minutes: f64,
     /// Rollout workers
     #[arg(long, default_value_t = 8)]
     workers: usize,
     /// Steps that go wrong, of which one in a thousand hangs and the others share out evenly
-    #[arg(long, default_value_t = 0.01)]
+    #[arg(long, default_value_t = 0.01, allow_negative_numbers = true)]
     faults: f64,
     /// Seed of everything random in the run
     #[arg(long, default_value_t = 0)]

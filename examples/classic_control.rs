@@ -42,7 +42,7 @@ struct Args {
     #[arg(long, default_value_t = 0)]
     stacks: usize,
     /// Mean return over 100 episodes at which to stop [default: what solves the environment]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     stop_return: Option<f64>,
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 5_000_000)]

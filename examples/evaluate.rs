@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo run --release --example cartpole
-//! cargo run --release --example evaluate -- runs/cartpole
+//! cargo run --release --example evaluate              # the newest run
+//! cargo run --release --example evaluate -- runs/mine # a run of yours
 //! ```
 //!
 //! The last line on stdout is one JSON object with the mean and the standard deviation of the return.
@@ -15,7 +16,7 @@ use anyhow::ensure;
 use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Checkpoint, Choice, Rng, evaluate};
+use pronk::{Checkpoint, Choice, Rng, RunFolder, evaluate};
 
 /// Keeps freed memory for the next forward pass; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -24,7 +25,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Measures a policy that the `cartpole` example has trained.
 #[derive(Parser)]
 struct Args {
-    /// Folder of the checkpoint
+    /// Folder of a run with its policy, or of runs: of those the newest
     #[arg(default_value = "runs/cartpole")]
     checkpoint: PathBuf,
     /// Episodes to play
@@ -40,7 +41,7 @@ struct Args {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let checkpoint = Checkpoint::load(&args.checkpoint)?;
+    let checkpoint = Checkpoint::load(RunFolder::newest(&args.checkpoint))?;
     let env = CartPole::new().spec().name;
     ensure!(checkpoint.env == env, "the policy was trained on {}, not on {env}", checkpoint.env);
 

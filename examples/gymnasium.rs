@@ -44,10 +44,10 @@ struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Discount
-    #[arg(long, default_value_t = 0.99)]
+    #[arg(long, default_value_t = 0.99, allow_negative_numbers = true)]
     gamma: f64,
     /// Mean return over 100 episodes at which to stop
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     stop_return: Option<f64>,
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 2_000_000)]

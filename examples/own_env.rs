@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use pronk::prelude::*;
-use pronk::{ActionRef, End, EnvError, EnvSpec, ModelConfig, ObsDtype, ObsMut, Space, Step, check_env};
+use pronk::{ActionRef, End, EnvError, EnvSpec, ModelConfig, ObsDtype, ObsMut, RunFolder, Space, Step, check_env};
 
 /// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -57,9 +57,9 @@ struct Args {
     /// Seed of everything random in the run
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Folder for `results.jsonl` and the trained policy
-    #[arg(long, default_value = "runs/own_env")]
-    out: PathBuf,
+    /// Folder for what is written down of the run, and the trained policy [default: runs/own_env/<UTC time>-s<seed>]
+    #[arg(long)]
+    out: Option<PathBuf>,
     /// Print nothing but the last line
     #[arg(long)]
     quiet: bool,
@@ -80,14 +80,18 @@ fn main() -> anyhow::Result<ExitCode> {
         ..TrainerConfig::default()
     };
     let mut trainer = Trainer::new(config, |_: &EnvContext| Corridor { cell: 0 })?;
-    trainer.add_reporter(JsonLines::create(args.out.join("results.jsonl"))?);
+    let out = match &args.out {
+        Some(out) => RunFolder::at(out)?,
+        None => RunFolder::create("runs/own_env", args.seed)?,
+    };
+    trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
     }
     // The shortest way takes nine steps: 1 - 8 × 0.1 = 0.2.
     let stop = StopWhen { episode_return_mean: Some(0.15), env_steps: Some(2_000_000), ..StopWhen::default() };
     let run = trainer.run(stop)?;
-    run.save(&args.out)?;
+    run.save(&out)?;
     println!("{}", run.summary());
     Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

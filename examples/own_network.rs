@@ -18,7 +18,7 @@ use pronk::envs::CartPole;
 use pronk::policy::candle_core::{Result, Tensor};
 use pronk::policy::{CandleInput, CandleModel, CandleNetwork, CandleOutput, CandleWeights, NetworkShape, ParamLayout};
 use pronk::prelude::*;
-use pronk::{DeviceSpec, EnvSpec, Network, PolicyError};
+use pronk::{DeviceSpec, EnvSpec, Network, PolicyError, RunFolder};
 
 /// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -77,9 +77,9 @@ struct Args {
     /// Seed of everything random in the run
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Folder for `results.jsonl` and the trained weights
-    #[arg(long, default_value = "runs/own_network")]
-    out: PathBuf,
+    /// Folder for what is written down of the run, and the trained weights [default: runs/own_network/<UTC time>-s<seed>]
+    #[arg(long)]
+    out: Option<PathBuf>,
     /// Print nothing but the last line
     #[arg(long)]
     quiet: bool,
@@ -99,14 +99,18 @@ fn main() -> anyhow::Result<ExitCode> {
         ..TrainerConfig::default()
     };
     let mut trainer = Trainer::with_network(config, |_: &EnvContext| CartPole::new(), network)?;
-    trainer.add_reporter(JsonLines::create(args.out.join("results.jsonl"))?);
+    let out = match &args.out {
+        Some(out) => RunFolder::at(out)?,
+        None => RunFolder::create("runs/own_network", args.seed)?,
+    };
+    trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
     }
     let stop = StopWhen { episode_return_mean: Some(150.0), env_steps: Some(2_000_000), ..StopWhen::default() };
     let run = trainer.run(stop)?;
     // The weights are saved and this code is not: `Policy::with_network(network(…)?, …)` acts with them.
-    run.save(&args.out)?;
+    run.save(&out)?;
     println!("{}", run.summary());
     Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -43,7 +43,7 @@ struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Mean return of 100 episodes, summed over the agents, at which to stop
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     stop_return: Option<f64>,
     /// Env-steps after which the run is over
     #[arg(long, default_value_t = 500_000)]

@@ -41,7 +41,7 @@ struct Args {
     #[arg(long, default_value_t = 300_000)]
     env_steps: u64,
     /// Learning rate
-    #[arg(long, default_value_t = 0.001)]
+    #[arg(long, default_value_t = 0.001, allow_negative_numbers = true)]
     lr: f64,
 }
 

@@ -5,6 +5,7 @@
 //! ask, builds in seconds, and a rule stays ten lines long.
 
 mod absent;
+mod flags;
 mod layout;
 mod repo;
 mod rooms;
@@ -142,6 +143,12 @@ const RULES: &[Rule] = &[
         name: "named-files",
         reason: "a page that names a file that is not there sends its reader nowhere",
         check: layout::named_files,
+    },
+    Rule {
+        name: "negative-flags",
+        reason: "`--stop-return -100` is a number and no unknown flag: give an argument that may be negative \
+                 `allow_negative_numbers = true`",
+        check: flags::negative,
     },
 ];
 
