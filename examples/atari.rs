@@ -86,7 +86,6 @@ enum Frames {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let out = folder(&args)?;
     let python = args.python.clone();
     let program: Program = match args.frames {
         Frames::Gymnasium => {
@@ -108,6 +107,7 @@ fn main() -> anyhow::Result<ExitCode> {
         ..ProcessEnvs::new(program)
     };
     let mut trainer = Trainer::new(config(&args), envs)?;
+    let out = folder(&args)?;
     trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());

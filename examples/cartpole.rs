@@ -76,7 +76,6 @@ struct Args {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let out = folder(&args)?;
     let config = if args.frugal { frugal(&args)? } else { fast(&args)? };
     let train_batch_size = config.train_batch_size;
     // Before the threads begin, so that their first spans are seen as well.
@@ -85,6 +84,7 @@ fn main() -> anyhow::Result<ExitCode> {
     tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).init();
 
     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+    let out = folder(&args)?;
     trainer.log_to(&out)?;
     trainer.add_reporter(timers.file(out.path().join("timers.json")));
     if let Some(timeline) = timeline {

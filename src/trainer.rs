@@ -388,7 +388,7 @@ impl Trainer {
         let trained_for = self.started.elapsed();
         let sampled = self.steps.snapshot().sampled.env;
         let rate = |(since, before): (Instant, u64)| (sampled - before) as f64 / since.elapsed().as_secs_f64();
-        let env_steps_per_s = self.first_update.map(rate).filter(|rate| rate.is_finite());
+        let env_steps_per_s = self.first_update.map(rate).filter(|rate| rate.is_finite() && *rate > 0.0);
         let last = match self.last.take() {
             Some(result) => result,
             None => self.complete_iteration(None),

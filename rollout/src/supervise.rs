@@ -204,12 +204,12 @@ impl SupervisedWorker {
     ) -> Result<MultiAgentBatch, NoFragment> {
         let asked = Instant::now();
         loop {
+            self.keep_pause(timeout.saturating_sub(asked.elapsed()))?;
             let Supervision { tether, steps, .. } = &self.supervision;
             // A fragment under way when the limit is reached is completed: what has been sampled can be learned from.
             if self.gave_up || tether.is_cut() || steps.limit_reached() {
                 return Err(NoFragment::Closed);
             }
-            self.keep_pause(timeout.saturating_sub(asked.elapsed()))?;
 
             let mut report = WorkerReport::default();
             let missed = match debug_span!("fragment").in_scope(|| self.sample(weights, &mut report)) {

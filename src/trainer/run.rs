@@ -24,7 +24,7 @@ pub struct Run {
     /// Time from building the trainer to the end of training.
     pub time: Duration,
     /// Env-steps sampled a second from the first update on: what building the trainer and filling the first batch took does not
-    /// count. `None` if there was no update.
+    /// count. `None` if nothing was sampled after an update.
     pub env_steps_per_s: Option<f64>,
     /// The step ledger after everything had ended: nothing is in flight.
     pub steps: StepTotals,

@@ -232,7 +232,7 @@ fn json_lines_hold_every_result() {
 }
 
 #[test]
-fn the_summary_is_one_json_object_with_its_nine_keys() {
+fn the_summary_is_one_json_object_with_its_twelve_keys() {
     let run = Trainer::new(small(0), |_: &EnvContext| CartPole::new()).unwrap().run(iterations(2)).unwrap();
     let summary: serde_json::Value = serde_json::from_str(&run.summary().to_string()).unwrap();
     let keys: Vec<_> = summary.as_object().unwrap().keys().map(String::as_str).collect();
@@ -242,10 +242,13 @@ fn the_summary_is_one_json_object_with_its_nine_keys() {
             "env",
             "algorithm",
             "seed",
+            "num_sgd_iter",
             "env_steps",
             "seconds",
             "env_steps_per_s",
+            "env_steps_per_s_after_start_up",
             "episode_return_mean",
+            "episodes",
             "reached",
             "ledger_closed"
         ]
