@@ -9,7 +9,6 @@ mod devices;
 mod failures;
 mod fixtures;
 mod gates;
-mod golden;
 #[cfg(feature = "env-process")]
 mod gymnasium;
 mod learning;
