@@ -1,4 +1,4 @@
-//! A network of your own, trained: candle operations become a `Network`, gradients included.
+//! A network of your own, trained: a model written with candle's modules becomes a `Network`, gradients included.
 //!
 //! This one has what no `NetworkSpec` offers: its layer is normalised, and its output is added to what went in.
 //!
@@ -15,8 +15,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use pronk::envs::CartPole;
-use pronk::policy::candle_core::{Result, Tensor};
-use pronk::policy::{CandleInput, CandleModel, CandleNetwork, CandleOutput, CandleWeights, NetworkShape, ParamLayout};
+use pronk::policy::candle_core::Result;
+use pronk::policy::candle_nn::{
+    Init, LayerNorm, Linear, Module, VarBuilder, layer_norm_no_bias, linear, linear_no_bias,
+};
+use pronk::policy::{CandleInput, CandleModel, CandleNetwork, CandleOutput, NetworkShape};
 use pronk::prelude::*;
 use pronk::{DeviceSpec, EnvSpec, Network, PolicyError, RunFolder};
 
@@ -26,49 +29,44 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// x + tanh(norm(x · inner)), with one head for the logits and one for the value.
 struct Residual {
-    inputs: usize,
-    width: usize,
-    actions: usize,
-}
-
-impl CandleModel for Residual {
-    // Matrices start as in every other network, the rest at zero; the heads are known by their names.
-    fn layout(&self) -> ParamLayout {
-        ParamLayout::new([
-            ("outer.weight", vec![self.inputs, self.width]),
-            ("inner.weight", vec![self.width, self.width]),
-            ("norm.scale", vec![self.width]),
-            ("norm.shift", vec![self.width]),
-            ("policy.weight", vec![self.width, self.actions]),
-            ("value.weight", vec![self.width, 1]),
-        ])
-    }
-
-    fn forward(&self, weights: &CandleWeights, input: &CandleInput<'_>) -> Result<CandleOutput> {
-        let x = input.obs.matmul(weights.get("outer.weight")?)?;
-        let x = (&x + self.norm(weights, &x.matmul(weights.get("inner.weight")?)?)?.tanh()?)?;
-        let logits = x.matmul(weights.get("policy.weight")?)?;
-        let values = x.matmul(weights.get("value.weight")?)?.squeeze(1)?;
-        Ok(CandleOutput { logits, values, state: None })
-    }
+    outer: Linear,
+    inner: Linear,
+    norm: LayerNorm,
+    policy: Linear,
+    value: Linear,
 }
 
 impl Residual {
-    /// Mean 0 and variance 1 in each row, then a scale around one and a shift.
-    fn norm(&self, weights: &CandleWeights, x: &Tensor) -> Result<Tensor> {
-        let x = x.broadcast_sub(&x.mean_keepdim(1)?)?;
-        let x = x.broadcast_div(&(x.sqr()?.mean_keepdim(1)? + 1e-5)?.sqrt()?)?;
-        let scale = (weights.get("norm.scale")? + 1.0)?;
-        x.broadcast_mul(&scale)?.broadcast_add(weights.get("norm.shift")?)
+    /// What it asks `vb` for becomes its parameters: their names, shapes and first values.
+    fn new(inputs: usize, actions: usize, vb: VarBuilder) -> Result<Self> {
+        const WIDTH: usize = 64;
+        // Small, so that the first policy takes every action about as often.
+        let small = Init::Randn { mean: 0.0, stdev: 0.01 };
+        Ok(Self {
+            outer: linear(inputs, WIDTH, vb.pp("outer"))?,
+            inner: linear_no_bias(WIDTH, WIDTH, vb.pp("inner"))?,
+            norm: layer_norm_no_bias(WIDTH, 1e-5, vb.pp("norm"))?,
+            policy: Linear::new(vb.get_with_hints((actions, WIDTH), "policy.weight", small)?, None),
+            value: linear(WIDTH, 1, vb.pp("value"))?,
+        })
+    }
+}
+
+impl CandleModel for Residual {
+    fn forward(&self, input: &CandleInput) -> Result<CandleOutput> {
+        let x = self.outer.forward(&input.obs)?;
+        let x = (&x + self.norm.forward(&self.inner.forward(&x)?)?.tanh()?)?;
+        let (logits, values) = (self.policy.forward(&x)?, self.value.forward(&x)?.squeeze(1)?);
+        Ok(CandleOutput { logits, values, state: None })
     }
 }
 
 /// The network for an environment: the trainer asks for one to learn with, and one for each worker to act with.
 fn network(env: &EnvSpec, device: DeviceSpec) -> std::result::Result<Box<dyn Network>, PolicyError> {
-    let actions = env.action.dist_len();
+    let (inputs, actions) = (env.observation.obs_len(), env.action.dist_len());
     let shape = NetworkShape { obs: env.observation.clone(), dist_len: actions, state_len: 0 };
-    let model = Residual { inputs: env.observation.obs_len(), width: 64, actions };
-    Ok(Box::new(CandleNetwork::with_model(shape, Box::new(model), device.open()?)?))
+    let build = move |vb: VarBuilder| Residual::new(inputs, actions, vb);
+    Ok(Box::new(CandleNetwork::with_model(shape, device.open()?, build)?))
 }
 
 /// Trains CartPole-v1 with a network of its own.

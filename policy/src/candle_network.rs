@@ -1,26 +1,32 @@
 //! The network on candle's tensors and automatic differentiation.
 
+mod draw;
 mod layers;
 mod model;
+mod recorder;
 mod spec_model;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor, Var};
+use candle_nn::{Init, VarBuilder};
 
-pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput, CandleWeights};
+use self::draw::draw;
+pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput};
+use self::recorder::{Parameter, Recorder};
 use self::spec_model::SpecModel;
 use crate::error::check_len;
 use crate::loaded::Place;
 use crate::network::{Kept, check_layout};
 use crate::{
-    Input, LoadedObs, Network, NetworkShape, NetworkSpec, ObsLoader, ObsRef, OutputGrads, Outputs, ParamEntry,
-    ParamLayout, Params, PolicyError, Space,
+    Input, LoadedObs, Memory, Network, NetworkShape, NetworkSpec, ObsDtype, ObsLoader, ObsRef, OutputGrads, Outputs,
+    ParamEntry, ParamLayout, Params, PolicyError, Rng, Space,
 };
 
 /// A [`Network`] on any candle device, for every [`NetworkSpec`] and for models of one's own.
 ///
-/// It is written with candle's plain operations, the reference that faster implementations must agree with. On the CPU,
+/// It is written with the modules of `candle_nn` and candle's plain operations, the reference that faster implementations must agree with. On the CPU,
 /// candle spreads large operations over a thread pool that the whole process shares, so many of these networks at once
 /// get in each other's way there.
 ///
@@ -43,18 +49,25 @@ use crate::{
 pub struct CandleNetwork {
     shape: NetworkShape,
     layout: Arc<ParamLayout>,
+    /// How each parameter starts, where the model says so.
+    inits: Option<Vec<Init>>,
     device: Device,
-    model: Box<dyn CandleModel>,
-    acting: Option<Uploaded>,
-    learning: Option<Uploaded>,
+    build: Box<Build>,
+    acting: Option<Built>,
+    learning: Option<Built>,
     /// With the graph behind the output; no output if there were no rows.
     kept: Option<(Kept, Option<CandleOutput>)>,
 }
 
-/// The parameters of one stamp.
-struct Uploaded {
+/// Makes a model of the parameters that the `VarBuilder` holds.
+type Build = dyn Fn(VarBuilder<'static>) -> candle_core::Result<Box<dyn CandleModel>> + Send;
+
+/// The model with the parameters of one stamp.
+struct Built {
     stamp: u64,
-    weights: CandleWeights,
+    /// In the order of the layout.
+    weights: Vec<Tensor>,
+    model: Box<dyn CandleModel>,
 }
 
 impl CandleNetwork {
@@ -63,8 +76,9 @@ impl CandleNetwork {
     /// # Errors
     /// When the description is one that [`NetworkSpec::check`] refuses.
     pub fn new(spec: NetworkSpec, device: Device) -> Result<Self, PolicyError> {
-        let model = SpecModel::new(&spec)?;
-        Self::with_model(spec.shape(), Box::new(model), device)
+        let (layout, towers) = (spec.layout()?, spec.towers());
+        let build = Box::new(move |vb| boxed(SpecModel::new(&towers, &vb)?));
+        Ok(Self::of(spec.shape(), layout, None, device, build))
     }
 
     /// The network of a description, on the CPU.
@@ -77,17 +91,83 @@ impl CandleNetwork {
 
     /// A network from a model of one's own, with the sizes of what the model reads and puts out.
     ///
+    /// `build` makes the model; what it asks the `VarBuilder` for becomes the parameters, in that order and under those
+    /// names. It runs once here, and once more each time the network sees other weights: what takes long and does not
+    /// depend on the weights belongs outside. [`first_params`](Network::first_params) draws the first weights as the
+    /// modules say; a parameter asked for by `VarBuilder::get`, which says nothing, starts at zero.
+    ///
+    /// [`CandleModel`] has an example.
+    ///
     /// # Errors
-    /// When the observation space contradicts itself, there are no logits, or two parameters have one name.
-    pub fn with_model(shape: NetworkShape, model: Box<dyn CandleModel>, device: Device) -> Result<Self, PolicyError> {
+    /// The observation space contradicts itself, or there are no logits. The model asks for a parameter twice with two
+    /// shapes, without a shape, or as another type than `F32`. Tried on two rows of zeros, it fails, puts out something
+    /// else than `shape` says, or leaves a parameter without a gradient.
+    pub fn with_model<M: CandleModel + 'static>(
+        shape: NetworkShape,
+        device: Device,
+        build: impl Fn(VarBuilder<'static>) -> candle_core::Result<M> + Send + 'static,
+    ) -> Result<Self, PolicyError> {
         shape.obs.check()?;
-        let refuse = |reason: String| Err(PolicyError::BadSpec { reason });
         if shape.dist_len == 0 {
-            return refuse("dist_len is 0, but an action distribution needs at least one number".into());
+            let reason = "dist_len is 0, but an action distribution needs at least one number".into();
+            return Err(PolicyError::BadSpec { reason });
         }
-        let layout = Arc::new(model.layout());
+        let build: Box<Build> = Box::new(move |vb| boxed(build(vb)?));
+        let recorder = Recorder::default();
+        let vb = VarBuilder::from_backend(Box::new(recorder.clone()), DType::F32, device.clone());
+        let model = build(vb).map_err(failed_while("building the model"))?;
+        let asked = recorder.take();
+        let layout = ParamLayout::new(asked.iter().map(|asked| (asked.name.as_str(), asked.zeros.dims().to_vec())));
         layout.check_names()?;
-        Ok(Self { shape, layout, device, model, acting: None, learning: None, kept: None })
+        let inits = asked.iter().map(|asked| asked.init).collect();
+        let network = Self::of(shape, layout, Some(inits), device, build);
+        network.try_out(&*model, &asked)?;
+        Ok(network)
+    }
+
+    fn of(
+        shape: NetworkShape,
+        layout: ParamLayout,
+        inits: Option<Vec<Init>>,
+        device: Device,
+        build: Box<Build>,
+    ) -> Self {
+        Self { shape, layout: Arc::new(layout), inits, device, build, acting: None, learning: None, kept: None }
+    }
+
+    /// Whether a model that was built of `asked` puts out what it should and learns all of them.
+    ///
+    /// Some operations of `candle_nn` have no gradient, and candle cuts the graph there without a word: the layers below
+    /// would never learn.
+    fn try_out(&self, model: &dyn CandleModel, asked: &[Parameter]) -> Result<(), PolicyError> {
+        // A recurrent weight may not count before the second step.
+        const ROWS: usize = 2;
+        let obs_len = ROWS * self.shape.obs.obs_len();
+        let (numbers, bytes, state) = (vec![0.0; obs_len], vec![0; obs_len], vec![0.0; self.shape.state_len]);
+        let obs = match self.shape.obs.obs_dtype() {
+            ObsDtype::F32 => ObsRef::F32(&numbers),
+            ObsDtype::U8 => ObsRef::U8(&bytes),
+        };
+        let mut input = Input::new(obs, ROWS);
+        if !state.is_empty() {
+            input = input.with_memory(Memory { state: &state, starts: &[false; ROWS] });
+        }
+        let mut out = Outputs::default();
+        out.resize_for(&input, &self.shape);
+        let output = self.run("trying the model on two rows", model, &input)?;
+        download(&output, &mut out)?;
+        let backward = || (output.logits.sum_all()? + output.values.sum_all()?)?.backward();
+        let grads = backward().map_err(failed_while("running backward through the model"))?;
+        let Some(lost) = asked.iter().find(|asked| grads.get(&asked.zeros).is_none()) else { return Ok(()) };
+        let reason = format!(
+            "parameter `{}` of shape {:?} has no gradient: either the outputs do not depend on it, or an operation that candle \
+             cannot differentiate lies between, such as `forward` of a LayerNorm with a bias (use `layer_norm_no_bias` or \
+             `ops::layer_norm_slow`), of an RmsNorm (`forward_diff`) or `ops::softmax_last_dim` (`ops::softmax`); a \
+             tensor that is not to learn must not come from the VarBuilder",
+            lost.name,
+            lost.zeros.dims(),
+        );
+        Err(PolicyError::BadSpec { reason })
     }
 
     fn check(&self, params: &Params, input: &Input<'_>) -> Result<(), PolicyError> {
@@ -99,11 +179,11 @@ impl CandleNetwork {
     fn run(
         &self,
         doing: &'static str,
-        weights: &CandleWeights,
+        model: &dyn CandleModel,
         input: &Input<'_>,
     ) -> Result<CandleOutput, PolicyError> {
         let fail = failed_while(doing);
-        let output = self.model.forward(weights, &self.upload_input(input).map_err(fail)?).map_err(fail)?;
+        let output = model.forward(&self.upload_input(input).map_err(fail)?).map_err(fail)?;
         let (rows, state_len) = (input.rows, self.shape.state_len);
         let state = input.memory.map(|memory| vec![memory.columns(state_len), state_len]);
         check_dims("logits", Some(&output.logits), Some(vec![rows, self.shape.dist_len]))?;
@@ -112,7 +192,7 @@ impl CandleNetwork {
         Ok(output)
     }
 
-    fn upload_input<'a>(&self, input: &Input<'a>) -> candle_core::Result<CandleInput<'a>> {
+    fn upload_input(&self, input: &Input<'_>) -> candle_core::Result<CandleInput> {
         let obs = match input.loaded.map(|loaded| &loaded.place) {
             Some(Place::Device(obs)) => obs.clone(),
             _ => upload_obs(input.obs, &self.shape.obs, &self.device)?,
@@ -121,30 +201,31 @@ impl CandleNetwork {
         Ok(CandleInput { obs, memory: input.memory.map(upload).transpose()? })
     }
 
-    /// The parameters made tensors by `tensor`, unless those at hand are still good.
-    fn upload_weights(
+    /// The model of parameters made tensors by `tensor`, unless the one at hand is still good.
+    fn build(
         &self,
         params: &Params,
-        at_hand: Option<Uploaded>,
+        at_hand: Option<Built>,
         tensor: impl Fn(&[f32], &[usize], &Device) -> candle_core::Result<Tensor>,
-    ) -> Result<Uploaded, PolicyError> {
-        if let Some(uploaded) = at_hand.filter(|uploaded| uploaded.stamp == params.stamp()) {
-            return Ok(uploaded);
+    ) -> Result<Built, PolicyError> {
+        if let Some(built) = at_hand.filter(|built| built.stamp == params.stamp()) {
+            return Ok(built);
         }
-        let named = |entry: &ParamEntry| {
-            let tensor = tensor(&params.values()[entry.range()], &entry.shape, &self.device)?;
-            Ok((entry.name.clone(), tensor))
-        };
-        let tensors: candle_core::Result<_> = self.layout.entries().iter().map(named).collect();
-        let weights = CandleWeights::new(tensors.map_err(failed_while("copying weights to the device"))?);
-        Ok(Uploaded { stamp: params.stamp(), weights })
+        let upload = |entry: &ParamEntry| tensor(&params.values()[entry.range()], &entry.shape, &self.device);
+        let weights: candle_core::Result<Vec<_>> = self.layout.entries().iter().map(upload).collect();
+        let weights = weights.map_err(failed_while("copying weights to the device"))?;
+        let names = self.layout.entries().iter().map(|entry| entry.name.clone());
+        let named: HashMap<_, _> = names.zip(weights.iter().cloned()).collect();
+        let vb = VarBuilder::from_tensors(named, DType::F32, &self.device);
+        let model = (self.build)(vb).map_err(failed_while("building the model"))?;
+        Ok(Built { stamp: params.stamp(), weights, model })
     }
 
     /// Overwrites `grad` with the gradient of Σ output · `grads`, `grads` held fixed.
     fn differentiate(
         &self,
         output: &CandleOutput,
-        weights: &CandleWeights,
+        weights: &[Tensor],
         grads: &OutputGrads,
         grad: &mut [f32],
     ) -> candle_core::Result<()> {
@@ -153,8 +234,8 @@ impl CandleNetwork {
         };
         let sum = (along(&output.logits, &grads.logits)? + along(&output.values, &grads.values)?)?;
         let found = sum.backward()?;
-        for entry in self.layout.entries() {
-            match found.get(weights.get(&entry.name)?) {
+        for (entry, weight) in self.layout.entries().iter().zip(weights) {
+            match found.get(weight) {
                 Some(tensor) => grad[entry.range()].copy_from_slice(&numbers(tensor)?),
                 // The outputs do not depend on it.
                 None => grad[entry.range()].fill(0.0),
@@ -182,10 +263,9 @@ impl Network for CandleNetwork {
         }
         let at_hand = self.acting.take();
         // Tensors that no operation remembers.
-        let uploaded =
-            self.upload_weights(params, at_hand, |values, dims, device| Tensor::from_slice(values, dims, device))?;
-        let output = self.run("acting", &uploaded.weights, input);
-        self.acting = Some(uploaded);
+        let built = self.build(params, at_hand, |values, dims, device| Tensor::from_slice(values, dims, device))?;
+        let output = self.run("acting", &*built.model, input);
+        self.acting = Some(built);
         download(&output?, out)
     }
 
@@ -204,11 +284,11 @@ impl Network for CandleNetwork {
         } else {
             let at_hand = self.learning.take();
             // Variables, so that operations on them make a graph.
-            let uploaded = self.upload_weights(params, at_hand, |values, dims, device| {
+            let built = self.build(params, at_hand, |values, dims, device| {
                 Ok(Var::from_slice(values, dims, device)?.into_inner())
             })?;
-            let output = self.run("running forward for learning", &uploaded.weights, input);
-            self.learning = Some(uploaded);
+            let output = self.run("running forward for learning", &*built.model, input);
+            self.learning = Some(built);
             let output = output?;
             download(&output, out)?;
             graph = Some(output);
@@ -226,6 +306,18 @@ impl Network for CandleNetwork {
             return Ok(());
         };
         self.differentiate(output, &learning.weights, grads, grad).map_err(failed_while("running backward"))
+    }
+
+    fn first_params(&self, seed: u64) -> Option<Params> {
+        let inits = self.inits.as_ref()?;
+        let mut params = Params::zeros(Arc::clone(&self.layout));
+        let values = params.values_mut();
+        for (i, (entry, &init)) in self.layout.entries().iter().zip(inits).enumerate() {
+            // A stream for each, so that changing one layer leaves the others alone.
+            let rng = &mut Rng::stream(seed, &[i as u64]);
+            draw(init, &entry.shape, rng, &mut values[entry.range()]);
+        }
+        Some(params)
     }
 
     fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
@@ -263,6 +355,10 @@ fn upload_obs(obs: ObsRef<'_>, space: &Space, device: &Device) -> candle_core::R
         // Bytes travel as bytes, a quarter of the way, and become floats on the device.
         ObsRef::U8(obs) => Tensor::from_slice(obs, dims, device)?.to_dtype(DType::F32)?.affine(1.0 / 255.0, 0.0),
     }
+}
+
+fn boxed(model: impl CandleModel + 'static) -> candle_core::Result<Box<dyn CandleModel>> {
+    Ok(Box::new(model))
 }
 
 fn failed_while(doing: &'static str) -> impl Fn(candle_core::Error) -> PolicyError + Copy {

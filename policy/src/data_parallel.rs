@@ -215,6 +215,10 @@ impl Network for DataParallel {
         Ok(())
     }
 
+    fn first_params(&self, seed: u64) -> Option<Params> {
+        self.replicas[0].network.first_params(seed)
+    }
+
     fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
         let loaders = self.replicas.iter().map(|replica| replica.network.obs_loader()).collect();
         Some(Arc::new(Dealer { obs_len: self.shape.obs.obs_len(), loaders }))

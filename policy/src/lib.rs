@@ -32,7 +32,9 @@ pub mod squashed_gaussian;
 pub use action_scale::ActionScale;
 /// The tensor library, for models of one's own: the version that [`CandleModel`] is written in.
 pub use candle_core;
-pub use candle_network::{CandleInput, CandleMemory, CandleModel, CandleNetwork, CandleOutput, CandleWeights};
+pub use candle_network::{CandleInput, CandleMemory, CandleModel, CandleNetwork, CandleOutput};
+/// Modules of that library: the version whose `VarBuilder` [`CandleNetwork::with_model`] hands out.
+pub use candle_nn;
 pub use categorical::Categorical;
 pub use cpu_network::CpuNetwork;
 pub use data_parallel::DataParallel;

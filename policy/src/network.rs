@@ -45,6 +45,13 @@ pub trait Network: Send {
     /// give the same bits.
     fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError>;
 
+    /// The first weights, drawn from a seed, for a network that says how its layers start; `None` for one that leaves it to
+    /// [`Init::params`](crate::Init::params). The same seed gives the same bits.
+    fn first_params(&self, seed: u64) -> Option<Params> {
+        let _ = seed;
+        None
+    }
+
     /// What puts observations where the network computes, for threads that do it ahead; `None` for a network that reads them
     /// where they are.
     fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {

@@ -34,7 +34,7 @@ pub struct ParamLayout {
 pub struct ParamEntry {
     /// Its name, such as `torso.0.weight`.
     pub name: String,
-    /// Its shape; a weight is `[inputs, outputs]`.
+    /// Its shape; a weight is `[inputs, outputs]` in pronk's own networks, and `[outputs, inputs]` in modules of `candle_nn`.
     pub shape: Vec<usize>,
     /// Where it starts in the flat vector.
     pub offset: usize,

@@ -117,7 +117,10 @@ impl Model {
                     gaussian = checkpoint.config.model.gaussian;
                     Part::Frozen(Arc::new(checkpoint.state.params))
                 }
-                (None, false) => Part::Frozen(Arc::new(first_weights(config, &networks, Some(stream))?)),
+                (None, false) => {
+                    let network = networks.acting(&role.spec)?;
+                    Part::Frozen(Arc::new(first_weights(config, &*network, Some(stream))))
+                }
             };
             let model = PolicyModel { spec: role.spec, networks, gaussian, part, stream: Some(stream) };
             policies.insert(role.policy, model);
@@ -288,7 +291,7 @@ impl PolicyModel {
     ) -> Result<ActorCriticLearner, TrainError> {
         let network = self.networks.learning(config, &self.spec)?;
         check_memory(config, network.shape().state_len)?;
-        let params = first_weights(config, &self.networks, self.stream)?;
+        let params = first_weights(config, &*network, self.stream);
         let optimizer = match config.opt_type {
             OptType::Adam => OptimizerConfig::default(),
             OptType::RmsProp => OptimizerConfig::RmsProp(RmsPropConfig {
@@ -318,8 +321,10 @@ impl PolicyModel {
     }
 }
 
-fn first_weights(config: &TrainerConfig, networks: &Networks, of: Option<u64>) -> Result<Params, TrainError> {
-    Ok(config.model.init.params(networks.layout()?, stream(config, INIT_STREAM, of)))
+/// The first weights of a policy: as its network says, or else as the config does.
+fn first_weights(config: &TrainerConfig, network: &dyn Network, of: Option<u64>) -> Params {
+    let seed = stream(config, INIT_STREAM, of);
+    network.first_params(seed).unwrap_or_else(|| config.model.init.params(Arc::clone(network.layout()), seed))
 }
 
 /// The seed of one of a policy's streams.

@@ -76,14 +76,6 @@ impl Networks {
         }
     }
 
-    /// Where each parameter lies.
-    pub(super) fn layout(&self) -> Result<Arc<ParamLayout>, PolicyError> {
-        match self {
-            Self::Described(spec) => Ok(Arc::new(spec.layout()?)),
-            Self::Own(own) => Ok(Arc::clone(&own.layout)),
-        }
-    }
-
     /// A network to act with.
     pub(super) fn acting(&self, env: &EnvSpec) -> Result<Box<dyn Network>, PolicyError> {
         match self {

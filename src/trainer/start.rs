@@ -91,8 +91,9 @@ impl Trainer {
     ///
     /// `network` makes one for an environment, to compute on a device. It is called once to look at what it makes, once
     /// for each of the learner's `devices` in the config, and once for each worker, with the CPU; it may make networks of
-    /// different types as long as all have the same layout of parameters. The first weights are drawn as
-    /// [`Init::params`](crate::Init::params) says. Of the settings of the network only `model.init`,
+    /// different types as long as all have the same layout of parameters. The first weights are drawn from the seed of the
+    /// run as the modules of a [candle model](pronk_policy::CandleModel) say, and for other networks as
+    /// [`Init::params`](crate::Init::params) does. Of the settings of the network only `model.init` (for those others),
     /// `model.gaussian`, `model.initial_state` and `model.burn_in` count for such a run, and `num_learner_threads` does not.
     ///
     /// A checkpoint of the run holds the weights and not the network: act with it by [`Policy::with_network`], go on with
@@ -102,7 +103,7 @@ impl Trainer {
     /// Those of [`new`](Self::new), and a network that does not fit the environment or is unlike the first one made.
     ///
     /// # Example
-    /// A layer of 32 that candle computes; `examples/own_network.rs` writes its layers itself.
+    /// A layer of 32 that candle computes; `examples/own_network.rs` has a model of its own.
     /// ```
     /// use pronk::envs::CartPole;
     /// use pronk::policy::{CandleNetwork, Encoder, NetworkSpec};

@@ -5,6 +5,7 @@
 mod async_envs;
 mod bad_input;
 mod bottleneck;
+mod candle_models;
 mod devices;
 mod failures;
 mod fixtures;

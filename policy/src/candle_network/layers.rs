@@ -1,22 +1,30 @@
-//! Layers on candle's tensors, for every device and with gradients.
+//! Layers on candle's tensors that `candle_nn` does not have, or not with the gradient that is needed.
 
 use candle_core::{Result, Tensor};
+use candle_nn::{Conv2d, Conv2dConfig, Module};
 
-/// `x · weight + bias` for `x` of shape `[rows, inputs]` and `weight` of shape `[inputs, outputs]`.
-pub(super) fn dense(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
-    x.matmul(weight)?.broadcast_add(bias)
+/// A convolution with kernels `[ky, kx, in_channels, out_channels]`.
+pub(super) struct Conv {
+    conv: Conv2d,
+    kernel: usize,
 }
 
-/// The convolution of images `[rows, channels, height, width]` with kernels `[ky, kx, in_channels, out_channels]`.
-pub(super) fn conv(x: &Tensor, weight: &Tensor, bias: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
-    let (kernel, _, _, outputs) = weight.dims4()?;
-    let weight = weight.permute((3, 2, 0, 1))?.contiguous()?;
-    // Candle's gradient of a convolution takes width for as far from its last stride as height. Without the pixels that no
-    // kernel reaches, both end at a stride.
-    let seen = |pixels: usize| (pixels + 2 * padding - kernel) / stride * stride + kernel - 2 * padding;
-    let (_, _, height, width) = x.dims4()?;
-    let x = x.narrow(2, 0, seen(height))?.narrow(3, 0, seen(width))?.contiguous()?;
-    x.conv2d(&weight, padding, stride, 1, 1)?.broadcast_add(&bias.reshape((1, outputs, 1, 1))?)
+impl Conv {
+    pub(super) fn new(weight: &Tensor, bias: Tensor, stride: usize, padding: usize) -> Result<Self> {
+        let config = Conv2dConfig { stride, padding, ..Conv2dConfig::default() };
+        let kernels = weight.permute((3, 2, 0, 1))?.contiguous()?;
+        Ok(Self { conv: Conv2d::new(kernels, Some(bias), config), kernel: weight.dim(0)? })
+    }
+
+    /// What it makes of images `[rows, channels, height, width]`.
+    pub(super) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let &Conv2dConfig { stride, padding, .. } = self.conv.config();
+        // Candle's gradient of a convolution takes width for as far from its last stride as height. Without the pixels
+        // that no kernel reaches, both end at a stride.
+        let seen = |pixels: usize| (pixels + 2 * padding - self.kernel) / stride * stride + self.kernel - 2 * padding;
+        let (_, _, height, width) = x.dims4()?;
+        self.conv.forward(&x.narrow(2, 0, seen(height))?.narrow(3, 0, seen(width))?.contiguous()?)
+    }
 }
 
 /// Zero where `x` is zero or less, with slope zero; NaN where `x` is NaN. Candle's own has slope one at zero, and makes NaN
@@ -24,11 +32,6 @@ pub(super) fn conv(x: &Tensor, weight: &Tensor, bias: &Tensor, stride: usize, pa
 pub(super) fn relu(x: &Tensor) -> Result<Tensor> {
     let zeros = x.zeros_like()?;
     x.le(&zeros)?.where_cond(&zeros, x)
-}
-
-/// The logistic function, by way of the hyperbolic tangent: the slope of 1 / (1 + exp(-x)) overflows for large -x.
-pub(super) fn sigmoid(x: &Tensor) -> Result<Tensor> {
-    x.affine(0.5, 0.0)?.tanh()?.affine(0.5, 0.5)
 }
 
 /// The maximum of every window of 3×3 pixels, every other pixel, of images `[rows, channels, height, width]`. The border
@@ -79,25 +82,6 @@ pub(super) fn unstack(x: &Tensor) -> Result<Vec<Tensor>> {
             Ok(slices)
         }
     }
-}
-
-/// Output and cell of an LSTM after a step.
-///
-/// `from_input` is the part of the gates that comes from the input, bias included, `[columns, 4 width]` in the order
-/// i, f, g, o: c' = σ(f) c + σ(i) tanh(g) and h' = σ(o) tanh(c').
-pub(super) fn lstm_step(
-    from_input: &Tensor,
-    hidden: &Tensor,
-    cell: &Tensor,
-    weight: &Tensor,
-) -> Result<(Tensor, Tensor)> {
-    let width = cell.dim(1)?;
-    let gates = (from_input + hidden.matmul(weight)?)?;
-    let gate = |i: usize| gates.narrow(1, i * width, width)?.contiguous();
-    let (input, forget, new, output) =
-        (sigmoid(&gate(0)?)?, sigmoid(&gate(1)?)?, gate(2)?.tanh()?, sigmoid(&gate(3)?)?);
-    let cell = ((forget * cell)? + (input * new)?)?;
-    Ok(((output * cell.tanh()?)?, cell))
 }
 
 #[cfg(test)]

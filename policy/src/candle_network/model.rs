@@ -1,87 +1,85 @@
 //! What a model on candle's tensors is to [`CandleNetwork`](crate::CandleNetwork).
 
-use std::collections::BTreeMap;
+use candle_core::{Device, Result, Tensor};
+use candle_nn::rnn::LSTMState;
+use candle_nn::{LSTM, RNN};
 
-use candle_core::{Device, Error, Result, Tensor};
+use super::layers::unstack;
+use crate::Memory;
 
-use crate::{Memory, ParamLayout};
-
-/// A network written with candle's operations. [`CandleNetwork::with_model`](crate::CandleNetwork::with_model) makes a
-/// [`Network`](crate::Network) of it: candle's automatic differentiation finds the gradients.
+/// A model of one's own, made of modules of `candle_nn` and operations of candle.
 ///
-/// A model holds no weights; it reads them by name. It may use whatever operations have a gradient in candle and run on
-/// the device in question. Where a gradient is not wanted, `detach` cuts it off.
+/// [`CandleNetwork::with_model`](crate::CandleNetwork::with_model) makes a [`Network`](crate::Network) of the function that
+/// builds the model from a `VarBuilder`. It calls that function again whenever the weights have changed, so a model may
+/// keep tensors that it computes from its parameters, and must not keep anything from one batch to the next.
 ///
 /// ```
-/// use candle_core::Result;
-/// use pronk_policy::{CandleInput, CandleModel, CandleOutput, CandleWeights, ParamLayout};
+/// use candle_core::{Device, Result};
+/// use candle_nn::{Linear, Module, VarBuilder, linear};
+/// use pronk_policy::{CandleInput, CandleModel, CandleNetwork, CandleOutput, NetworkShape, Space};
 ///
-/// /// Logits and value straight from four numbers.
-/// struct Linear;
+/// /// One hidden layer, with a head for the logits and one for the value.
+/// struct Small {
+///     hidden: Linear,
+///     policy: Linear,
+///     value: Linear,
+/// }
 ///
-/// impl CandleModel for Linear {
-///     fn layout(&self) -> ParamLayout {
-///         ParamLayout::new([("policy.weight", vec![4, 2]), ("value.weight", vec![4, 1])])
-///     }
-///
-///     fn forward(&self, weights: &CandleWeights, input: &CandleInput<'_>) -> Result<CandleOutput> {
-///         let logits = input.obs.matmul(weights.get("policy.weight")?)?;
-///         let values = input.obs.matmul(weights.get("value.weight")?)?.squeeze(1)?;
-///         Ok(CandleOutput { logits, values, state: None })
+/// impl Small {
+///     fn new(vb: VarBuilder) -> Result<Self> {
+///         Ok(Self {
+///             hidden: linear(4, 8, vb.pp("hidden"))?,
+///             policy: linear(8, 2, vb.pp("policy"))?,
+///             value: linear(8, 1, vb.pp("value"))?,
+///         })
 ///     }
 /// }
+///
+/// impl CandleModel for Small {
+///     fn forward(&self, input: &CandleInput) -> Result<CandleOutput> {
+///         let x = self.hidden.forward(&input.obs)?.tanh()?;
+///         Ok(CandleOutput {
+///             logits: self.policy.forward(&x)?,
+///             values: self.value.forward(&x)?.squeeze(1)?,
+///             state: None,
+///         })
+///     }
+/// }
+///
+/// let shape = NetworkShape { obs: Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4])?, dist_len: 2, state_len: 0 };
+/// let network = CandleNetwork::with_model(shape, Device::Cpu, Small::new)?;
+/// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 pub trait CandleModel: Send {
-    /// The names and shapes of its parameters; no two of one name.
-    fn layout(&self) -> ParamLayout;
-
-    /// What it says about a batch of at least one row.
-    fn forward(&self, weights: &CandleWeights, input: &CandleInput<'_>) -> Result<CandleOutput>;
-}
-
-/// The parameters of a model as tensors on its device.
-pub struct CandleWeights {
-    tensors: BTreeMap<String, Tensor>,
-}
-
-impl CandleWeights {
-    pub(super) fn new(tensors: BTreeMap<String, Tensor>) -> Self {
-        Self { tensors }
-    }
-
-    /// The tensor of that name.
-    ///
-    /// *Errors*: the layout has no such name.
-    pub fn get(&self, name: &str) -> Result<&Tensor> {
-        self.tensors.get(name).ok_or_else(|| Error::Msg(format!("the layout of this model has no tensor `{name}`")))
-    }
+    /// What the model says about a batch of at least one row.
+    fn forward(&self, input: &CandleInput) -> Result<CandleOutput>;
 }
 
 /// A batch as a model sees it.
-pub struct CandleInput<'a> {
+pub struct CandleInput {
     /// The observations, `[rows, …]` with the shape of the observation space after the rows, as floats: bytes have been
     /// scaled by 1/255.
     pub obs: Tensor,
-    /// What a recurrent model goes on from; nothing for one whose shape has no state.
-    pub memory: Option<CandleMemory<'a>>,
+    /// What a recurrent model goes on from; `None` if the shape of the network has no state.
+    pub memory: Option<CandleMemory>,
 }
 
 /// The state before the first step, and where episodes start.
-pub struct CandleMemory<'a> {
+pub struct CandleMemory {
     /// The state before the first step, `[columns, state_len]`. No gradient goes there.
     pub state: Tensor,
     /// How many steps there are; the rows of the input are `[steps, columns]`.
     pub steps: usize,
     /// How many columns.
     pub columns: usize,
-    /// Which rows start an episode, `[steps, columns]`.
-    starts: &'a [bool],
-    /// The same as bytes, `[steps, columns, 1]`.
-    start_bytes: Tensor,
+    /// Whether an episode starts in any column, for each step.
+    has_start: Vec<bool>,
+    /// Which rows start an episode, `[steps, columns, 1]`.
+    starts: Tensor,
 }
 
-impl<'a> CandleMemory<'a> {
-    pub(super) fn upload(memory: Memory<'a>, rows: usize, state_len: usize, device: &Device) -> Result<Self> {
+impl CandleMemory {
+    pub(super) fn upload(memory: Memory<'_>, rows: usize, state_len: usize, device: &Device) -> Result<Self> {
         let columns = memory.columns(state_len);
         let steps = rows.checked_div(columns).unwrap_or(0);
         let bytes: Vec<u8> = memory.starts.iter().map(|&start| start.into()).collect();
@@ -89,8 +87,8 @@ impl<'a> CandleMemory<'a> {
             state: Tensor::from_slice(memory.state, (columns, state_len), device)?,
             steps,
             columns,
-            starts: memory.starts,
-            start_bytes: Tensor::from_vec(bytes, (steps, columns, 1), device)?,
+            has_start: memory.starts.chunks(columns.max(1)).map(|starts| starts.contains(&true)).collect(),
+            starts: Tensor::from_vec(bytes, (steps, columns, 1), device)?,
         })
     }
 
@@ -99,11 +97,68 @@ impl<'a> CandleMemory<'a> {
     ///
     /// *Shapes*: `state` is `[columns, any]`.
     pub fn before_step(&self, step: usize, state: &Tensor) -> Result<Tensor> {
-        if !self.starts[step * self.columns..(step + 1) * self.columns].contains(&true) {
+        // Most steps start no episode, and a copy of the state would cost as much as the step.
+        if !self.has_start[step] {
             return Ok(state.clone());
         }
-        let starts = self.start_bytes.get(step)?.broadcast_as(state.shape())?.contiguous()?;
+        let starts = self.starts.get(step)?.broadcast_as(state.shape())?.contiguous()?;
         starts.where_cond(&state.zeros_like()?, state)
+    }
+
+    /// Runs an LSTM over the steps, from `state`: its outputs for all rows, and its state after the last step.
+    ///
+    /// *Shapes*: `x` is `[rows, inputs]`, the outputs are `[rows, width]`, both states `[columns, 2 width]`: the hidden
+    /// state, then the cell. A model with one LSTM has a `state_len` of twice its width, and hands [`state`](Self::state)
+    /// over as it is.
+    ///
+    /// ```
+    /// use candle_core::{Device, Result};
+    /// use candle_nn::{LSTM, LSTMConfig, Linear, Module, VarBuilder, linear, lstm};
+    /// use pronk_policy::{CandleInput, CandleModel, CandleNetwork, CandleOutput, NetworkShape, Space};
+    ///
+    /// struct Recurrent {
+    ///     core: LSTM,
+    ///     policy: Linear,
+    ///     value: Linear,
+    /// }
+    ///
+    /// impl Recurrent {
+    ///     fn new(vb: VarBuilder) -> Result<Self> {
+    ///         Ok(Self {
+    ///             core: lstm(4, 16, LSTMConfig::default(), vb.pp("core"))?,
+    ///             policy: linear(16, 2, vb.pp("policy"))?,
+    ///             value: linear(16, 1, vb.pp("value"))?,
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// impl CandleModel for Recurrent {
+    ///     fn forward(&self, input: &CandleInput) -> Result<CandleOutput> {
+    ///         let Some(memory) = &input.memory else { candle_core::bail!("this model needs a state") };
+    ///         let (x, state) = memory.run_lstm(&self.core, &input.obs, &memory.state)?;
+    ///         Ok(CandleOutput {
+    ///             logits: self.policy.forward(&x)?,
+    ///             values: self.value.forward(&x)?.squeeze(1)?,
+    ///             state: Some(state),
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let shape = NetworkShape { obs: Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4])?, dist_len: 2, state_len: 32 };
+    /// let network = CandleNetwork::with_model(shape, Device::Cpu, Recurrent::new)?;
+    /// # Ok::<(), pronk_policy::PolicyError>(())
+    /// ```
+    pub fn run_lstm(&self, lstm: &LSTM, x: &Tensor, state: &Tensor) -> Result<(Tensor, Tensor)> {
+        let width = state.dim(1)? / 2;
+        let half = |i: usize| state.narrow(1, i * width, width)?.contiguous();
+        let mut state = LSTMState::new(half(0)?, half(1)?);
+        let mut outputs = Vec::with_capacity(self.steps);
+        for (step, x) in unstack(&x.reshape((self.steps, self.columns, ()))?)?.iter().enumerate() {
+            let before = LSTMState::new(self.before_step(step, &state.h)?, self.before_step(step, &state.c)?);
+            state = lstm.step(x, &before)?;
+            outputs.push(state.h.clone());
+        }
+        Ok((Tensor::cat(&outputs, 0)?, Tensor::cat(&[state.h, state.c], 1)?))
     }
 }
 

@@ -1,38 +1,62 @@
-//! The network that a [`NetworkSpec`] describes, as a model.
+//! The network that a [`NetworkSpec`](crate::NetworkSpec) describes, as a model.
+
+use std::collections::HashMap;
 
 use candle_core::{Result, Tensor};
+use candle_nn::{LSTM, LSTMConfig, Linear, Module, VarBuilder};
 
-use super::layers::{conv, dense, lstm_step, max_pool, relu, unstack};
-use super::model::{CandleInput, CandleMemory, CandleModel, CandleOutput, CandleWeights};
-use crate::spec::{Conv, Dense, EncoderLayers, Lstm, Section, Tower};
-use crate::{Activation, NetworkSpec, ParamLayout, PolicyError};
+use super::layers::{Conv, max_pool, relu};
+use super::model::{CandleInput, CandleModel, CandleOutput};
+use crate::{Activation, spec};
 
+/// Its modules, one tower beside the other.
 pub(super) struct SpecModel {
     towers: Vec<Tower>,
-    layout: ParamLayout,
+}
+
+struct Tower {
+    encoder: Encoder,
+    lstm: Option<Lstm>,
+    policy: Option<Linear>,
+    value: Option<Linear>,
+}
+
+enum Encoder {
+    Mlp { layers: Vec<Linear>, activation: Activation },
+    Nature { convs: Vec<Conv>, dense: Linear },
+    Impala { sections: Vec<Section>, dense: Linear },
+}
+
+struct Section {
+    conv: Conv,
+    blocks: Vec<[Conv; 2]>,
+}
+
+/// An LSTM, and where its state lies in that of the network.
+struct Lstm {
+    lstm: LSTM,
+    state_offset: usize,
+    state_len: usize,
 }
 
 impl SpecModel {
-    pub(super) fn new(spec: &NetworkSpec) -> std::result::Result<Self, PolicyError> {
-        Ok(Self { layout: spec.layout()?, towers: spec.towers() })
+    pub(super) fn new(towers: &[spec::Tower], vb: &VarBuilder<'_>) -> Result<Self> {
+        Ok(Self { towers: towers.iter().map(|tower| Tower::new(tower, vb)).collect::<Result<_>>()? })
     }
 }
 
 impl CandleModel for SpecModel {
-    fn layout(&self) -> ParamLayout {
-        self.layout.clone()
-    }
-
-    fn forward(&self, weights: &CandleWeights, input: &CandleInput<'_>) -> Result<CandleOutput> {
+    fn forward(&self, input: &CandleInput) -> Result<CandleOutput> {
         let (mut logits, mut values, mut states) = (None, None, Vec::new());
         for tower in &self.towers {
-            let mut features = encode(&tower.encoder, weights, &input.obs)?;
-            if let (Some(lstm), Some(memory)) = (&tower.lstm, &input.memory) {
+            let mut features = tower.encoder.forward(&input.obs)?;
+            if let (Some(core), Some(memory)) = (&tower.lstm, &input.memory) {
+                let before = memory.state.narrow(1, core.state_offset, core.state_len)?;
                 let state;
-                (features, state) = remember(lstm, weights, &features, memory)?;
+                (features, state) = memory.run_lstm(&core.lstm, &features, &before)?;
                 states.push(state);
             }
-            let head = |head: &Option<Dense>| head.as_ref().map(|head| head.apply(weights, &features)).transpose();
+            let head = |head: &Option<Linear>| head.as_ref().map(|head| head.forward(&features)).transpose();
             logits = logits.or(head(&tower.policy)?);
             values = values.or(head(&tower.value)?);
         }
@@ -44,86 +68,107 @@ impl CandleModel for SpecModel {
     }
 }
 
-/// The features, `[rows, features]`.
-fn encode(encoder: &EncoderLayers, weights: &CandleWeights, obs: &Tensor) -> Result<Tensor> {
-    match encoder {
-        EncoderLayers::Mlp { layers, activation } => {
-            let mut x = obs.flatten_from(1)?;
-            for layer in layers {
-                x = layer.apply(weights, &x)?;
-                x = match activation {
-                    Activation::Tanh => x.tanh()?,
-                    Activation::Relu => relu(&x)?,
+impl Tower {
+    fn new(tower: &spec::Tower, vb: &VarBuilder<'_>) -> Result<Self> {
+        let head = |head: &Option<spec::Dense>| head.as_ref().map(|head| linear(head, vb)).transpose();
+        Ok(Self {
+            encoder: Encoder::new(&tower.encoder, vb)?,
+            lstm: tower.lstm.as_ref().map(|lstm| Lstm::new(lstm, vb)).transpose()?,
+            policy: head(&tower.policy)?,
+            value: head(&tower.value)?,
+        })
+    }
+}
+
+impl Encoder {
+    fn new(layers: &spec::EncoderLayers, vb: &VarBuilder<'_>) -> Result<Self> {
+        Ok(match layers {
+            spec::EncoderLayers::Mlp { layers, activation } => Self::Mlp {
+                layers: layers.iter().map(|layer| linear(layer, vb)).collect::<Result<_>>()?,
+                activation: *activation,
+            },
+            spec::EncoderLayers::Nature { convs, dense } => Self::Nature {
+                convs: convs.iter().map(|layer| conv(layer, vb)).collect::<Result<_>>()?,
+                dense: linear(dense, vb)?,
+            },
+            spec::EncoderLayers::Impala { sections, dense } => Self::Impala {
+                sections: sections.iter().map(|section| Section::new(section, vb)).collect::<Result<_>>()?,
+                dense: linear(dense, vb)?,
+            },
+        })
+    }
+
+    /// The features, `[rows, features]`.
+    fn forward(&self, obs: &Tensor) -> Result<Tensor> {
+        match self {
+            Self::Mlp { layers, activation } => {
+                let activate = match activation {
+                    Activation::Tanh => Tensor::tanh,
+                    Activation::Relu => relu,
                 };
+                layers.iter().try_fold(obs.flatten_from(1)?, |x, layer| activate(&layer.forward(&x)?))
             }
-            Ok(x)
-        }
-        EncoderLayers::Nature { convs, dense } => {
-            let mut x = obs.clone();
-            for conv in convs {
-                x = relu(&conv.apply(weights, &x)?)?;
+            Self::Nature { convs, dense } => {
+                let image = convs.iter().try_fold(obs.clone(), |x, conv| relu(&conv.forward(&x)?))?;
+                relu(&dense.forward(&flatten(&image)?)?)
             }
-            relu(&dense.apply(weights, &flatten(&x)?)?)
-        }
-        EncoderLayers::Impala { sections, dense } => {
-            let mut x = obs.clone();
-            for section in sections {
-                x = section.apply(weights, &x)?;
+            Self::Impala { sections, dense } => {
+                let image = sections.iter().try_fold(obs.clone(), |x, section| section.forward(&x))?;
+                relu(&dense.forward(&flatten(&relu(&image)?)?)?)
             }
-            relu(&dense.apply(weights, &flatten(&relu(&x)?)?)?)
         }
     }
+}
+
+impl Section {
+    fn new(section: &spec::Section, vb: &VarBuilder<'_>) -> Result<Self> {
+        let block = |[first, second]: &[spec::Conv; 2]| Ok([conv(first, vb)?, conv(second, vb)?]);
+        Ok(Self { conv: conv(&section.conv, vb)?, blocks: section.blocks.iter().map(block).collect::<Result<_>>()? })
+    }
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.blocks.iter().try_fold(max_pool(&self.conv.forward(x)?)?, |x, [first, second]| {
+            let inside = first.forward(&relu(&x)?)?;
+            x + second.forward(&relu(&inside)?)?
+        })
+    }
+}
+
+impl Lstm {
+    /// The parameters under the names that candle's LSTM asks for: its gates have the same order.
+    fn new(lstm: &spec::Lstm, vb: &VarBuilder<'_>) -> Result<Self> {
+        let (vb, gates) = (vb.pp(&lstm.name), 4 * lstm.width);
+        let tensors = [
+            ("weight_ih_l0", vb.get((lstm.inputs, gates), "input.weight")?.t()?),
+            ("weight_hh_l0", vb.get((lstm.width, gates), "hidden.weight")?.t()?),
+            ("bias_ih_l0", vb.get(gates, "bias")?),
+        ];
+        let tensors: HashMap<_, _> = tensors.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
+        let renamed = VarBuilder::from_tensors(tensors, vb.dtype(), vb.device());
+        let config = LSTMConfig { b_hh_init: None, ..LSTMConfig::default() };
+        Ok(Self {
+            lstm: candle_nn::lstm(lstm.inputs, lstm.width, config, renamed)?,
+            state_offset: lstm.state_offset,
+            state_len: 2 * lstm.width,
+        })
+    }
+}
+
+/// A layer whose weight is `[inputs, outputs]`: candle's are the other way round.
+fn linear(layer: &spec::Dense, vb: &VarBuilder<'_>) -> Result<Linear> {
+    let vb = vb.pp(&layer.name);
+    let weight = vb.get((layer.inputs, layer.outputs), "weight")?.t()?;
+    Ok(Linear::new(weight, Some(vb.get(layer.outputs, "bias")?)))
+}
+
+fn conv(layer: &spec::Conv, vb: &VarBuilder<'_>) -> Result<Conv> {
+    let vb = vb.pp(&layer.name);
+    let (kernel, inputs, outputs) = (layer.kernel, layer.input.channels, layer.output.channels);
+    let weight = vb.get((kernel, kernel, inputs, outputs), "weight")?;
+    Conv::new(&weight, vb.get(outputs, "bias")?, layer.stride, layer.padding)
 }
 
 /// Images as rows of numbers in the order y, x, channel.
 fn flatten(images: &Tensor) -> Result<Tensor> {
     images.permute((0, 2, 3, 1))?.contiguous()?.flatten_from(1)
-}
-
-/// The LSTM's output for every row, and its state after the last step.
-fn remember(
-    lstm: &Lstm,
-    weights: &CandleWeights,
-    features: &Tensor,
-    memory: &CandleMemory<'_>,
-) -> Result<(Tensor, Tensor)> {
-    let part = |part: &str| weights.get(&format!("{}.{part}", lstm.name));
-    let hidden_weight = part("hidden.weight")?;
-    // The input's part of all steps at once; what remains for each step is the state's.
-    let from_input = dense(features, part("input.weight")?, part("bias")?)?;
-    let from_input = from_input.reshape((memory.steps, memory.columns, 4 * lstm.width))?;
-    let mut hidden = memory.state.narrow(1, lstm.state_offset, lstm.width)?.contiguous()?;
-    let mut cell = memory.state.narrow(1, lstm.state_offset + lstm.width, lstm.width)?.contiguous()?;
-    let mut outputs = Vec::with_capacity(memory.steps);
-    for (step, from_input) in unstack(&from_input)?.iter().enumerate() {
-        (hidden, cell) = (memory.before_step(step, &hidden)?, memory.before_step(step, &cell)?);
-        (hidden, cell) = lstm_step(from_input, &hidden, &cell, hidden_weight)?;
-        outputs.push(hidden.clone());
-    }
-    Ok((Tensor::cat(&outputs, 0)?, Tensor::cat(&[hidden, cell], 1)?))
-}
-
-impl Dense {
-    fn apply(&self, weights: &CandleWeights, x: &Tensor) -> Result<Tensor> {
-        dense(x, weights.get(&format!("{}.weight", self.name))?, weights.get(&format!("{}.bias", self.name))?)
-    }
-}
-
-impl Conv {
-    fn apply(&self, weights: &CandleWeights, x: &Tensor) -> Result<Tensor> {
-        let (weight, bias) =
-            (weights.get(&format!("{}.weight", self.name))?, weights.get(&format!("{}.bias", self.name))?);
-        conv(x, weight, bias, self.stride, self.padding)
-    }
-}
-
-impl Section {
-    fn apply(&self, weights: &CandleWeights, x: &Tensor) -> Result<Tensor> {
-        let mut x = max_pool(&self.conv.apply(weights, x)?)?;
-        for [first, second] in &self.blocks {
-            let inside = first.apply(weights, &relu(&x)?)?;
-            x = (x + second.apply(weights, &relu(&inside)?)?)?;
-        }
-        Ok(x)
-    }
 }

@@ -3,6 +3,7 @@
 mod images;
 mod memory;
 mod models;
+mod modules;
 mod reference;
 
 use std::sync::Arc;

@@ -10,8 +10,9 @@ const TENSOR_LIBRARIES: &[&str] = &["candle", "ndarray", "tch", "burn"];
 /// Folders whose code may name candle.
 const CANDLE_ROOMS: &[&str] = &["policy"];
 
-/// The program that shows a user how to write a network with candle, and the bench that measures against it.
-const CANDLE_PROGRAMS: [&str; 2] = ["examples/own_network.rs", "benches/policy.rs"];
+/// The program that shows a user how to write a network with candle, the whole runs of such networks, and the bench that
+/// measures against it.
+const CANDLE_PROGRAMS: [&str; 3] = ["examples/own_network.rs", "tests/all/candle_models.rs", "benches/policy.rs"];
 
 const SOCKETS: &[&str] =
     &["std::net", "tokio::net", "TcpListener", "TcpStream", "UdpSocket", "UnixDatagram", "UnixListener", "UnixStream"];
