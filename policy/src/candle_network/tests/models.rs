@@ -200,7 +200,8 @@ fn a_parameter_without_a_gradient_is_refused_by_name() {
     assert!(idle.contains("parameter `idle.weight` of shape [3, 2] has no gradient"), "{idle}");
     // What these put out depends on everything below, and candle's backward ends at them without an error.
     type Between = Box<dyn Fn(&Tensor) -> Result<Tensor> + Send>;
-    let cut: [(&str, fn(VarBuilder) -> Result<Between>); 3] = [
+    type Layer = fn(VarBuilder) -> Result<Between>;
+    let cut: [(&str, Layer); 3] = [
         ("layer_norm", |vb| {
             let norm = layer_norm(4, 1e-5, vb)?;
             Ok(Box::new(move |x| norm.forward(x)))
