@@ -74,5 +74,5 @@ fn main() -> anyhow::Result<ExitCode> {
         ..StopWhen::default()
     })?;
     println!("{}", run.summary());
-    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(run.exit_status().into())
 }

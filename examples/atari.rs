@@ -119,7 +119,7 @@ fn main() -> anyhow::Result<ExitCode> {
     })?;
     run.save(&out)?;
     println!("{}", run.summary());
-    Ok(if args.stop_return.is_none() || run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(run.exit_status().into())
 }
 
 /// The folder of this run alone.

@@ -12,7 +12,8 @@
 //! `runs/cartpole/<UTC time>-s<seed>`, and `runs/cartpole/latest` is the newest, or else `--out`. A trace opens in
 //! <https://ui.perfetto.dev>.
 //!
-//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached, or measured.
+//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached, or measured;
+//! Ctrl-C makes it 130 and SIGTERM 143, after the policy was saved.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -21,6 +22,7 @@ mod measure;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use pronk::envs::CartPole;
@@ -63,6 +65,9 @@ struct Args {
     /// Write over the run that --out holds
     #[arg(long, requires = "out")]
     overwrite: bool,
+    /// Seconds between checkpoints in the folder, besides the one at the end
+    #[arg(long, value_name = "SECONDS")]
+    checkpoint_every: Option<f64>,
     /// File for a timeline of what every thread did
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -101,6 +106,9 @@ fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
 
+    if let Some(seconds) = args.checkpoint_every {
+        trainer.checkpoint_every(Duration::try_from_secs_f64(seconds)?, &args.out);
+    }
     let run = trainer.run(StopWhen {
         episode_return_mean: Some(args.stop_return),
         env_steps: Some(args.max_env_steps),
@@ -112,7 +120,7 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("{}", run.result);
     }
     println!("{}", run.summary());
-    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(run.exit_status().into())
 }
 
 /// The folder of this run alone. A measurement trains no policy that `evaluate` could find under `latest`.

@@ -105,7 +105,7 @@ fn main() -> anyhow::Result<ExitCode> {
         run.steps.sampled.env,
         run.steps.trained_once.env,
         lost.join(", "),
-        run.abandoned.len(),
+        run.abandoned.count,
         run.not_joined.len(),
         run.ledger_closed(),
     );

@@ -91,7 +91,7 @@ fn main() -> anyhow::Result<ExitCode> {
         ..StopWhen::default()
     })?;
     println!("{}", run.summary());
-    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(run.exit_status().into())
 }
 
 /// What all of them share, and what differs.

@@ -73,7 +73,7 @@ fn main() -> anyhow::Result<ExitCode> {
         ..StopWhen::default()
     })?;
     println!("{}", run.summary());
-    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(run.exit_status().into())
 }
 
 fn config(args: &Args) -> anyhow::Result<TrainerConfig> {

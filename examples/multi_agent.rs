@@ -120,5 +120,5 @@ fn main() -> anyhow::Result<ExitCode> {
         run.save(dir)?;
     }
     println!("{}", run.summary());
-    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(run.exit_status().into())
 }

@@ -93,5 +93,5 @@ fn main() -> anyhow::Result<ExitCode> {
     let run = trainer.run(stop)?;
     run.save(&out)?;
     println!("{}", run.summary());
-    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(run.exit_status().into())
 }

@@ -110,5 +110,5 @@ fn main() -> anyhow::Result<ExitCode> {
     // The weights are saved and this code is not: `Policy::with_network(network(…)?, …)` acts with them.
     run.save(&out)?;
     println!("{}", run.summary());
-    Ok(if run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(run.exit_status().into())
 }

@@ -66,7 +66,7 @@ fn main() -> anyhow::Result<ExitCode> {
         ..StopWhen::default()
     })?;
     println!("{}", run.summary());
-    Ok(if args.stop_return.is_none() || run.reached() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(run.exit_status().into())
 }
 
 fn config(args: &Args) -> TrainerConfig {

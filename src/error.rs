@@ -11,8 +11,10 @@ use pronk_rollout::{EnvFailure, StartError, WorkerFailure};
 
 use crate::checkpoint::CheckpointError;
 use crate::config::ConfigError;
+use crate::trainer::{Run, Whole};
 
-/// Why a run could not start, or ended before its time, with the name of the thread where it was one.
+/// Why a run could not start, or ended before its time, with the name of the thread where it was one. [`FailedRun`] is this
+/// error with what is left of the run.
 ///
 /// The text holds the whole cause; [`source`](Error::source) goes on below it.
 ///
@@ -59,7 +61,10 @@ pub enum TrainError {
         cause: Box<TrainError>,
     },
     /// The run had ended before.
-    Ended,
+    Ended {
+        /// The failure that ended it, in words, if it was one.
+        failure: Option<String>,
+    },
 }
 
 impl fmt::Display for TrainError {
@@ -80,7 +85,10 @@ impl fmt::Display for TrainError {
             Self::Loader(failure) => write!(f, "the run ended: {failure}"),
             Self::Checkpoint(error) => error.fmt(f),
             Self::OfPolicy { policy, cause } => write!(f, "policy '{policy}': {cause}"),
-            Self::Ended => f.write_str("the run has ended already; build another trainer to go on"),
+            Self::Ended { failure } => {
+                f.write_str("the run has ended already; build another trainer to go on")?;
+                failure.iter().try_for_each(|failure| write!(f, ". It failed before: {failure}"))
+            }
         }
     }
 }
@@ -99,8 +107,67 @@ impl Error for TrainError {
             Self::Loader(failure) => failure.source(),
             Self::Checkpoint(error) => error.source(),
             Self::OfPolicy { cause, .. } => cause.source(),
-            Self::Ended => None,
+            Self::Ended { .. } => None,
         }
+    }
+}
+
+/// A run that failed: why, and all that is left of it.
+///
+/// The text is that of the cause, and what of the policy is whole; the cause is also the [`source`](Error::source).
+///
+/// # Example
+/// ```
+/// use pronk::envs::CartPole;
+/// use pronk::prelude::*;
+/// use pronk::Whole;
+///
+/// // A learning rate at which no update is finite, sooner or later.
+/// let config = TrainerConfig { num_rollout_workers: 0, lr: 1e38, ..TrainerConfig::default() };
+/// let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+/// let failed = trainer.run(StopWhen::default()).expect_err("no update is finite");
+/// println!("{failed}");
+/// assert!(failed.run.ledger_closed());
+/// if failed.run.whole != Whole::Nothing {
+///     failed.run.save(tempfile::tempdir()?)?; // as after a run that ended well
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FailedRun {
+    /// Why it failed.
+    pub cause: TrainError,
+    /// What is left of it: the last result, the ledgers, the failures, and the checkpoints of what is whole.
+    pub run: Box<Run>,
+}
+
+impl fmt::Display for FailedRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = match self.run.whole {
+            Whole::Learner => "what was learned is whole and can be saved",
+            Whole::PublishedWeights => "of what was learned the newest published weights are whole and can be saved",
+            Whole::Nothing => "nothing that was learned is left",
+        };
+        write!(f, "{}; {left}, after {} env-steps", self.cause, self.run.steps.sampled.env)
+    }
+}
+
+impl fmt::Debug for FailedRun {
+    /// Without the run: its ledgers and weights would bury the cause wherever a program ends with this error.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailedRun").field("cause", &self.cause).field("whole", &self.run.whole).finish_non_exhaustive()
+    }
+}
+
+impl Error for FailedRun {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+/// The cause alone, for programs that have no use for what is left.
+impl From<FailedRun> for TrainError {
+    fn from(failed: FailedRun) -> Self {
+        failed.cause
     }
 }
 

@@ -25,14 +25,14 @@ pub mod envs {
 pub use bottleneck::{Advice, Bottleneck, Limit, Processors};
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use config::{ConfigError, InferencePlacement, ModelConfig, ObservationFilter, OptType, TrainerConfig, Vision};
-pub use error::TrainError;
+pub use error::{FailedRun, TrainError};
 pub use multi_agent::MultiAgentConfig;
 pub use prometheus::{Prometheus, PrometheusError};
 pub use result::TrainResult;
 pub use run_folder::{RunFolder, RunFolderError};
 pub use signals::{CtrlC, on_ctrl_c};
 pub use stop::{StopReason, StopWhen};
-pub use trainer::{Run, RunSummary, Trainer, TrainerState};
+pub use trainer::{Run, RunSummary, Trainer, TrainerState, Whole};
 
 /// Wrappers: an environment around another one, that changes one thing about it.
 pub mod wrappers {
@@ -63,10 +63,10 @@ pub use pronk_policy::{
     Space, Torso,
 };
 pub use pronk_rollout::{
-    ActionRef, AgentSpec, Agents, AsyncEnv, AsyncEnvs, CallResult, End, Env, EnvContext, EnvError, EnvFactory,
-    EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation, Gather, GroupError, GroupErrorCause, GroupPlace,
-    GroupWorker, GroupsStartError, Kernel, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut, OnWorkerError,
-    Outcome, PolicyMapping, RestartPolicy, ReturnStat, Step, StopOutcome, Stopper, Vectorised, WorkerFailure,
-    WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId, WorkerStatus, WorkerTime, check_env, check_multi_agent_env,
-    evaluate,
+    AbandonedThreads, ActionRef, AgentSpec, Agents, AsyncEnv, AsyncEnvs, CallResult, End, Env, EnvContext, EnvError,
+    EnvFactory, EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation, Gather, GroupError, GroupErrorCause,
+    GroupPlace, GroupWorker, GroupsStartError, Kernel, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut,
+    OnWorkerError, Outcome, PolicyMapping, RestartPolicy, ReturnStat, Step, StopOutcome, Stopper, Vectorised,
+    WorkerFailure, WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId, WorkerStatus, WorkerTime, check_env,
+    check_multi_agent_env, evaluate,
 };

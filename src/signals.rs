@@ -1,25 +1,56 @@
-//! Ctrl-C ends runs and worker groups cleanly: each listener is called once, on a thread of its own.
+//! Ctrl-C and SIGTERM end runs and worker groups cleanly: each listener is called once, on a thread of its own.
 
+use std::future::poll_fn;
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use pronk_buffer::{Bell, Fold, Lifeline, Mailbox, Tether, lifeline, mailbox};
 use pronk_rollout::Watch;
 
-type Action = Box<dyn FnOnce() + Send>;
+use crate::stop::StopReason;
 
-/// How long one call of an environment may go on after Ctrl-C, where it has the run's only thread.
+type Action = Box<dyn FnOnce(Signal) + Send>;
+
+/// How long one call of an environment may go on after a signal, where it has the run's only thread.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Calls `action` at the first Ctrl-C from now on, once, on a thread of its own; until what is returned is dropped.
+/// A signal that asks the process to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    /// Ctrl-C.
+    Interrupt,
+    /// SIGTERM, which Unix alone has.
+    #[cfg(unix)]
+    Terminate,
+}
+
+impl Signal {
+    fn reason(self) -> StopReason {
+        match self {
+            Self::Interrupt => StopReason::Interrupted,
+            #[cfg(unix)]
+            Self::Terminate => StopReason::Terminated,
+        }
+    }
+
+    /// Ends the process as the signal would have done without a handler.
+    fn end_the_process(self) -> ! {
+        #[allow(clippy::disallowed_methods)] // called where nothing is left that could end it in another way
+        std::process::exit(self.reason().signal_status().unwrap_or(1).into())
+    }
+}
+
+/// Calls `action` at the first Ctrl-C from now on, once, on a thread of its own; until what is returned is dropped. On Unix,
+/// SIGTERM counts as Ctrl-C: that is how schedulers, containers and `kill` ask a process to end.
 ///
 /// Runs listen by themselves. This is for what runs beside them, such as [`WorkerGroups`](crate::WorkerGroups).
 ///
-/// A second Ctrl-C, or one while nobody listens, ends the process with status 130 as it would without pronk: once a
-/// process has a handler, the system's own is gone, so somebody has to do this.
+/// A second signal of either kind, or one for which there is no listener, ends the process with status 130 after Ctrl-C and 143
+/// after SIGTERM, as without pronk: the system's own handler is gone once a process has one of its own.
 ///
 /// # Errors
 /// When the system refuses the handler or its thread.
@@ -44,18 +75,22 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn on_ctrl_c(action: impl FnOnce() + Send + 'static) -> io::Result<CtrlC> {
+    listen(Box::new(|_| action()))
+}
+
+fn listen(action: Action) -> io::Result<CtrlC> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
     static HANDLER: OnceLock<Result<(), String>> = OnceLock::new();
     let installed = HANDLER.get_or_init(|| install().map_err(|error| error.to_string()));
     if let Err(reason) = installed {
-        return Err(io::Error::other(format!("no Ctrl-C handler: {reason}")));
+        return Err(io::Error::other(format!("no handler of Ctrl-C and SIGTERM: {reason}")));
     }
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    listeners().push(Listener { id, action: Some(Box::new(action)) });
+    listeners().push(Listener { id, action: Some(action) });
     Ok(CtrlC { id })
 }
 
-/// Listens to Ctrl-C until it is dropped: what [`on_ctrl_c`] returns.
+/// Listens to Ctrl-C and SIGTERM until it is dropped: what [`on_ctrl_c`] returns.
 ///
 /// ```
 /// let listening = pronk::on_ctrl_c(|| println!("interrupted"))?;
@@ -80,10 +115,8 @@ impl Drop for CtrlC {
     }
 }
 
-/// Somebody pressed Ctrl-C.
-struct Interrupt;
-
-impl Fold for Interrupt {
+impl Fold for Signal {
+    /// The first one counts.
     fn fold(&mut self, _later: Self) {}
 }
 
@@ -102,16 +135,18 @@ impl SharedLifeline {
     }
 }
 
-/// What a run hears of Ctrl-C; it stops listening when this is dropped.
+/// What a run hears of signals; it stops listening when this is dropped.
 pub(crate) struct Interrupts {
-    mailbox: Mailbox<Interrupt>,
+    mailbox: Mailbox<Signal>,
+    /// The first one, once it was read.
+    first: Option<Signal>,
     _listening: CtrlC,
     /// Tells who listened that the run has ended.
     _run: Lifeline,
 }
 
 impl Interrupts {
-    /// Has a run hear of the first Ctrl-C from now on, and `bell` rung.
+    /// Has a run hear of the first signal from now on, and `bell` rung.
     ///
     /// A run `on_this_thread` cannot listen while it waits, so its waits are ended; and if an environment does not come back, which
     /// its watch shows, so is the process.
@@ -121,24 +156,25 @@ impl Interrupts {
     pub(crate) fn new(bell: &Bell, on_this_thread: Option<(SharedLifeline, Watch)>) -> io::Result<Self> {
         let (sender, mailbox) = mailbox(NonZeroUsize::MIN, bell);
         let (run, tether) = lifeline();
-        let listening = on_ctrl_c(move || {
+        let listening = listen(Box::new(move |signal| {
             // Refused only when the run is over: then nobody is left who could be told.
-            let _ = sender.post(Interrupt);
+            let _ = sender.post(signal);
             if let Some((lifeline, watch)) = on_this_thread {
                 lifeline.cut();
-                end_if_it_hangs(&watch, &tether);
+                end_if_it_hangs(signal, &watch, &tether);
             }
-        })?;
-        Ok(Self { mailbox, _listening: listening, _run: run })
+        }))?;
+        Ok(Self { mailbox, first: None, _listening: listening, _run: run })
     }
 
-    /// Whether somebody pressed Ctrl-C.
-    pub(crate) fn any(&self) -> bool {
-        !self.mailbox.is_empty()
+    /// Why the run is to end, once a signal has come.
+    pub(crate) fn first(&mut self) -> Option<StopReason> {
+        self.first = self.first.or_else(|| self.mailbox.try_take());
+        self.first.map(Signal::reason)
     }
 }
 
-/// Somebody who wants to hear of Ctrl-C. Without an action it was told already.
+/// One that wants to hear of a signal. Without an action it has heard of one.
 struct Listener {
     id: u64,
     action: Option<Action>,
@@ -151,7 +187,7 @@ fn listeners() -> MutexGuard<'static, Vec<Listener>> {
 }
 
 /// Ends the process if the run's only thread stays in one call of an environment; nothing else could.
-fn end_if_it_hangs(watch: &Watch, run: &Tether) {
+fn end_if_it_hangs(signal: Signal, watch: &Watch, run: &Tether) {
     loop {
         let call = watch.call();
         if run.sleep(PATIENCE).is_err() {
@@ -162,49 +198,76 @@ fn end_if_it_hangs(watch: &Watch, run: &Tether) {
         {
             let (env, place) = (call.index, call.place);
             tracing::error!(
-                "environment {env} does not come back {place}, so Ctrl-C ends the process without a result"
+                "environment {env} does not come back {place}, so the signal ends the process without a result"
             );
-            #[allow(clippy::disallowed_methods)] // the thread that would end it in another way is not coming back
-            std::process::exit(130);
+            signal.end_the_process();
         }
     }
 }
 
 fn install() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    // From here on the system's own handler is gone, before anybody relies on it.
-    let mut ctrl_c = runtime.block_on(async { handler() })?;
+    // From here on the system's own handlers are gone, before anything relies on it.
+    let mut handlers = runtime.block_on(async { Handlers::install() })?;
     std::thread::Builder::new().name("pronk-signals".to_owned()).spawn(move || {
         runtime.block_on(async {
-            while ctrl_c.recv().await.is_some() {
-                pass_on();
+            loop {
+                pass_on(handlers.next().await);
             }
         });
     })?;
     Ok(())
 }
 
-#[cfg(unix)]
-fn handler() -> io::Result<tokio::signal::unix::Signal> {
-    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+/// The handlers of the signals, where the system has them.
+struct Handlers {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(windows)]
+    interrupt: tokio::signal::windows::CtrlC,
 }
 
-#[cfg(windows)]
-fn handler() -> io::Result<tokio::signal::windows::CtrlC> {
-    tokio::signal::windows::ctrl_c()
+impl Handlers {
+    #[cfg(unix)]
+    fn install() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    #[cfg(windows)]
+    fn install() -> io::Result<Self> {
+        Ok(Self { interrupt: tokio::signal::windows::ctrl_c()? })
+    }
+
+    /// The next signal.
+    async fn next(&mut self) -> Signal {
+        poll_fn(|context| {
+            if self.interrupt.poll_recv(context).is_ready() {
+                return Poll::Ready(Signal::Interrupt);
+            }
+            #[cfg(unix)]
+            if self.terminate.poll_recv(context).is_ready() {
+                return Poll::Ready(Signal::Terminate);
+            }
+            Poll::Pending
+        })
+        .await
+    }
 }
 
-fn pass_on() {
+fn pass_on(signal: Signal) {
     let actions: Vec<_> = listeners().iter_mut().filter_map(|listener| listener.action.take()).collect();
     if actions.is_empty() {
-        #[allow(clippy::disallowed_methods)] // nobody is left to end the process in another way
-        std::process::exit(130);
+        signal.end_the_process();
     }
-    // Threads of their own: an action that hangs must keep neither the others nor a second Ctrl-C from being heard.
+    // Threads of their own: an action that hangs must keep neither the others nor a second signal from being heard.
     for action in actions {
-        if std::thread::Builder::new().name("pronk-ctrl-c".to_owned()).spawn(action).is_err() {
-            #[allow(clippy::disallowed_methods)] // without a thread nobody can be told, and Ctrl-C must end something
-            std::process::exit(130);
+        let spawned = std::thread::Builder::new().name("pronk-ctrl-c".to_owned()).spawn(move || action(signal));
+        if spawned.is_err() {
+            // Without a thread the action cannot be called, and the signal must end something.
+            signal.end_the_process();
         }
     }
 }

@@ -6,7 +6,7 @@ use pronk_metrics::PolicyId;
 
 use crate::result::TrainResult;
 
-/// When a run is over: at the first of the limits that are set. With none set, only Ctrl-C or a failure ends it.
+/// When a run is over: at the first of the limits that are set. With none set, only a signal or a failure ends it.
 ///
 /// The limits of env-steps and of time end the iteration under way; the others are looked at after each iteration, so a run may go
 /// past them by one.
@@ -48,8 +48,21 @@ pub enum StopReason {
     Time,
     /// The iterations were done.
     Iterations,
-    /// Somebody pressed Ctrl-C.
+    /// Ctrl-C was pressed, or SIGINT came in another way.
     Interrupted,
+    /// SIGTERM came: the system or a scheduler wants the process to end.
+    Terminated,
+}
+
+impl StopReason {
+    /// The exit status of a program that a signal ended: 130 after Ctrl-C, 143 after SIGTERM, `None` where it was a limit.
+    pub fn signal_status(self) -> Option<u8> {
+        match self {
+            Self::Interrupted => Some(130),
+            Self::Terminated => Some(143),
+            Self::ReturnReached | Self::EnvSteps | Self::Time | Self::Iterations => None,
+        }
+    }
 }
 
 impl StopWhen {
@@ -70,6 +83,11 @@ impl StopWhen {
     /// Whether the time limit has passed.
     pub(crate) fn time_is_up(&self, time: Duration) -> bool {
         self.time.is_some_and(|limit| time >= limit)
+    }
+
+    /// Whether there is a return to reach.
+    pub(crate) fn has_target(&self) -> bool {
+        self.episode_return_mean.is_some() || self.policy_return_mean.is_some()
     }
 
     fn reached_return(&self, result: &TrainResult) -> bool {

@@ -1,47 +1,56 @@
 //! [`Trainer`]: the rooms joined into a run.
 
 mod compose;
+mod ending;
 mod engine;
 mod episodes;
 mod iteration;
 mod log;
 mod model;
 mod networks;
+mod periodic;
 mod processors;
 mod reporters;
 mod run;
 mod start;
+#[cfg(test)]
+mod tests;
 mod wiring;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::Bell;
+use pronk_buffer::{Bell, Fold, WeightCell};
 use pronk_learner::LearnerMetrics;
-use pronk_metrics::{PolicyId, Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
-use pronk_rollout::{EnvSpec, WorkerFailure, WorkerStatus};
+use pronk_metrics::{
+    ByPolicy, PolicyId, Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states,
+};
+use pronk_policy::Params;
+use pronk_rollout::{AbandonedThreads, EnvSpec, WorkerFailure, WorkerStatus};
 use tracing::debug_span;
 
-pub use run::{Run, RunSummary};
+pub use run::{Run, RunSummary, Whole};
 
 use crate::checkpoint::CheckpointError;
 use crate::config::TrainerConfig;
-use crate::error::TrainError;
+use crate::error::{FailedRun, TrainError};
 use crate::result::TrainResult;
 use crate::signals;
 use crate::stop::{StopReason, StopWhen};
-use engine::{Ended, Engine, Stepped};
+use ending::{Counters, Remains};
+use engine::{Engine, Stepped};
 use episodes::EpisodeHistory;
 use iteration::Iteration;
 use model::Model;
+use periodic::Periodic;
 use reporters::Reporters;
 
-/// How long a dropped or failed run is waited for. Threads that do not end by then are left behind; with them, too, a run
-/// ends within a second.
+/// How long workers and a dropped trainer are waited for. Threads that do not end by then are left behind; with them, too, a
+/// trainer is dropped within a second.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
 
-/// How long a run that ended well waits for the learner to finish the pass it is in, so that its state can be saved.
+/// How long a run that ends, well or not, waits for the learner to finish the pass it is in, so that its state can be saved.
 /// Workers are waited for no longer than [`SHUTDOWN_DEADLINE`].
 const FINISH_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -73,7 +82,8 @@ thread_states! {
 ///
 /// *Blocks*: each `next` for one iteration. Dropping a trainer ends its threads and waits for them, a second at most.
 ///
-/// *Errors*: the first failure that ended the run, with the thread's name; the iterator ends after it.
+/// *Errors*: the first failure that ended the run, with the thread's name; the iterator ends after it. What is whole can then be
+/// saved with [`save`](Self::save), or is in the error of [`finish`](Self::finish).
 ///
 /// # Example
 /// ```
@@ -114,7 +124,7 @@ pub struct Trainer {
     /// Workers that gave up, and why.
     worker_failures: Vec<WorkerFailure>,
     /// Threads that were left behind in environments that hang.
-    abandoned: Vec<String>,
+    abandoned: AbandonedThreads,
     /// Steps of the fragments that were completed.
     fragments_added: Steps,
     /// When the first update was seen, and how many env-steps were sampled by then.
@@ -125,9 +135,21 @@ pub struct Trainer {
     failure: Option<String>,
     /// Newest published version of the weights.
     version: u64,
+    /// The published weights themselves.
+    weights: WeightCell<ByPolicy<Params>>,
+    /// Where the learner of each policy stood as the run began.
+    begun: ByPolicy<Counters>,
+    /// Updates of the run.
+    updates: u64,
     /// What has gathered since the last result.
     iteration: Iteration,
     last: Option<TrainResult>,
+    /// Checkpoints that it writes by itself.
+    periodic: Option<Periodic>,
+    /// [`FINISH_DEADLINE`]; a test need not wait that long.
+    finish_deadline: Duration,
+    /// What is left, once the run has ended.
+    remains: Remains,
 }
 
 impl Trainer {
@@ -167,55 +189,67 @@ impl Trainer {
         self.engine.as_ref().map(Engine::workers).unwrap_or_default()
     }
 
-    /// Iterates until a limit of `stop`, Ctrl-C or a failure, then ends the run.
+    /// Iterates until a limit of `stop`, a signal or a failure, then ends the run.
     ///
-    /// Without threads (`num_rollout_workers: 0`) an environment that does not come back has the only thread there is: at
-    /// Ctrl-C the process then ends within a second, with status 130 and without a result.
+    /// The signals are Ctrl-C and, on Unix, SIGTERM: see [`on_ctrl_c`](crate::on_ctrl_c). [`Run::exit_status`] is what a program that
+    /// ends with the run should end with. A second signal ends the process at once.
+    ///
+    /// Without threads (`num_rollout_workers: 0`) an environment that does not come back has the only thread there is: at a
+    /// signal the process then ends within a second, with status 130 or 143 and without a result.
+    ///
+    /// *Blocks* until the run has ended, and then for the pass that the learner is in, a minute at most.
     ///
     /// # Errors
-    /// The first failure that ended the run.
-    pub fn run(mut self, stop: StopWhen) -> Result<Run, TrainError> {
+    /// The first failure that ended the run, with what is left of the run.
+    pub fn run(mut self, stop: StopWhen) -> Result<Run, FailedRun> {
         if let Some(env_steps) = stop.env_steps {
             self.steps.limit_env_steps(env_steps);
         }
         let watch = self.engine.as_ref().and_then(Engine::watch);
         let on_this_thread = watch.map(|watch| (self.lifeline.clone(), watch));
-        let interrupts = match signals::Interrupts::new(&self.bell, on_this_thread) {
+        let mut interrupts = match signals::Interrupts::new(&self.bell, on_this_thread) {
             Ok(interrupts) => Some(interrupts),
             Err(error) => {
-                tracing::warn!(%error, "Ctrl-C will end the process instead of the run");
+                tracing::warn!(%error, "Ctrl-C and SIGTERM will end the process instead of the run");
                 None
             }
         };
-        let interrupted = || interrupts.as_ref().is_some_and(signals::Interrupts::any);
+        let mut interrupted = || interrupts.as_mut().and_then(signals::Interrupts::first);
         loop {
-            let result = self.iterate(Some(&stop), &interrupted)?;
+            let result = match self.iterate(Some(&stop), &mut interrupted) {
+                Ok(result) => result,
+                Err(cause) => return Err(self.failed(cause, &stop)),
+            };
             let sampled = self.has_learned_all().then_some(StopReason::EnvSteps);
-            let interrupt = interrupted().then_some(StopReason::Interrupted);
-            if let Some(reason) = stop.reached(&result).or(sampled).or(interrupt) {
-                return self.end(Some(reason));
+            if let Some(reason) = stop.reached(&result).or(sampled).or_else(&mut interrupted) {
+                return self.end(Some(reason), &stop);
             }
         }
     }
 
     /// Ends the run: threads are stopped and joined, and what was under way is counted as dropped.
     ///
+    /// *Blocks* for the pass that the learner is in, a minute at most.
+    ///
     /// # Errors
-    /// The learner failed while it was ended, or the run had ended before.
-    pub fn finish(mut self) -> Result<Run, TrainError> {
-        self.end(None)
+    /// The learner failed or took too long while it was ended, or the run had ended before: with what is left of the run.
+    pub fn finish(mut self) -> Result<Run, FailedRun> {
+        self.end(None, &StopWhen::default())
     }
 
-    /// Writes weights and optimiser into `dir` while the run goes on: see [`Run::save`].
+    /// Writes weights and optimiser into `dir`: see [`Run::save`]. While the run goes on, it goes on; after a failure, it writes
+    /// what of them is whole, as [`Run::whole`] says.
     ///
     /// *Blocks* until the learner has finished the pass it is in, and on the disk.
     ///
     /// # Errors
-    /// The run has ended, or the folder could not be written.
+    /// The learner takes too long, nothing is whole, or the folder could not be written.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
-        let no_state = |reason: String| CheckpointError::NoState { reason };
-        let engine = self.engine.as_ref().ok_or_else(|| no_state("the run has ended".to_owned()))?;
-        let state = engine.learner_state(FINISH_DEADLINE).map_err(|error| no_state(error.to_string()))?;
+        let Some(engine) = &self.engine else {
+            return run::save_whole(&self.remains.checkpoints, dir.as_ref());
+        };
+        let state = engine.learner_state(self.finish_deadline);
+        let state = state.map_err(|error| CheckpointError::NoState { reason: error.to_string() })?;
         run::save_all(&self.model.checkpoints(&self.config, state), dir.as_ref())
     }
 
@@ -261,12 +295,16 @@ impl Trainer {
     }
 
     /// One iteration; `interrupted` ends it early. After an error the run is over and all is joined.
-    fn iterate(&mut self, stop: Option<&StopWhen>, interrupted: &dyn Fn() -> bool) -> Result<TrainResult, TrainError> {
+    fn iterate(
+        &mut self,
+        stop: Option<&StopWhen>,
+        interrupted: &mut dyn FnMut() -> Option<StopReason>,
+    ) -> Result<TrainResult, TrainError> {
         if let Some(engine) = &mut self.engine {
             engine.begin();
         }
         let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.started.elapsed()));
-        while !(interrupted() || time_is_up(self) || self.has_learned_all() || self.iteration_is_complete()) {
+        while !(interrupted().is_some() || time_is_up(self) || self.has_learned_all() || self.iteration_is_complete()) {
             let listen = debug_span!("listen").entered();
             if let Some(patience) = self.patience()
                 && self.bell.wait(patience)
@@ -293,6 +331,7 @@ impl Trainer {
 
     fn complete_iteration(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         self.clock.enter(TrainerState::Reporting);
+        debug_span!("save").in_scope(|| self.save_when_due());
         let result = debug_span!("report").in_scope(|| self.compose(stop));
         self.clock.enter(TrainerState::Away);
         self.last = Some(result.clone());
@@ -314,7 +353,7 @@ impl Trainer {
     /// Takes in what there is; without threads, makes it first. After an error the run is over and all is joined.
     fn take_in(&mut self) -> Result<(), TrainError> {
         let Some(engine) = self.engine.as_mut() else {
-            return Err(TrainError::Ended);
+            return Err(TrainError::Ended { failure: self.failure.clone() });
         };
         let stepped = match engine {
             Engine::Inline { .. } => {
@@ -327,94 +366,25 @@ impl Trainer {
         let nobody_works = engine.nobody_works();
         // At the limit of env-steps the workers leave, and then the learner, once it has learned from what is there.
         let is_sampled = self.steps.limit_reached();
+        self.collect();
+        let out_of_restarts = self.worker_failures.iter().any(WorkerFailure::ends_the_run);
+        match stepped {
+            Ok(stepped) if is_sampled && !out_of_restarts => self.source_ended = stepped == Stepped::Ended,
+            Ok(Stepped::GoesOn) if !nobody_works && !out_of_restarts => {}
+            stepped => return Err(self.fail(stepped.err())),
+        }
+        Ok(())
+    }
+
+    /// Takes everything out of the mailboxes.
+    fn collect(&mut self) {
+        let Some(engine) = &self.engine else { return };
         self.iteration.collect(engine.outqueue(), engine.worker_reports());
         if self.first_update.is_none() && self.iteration.learner.updates > 0 {
             self.first_update = Some((Instant::now(), self.steps.snapshot().sampled.env));
         }
         self.worker_failures.append(&mut self.iteration.workers.ended);
-        self.abandoned.append(&mut self.iteration.workers.abandoned);
-        let error = match stepped {
-            Err(error) => error,
-            Ok(_) if self.worker_failures.iter().any(WorkerFailure::ends_the_run) => {
-                TrainError::Workers(self.worker_failures.clone())
-            }
-            Ok(stepped) if is_sampled => {
-                self.source_ended = stepped == Stepped::Ended;
-                return Ok(());
-            }
-            Ok(stepped) if stepped == Stepped::Ended || nobody_works => self.first_cause(),
-            Ok(_) => return Ok(()),
-        };
-        self.shut_down(SHUTDOWN_DEADLINE);
-        // Nobody is returned this result; it is there for the reporters.
-        self.failure = Some(error.to_string());
-        self.complete_iteration(None);
-        Err(error)
-    }
-
-    /// The learner is gone though nobody ended the run: who was the first to fail?
-    fn first_cause(&mut self) -> TrainError {
-        let ended = self.shut_down(SHUTDOWN_DEADLINE);
-        self.note_failures(&ended);
-        // The learner ends without a failure of its own when the workers have given up.
-        match ended.learner {
-            Some(Err(failure)) => failure.into(),
-            _ if self.worker_failures.is_empty() => TrainError::Ended,
-            _ => TrainError::Workers(self.worker_failures.clone()),
-        }
-    }
-
-    /// Ends every thread and joins it, before `deadline`.
-    fn shut_down(&mut self, deadline: Duration) -> Ended {
-        self.lifeline.cut();
-        let ended = self.engine.take().map(|engine| engine.join(deadline)).unwrap_or_default();
-        for thread in &ended.not_joined {
-            tracing::warn!(%thread, "this thread did not end in time and is left behind");
-        }
-        ended
-    }
-
-    /// Adds the workers that gave up as the run ended.
-    fn note_failures(&mut self, ended: &Ended) {
-        for failure in ended.worker_failures() {
-            if self.worker_failures.iter().all(|known| known.thread != failure.thread) {
-                self.worker_failures.push(failure);
-            }
-        }
-        self.abandoned.extend(ended.unread.iter().flat_map(|report| &report.abandoned).cloned());
-    }
-
-    fn end(&mut self, reason: Option<StopReason>) -> Result<Run, TrainError> {
-        let trained_for = self.started.elapsed();
-        let sampled = self.steps.snapshot().sampled.env;
-        let rate = |(since, before): (Instant, u64)| (sampled - before) as f64 / since.elapsed().as_secs_f64();
-        let env_steps_per_s = self.first_update.map(rate).filter(|rate| rate.is_finite() && *rate > 0.0);
-        let last = match self.last.take() {
-            Some(result) => result,
-            None => self.complete_iteration(None),
-        };
-        let ended = self.shut_down(FINISH_DEADLINE);
-        // Whoever gave up takes nothing away from what was reached.
-        self.note_failures(&ended);
-        let learner = ended.learner.ok_or(TrainError::Ended)??;
-        self.clock.enter(TrainerState::Reporting);
-        self.reporters.finish();
-        self.clock.enter(TrainerState::Away);
-        Ok(Run {
-            result: last,
-            reason,
-            time: trained_for,
-            env_steps_per_s,
-            steps: self.steps.snapshot(),
-            thread_times: self.time.read(),
-            config: self.config.clone(),
-            env: self.model.env.clone(),
-            checkpoints: self.model.checkpoints(&self.config, learner.save()),
-            not_joined: ended.not_joined,
-            worker_failures: std::mem::take(&mut self.worker_failures),
-            abandoned: std::mem::take(&mut self.abandoned),
-            reporter_failures: self.reporters.take_failures(),
-        })
+        self.abandoned.fold(std::mem::take(&mut self.iteration.workers.abandoned));
     }
 }
 
@@ -423,14 +393,6 @@ impl Iterator for Trainer {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.engine.as_ref()?;
-        Some(self.iterate(None, &|| false))
-    }
-}
-
-impl Drop for Trainer {
-    fn drop(&mut self) {
-        self.shut_down(SHUTDOWN_DEADLINE);
-        // Of a run that failed, or that somebody just let go of, they still write what they have.
-        self.reporters.finish();
+        Some(self.iterate(None, &mut || None))
     }
 }

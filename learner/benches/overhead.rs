@@ -81,7 +81,9 @@ fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -
         }
         Reader::WakesForEach => while thread.outqueue().take(Duration::from_secs(60)).is_ok() {},
     }
-    thread.join(Duration::from_secs(1))?;
+    if let Some(failure) = thread.join(Duration::from_secs(1)).failure {
+        return Err(failure.into());
+    }
 
     let now = metrics.read();
     let time = &time.read()[0];

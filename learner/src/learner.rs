@@ -18,7 +18,7 @@ use crate::{LearnError, LearnerState};
 /// - `learn` makes one update, or one for each of its minibatches, or returns an error;
 /// - a loss or gradient that is not finite is an error for which [`LearnError::is_non_finite`] holds, and the weights are
 ///   as they were before that update: the batch is then taken out of the run and the run goes on. Any other error ends the run, and the
-///   weights are not published again;
+///   weights are not published again: what such a learner holds is not trusted, and those published last are handed back;
 /// - `save`, then `load` into a learner made with the same options, then going on is bit for bit the same as going on.
 ///
 /// No method has a default, so that a learner wrapped around another cannot forget to pass one on.

@@ -51,7 +51,7 @@ pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};
 pub use stack::{HoldsBatch, Stack, StackLoader};
 pub use state::{AlgorithmState, LearnerState, TargetState};
 pub use thread::{
-    BatchName, Clock, ClosedBy, Diagnosis, FailureCause, LearnerFailure, LearnerLoop, LearnerLoopConfig,
+    BatchName, Clock, ClosedBy, Diagnosis, FailureCause, LearnerEnd, LearnerFailure, LearnerLoop, LearnerLoopConfig,
     LearnerLoopError, LearnerParts, LearnerThread, LearnerThreadState, MonotonicClock, NonFinite, OnStarved,
     Quarantine, StateError, StepOutcome, TrainedPass,
 };

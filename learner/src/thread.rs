@@ -35,12 +35,27 @@ use requests::{StateRequests, state_requests};
 /// Name of the learner's thread, in the operating system, in the time ledger and in errors.
 const THREAD_NAME: &str = "learner";
 
-type Ending = Result<Box<dyn Learner>, FailureCause>;
+/// How a learner's thread ended.
+///
+/// A learner that is whole comes back with the failure: `save` then gives its state as its last update left it.
+#[derive(Default)]
+pub struct LearnerEnd {
+    /// The learner, unless it may be broken off in the middle of an update, or did not come back in time.
+    pub learner: Option<Box<dyn Learner>>,
+    /// What went wrong, if something did.
+    pub failure: Option<LearnerFailure>,
+}
+
+impl LearnerEnd {
+    fn failed(cause: FailureCause) -> Self {
+        Self { learner: None, failure: Some(failure(cause)) }
+    }
+}
 
 /// A [`LearnerLoop`] on a thread of its own, called `learner`.
 ///
 /// It ends when no train batch can come any more, at its next report once its [`outqueue`](Self::outqueue) was dropped,
-/// when the run's lifeline is, or when it fails; [`join`](Self::join) says which failure, or gives the learner back. When it ends, the
+/// when the run's lifeline is, or when it fails; [`join`](Self::join) gives the learner back, and says which failure. When it ends, the
 /// outqueue closes and workers that wait for room in the inqueue wake up with their fragment back.
 ///
 /// *Blocks*: only `join`, up to its deadline. Dropping the handle leaves the thread to end by itself.
@@ -50,7 +65,7 @@ pub struct LearnerThread {
     metrics: LearnerMetrics,
     state: ClockReader,
     requests: StateRequests,
-    ending: Receiver<Ending>,
+    ending: Receiver<LearnerEnd>,
     handle: JoinHandle<()>,
 }
 
@@ -72,10 +87,15 @@ impl LearnerThread {
             .name(THREAD_NAME.to_owned())
             .spawn(move || {
                 // The loop is gone when the closure returns or unwinds, so its ends are closed before anyone joins.
-                let ended: Ending = match catch_unwind(AssertUnwindSafe(|| learner_loop.run())) {
-                    Ok(result) => result.map_err(FailureCause::Failed),
-                    Err(payload) => Err(FailureCause::Panicked(panic_text(&*payload))),
-                };
+                let ended = catch_unwind(AssertUnwindSafe(move || {
+                    let failed = learner_loop.run().err();
+                    let failure = failed.map(|error| failure(FailureCause::Failed(error)));
+                    LearnerEnd { learner: learner_loop.finish(), failure }
+                }));
+                // A panic of the learner itself is an error of the loop. This one came from what is around it, perhaps while the
+                // learner was being told of something: its state is not to be trusted either.
+                let ended =
+                    ended.unwrap_or_else(|payload| LearnerEnd::failed(FailureCause::Panicked(panic_text(&*payload))));
                 // Nobody listens once the handle was dropped; the ledgers hold what happened.
                 let _ = sender.send(ended);
             })
@@ -108,22 +128,22 @@ impl LearnerThread {
         !self.handle.is_finished()
     }
 
-    /// Waits for the end, up to `deadline`, and gives the learner back.
+    /// Waits for the end, up to `deadline`, and gives the learner back where it is whole.
     ///
-    /// It does not ask the thread to end: drop the lifeline first.
-    ///
-    /// # Errors
-    /// The thread failed, panicked, or did not end in time; it is named, with the cause.
-    pub fn join(self, deadline: Duration) -> Result<Box<dyn Learner>, LearnerFailure> {
+    /// It does not ask the thread to end: drop the lifeline first. That the thread failed, panicked, or did not end in time is
+    /// the failure of what is returned, with the cause.
+    pub fn join(self, deadline: Duration) -> LearnerEnd {
         let ended = match self.ending.recv_timeout(deadline) {
             Ok(ended) => ended,
-            Err(RecvTimeoutError::Timeout) => return Err(failure(not_joined(&self.state, deadline))),
+            Err(RecvTimeoutError::Timeout) => return LearnerEnd::failed(not_joined(&self.state, deadline)),
             // Unreachable while the closure above catches panics: it sends before it ends.
-            Err(RecvTimeoutError::Disconnected) => Err(FailureCause::Panicked("ended without a word".to_owned())),
+            Err(RecvTimeoutError::Disconnected) => {
+                LearnerEnd::failed(FailureCause::Panicked("ended without a word".to_owned()))
+            }
         };
         // Only the thread's last instructions are left to wait for.
         let _ = self.handle.join();
-        ended.map_err(failure)
+        ended
     }
 }
 

@@ -71,7 +71,7 @@ pub use gathering_worker::{GatheringWorker, GatheringWorkerConfig};
 pub use groups::EnvThreadState;
 pub use inference::{Inference, InferenceClient, InferencePort, InferenceState, InferenceThread};
 pub use inline::InlineSource;
-pub use report::{ReturnStat, WorkerFailure, WorkerFailureCause, WorkerReport};
+pub use report::{AbandonedThreads, ReturnStat, WorkerFailure, WorkerFailureCause, WorkerReport};
 pub use sampler::{AnyEnvSpec, MakeSampler, Sampler, WorkerSeat};
 pub use supervise::RestartPolicy;
 pub use watch::{EnvCall, Watch};

@@ -16,6 +16,8 @@ use crate::worker_set::StartError;
 const MAX_EPISODES: usize = 1024;
 /// Failures whose text one report keeps; the count knows all of them.
 const MAX_FAILURES: usize = 32;
+/// Threads left behind that are kept in words; the count knows all of them.
+const MAX_ABANDONED: usize = 20;
 
 /// What one or more workers did since the last report: posted once per fragment, folded together when nobody reads.
 ///
@@ -59,8 +61,8 @@ pub struct WorkerReport {
     pub failures: Vec<String>,
     /// Workers that gave up, and why.
     pub ended: Vec<WorkerFailure>,
-    /// Threads that were left behind in an environment that hangs, each with what it is stuck in.
-    pub abandoned: Vec<String>,
+    /// Threads that were left behind in an environment that hangs.
+    pub abandoned: AbandonedThreads,
 }
 
 impl WorkerReport {
@@ -109,9 +111,45 @@ impl Fold for WorkerReport {
         self.restarts += later.restarts;
         self.n_failures += later.n_failures;
         append_bounded(&mut self.failures, later.failures, MAX_FAILURES);
-        // Bounded by themselves: a worker ends once, and every thread left behind is a restart, of which there is a budget.
+        // Bounded by itself: a worker ends once.
         self.ended.extend(later.ended);
-        self.abandoned.extend(later.abandoned);
+        self.abandoned.fold(later.abandoned);
+    }
+}
+
+/// Threads that were left behind in environments that hang: how many, and the newest of them in words.
+///
+/// ```
+/// use pronk_buffer::Fold;
+/// use pronk_rollout::AbandonedThreads;
+///
+/// let mut abandoned = AbandonedThreads::default();
+/// for hang in 0..1000 {
+///     abandoned.fold(AbandonedThreads::from(vec![format!("rollout-1.{hang}: environment 0 hangs")]));
+/// }
+/// assert_eq!((abandoned.count, abandoned.newest.len()), (1000, 20));
+/// assert_eq!(abandoned.newest[19], "rollout-1.999: environment 0 hangs");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AbandonedThreads {
+    /// How many threads.
+    pub count: u64,
+    /// The newest 20, oldest first: the name of each thread, and what it is stuck in.
+    pub newest: Vec<String>,
+}
+
+impl From<Vec<String>> for AbandonedThreads {
+    fn from(threads: Vec<String>) -> Self {
+        let mut abandoned = Self { count: threads.len() as u64, newest: Vec::new() };
+        append_bounded(&mut abandoned.newest, threads, MAX_ABANDONED);
+        abandoned
+    }
+}
+
+impl Fold for AbandonedThreads {
+    fn fold(&mut self, later: Self) {
+        self.count += later.count;
+        append_bounded(&mut self.newest, later.newest, MAX_ABANDONED);
     }
 }
 

@@ -274,7 +274,7 @@ impl SupervisedWorker {
         report.restarts = u64::from(worker.incarnation() - incarnation);
         report.add_episodes(worker.take_episodes());
         report.policy_returns = worker.take_policy_returns();
-        report.abandoned = worker.take_left_behind();
+        report.abandoned = worker.take_left_behind().into();
         let (mut over, mut last) = (None, None);
         for failure in worker.take_failures() {
             report.restarts += 1;
@@ -323,13 +323,13 @@ impl SupervisedWorker {
         let mut report = WorkerReport::default();
         let dropped = catch(|| {
             if let Some(mut worker) = worker {
-                report.abandoned = worker.close();
+                report.abandoned = worker.close().into();
             }
         });
         if let Err(text) = dropped {
             report.add_failure(format!("{thread} panicked while its environments were dropped: {text}"));
         }
-        if report.n_failures > 0 || !report.abandoned.is_empty() {
+        if report.n_failures > 0 || report.abandoned.count > 0 {
             // Refused only when the reader is gone: then nobody is left who could be told.
             let _ = reports.post(report);
         }

@@ -29,6 +29,7 @@ impl Trainer {
         let episodes = self.history.summarise(&iteration.workers);
         self.iterations += 1;
         self.worker_restarts += iteration.workers.restarts;
+        self.updates += iteration.learner.updates;
         self.fragments_added += iteration.workers.steps;
         self.version = self.version.max(iteration.learner.version);
         self.training_iteration.push(time_this_iteration);
@@ -172,7 +173,8 @@ impl Trainer {
         dict.set("workers.healthy", healthy);
         dict.set("workers.restarts", self.worker_restarts);
         dict.set("workers.failures_this_iter", iteration.workers.n_failures);
-        dict.set("workers.abandoned", json!(self.abandoned));
+        dict.set("workers.num_abandoned", self.abandoned.count);
+        dict.set("workers.abandoned", json!(self.abandoned.newest));
         let gave_up: Vec<_> = self.worker_failures.iter().map(ToString::to_string).collect();
         dict.set("workers.gave_up", json!(gave_up));
         if !iteration.workers.failures.is_empty() {
@@ -181,6 +183,10 @@ impl Trainer {
         if !self.reporters.failures().is_empty() {
             let failures: Vec<_> = self.reporters.failures().iter().map(ToString::to_string).collect();
             dict.set("reporters_failed", json!(failures));
+        }
+        if let Some(periodic) = self.periodic.as_ref().filter(|periodic| !periodic.failures.is_empty()) {
+            let failures: Vec<_> = periodic.failures.iter().map(ToString::to_string).collect();
+            dict.set("checkpoints_failed", json!(failures));
         }
     }
 }

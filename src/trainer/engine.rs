@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::{LoaderMetrics, Mailbox, NextError};
 use pronk_learner::{
-    ClosedBy, FailureCause, Learner, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport, LearnerState,
+    ClosedBy, FailureCause, LearnerEnd, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport, LearnerState,
     LearnerThread, StateError, StepOutcome,
 };
 use pronk_metrics::ByPolicy;
@@ -47,7 +47,7 @@ pub(super) enum Stepped {
 /// How a run's threads ended.
 #[derive(Default)]
 pub(super) struct Ended {
-    pub(super) learner: Option<Result<Box<dyn Learner>, LearnerFailure>>,
+    pub(super) learner: LearnerEnd,
     /// Reports of workers that had not been read.
     pub(super) unread: Vec<WorkerReport>,
     /// The first worker that gave up.
@@ -141,14 +141,17 @@ impl Engine {
                 let learner = learner.join(learner_deadline);
                 let workers = workers.join(SHUTDOWN_DEADLINE.saturating_sub(began.elapsed()));
                 let mut not_joined = workers.not_joined;
+                not_joined
+                    .extend(learner.failure.iter().filter(|failure| is_late(failure)).map(|it| it.thread.clone()));
                 let left = SHUTDOWN_DEADLINE.saturating_sub(began.elapsed());
                 not_joined.extend(inference.and_then(|thread| thread.join(left).err()));
                 // The learner's loop has waited for them.
                 not_joined.extend(loaders.iter().flat_map(LoaderMetrics::running));
-                Ended { learner: Some(learner), unread: workers.unread, worker_failure: workers.failure, not_joined }
+                Ended { learner, unread: workers.unread, worker_failure: workers.failure, not_joined }
             }
             Self::Inline { learner_loop, reports, .. } => {
-                Ended { learner: Some(Ok(learner_loop.finish())), unread: reports.drain(), ..Ended::default() }
+                let learner = LearnerEnd { learner: learner_loop.finish(), failure: None };
+                Ended { learner, unread: reports.drain(), ..Ended::default() }
             }
         }
     }
@@ -165,6 +168,11 @@ impl Ended {
         }
         failures
     }
+}
+
+/// Whether it failed by not ending in time.
+pub(super) fn is_late(failure: &LearnerFailure) -> bool {
+    matches!(failure.cause, FailureCause::NotJoined { .. })
 }
 
 /// Without threads, a worker that gives up is a source that failed.

@@ -1,11 +1,12 @@
 //! [`Model`]: what is trained, environment, networks and algorithm as they belong together.
 
+use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 
 use pronk_learner::{
-    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, InitialState, Learner, LearnerState,
-    OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, AlgorithmState, InitialState, Learner,
+    LearnerState, OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{ByPolicy, PolicyId, default_policy};
 use pronk_policy::{Gaussian, Network, Params, PolicyError, derive_seed, distribution_with};
@@ -15,6 +16,7 @@ use pronk_rollout::{
     WorkerConfig, WorkerLinks, WorkerPolicy, WorkerSeat, probe_spec,
 };
 
+use super::ending::Counters;
 use super::networks::{MakeNetwork, Networks};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig};
@@ -282,6 +284,27 @@ impl Model {
     }
 }
 
+impl Model {
+    /// What a learner would have that had made so many updates and begins with `params`: an optimiser that has seen nothing.
+    pub(super) fn state_with(
+        &self,
+        config: &TrainerConfig,
+        params: Params,
+        counters: Counters,
+    ) -> Result<LearnerState, TrainError> {
+        let algorithm = algorithm(config)?;
+        // What an algorithm of the user's own keeps is known to that algorithm alone.
+        let numbers = if algorithm.name() == self.algorithm { algorithm.save() } else { BTreeMap::new() };
+        Ok(LearnerState {
+            optimizer: optimizer(config).build(params.values().len())?.state(),
+            params,
+            updates: counters.updates,
+            global_step: counters.env_steps,
+            algorithm: AlgorithmState { numbers, target: None },
+        })
+    }
+}
+
 impl PolicyModel {
     fn learner(
         &self,
@@ -292,19 +315,10 @@ impl PolicyModel {
         let network = self.networks.learning(config, &self.spec)?;
         check_memory(config, network.shape().state_len)?;
         let params = first_weights(config, &*network, self.stream);
-        let optimizer = match config.opt_type {
-            OptType::Adam => OptimizerConfig::default(),
-            OptType::RmsProp => OptimizerConfig::RmsProp(RmsPropConfig {
-                decay: config.decay,
-                momentum: config.momentum,
-                eps: config.epsilon,
-                ..RmsPropConfig::default()
-            }),
-        };
         let parts = ActorCriticParts {
             network,
             distribution: distribution_with(&self.spec.action, self.gaussian)?,
-            optimizer: optimizer.build(params.values().len())?,
+            optimizer: optimizer(config).build(params.values().len())?,
             params,
             algorithm,
         };
@@ -318,6 +332,19 @@ impl PolicyModel {
             burn_in: config.model.burn_in,
         };
         Ok(ActorCriticLearner::new(parts, options)?)
+    }
+}
+
+/// The optimiser of the config.
+fn optimizer(config: &TrainerConfig) -> OptimizerConfig {
+    match config.opt_type {
+        OptType::Adam => OptimizerConfig::default(),
+        OptType::RmsProp => OptimizerConfig::RmsProp(RmsPropConfig {
+            decay: config.decay,
+            momentum: config.momentum,
+            eps: config.epsilon,
+            ..RmsPropConfig::default()
+        }),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, ReportError, StepTotals, ThreadTime};
-use pronk_rollout::WorkerFailure;
+use pronk_rollout::{AbandonedThreads, WorkerFailure};
 use serde_json::json;
 
 use crate::checkpoint::{Checkpoint, CheckpointError};
@@ -13,14 +13,16 @@ use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 use crate::stop::StopReason;
 
-/// What is left when a run has ended: the last result, the ledgers as they closed, and the trained policy.
+/// What is left when a run has ended, well or not: the last result, the ledgers as they closed, and the trained policy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Run {
     /// The last result.
     pub result: TrainResult,
-    /// The limit that ended it; `None` when the program did.
+    /// The limit or signal that ended it; `None` when the program did, or a failure.
     pub reason: Option<StopReason>,
+    /// Whether there was a return to reach.
+    pub(super) has_target: bool,
     /// Time from building the trainer to the end of training.
     pub time: Duration,
     /// Env-steps sampled a second from the first update on: what building the trainer and filling the first batch took does not
@@ -34,17 +36,48 @@ pub struct Run {
     pub config: TrainerConfig,
     /// Name of the environment.
     pub env: String,
-    /// The policies that were trained, and their optimisers; `default_policy` alone where there is one agent.
+    /// What of the learner is in `checkpoints`: all of it, unless the run failed.
+    pub whole: Whole,
+    /// The policies that were trained, and their optimisers; `default_policy` alone where there is one agent. Empty if nothing is
+    /// whole.
     pub checkpoints: ByPolicy<Checkpoint>,
     /// Threads that did not end in time and were left behind.
     pub not_joined: Vec<String>,
     /// Workers that gave up, while others went on or as the run ended.
     pub worker_failures: Vec<WorkerFailure>,
-    /// Threads that were left behind in an environment that hangs, each with what it was stuck in; those that have not ended
-    /// since are in `not_joined` too.
-    pub abandoned: Vec<String>,
+    /// Threads that were left behind in an environment that hangs: how many, and the newest with what each was stuck in. Those that
+    /// have not ended since are in `not_joined` too.
+    pub abandoned: AbandonedThreads,
     /// Reporters that failed on the way.
     pub reporter_failures: Vec<ReportError>,
+    /// Why periodic checkpoints could not be saved, each cause once: see [`Trainer::checkpoint_every`](crate::Trainer::checkpoint_every).
+    pub checkpoint_failures: Vec<CheckpointError>,
+}
+
+/// What of the learner was whole as its run ended.
+///
+/// A learner may fail in the middle of an update, and what it holds is then not to be trusted.
+///
+/// ```
+/// use pronk::envs::CartPole;
+/// use pronk::prelude::*;
+/// use pronk::Whole;
+///
+/// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+/// let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+/// assert_eq!(trainer.finish()?.whole, Whole::Learner);
+/// # Ok::<(), pronk::TrainError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whole {
+    /// All of it: weights, optimiser and counters as its last update left them.
+    Learner,
+    /// The newest published weights: the learner returned an error, panicked, or did not end in time. Going on from them, the
+    /// optimiser and what the algorithm keeps begin anew; schedules go on.
+    PublishedWeights,
+    /// Nothing: it failed before it had published weights.
+    #[default]
+    Nothing,
 }
 
 impl Run {
@@ -66,16 +99,49 @@ impl Run {
     /// Writes the trained policy and its optimiser into `dir`: see [`Checkpoint::save`]. In a run with several agents, every
     /// policy that was trained has a folder of its own there, with its name.
     ///
+    /// After a failure it writes what [`whole`](Self::whole) says.
+    ///
     /// # Errors
-    /// The path that could not be written and why.
+    /// The path that could not be written and why, or nothing is whole.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
-        save_all(&self.checkpoints, dir.as_ref())
+        save_whole(&self.checkpoints, dir.as_ref())
+    }
+
+    /// The exit status for a program that ends with the run: 130 when Ctrl-C ended it and 143 when SIGTERM did, as a shell and a
+    /// scheduler expect; otherwise 1 when there was a return to reach and it was not, and 0 for everything else.
+    ///
+    /// ```
+    /// use std::process::ExitCode;
+    ///
+    /// use pronk::envs::CartPole;
+    /// use pronk::prelude::*;
+    ///
+    /// fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
+    ///     let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    ///     let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+    ///     let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
+    ///     println!("{}", run.summary());
+    ///     Ok(run.exit_status().into())
+    /// }
+    /// ```
+    pub fn exit_status(&self) -> u8 {
+        let missed = self.has_target && !self.reached();
+        self.reason.and_then(StopReason::signal_status).unwrap_or(missed.into())
     }
 
     /// The run in one line of JSON, for programs that compare runs.
     pub fn summary(&self) -> RunSummary<'_> {
         RunSummary(self)
     }
+}
+
+/// As [`save_all`], where a failure may have left nothing.
+pub(super) fn save_whole(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Result<(), CheckpointError> {
+    if checkpoints.is_empty() {
+        let reason = "the run failed before weights were published, so nothing that was learned is whole".to_owned();
+        return Err(CheckpointError::NoState { reason });
+    }
+    save_all(checkpoints, dir)
 }
 
 /// Writes the checkpoint of the only policy into `dir`, or those of several into folders of their names.

@@ -12,16 +12,17 @@ use pronk_learner::{Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, Learn
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat};
 use pronk_policy::{Params, Rng};
 use pronk_rollout::{
-    InferencePort, InferenceThread, InlineSource, StartError, WorkerEdges, WorkerLinks, WorkerSeat, WorkerSet,
-    WorkerSetConfig,
+    AbandonedThreads, InferencePort, InferenceThread, InlineSource, StartError, WorkerEdges, WorkerLinks, WorkerSeat,
+    WorkerSet, WorkerSetConfig,
 };
 
+use super::ending::{Counters, Remains};
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
 use super::iteration::Iteration;
 use super::model::{Model, at_least_one};
 use super::reporters::Reporters;
-use super::{SHUTDOWN_DEADLINE, Trainer, TrainerState};
+use super::{FINISH_DEADLINE, SHUTDOWN_DEADLINE, Trainer, TrainerState};
 use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
 use crate::signals::SharedLifeline;
@@ -46,6 +47,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
     time.add(clock.reader());
     let (lifeline, tether) = lifeline();
     let (publisher, weights) = weight_cell(first_weights(&*learner));
+    let begun = learner.save().into_iter().map(|(policy, state)| (policy, Counters::of(&state))).collect();
 
     // One fragment in the making and one being pushed for each worker, what waits, and what is being joined.
     let fragment = config.num_envs_per_worker * config.rollout_fragment_length;
@@ -63,6 +65,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         tether: tether.clone(),
         bell: bell.clone(),
     };
+    let published = weights.clone();
     let (inference, port) = share_inference(&config, &model, weights.clone(), &tether, &time)?.unzip();
     let model = Arc::new(model);
     // Kept for workers that replace others.
@@ -122,14 +125,20 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         reporting: TimerStat::new(),
         worker_restarts: 0,
         worker_failures: Vec::new(),
-        abandoned: Vec::new(),
+        abandoned: AbandonedThreads::default(),
         fragments_added: Steps::default(),
         first_update: None,
         source_ended: false,
         failure: None,
         version: 0,
+        weights: published,
+        begun,
+        updates: 0,
         iteration: Iteration::first(started),
         last: None,
+        periodic: None,
+        finish_deadline: FINISH_DEADLINE,
+        remains: Remains::default(),
         config,
     })
 }

@@ -68,7 +68,7 @@ fn an_action_space_that_contradicts_itself_is_named() {
 fn an_environment_that_writes_another_length_than_it_says_is_named() {
     let make = |_: &EnvContext| AnySpaces(boxed(3), Space::discrete(2).unwrap());
     for workers in [0, 1] {
-        let result = Trainer::new(small(workers), make).and_then(|trainer| trainer.run(iterations(5)));
+        let result = Trainer::new(small(workers), make).and_then(|trainer| Ok(trainer.run(iterations(5))?));
         let text = result.expect_err("2 values are not 3").to_string();
         assert!(text.contains("2 observation values") && text.contains('3'), "{text}");
     }
@@ -102,7 +102,7 @@ fn non_finite_observations_and_rewards_are_named_and_never_trained_on() {
             });
             let text = error.to_string();
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
-            assert!(error.thread().is_some_and(|thread| thread.starts_with("rollout-")), "{error:?}");
+            assert!(error.cause.thread().is_some_and(|thread| thread.starts_with("rollout-")), "{error:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use pronk::policy::{
     CpuNetwork, Input, LoadedObs, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
 };
 use pronk::prelude::*;
-use pronk::{DeviceSpec, EnvSpec, Network, ObsLoader, Params, PolicyError, Run, TrainError};
+use pronk::{DeviceSpec, EnvSpec, FailedRun, Network, ObsLoader, Params, PolicyError, Run, TrainError};
 
 use crate::failures::{check, repeat};
 use crate::fixtures::{iterations, only, small, without_hanging};
@@ -171,7 +171,7 @@ impl Network for Rigged {
 }
 
 /// A run on two devices behind stacks, of which the second device is rigged.
-fn rigged(workers: usize, token: Arc<()>, fault: Fault) -> Result<Run, TrainError> {
+fn rigged(workers: usize, token: Arc<()>, fault: Fault) -> Result<Run, FailedRun> {
     let made = AtomicUsize::new(0);
     let network = move |env: &EnvSpec, _: DeviceSpec| {
         let spec = NetworkSpec::for_spaces(&env.observation, &env.action)?;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
-    ActionRef, ByPolicy, EnvError, EnvSpec, LearnError, Learned, Learner, LearnerState, ObsLoader, ObsMut, Params,
-    ReportError, ResultDict, Run, Step, StopReason, TrainBatch, TrainError, TrainResult,
+    ActionRef, ByPolicy, EnvError, EnvSpec, FailedRun, LearnError, Learned, Learner, LearnerState, ObsLoader, ObsMut,
+    Params, ReportError, ResultDict, Run, Step, StopReason, TrainBatch, TrainError, TrainResult,
 };
 
 use crate::fixtures::{Fault, Faulty, iterations, only, small, without_hanging};
@@ -92,7 +92,7 @@ impl Learner for Sabotaged {
     }
 }
 
-fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnError>) -> Result<Run, TrainError> {
+fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnError>) -> Result<Run, FailedRun> {
     let env = cartpole(token.clone());
     let trainer = Trainer::with_learner(small(workers), env, |inner| {
         Ok(Box::new(Sabotaged { inner, updates: 0, at_third, _token: token }))
@@ -101,8 +101,9 @@ fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnE
 }
 
 /// The error, which has to name a thread whose name begins with `thread`, and to say each of `words`.
-pub(crate) fn check(result: Result<Run, TrainError>, thread: &str, words: &[&str]) {
-    let error = result.expect_err("the run was to fail");
+pub(crate) fn check(result: Result<Run, FailedRun>, thread: &str, words: &[&str]) {
+    let FailedRun { cause: error, run } = result.expect_err("the run was to fail");
+    assert!(run.ledger_closed(), "{:?} {:?}", run.steps, run.thread_times);
     assert!(error.thread().is_some_and(|name| name.starts_with(thread)), "{error:?}");
     let text = error.to_string();
     for word in words.iter().chain([&thread]) {
@@ -189,7 +190,7 @@ fn every_environment_fails() {
     repeat(|workers, token| {
         let trainer = Trainer::new(small(workers), faulty(token, Fault::Panic, |_| true)).unwrap();
         let result = trainer.run(iterations(1_000_000));
-        let Err(TrainError::Workers(causes)) = &result else { panic!("{result:?}") };
+        let Err(FailedRun { cause: TrainError::Workers(causes), .. }) = &result else { panic!("{result:?}") };
         assert_eq!(causes.len(), workers, "the run ends with the last worker");
         check(result, "rollout-", &["gearbox exploded", "seed", "step"]);
     });
@@ -315,7 +316,39 @@ fn an_environment_that_hangs_is_replaced_and_the_run_goes_on() {
         let run = trainer.finish().unwrap();
         assert!(run.ledger_closed(), "{:?} {:?}", run.steps, run.thread_times);
         assert_eq!(run.not_joined, ["rollout-1"]);
-        assert!(run.abandoned[0].contains("environment 0 of rollout-1 (CartPole-v1"), "{:?}", run.abandoned);
+        assert!(run.abandoned.newest[0].contains("environment 0 of rollout-1 (CartPole-v1"), "{:?}", run.abandoned);
+    });
+    drop(let_go);
+}
+
+#[test]
+fn results_do_not_grow_with_the_threads_that_were_left_behind() {
+    let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
+    without_hanging("a run that leaves 1,000 threads behind", move || {
+        let make = move |_: &EnvContext| Stuck { inner: CartPole::new(), hang: Some(hang.clone()) };
+        let config = TrainerConfig {
+            num_envs_per_worker: 1,
+            train_batch_size: 8,
+            env_hang_timeout: Some(Duration::from_millis(2)),
+            max_num_worker_restarts: u32::MAX,
+            learner_queue_timeout: Duration::from_millis(1),
+            ..small(8)
+        };
+        let mut trainer = Trainer::new(config, make).unwrap();
+        let mut after = |restarts: f64| {
+            let late = |result: &TrainResult| result.dict.number("workers.restarts") >= Some(restarts);
+            trainer.by_ref().map(Result::unwrap).find(late).unwrap()
+        };
+        // But for failures of one iteration, of which there may be none.
+        let size = |result: &TrainResult| {
+            let mut workers = result.dict.as_json()["workers"].clone();
+            workers.as_object_mut().unwrap().remove("newest_failures");
+            workers.to_string().len()
+        };
+        let (few, many) = (after(20.0), after(1000.0));
+        assert!(size(&many) < size(&few) + 1000, "{} bytes became {}", size(&few), size(&many));
+        assert!(many.dict.number("workers.num_abandoned") >= Some(1000.0));
+        assert_eq!(many.dict.get("workers.abandoned").and_then(|list| list.as_array()).map(Vec::len), Some(20));
     });
     drop(let_go);
 }

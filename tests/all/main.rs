@@ -20,8 +20,10 @@ mod normalized;
 mod own_network;
 mod reproducible;
 mod result_dict;
+#[cfg(unix)]
 mod signals;
 mod sinks;
+mod what_is_left;
 
 #[path = "../../examples/async_env/remote.rs"]
 mod remote;

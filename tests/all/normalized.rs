@@ -76,7 +76,7 @@ fn pendulum(config: TrainerConfig, checkpoint: Option<&Checkpoint>) -> Result<Ru
         None => Trainer::new(config, make),
         Some(checkpoint) => Trainer::resume(config, make, checkpoint),
     }?;
-    trainer.run(iterations(20))
+    Ok(trainer.run(iterations(20))?)
 }
 
 fn both(workers: usize) -> TrainerConfig {

@@ -1,5 +1,7 @@
 //! The result dict has RLlib's keys, and pronk's own beside them.
 
+use std::time::Duration;
+
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
@@ -77,13 +79,15 @@ fn results() -> Vec<Value> {
     vec![last(of(small(0))), last(of(small(2))), last(of(loading)), last(of(shared)), last(of(ppo)), of_failures()]
 }
 
-/// A result among whose environments some failed, shown to a reporter that failed, too.
+/// A result among whose environments some failed, shown to a reporter that failed, too, of a run that cannot save.
 fn of_failures() -> Value {
     let failing = ChaosConfig { error: 0.02, ..ChaosConfig::default() };
     let chaos = move |env: &EnvContext| Chaos::new(CartPole::new(), ChaosConfig { seed: env.seed, ..failing });
     let config = TrainerConfig { num_consecutive_worker_failures_tolerance: 1000, ..small(1) };
     let mut trainer = Trainer::new(config, chaos).unwrap();
     trainer.add_reporter(Refusing);
+    // A file is no folder.
+    trainer.checkpoint_every(Duration::ZERO, std::env::current_exe().unwrap());
     trainer.next().unwrap().unwrap();
     // Not every iteration has a failure.
     let has_failures = |dict: &ResultDict| dict.get("workers.newest_failures").is_some();

@@ -1,22 +1,74 @@
-//! Ctrl-C ends runs and worker groups cleanly. Each is a process of its own: this test binary, called again for one test.
+//! Ctrl-C and SIGTERM end runs and worker groups cleanly. Each is a process of its own: this test binary, called again for the
+//! same test, which then plays the process that hears the signals.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
-    ActionRef, EnvError, EnvSpec, ObsMut, ReportError, ResultDict, Step, StopReason, WorkerGroup, WorkerGroupConfig,
-    WorkerGroups,
+    ActionRef, Checkpoint, EnvError, EnvSpec, ObsMut, ReportError, ResultDict, Step, StopReason, WorkerGroup,
+    WorkerGroupConfig, WorkerGroups,
 };
 
 use crate::fixtures::{small, without_hanging};
+use crate::what_is_left::hooked;
 
-const IS_CHILD: &str = "PRONK_TEST_IS_CHILD";
+/// Set in the other process, to a folder for what it writes.
+const CHILD_FOLDER: &str = "PRONK_TEST_CHILD_FOLDER";
 const UNDER_WAY: &str = "under way";
+const HEARD: &str = "heard a signal";
 const SHUT_DOWN: &str = "shut down";
-const ENDED: &str = "ended by Ctrl-C as it should";
+const ENDED: &str = "ended by the signal as it should";
+
+/// How the other process ended.
+#[derive(Debug)]
+struct Ended {
+    status: Option<i32>,
+    /// What it said after it was under way.
+    lines: Vec<String>,
+    folder: tempfile::TempDir,
+}
+
+impl Ended {
+    fn says(&self, line: &str) -> bool {
+        self.lines.iter().any(|said| said.ends_with(line))
+    }
+}
+
+/// Runs `child` in a process of its own and sends it `signals`: the first once it says that it is under way, each other one
+/// once it says that it has heard one.
+///
+/// In that process it runs `child` and returns `None`.
+fn signalled(test: &str, signals: &[&str], child: fn(&Path)) -> Option<Ended> {
+    if let Some(folder) = std::env::var_os(CHILD_FOLDER) {
+        child(folder.as_ref());
+        return None;
+    }
+    let (test, signals) = (format!("signals::{test}"), signals.iter().map(ToString::to_string).collect::<Vec<_>>());
+    Some(without_hanging("a process that hears signals", move || {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &test, "--nocapture"])
+            .env(CHILD_FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+        for (signal, cue) in signals.iter().zip([UNDER_WAY].into_iter().chain(std::iter::repeat(HEARD))) {
+            assert!(lines.by_ref().any(|line| line.ends_with(cue)), "{test} never said '{cue}'");
+            assert!(Command::new("kill").args([signal, &process.id().to_string()]).status().unwrap().success());
+        }
+        let lines = lines.collect();
+        Ended { status: process.wait().unwrap().code(), lines, folder }
+    }))
+}
+
+/// The kinds of signals, with the status of a process that one of them ended, and the reason of a run.
+const KINDS: [(&str, i32, StopReason); 2] =
+    [("-INT", 130, StopReason::Interrupted), ("-TERM", 143, StopReason::Terminated)];
 
 /// Says that results come in.
 struct Herald;
@@ -32,19 +84,58 @@ impl Reporter for Herald {
     }
 }
 
-/// The other process: a run that only Ctrl-C ends. As a test of this process it has nothing to do.
-#[test]
-fn child() {
-    if std::env::var_os(IS_CHILD).is_none() {
-        return;
-    }
+/// A run that only a signal ends, in a program as examples are.
+fn run(folder: &Path) {
     let config = TrainerConfig { min_time_s_per_iteration: 0.05, ..small(2) };
     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    trainer.log_to(folder).unwrap();
+    trainer.checkpoint_every(Duration::from_secs(3600), folder);
     trainer.add_reporter(Herald);
     let run = trainer.run(StopWhen::default()).unwrap();
-    assert_eq!(run.reason, Some(StopReason::Interrupted));
     assert!(run.ledger_closed());
-    println!("{ENDED}");
+    println!("updates {}", crate::fixtures::only(&run).state.updates);
+    println!("{:?}", run.reason);
+    #[allow(clippy::disallowed_methods)] // what `main` would return; all is joined
+    std::process::exit(run.exit_status().into());
+}
+
+#[test]
+fn a_signal_ends_a_run_with_a_last_checkpoint_and_its_status() {
+    for (signal, status, reason) in KINDS {
+        let test = "a_signal_ends_a_run_with_a_last_checkpoint_and_its_status";
+        let Some(ended) = signalled(test, &[signal], run) else { return };
+        assert!(ended.status == Some(status) && ended.says(&format!("{:?}", Some(reason))), "{ended:?}");
+        let updates = Checkpoint::load(ended.folder.path()).unwrap().state.updates;
+        assert!(updates > 0 && ended.says(&format!("updates {updates}")), "{ended:?}");
+        // Written as reporters finish.
+        assert!(ended.folder.path().join("report.html").exists());
+    }
+}
+
+/// A run that takes a minute to end, because its learner does not come back.
+fn run_that_ends_slowly(_: &Path) {
+    let hang = |update| {
+        if update == 3 {
+            println!("{UNDER_WAY}");
+            loop {
+                std::thread::park();
+            }
+        }
+        Ok(())
+    };
+    let _listening = pronk::on_ctrl_c(|| println!("{HEARD}")).unwrap();
+    let _ = hooked(small(2), hang).run(StopWhen::default());
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    for (first, ..) in KINDS {
+        for (second, status, _) in KINDS {
+            let test = "a_second_signal_ends_the_process_at_once";
+            let Some(ended) = signalled(test, &[first, second], run_that_ends_slowly) else { return };
+            assert_eq!(ended.status, Some(status), "{first} {second} {ended:?}");
+        }
+    }
 }
 
 /// CartPole that says that it is under way, and then does not come back.
@@ -67,22 +158,23 @@ impl Env for Hanging {
     }
 }
 
-/// The other process: a run whose only thread is in an environment that does not come back.
-#[test]
-fn child_that_hangs() {
-    if std::env::var_os(IS_CHILD).is_none() {
-        return;
-    }
+/// A run whose only thread is in an environment that does not come back.
+fn run_that_hangs(_: &Path) {
     let _ = Trainer::new(small(0), |_: &EnvContext| Hanging(CartPole::new())).unwrap().run(StopWhen::default());
     unreachable!("its only thread hangs");
 }
 
-/// The other process: a run without threads, but for those of the environments, one of which does not come back.
 #[test]
-fn child_with_a_group_that_hangs() {
-    if std::env::var_os(IS_CHILD).is_none() {
-        return;
+fn a_signal_ends_the_process_where_the_only_thread_does_not_come_back() {
+    for (signal, status, _) in KINDS {
+        let test = "a_signal_ends_the_process_where_the_only_thread_does_not_come_back";
+        let Some(ended) = signalled(test, &[signal], run_that_hangs) else { return };
+        assert_eq!(ended.status, Some(status), "{ended:?}");
     }
+}
+
+/// A run without threads, but for those of the environments, one of which does not come back.
+fn run_with_a_group_that_hangs(_: &Path) {
     let make = |context: &EnvContext| -> Box<dyn Env> {
         match context.index {
             0 => Box::new(Hanging(CartPole::new())),
@@ -96,12 +188,15 @@ fn child_with_a_group_that_hangs() {
     println!("{ENDED}");
 }
 
-/// The other process: worker groups that only Ctrl-C ends. As a test of this process it has nothing to do.
 #[test]
-fn child_with_groups() {
-    if std::env::var_os(IS_CHILD).is_none() {
-        return;
-    }
+fn ctrl_c_ends_a_run_without_threads_though_a_group_hangs() {
+    let test = "ctrl_c_ends_a_run_without_threads_though_a_group_hangs";
+    let Some(ended) = signalled(test, &["-INT"], run_with_a_group_that_hangs) else { return };
+    assert!(ended.status == Some(0) && ended.says(ENDED), "{ended:?}");
+}
+
+/// Worker groups that only a signal ends.
+fn groups(_: &Path) {
     let mut groups = WorkerGroups::new();
     let group = WorkerGroup::new(WorkerGroupConfig::default(), |worker| {
         worker.sleep(Duration::from_secs(3600));
@@ -120,49 +215,11 @@ fn child_with_groups() {
     println!("{ENDED}");
 }
 
-/// Presses Ctrl-C once `child` is under way, and gives its status and the lines that it says from then on.
-#[cfg(unix)]
-fn interrupted(child: &str) -> (Option<i32>, Vec<String>) {
-    let mut run = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", child, "--nocapture"])
-        .env(IS_CHILD, "yes")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.by_ref().any(|line| line.ends_with(UNDER_WAY)), "{child} never started");
-    let interrupted = Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
-    assert!(interrupted.success());
-    let lines = lines.collect();
-    (run.wait().unwrap().code(), lines)
-}
-
-#[cfg(unix)]
 #[test]
-fn ctrl_c_ends_a_run_cleanly() {
-    without_hanging("a run ended by Ctrl-C", || {
-        let (status, lines) = interrupted("signals::child");
-        assert!(status == Some(0) && lines.iter().any(|line| line == ENDED), "{status:?} {lines:?}");
-    });
-}
-
-#[cfg(unix)]
-#[test]
-fn ctrl_c_ends_worker_groups_with_one_shutdown() {
-    without_hanging("worker groups ended by Ctrl-C", || {
-        let (status, lines) = interrupted("signals::child_with_groups");
-        assert_eq!(status, Some(0), "{lines:?}");
-        assert_eq!(lines.iter().filter(|line| *line == SHUT_DOWN).count(), 1);
-        assert!(lines.iter().any(|line| line == ENDED));
-    });
-}
-
-#[cfg(unix)]
-#[test]
-fn ctrl_c_ends_the_process_where_the_only_thread_does_not_come_back() {
-    without_hanging("a run that hangs", || {
-        assert_eq!(interrupted("signals::child_that_hangs").0, Some(130));
-        let (status, lines) = interrupted("signals::child_with_a_group_that_hangs");
-        assert!(status == Some(0) && lines.iter().any(|line| line == ENDED), "{status:?} {lines:?}");
-    });
+fn a_signal_ends_worker_groups_with_one_shutdown() {
+    for (signal, ..) in KINDS {
+        let Some(ended) = signalled("a_signal_ends_worker_groups_with_one_shutdown", &[signal], groups) else { return };
+        assert!(ended.status == Some(0) && ended.says(ENDED), "{ended:?}");
+        assert_eq!(ended.lines.iter().filter(|line| *line == SHUT_DOWN).count(), 1);
+    }
 }

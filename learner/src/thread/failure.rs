@@ -150,7 +150,10 @@ pub enum FailureCause {
     #[error("could not be started: {0}; lower the number of threads or raise the limit of the process")]
     NotStarted(#[source] std::io::Error),
     /// It did not end in time; it is left behind and ends with the process.
-    #[error("did not end within {waited:?}: it has been in state `{state}` for {since:?}")]
+    #[error(
+        "did not end within {waited:?}: it has been in state `{state}` for {since:?}, and is left behind with its newest \
+         updates; lower `train_batch_size` or `sgd_minibatch_size` if a pass takes as long as that"
+    )]
     NotJoined {
         /// The deadline that passed.
         waited: Duration,

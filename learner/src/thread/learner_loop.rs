@@ -69,6 +69,8 @@ pub struct LearnerLoop<S: Source> {
     config: LearnerLoopConfig,
     held: Held<S>,
     learner: Box<dyn Learner>,
+    /// Whether the learner's state is that after its last update: a panic or an error may have broken one off.
+    is_whole: bool,
     publisher: WeightPublisher<ByPolicy<Params>>,
     outqueue: MailboxSender<LearnerReport>,
     steps: StepLedger,
@@ -110,6 +112,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             config,
             held: Held { ring, steps: parts.steps.clone() },
             learner: parts.learner,
+            is_whole: true,
             publisher: parts.publisher,
             outqueue,
             steps: parts.steps,
@@ -171,11 +174,11 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         outcome
     }
 
-    /// Steps until the end and gives the learner back.
+    /// Steps until the end.
     ///
     /// # Errors
     /// Those of [`step`](Self::step).
-    pub fn run(mut self) -> Result<Box<dyn Learner>, LearnerLoopError> {
+    pub fn run(&mut self) -> Result<(), LearnerLoopError> {
         loop {
             match self.step()? {
                 StepOutcome::Trained(_) => {}
@@ -183,15 +186,16 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 StepOutcome::Quarantined(quarantine) => tracing::warn!(%quarantine, "batch quarantined"),
                 StepOutcome::Closed(by) => {
                     tracing::debug!(?by, passes = self.passes, "learner loop ends");
-                    return Ok(self.finish());
+                    return Ok(());
                 }
             }
         }
     }
 
-    /// Ends the loop and gives the learner back.
-    pub fn finish(self) -> Box<dyn Learner> {
-        self.learner
+    /// Ends the loop and gives the learner back, also after an error; but not after one that the learner returned or a panic in
+    /// it, because a broken-off update may have left anything.
+    pub fn finish(self) -> Option<Box<dyn Learner>> {
+        self.is_whole.then_some(self.learner)
     }
 
     /// Waits until the minibatch buffer has a batch to show, and answers requests meanwhile.
@@ -349,6 +353,8 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         let update = self.updates + 1;
         let name = batch.as_ref().map(|batch| BatchName::of(batch.batch().samples)).unwrap_or_default();
         let ticket = batch.and_then(|mut batch| batch.samples_mut().take_ticket());
+        // Only of numbers that are not finite does a learner promise that they leave it as it was.
+        self.is_whole = matches!(cause, PassError::NonFinite(_));
         let cause = match cause {
             PassError::NonFinite(cause) => cause,
             PassError::Failed(source) => {

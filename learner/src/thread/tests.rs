@@ -260,7 +260,7 @@ fn the_time_ledger_knows_the_learner_before_its_thread_and_closes_after_it() {
     }
     assert!(bench.time.is_closed());
     drop(sender);
-    thread.join(LONG).unwrap();
+    assert!(thread.join(LONG).failure.is_none());
     let time = &bench.time.read()[0];
     assert!(time.is_closed() && time.current.is_none(), "{time:?}");
     let states: Vec<&str> = time.states.iter().map(|(name, _)| *name).collect();

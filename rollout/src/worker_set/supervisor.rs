@@ -132,8 +132,8 @@ impl Supervisor {
             cause: FailureCause::Hang { silent_for, last_obs: taken.last_obs },
             steps_made: 0,
         };
-        let mut report =
-            WorkerReport { abandoned: vec![format!("{}: {failure}", member.thread)], ..WorkerReport::default() };
+        let abandoned = vec![format!("{}: {failure}", member.thread)].into();
+        let mut report = WorkerReport { abandoned, ..WorkerReport::default() };
         report.add_failure(failure.to_string());
         self.threads.pushing.remove(&member.id);
 

@@ -469,7 +469,7 @@ fn a_worker_whose_environment_hangs_is_named_and_replaced_and_the_others_do_not_
         for one in set.reports().drain() {
             pronk_buffer::Fold::fold(&mut report, one);
         }
-        report.abandoned.len() == 2
+        report.abandoned.count == 2
     });
     assert_eq!((report.n_failures, report.restarts), (2, 2));
     let words = [
@@ -479,9 +479,9 @@ fn a_worker_whose_environment_hangs_is_named_and_replaced_and_the_others_do_not_
         "to replay: reset with seed",
     ];
     for word in words {
-        assert!(report.abandoned[0].contains(word), "{word}: {:?}", report.abandoned);
+        assert!(report.abandoned.newest[0].contains(word), "{word}: {:?}", report.abandoned);
     }
-    assert!(report.abandoned[1].starts_with("rollout-1.1: environment 0 of rollout-1 (Counter, incarnation 1)"));
+    assert!(report.abandoned.newest[1].starts_with("rollout-1.1: environment 0 of rollout-1 (Counter, incarnation 1)"));
     // Both environments had made one step when the first hung in its second.
     assert_eq!(run.steps.snapshot().lost["env_hang"].env, 2 * 2);
 
@@ -538,7 +538,7 @@ fn an_environment_that_hangs_while_it_is_remade_is_found_too() {
     // The supervisor reports after it has started the other thread, which may have made the fragment by then.
     let mut abandoned = Vec::new();
     until("the report of the thread left behind", || {
-        abandoned.extend(set.reports().drain().into_iter().flat_map(|report| report.abandoned));
+        abandoned.extend(set.reports().drain().into_iter().flat_map(|report| report.abandoned.newest));
         !abandoned.is_empty()
     });
     assert!(abandoned[0].contains("incarnation 1) failed while it was made: it has not come back"), "{abandoned:?}");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pronk::env_process::{Gymnasium, ProcessEnvs, Program, Wrapper};
 use pronk::prelude::*;
 use pronk::rollout::{VectorContext, VectorEnv, Watch};
-use pronk::{ActionRef, EnvFactory, EnvFailure, MultiAgentConfig, TrainError, TrainResult};
+use pronk::{ActionRef, EnvFactory, EnvFailure, FailedRun, MultiAgentConfig, TrainError, TrainResult};
 use serde_json::json;
 
 use super::{Stepped, gymnasium, object, pettingzoo, python, quiet};
@@ -83,7 +83,7 @@ fn every_fault_costs_a_fragment_and_not_the_run() {
             );
             let run = trainer.run(iterations(lost.iteration + 3)).unwrap();
             assert!(run.ledger_closed(), "{fault}: {:?}", run.steps);
-            assert_eq!((run.abandoned.len(), run.not_joined.len()), (0, 0), "{fault}: a thread was left behind");
+            assert_eq!((run.abandoned.count, run.not_joined.len()), (0, 0), "{fault}: a thread was left behind");
         }
     });
 }
@@ -92,7 +92,7 @@ fn every_fault_costs_a_fragment_and_not_the_run() {
 fn a_fault_that_comes_again_and_again_ends_the_run_with_its_cause() {
     let trainer = Trainer::new(small(1), faulty("step", None)).unwrap();
     let result = trainer.run(iterations(1_000_000));
-    let Err(TrainError::Workers(causes)) = &result else { panic!("{result:?}") };
+    let Err(FailedRun { cause: TrainError::Workers(causes), .. }) = &result else { panic!("{result:?}") };
     says(&causes[0].to_string(), &["rollout-1", "ValueError: the gripper is stuck"]);
 }
 
@@ -235,7 +235,7 @@ fn a_worker_whose_environments_cannot_be_made_again_says_so() {
         }
     }
     let result = Trainer::new(small(1), Sabotaged(good, bad)).unwrap().run(iterations(1_000_000));
-    let Err(TrainError::Workers(causes)) = &result else { panic!("{result:?}") };
+    let Err(FailedRun { cause: TrainError::Workers(causes), .. }) = &result else { panic!("{result:?}") };
     says(&causes[0].to_string(), &["rollout-1", "cannot start `/nowhere/python`"]);
     assert!(MADE.load(Ordering::Relaxed) > 2, "it was tried again");
 }
@@ -245,6 +245,6 @@ fn agents_of_a_process_that_fails_say_so() {
     let envs = pettingzoo("pronk_test_parallel", json!({ "fault": "step", "at": 2 }));
     let agents = MultiAgentConfig::separate([("runner", "runner"), ("chaser", "chaser")]);
     let result = Trainer::multi_agent(small(1), envs, agents).unwrap().run(iterations(1_000_000));
-    let Err(TrainError::Workers(causes)) = &result else { panic!("{result:?}") };
+    let Err(FailedRun { cause: TrainError::Workers(causes), .. }) = &result else { panic!("{result:?}") };
     says(&causes[0].to_string(), &["at step 2", "ValueError: the gripper is stuck", "Traceback"]);
 }

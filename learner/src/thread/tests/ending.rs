@@ -27,7 +27,7 @@ fn a_closed_source_ends_the_thread_and_gives_the_learner_back() {
     drop(sender);
     while thread.outqueue().take(LONG).is_ok() {}
     assert!(thread.outqueue().is_closed());
-    let learner = thread.join(LONG).unwrap();
+    let learner = thread.join(LONG).learner.unwrap();
     assert_eq!((weight_of(&*learner), state_of(&*learner).updates), (3.0, 3));
     assert_eq!(bench.final_totals().trained_once.env, 3 * STEPS);
 }
@@ -66,7 +66,7 @@ fn a_cut_lifeline_wakes_a_starved_learner() {
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     let began = Instant::now();
     drop(bench.lifeline.take());
-    thread.join(LONG).unwrap();
+    assert!(thread.join(LONG).failure.is_none());
     assert!(began.elapsed() < LONG / 2);
 }
 
@@ -80,7 +80,7 @@ fn a_learner_that_errs_ends_the_thread_with_its_error_and_the_batch_is_lost() {
     for sequence in 0..4 {
         sender.push(bench.sampled(sequence)).unwrap();
     }
-    let failure = LearnerThread::spawn(learner_loop, outqueue).unwrap().join(LONG).map(drop).unwrap_err();
+    let failure = LearnerThread::spawn(learner_loop, outqueue).unwrap().join(LONG).failure.unwrap();
     let text = failure.to_string();
     assert!(text.contains("`learner`") && text.contains("update 2") && text.contains("fragment 1"), "{text}");
     assert!(text.contains("the moon is full"), "{text}");
@@ -96,7 +96,7 @@ fn a_learner_that_panics_ends_the_thread_with_the_panics_text_and_the_batch_is_l
     sender.push(bench.sampled(0)).unwrap();
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     assert!(thread.outqueue().take(LONG).is_err(), "the outqueue closes");
-    let failure = thread.join(LONG).map(drop).unwrap_err();
+    let failure = thread.join(LONG).failure.unwrap();
     let text = failure.to_string();
     assert!(text.contains("`learner`") && text.contains("index 7 out of range"), "{text}");
     assert!(matches!(failed(failure), LearnerLoopError::Panicked { update: 1, .. }));
@@ -131,7 +131,7 @@ fn a_worker_blocked_on_a_full_queue_wakes_with_its_batch_when_the_learner_fails(
     let returned = blocked.join().unwrap().expect("pushing ends only with a refusal").0;
     assert!(returned.ticket_steps().is_some());
     drop(returned);
-    assert!(thread.join(LONG).is_err());
+    assert!(thread.join(LONG).failure.is_some());
     let totals = bench.final_totals();
     assert_eq!(totals.lost["learner_error"].env, STEPS);
     // Whether drained, pushed after the drain, or handed back.
@@ -145,7 +145,7 @@ fn a_source_that_fails_or_panics_ends_the_thread_with_its_name_and_cause() {
         let (_bench, learner_loop, outqueue) = Bench::over(config_waiting(), lifeline(), script, content());
         let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
         while thread.outqueue().take(LONG).is_ok() {}
-        let failure = thread.join(LONG).map(drop).unwrap_err();
+        let failure = thread.join(LONG).failure.unwrap();
         assert!(failure.to_string().contains("`learner`") && failure.to_string().contains(cause), "{failure}");
     }
 }
@@ -160,7 +160,7 @@ fn what_a_panicking_source_held_is_still_counted() {
     let (other, learner_loop, outqueue) = Bench::over(config_waiting(), pronk_buffer::lifeline(), script, content());
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     assert!(thread.outqueue().take(LONG).is_err());
-    assert!(thread.join(LONG).is_err());
+    assert!(thread.join(LONG).failure.is_some());
     drop(other);
     assert_eq!(bench.final_totals().dropped["shutdown"].env, STEPS);
 }
@@ -178,9 +178,27 @@ fn joining_a_learner_that_hangs_names_its_state_at_the_deadline() {
     sender.push(bench.sampled(0)).unwrap();
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     inside.recv().unwrap();
-    let failure = thread.join(Duration::from_millis(10)).map(drop).unwrap_err();
+    let failure = thread.join(Duration::from_millis(10)).failure.unwrap();
     assert!(matches!(failure.cause, FailureCause::NotJoined { state: "learning", .. }), "{failure}");
     drop(release);
+}
+
+#[test]
+fn a_learner_comes_back_with_its_failure_only_where_no_update_was_broken_off() {
+    let refused: fn() -> LearnError = || LearnError::Config { reason: "the moon is full".to_owned() };
+    let panicked: fn() -> LearnError = || panic!("index 7 out of range");
+    for (second, weight) in [(not_finite as fn() -> LearnError, Some(1.0)), (refused, None), (panicked, None)] {
+        let learner = FakeLearner::boxed(move |call, _| if call == 1 { Ok(loss_info(1.0)) } else { Err(second()) });
+        let max_consecutive_quarantined = std::num::NonZeroU32::MIN;
+        let config = LearnerLoopConfig { max_consecutive_quarantined, ..config_waiting() };
+        let (bench, (learner_loop, sender, outqueue)) = Bench::set_up(config, 4, learner);
+        for sequence in 0..2 {
+            sender.push(bench.sampled(sequence)).unwrap();
+        }
+        let end = LearnerThread::spawn(learner_loop, outqueue).unwrap().join(LONG);
+        assert_eq!(end.learner.map(|learner| weight_of(&*learner)), weight, "{:?}", end.failure);
+        assert!(end.failure.is_some());
+    }
 }
 
 fn config_waiting() -> LearnerLoopConfig {

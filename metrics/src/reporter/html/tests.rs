@@ -186,7 +186,9 @@ fn hostile_names_stay_text() {
     result.set("ledger.steps.dropped", object(steps.clone()));
     result.set("ledger.steps.lost", object(steps));
     result.set("bottleneck.sentence", EVIL);
-    for path in ["workers.newest_failures", "workers.gave_up", "workers.abandoned", "reporters_failed"] {
+    for path in
+        ["workers.newest_failures", "workers.gave_up", "workers.abandoned", "reporters_failed", "checkpoints_failed"]
+    {
         result.set(path, json!([EVIL]));
     }
     result.set("learner_health", json!({"batches_quarantined": 1, "last_quarantine": EVIL, "starved": EVIL}));
@@ -194,7 +196,7 @@ fn hostile_names_stay_text() {
     let page = page_of(settings, [result]);
     assert!(!page.contains("<script") && !page.contains('\0') && !page.contains('\u{1b}'));
     assert_eq!((page.matches("</style>").count(), page.matches("</head>").count()), (1, 1));
-    assert!(page.matches("&lt;script&gt;").count() >= 18, "{}", page.matches("&lt;script&gt;").count());
+    assert!(page.matches("&lt;script&gt;").count() >= 19, "{}", page.matches("&lt;script&gt;").count());
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(super) struct Trouble {
     gave_up: Vec<String>,
     abandoned: Vec<String>,
     reporters: Vec<String>,
+    checkpoints: Vec<String>,
 }
 
 /// The newest texts of a kind, each with how often it came and the env-steps at which it came last.
@@ -58,6 +59,7 @@ impl Trouble {
             (&mut self.gave_up, "workers.gave_up"),
             (&mut self.abandoned, "workers.abandoned"),
             (&mut self.reporters, "reporters_failed"),
+            (&mut self.checkpoints, "checkpoints_failed"),
         ] {
             if let Some(texts) = result.get(path).and_then(Value::as_array) {
                 let newest = &texts[texts.len().saturating_sub(MAX_TEXTS)..];
@@ -85,6 +87,7 @@ impl Trouble {
         plain(out, "Workers that gave up", &self.gave_up);
         plain(out, "Threads left behind", &self.abandoned);
         plain(out, "Reporters that failed", &self.reporters);
+        plain(out, "Checkpoints that could not be saved", &self.checkpoints);
         self.failures.draw("Newest failures of workers", out);
         self.quarantines.draw("Quarantined batches", out);
         self.starved.draw("Learner without data", out);

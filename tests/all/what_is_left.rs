@@ -1,0 +1,283 @@
+//! A run that fails hands back what is whole, and saves on the way if it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pronk::envs::CartPole;
+use pronk::prelude::*;
+use pronk::{
+    ActionRef, AlgorithmConfig, AppoConfig, ByPolicy, Checkpoint, CheckpointError, EnvError, EnvSpec, FailedRun,
+    ImpalaConfig, LearnError, Learned, Learner, LearnerState, ObsLoader, ObsMut, Params, PpoConfig, Run, Step,
+    TrainBatch, TrainError, Whole,
+};
+
+use crate::fixtures::{iterations, only, small, without_hanging};
+
+/// A learner whose passes `hook` sees first: it is told the number of the update, from 1.
+struct Hooked<F> {
+    inner: Box<dyn Learner>,
+    updates: u64,
+    hook: F,
+}
+
+impl<F: FnMut(u64) -> Result<(), LearnError> + Send> Learner for Hooked<F> {
+    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
+        self.updates += 1;
+        (self.hook)(self.updates)?;
+        self.inner.learn(batch)
+    }
+
+    fn weights(&self) -> ByPolicy<&Params> {
+        self.inner.weights()
+    }
+
+    fn save(&self) -> ByPolicy<LearnerState> {
+        self.inner.save()
+    }
+
+    fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
+        self.inner.load(state)
+    }
+
+    fn advance(&mut self, env_steps: u64) {
+        self.inner.advance(env_steps);
+    }
+
+    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
+        self.inner.obs_loaders()
+    }
+
+    fn published(&mut self, version: u64) {
+        self.inner.published(version);
+    }
+}
+
+/// A run of CartPole with such a learner.
+pub(crate) fn hooked(
+    config: TrainerConfig,
+    hook: impl FnMut(u64) -> Result<(), LearnError> + Send + 'static,
+) -> Trainer {
+    let make = |_: &EnvContext| CartPole::new();
+    Trainer::with_learner(config, make, |inner| Ok(Box::new(Hooked { inner, updates: 0, hook }))).unwrap()
+}
+
+/// CartPole that errs in every step once the flag is set.
+struct Doomed(CartPole, Arc<AtomicBool>);
+
+impl Env for Doomed {
+    fn spec(&self) -> EnvSpec {
+        self.0.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.0.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        if self.1.load(Ordering::Relaxed) {
+            return Err(EnvError::new("the gearbox is stuck"));
+        }
+        self.0.step(action, obs)
+    }
+}
+
+/// A run whose environments fail for good while the learner is in a pass that takes a second.
+fn doomed(workers: usize) -> Trainer {
+    let doom = Arc::new(AtomicBool::new(false));
+    let in_envs = Arc::clone(&doom);
+    let make = move |_: &EnvContext| Doomed(CartPole::new(), Arc::clone(&in_envs));
+    let hook = move |update| {
+        if update == 3 {
+            doom.store(true, Ordering::Relaxed);
+            // A long pass, and nothing that could end it sooner.
+            #[allow(clippy::disallowed_methods)]
+            std::thread::sleep(Duration::from_millis(1000));
+        }
+        Ok(())
+    };
+    Trainer::with_learner(small(workers), make, |inner| Ok(Box::new(Hooked { inner, updates: 0, hook }))).unwrap()
+}
+
+/// The policy in a folder.
+fn saved(folder: &tempfile::TempDir) -> Checkpoint {
+    Checkpoint::load(folder.path()).unwrap()
+}
+
+/// Whether weights, optimiser and counters are of one update.
+fn is_complete(checkpoint: &Checkpoint) -> bool {
+    let state = &checkpoint.state;
+    state.updates > 0 && state.optimizer.steps == state.updates
+}
+
+#[test]
+fn workers_that_give_up_are_the_cause_though_the_learner_is_in_a_long_pass() {
+    let failed = without_hanging("a run whose workers give up", || doomed(2).run(iterations(1_000_000)).unwrap_err());
+    assert!(failed.cause.thread().is_some_and(|name| name.starts_with("rollout-")), "{failed}");
+    assert!(failed.to_string().contains("gearbox is stuck") && failed.to_string().contains("is whole"), "{failed}");
+    assert_eq!((failed.run.whole, failed.run.worker_failures.len()), (Whole::Learner, 2));
+    let folder = tempfile::tempdir().unwrap();
+    failed.run.save(folder.path()).unwrap();
+    assert!(is_complete(&saved(&folder)) && saved(&folder).state.updates >= 3);
+}
+
+#[test]
+fn after_a_failure_the_trainer_still_saves() {
+    for workers in [0, 2] {
+        without_hanging("a run that fails", move || {
+            let mut trainer = doomed(workers);
+            let error = trainer.by_ref().find_map(Result::err).unwrap();
+            assert!(error.to_string().contains("gearbox is stuck"), "{error}");
+            let folder = tempfile::tempdir().unwrap();
+            trainer.save(folder.path()).unwrap();
+            assert!(is_complete(&saved(&folder)));
+            assert!(trainer.next().is_none());
+
+            let FailedRun { cause, run } = trainer.finish().unwrap_err();
+            assert!(
+                matches!(cause, TrainError::Ended { .. }) && cause.to_string().contains("gearbox is stuck"),
+                "{cause}"
+            );
+            assert_eq!(only(&run).state.updates, saved(&folder).state.updates);
+            assert!(run.ledger_closed() && run.result.dict.get("run_failed").is_some());
+        });
+    }
+}
+
+#[test]
+fn after_a_failure_of_an_awaited_result_the_trainer_still_saves() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let mut trainer = doomed(1);
+        let error = loop {
+            if let Err(error) = trainer.next_result().await.unwrap() {
+                break error;
+            }
+        };
+        assert!(error.to_string().contains("gearbox is stuck"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        trainer.save(folder.path()).unwrap();
+        assert!(is_complete(&saved(&folder)) && trainer.next_result().await.is_none());
+    });
+}
+
+/// What is left of a run whose learner does `at_third` in its third update.
+fn left_by(config: TrainerConfig, at_third: fn() -> Result<(), LearnError>) -> FailedRun {
+    let hook = move |update| if update >= 3 { at_third() } else { Ok(()) };
+    without_hanging("a run whose learner fails", move || hooked(config, hook).run(iterations(1_000_000)).unwrap_err())
+}
+
+#[test]
+fn of_a_learner_that_panics_or_errs_the_newest_published_weights_are_left_and_a_run_goes_on_from_them() {
+    let fails: [fn() -> Result<(), LearnError>; 2] =
+        [|| panic!("sabotage"), || Err(LearnError::Config { reason: "sabotage".to_owned() })];
+    let algorithms: [AlgorithmConfig; 3] =
+        [ImpalaConfig::default().into(), AppoConfig::default().into(), PpoConfig::default().into()];
+    for (workers, at_third) in [(0, fails[0]), (2, fails[0]), (2, fails[1])] {
+        for algorithm in &algorithms {
+            let config = TrainerConfig { algorithm: algorithm.clone(), ..small(workers) };
+            let failed = left_by(config.clone(), at_third);
+            assert!(failed.to_string().contains("sabotage"), "{failed}");
+            assert_eq!(failed.run.whole, Whole::PublishedWeights);
+            let folder = tempfile::tempdir().unwrap();
+            failed.run.save(folder.path()).unwrap();
+            let checkpoint = saved(&folder);
+            // Two updates of 16 env-steps each were published.
+            assert_eq!((checkpoint.state.updates, checkpoint.state.global_step), (2, 32));
+            checkpoint.policy().unwrap();
+            let resumed = Trainer::resume(config, |_: &EnvContext| CartPole::new(), &checkpoint).unwrap();
+            assert!(only(&resumed.run(iterations(2)).unwrap()).state.updates > 2);
+        }
+    }
+}
+
+#[test]
+fn a_learner_that_only_met_bad_numbers_is_whole() {
+    for workers in [0, 2] {
+        let config = TrainerConfig { max_consecutive_quarantined: 2, ..small(workers) };
+        let failed = left_by(config, || Err(LearnError::NonFinite { what: "the total loss", at: "a test".to_owned() }));
+        assert!(failed.to_string().contains("quarantined"), "{failed}");
+        assert_eq!(failed.run.whole, Whole::Learner);
+        assert!(is_complete(&only(&failed.run)) && only(&failed.run).state.updates == 2);
+    }
+}
+
+#[test]
+fn where_nothing_was_published_nothing_is_saved() {
+    let mut trainer = hooked(small(2), |_| panic!("sabotage"));
+    assert!(trainer.by_ref().any(|result| result.is_err()));
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |result| matches!(result, Err(CheckpointError::NoState { .. }));
+    assert!(refused(trainer.save(folder.path())));
+    let failed = trainer.finish().unwrap_err();
+    assert!(failed.run.whole == Whole::Nothing && refused(failed.run.save(folder.path())));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_error_of_a_run_goes_through_the_question_mark() {
+    fn boxed() -> Result<Run, Box<dyn std::error::Error>> {
+        Ok(hooked(small(0), |_| panic!("sabotage")).run(iterations(1))?)
+    }
+    fn of_anyhow() -> anyhow::Result<Run> {
+        Ok(hooked(small(0), |_| panic!("sabotage")).run(iterations(1))?)
+    }
+    fn cause_alone() -> Result<Run, TrainError> {
+        Ok(hooked(small(0), |_| panic!("sabotage")).run(iterations(1))?)
+    }
+    let boxed = boxed().unwrap_err();
+    assert!(boxed.source().unwrap().downcast_ref::<TrainError>().is_some());
+    // What a program that returns it from `main` prints.
+    assert!(format!("{boxed:?}").contains("sabotage") && format!("{boxed:?}").len() < 1000, "{boxed:?}");
+    let error = of_anyhow().unwrap_err();
+    assert!(error.downcast_ref::<FailedRun>().unwrap().run.ledger_closed());
+    assert!(matches!(cause_alone(), Err(TrainError::Learner(_))));
+}
+
+#[test]
+fn a_run_saves_on_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trainer = Trainer::new(small(2), |_: &EnvContext| CartPole::new()).unwrap();
+    trainer.checkpoint_every(Duration::ZERO, folder.path());
+    assert!(trainer.by_ref().take(3).all(|result| result.is_ok()));
+    let first = saved(&folder);
+    assert!(is_complete(&first));
+    assert!(trainer.by_ref().take(3).all(|result| result.is_ok()));
+    assert!(saved(&folder).state.updates > first.state.updates);
+    let run = trainer.finish().unwrap();
+    assert_eq!(saved(&folder).state.updates, only(&run).state.updates, "the last one is of the end");
+}
+
+#[test]
+fn the_last_checkpoint_is_of_the_failure_unless_only_weights_are_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trainer = doomed(2);
+    trainer.checkpoint_every(Duration::from_secs(3600), folder.path());
+    let failed = trainer.run(iterations(1_000_000)).unwrap_err();
+    assert_eq!(saved(&folder).state.updates, only(&failed.run).state.updates);
+
+    let folder = tempfile::tempdir().unwrap();
+    let was_saved = Arc::new(AtomicBool::new(false));
+    let is_time = Arc::clone(&was_saved);
+    let hook = move |_| if is_time.load(Ordering::Relaxed) { panic!("sabotage") } else { Ok(()) };
+    let mut trainer = hooked(small(2), hook);
+    trainer.checkpoint_every(Duration::ZERO, folder.path());
+    assert!(trainer.next().unwrap().is_ok());
+    was_saved.store(true, Ordering::Relaxed);
+    let failed = trainer.run(iterations(1_000_000)).unwrap_err();
+    assert_eq!(failed.run.whole, Whole::PublishedWeights);
+    assert!(is_complete(&saved(&folder)), "weights alone took the place of a complete checkpoint");
+}
+
+#[test]
+fn a_save_that_fails_is_named_once_and_the_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let mut trainer = Trainer::new(small(2), |_: &EnvContext| CartPole::new()).unwrap();
+    trainer.checkpoint_every(Duration::ZERO, file.join("run"));
+    let run = trainer.run(iterations(5)).unwrap();
+    let failures = run.result.dict.get("checkpoints_failed").and_then(|list| list.as_array()).unwrap();
+    assert!(failures.len() == 1 && failures[0].as_str().unwrap().contains("cannot make the folder"), "{failures:?}");
+    assert_eq!(run.checkpoint_failures.len(), 1);
+}
