@@ -53,13 +53,13 @@ impl Trainer {
         let run = self.hand_back(reason, stop);
         match failure {
             None => Ok(run),
-            Some(failure) => Err(FailedRun { cause: failure.into(), run: Box::new(run) }),
+            Some(failure) => Err(failed(failure.into(), run)),
         }
     }
 
     /// The error of a run that has ended with `cause`.
     pub(super) fn failed(&mut self, cause: TrainError, stop: &StopWhen) -> FailedRun {
-        FailedRun { cause, run: Box::new(self.hand_back(None, stop)) }
+        failed(cause, self.hand_back(None, stop))
     }
 
     /// Ends a run whose step failed with `stepped`, or that a report said is over; shows the reporters why, and returns it.
@@ -170,7 +170,7 @@ impl Trainer {
         Run {
             result,
             reason,
-            has_target: stop.has_target(),
+            fell_short: stop.has_target() && reason != Some(StopReason::ReturnReached),
             time,
             env_steps_per_s,
             steps: self.steps.snapshot(),
@@ -186,6 +186,10 @@ impl Trainer {
             checkpoint_failures: self.periodic.take().map(|periodic| periodic.failures).unwrap_or_default(),
         }
     }
+}
+
+fn failed(cause: TrainError, run: Run) -> FailedRun {
+    FailedRun { cause, run: Box::new(Run { fell_short: true, ..run }) }
 }
 
 impl Drop for Trainer {

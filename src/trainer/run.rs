@@ -21,8 +21,8 @@ pub struct Run {
     pub result: TrainResult,
     /// The limit or signal that ended it; `None` when the program did, or a failure.
     pub reason: Option<StopReason>,
-    /// Whether there was a return to reach.
-    pub(super) has_target: bool,
+    /// Whether it failed, or had a return to reach and did not.
+    pub(super) fell_short: bool,
     /// Time from building the trainer to the end of training.
     pub time: Duration,
     /// Env-steps sampled a second from the first update on: what building the trainer and filling the first batch took does not
@@ -108,7 +108,7 @@ impl Run {
     }
 
     /// The exit status for a program that ends with the run: 130 when Ctrl-C ended it and 143 when SIGTERM did, as a shell and a
-    /// scheduler expect; otherwise 1 when there was a return to reach and it was not, and 0 for everything else.
+    /// scheduler expect; otherwise 1 when it failed, or had a return to reach and did not, and 0 for everything else.
     ///
     /// ```
     /// use std::process::ExitCode;
@@ -125,8 +125,7 @@ impl Run {
     /// }
     /// ```
     pub fn exit_status(&self) -> u8 {
-        let missed = self.has_target && !self.reached();
-        self.reason.and_then(StopReason::signal_status).unwrap_or(missed.into())
+        self.reason.and_then(StopReason::signal_status).unwrap_or(self.fell_short.into())
     }
 
     /// The run in one line of JSON, for programs that compare runs.

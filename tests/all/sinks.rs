@@ -224,7 +224,7 @@ fn what_ended_a_run_is_in_its_last_line_and_on_its_page() {
     let failing = |_: &EnvContext| Chaos::new(CartPole::new(), ChaosConfig { error: 1.0, ..ChaosConfig::default() });
     let mut trainer = Trainer::new(small(1), failing).unwrap();
     trainer.log_to(folder.path()).unwrap();
-    let error = trainer.run(StopWhen::default()).unwrap_err().to_string();
+    let error = trainer.run(StopWhen::default()).unwrap_err().cause.to_string();
     let last = last_line(&folder.path().join("results.jsonl"));
     assert_eq!(last["run_failed"], error);
     assert!(!last["workers"]["gave_up"].as_array().unwrap().is_empty());

@@ -116,6 +116,7 @@ fn workers_that_give_up_are_the_cause_though_the_learner_is_in_a_long_pass() {
     assert!(failed.cause.thread().is_some_and(|name| name.starts_with("rollout-")), "{failed}");
     assert!(failed.to_string().contains("gearbox is stuck") && failed.to_string().contains("is whole"), "{failed}");
     assert_eq!((failed.run.whole, failed.run.worker_failures.len()), (Whole::Learner, 2));
+    assert_eq!(failed.run.exit_status(), 1);
     let folder = tempfile::tempdir().unwrap();
     failed.run.save(folder.path()).unwrap();
     assert!(is_complete(&saved(&folder)) && saved(&folder).state.updates >= 3);
