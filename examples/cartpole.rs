@@ -107,7 +107,7 @@ fn main() -> anyhow::Result<ExitCode> {
     }
 
     if let Some(seconds) = args.checkpoint_every {
-        trainer.checkpoint_every(Duration::try_from_secs_f64(seconds)?, &args.out);
+        trainer.checkpoint_every(Duration::try_from_secs_f64(seconds)?, &out);
     }
     let run = trainer.run(StopWhen {
         episode_return_mean: Some(args.stop_return),
