@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use pronk::buffer::{Pool, Versioned, lifeline};
 use pronk::envs::CartPole;
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
-use pronk::policy::{Activation, CpuNetwork, Encoder, Gaussian, NetworkSpec};
+use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec};
 use pronk::prelude::*;
 use pronk::rollout::{GatheringWorker, GatheringWorkerConfig, Sampler, WorkerConfig, WorkerLinks, WorkerState};
 use pronk::{ActionRef, AsyncEnv, AsyncEnvs, EnvError, EnvSpec, Gather, ModelConfig, ObsMut, RestartPolicy, Step};
@@ -124,7 +124,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
             seed: 1,
             num_envs_per_worker: NonZeroUsize::new(n_envs).unwrap(),
             rollout_fragment_length: NonZeroUsize::new(STEPS).unwrap(),
-            gaussian: Gaussian::default(),
+            gaussian: GaussianConfig::default(),
         },
         num_env_groups: NonZeroUsize::MIN,
         gather: Gather::AtLeast(NonZeroUsize::MIN),

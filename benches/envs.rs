@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use pronk::buffer::{FinalObs, ObsKind, Pool, Versioned, lifeline};
 use pronk::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
-use pronk::policy::{Activation, CpuNetwork, Encoder, Gaussian, NetworkSpec, Rng, Torso};
+use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec, Rng, Torso};
 use pronk::rollout::{
     ActionRef, End, Env, EnvContext, EnvFactory, Kernel, ObsMut, RolloutWorker, Sampler, VectorContext, VectorEnv,
     VectorStep, Vectorised, Watch, WorkerConfig, WorkerLinks, WorkerState,
@@ -206,7 +206,7 @@ impl Sampling {
             seed: 1,
             num_envs_per_worker: NonZeroUsize::new(n_envs).unwrap(),
             rollout_fragment_length: NonZeroUsize::new(Self::STEPS).unwrap(),
-            gaussian: Gaussian::default(),
+            gaussian: GaussianConfig::default(),
         };
         let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
         let network = Box::new(CpuNetwork::new(&network).unwrap());

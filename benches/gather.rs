@@ -43,7 +43,7 @@ use pronk::buffer::{Lifeline, Pool, Versioned, lifeline};
 use pronk::envs::CartPole;
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{
-    Activation, CpuNetwork, Encoder, Gaussian, Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs,
+    Activation, CpuNetwork, Encoder, GaussianConfig, Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs,
     ParamLayout, Params, PolicyError, Rng, Torso,
 };
 use pronk::rollout::{
@@ -199,7 +199,7 @@ impl Case {
                 seed: 1,
                 num_envs_per_worker: NonZeroUsize::new(GROUPS * setting.group_size).unwrap(),
                 rollout_fragment_length: NonZeroUsize::new(setting.fragment_length).unwrap(),
-                gaussian: Gaussian::default(),
+                gaussian: GaussianConfig::default(),
             },
             num_env_groups: NonZeroUsize::new(GROUPS).unwrap(),
             gather,

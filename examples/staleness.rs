@@ -23,7 +23,7 @@ use pronk::metrics::{StateClock, StepLedger};
 use pronk::policy::{Activation, CpuNetwork, Encoder, NetworkSpec, Torso, distribution_for};
 use pronk::prelude::*;
 use pronk::rollout::{RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState, probe_spec};
-use pronk::{ByPolicy, Gaussian, ImpalaConfig, Params, Schedule};
+use pronk::{ByPolicy, GaussianConfig, ImpalaConfig, Params, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -93,7 +93,7 @@ fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> 
         seed,
         num_envs_per_worker: NonZeroUsize::MIN.saturating_add(15),
         rollout_fragment_length: NonZeroUsize::MIN.saturating_add(19),
-        gaussian: Gaussian::default(),
+        gaussian: GaussianConfig::default(),
     };
     let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
     let mut worker = RolloutWorker::new(worker, Arc::new(make), Box::new(CpuNetwork::new(&spec)?), links)?;

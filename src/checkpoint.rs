@@ -176,7 +176,7 @@ impl Checkpoint {
             return Err(PolicyError::BadSpec { reason: reason.to_owned() });
         };
         let policy = Policy::new(network, self.state.params.clone(), &self.action)?;
-        let policy = policy.with_gaussian(self.config.model.gaussian)?;
+        let policy = policy.with_gaussian(self.config.model.gaussian())?;
         match self.normalizer.obs_normalizer() {
             Some(normalizer) => policy.with_normalizer(normalizer),
             None => Ok(policy),

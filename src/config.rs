@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use pronk_buffer::Gate;
 use pronk_learner::{AlgorithmConfig, InitialState, OnStarved, Schedule};
-use pronk_policy::{Activation, DeviceSpec, Gaussian, Init, Torso};
+use pronk_policy::{Activation, DeviceSpec, Gaussian, GaussianConfig, Init, LogStdRange, Torso};
 use pronk_rollout::{Gather, NormalizerConfig};
 use serde::{Deserialize, Serialize};
 
@@ -194,6 +194,8 @@ pub struct ModelConfig {
     pub burn_in: usize,
     /// How actions that are numbers are distributed: `diagonal`, or `squashed` into their bounds.
     pub gaussian: Gaussian,
+    /// The least and the greatest logarithm of their standard deviations; in a file `[lowest, highest]`.
+    pub log_std_range: LogStdRange,
     /// Whether policy and value share the hidden layers (RLlib's `vf_share_layers`).
     pub torso: Torso,
     /// How weights are drawn at the start. (RLlib draws normal values and scales each column.)
@@ -211,9 +213,17 @@ impl Default for ModelConfig {
             initial_state: InitialState::Stored,
             burn_in: 0,
             gaussian: Gaussian::Diagonal,
+            log_std_range: LogStdRange::default(),
             torso: Torso::Shared,
             init: Init::Orthogonal,
         }
+    }
+}
+
+impl ModelConfig {
+    /// How actions that are numbers are distributed.
+    pub(crate) fn gaussian(&self) -> GaussianConfig {
+        GaussianConfig { gaussian: self.gaussian, log_std_range: self.log_std_range }
     }
 }
 

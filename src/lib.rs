@@ -51,16 +51,16 @@ pub use {
 
 pub use pronk_buffer::{Gate, MultiAgentBatch, SampleBatch};
 pub use pronk_learner::{
-    Algorithm, AlgorithmConfig, AppoConfig, ImpalaConfig, InitialState, LearnError, Learned, Learner, LearnerFailure,
-    LearnerState, OnStarved, PolicyLag, PpoConfig, Schedule, TrainBatch,
+    Algorithm, AlgorithmConfig, AppoConfig, AppoForm, ImpalaConfig, InitialState, LearnError, Learned, Learner,
+    LearnerFailure, LearnerState, OnStarved, PolicyLag, PpoConfig, Schedule, TrainBatch,
 };
 pub use pronk_metrics::{
     ByPolicy, Console, Csv, DEFAULT_POLICY, HtmlReport, JsonLines, LearnerInfo, PolicyId, ReportError, Reporter,
     ResultDict, StepTotals, Steps, TensorBoard, ThreadTime, Timeline, Timers, reporter_fn,
 };
 pub use pronk_policy::{
-    Activation, Choice, DeviceSpec, Gaussian, Init, Network, ObsDtype, ObsLoader, Params, Policy, PolicyError, Rng,
-    Space, Torso,
+    Activation, Choice, DeviceSpec, Gaussian, GaussianConfig, Init, LogStdRange, Network, ObsDtype, ObsLoader, Params,
+    Policy, PolicyError, Rng, Space, Torso,
 };
 pub use pronk_rollout::{
     AbandonedThreads, ActionRef, AgentSpec, Agents, AsyncEnv, AsyncEnvs, CallResult, End, Env, EnvContext, EnvError,

@@ -1,16 +1,17 @@
 //! The Gaussian over several numbers that are drawn independently of each other.
 //!
 //! A row of inputs is `[means | log_stds]`: first the mean of each number, then the logarithm of each standard deviation,
-//! which is taken as it comes, however large or small. Log-probability, entropy and divergence are sums over the numbers.
+//! which is clamped to a [`LogStdRange`] and has no gradient where the
+//! clamp holds. Log-probability, entropy and divergence are sums over the numbers.
 //!
 //! [`DiagGaussian`] computes many rows of `f32`. The functions work on one row and are generic over `f32` and `f64`: they
 //! are what [`DiagGaussian`] calls row by row, and what is checked against finite differences.
 
 use num_traits::{Float, FloatConst};
 
-use crate::normal::{Normal, add_slopes, normals, sum};
+use crate::normal::{Normal, add_slopes, normals, sum, through_clamp};
 use crate::number_rows::NumberRows;
-use crate::{ActionsMut, ActionsRef, Distribution, PolicyError, Rng};
+use crate::{ActionsMut, ActionsRef, Distribution, LogStdRange, PolicyError, Rng};
 
 /// The distribution over `n` independent normal numbers; its inputs are `[means | log_stds]`.
 ///
@@ -26,15 +27,21 @@ use crate::{ActionsMut, ActionsRef, Distribution, PolicyError, Rng};
 /// assert_eq!(action, [0.3, -0.7]);
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiagGaussian {
     rows: NumberRows,
+    log_std_range: LogStdRange,
 }
 
 impl DiagGaussian {
     /// The distribution over actions of `n` numbers; an error if that is none.
     pub fn new(n: usize) -> Result<Self, PolicyError> {
-        Ok(Self { rows: NumberRows::new(n)? })
+        Ok(Self { rows: NumberRows::new(n)?, log_std_range: LogStdRange::default() })
+    }
+
+    /// The same with standard deviations in another range than the default one.
+    pub fn with_log_std_range(self, log_std_range: LogStdRange) -> Self {
+        Self { log_std_range, ..self }
     }
 }
 
@@ -55,7 +62,10 @@ impl Distribution for DiagGaussian {
         actions: ActionsMut<'_>,
         out: &mut [f32],
     ) -> Result<(), PolicyError> {
-        self.rows.sample(inputs, rng, actions, out, |inputs, normal, action| sample(inputs, normal, action), logp)
+        let range = self.log_std_range;
+        let draw =
+            |inputs: &[f32], normal: &mut dyn FnMut() -> f32, action: &mut [f32]| sample(range, inputs, normal, action);
+        self.rows.sample(inputs, rng, actions, out, draw, |inputs, action| logp(range, inputs, action))
     }
 
     fn mode(&self, inputs: &[f32], actions: ActionsMut<'_>) -> Result<(), PolicyError> {
@@ -63,15 +73,16 @@ impl Distribution for DiagGaussian {
     }
 
     fn logp(&self, inputs: &[f32], actions: ActionsRef<'_>, out: &mut [f32]) -> Result<(), PolicyError> {
-        self.rows.logp(inputs, actions, out, logp)
+        let range = self.log_std_range;
+        self.rows.logp(inputs, actions, out, |inputs, action| logp(range, inputs, action))
     }
 
     fn entropy(&self, inputs: &[f32], out: &mut [f32]) -> Result<(), PolicyError> {
-        self.rows.entropy(inputs, out, entropy)
+        self.rows.entropy(inputs, out, |inputs| entropy(self.log_std_range, inputs))
     }
 
     fn kl(&self, p: &[f32], q: &[f32], out: &mut [f32]) -> Result<(), PolicyError> {
-        self.rows.kl(p, q, out, kl)
+        self.rows.kl(p, q, out, |p, q| kl(self.log_std_range, p, q))
     }
 
     fn logp_grad(
@@ -81,62 +92,81 @@ impl Distribution for DiagGaussian {
         weight: &[f32],
         grad: &mut [f32],
     ) -> Result<(), PolicyError> {
-        self.rows.logp_grad(inputs, actions, weight, grad, logp_grad)
+        let range = self.log_std_range;
+        self.rows.logp_grad(inputs, actions, weight, grad, |inputs, action, weight, grad| {
+            logp_grad(range, inputs, action, weight, grad)
+        })
     }
 
     fn entropy_grad(&self, inputs: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError> {
-        self.rows.entropy_grad(inputs, weight, grad, entropy_grad)
+        let range = self.log_std_range;
+        self.rows.entropy_grad(inputs, weight, grad, |inputs, weight, grad| entropy_grad(range, inputs, weight, grad))
     }
 
     fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError> {
-        self.rows.kl_grad_q(p, q, weight, grad, kl_grad_q)
+        let range = self.log_std_range;
+        self.rows.kl_grad_q(p, q, weight, grad, |p, q, weight, grad| kl_grad_q(range, p, q, weight, grad))
     }
 }
 
 /// Writes the means, where the density is highest.
-pub fn mode<F: Float>(inputs: &[F], action: &mut [F]) {
-    normals(inputs).zip(action).for_each(|(number, action)| *action = number.mean);
+pub fn mode<F: Float + From<f32>>(inputs: &[F], action: &mut [F]) {
+    normals(LogStdRange::UNBOUNDED, inputs).zip(action).for_each(|(number, action)| *action = number.mean);
 }
 
 /// Writes a draw; `normal` is asked once for each number, for a draw with mean 0 and standard deviation 1.
-pub fn sample<F: Float + FloatConst>(inputs: &[F], mut normal: impl FnMut() -> F, action: &mut [F]) {
-    normals(inputs).zip(action).for_each(|(number, action)| *action = number.at(normal()));
+pub fn sample<F: Float + FloatConst + From<f32>>(
+    range: LogStdRange,
+    inputs: &[F],
+    mut normal: impl FnMut() -> F,
+    action: &mut [F],
+) {
+    normals(range, inputs).zip(action).for_each(|(number, action)| *action = number.at(normal()));
 }
 
 /// The log-density at `action`, which is half as long as `inputs`.
-pub fn logp<F: Float + FloatConst>(inputs: &[F], action: &[F]) -> F {
-    sum(normals(inputs).zip(action).map(|(number, &x)| number.logp(x)))
+pub fn logp<F: Float + FloatConst + From<f32>>(range: LogStdRange, inputs: &[F], action: &[F]) -> F {
+    sum(normals(range, inputs).zip(action).map(|(number, &x)| number.logp(x)))
 }
 
 /// The entropy in nats.
-pub fn entropy<F: Float + FloatConst>(inputs: &[F]) -> F {
-    sum(normals(inputs).map(Normal::entropy))
+pub fn entropy<F: Float + FloatConst + From<f32>>(range: LogStdRange, inputs: &[F]) -> F {
+    sum(normals(range, inputs).map(Normal::entropy))
 }
 
 /// The divergence `KL(p ‖ q)` in nats.
-pub fn kl<F: Float + FloatConst>(p: &[F], q: &[F]) -> F {
-    sum(normals(p).zip(normals(q)).map(|(p, q)| p.kl(q)))
+pub fn kl<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F]) -> F {
+    sum(normals(range, p).zip(normals(range, q)).map(|(p, q)| p.kl(q)))
 }
 
 /// Adds `weight · ∂ logp(action) / ∂ inputs` to `grad`: with `z = (action − mean) / std`, `z / std` to the means and
 /// `z² − 1` to the log standard deviations.
-pub fn logp_grad<F: Float + FloatConst>(inputs: &[F], action: &[F], weight: F, grad: &mut [F]) {
-    add_slopes(weight, normals(inputs).zip(action).map(|(number, &x)| number.logp_slopes(x)), grad);
+pub fn logp_grad<F: Float + FloatConst + From<f32>>(
+    range: LogStdRange,
+    inputs: &[F],
+    action: &[F],
+    weight: F,
+    grad: &mut [F],
+) {
+    let slopes = normals(range, inputs).zip(action).map(|(number, &x)| number.logp_slopes(x));
+    add_slopes(weight, through_clamp(range, inputs, slopes), grad);
 }
 
 /// Adds `weight · ∂ entropy / ∂ inputs` to `grad`: 0 to the means and 1 to the log standard deviations.
-pub fn entropy_grad<F: Float + FloatConst>(inputs: &[F], weight: F, grad: &mut [F]) {
-    add_slopes(weight, normals(inputs).map(|_| Normal::entropy_slopes()), grad);
+pub fn entropy_grad<F: Float + FloatConst + From<f32>>(range: LogStdRange, inputs: &[F], weight: F, grad: &mut [F]) {
+    add_slopes(weight, through_clamp(range, inputs, normals(range, inputs).map(|_| Normal::entropy_slopes())), grad);
 }
 
 /// Adds `weight · ∂ KL(p ‖ q) / ∂ p` to `grad`.
-pub fn kl_grad_p<F: Float + FloatConst>(p: &[F], q: &[F], weight: F, grad: &mut [F]) {
-    add_slopes(weight, normals(p).zip(normals(q)).map(|(p, q)| p.kl_slopes(q)), grad);
+pub fn kl_grad_p<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F], weight: F, grad: &mut [F]) {
+    let slopes = normals(range, p).zip(normals(range, q)).map(|(p, q)| p.kl_slopes(q));
+    add_slopes(weight, through_clamp(range, p, slopes), grad);
 }
 
 /// Adds `weight · ∂ KL(p ‖ q) / ∂ q` to `grad`.
-pub fn kl_grad_q<F: Float + FloatConst>(p: &[F], q: &[F], weight: F, grad: &mut [F]) {
-    add_slopes(weight, normals(p).zip(normals(q)).map(|(p, q)| p.kl_slopes_q(q)), grad);
+pub fn kl_grad_q<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F], weight: F, grad: &mut [F]) {
+    let slopes = normals(range, p).zip(normals(range, q)).map(|(p, q)| p.kl_slopes_q(q));
+    add_slopes(weight, through_clamp(range, q, slopes), grad);
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Categorical, DiagGaussian, MultiCategorical, PolicyError, Rng, Space, SquashedGaussian};
+use crate::{Categorical, DiagGaussian, LogStdRange, MultiCategorical, PolicyError, Rng, Space, SquashedGaussian};
 
 /// A family of distributions over actions, told apart by the numbers a network puts out for each row.
 ///
@@ -98,11 +98,33 @@ pub trait Distribution: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaussian {
-    /// Independent normal numbers without bounds: [`DiagGaussian`].
+    /// Independent normal numbers, which may lie beyond the bounds of actions: [`DiagGaussian`].
     #[default]
     Diagonal,
     /// The same squashed into (−1, 1): [`SquashedGaussian`].
     Squashed,
+}
+
+/// How actions that are numbers are distributed, and how narrow and wide they may become.
+///
+/// ```
+/// use pronk_policy::{Gaussian, GaussianConfig, LogStdRange};
+///
+/// let config: GaussianConfig = Gaussian::Squashed.into();
+/// assert_eq!(config.log_std_range, LogStdRange::default());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GaussianConfig {
+    /// Which distribution.
+    pub gaussian: Gaussian,
+    /// The range of its standard deviations.
+    pub log_std_range: LogStdRange,
+}
+
+impl From<Gaussian> for GaussianConfig {
+    fn from(gaussian: Gaussian) -> Self {
+        Self { gaussian, ..Self::default() }
+    }
 }
 
 /// The distribution over an action space: [`Categorical`] for `Discrete`, [`MultiCategorical`] for `MultiDiscrete`,
@@ -133,13 +155,21 @@ pub fn distribution_for(space: &Space) -> Result<Box<dyn Distribution>, PolicyEr
 /// assert_eq!(distribution_with(&torques, Gaussian::Squashed)?.dist_len(), torques.dist_len());
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
-pub fn distribution_with(space: &Space, gaussian: Gaussian) -> Result<Box<dyn Distribution>, PolicyError> {
+pub fn distribution_with(
+    space: &Space,
+    gaussian: impl Into<GaussianConfig>,
+) -> Result<Box<dyn Distribution>, PolicyError> {
     space.check()?;
+    let GaussianConfig { gaussian, log_std_range } = gaussian.into();
     Ok(match (space, gaussian) {
         (Space::Discrete { n }, _) => Box::new(Categorical::new(*n)?),
         (Space::MultiDiscrete { nvec }, _) => Box::new(MultiCategorical::new(nvec.clone())?),
-        (Space::Box { .. }, Gaussian::Diagonal) => Box::new(DiagGaussian::new(space.act_len())?),
-        (Space::Box { .. }, Gaussian::Squashed) => Box::new(SquashedGaussian::new(space.act_len())?),
+        (Space::Box { .. }, Gaussian::Diagonal) => {
+            Box::new(DiagGaussian::new(space.act_len())?.with_log_std_range(log_std_range))
+        }
+        (Space::Box { .. }, Gaussian::Squashed) => {
+            Box::new(SquashedGaussian::new(space.act_len())?.with_log_std_range(log_std_range))
+        }
     })
 }
 

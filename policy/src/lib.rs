@@ -15,6 +15,7 @@ mod distribution;
 mod error;
 mod init;
 mod loaded;
+mod log_std_range;
 mod mask;
 pub mod multi_categorical;
 mod network;
@@ -40,9 +41,12 @@ pub use cpu_network::CpuNetwork;
 pub use data_parallel::DataParallel;
 pub use device::DeviceSpec;
 pub use diag_gaussian::DiagGaussian;
-pub use distribution::{ActionsMut, ActionsRef, Distribution, Gaussian, distribution_for, distribution_with};
+pub use distribution::{
+    ActionsMut, ActionsRef, Distribution, Gaussian, GaussianConfig, distribution_for, distribution_with,
+};
 pub use error::PolicyError;
 pub use loaded::{LoadedObs, ObsLoader};
+pub use log_std_range::LogStdRange;
 pub use mask::mask_logits;
 pub use multi_categorical::MultiCategorical;
 pub use network::{Input, Memory, Network, NetworkShape, ObsRef, OutputGrads, Outputs};

@@ -3,7 +3,9 @@
 //! Standard deviations are given by their logarithms. A deviation of zero stays zero however small the standard deviation
 //! is: finite numbers give no NaN, even where a standard deviation is below the least float.
 
-use num_traits::{Float, FloatConst};
+use num_traits::{Float, FloatConst, clamp};
+
+use crate::LogStdRange;
 
 /// A normal distribution.
 #[derive(Clone, Copy, Debug)]
@@ -75,10 +77,25 @@ impl<F: Float + FloatConst> Normal<F> {
     }
 }
 
-/// The numbers of a row of inputs, `[means | log_stds]`.
-pub(crate) fn normals<F: Float>(inputs: &[F]) -> impl Iterator<Item = Normal<F>> {
+/// The numbers of a row of inputs, `[means | log_stds]`, with standard deviations in their range. (This clamp lets NaN through,
+/// unlike `max` and `min`.)
+pub(crate) fn normals<F: Float + From<f32>>(range: LogStdRange, inputs: &[F]) -> impl Iterator<Item = Normal<F>> {
+    let (lowest, highest) = (range.lowest().into(), range.highest().into());
     let (means, log_stds) = inputs.split_at(inputs.len() / 2);
-    means.iter().zip(log_stds).map(|(&mean, &log_std)| Normal { mean, log_std })
+    means.iter().zip(log_stds).map(move |(&mean, &log_std)| Normal { mean, log_std: clamp(log_std, lowest, highest) })
+}
+
+/// The slopes without those of standard deviations that their range holds.
+pub(crate) fn through_clamp<F: Float + From<f32>>(
+    range: LogStdRange,
+    inputs: &[F],
+    slopes: impl Iterator<Item = Slopes<F>>,
+) -> impl Iterator<Item = Slopes<F>> {
+    let (lowest, highest): (F, F) = (range.lowest().into(), range.highest().into());
+    inputs[inputs.len() / 2..].iter().zip(slopes).map(move |(&log_std, slopes)| {
+        let held = log_std < lowest || log_std > highest;
+        if held { Slopes { log_std: F::zero(), ..slopes } } else { slopes }
+    })
 }
 
 /// Adds the weighted slopes of each number to a row of gradients, `[means | log_stds]`.

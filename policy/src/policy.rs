@@ -2,8 +2,8 @@
 
 use crate::error::check_len;
 use crate::{
-    ActionScale, ActionsMut, CpuNetwork, Distribution, Gaussian, Input, Memory, Network, NetworkSpec, ObsDtype,
-    ObsNormalizer, ObsRef, Outputs, Params, PolicyError, Rng, Space, distribution_with, mask_logits,
+    ActionScale, ActionsMut, CpuNetwork, Distribution, Gaussian, GaussianConfig, Input, Memory, Network, NetworkSpec,
+    ObsDtype, ObsNormalizer, ObsRef, Outputs, Params, PolicyError, Rng, Space, distribution_with, mask_logits,
 };
 
 /// How a policy chooses its actions.
@@ -93,7 +93,7 @@ impl Policy {
     ///
     /// # Errors
     /// None, for an action space that has been taken once.
-    pub fn with_gaussian(self, gaussian: Gaussian) -> Result<Self, PolicyError> {
+    pub fn with_gaussian(self, gaussian: impl Into<GaussianConfig>) -> Result<Self, PolicyError> {
         Ok(Self { distribution: distribution_with(&self.action, gaussian)?, ..self })
     }
 

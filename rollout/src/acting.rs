@@ -2,7 +2,7 @@
 
 use pronk_buffer::{ActionView, ActionViewMut, BatchShape, ObsView};
 use pronk_policy::{
-    ActionScale, Distribution, Gaussian, Memory, Outputs, Params, Rng, Space, distribution_with, mask_logits,
+    ActionScale, Distribution, GaussianConfig, Memory, Outputs, Params, Rng, Space, distribution_with, mask_logits,
 };
 
 use crate::convert;
@@ -37,7 +37,7 @@ impl Acting {
     pub(crate) fn new(
         whose: &str,
         (observation, action): (&Space, &Space),
-        gaussian: Gaussian,
+        gaussian: GaussianConfig,
         inference: Inference,
         rng: Rng,
     ) -> Result<Self, BuildError> {

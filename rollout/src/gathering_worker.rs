@@ -42,7 +42,7 @@ use waiting::Waiting;
 ///
 /// use pronk_buffer::{Pool, Versioned, lifeline};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
-/// use pronk_policy::{CpuNetwork, Gaussian, Network, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, GaussianConfig, Network, NetworkSpec};
 /// use pronk_rollout::{
 ///     CartPole, Env, EnvContext, Gather, GatheringWorker, GatheringWorkerConfig, RestartPolicy, Sampler,
 ///     WorkerConfig, WorkerLinks, WorkerState,
@@ -61,7 +61,7 @@ use waiting::Waiting;
 ///         seed: 1,
 ///         num_envs_per_worker: NonZeroUsize::new(8).expect("8 > 0"),
 ///         rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
-///         gaussian: Gaussian::default(),
+///         gaussian: GaussianConfig::default(),
 ///     },
 ///     num_env_groups: NonZeroUsize::new(2).expect("2 > 0"),
 ///     gather: Gather::InTurn,

@@ -29,7 +29,7 @@ use crate::worker::{BuildError, WorkerState};
 ///
 /// use pronk_buffer::{Bell, Pool, Source, lifeline, weight_cell};
 /// use pronk_metrics::{ByPolicy, StepLedger, default_policy};
-/// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
 /// use pronk_rollout::{
 ///     CartPole, Env, EnvContext, InlineSource, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerLinks,
 ///     WorkerSeat,
@@ -48,7 +48,7 @@ use crate::worker::{BuildError, WorkerState};
 ///         seed: 0,
 ///         num_envs_per_worker: NonZeroUsize::new(8).expect("8 > 0"),
 ///         rollout_fragment_length: NonZeroUsize::new(16).expect("16 > 0"),
-///         gaussian: Gaussian::default(),
+///         gaussian: GaussianConfig::default(),
 ///     };
 ///     let links = WorkerLinks::new(Pool::new(2), of_worker.clone(), of_run.clone());
 ///     let links = WorkerLinks { watch: seat.watch.clone(), ..links };

@@ -4,7 +4,7 @@ use pronk_buffer::{
     ActionColumn, ActionView, ActionViewMut, BatchError, ObsColumn, ObsView, Pool, SampleBatch, Tag, Versioned,
 };
 use pronk_metrics::{ByPolicy, PolicyId};
-use pronk_policy::{Gaussian, Params, Rng, Space};
+use pronk_policy::{GaussianConfig, Params, Rng, Space};
 
 use crate::acting::{Acting, WeightsOf};
 use crate::columns::{Begun, Columns};
@@ -32,7 +32,7 @@ pub(crate) struct Role {
     pub(crate) observation: Space,
     /// What all who play it do.
     pub(crate) action: Space,
-    pub(crate) gaussian: Gaussian,
+    pub(crate) gaussian: GaussianConfig,
     /// Weights that never change; `None` for a policy that is trained.
     pub(crate) frozen: Option<Arc<Params>>,
 }

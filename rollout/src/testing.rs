@@ -359,7 +359,7 @@ pub(crate) fn make_workers<F: EnvFactory + 'static>(factory: F, seed: u64, links
 
 /// `T` = 4 steps of `B` = 2 environments.
 pub(crate) fn config(worker: u32, seed: u64) -> WorkerConfig {
-    let gaussian = pronk_policy::Gaussian::default();
+    let gaussian = pronk_policy::GaussianConfig::default();
     WorkerConfig { worker, incarnation: 0, seed, num_envs_per_worker: n(2), rollout_fragment_length: n(4), gaussian }
 }
 

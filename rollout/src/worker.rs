@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pronk_buffer::{BatchShape, MultiAgentBatch, ObsColumn, Pool, SampleBatch, Tag, Tether, Versioned};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
-use pronk_policy::{Gaussian, Params};
+use pronk_policy::{GaussianConfig, Params};
 
 use crate::columns::copy_obs;
 use crate::env::{EnvError, EnvSpec};
@@ -55,7 +55,7 @@ pub struct WorkerConfig {
     /// `T`: steps of one fragment.
     pub rollout_fragment_length: NonZeroUsize,
     /// How actions that are numbers are distributed.
-    pub gaussian: Gaussian,
+    pub gaussian: GaussianConfig,
 }
 
 /// What a worker shares with the rest of the run.
@@ -90,7 +90,7 @@ impl WorkerLinks {
 ///
 /// use pronk_buffer::{Pool, Versioned, lifeline};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
-/// use pronk_policy::{CpuNetwork, Gaussian, Network, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, GaussianConfig, Network, NetworkSpec};
 /// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState};
 ///
 /// let spec = CartPole::new().spec();
@@ -106,7 +106,7 @@ impl WorkerLinks {
 ///     seed: 1,
 ///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
-///     gaussian: Gaussian::default(),
+///     gaussian: GaussianConfig::default(),
 /// };
 /// let links = WorkerLinks::new(Pool::new(2), steps.clone(), tether);
 /// let network = Box::new(CpuNetwork::new(&network)?);

@@ -80,7 +80,7 @@ pub struct WorkerEdges {
 ///
 /// use pronk_buffer::{Bell, Gate, Pool, inqueue, lifeline, weight_cell};
 /// use pronk_metrics::{ByPolicy, StepLedger, TimeLedger, default_policy};
-/// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
 /// use pronk_rollout::{
 ///     CartPole, EnvContext, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSeat,
 ///     WorkerSet, WorkerSetConfig, probe_spec,
@@ -104,7 +104,7 @@ pub struct WorkerEdges {
 ///         seed: 0,
 ///         num_envs_per_worker: NonZeroUsize::new(4).expect("4 > 0"),
 ///         rollout_fragment_length: NonZeroUsize::new(8).expect("8 > 0"),
-///         gaussian: Gaussian::default(),
+///         gaussian: GaussianConfig::default(),
 ///     };
 ///     let links = WorkerLinks::new(pool.clone(), steps.clone(), of_run.clone());
 ///     let links = WorkerLinks { watch: seat.watch.clone(), ..links };

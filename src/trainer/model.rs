@@ -9,7 +9,7 @@ use pronk_learner::{
     LearnerState, OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{ByPolicy, PolicyId, default_policy};
-use pronk_policy::{Gaussian, Network, Params, PolicyError, derive_seed, distribution_with};
+use pronk_policy::{GaussianConfig, Network, Params, PolicyError, derive_seed, distribution_with};
 use pronk_rollout::{
     BuildError, EnvFactory, EnvSpec, GatheringWorker, GatheringWorkerConfig, Inference, InferencePort,
     MultiAgentFactory, MultiAgentWorker, MultiAgentWorkerConfig, Normalizer, PolicyMapping, RolloutWorker, Sampler,
@@ -53,7 +53,7 @@ struct PolicyModel {
     spec: EnvSpec,
     networks: Networks,
     /// How its actions are distributed where they are numbers.
-    gaussian: Gaussian,
+    gaussian: GaussianConfig,
     part: Part,
     /// Tells its random numbers from those of the others; none for the only one.
     stream: Option<u64>,
@@ -88,7 +88,7 @@ impl Model {
             None => Networks::described(config, &spec)?,
         };
         let name = spec.name.clone();
-        let gaussian = config.model.gaussian;
+        let gaussian = config.model.gaussian();
         let only = PolicyModel { spec, networks, gaussian, part: Part::Trained(None), stream: None };
         let policies = ByPolicy::from([(default_policy(), only)]);
         Ok(Self { env: name, agents: Agents::One(env), policies, algorithm, normalizer })
@@ -111,12 +111,12 @@ impl Model {
                 check_normalized(None, checkpoint).map_err(|cause| of_policy(cause.into()))?;
                 networks.check_fits(checkpoint).map_err(|cause| of_policy(cause.into()))?;
             }
-            let mut gaussian = config.model.gaussian;
+            let mut gaussian = config.model.gaussian();
             let part = match (role.checkpoint, role.is_trained) {
                 (checkpoint, true) => Part::Trained(checkpoint.map(Box::new)),
                 (Some(checkpoint), false) => {
                     // It acts as it learned to.
-                    gaussian = checkpoint.config.model.gaussian;
+                    gaussian = checkpoint.config.model.gaussian();
                     Part::Frozen(Arc::new(checkpoint.state.params))
                 }
                 (None, false) => {
@@ -186,7 +186,7 @@ impl Model {
         if checkpoint.algorithm != self.algorithm {
             return Err(CheckpointError::DoesNotFit { what: "algorithm" });
         }
-        if !model.spec.action.has_discrete_actions() && checkpoint.config.model.gaussian != model.gaussian {
+        if !model.spec.action.has_discrete_actions() && checkpoint.config.model.gaussian != model.gaussian.gaussian {
             return Err(CheckpointError::DoesNotFit { what: "distribution of actions, `model.gaussian`," });
         }
         Ok(())

@@ -4,16 +4,19 @@ use proptest::prelude::*;
 
 use super::{DiagGaussian, entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad};
 use crate::distribution::contract::{Actions, Formulas};
-use crate::{ActionsMut, Distribution, PolicyError, Rng};
+use crate::{ActionsMut, ActionsRef, Distribution, LogStdRange, PolicyError, Rng};
+
+/// Where the formulas are looked at.
+const RANGE: LogStdRange = LogStdRange::UNBOUNDED;
 
 const FORMULAS: Formulas<'static> = Formulas {
-    logp: &logp::<f64>,
-    entropy: &entropy::<f64>,
-    kl: &kl::<f64>,
-    logp_grad: &logp_grad::<f64>,
-    entropy_grad: &entropy_grad::<f64>,
-    kl_grad_p: &kl_grad_p::<f64>,
-    kl_grad_q: &kl_grad_q::<f64>,
+    logp: &|p, x| logp(RANGE, p, x),
+    entropy: &|p| entropy(RANGE, p),
+    kl: &|p, q| kl(RANGE, p, q),
+    logp_grad: &|p, q, weight, grad| logp_grad(RANGE, p, q, weight, grad),
+    entropy_grad: &|p, weight, grad| entropy_grad(RANGE, p, weight, grad),
+    kl_grad_p: &|p, q, weight, grad| kl_grad_p(RANGE, p, q, weight, grad),
+    kl_grad_q: &|p, q, weight, grad| kl_grad_q(RANGE, p, q, weight, grad),
 };
 
 proptest! {
@@ -28,23 +31,23 @@ proptest! {
     fn rows_of_single_precision_agree_with_the_formulas(n in 1_usize..5, rows in 0_usize..20, seed: u64) {
         let mut rng = Rng::seed_from(seed);
         let mut inputs = || (0..rows * 2 * n).map(|_| rng.normal() as f32).collect::<Vec<_>>();
-        FORMULAS.check_rows(&DiagGaussian::new(n).unwrap(), &inputs(), &inputs(), seed);
+        FORMULAS.check_rows(&DiagGaussian::new(n).unwrap().with_log_std_range(RANGE), &inputs(), &inputs(), seed);
     }
 
     #[test]
     fn divergence_is_never_negative_and_zero_to_itself(p in prop::array::uniform4(-3.0..3.0), q in prop::array::uniform4(-3.0..3.0)) {
-        prop_assert!(kl(&p, &q) >= 0.0);
-        prop_assert_eq!(kl(&p, &p), 0.0);
+        prop_assert!(kl(RANGE, &p, &q) >= 0.0);
+        prop_assert_eq!(kl(RANGE, &p, &p), 0.0);
     }
 }
 
 #[test]
 fn the_standard_normal_has_the_numbers_of_the_tables() {
-    assert!((logp(&[0.0_f64, 0.0], &[0.0]) - 0.398_942_280_401_432_7_f64.ln()).abs() < 1e-15);
-    assert!((logp(&[0.0_f64, 0.0], &[1.96]) - 0.058_440_944_333_451_48_f64.ln()).abs() < 1e-14);
-    assert!((entropy(&[5.0_f64, 0.0]) - 1.418_938_533_204_672_7).abs() < 1e-15);
+    assert!((logp(RANGE, &[0.0_f64, 0.0], &[0.0]) - 0.398_942_280_401_432_7_f64.ln()).abs() < 1e-15);
+    assert!((logp(RANGE, &[0.0_f64, 0.0], &[1.96]) - 0.058_440_944_333_451_48_f64.ln()).abs() < 1e-14);
+    assert!((entropy(RANGE, &[5.0_f64, 0.0]) - 1.418_938_533_204_672_7).abs() < 1e-15);
     // ln 2 + (1 + 1) / 8 − 1/2: from the standard normal to one with mean 1 and standard deviation 2.
-    assert!((kl(&[0.0, 0.0], &[1.0, 2.0_f64.ln()]) - (2.0_f64.ln() - 0.25)).abs() < 1e-15);
+    assert!((kl(RANGE, &[0.0, 0.0], &[1.0, 2.0_f64.ln()]) - (2.0_f64.ln() - 0.25)).abs() < 1e-15);
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn samples_have_the_mean_and_the_standard_deviation_of_each_number() {
     assert!((products.sum::<f64>() / rows as f64).abs() < 4.0 * 1.5 / (rows as f64).sqrt());
     // The mean of −logp is the entropy; the log-probability of a row has a variance of 1/2 for each number.
     let surprise = -logps.iter().map(|&x| f64::from(x)).sum::<f64>() / rows as f64;
-    assert!((surprise - f64::from(entropy(&inputs[..4]))).abs() < 4.0 / (rows as f64).sqrt());
+    assert!((surprise - f64::from(entropy(RANGE, &inputs[..4]))).abs() < 4.0 / (rows as f64).sqrt());
 }
 
 #[test]
@@ -88,13 +91,45 @@ fn standard_deviations_below_and_above_every_float_give_no_nan() {
     for log_std in [-1e30_f32, -200.0, -104.0, 88.0, 200.0, 1e30] {
         let (p, q) = ([0.5, log_std], [0.5, 0.0]);
         let mut grad = [0.0; 2];
-        logp_grad(&p, &[0.5], 1.0, &mut grad);
-        kl_grad_p(&p, &q, 1.0, &mut grad);
-        kl_grad_q(&p, &p, 1.0, &mut grad);
-        let answers = [logp(&p, &[0.5]), logp(&p, &[0.75]), entropy(&p), kl(&p, &q), kl(&p, &p)];
+        logp_grad(RANGE, &p, &[0.5], 1.0, &mut grad);
+        kl_grad_p(RANGE, &p, &q, 1.0, &mut grad);
+        kl_grad_q(RANGE, &p, &p, 1.0, &mut grad);
+        let answers = [
+            logp(RANGE, &p, &[0.5]),
+            logp(RANGE, &p, &[0.75]),
+            entropy(RANGE, &p),
+            kl(RANGE, &p, &q),
+            kl(RANGE, &p, &p),
+        ];
         assert!(answers.iter().chain(&grad).all(|x| !x.is_nan()), "{log_std}: {answers:?} {grad:?}");
         assert_eq!((answers[0] + log_std).round(), (-0.9_f32 + log_std - log_std).round(), "{log_std}");
     }
+}
+
+#[test]
+fn standard_deviations_are_held_in_their_range_and_carry_no_gradient_beyond() {
+    let range = LogStdRange::new(-3.0, 1.0).unwrap();
+    let one = DiagGaussian::new(1).unwrap().with_log_std_range(range);
+    let logp = |log_std: f32| {
+        let mut out = [0.0];
+        one.logp(&[0.3, log_std], ActionsRef::Continuous(&[0.8]), &mut out).unwrap();
+        f64::from(out[0])
+    };
+    assert_eq!((logp(9.0), logp(-9.0)), (logp(1.0), logp(-3.0)));
+    assert!(logp(1.0) != logp(0.9));
+    for (log_std, reaches) in [(-3.5_f32, false), (-2.9, true), (0.0, true), (0.9, true), (1.5, false)] {
+        let mut grad = [0.0; 2];
+        one.logp_grad(&[0.3, log_std], ActionsRef::Continuous(&[0.8]), &[1.0], &mut grad).unwrap();
+        let slope = (logp(log_std + 1e-2) - logp(log_std - 1e-2)) / 2e-2;
+        assert!((f64::from(grad[1]) - slope).abs() < 2e-2 * (1.0 + slope.abs()), "{log_std}: {} and {slope}", grad[1]);
+        assert_eq!(grad[1] != 0.0, reaches, "{log_std}");
+        assert!(grad[0] != 0.0, "the mean has a gradient everywhere");
+    }
+    // Draws are as wide as the range allows, however wide the network would have them.
+    let (mut action, mut logps) = ([0.0], [0.0]);
+    let normal = Rng::seed_from(5).normal() as f32;
+    one.sample(&[0.0, 50.0], &mut Rng::seed_from(5), ActionsMut::Continuous(&mut action), &mut logps).unwrap();
+    assert_eq!(action, [1.0_f32.exp() * normal]);
 }
 
 #[test]

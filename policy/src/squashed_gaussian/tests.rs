@@ -6,16 +6,19 @@ use super::{
     HIGHEST_ACTION, SquashedGaussian, entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad, mode, sample,
 };
 use crate::distribution::contract::{Actions, Formulas};
-use crate::{ActionsRef, Distribution, PolicyError, Rng, diag_gaussian};
+use crate::{ActionsRef, Distribution, LogStdRange, PolicyError, Rng, diag_gaussian};
+
+/// Where the formulas are looked at.
+const RANGE: LogStdRange = LogStdRange::DEFAULT;
 
 const FORMULAS: Formulas<'static> = Formulas {
-    logp: &logp::<f64>,
-    entropy: &entropy::<f64>,
-    kl: &kl::<f64>,
-    logp_grad: &logp_grad::<f64>,
-    entropy_grad: &entropy_grad::<f64>,
-    kl_grad_p: &kl_grad_p::<f64>,
-    kl_grad_q: &kl_grad_q::<f64>,
+    logp: &|p, x| logp(RANGE, p, x),
+    entropy: &|p| entropy(RANGE, p),
+    kl: &|p, q| kl(RANGE, p, q),
+    logp_grad: &|p, q, weight, grad| logp_grad(RANGE, p, q, weight, grad),
+    entropy_grad: &|p, weight, grad| entropy_grad(RANGE, p, weight, grad),
+    kl_grad_p: &|p, q, weight, grad| kl_grad_p(RANGE, p, q, weight, grad),
+    kl_grad_q: &|p, q, weight, grad| kl_grad_q(RANGE, p, q, weight, grad),
 };
 
 /// Means around zero, log standard deviations within their range and beyond, but not where the clamp has its corners.
@@ -48,14 +51,14 @@ proptest! {
     fn the_density_is_that_of_what_was_squashed_with_the_slope_of_tanh(mean in -2.0..2.0, log_std in -2.0..1.0, x in -3.0..3.0_f64) {
         // Straight from the change of variables, which is precise as long as tanh is not near ±1.
         let squashed = x.tanh();
-        let straight = diag_gaussian::logp(&[mean, log_std], &[x]) - (1.0 - squashed * squashed).ln();
-        prop_assert!((logp(&[mean, log_std], &[squashed]) - straight).abs() < 1e-8 * (1.0 + straight.abs()));
+        let straight = diag_gaussian::logp(RANGE, &[mean, log_std], &[x]) - (1.0 - squashed * squashed).ln();
+        prop_assert!((logp(RANGE, &[mean, log_std], &[squashed]) - straight).abs() < 1e-8 * (1.0 + straight.abs()));
     }
 
     #[test]
     fn divergence_is_never_negative_and_zero_to_itself(p in prop::array::uniform4(-3.0..3.0), q in prop::array::uniform4(-3.0..3.0)) {
-        prop_assert!(kl(&p, &q) >= 0.0);
-        prop_assert_eq!(kl(&p, &p), 0.0);
+        prop_assert!(kl(RANGE, &p, &q) >= 0.0);
+        prop_assert_eq!(kl(RANGE, &p, &p), 0.0);
     }
 }
 
@@ -65,7 +68,7 @@ fn integral(inputs: &[f64; 2], f: impl Fn(f64) -> f64) -> f64 {
     let steps = 400_000;
     let step = std::f64::consts::PI / f64::from(steps);
     let at = |i: i32| -std::f64::consts::FRAC_PI_2 + (f64::from(i) + 0.5) * step;
-    let term = |angle: f64| f(angle.sin()) * logp(inputs, &[angle.sin()]).exp() * angle.cos();
+    let term = |angle: f64| f(angle.sin()) * logp(RANGE, inputs, &[angle.sin()]).exp() * angle.cos();
     (0..steps).map(|i| term(at(i))).sum::<f64>() * step
 }
 
@@ -95,16 +98,16 @@ fn samples_follow_the_density() {
     }
     // The true entropy is the mean of −logp, and less than the one reported, which is that before squashing.
     let surprise = -logps.iter().map(|&x| f64::from(x)).sum::<f64>() / rows as f64;
-    let true_entropy = integral(&row, |a| if a.abs() < 1.0 { -logp(&row, &[a]) } else { 0.0 });
+    let true_entropy = integral(&row, |a| if a.abs() < 1.0 { -logp(RANGE, &row, &[a]) } else { 0.0 });
     assert!((surprise - true_entropy).abs() < 0.03, "{surprise} instead of {true_entropy}");
-    assert!(true_entropy < entropy(&row) - 0.1);
+    assert!(true_entropy < entropy(RANGE, &row) - 0.1);
 }
 
 #[test]
 fn divergence_is_not_changed_by_squashing() {
     let (p, q) = ([0.4, -0.5], [-0.2, 0.1]);
-    let integrated = integral(&p, |a| logp(&p, &[a]) - logp(&q, &[a]));
-    assert!((kl(&p, &q) - integrated).abs() < 1e-5, "{} instead of {integrated}", kl(&p, &q));
+    let integrated = integral(&p, |a| logp(RANGE, &p, &[a]) - logp(RANGE, &q, &[a]));
+    assert!((kl(RANGE, &p, &q) - integrated).abs() < 1e-5, "{} instead of {integrated}", kl(RANGE, &p, &q));
 }
 
 #[test]
@@ -145,15 +148,18 @@ type AddGrad<'a> = &'a dyn Fn(&mut [f64]);
 #[test]
 fn the_clamp_holds_standard_deviations_and_stops_their_gradients() {
     let wide = [0.3, 2.0];
-    assert_eq!(logp(&[0.3, 7.0], &[0.1]), logp(&wide, &[0.1]));
-    assert_eq!((entropy(&[0.3, 7.0]), entropy(&[0.3, -8.0])), (entropy(&wide), entropy(&[0.3, -5.0])));
+    assert_eq!(logp(RANGE, &[0.3, 7.0], &[0.1]), logp(RANGE, &wide, &[0.1]));
+    assert_eq!(
+        (entropy(RANGE, &[0.3, 7.0]), entropy(RANGE, &[0.3, -8.0])),
+        (entropy(RANGE, &wide), entropy(RANGE, &[0.3, -5.0]))
+    );
     for (log_std, reaches) in [(-8.0, false), (-5.0, true), (0.0, true), (2.0, true), (7.0, false)] {
         let p = [0.3, log_std];
         let grads: [AddGrad<'_>; 4] = [
-            &|grad| logp_grad(&p, &[0.9], 1.0, grad),
-            &|grad| entropy_grad(&p, 1.0, grad),
-            &|grad| kl_grad_p(&p, &[-0.3, 0.7], 1.0, grad),
-            &|grad| kl_grad_q(&[-0.3, 0.7], &p, 1.0, grad),
+            &|grad| logp_grad(RANGE, &p, &[0.9], 1.0, grad),
+            &|grad| entropy_grad(RANGE, &p, 1.0, grad),
+            &|grad| kl_grad_p(RANGE, &p, &[-0.3, 0.7], 1.0, grad),
+            &|grad| kl_grad_q(RANGE, &[-0.3, 0.7], &p, 1.0, grad),
         ];
         for (which, add) in grads.into_iter().enumerate() {
             let mut grad = [0.0; 2];
@@ -170,7 +176,7 @@ fn the_mode_is_the_squashed_mean_and_a_draw_the_squashed_draw() {
     mode(&[0.5_f64, -3.0, 9.0, 9.0], &mut action);
     assert_eq!(action, [0.5_f64.tanh(), (-3.0_f64).tanh()]);
     let mut draws = [1.0, -2.0].into_iter();
-    sample(&[0.5_f64, -0.25, 0.0, -9.0], || draws.next().unwrap(), &mut action);
+    sample(RANGE, &[0.5_f64, -0.25, 0.0, -9.0], || draws.next().unwrap(), &mut action);
     assert_eq!(action, [1.5_f64.tanh(), (-0.25 - 2.0 * (-5.0_f64).exp()).tanh()]);
 }
 

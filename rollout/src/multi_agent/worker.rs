@@ -51,7 +51,7 @@ const NOBODY_FOR: usize = 1000;
 ///
 /// use pronk_buffer::{Pool, Versioned, lifeline};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger};
-/// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
 /// use pronk_rollout::{
 ///     EnvContext, MultiAgentWorkerConfig, MultiAgentEnv, MultiAgentWorker, PolicyMapping, Sampler, TicTacToe, Watch,
 ///     WorkerLinks, WorkerPolicy, WorkerState,
@@ -63,7 +63,7 @@ const NOBODY_FOR: usize = 1000;
 /// let network = NetworkSpec::for_spaces(&observation, &action)?;
 /// let weights = ByPolicy::from([("player".into(), network.init_params(1)?)]);
 /// let network = Box::new(CpuNetwork::new(&network)?);
-/// let player = WorkerPolicy { network, observation, action, gaussian: Gaussian::default(), frozen: None };
+/// let player = WorkerPolicy { network, observation, action, gaussian: GaussianConfig::default(), frozen: None };
 ///
 /// let (_lifeline, tether) = lifeline();
 /// let steps = StepLedger::new();

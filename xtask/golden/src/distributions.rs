@@ -1,7 +1,7 @@
 //! Runner of `distributions.json`: RLlib's action distributions with their gradients, in f64.
 
 use anyhow::{Context, Result, ensure};
-use pronk_policy::{categorical, diag_gaussian, multi_categorical};
+use pronk_policy::{LogStdRange, categorical, diag_gaussian, multi_categorical};
 use serde_json::Value;
 
 use crate::json::{array_at, floats, floats_at, name_of, section, str_at, usizes_at};
@@ -80,17 +80,17 @@ fn gaussian_rows(entry: &Value, c: &mut Case) -> Result<()> {
     ensure!(inputs.iter().all(|row| row.len() == 2 * numbers), "rows need a mean and a log_std for each number");
     let formulas = Formulas {
         act_len: numbers,
-        logp: &|p, action| diag_gaussian::logp(p, action),
-        entropy: &|p| diag_gaussian::entropy(p),
-        kl: &|p, q| diag_gaussian::kl(p, q),
+        logp: &|p, action| diag_gaussian::logp(LogStdRange::UNBOUNDED, p, action),
+        entropy: &|p| diag_gaussian::entropy(LogStdRange::UNBOUNDED, p),
+        kl: &|p, q| diag_gaussian::kl(LogStdRange::UNBOUNDED, p, q),
         mode: &|p| {
             let mut action = vec![0.0; numbers];
             diag_gaussian::mode(p, &mut action);
             action
         },
-        logp_grad: &|p, action, grad| diag_gaussian::logp_grad(p, action, 1.0, grad),
-        entropy_grad: &|p, grad| diag_gaussian::entropy_grad(p, 1.0, grad),
-        kl_grad_p: &|p, q, grad| diag_gaussian::kl_grad_p(p, q, 1.0, grad),
+        logp_grad: &|p, action, grad| diag_gaussian::logp_grad(LogStdRange::UNBOUNDED, p, action, 1.0, grad),
+        entropy_grad: &|p, grad| diag_gaussian::entropy_grad(LogStdRange::UNBOUNDED, p, 1.0, grad),
+        kl_grad_p: &|p, q, grad| diag_gaussian::kl_grad_p(LogStdRange::UNBOUNDED, p, q, 1.0, grad),
     };
     compare_rows(entry, c, &formulas)
 }

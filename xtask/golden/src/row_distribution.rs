@@ -1,7 +1,7 @@
 //! The distributions of the files, one row at a time.
 
 use anyhow::{Result, bail};
-use pronk_policy::{categorical, diag_gaussian, multi_categorical};
+use pronk_policy::{LogStdRange, categorical, diag_gaussian, multi_categorical};
 use serde_json::Value;
 
 use crate::json::{str_at, usize_at, usizes_at};
@@ -51,7 +51,7 @@ impl RowDistribution {
         match self {
             Self::Categorical { .. } => categorical::logp(row, action[0] as usize),
             Self::Multi { nvec } => multi_categorical::logp(nvec, row, &indices(action)),
-            Self::Gaussian { .. } => diag_gaussian::logp(row, action),
+            Self::Gaussian { .. } => diag_gaussian::logp(LogStdRange::UNBOUNDED, row, action),
         }
     }
 
@@ -59,7 +59,7 @@ impl RowDistribution {
         match self {
             Self::Categorical { .. } => categorical::entropy(row),
             Self::Multi { nvec } => multi_categorical::entropy(nvec, row),
-            Self::Gaussian { .. } => diag_gaussian::entropy(row),
+            Self::Gaussian { .. } => diag_gaussian::entropy(LogStdRange::UNBOUNDED, row),
         }
     }
 
@@ -67,7 +67,7 @@ impl RowDistribution {
         match self {
             Self::Categorical { .. } => categorical::kl(p, q),
             Self::Multi { nvec } => multi_categorical::kl(nvec, p, q),
-            Self::Gaussian { .. } => diag_gaussian::kl(p, q),
+            Self::Gaussian { .. } => diag_gaussian::kl(LogStdRange::UNBOUNDED, p, q),
         }
     }
 
@@ -75,7 +75,7 @@ impl RowDistribution {
         match self {
             Self::Categorical { .. } => categorical::logp_grad(row, action[0] as usize, weight, grad),
             Self::Multi { nvec } => multi_categorical::logp_grad(nvec, row, &indices(action), weight, grad),
-            Self::Gaussian { .. } => diag_gaussian::logp_grad(row, action, weight, grad),
+            Self::Gaussian { .. } => diag_gaussian::logp_grad(LogStdRange::UNBOUNDED, row, action, weight, grad),
         }
     }
 
@@ -83,7 +83,7 @@ impl RowDistribution {
         match self {
             Self::Categorical { .. } => categorical::entropy_grad(row, weight, grad),
             Self::Multi { nvec } => multi_categorical::entropy_grad(nvec, row, weight, grad),
-            Self::Gaussian { .. } => diag_gaussian::entropy_grad(row, weight, grad),
+            Self::Gaussian { .. } => diag_gaussian::entropy_grad(LogStdRange::UNBOUNDED, row, weight, grad),
         }
     }
 
@@ -91,7 +91,7 @@ impl RowDistribution {
         match self {
             Self::Categorical { .. } => categorical::kl_grad_q(p, q, weight, grad),
             Self::Multi { nvec } => multi_categorical::kl_grad_q(nvec, p, q, weight, grad),
-            Self::Gaussian { .. } => diag_gaussian::kl_grad_q(p, q, weight, grad),
+            Self::Gaussian { .. } => diag_gaussian::kl_grad_q(LogStdRange::UNBOUNDED, p, q, weight, grad),
         }
     }
 }

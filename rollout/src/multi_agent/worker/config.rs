@@ -2,7 +2,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use pronk_metrics::ByPolicy;
-use pronk_policy::{Gaussian, Network, Params, Space};
+use pronk_policy::{GaussianConfig, Network, Params, Space};
 
 use crate::multi_agent::PolicyMapping;
 
@@ -44,7 +44,7 @@ pub struct MultiAgentWorkerConfig {
 /// A policy as a worker needs it.
 ///
 /// ```
-/// use pronk_policy::{CpuNetwork, Gaussian, NetworkSpec};
+/// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
 /// use pronk_rollout::{MultiAgentEnv, TicTacToe, WorkerPolicy};
 ///
 /// let spec = TicTacToe::new().spec();
@@ -54,7 +54,7 @@ pub struct MultiAgentWorkerConfig {
 ///     network: Box::new(network),
 ///     observation,
 ///     action,
-///     gaussian: Gaussian::default(),
+///     gaussian: GaussianConfig::default(),
 ///     frozen: None,
 /// };
 /// # let _ = policy;
@@ -68,7 +68,7 @@ pub struct WorkerPolicy {
     /// What all its agents do.
     pub action: Space,
     /// How actions that are numbers are distributed.
-    pub gaussian: Gaussian,
+    pub gaussian: GaussianConfig,
     /// Weights that never change, of a policy that only plays along; `None` if it is trained, with weights from the cell.
     pub frozen: Option<Arc<Params>>,
 }

@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 
 use pronk_buffer::{Lifeline, Pool, lifeline};
 use pronk_metrics::{StepLedger, default_policy};
-use pronk_policy::Gaussian;
+use pronk_policy::GaussianConfig;
 
 use super::*;
 use crate::multi_agent::{MultiAgentEnv, PolicyMapping};
@@ -35,7 +35,7 @@ fn scripted(frozen: Option<f32>) -> WorkerPolicy {
         network: Box::new(OneWeight::new()),
         observation: spec.agents[0].observation.clone(),
         action: spec.agents[0].action.clone(),
-        gaussian: Gaussian::default(),
+        gaussian: GaussianConfig::default(),
         frozen: frozen.map(|w| Arc::new(params(w))),
     }
 }

@@ -20,7 +20,7 @@ fn made_for(env: &dyn MultiAgentEnv, change: impl Fn(NetworkSpec) -> NetworkSpec
     let spec = change(NetworkSpec::for_spaces(&observation, &action).unwrap());
     let params = spec.init_params(1).unwrap();
     let network = Box::new(CpuNetwork::new(&spec).unwrap());
-    (WorkerPolicy { network, observation, action, gaussian: Gaussian::default(), frozen: None }, params)
+    (WorkerPolicy { network, observation, action, gaussian: GaussianConfig::default(), frozen: None }, params)
 }
 
 fn size(config: MultiAgentWorkerConfig, n_envs: usize, length: usize) -> MultiAgentWorkerConfig {
@@ -262,7 +262,7 @@ fn agents_of_other_kinds_act_each_in_its_own_space() {
         let network = NetworkSpec::for_spaces(&observation, &action).unwrap();
         let params = network.init_params(1).unwrap();
         let network = Box::new(CpuNetwork::new(&network).unwrap());
-        (WorkerPolicy { network, observation, action, gaussian: Gaussian::default(), frozen: None }, params)
+        (WorkerPolicy { network, observation, action, gaussian: GaussianConfig::default(), frozen: None }, params)
     };
     let ((painter, painting), (chooser, choosing)) = (policy(0), policy(1));
     let policies = ByPolicy::from([("paint".into(), painter), ("choose".into(), chooser)]);
