@@ -109,8 +109,7 @@ fn config(args: &Args) -> TrainerConfig {
             gamma,
             entropy_coeff,
             // Returns of any size, and several passes, want what PPO has.
-            vtrace: !continuous,
-            lambda: 0.95,
+            vtrace_lambda: if continuous { 0.95 } else { 1.0 },
             standardize_advantages: continuous,
             clip_param: if continuous { 0.2 } else { 0.4 },
             ..AppoConfig::default()

@@ -26,7 +26,9 @@ mod vtrace;
 
 pub use actor_critic::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts, InitialState};
 pub use algorithm::{Algorithm, LossInputs};
-pub use algorithms::appo::{Appo, AppoConfig, AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats, appo_loss};
+pub use algorithms::appo::{
+    Appo, AppoConfig, AppoForm, AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats, appo_loss,
+};
 pub use algorithms::impala::{
     Impala, ImpalaConfig, ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, impala_loss,
 };

@@ -139,6 +139,22 @@ fn actions_that_are_numbers_are_learned_in_the_bounds_of_the_environment() {
     learns("ppo", many_passes(ppo(0.95), 4, 0), make, -500.0, 2_000_000);
 }
 
+/// With the form of the paper and of RLlib, lag widens the policy until it acts at random.
+#[test]
+fn actions_that_are_numbers_are_learned_from_old_data_by_appo_with_vtrace() {
+    let make = |_: &EnvContext| Pendulum::new();
+    let appo = AppoConfig {
+        gamma: 0.95,
+        vtrace_lambda: 0.95,
+        clip_param: 0.2,
+        entropy_coeff: Schedule::Constant(0.0),
+        standardize_advantages: true,
+        ..AppoConfig::default()
+    };
+    let run = learns("appo", many_passes(appo.into(), 1, 2), make, -300.0, 2_000_000);
+    assert!(run.result.policy_lag.mean() > Some(0.0), "two workers act while the learner learns");
+}
+
 #[test]
 fn what_a_mask_rules_out_is_never_taken_and_the_best_of_the_rest_is_learned() {
     // The environment fails on an impossible action, and a failure would be counted.

@@ -12,7 +12,7 @@ use pronk_metrics::{Info, Reduction};
 use pronk_policy::OutputGrads;
 use serde::{Deserialize, Serialize};
 
-pub use loss::{AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats, appo_loss};
+pub use loss::{AppoForm, AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats, appo_loss};
 
 use super::kl::KlCoeff;
 use super::on_batch::{self, LossGrads, OnBatch, actions_of, rows_of, write_output_grads};
@@ -37,6 +37,8 @@ pub struct AppoConfig {
     pub entropy_coeff: Schedule,
     /// Targets and advantages by V-trace of a target network; without it by GAE with the values at sampling time.
     pub vtrace: bool,
+    /// With V-trace: what is made of data that an older policy made.
+    pub form: AppoForm,
     /// As in [`ImpalaConfig`](crate::ImpalaConfig).
     pub vtrace_clip_rho_threshold: Option<f64>,
     /// As in [`ImpalaConfig`](crate::ImpalaConfig).
@@ -74,6 +76,7 @@ impl Default for AppoConfig {
             vf_loss_coeff: 0.5,
             entropy_coeff: Schedule::Constant(0.01),
             vtrace: true,
+            form: AppoForm::Unbiased,
             vtrace_clip_rho_threshold: Some(1.0),
             vtrace_clip_pg_rho_threshold: Some(1.0),
             vtrace_lambda: 1.0,
@@ -129,6 +132,7 @@ impl AppoConfig {
     fn loss_config(&self, env_steps: u64, kl_coeff: f64) -> AppoLossConfig<f32> {
         let bar = |bar: Option<f64>| bar.map(|bar| bar as f32);
         AppoLossConfig {
+            form: self.form,
             surrogate: SurrogateConfig {
                 clip_param: self.clip_param as f32,
                 vf_loss_coeff: self.vf_loss_coeff as f32,

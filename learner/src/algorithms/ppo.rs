@@ -174,7 +174,7 @@ impl Algorithm for Ppo {
         let advantages = if self.config.use_gae { Advantages::Gae } else { Advantages::Return };
         self.batch.estimate(self.config.lambda, advantages, batch)?;
         if self.config.standardize_advantages {
-            standardize(&mut self.batch.gae.advantages, |_| true);
+            standardize(&mut self.batch.gae.advantages, |_| 1.0, |_| true);
         }
         self.kl.resize(rows, 0.0);
         let logits = rows_of(inputs.logits, rows, inputs);

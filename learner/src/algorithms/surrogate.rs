@@ -195,16 +195,24 @@ impl<F: Float> ValueLoss<F> {
     }
 }
 
-/// Shifts and scales the numbers that `counts` to mean 0 and deviation 1. Equal numbers become 0.
-pub(crate) fn standardize<F: Float>(numbers: &mut [F], counts: impl Fn(usize) -> bool) {
-    let counted = || numbers.iter().enumerate().filter(|(i, _)| counts(*i)).map(|(_, &number)| to_f64(number));
+/// Shifts and scales the advantages that `counts` to mean 0 and deviation 1. Equal advantages become 0.
+///
+/// Each has its `weight` multiplied in already. It is the unweighted advantage that shifts, by the weighted mean: shifting
+/// `weight * adv` itself would turn equal advantages into `weight - mean weight`, which the policy would then learn from.
+pub(crate) fn standardize<F: Float>(advantages: &mut [F], weight: impl Fn(usize) -> F, counts: impl Fn(usize) -> bool) {
+    let weight = |i: usize| to_f64(weight(i));
+    let counted = || (0..advantages.len()).filter(|&i| counts(i));
     let count = counted().count().max(1) as f64;
-    let mean = counted().sum::<f64>() / count;
-    let variance = counted().map(|number| (number - mean).powi(2)).sum::<f64>() / count;
+    let mean = counted().map(|i| to_f64(advantages[i])).sum::<f64>() / counted().map(weight).sum::<f64>();
+    // Without any weight, as where the policies have nothing in common, there is nothing to shift.
+    let mean = if mean.is_finite() { mean } else { 0.0 };
+    let shifted = |i: usize| to_f64(advantages[i]) - mean * weight(i);
+    let variance = counted().map(|i| shifted(i).powi(2)).sum::<f64>() / count;
     // As RLlib: the deviation is at least this, so that nearly equal numbers stay small.
     let deviation = variance.sqrt().max(1e-4);
-    for number in numbers.iter_mut() {
-        *number = F::from((to_f64(*number) - mean) / deviation).unwrap_or_else(F::nan);
+    for i in 0..advantages.len() {
+        let shifted = to_f64(advantages[i]) - mean * weight(i);
+        advantages[i] = F::from(shifted / deviation).unwrap_or_else(F::nan);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail, ensure};
 use pronk_learner::{
-    AppoGrads, AppoLossConfig, AppoLossInput, ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, LastStep, MaskedSteps,
-    SurrogateConfig, Targets, ValueLoss, VtraceConfig, appo_loss, impala_loss,
+    AppoForm, AppoGrads, AppoLossConfig, AppoLossInput, ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, LastStep,
+    MaskedSteps, SurrogateConfig, Targets, ValueLoss, VtraceConfig, appo_loss, impala_loss,
 };
 use serde_json::Value;
 
@@ -192,6 +192,7 @@ fn appo(batch: &Batch<'_>, c: &mut Case) -> Result<()> {
     let kl: Vec<f64> = rows.map(|(p, q)| batch.distribution.kl(p, q)).collect();
     let impala = config(entry)?;
     let config = AppoLossConfig {
+        form: AppoForm::Impact,
         surrogate: SurrogateConfig {
             clip_param: number_at(entry, "clip_param")?,
             vf_loss_coeff: impala.vf_loss_coeff,

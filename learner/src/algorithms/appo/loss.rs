@@ -1,6 +1,7 @@
 //! The APPO loss as a pure function on slices, for any action distribution and float type.
 
 use num_traits::Float;
+use serde::{Deserialize, Serialize};
 
 use crate::algorithms::surrogate::{
     SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, standardize, surrogate_loss,
@@ -12,9 +13,32 @@ use crate::{ShapeError, VtraceConfig, VtraceOutput};
 /// The most that the policy which acted may count for against the target network.
 const MOST_IS_RATIO: f64 = 2.0;
 
+/// What the loss with V-trace makes of data that an older policy made. Without V-trace both are the same.
+///
+/// # Example
+/// ```
+/// use pronk_learner::AppoForm;
+///
+/// assert_eq!(serde_json::to_string(&AppoForm::Impact)?, "\"impact\"");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AppoForm {
+    /// The ratio is that to the target network, which is 1 however old the data is, and standardising shifts advantages
+    /// before V-trace's weight is multiplied in. Advantages that say nothing move nothing.
+    #[default]
+    Unbiased,
+    /// As IMPACT and RLlib have it: a capped importance ratio times that to the policy which acted, and advantages that are
+    /// standardised with V-trace's weight in them. With lag, both widen Gaussians whatever the rewards.
+    Impact,
+}
+
 /// Coefficients of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AppoLossConfig<F> {
+    /// Which ratio is clipped, and what is standardised.
+    pub form: AppoForm,
     /// Those of the clipped surrogate.
     pub surrogate: SurrogateConfig<F>,
     /// Bars on the importance ratios.
@@ -82,14 +106,14 @@ pub struct AppoLossStats {
 
 /// Computes the APPO loss and its gradients with respect to log-probabilities, entropies, values and divergences.
 ///
-/// With targets from V-trace of the target network `t`, for data that `b` made:
+/// With targets from V-trace of the target network `t`, for data that `b` made, the surrogate clips
 ///
 /// ```text
-/// ratio = clamp(b(a|x) / t(a|x), 0, 2) * now(a|x) / b(a|x)
+/// ratio = now(a|x) / t(a|x)                                       Unbiased
+/// ratio = clamp(b(a|x) / t(a|x), 0, 2) * now(a|x) / b(a|x)        Impact
 /// ```
 ///
-/// and the surrogate clips that; with given targets the ratio is `now(a|x) / b(a|x)`. Neither targets nor the target
-/// network carry a gradient.
+/// and with given targets `now(a|x) / b(a|x)`. Neither targets nor the target network carry a gradient.
 ///
 /// # Errors
 /// When a slice does not have the stated shape, or nothing is left to learn from.
@@ -116,17 +140,24 @@ pub fn appo_loss<F: Float>(
     }
     let mask = mask.map(|mask| &mask[..learned]);
     let is_learned = |i: usize| mask.is_none_or(|mask| mask[i]);
+    let unbiased = of_vtrace && config.form == AppoForm::Unbiased;
     if config.standardize_advantages {
-        standardize(&mut vtrace.pg_advantages, is_learned);
+        let VtraceOutput { rhos, pg_advantages, .. } = vtrace;
+        let weight = |i: usize| if unbiased { config.vtrace.pg_rho(rhos[i]) } else { F::one() };
+        standardize(pg_advantages, weight, is_learned);
     }
+    // The advantages carry the weight from the policy that acted to the target network, so what is left to correct is the way
+    // from there. A ratio to the policy that acted, with a cap or without, would begin outside the clipping range on old data,
+    // where rows of negative advantage carry no gradient and rows of positive advantage do.
+    let from = if unbiased { input.target_logp } else { behaviour_logp };
     let surrogate_input = SurrogateInput {
-        behaviour_logp: &behaviour_logp[..learned],
+        behaviour_logp: &from[..learned],
         logp: &logp[..learned],
         entropy: &input.entropy[..learned],
         values: &values[..learned],
         advantages: &vtrace.pg_advantages,
         value_targets: &vtrace.vs,
-        ratio_weights: of_vtrace.then_some(is_ratios.as_slice()),
+        ratio_weights: (of_vtrace && !unbiased).then_some(is_ratios.as_slice()),
         kl: input.kl.map(|kl| &kl[..learned]),
         mask,
     };

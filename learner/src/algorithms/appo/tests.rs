@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+mod lag;
+
 use std::num::NonZeroU64;
 
 use crate::algorithms::surrogate::{SurrogateConfig, ValueLoss};
@@ -8,6 +10,7 @@ use crate::*;
 /// Two steps of one column, with this weight and these divergences.
 fn loss(standardize_advantages: bool, kl_coeff: f64, kl: &[f64]) -> (AppoLossStats, AppoGrads<f64>) {
     let config = AppoLossConfig {
+        form: AppoForm::Unbiased,
         surrogate: SurrogateConfig {
             clip_param: 0.4,
             vf_loss_coeff: 0.5,
