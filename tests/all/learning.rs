@@ -2,11 +2,11 @@
 
 use std::num::NonZeroUsize;
 
-use pronk::envs::{CartPole, Masked, Pendulum, Recall};
+use pronk::envs::{CartPole, Masked, MountainCarContinuous, Pendulum, Recall};
 use pronk::prelude::*;
 use pronk::{
     Activation, AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, InferencePlacement, InitialState,
-    ModelConfig, PpoConfig, Run, Schedule, Torso,
+    ModelConfig, ObservationFilter, PpoConfig, Run, Schedule, Torso,
 };
 
 use crate::fixtures::{only, without_hanging};
@@ -153,6 +153,20 @@ fn actions_that_are_numbers_are_learned_from_old_data_by_appo_with_vtrace() {
     };
     let run = learns("appo", many_passes(appo.into(), 1, 2), make, -300.0, 2_000_000);
     assert!(run.result.policy_lag.mean() > Some(0.0), "two workers act while the learner learns");
+}
+
+#[test]
+fn a_goal_that_chance_hardly_finds_is_learned_on_one_scale_and_with_a_far_horizon() {
+    // At first one episode in a hundred gets out of the valley. Without scales, or with a nearer horizon, standing still is
+    // learned before that, which earns 0.
+    for seed in [1, 2] {
+        let config = TrainerConfig {
+            observation_filter: ObservationFilter::MeanStdFilter,
+            normalize_rewards: true,
+            ..many_passes(ppo(0.999), seed, 0)
+        };
+        learns("ppo", config, |_: &EnvContext| MountainCarContinuous::new(), 90.0, 200_000);
+    }
 }
 
 #[test]
