@@ -1,8 +1,10 @@
-//! Trains classic-control environments with any of the algorithms: CartPole-v1, Acrobot-v1, Pendulum-v1.
+//! Trains classic-control environments with any of the algorithms: CartPole-v1, Acrobot-v1, Pendulum-v1,
+//! MountainCarContinuous-v0.
 //!
 //! ```text
 //! cargo run --release --example classic_control -- --env Pendulum-v1 --algorithm ppo
 //! cargo run --release --example classic_control -- --env Acrobot-v1 --algorithm appo --seed 3 --quiet
+//! cargo run --release --example classic_control -- --env MountainCarContinuous-v0 --max-env-steps 500000
 //! ```
 //!
 //! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached.
@@ -13,9 +15,11 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use pronk::envs::{Acrobot, CartPole, Pendulum};
+use pronk::envs::{Acrobot, CartPole, MountainCarContinuous, Pendulum};
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, DeviceSpec, ImpalaConfig, ModelConfig, PpoConfig, Schedule, Torso};
+use pronk::{
+    AlgorithmConfig, AppoConfig, DeviceSpec, ImpalaConfig, ModelConfig, ObservationFilter, PpoConfig, Schedule, Torso,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -60,6 +64,8 @@ enum EnvName {
     Acrobot,
     #[value(name = "Pendulum-v1")]
     Pendulum,
+    #[value(name = "MountainCarContinuous-v0")]
+    MountainCarContinuous,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -76,6 +82,7 @@ fn main() -> anyhow::Result<ExitCode> {
         EnvName::CartPole => Trainer::new(config, |_: &EnvContext| CartPole::new())?,
         EnvName::Acrobot => Trainer::new(config, |_: &EnvContext| Acrobot::new())?,
         EnvName::Pendulum => Trainer::new(config, |_: &EnvContext| Pendulum::new())?,
+        EnvName::MountainCarContinuous => Trainer::new(config, |_: &EnvContext| MountainCarContinuous::new())?,
     };
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
@@ -84,6 +91,7 @@ fn main() -> anyhow::Result<ExitCode> {
         EnvName::CartPole => 475.0,
         EnvName::Acrobot => -100.0,
         EnvName::Pendulum => -250.0,
+        EnvName::MountainCarContinuous => 90.0,
     };
     let run = trainer.run(StopWhen {
         episode_return_mean: Some(args.stop_return.unwrap_or(solved)),
@@ -96,12 +104,18 @@ fn main() -> anyhow::Result<ExitCode> {
 
 /// What all of them share, and what differs.
 fn config(args: &Args) -> TrainerConfig {
+    let (ppo, impala) = (args.algorithm == AlgorithmName::Ppo, args.algorithm == AlgorithmName::Impala);
     let (gamma, continuous) = match args.env {
         EnvName::CartPole => (0.98, false),
         EnvName::Acrobot => (0.99, false),
         // Rewards are large, so a near horizon keeps values learnable.
         EnvName::Pendulum => (0.95, true),
+        // The goal is hundreds of steps away. IMPALA, which has no lambda, needs a nearer horizon.
+        EnvName::MountainCarContinuous => (if impala { 0.99 } else { 0.999 }, true),
     };
+    // A velocity is a tenth of a position at most, and the goal is worth a thousand steps: without scales the network hardly sees
+    // the one, and the values see little but the other.
+    let normalize = args.env == EnvName::MountainCarContinuous;
     let entropy_coeff = Schedule::Constant(0.0);
     let algorithm: AlgorithmConfig = match args.algorithm {
         AlgorithmName::Impala => ImpalaConfig { gamma, entropy_coeff, ..ImpalaConfig::default() }.into(),
@@ -127,12 +141,18 @@ fn config(args: &Args) -> TrainerConfig {
         }
         .into(),
     };
-    let ppo = args.algorithm == AlgorithmName::Ppo;
-    let many_passes = ppo || continuous;
+    let many_passes = match args.algorithm {
+        AlgorithmName::Ppo => true,
+        AlgorithmName::Appo => continuous,
+        // Its loss does not bound how far the passes over one batch may go; here the deviation would grow without end.
+        AlgorithmName::Impala => continuous && args.env != EnvName::MountainCarContinuous,
+    };
     TrainerConfig {
         seed: args.seed,
         num_rollout_workers: args.workers.unwrap_or(if ppo { 0 } else { 1 }),
         num_envs_per_worker: 16,
+        observation_filter: if normalize { ObservationFilter::MeanStdFilter } else { ObservationFilter::NoFilter },
+        normalize_rewards: normalize,
         rollout_fragment_length: 64,
         train_batch_size: 1024,
         num_sgd_iter: if many_passes { 10 } else { 1 },
