@@ -4,7 +4,7 @@
 //! cargo run --release --example cartpole
 //! cargo run --release --example cartpole -- --seed 3 --workers 1 --envs 64 --out runs/mine --quiet
 //! cargo run --release --example cartpole -- --frugal     # few env-steps, instead of many a second
-//! cargo run --release --example cartpole -- --bench      # how many a second, and which thread is the limit
+//! cargo run --release --example cartpole -- --bench      # how many a second, and what is the limit
 //! cargo run --release --example cartpole -- --trace run.json --prometheus 127.0.0.1:9464
 //! ```
 //!
@@ -50,7 +50,7 @@ struct Args {
     /// Learn from few env-steps instead of making many a second; on one thread, reproducible
     #[arg(long, conflicts_with_all = ["workers", "envs"])]
     frugal: bool,
-    /// Train for 3 seconds, then measure for 20 how fast it goes, whatever the return
+    /// Train for 10 seconds, then measure for 10 how fast it goes, whatever the return
     #[arg(long)]
     bench: bool,
     /// Mean return over 100 episodes at which to stop
@@ -81,7 +81,10 @@ struct Args {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let config = if args.frugal { frugal(&args)? } else { fast(&args)? };
+    let mut config = if args.frugal { frugal(&args)? } else { fast(&args)? };
+    if args.bench {
+        config.min_time_s_per_iteration = measure::ITERATION_SECS;
+    }
     let train_batch_size = config.train_batch_size;
     // Before the threads begin, so that their first spans are seen as well.
     let timers = Timers::new();

@@ -11,7 +11,8 @@ use pronk::{
     ObsLoader, ObsMut, Params, Step, TrainBatch,
 };
 
-use crate::fixtures::alone;
+use crate::fixtures::{alone, small};
+use crate::measure;
 
 /// Rate and explanation are those of what follows after this time.
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -132,4 +133,16 @@ fn more_workers_bring_no_more_than_the_learner_can_take() {
     alone("bottleneck::more_workers_bring_no_more_than_the_learner_can_take", || {
         prediction_comes_true(Limit::Environments, 2, Duration::from_millis(2), Duration::from_millis(12));
     });
+}
+
+#[test]
+fn what_is_measured_names_a_stage_as_the_limit_and_no_thread_that_waits() {
+    let config = TrainerConfig { min_time_s_per_iteration: measure::ITERATION_SECS / 20.0, ..small(1) };
+    let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    let line = measure::measure(trainer, 16).unwrap();
+    let limit = line.get("limit").and_then(|limit| limit.as_str()).unwrap();
+    let stages = ["environments", "inference", "loading", "learner", "processors", "one_thread", "balance"];
+    assert!(stages.contains(&limit), "{limit} is no stage of a run: {}", line.to_json_line());
+    // Threads that only wait are shown, as what they are.
+    assert!(line.number("threads.supervisor.watching").is_some_and(|share| share > 0.5), "{}", line.to_json_line());
 }

@@ -25,5 +25,7 @@ mod signals;
 mod sinks;
 mod what_is_left;
 
+#[path = "../../examples/cartpole/measure.rs"]
+mod measure;
 #[path = "../../examples/async_env/remote.rs"]
 mod remote;
