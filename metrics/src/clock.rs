@@ -5,7 +5,9 @@ mod sequence;
 mod states;
 mod written;
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use ledger::TimeLedger;
 use sequence::Shared;
@@ -51,7 +53,12 @@ impl<S: ThreadState> StateClock<S> {
     /// A clock for the thread of that name, which is in state `first` from now on. A thread that takes another's place has that
     /// one's name here: a [`TimeLedger`] keeps one account for both.
     pub fn new(thread: impl Into<String>, first: S) -> StateClock<S> {
-        let shared = Shared::new(thread.into(), S::NAMES, first.index());
+        StateClock::with(thread.into(), first, None)
+    }
+
+    /// Of what uses processor time outside of this process, if `processors` is there.
+    fn with(thread: String, first: S, processors: Option<Arc<dyn ProcessorClock>>) -> StateClock<S> {
+        let shared = Shared::new(thread, S::NAMES, first.index(), processors);
         StateClock { state: first, shared: Arc::new(shared) }
     }
 
@@ -81,6 +88,29 @@ impl<S: ThreadState> Drop for StateClock<S> {
     fn drop(&mut self) {
         self.shared.end(self.state.index());
     }
+}
+
+/// Says how much processor time a process that works for the run has used: see [`TimeLedger::start_process`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pronk_metrics::ProcessorClock;
+///
+/// /// A process that the system says nothing of.
+/// #[derive(Debug)]
+/// struct Unknown;
+///
+/// impl ProcessorClock for Unknown {
+///     fn processor_time(&self) -> Option<Duration> {
+///         None
+///     }
+/// }
+/// ```
+pub trait ProcessorClock: fmt::Debug + Send + Sync {
+    /// Processor time that all its threads together have used until now, or until its end; `None` if that is not known. It never
+    /// goes back.
+    fn processor_time(&self) -> Option<Duration>;
 }
 
 /// A live view of a thread's [`StateClock`] that any thread may hold, also after the thread has ended.
@@ -135,6 +165,9 @@ pub struct ThreadTime {
     pub n_threads: u64,
     /// How often a state was left for another.
     pub n_switches: u64,
+    /// Seconds of processor time used outside of this process; `None` for its own threads, whose time the system counts
+    /// together.
+    pub processor_secs: Option<f64>,
 }
 
 impl ThreadTime {
@@ -156,6 +189,8 @@ impl ThreadTime {
         }
         self.wall_secs = (self.wall_secs - before.wall_secs).max(0.0);
         self.n_switches -= before.n_switches.min(self.n_switches);
+        let earlier = before.processor_secs.unwrap_or(0.0);
+        self.processor_secs = self.processor_secs.map(|secs| (secs - earlier).max(0.0));
     }
 
     /// Adds the time of `later`, a younger thread of the same name.
@@ -169,6 +204,9 @@ impl ThreadTime {
         self.wall_secs += later.wall_secs;
         self.n_threads += later.n_threads;
         self.n_switches += later.n_switches;
+        if let Some(secs) = later.processor_secs {
+            *self.processor_secs.get_or_insert_default() += secs;
+        }
         if later.current.is_some() {
             (self.current, self.since_secs) = (later.current, later.since_secs);
         }

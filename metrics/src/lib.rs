@@ -32,7 +32,8 @@ pub use timer::TimerStat;
 pub use window::WindowStat;
 
 pub use clock::{
-    ClockReader, StateClock, ThreadState, ThreadTime, TimeLedger, shares, write_shares, write_thread_times,
+    ClockReader, ProcessorClock, StateClock, ThreadState, ThreadTime, TimeLedger, shares, write_shares,
+    write_thread_times,
 };
 pub use steps::{StepLedger, StepTicket, StepTotals, Steps};
 

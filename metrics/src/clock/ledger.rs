@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indexmap::IndexMap;
 
-use super::{ClockReader, ThreadTime, write_thread_times};
+use super::{ClockReader, ProcessorClock, StateClock, ThreadState, ThreadTime, write_thread_times};
 use crate::result::ResultDict;
 
 /// The clocks of all threads of a run. Clones share one list.
@@ -56,6 +56,26 @@ impl TimeLedger {
         self.accounts().entry(clock.thread().to_owned()).or_default().add(clock);
     }
 
+    /// Starts the clock of a process that works for the run, and adds it: what a process does is seen from the thread that gives it
+    /// orders. Of those of one `kind` it has the lowest number that none of them has now: `env-process-1`, `env-process-2`, …
+    pub fn start_process<S: ThreadState>(
+        &self,
+        kind: &str,
+        first: S,
+        processors: Arc<dyn ProcessorClock>,
+    ) -> StateClock<S> {
+        let mut accounts = self.accounts();
+        let mut number = 1;
+        let mut name = format!("{kind}-{number}");
+        while accounts.get(&name).is_some_and(Account::is_taken) {
+            number += 1;
+            name = format!("{kind}-{number}");
+        }
+        let clock = StateClock::with(name.clone(), first, Some(processors));
+        accounts.entry(name).or_default().add(clock.reader());
+        clock
+    }
+
     /// Where the time of the threads of each name went until now, in the order in which the names were first added.
     pub fn read(&self) -> Vec<ThreadTime> {
         self.accounts().values_mut().flat_map(Account::read).collect()
@@ -94,6 +114,11 @@ impl Account {
         if is_running {
             self.left_behind.running.push((earlier, until_now));
         }
+    }
+
+    /// Whether a thread has the name now.
+    fn is_taken(&self) -> bool {
+        self.running.as_ref().is_some_and(|clock| clock.read().current.is_some())
     }
 
     /// The sum over all threads, and that over those left behind since they were.

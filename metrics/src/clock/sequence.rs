@@ -1,7 +1,8 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Instant;
 
-use super::ThreadTime;
+use super::{ProcessorClock, ThreadTime};
 
 /// What a clock's one writer and its readers share: a sequence lock over atomics.
 ///
@@ -29,6 +30,8 @@ pub(super) struct Shared {
     spent: Box<[AtomicU64]>,
     /// Nanoseconds after `started` of the newest reading.
     seen: AtomicU64,
+    /// Of what uses processor time outside of this process.
+    processors: Option<Arc<dyn ProcessorClock>>,
 }
 
 /// No thread runs for 584 years.
@@ -38,7 +41,12 @@ const RUNNING: u64 = u64::MAX;
 const SPINS: u32 = 100;
 
 impl Shared {
-    pub(super) fn new(thread: String, names: &'static [&'static str], first: usize) -> Shared {
+    pub(super) fn new(
+        thread: String,
+        names: &'static [&'static str],
+        first: usize,
+        processors: Option<Arc<dyn ProcessorClock>>,
+    ) -> Shared {
         Shared {
             thread,
             names,
@@ -49,6 +57,7 @@ impl Shared {
             ended: AtomicU64::new(RUNNING),
             spent: names.iter().map(|_| AtomicU64::new(0)).collect(),
             seen: AtomicU64::new(0),
+            processors,
         }
     }
 
@@ -143,6 +152,7 @@ impl Shared {
             n_threads: 1,
             // The end of the thread is in the sequence as well.
             n_switches: sequence / 2 - u64::from(!running),
+            processor_secs: self.processors.as_ref().and_then(|of| of.processor_time()).map(|time| time.as_secs_f64()),
         }
     }
 }

@@ -99,6 +99,7 @@ fn closing_means_a_thousandth_and_a_microsecond() {
         since_secs: 0.0,
         n_threads: 1,
         n_switches: 0,
+        processor_secs: None,
     };
     assert!(time(1.0, 1.001).is_closed());
     assert!(!time(1.0, 1.0011).is_closed());
@@ -215,6 +216,45 @@ fn a_thread_whose_place_is_taken_while_it_runs_has_an_account_of_its_own_from_th
     assert_eq!((ledger.n_running(), ledger.read()[1].wall_secs), (1, ended.wall_secs), "it does not go on");
 }
 
+/// A process that has used so many milliseconds.
+#[derive(Debug)]
+struct Used(AtomicUsize);
+
+impl ProcessorClock for Used {
+    fn processor_time(&self) -> Option<Duration> {
+        Some(Duration::from_millis(self.0.load(Ordering::Relaxed) as u64))
+    }
+}
+
+#[test]
+fn processes_are_numbered_and_what_they_used_outlives_them() {
+    let ledger = TimeLedger::new();
+    let [first, second, third] = [100, 20, 3].map(|millis| Arc::new(Used(AtomicUsize::new(millis))));
+    let start = |used: &Arc<Used>| ledger.start_process("env-process", S::A, used.clone());
+    let (one, two) = (start(&first), start(&second));
+    let used = || ledger.read().iter().map(|time| (time.thread.clone(), time.processor_secs)).collect::<Vec<_>>();
+    let expected = |one, two| vec![("env-process-1".to_owned(), Some(one)), ("env-process-2".to_owned(), Some(two))];
+    assert_eq!(used(), expected(0.1, 0.02));
+
+    first.0.store(200, Ordering::Relaxed);
+    drop(one);
+    assert_eq!(used(), expected(0.2, 0.02));
+    // Its number is free, and its account goes on.
+    let _three = start(&third);
+    let (seconds, expected_seconds) = (used(), expected(0.203, 0.02));
+    for ((thread, secs), (expected, expected_secs)) in seconds.iter().zip(&expected_seconds) {
+        assert_eq!(thread, expected);
+        assert!((secs.unwrap() - expected_secs.unwrap()).abs() < 1e-9, "{seconds:?}");
+    }
+    assert!(ledger.is_closed() && two.state() == S::A);
+
+    ledger.add(StateClock::new("learner", S::A).reader());
+    let mut dict = ResultDict::new();
+    ledger.write_into(&mut dict, "ledger.time");
+    assert_eq!(dict.number("ledger.time.env-process-2.processor_secs"), Some(0.02));
+    assert_eq!(dict.get("ledger.time.learner.processor_secs"), None, "a thread of this process has none of its own");
+}
+
 #[test]
 fn switches_are_counted_and_the_end_of_a_thread_is_none() {
     let mut clock = StateClock::new("t", S::A);
@@ -236,6 +276,7 @@ fn reading(thread: &str, a: f64, b: f64) -> ThreadTime {
         since_secs: 0.0,
         n_threads: 1,
         n_switches: 0,
+        processor_secs: None,
     }
 }
 

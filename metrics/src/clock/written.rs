@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::ThreadTime;
 use crate::result::ResultDict;
 
-/// Writes `<thread>.wall_secs`, `<thread>.current`, `<thread>.threads` and `<thread>.states.<state>` below `path`.
+/// Writes `<thread>.wall_secs`, `<thread>.current`, `<thread>.threads` and `<thread>.states.<state>` below `path`, and of processes
+/// `<thread>.processor_secs`.
 ///
 /// ```
 /// # use pronk_metrics::{ResultDict, StateClock, TimeLedger, write_thread_times};
@@ -23,12 +24,16 @@ pub fn write_thread_times(times: &[ThreadTime], dict: &mut ResultDict, path: &st
     let entry = |time: &ThreadTime| {
         let states: Map<String, Value> =
             time.states.iter().map(|&(state, secs)| (state.to_owned(), secs.into())).collect();
-        json!({
+        let mut entry = json!({
             "wall_secs": time.wall_secs,
             "current": time.current,
             "threads": time.n_threads,
             "states": states,
-        })
+        });
+        if let Some(secs) = time.processor_secs {
+            entry["processor_secs"] = secs.into();
+        }
+        entry
     };
     let threads: Map<String, Value> = times.iter().map(|time| (time.thread.clone(), entry(time))).collect();
     dict.set(path, threads);
@@ -50,6 +55,7 @@ pub fn write_thread_times(times: &[ThreadTime], dict: &mut ResultDict, path: &st
 ///     since_secs: 0.0,
 ///     n_threads: 1,
 ///     n_switches: 0,
+///     processor_secs: None,
 /// };
 /// let mut result = ResultDict::new();
 /// write_shares(&[learner(3.0, 9.0)], &[learner(2.0, 6.0)], &mut result, "ledger.time_this_iter");
