@@ -25,6 +25,9 @@ const FARTHEST: usize = 2;
 /// learner is starved for 60 % of its time could be made more of, until the learner is busy all the time, at 1 / 0.4 = 2.5 times
 /// the rate, or the processors are.
 ///
+/// Processes and threads of environments are no stage by themselves. While a worker waits for theirs to step, it steps: that is what
+/// it is busy with, and environments are the limit if it does so all the time. What they use of the processors is in [`Processors`].
+///
 /// `Display` is the sentence.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -62,7 +65,7 @@ pub enum Limit {
     Balance,
 }
 
-/// Processor time of this process, over an iteration.
+/// Processor time of this process and of those of its environments, over an iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Processors {
     /// How many were busy on average.
@@ -88,6 +91,13 @@ pub struct Advice {
 struct Stage {
     limit: Limit,
     busy: f64,
+}
+
+impl Processors {
+    /// How many times as much the run could do until all are busy.
+    fn room(self) -> f64 {
+        self.available as f64 / self.busy.max(f64::MIN_POSITIVE)
+    }
 }
 
 impl Bottleneck {
@@ -128,7 +138,7 @@ impl Bottleneck {
         let busiest = |of: &dyn Fn(&Stage) -> bool| {
             stages.iter().filter(|stage| of(stage)).max_by(|a, b| a.busy.total_cmp(&b.busy))
         };
-        let all_busy = self.processors.is_some_and(|used| used.busy >= ALL_BUSY * used.available as f64);
+        let all_busy = self.processors.is_some_and(|used| ALL_BUSY * used.room() <= 1.0);
         let waits = self.starved.max(self.blocked.unwrap_or(0.0)) >= WAITS;
         let limit = match busiest(&|_| true) {
             _ if all_busy => Limit::Processors,
@@ -140,9 +150,8 @@ impl Bottleneck {
         let advice = match limit {
             Limit::Environments => {
                 let others = busiest(&|stage| stage.limit != Limit::Environments).map_or(0.0, |stage| stage.busy);
-                let machine = self.processors.map_or(0.0, |used| used.busy / used.available as f64);
                 // As many times more until the next stage, or the machine, is busy all the time.
-                let most = 1.0 / others.max(machine).max(1e-3);
+                let most = (1.0 / others.max(1e-3)).min(self.room());
                 let to = ((n_workers as f64 * most).ceil() as usize).min(FARTHEST * n_workers);
                 let advice = workers(to, most.min(to as f64 / n_workers as f64));
                 (advice.speedup >= WORTH_IT).then_some(advice)
@@ -157,10 +166,15 @@ impl Bottleneck {
         Self { limit, advice, ..self }
     }
 
+    /// How many times as much the machine could do, if that is known.
+    fn room(&self) -> f64 {
+        self.processors.map_or(f64::INFINITY, Processors::room)
+    }
+
     /// Without threads the learner is starved as long as the worker makes its data.
     fn of_one_thread(self) -> Self {
         let available = self.processors.is_none_or(|used| used.available > 1);
-        let speedup = 1.0 / self.starved.max(1.0 - self.starved);
+        let speedup = (1.0 / self.starved.max(1.0 - self.starved)).min(self.room());
         let advice = Advice { setting: "num_rollout_workers", from: 0, to: 1, speedup };
         Self { limit: Limit::OneThread, advice: (available && speedup >= WORTH_IT).then_some(advice), ..self }
     }
@@ -295,6 +309,7 @@ mod tests {
             since_secs: 0.0,
             n_threads: 1,
             n_switches: 0,
+            processor_secs: None,
         }
     }
 
@@ -333,6 +348,40 @@ mod tests {
         let found = find(&run(8.0, &[0.0]), 1, 7.9);
         assert_eq!((found.limit, found.advice), (Limit::Processors, None));
         assert_eq!(found.to_string(), "7.9 of 8 processors busy: the machine is the limit");
+    }
+
+    #[test]
+    fn no_advice_promises_more_than_the_machine_has_left() {
+        // One thread, half of whose time goes into waiting for processes that step: both processors are nearly busy.
+        let worker = time("rollout-0", &[("stepping", 5.0), ("idle", 5.0)]);
+        let child = time("env-process-1", &[("stepping", 5.0), ("waiting", 5.0)]);
+        let threads = [time("learner", &[("starved", 5.0), ("learning", 5.0)]), worker, child];
+        for busy in [0.5, 1.0, 1.5, 1.92, 2.0, 2.1] {
+            let used = Processors { busy, available: 2 };
+            let one_thread = Bottleneck::find(&threads, &[], 0, Some(used)).expect("there was time");
+            let advice = one_thread.advice;
+            assert!(advice.is_none_or(|advice| advice.speedup * busy <= 2.0), "{busy} busy: {advice:?}");
+            assert_eq!(advice.is_some(), busy <= 1.5, "{busy} busy: {advice:?}");
+            let workers = Bottleneck::find(&run(8.0, &[0.0]), &[], 1, Some(used)).expect("there was time");
+            let advice = workers.advice;
+            assert!(advice.is_none_or(|advice| advice.speedup * busy <= 2.0), "{busy} busy: {advice:?}");
+            assert_eq!(
+                (workers.limit == Limit::Processors, advice.is_some()),
+                (busy >= 1.8, busy <= 1.5),
+                "{advice:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_worker_whose_processes_step_is_busy_with_environments() {
+        // It waits for its process nearly all the time, which in turn waits for it while it infers.
+        let worker = time("rollout-1", &[("stepping", 9.0), ("inferring", 1.0), ("blocked", 0.0)]);
+        let child = time("env-process-1", &[("stepping", 8.9), ("waiting", 1.1)]);
+        let threads = [time("learner", &[("starved", 7.0), ("learning", 3.0)]), worker, child];
+        let found = find(&threads, 1, 1.2);
+        assert_eq!(found.limit, Limit::Environments);
+        assert_eq!(found.to_string(), "learner starved 70 %: environments are the limit; 1 more worker ⇒ about 2.0×");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use pronk_metrics::{
     ByPolicy, PolicyId, Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states,
 };
 use pronk_policy::Params;
-use pronk_rollout::{AbandonedThreads, EnvSpec, WorkerFailure, WorkerStatus};
+use pronk_rollout::{AbandonedThreads, EnvSpec, Reaper, WorkerFailure, WorkerStatus};
 use tracing::debug_span;
 
 pub use run::{Run, RunSummary, Whole};
@@ -47,7 +47,7 @@ use periodic::Periodic;
 use reporters::Reporters;
 
 /// How long workers and a dropped trainer are waited for. Threads that do not end by then are left behind; with them, too, a
-/// trainer is dropped within a second.
+/// trainer is dropped within a second. Only processes of environments that are closing are waited for longer: as long as they may take.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
 
 /// How long a run that ends, well or not, waits for the learner to finish the pass it is in, so that its state can be saved.
@@ -80,7 +80,8 @@ thread_states! {
 /// `num_rollout_workers: 0` there are no threads: workers and learner run inside `next`. With threads, the workers begin when the first
 /// result is asked for, and go on from then whether or not it is.
 ///
-/// *Blocks*: each `next` for one iteration. Dropping a trainer ends its threads and waits for them, a second at most.
+/// *Blocks*: each `next` for one iteration. Dropping a trainer ends its threads and waits for them, a second at most, and for
+/// processes of environments as long as these may take to close.
 ///
 /// *Errors*: the first failure that ended the run, with the thread's name; the iterator ends after it. What is whole can then be
 /// saved with [`save`](Self::save), or is in the error of [`finish`](Self::finish).
@@ -105,6 +106,8 @@ pub struct Trainer {
     model: Arc<Model>,
     /// `None` once the run has ended.
     engine: Option<Engine>,
+    /// Ends what environments leave behind.
+    reaper: Reaper,
     /// Cutting it ends every wait of the run.
     lifeline: signals::SharedLifeline,
     /// Rung with every report.

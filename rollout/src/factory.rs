@@ -101,7 +101,8 @@ pub trait EnvFactory: Send + Sync {
     /// Makes the environments of one worker.
     ///
     /// `watch` is where a vector environment says which of them it makes, or calls later, so that one that hangs can be named,
-    /// and is not taken for hanging while others are made. One that says nothing is known only by its worker.
+    /// and is not taken for hanging while others are made. One that says nothing is known only by its worker. It is also where the
+    /// time is written down that they spend in other processes, and where they leave what takes its time to end.
     ///
     /// # Errors
     /// The environment that could not be made, and why.

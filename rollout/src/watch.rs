@@ -1,19 +1,23 @@
-//! What a worker is doing in its environments, for whoever judges from outside whether it hangs.
+//! What a worker is doing in its environments, seen from outside, and what its environments ask of the run.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{ObsColumn, ObsView};
-use pronk_metrics::Steps;
+use pronk_metrics::{Steps, TimeLedger};
 
 use crate::failure::FailurePlace;
+use crate::reaper::ReaperHandle;
 
 /// A live view of one worker's calls of its environments, and who the fragment in the making belongs to.
 ///
 /// The worker writes into it: a few plain stores for each call. Others read it at any time. When an environment hangs, its
 /// worker cannot say so; whoever finds it out takes the worker's place *over*, with the steps that were not booked. Should
 /// the call come back after all, the worker finds that it has been replaced, and ends without booking anything.
+///
+/// It is also what environments know of the run: its [time ledger](Self::time), for what they run in other processes, and its
+/// [`Reaper`](crate::Reaper), for what takes its time to end.
 ///
 /// ```
 /// use pronk_rollout::Watch;
@@ -22,7 +26,12 @@ use crate::failure::FailurePlace;
 /// assert_eq!(watch.call(), None, "the worker is in none of its environments");
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Watch(Arc<Shared>);
+pub struct Watch {
+    shared: Arc<Shared>,
+    time: TimeLedger,
+    /// `None` where no run would wait for it.
+    reaper: Option<ReaperHandle>,
+}
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -79,12 +88,40 @@ impl Watch {
 
     /// A view that keeps a copy of the observations that were last acted upon, so that they can be shown.
     pub fn keeping_observations() -> Self {
-        Self(Arc::new(Shared { keeps_observations: true, ..Shared::default() }))
+        Self { shared: Arc::new(Shared { keeps_observations: true, ..Shared::default() }), ..Self::default() }
+    }
+
+    /// The same view, for environments of a run with that ledger and that reaper.
+    #[must_use]
+    pub fn of_run(&self, time: &TimeLedger, reaper: &ReaperHandle) -> Self {
+        Self { shared: Arc::clone(&self.shared), time: time.clone(), reaper: Some(reaper.clone()) }
+    }
+
+    /// A view of another thread's calls, in the same run.
+    pub(crate) fn of_another_thread(&self) -> Self {
+        Self { shared: Arc::default(), ..self.clone() }
+    }
+
+    /// Where time is written down that environments spend elsewhere, such as in processes; without a run nobody reads it.
+    pub fn time(&self) -> &TimeLedger {
+        &self.time
+    }
+
+    /// Ends what environments leave behind when they are dropped: on a thread of that name which the run waits for when it ends, or
+    /// here and now without a run.
+    ///
+    /// `limit` is how long `end` takes at most. If the system gives no thread, `end` is dropped here instead of called: what it holds has to
+    /// end when it is dropped.
+    pub fn reap(&self, thread: &str, limit: Duration, end: impl FnOnce() + Send + 'static) {
+        match &self.reaper {
+            Some(reaper) => reaper.add(thread, limit, end),
+            None => end(),
+        }
     }
 
     /// The call that the worker is in now; `None` while it is in none of its environments.
     pub fn call(&self) -> Option<EnvCall> {
-        let shared = &*self.0;
+        let shared = &*self.shared;
         let passage = shared.passages.load(Ordering::Acquire);
         if passage.is_multiple_of(2) {
             return None;
@@ -104,7 +141,7 @@ impl Watch {
     /// The worker goes into the code of its environments, which are those of `incarnation`; it comes back when the returned
     /// value is dropped.
     pub(crate) fn enter(&self, incarnation: u32) -> Inside<'_> {
-        self.0.incarnation.store(incarnation, Ordering::Relaxed);
+        self.shared.incarnation.store(incarnation, Ordering::Relaxed);
         self.pass();
         Inside(self)
     }
@@ -119,7 +156,7 @@ impl Watch {
             FailurePlace::Step { episode_seed, step } => (STEP, episode_seed, step),
             FailurePlace::Mask { episode_seed, step } => (MASK, episode_seed, step),
         };
-        let shared = &*self.0;
+        let shared = &*self.shared;
         shared.kind.store(kind, Ordering::Relaxed);
         shared.index.store(index, Ordering::Relaxed);
         shared.episode_seed.store(episode_seed, Ordering::Relaxed);
@@ -128,7 +165,7 @@ impl Watch {
 
     /// What the `n_envs` environments are about to be stepped from: `[B, obs_len]`.
     pub(crate) fn see(&self, obs: ObsView<'_>, n_envs: usize) {
-        if !self.0.keeps_observations {
+        if !self.shared.keeps_observations {
             return;
         }
         let mut fragment = self.fragment();
@@ -149,8 +186,8 @@ impl Watch {
 
     /// The fragment in the making has so many steps by now.
     pub(crate) fn made(&self, steps: Steps) {
-        self.0.env_steps.store(steps.env, Ordering::Relaxed);
-        self.0.agent_steps.store(steps.agent, Ordering::Relaxed);
+        self.shared.env_steps.store(steps.env, Ordering::Relaxed);
+        self.shared.agent_steps.store(steps.agent, Ordering::Relaxed);
     }
 
     /// Whether somebody has taken the worker's place over.
@@ -176,21 +213,22 @@ impl Watch {
             return None;
         }
         fragment.taken_over = true;
-        let (env, agent) = (self.0.env_steps.load(Ordering::Relaxed), self.0.agent_steps.load(Ordering::Relaxed));
+        let (env, agent) =
+            (self.shared.env_steps.load(Ordering::Relaxed), self.shared.agent_steps.load(Ordering::Relaxed));
         let last_obs = fragment.row(call.index as usize);
         Some(TakenOver { steps: Steps { env, agent }, last_obs })
     }
 
     fn pass(&self) {
         // One thread writes, so this is no race.
-        let passages = self.0.passages.load(Ordering::Relaxed);
-        self.0.passages.store(passages + 1, Ordering::Release);
+        let passages = self.shared.passages.load(Ordering::Relaxed);
+        self.shared.passages.store(passages + 1, Ordering::Release);
     }
 
     fn fragment(&self) -> MutexGuard<'_, Fragment> {
         // What is kept is whole even if a thread panicked while it held the lock: observations are all that could be half
         // written, and they are only shown.
-        self.0.fragment.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.fragment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use pronk_buffer::{BatchShape, MultiAgentBatch, ObsColumn, Pool, SampleBatch, Tag, Tether, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
+use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, thread_states};
 use pronk_policy::{GaussianConfig, Params};
 
 use crate::columns::copy_obs;
@@ -67,16 +67,14 @@ pub struct WorkerLinks {
     pub steps: StepLedger,
     /// Ends the worker between two steps when the run ends.
     pub tether: Tether,
-    /// Where the worker says what it does in its environments; one of its own.
+    /// Where the worker says what it does in its environments, and what they know of the run; one of its own.
     pub watch: Watch,
-    /// Where the time of its environments' threads is written down, if they have some.
-    pub time: TimeLedger,
 }
 
 impl WorkerLinks {
-    /// What a worker shares with a run, and a watch and a time ledger that nobody else looks at.
+    /// What a worker shares with a run, and a watch that nobody else looks at.
     pub fn new(pool: Pool, steps: StepLedger, tether: Tether) -> Self {
-        Self { pool, steps, tether, watch: Watch::new(), time: TimeLedger::new() }
+        Self { pool, steps, tether, watch: Watch::new() }
     }
 }
 

@@ -142,6 +142,10 @@ fn figure(way: &[&str], result: &ResultDict) -> Option<Figure> {
             let figure = Figure::new(Kind::SecondsCounter, "thread_state", help);
             figure.label("thread", thread).label("state", state)
         }
+        ["ledger", "time", process, "processor_secs"] => {
+            let help = "Processor time of the processes of environments.";
+            Figure::new(Kind::SecondsCounter, "env_process_cpu", help).label("process", process)
+        }
         // A thread's wall time is the sum of its states, and the shares of an iteration are rates.
         ["ledger", "time" | "time_this_iter", ..] => return None,
         ["info", "learner", policy, "num_grad_updates_lifetime"] => {

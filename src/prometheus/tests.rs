@@ -319,11 +319,17 @@ fn what_is_no_figure_or_told_twice_is_left_out() {
     result.set("hist_stats", json!([1, 2]));
     result.set("is_well", true);
     result.set("ledger.time_this_iter.learner.starved", 0.5);
+    result.set(
+        "ledger.time.env-process-1",
+        json!({"wall_secs": 4.0, "processor_secs": 3.5, "states": {"stepping": 4.0}}),
+    );
     let expected = [
         ("pronk_custom", 1.0),
+        (r#"pronk_env_process_cpu_seconds_total{process="env-process-1"}"#, 3.5),
         ("pronk_episode_return_mean", 2.0),
         (r#"pronk_learner{policy="red",stat="loss"}"#, 4.0),
         ("pronk_odd____key", 6.0),
+        (r#"pronk_thread_state_seconds_total{thread="env-process-1",state="stepping"}"#, 4.0),
         ("pronk_weight_broadcasts_total", 5.0),
     ];
     assert_eq!(samples_of(&result), Samples::from(expected.map(|(key, value)| (key.to_owned(), value))));

@@ -20,12 +20,13 @@ impl Trainer {
     /// Turns what has gathered into the next result, begins the next iteration, and shows the result to the reporters.
     pub(super) fn compose(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         let now = Instant::now();
-        let mut iteration = std::mem::replace(&mut self.iteration, Iteration::first(now));
+        let time = self.time.read();
+        let processors = ProcessorTime::now(&time);
+        let mut iteration = std::mem::replace(&mut self.iteration, Iteration::first(now, processors));
         let time_this_iteration = now - iteration.started;
         let time_total = now - self.started;
         let steps = self.steps.snapshot();
-        let time = self.time.read();
-        let processors = ProcessorTime::now().since(iteration.processors_before);
+        let used = processors.since(iteration.processors_before);
         let episodes = self.history.summarise(&iteration.workers);
         self.iterations += 1;
         self.worker_restarts += iteration.workers.restarts;
@@ -52,7 +53,7 @@ impl Trainer {
             time_this_iteration,
             learner_info: iteration.take_info(),
             policy_lag: iteration.learner.lag,
-            bottleneck: self.bottleneck(&time, &iteration.time_before, processors),
+            bottleneck: self.bottleneck(&time, &iteration.time_before, used),
             steps,
             time,
             dict: ResultDict::new(),
@@ -82,7 +83,7 @@ impl Trainer {
         dict.set("custom_metrics", json!({}));
         dict.set("episode_media", json!({}));
         result.dict = dict;
-        self.iteration = Iteration::after(&result, now);
+        self.iteration = Iteration::after(&result, now, processors);
         let shown = Instant::now();
         self.reporters.report(&result.dict);
         self.reporting.push(shown.elapsed());

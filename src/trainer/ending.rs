@@ -162,6 +162,8 @@ impl Trainer {
         self.clock.enter(TrainerState::Reporting);
         self.reporters.finish();
         self.clock.enter(TrainerState::Away);
+        // Last of all: processes of environments may take longer to close than a checkpoint or a report should have to wait.
+        self.remains.not_joined.extend(self.reaper.wait());
         let result = match self.last.take() {
             Some(result) => result,
             None => self.complete_iteration(None),

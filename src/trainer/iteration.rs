@@ -32,13 +32,13 @@ pub(super) struct Iteration {
 }
 
 impl Iteration {
-    /// The first iteration, which begins with the run.
-    pub(super) fn first(started: Instant) -> Self {
+    /// The first iteration, which begins with the run. `processors_before` is what was used until now.
+    pub(super) fn first(started: Instant, processors_before: ProcessorTime) -> Self {
         Self {
             started,
             steps_before: StepTotals::default(),
             time_before: Vec::new(),
-            processors_before: ProcessorTime::now(),
+            processors_before,
             learner: LearnerReport::default(),
             workers: WorkerReport::default(),
             infos: Vec::new(),
@@ -47,8 +47,9 @@ impl Iteration {
     }
 
     /// The iteration that begins where `result` ended: nothing falls between two iterations.
-    pub(super) fn after(result: &TrainResult, started: Instant) -> Self {
-        Self { steps_before: result.steps.clone(), time_before: result.time.clone(), ..Self::first(started) }
+    pub(super) fn after(result: &TrainResult, started: Instant, processors_before: ProcessorTime) -> Self {
+        let first = Self::first(started, processors_before);
+        Self { steps_before: result.steps.clone(), time_before: result.time.clone(), ..first }
     }
 
     /// Takes everything out of both mailboxes.

@@ -4,24 +4,28 @@ use std::sync::LazyLock;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
+use pronk_metrics::ThreadTime;
+
 use crate::bottleneck::Processors;
 
-/// A reading of the processor time of this process.
+/// A reading of the processor time of this process, and of those that work for its run.
 #[derive(Clone, Copy)]
 pub(super) struct ProcessorTime {
     at: Instant,
-    /// `None` where the system does not say.
-    spent: Option<Duration>,
+    /// In seconds; `None` where the system does not say.
+    spent: Option<f64>,
 }
 
 impl ProcessorTime {
-    pub(super) fn now() -> Self {
-        Self { at: Instant::now(), spent: processor_time() }
+    /// `threads` is what the time ledger says now: it knows of other processes.
+    pub(super) fn now(threads: &[ThreadTime]) -> Self {
+        let elsewhere: f64 = threads.iter().filter_map(|thread| thread.processor_secs).sum();
+        Self { at: Instant::now(), spent: processor_time().map(|own| own.as_secs_f64() + elsewhere) }
     }
 
     /// What was used since `earlier`.
     pub(super) fn since(self, earlier: Self) -> Option<Processors> {
-        let spent = self.spent?.checked_sub(earlier.spent?)?.as_secs_f64();
+        let spent = (self.spent? - earlier.spent?).max(0.0);
         let wall = self.at.duration_since(earlier.at).as_secs_f64();
         let available = (*AVAILABLE)?;
         (wall > 0.0).then(|| Processors { busy: spent / wall, available })
@@ -49,13 +53,9 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_keeps_a_processor_busy_and_one_that_sleeps_does_not() {
-        let before = ProcessorTime::now();
-        while ProcessorTime::now()
-            .spent
-            .zip(before.spent)
-            .is_some_and(|(now, then)| now - then < Duration::from_millis(20))
-        {}
-        let used = ProcessorTime::now().since(before);
+        let before = ProcessorTime::now(&[]);
+        while ProcessorTime::now(&[]).spent.zip(before.spent).is_some_and(|(now, then)| now - then < 0.02) {}
+        let used = ProcessorTime::now(&[]).since(before);
         assert!(cfg!(not(unix)) || used.is_some_and(|used| used.busy > 0.0 && used.available > 0), "{used:?}");
     }
 }

@@ -12,8 +12,8 @@ use pronk_learner::{Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, Learn
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat};
 use pronk_policy::{Params, Rng};
 use pronk_rollout::{
-    AbandonedThreads, InferencePort, InferenceThread, InlineSource, StartError, WorkerEdges, WorkerLinks, WorkerSeat,
-    WorkerSet, WorkerSetConfig,
+    AbandonedThreads, InferencePort, InferenceThread, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks,
+    WorkerSeat, WorkerSet, WorkerSetConfig,
 };
 
 use super::ending::{Counters, Remains};
@@ -21,6 +21,7 @@ use super::engine::Engine;
 use super::episodes::EpisodeHistory;
 use super::iteration::Iteration;
 use super::model::{Model, at_least_one};
+use super::processors::ProcessorTime;
 use super::reporters::Reporters;
 use super::{FINISH_DEADLINE, SHUTDOWN_DEADLINE, Trainer, TrainerState};
 use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
@@ -42,6 +43,8 @@ const REPLAY_STREAM: u64 = 0x0052_4550_4c41_5953;
 /// ```
 pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Learner>) -> Result<Trainer, TrainError> {
     let started = Instant::now();
+    // Before all else, so that a run that cannot be started waits for its environments to close.
+    let reaper = Reaper::new();
     let (steps, time, bell) = (StepLedger::new(), TimeLedger::new(), Bell::new());
     let clock = StateClock::new("trainer", TrainerState::Away);
     time.add(clock.reader());
@@ -70,10 +73,10 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
     let model = Arc::new(model);
     // Kept for workers that replace others.
     let make_worker = {
-        let (model, config, time) = (Arc::clone(&model), config.clone(), time.clone());
+        let (model, config, time, reaper) = (Arc::clone(&model), config.clone(), time.clone(), reaper.handle());
         let links = WorkerLinks::new(pool, steps.clone(), tether.clone());
         Arc::new(move |seat: &WorkerSeat| {
-            let links = WorkerLinks { watch: seat.watch.clone(), time: time.clone(), ..links.clone() };
+            let links = WorkerLinks { watch: seat.watch.of_run(&time, &reaper), ..links.clone() };
             model.worker(seat, &config, port.as_ref(), links)
         })
     };
@@ -108,9 +111,11 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
             (Engine::Threads { learner, workers, loaders, inference }, metrics)
         }
     };
+    let processors = ProcessorTime::now(&time.read());
     Ok(Trainer {
         model,
         engine: Some(engine),
+        reaper,
         lifeline: SharedLifeline::new(lifeline),
         bell,
         learner_metrics,
@@ -134,7 +139,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         weights: published,
         begun,
         updates: 0,
-        iteration: Iteration::first(started),
+        iteration: Iteration::first(started, processors),
         last: None,
         periodic: None,
         finish_deadline: FINISH_DEADLINE,

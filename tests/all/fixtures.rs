@@ -29,19 +29,21 @@ pub(crate) fn iterations(n: u64) -> StopWhen {
 }
 
 /// Runs `test`, which is called `name`, in a process of its own: for what threads of other tests would change, such as the processor
-/// time of the process.
-pub(crate) fn alone(name: &str, test: impl FnOnce()) {
+/// time of the process. What it wrote to its standard error; `None` in that process.
+pub(crate) fn alone(name: &str, test: impl FnOnce()) -> Option<String> {
     const ALONE: &str = "PRONK_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
-        return test();
+        test();
+        return None;
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(ALONE, "1")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{errors}");
+    Some(errors.into_owned())
 }
 
 /// What a run with one agent trained.

@@ -18,6 +18,8 @@ mod limits;
 mod multi_agent;
 mod normalized;
 mod own_network;
+#[cfg(feature = "env-process")]
+mod processes;
 mod reproducible;
 mod result_dict;
 #[cfg(unix)]

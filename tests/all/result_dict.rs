@@ -140,8 +140,8 @@ fn the_table_of_results_has_every_key_with_its_type_and_no_other() {
 fn every_key_of_the_table_occurs() {
     let results = results();
     let all: Vec<_> = results.iter().flat_map(|result| leaves(result, Vec::new())).collect();
-    // Kept for a run with several agents, a run that stops somewhere and a run that fails.
-    let mut elsewhere = vec!["policy_reward_", "progress", "run_failed"];
+    // Kept for a run with several agents, a run that stops somewhere, a run that fails and one with processes.
+    let mut elsewhere = vec!["policy_reward_", "progress", "run_failed", "processor_secs"];
     if std::thread::available_parallelism().is_ok_and(|n| n.get() == 1) {
         // More threads would bring nothing there.
         elsewhere.push("bottleneck.advice");

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PROTOCOL = 1, MEMORY_FD = 3, LIFELINE_FD = 4 };
@@ -63,7 +64,7 @@ struct child {
     uint8_t *ends, *asked, (*masks)[ACTIONS];
 };
 
-enum moment { FIRST_LINE, SECOND_LINE, RESET_ANSWER, STEP_ANSWER };
+enum moment { FIRST_LINE, SECOND_LINE, RESET_ANSWER, STEP_ANSWER, CLOSE };
 static const char *misbehave(struct child *c, enum moment moment, const char *honest);
 
 /* ---- The environment ---- */
@@ -290,6 +291,7 @@ int main(void) {
     int order;
     while ((order = getchar()) == 'r' || order == 's')
         say(order == 'r' ? misbehave(&c, RESET_ANSWER, reset_all(&c)) : misbehave(&c, STEP_ANSWER, step_all(&c)));
+    misbehave(&c, CLOSE, NULL);
     free(c.episodes);
     if (order == EOF)
         return 0; /* the parent needs no more */
@@ -334,6 +336,14 @@ static const char *misbehave(struct child *c, enum moment moment, const char *ho
     if (LIES(STEP_ANSWER, "mask")) memset(c->masks, 0, c->n_envs * sizeof *c->masks);
     if (LIES(STEP_ANSWER, "late")) fputs("late\n", stderr); /* for who wants to know when */
     if (LIES(STEP_ANSWER, "late") || LIES(STEP_ANSWER, "mute")) sleep(10);
+    if (LIES(STEP_ANSWER, "busy")) /* two milliseconds of processor time, however long they take */
+        for (clock_t until = clock() + CLOCKS_PER_SEC / 500; clock() < until;);
+    if (LIES(CLOSE, "slow")) {
+        usleep(800000); /* longer than the threads of a run are waited for */
+        fputs("closed\n", stderr);
+    }
+    if (LIES(CLOSE, "stuck"))
+        for (;;) pause();
     if (LIES(STEP_ANSWER, "quiet")) {
         close(STDOUT_FILENO);
         for (;;) pause();

@@ -4,14 +4,17 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
+use pronk_metrics::{StateClock, TimeLedger};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use crate::clock::{ChildProcessorTime, ChildState};
 use crate::envs::ChildOutput;
 use crate::error::ProcessError;
 use crate::greeting::excerpt;
@@ -23,8 +26,9 @@ const MEMORY: i32 = 3;
 const LIFELINE: i32 = 4;
 const SCRIPT: i32 = 5;
 
-/// How long a child may take for its end before it is killed, and after that before it is left to the system.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long a child without environments may take for its end before it is killed, and any after that before it is left to the
+/// system.
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest line.
 const MAX_LINE: usize = 64 << 20;
@@ -41,8 +45,11 @@ pub(crate) struct Child {
     output: Output,
     /// When it was told that there are no more orders.
     hung_up: Option<Instant>,
-    /// Set once it was killed and waited for.
-    is_over: bool,
+    /// How long it may take for its end from then on.
+    close_timeout: Duration,
+    /// Where its time goes; `None` once it was killed and waited for.
+    clock: Option<StateClock<ChildState>>,
+    processor_time: Arc<ChildProcessorTime>,
     /// Nothing is ever written into it; the child's group ends when it is closed.
     _lifeline: OwnedFd,
 }
@@ -76,8 +83,13 @@ enum For {
 }
 
 impl Child {
-    /// Starts a program that finds `memory` open.
-    pub(crate) fn start(program: &Program, memory: OwnedFd, output: ChildOutput) -> Result<Self, ProcessError> {
+    /// Starts a program that finds `memory` open. Where its time goes is written down in `time`.
+    pub(crate) fn start(
+        program: &Program,
+        memory: OwnedFd,
+        output: ChildOutput,
+        time: &TimeLedger,
+    ) -> Result<Self, ProcessError> {
         let command = program.name();
         let cannot = |what| {
             let command = command.clone();
@@ -117,6 +129,8 @@ impl Child {
             let _ = process.kill();
             let _ = process.wait();
         })?;
+        let processor_time = Arc::new(ChildProcessorTime::new(process.id()));
+        let clock = time.start_process("env-process", ChildState::Starting, Arc::clone(&processor_time) as _);
         Ok(Self {
             command,
             process,
@@ -125,9 +139,23 @@ impl Child {
             answers,
             output: Output { pipe: Some(errors), last: Vec::new(), shown: output },
             hung_up: None,
-            is_over: false,
+            close_timeout: GRACE,
+            clock: Some(clock),
+            processor_time,
             _lifeline: lifeline,
         })
+    }
+
+    /// Its environments are made, and may take so long to be closed.
+    pub(crate) fn is_ready(&mut self, close_timeout: Duration) {
+        self.close_timeout = close_timeout;
+        self.enter(ChildState::Waiting);
+    }
+
+    fn enter(&mut self, state: ChildState) {
+        if let Some(clock) = &mut self.clock {
+            clock.enter(state);
+        }
     }
 
     /// Says something: an order, or a line. If the child does not take it in time, it is killed.
@@ -155,7 +183,7 @@ impl Child {
 
     /// Gives an order of one byte. What the child said unasked before shows here.
     pub(crate) fn order(&mut self, order: u8, patience: &Patience) -> Result<(), ProcessError> {
-        if self.is_over {
+        if self.clock.is_none() {
             return Err(self.over());
         }
         if self.wait(For::Answers, Duration::ZERO)? {
@@ -165,6 +193,7 @@ impl Child {
                 n => self.broke(format!("it wrote {} before it was asked for anything", excerpt(&unasked[..n]))),
             });
         }
+        self.enter(ChildState::Stepping);
         self.say(&[order], patience)
     }
 
@@ -181,7 +210,10 @@ impl Child {
         let mut bytes = [0; 256];
         match self.read(&mut bytes)? {
             0 => Err(self.died()),
-            1 => Ok(bytes[0]),
+            1 => {
+                self.enter(ChildState::Waiting);
+                Ok(bytes[0])
+            }
             n => Err(self.broke(format!("it wrote {} where one byte was due", excerpt(&bytes[..n])))),
         }
     }
@@ -231,6 +263,7 @@ impl Child {
     pub(crate) fn hang_up(&mut self) {
         self.orders = None;
         self.hung_up.get_or_insert_with(Instant::now);
+        self.enter(ChildState::Closing);
     }
 
     #[cold]
@@ -319,9 +352,7 @@ impl Child {
     /// Ends the child: lets it end by itself within `grace` of being told to, and kills what is left of its group. How
     /// it ended, if by itself.
     fn finish(&mut self, grace: Duration) -> Option<ExitStatus> {
-        if std::mem::replace(&mut self.is_over, true) {
-            return None;
-        }
+        self.clock.as_ref()?;
         self.hang_up();
         let told = self.hung_up.unwrap_or_else(Instant::now);
         let by_itself = matches!(self.wait(For::End, grace.saturating_sub(told.elapsed())), Ok(true));
@@ -331,7 +362,7 @@ impl Child {
         let _ = self.process.kill();
         // One that the system cannot end now, in the middle of a driver say, is left to it.
         let _ = self.wait(For::End, GRACE);
-        let status = self.process.try_wait().ok().flatten();
+        let status = self.processor_time.before(|| self.process.try_wait().ok().flatten());
         // What it wrote last is still in the pipe, unless somebody outside of its group goes on writing.
         for _ in 0..LAST_READS {
             if !matches!(self.ready(For::End, Some(Duration::ZERO)), Ok(Ready { output: true, .. })) {
@@ -339,13 +370,14 @@ impl Child {
             }
             self.output.read();
         }
+        self.clock = None;
         status.filter(|_| by_itself)
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.finish(GRACE);
+        self.finish(self.close_timeout);
     }
 }
 
@@ -430,7 +462,7 @@ mod tests {
     fn what_a_child_says_unasked_is_not_taken_for_an_answer() {
         let program = Program { args: vec!["-c".into(), "printf k; sleep 60".into()], ..Program::new("/bin/sh") };
         let (_, theirs) = Unmapped::create().unwrap();
-        let mut child = Child::start(&program, theirs, ChildOutput::Hidden).unwrap();
+        let mut child = Child::start(&program, theirs, ChildOutput::Hidden, &TimeLedger::new()).unwrap();
         assert!(child.wait(For::Answers, Duration::from_secs(60)).unwrap());
         let patience = Patience {
             doing: "it waited",

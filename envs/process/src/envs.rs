@@ -21,6 +21,8 @@ use crate::vector::ProcessVectorEnv;
 /// any environment: the worker loses the fragment in the making, says why, and starts new processes. Processes end with
 /// whoever started them, however that comes about, and so does all that they started in their process group.
 ///
+/// Each process of a run is in its time ledger as `env-process-1`, `env-process-2`, …, with the processor time that it has used.
+///
 /// ```no_run
 /// use std::time::Duration;
 ///
@@ -47,6 +49,10 @@ pub struct ProcessEnvs {
     /// How long a process may take for a step, or a reset, of all its environments. Less than the `env_hang_timeout` of
     /// the run, which leaves a thread behind where this ends a process.
     pub step_timeout: Duration,
+    /// How long a process may take to close its environments once they are not needed any more, one after the other; what is left of
+    /// it is killed then. A worker does not wait for that, but a run that ends does, and so does whoever drops environments without a
+    /// run. With 0 it is killed at once.
+    pub close_timeout: Duration,
     /// Rewards that are learned from are limited to so much, up and down; returns of episodes are of what the
     /// environment gave. 1.0 is usual for Atari games.
     pub clip_rewards: Option<f32>,
@@ -72,13 +78,14 @@ pub enum ChildOutput {
 }
 
 impl ProcessEnvs {
-    /// Of four environments to a process, which may take a minute to start or to step.
+    /// Of four environments to a process, which may take a minute to start or to step, and ten seconds to close.
     pub fn new(program: impl Into<Program>) -> Self {
         Self {
             program: program.into(),
             envs_per_process: 4,
             start_timeout: Duration::from_secs(60),
             step_timeout: Duration::from_secs(60),
+            close_timeout: Duration::from_secs(10),
             clip_rewards: None,
             output: ChildOutput::Shown,
         }
@@ -119,7 +126,7 @@ impl EnvFactory for ProcessEnvs {
 }
 
 impl MultiAgentFactory for ProcessEnvs {
-    fn make(&self, _context: &EnvContext) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
-        Ok(Box::new(ProcessMultiAgentEnv::start(self).map_err(EnvError::new)?))
+    fn make(&self, context: &EnvContext, watch: &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
+        Ok(Box::new(ProcessMultiAgentEnv::start(self, context, watch).map_err(EnvError::new)?))
     }
 }

@@ -1,11 +1,12 @@
 //! The environments of one process: what is said with a byte, and where the numbers are then.
 
-use std::time::Instant;
+use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
 
 use pronk_policy::ObsDtype;
-use pronk_rollout::{ActionRef, AgentSpec, End, EnvError, MultiAgentSpec, ObsMut};
+use pronk_rollout::{ActionRef, AgentSpec, End, EnvError, MultiAgentSpec, ObsMut, Watch};
 
-use crate::child::{Child, Patience};
+use crate::child::{Child, GRACE, Patience};
 use crate::envs::ProcessEnvs;
 use crate::error::ProcessError;
 use crate::greeting::{self, BadLine, Greeting, PROTOCOL, Size};
@@ -55,6 +56,7 @@ pub(crate) struct Starting {
     first_env: usize,
     n_envs: usize,
     autoreset: bool,
+    close_timeout: Duration,
     patience: Patience,
 }
 
@@ -65,6 +67,7 @@ impl Starting {
         first_env: usize,
         n_envs: usize,
         autoreset: bool,
+        watch: &Watch,
     ) -> Result<Self, ProcessError> {
         let patience = Patience {
             doing: "it made its environments",
@@ -77,10 +80,10 @@ impl Starting {
             what: "make the shared memory",
             source,
         })?;
-        let mut child = Child::start(&envs.program, theirs, envs.output)?;
+        let mut child = Child::start(&envs.program, theirs, envs.output, watch.time())?;
         let greeting = Greeting { protocol: PROTOCOL, envs: n_envs, autoreset, config: &envs.program.config };
         child.say(&line(&greeting), &patience)?;
-        Ok(Self { child, memory, first_env, n_envs, autoreset, patience })
+        Ok(Self { child, memory, first_env, n_envs, autoreset, close_timeout: envs.close_timeout, patience })
     }
 
     pub(crate) fn first_env(&self) -> usize {
@@ -89,7 +92,7 @@ impl Starting {
 
     /// Waits until they are made.
     pub(crate) fn finish(self) -> Result<Group, ProcessError> {
-        let Self { mut child, memory, first_env, n_envs, autoreset, patience } = self;
+        let Self { mut child, memory, first_env, n_envs, autoreset, close_timeout, patience } = self;
         let line_of_theirs = child.line(&patience)?;
         let spec = greeting::hello(&line_of_theirs).map_err(|bad| not_understood(&mut child, bad))?;
         if autoreset && spec.agents.len() != 1 {
@@ -107,6 +110,7 @@ impl Starting {
         child.say(&line(&Size { shared_bytes: layout.bytes }), &patience)?;
         let line_of_theirs = child.line(&patience)?;
         greeting::agreed(&line_of_theirs, layout.bytes).map_err(|bad| not_understood(&mut child, bad))?;
+        child.is_ready(close_timeout);
         Ok(Group { child, memory, layout, spec, first_env, n_envs })
     }
 }
@@ -265,11 +269,6 @@ impl Group {
         self.child.broke(not_one(&self.spec))
     }
 
-    /// Lets the child end by itself, without waiting for it.
-    pub(crate) fn hang_up(&mut self) {
-        self.child.hang_up();
-    }
-
     fn copy_obs(&self, section: usize, agent: usize, first: usize, obs: ObsMut<'_>) -> Result<(), EnvError> {
         let space = &self.spec.agents[agent].observation;
         let (before, there) = (first * space.obs_len(), (self.n_envs - first) * space.obs_len());
@@ -311,5 +310,53 @@ impl Group {
         let env = self.memory.get::<u32>(header::ENV) as usize;
         let resetting = order == Order::Reset || self.memory.get::<u32>(header::CALL) == RESET;
         Failed { env: if env < self.n_envs { env } else { 0 }, resetting, error }
+    }
+}
+
+/// The processes of one worker. Dropped, they end beside each other, and a run's reaper waits for them.
+pub(crate) struct Groups {
+    groups: Vec<Group>,
+    watch: Watch,
+    /// Of the thread that waits for their end.
+    thread: String,
+    close_timeout: Duration,
+}
+
+impl Groups {
+    /// None so far, of such a worker.
+    pub(crate) fn new(envs: &ProcessEnvs, worker: u32, watch: &Watch) -> Self {
+        let thread = format!("rollout-{worker}-closing");
+        Self { groups: Vec::new(), watch: watch.clone(), thread, close_timeout: envs.close_timeout }
+    }
+
+    pub(crate) fn push(&mut self, group: Group) {
+        self.groups.push(group);
+    }
+}
+
+impl Deref for Groups {
+    type Target = [Group];
+
+    fn deref(&self) -> &[Group] {
+        &self.groups
+    }
+}
+
+impl DerefMut for Groups {
+    fn deref_mut(&mut self) -> &mut [Group] {
+        &mut self.groups
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        let mut groups = std::mem::take(&mut self.groups);
+        if groups.is_empty() {
+            return;
+        }
+        groups.iter_mut().for_each(|group| group.child.hang_up());
+        // Those that have to be killed are waited for a moment longer.
+        let limit = self.close_timeout.saturating_add(2 * GRACE);
+        self.watch.reap(&self.thread, limit, move || drop(groups));
     }
 }

@@ -9,6 +9,7 @@
 compile_error!("pronk-env-process needs memfd and its seals, which Linux has");
 
 mod child;
+mod clock;
 mod envs;
 mod error;
 mod greeting;

@@ -2,16 +2,18 @@
 
 use pronk_buffer::End;
 use pronk_rollout::{
-    ActionRef, AgentSpec, Agents, Env, EnvError, EnvSpec, MultiAgentEnv, MultiAgentSpec, ObsMut, Step,
+    ActionRef, AgentSpec, Agents, Env, EnvContext, EnvError, EnvSpec, MultiAgentEnv, MultiAgentSpec, ObsMut, Step,
+    Watch,
 };
 
 use crate::envs::ProcessEnvs;
 use crate::error::ProcessError;
-use crate::group::{Failed, Group, Order, Starting};
+use crate::group::{Failed, Group, Groups, Order, Starting};
 
 /// An environment alone in its process, to be stepped by hand or held against the rules of an [`Env`].
 ///
-/// For a run, [`ProcessEnvs`] makes several that share processes, which is faster.
+/// For a run, [`ProcessEnvs`] makes several that share processes, which is faster. Only those are in the run's time ledger, and
+/// only those close while the run ends; dropping this one waits until it has closed.
 ///
 /// ```no_run
 /// use pronk_env_process::{Gymnasium, ProcessEnvs};
@@ -28,10 +30,10 @@ pub struct ProcessEnv {
 
 impl ProcessEnv {
     pub(crate) fn start(settings: &ProcessEnvs) -> Result<Self, ProcessError> {
-        let mut one = One::start(settings)?;
-        match spec_alone(one.group.spec()) {
+        let mut one = One::start(settings, 0, &Watch::new())?;
+        match spec_alone(one.group().spec()) {
             Some(spec) => Ok(Self { one, spec }),
-            None => Err(one.group.not_alone()),
+            None => Err(one.group_mut().not_alone()),
         }
     }
 }
@@ -43,19 +45,19 @@ impl Env for ProcessEnv {
 
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
         self.one.reset(seed)?;
-        self.one.group.observe(0, 0, obs)
+        self.one.group().observe(0, 0, obs)
     }
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-        self.one.group.act(0, action)?;
+        self.one.group().act(0, action)?;
         self.one.carry_out(Order::Step)?;
-        self.one.group.observe(0, 0, obs)?;
+        self.one.group().observe(0, 0, obs)?;
         let (reward, end) = self.one.came_to(0)?;
         Ok(Step { reward, end })
     }
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
-        self.one.group.masks(0, mask)
+        self.one.group().masks(0, mask)
     }
 }
 
@@ -63,14 +65,14 @@ impl Env for ProcessEnv {
 pub(crate) struct ProcessMultiAgentEnv(One);
 
 impl ProcessMultiAgentEnv {
-    pub(crate) fn start(settings: &ProcessEnvs) -> Result<Self, ProcessError> {
-        One::start(settings).map(Self)
+    pub(crate) fn start(settings: &ProcessEnvs, context: &EnvContext, watch: &Watch) -> Result<Self, ProcessError> {
+        One::start(settings, context.worker, watch).map(Self)
     }
 }
 
 impl MultiAgentEnv for ProcessMultiAgentEnv {
     fn spec(&self) -> MultiAgentSpec {
-        self.0.group.spec().clone()
+        self.0.group().spec().clone()
     }
 
     fn reset(&mut self, seed: u64, agents: &mut Agents) -> Result<(), EnvError> {
@@ -83,7 +85,7 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
 
     fn step(&mut self, agents: &mut Agents) -> Result<(), EnvError> {
         for agent in self.0.agents().filter(|agent| agents.acts(*agent)) {
-            self.0.group.act(agent, agents.action(agent)?)?;
+            self.0.group().act(agent, agents.action(agent)?)?;
         }
         self.0.carry_out(Order::Step)?;
         for agent in self.0.agents().filter(|agent| !agents.has_ended(*agent)).collect::<Vec<_>>() {
@@ -93,7 +95,7 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
                 End::No => self.0.ask(agent, agents)?,
                 End::Terminated => agents.terminate(agent)?,
                 End::Truncated => {
-                    self.0.group.observe(agent, 0, agents.show(agent)?)?;
+                    self.0.group().observe(agent, 0, agents.show(agent)?)?;
                     agents.truncate(agent)?;
                 }
             }
@@ -102,53 +104,64 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
     }
 
     fn action_mask(&self, agent: usize, mask: &mut [bool]) -> Result<(), EnvError> {
-        self.0.group.masks(agent, mask)
+        self.0.group().masks(agent, mask)
     }
 }
 
 /// A process with one environment, which is waited for.
 struct One {
     settings: ProcessEnvs,
-    group: Group,
+    /// That process alone.
+    groups: Groups,
 }
 
 impl One {
-    fn start(settings: &ProcessEnvs) -> Result<Self, ProcessError> {
+    fn start(settings: &ProcessEnvs, worker: u32, watch: &Watch) -> Result<Self, ProcessError> {
         settings.check()?;
         if settings.clip_rewards.is_some() {
             let reason = "clip_rewards is for what a worker with one agent learns from: leave it out here";
             return Err(ProcessError::Setting { reason: reason.to_owned() });
         }
-        let group = Starting::begin(settings, 0, 1, false)?.finish()?;
-        Ok(Self { settings: settings.clone(), group })
+        let mut groups = Groups::new(settings, worker, watch);
+        groups.push(Starting::begin(settings, 0, 1, false, watch)?.finish()?);
+        Ok(Self { settings: settings.clone(), groups })
+    }
+
+    fn group(&self) -> &Group {
+        &self.groups[0]
+    }
+
+    fn group_mut(&mut self) -> &mut Group {
+        &mut self.groups[0]
     }
 
     fn agents(&self) -> std::ops::Range<usize> {
-        0..self.group.spec().agents.len()
+        0..self.group().spec().agents.len()
     }
 
     fn reset(&mut self, seed: u64) -> Result<(), EnvError> {
-        self.group.set_seed(0, seed);
+        self.group().set_seed(0, seed);
         self.carry_out(Order::Reset)
     }
 
     fn carry_out(&mut self, order: Order) -> Result<(), EnvError> {
         let patience = order.patience(&self.settings);
-        let done = self.group.order(order, &patience).and_then(|()| self.group.answer(order, &patience));
+        let group = self.group_mut();
+        let done = group.order(order, &patience).and_then(|()| group.answer(order, &patience));
         done.map_err(|Failed { error, .. }| EnvError::new(error))
     }
 
     /// What a step paid an agent, and how it ended its episode.
     fn came_to(&mut self, agent: usize) -> Result<(f32, End), EnvError> {
         let (mut reward, mut end) = ([0.0], [End::No]);
-        self.group.rewards(agent, &mut reward);
-        self.group.ends(agent, &mut end).map_err(|Failed { error, .. }| EnvError::new(error))?;
+        self.group().rewards(agent, &mut reward);
+        self.group_mut().ends(agent, &mut end).map_err(|Failed { error, .. }| EnvError::new(error))?;
         Ok((reward[0] as f32, end[0]))
     }
 
     /// Asks an agent to act next, if the environment does.
     fn ask(&self, agent: usize, agents: &mut Agents) -> Result<(), EnvError> {
-        if self.group.is_asked(agent, 0) { self.group.observe(agent, 0, agents.ask(agent)?) } else { Ok(()) }
+        if self.group().is_asked(agent, 0) { self.group().observe(agent, 0, agents.ask(agent)?) } else { Ok(()) }
     }
 }
 

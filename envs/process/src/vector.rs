@@ -10,7 +10,7 @@ use pronk_rollout::{
 use crate::child::Patience;
 use crate::envs::ProcessEnvs;
 use crate::error::ProcessError;
-use crate::group::{Failed, Group, Order, Starting};
+use crate::group::{Failed, Groups, Order, Starting};
 use crate::single::spec_alone;
 
 /// Environments in processes, which step beside each other.
@@ -18,7 +18,7 @@ pub(crate) struct ProcessVectorEnv {
     settings: ProcessEnvs,
     context: VectorContext,
     spec: EnvSpec,
-    groups: Vec<Group>,
+    groups: Groups,
     /// `[B]`
     episodes: Vec<Episodes>,
     /// `[B]`, of the last step.
@@ -45,10 +45,10 @@ impl ProcessVectorEnv {
         for first in (0..n_envs).step_by(settings.envs_per_process) {
             watch.at(first as u32, FailurePlace::Make);
             let size = settings.envs_per_process.min(n_envs - first);
-            let group = Starting::begin(settings, first, size, true);
+            let group = Starting::begin(settings, first, size, true, watch);
             starting.push(group.map_err(|error| failed(first, EnvError::new(error)))?);
         }
-        let mut groups: Vec<Group> = Vec::with_capacity(starting.len());
+        let mut groups = Groups::new(settings, context.worker, watch);
         for group in starting {
             let first = group.first_env();
             watch.at(first as u32, FailurePlace::Make);
@@ -224,7 +224,7 @@ impl VectorEnv for ProcessVectorEnv {
 
     fn step(&mut self, actions: ActionRef<'_>, mut out: VectorStep<'_>) -> Result<(), EnvFailure> {
         let act_len = self.spec.action.act_len();
-        for group in &self.groups {
+        for group in &*self.groups {
             let first = group.first_env();
             let acted = group.act(0, actions.part(first * act_len, group.n_envs() * act_len));
             acted.map_err(|error| self.broken(first, error))?;
@@ -244,7 +244,7 @@ impl VectorEnv for ProcessVectorEnv {
 
     fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
         let len = masks.len() / self.n_envs();
-        for group in &self.groups {
+        for group in &*self.groups {
             let first = group.first_env();
             let written = group.masks(0, &mut masks[first * len..][..group.n_envs() * len]);
             written.map_err(|error| self.broken(first, error))?;
@@ -260,14 +260,5 @@ impl VectorEnv for ProcessVectorEnv {
 
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         into.append(&mut self.finished);
-    }
-}
-
-impl Drop for ProcessVectorEnv {
-    fn drop(&mut self) {
-        // All of them end beside each other.
-        for group in &mut self.groups {
-            group.hang_up();
-        }
     }
 }

@@ -55,7 +55,7 @@ impl TaskGroups {
             return Err(failure(FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"))));
         }
         let mut generation = Generation { number: 0, spec: None, blocked_by: None };
-        let WorkerLinks { tether, time, .. } = links.clone();
+        let (tether, time) = (links.tether.clone(), links.watch.time().clone());
         let thread = TaskThread::start(&config, &tasks, (&tether, &time), generation.clone());
         let thread = thread.map_err(|error| failure(FailureCause::Error(error)))?;
         let spec = loop {

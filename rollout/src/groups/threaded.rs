@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, inqueue};
-use pronk_metrics::{StateClock, TimeLedger};
+use pronk_metrics::StateClock;
 
 use super::{
     Answer, CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupFailure, GroupStep, GroupsConfig, Looks, Order, Waited,
@@ -26,7 +26,8 @@ pub(crate) struct ThreadedVectorEnv {
     groups: Vec<Group>,
     replies: InqueueSender<Reply>,
     answers: InqueueReceiver<Reply>,
-    time: TimeLedger,
+    /// Of the worker.
+    watch: Watch,
     looks: Looks,
     /// Answers for groups that hang.
     lost: VecDeque<Answer>,
@@ -75,7 +76,7 @@ impl ThreadedVectorEnv {
         let mut groups = Vec::with_capacity(config.n_groups);
         for group in 0..config.n_groups {
             let first = Generation { group, number: 0, incarnation: config.context.incarnation, begins: Begins::Now };
-            groups.push(Group::spawn(&config, first, &factory, &replies, &links.time)?);
+            groups.push(Group::spawn(&config, first, &factory, &replies, &links.watch)?);
         }
         let mut looks = Looks::new(config.env_hang_timeout);
         let specs = wait_for_specs(&config, (&mut groups, &mut looks), &answers)?;
@@ -93,7 +94,7 @@ impl ThreadedVectorEnv {
                 groups,
                 replies,
                 answers,
-                time: links.time.clone(),
+                watch: links.watch.clone(),
                 looks,
                 lost: VecDeque::new(),
             }),
@@ -117,7 +118,7 @@ impl ThreadedVectorEnv {
 
     /// Leaves a group's thread behind and starts another; `None` if it came back at this very moment.
     fn replace(&mut self, number: usize, call: &EnvCall, silent_for: Duration) -> Option<GroupFailure> {
-        let Self { config, factory, spec, groups, replies, time, .. } = self;
+        let Self { config, factory, spec, groups, replies, watch, .. } = self;
         let group = &mut groups[number];
         group.watch.take_over(call)?;
         let context = context_of(config, number);
@@ -135,7 +136,7 @@ impl ThreadedVectorEnv {
             begins: Begins::WithTheFirstReset(spec.clone()),
         };
         let left_behind = Some(group.thread.clone());
-        match Group::spawn(config, next, factory, replies, time) {
+        match Group::spawn(config, next, factory, replies, watch) {
             Ok(next) => *group = next,
             // Its orders are answered by saying so.
             Err(_no_thread) => group.orders = None,
@@ -269,7 +270,7 @@ impl Group {
         generation: Generation,
         factory: &Arc<dyn EnvFactory>,
         replies: &InqueueSender<Reply>,
-        time: &TimeLedger,
+        of_worker: &Watch,
     ) -> Result<Self, EnvFailure> {
         let Generation { group, number, incarnation, begins } = generation;
         let (spec, begins_now) = match begins {
@@ -278,7 +279,7 @@ impl Group {
         };
         let first = format!("rollout-{}-envs-{group}", config.context.worker);
         let name = if number == 0 { first.clone() } else { format!("{first}.{number}") };
-        let watch = Watch::new();
+        let watch = of_worker.of_another_thread();
         let (orders, received) = bounded::<Box<GroupStep>>(1);
         let (ending, ended) = bounded(0);
         let mut stepper = Stepper {
@@ -306,7 +307,7 @@ impl Group {
             let text = format!("the thread {name} could not be started: {error}");
             config.context.failure_to_make(FailureCause::Error(EnvError::new(text)))
         })?;
-        time.add(clock);
+        watch.time().add(clock);
         let vigil = Vigil::new();
         Ok(Self { orders: Some(orders), ended, thread: name, generation: number, watch, vigil, sent: None })
     }

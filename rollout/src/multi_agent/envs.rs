@@ -55,7 +55,7 @@ impl MultiAgentEnvs {
         for index in 0..n_envs as u32 {
             let env_context = context.env(index);
             watch.at(index, FailurePlace::Make);
-            let (env, spec) = make_one(factory, &env_context, shared.as_ref()).map_err(|cause| {
+            let (env, spec) = make_one(factory, &env_context, watch, shared.as_ref()).map_err(|cause| {
                 let env = shared.as_ref().map(|spec| spec.name.clone()).unwrap_or_default();
                 EnvFailure { env, index, ..context.failure_to_make(cause) }
             })?;
@@ -275,10 +275,11 @@ fn check_cut_off(agents: &Agents) -> Result<(), FailureCause> {
 fn make_one(
     factory: &dyn MultiAgentFactory,
     context: &EnvContext,
+    watch: &Watch,
     shared: Option<&MultiAgentSpec>,
 ) -> Result<(Box<dyn MultiAgentEnv>, MultiAgentSpec), FailureCause> {
     let made = catch(|| {
-        let env = factory.make(context)?;
+        let env = factory.make(context, watch)?;
         let spec = env.spec();
         Ok((env, spec))
     });

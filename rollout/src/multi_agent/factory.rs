@@ -23,9 +23,12 @@ use crate::watch::Watch;
 pub trait MultiAgentFactory: Send + Sync {
     /// Makes one environment.
     ///
+    /// `watch` is what it knows of the run: where the time that it spends in other processes is written down, and what takes its
+    /// time to end is handed over.
+    ///
     /// # Errors
     /// Why it could not be made.
-    fn make(&self, context: &EnvContext) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
+    fn make(&self, context: &EnvContext, watch: &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
 }
 
 impl<F, M> MultiAgentFactory for F
@@ -34,7 +37,7 @@ where
     M: IntoMultiAgentEnv,
     M::Env: 'static,
 {
-    fn make(&self, context: &EnvContext) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
+    fn make(&self, context: &EnvContext, _watch: &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
         Ok(Box::new(self(context).into_env()?))
     }
 }

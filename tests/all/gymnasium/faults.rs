@@ -128,6 +128,20 @@ fn a_process_that_hangs_in_c_ends_with_its_parent() {
     );
 }
 
+#[test]
+fn an_environment_that_takes_its_time_to_close_may_finish() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("it-has-closed");
+    let envs = gymnasium("pronk_test_envs:SlowToClose-v0", json!({ "secs": 0.8, "file": file }));
+    let mut trainer = Trainer::new(small(1), ProcessEnvs { envs_per_process: 2, ..envs }).unwrap();
+    trainer.next().unwrap().unwrap();
+    // The one that was made to find out the spaces has closed by now.
+    fs::remove_file(&file).unwrap();
+    let run = trainer.finish().unwrap();
+    assert_eq!((run.not_joined, run.abandoned), (vec![], vec![]), "closing was taken for hanging");
+    assert!(file.exists(), "it was killed before it had closed");
+}
+
 /// Processes that have a variable with that value.
 fn with_environment(variable: &str) -> Vec<u32> {
     let numbers = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());

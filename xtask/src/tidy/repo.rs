@@ -14,7 +14,7 @@ pub(super) const ROOMS: &[Room] = &[
     Room::new("policy", "pronk-policy", &[]),
     Room::new("rollout", "pronk-rollout", &["buffer", "policy", "metrics"]),
     Room::new("learner", "pronk-learner", &["buffer", "policy", "metrics"]),
-    Room::new("envs/process", "pronk-env-process", &["rollout", "buffer", "policy"]),
+    Room::new("envs/process", "pronk-env-process", &["rollout", "buffer", "policy", "metrics"]),
 ];
 
 /// One room of the house.

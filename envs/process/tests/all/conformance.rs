@@ -85,7 +85,7 @@ fn a_child_in_c_keeps_the_rules_of_an_environment() {
     let env = envs.env().unwrap();
     check_env(env, 1).unwrap();
     let context = EnvContext { worker: 1, index: 0, incarnation: 0, seed: 1 };
-    check_multi_agent_env(envs.make(&context).unwrap(), 1).unwrap();
+    check_multi_agent_env(envs.make(&context, &Watch::new()).unwrap(), 1).unwrap();
 }
 
 #[test]

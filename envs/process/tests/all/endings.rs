@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::{End, FinalObs, ObsKind};
 use pronk_env_process::{ChildOutput, ProcessEnvs};
-use pronk_rollout::{ActionRef, EnvFactory, EnvFailure, FailurePlace, ObsMut, VectorEnv, VectorStep, Watch};
+use pronk_metrics::{ThreadTime, TimeLedger};
+use pronk_rollout::{ActionRef, EnvFactory, EnvFailure, FailurePlace, ObsMut, Reaper, VectorEnv, VectorStep, Watch};
 use serde_json::json;
 
 use crate::corridor::{CONTEXT, corridors, liars, shell};
@@ -125,6 +126,89 @@ fn dropped_environments_leave_no_process_no_zombie_and_no_descriptor() {
     hang(&mut *impatient.make_vector(&CONTEXT, 6, &Watch::new()).unwrap());
     assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
     assert_eq!(descriptors(), before);
+}
+
+/// Made for a run: it has their time in its ledger and waits for their end.
+fn made_for_a_run(envs: &ProcessEnvs, time: &TimeLedger, reaper: &Reaper) -> Box<dyn VectorEnv> {
+    let mut made = envs.make_vector(&CONTEXT, 6, &Watch::new().of_run(time, &reaper.handle())).unwrap();
+    made.reset_all(ObsMut::F32(&mut [0.0; 12])).unwrap();
+    made
+}
+
+/// The state that each process is in, by the time ledger.
+fn states(time: &TimeLedger) -> Vec<Option<&'static str>> {
+    time.read().iter().map(|process| process.current).collect()
+}
+
+#[test]
+fn closing_is_left_to_the_reaper_and_may_finish() {
+    if !is_alone() {
+        let output = alone("closing_is_left_to_the_reaper_and_may_finish").wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(errors.lines().filter(|line| *line == "closed").count(), 2, "each process has closed: {errors}");
+        return;
+    }
+    let (time, reaper) = (TimeLedger::new(), Reaper::new());
+    let envs = made_for_a_run(&ProcessEnvs { output: ChildOutput::Shown, ..liars("slow") }, &time, &reaper);
+    assert_eq!(states(&time), [Some("waiting"); 2]);
+    drop(envs);
+    assert_eq!(reaper.wait(), Vec::<String>::new());
+    assert_eq!(states(&time), [None; 2]);
+    assert!(time.is_closed());
+    let closing = |process: &ThreadTime| process.states.iter().find(|(state, _)| *state == "closing").unwrap().1;
+    assert!(time.read().iter().all(|process| closing(process) >= 0.8), "{:?}", time.read());
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
+}
+
+#[test]
+fn a_close_that_hangs_is_killed_after_its_limit() {
+    if !is_alone() {
+        let output = alone("a_close_that_hangs_is_killed_after_its_limit").wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let (time, reaper) = (TimeLedger::new(), Reaper::new());
+    let limit = Duration::from_millis(300);
+    let envs = made_for_a_run(&ProcessEnvs { close_timeout: limit, ..liars("stuck") }, &time, &reaper);
+    let children = children_of(std::process::id());
+    assert_eq!(children.len(), 2);
+    drop(envs);
+    assert_eq!(reaper.wait(), Vec::<String>::new(), "killed, they end");
+    assert!(!children.iter().any(|pid| is_there(*pid)));
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new(), "no zombie is left");
+    // Without a run, whoever drops them waits as long.
+    let envs = ProcessEnvs { close_timeout: limit, ..liars("stuck") };
+    let since = Instant::now();
+    drop(envs.make_vector(&CONTEXT, 6, &Watch::new()).unwrap());
+    assert!(since.elapsed() >= limit);
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
+}
+
+#[test]
+fn processor_time_is_counted_while_a_child_runs_and_after_its_end() {
+    const STEPS: u32 = 50;
+    let (time, reaper) = (TimeLedger::new(), Reaper::new());
+    let used = || time.read().iter().filter_map(|process| process.processor_secs).sum::<f64>();
+    let mut least = 0.0;
+    for _ in 0..2 {
+        let mut envs = made_for_a_run(&liars("busy"), &time, &reaper);
+        for _ in 0..STEPS {
+            step(&mut *envs).unwrap();
+        }
+        // Two processes, each with two milliseconds a step; the system's clock ticks every ten.
+        least += 2.0 * f64::from(STEPS) * 0.002;
+        let running = used();
+        assert!(running >= least - 0.04, "{running} s of {least} s");
+        drop(envs);
+        reaper.wait();
+        assert!(used() >= running.max(least - 0.04), "{} s of {least} s are left", used());
+    }
+    let names: Vec<_> = time.read().into_iter().map(|process| (process.thread, process.n_threads)).collect();
+    assert_eq!(names, [("env-process-1".to_owned(), 2), ("env-process-2".to_owned(), 2)]);
+    assert!(time.is_closed(), "{:?}", time.read());
 }
 
 #[test]

@@ -1,11 +1,13 @@
-"""Environments for tests: `pronk_test_envs:Faulty-v0`, which breaks on demand, and `pronk_test_envs:Spaces-v0`, which
-has the spaces that it is told to have. Importing this module registers them; it needs Gymnasium and numpy only.
+"""Environments for tests: `pronk_test_envs:Faulty-v0`, which breaks on demand, `pronk_test_envs:SlowToClose-v0`, and
+`pronk_test_envs:Spaces-v0`, which has the spaces that it is told to have. Importing this module registers them; it needs
+Gymnasium and numpy only.
 """
 
 import ctypes
 import os
 import signal
 import stat
+import time
 
 import gymnasium
 import numpy as np
@@ -106,6 +108,27 @@ class Faulty(gymnasium.Env):
 
     def seen(self, action):
         return np.array([self.steps, self.episode, action, self.digit], np.float32)
+
+
+class SlowToClose(gymnasium.Env):
+    """Its `close` takes `secs`, and makes `file` when it is done."""
+
+    observation_space = spaces.Box(0, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, secs, file):
+        self.secs, self.file = secs, file
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, False, False, {}
+
+    def close(self):
+        time.sleep(self.secs)
+        open(self.file, "w").close()
 
 
 SPACES = {
@@ -252,4 +275,5 @@ def needs_a_simulator(env):
 
 
 gymnasium.register("Faulty-v0", entry_point=Faulty)
+gymnasium.register("SlowToClose-v0", entry_point=SlowToClose)
 gymnasium.register("Spaces-v0", entry_point=Spaces, max_episode_steps=5)
