@@ -132,7 +132,9 @@ mod tests {
         let (done, is_done) = channel();
         reaper.handle().add("prompt", FAR, move || done.send(()).unwrap());
         reaper.handle().add("panics", FAR, || panic!("the window is gone"));
-        reaper.handle().add("late", Duration::ZERO, move || drop(waits.recv()));
+        reaper.handle().add("late", Duration::ZERO, move || {
+            let _ = waits.recv();
+        });
         assert_eq!(reaper.wait(), ["late"]);
         assert_eq!(is_done.try_recv(), Ok(()), "it was waited for");
         assert_eq!(reaper.wait(), Vec::<String>::new(), "each is named once");

@@ -26,8 +26,8 @@ const MEMORY: i32 = 3;
 const LIFELINE: i32 = 4;
 const SCRIPT: i32 = 5;
 
-/// How long a child without environments may take for its end before it is killed, and any after that before it is left to the
-/// system.
+/// How long a child without environments, or in the middle of an order, may take for its end before it is killed, and any after that
+/// before it is left to the system.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest line.
@@ -263,6 +263,10 @@ impl Child {
     pub(crate) fn hang_up(&mut self) {
         self.orders = None;
         self.hung_up.get_or_insert_with(Instant::now);
+        // In the middle of an order it may hang, and is not waited for like one that only has to close.
+        if self.clock.as_ref().is_some_and(|clock| clock.state() == ChildState::Stepping) {
+            self.close_timeout = self.close_timeout.min(GRACE);
+        }
         self.enter(ChildState::Closing);
     }
 
