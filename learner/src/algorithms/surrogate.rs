@@ -210,9 +210,9 @@ pub(crate) fn standardize<F: Float>(advantages: &mut [F], weight: impl Fn(usize)
     let variance = counted().map(|i| shifted(i).powi(2)).sum::<f64>() / count;
     // As RLlib: the deviation is at least this, so that nearly equal numbers stay small.
     let deviation = variance.sqrt().max(1e-4);
-    for i in 0..advantages.len() {
-        let shifted = to_f64(advantages[i]) - mean * weight(i);
-        advantages[i] = F::from(shifted / deviation).unwrap_or_else(F::nan);
+    for (i, advantage) in advantages.iter_mut().enumerate() {
+        let shifted = to_f64(*advantage) - mean * weight(i);
+        *advantage = F::from(shifted / deviation).unwrap_or_else(F::nan);
     }
 }
 
