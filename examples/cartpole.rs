@@ -66,7 +66,7 @@ struct Args {
     #[arg(long, requires = "out")]
     overwrite: bool,
     /// Seconds between checkpoints in the folder, besides the one at the end
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, allow_negative_numbers = true, value_name = "SECONDS")]
     checkpoint_every: Option<f64>,
     /// File for a timeline of what every thread did
     #[arg(long)]

@@ -139,7 +139,7 @@ fn an_environment_that_takes_its_time_to_close_may_finish() {
     // The one that was made to find out the spaces has closed by now.
     fs::remove_file(&file).unwrap();
     let run = trainer.finish().unwrap();
-    assert_eq!((run.not_joined, run.abandoned), (vec![], vec![]), "closing was taken for hanging");
+    assert_eq!((run.not_joined, run.abandoned.newest), (vec![], vec![]), "closing was taken for hanging");
     assert!(file.exists(), "it was killed before it had closed");
 }
 
