@@ -58,6 +58,8 @@ pub struct Checkpoint {
     pub config: TrainerConfig,
     /// What the run had found out about the scales of observations and rewards; empty where nothing is normalised.
     pub normalizer: NormalizerMoments,
+    /// How often the run was resumed before: 0 is the first life. Random numbers differ from life to life.
+    pub life: u64,
     /// Weights, optimiser state and counters.
     pub state: LearnerState,
 }
@@ -85,6 +87,9 @@ struct Manifest {
     /// The scales of observations and rewards, where they are normalised.
     #[serde(default, skip_serializing_if = "is_empty")]
     normalizer: NormalizerMoments,
+    /// How often the run was resumed.
+    #[serde(default)]
+    life: u64,
     policy: FileEntry,
     optimizer: FileEntry,
     /// The target network, of an algorithm that has one.
@@ -139,6 +144,7 @@ impl Checkpoint {
             env_steps_trained: self.state.global_step,
             algorithm_numbers: self.state.algorithm.numbers.clone(),
             normalizer: self.normalizer.clone(),
+            life: self.life,
             policy: FileEntry::of("policy", &policy),
             optimizer: FileEntry::of("optimizer", &optimizer),
             target: target.as_ref().map(|(weights, updates_since)| Target {
@@ -159,6 +165,11 @@ impl Checkpoint {
             [manifest.policy.file.as_str(), &manifest.optimizer.file].into_iter().chain(target).collect();
         files::remove_others(dir, &kept);
         Ok(())
+    }
+
+    /// The life of a run that goes on from here.
+    pub(crate) fn next_life(&self) -> u64 {
+        self.life.saturating_add(1)
     }
 
     /// The trained policy, to act with. It is given observations as the environment makes them: if they went through a filter
@@ -215,6 +226,7 @@ impl Checkpoint {
             network: manifest.network,
             config: manifest.config,
             normalizer: manifest.normalizer,
+            life: manifest.life,
             state: LearnerState {
                 params,
                 optimizer,

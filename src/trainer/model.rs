@@ -26,6 +26,9 @@ use crate::multi_agent::MultiAgentConfig;
 /// Names the stream of random numbers that a network's first weights are drawn from.
 const INIT_STREAM: u64 = 0x0057_4549_4748_5453;
 
+/// Names the streams of a run that was resumed.
+const LIFE_STREAM: u64 = 0x4c49_4645;
+
 /// Names the stream that the order of minibatches is drawn from.
 const MINIBATCH_STREAM: u64 = 0x4d49_4e49_4241_5443;
 
@@ -37,6 +40,8 @@ pub(super) struct Model {
     algorithm: &'static str,
     /// What brings observations and rewards to scale, where the config wants that.
     normalizer: Option<Normalizer>,
+    /// How often the run was resumed.
+    pub(super) life: u64,
 }
 
 /// Where experience comes from.
@@ -91,7 +96,7 @@ impl Model {
         let gaussian = config.model.gaussian();
         let only = PolicyModel { spec, networks, gaussian, part: Part::Trained(None), stream: None };
         let policies = ByPolicy::from([(default_policy(), only)]);
-        Ok(Self { env: name, agents: Agents::One(env), policies, algorithm, normalizer })
+        Ok(Self { env: name, agents: Agents::One(env), policies, algorithm, normalizer, life: 0 })
     }
 
     /// Looks at an environment with several agents, and at which policy plays whom.
@@ -103,6 +108,7 @@ impl Model {
         let (name, cast) = agents.cast(env.as_ref(), config.seed)?;
         let algorithm = config.algorithm.name();
         let mut policies = ByPolicy::new();
+        let mut life = 0;
         for (stream, role) in (1..).zip(cast) {
             let of_policy = |cause| TrainError::of_policy(&role.policy, cause);
             let networks = Networks::described(config, &role.spec).map_err(of_policy)?;
@@ -113,7 +119,10 @@ impl Model {
             }
             let mut gaussian = config.model.gaussian();
             let part = match (role.checkpoint, role.is_trained) {
-                (checkpoint, true) => Part::Trained(checkpoint.map(Box::new)),
+                (checkpoint, true) => {
+                    life = life.max(checkpoint.as_ref().map_or(0, Checkpoint::next_life));
+                    Part::Trained(checkpoint.map(Box::new))
+                }
                 (Some(checkpoint), false) => {
                     // It acts as it learned to.
                     gaussian = checkpoint.config.model.gaussian();
@@ -121,19 +130,26 @@ impl Model {
                 }
                 (None, false) => {
                     let network = networks.acting(&role.spec)?;
-                    Part::Frozen(Arc::new(first_weights(config, &*network, Some(stream))))
+                    // As it was in every life: what is learned, is learned against it.
+                    Part::Frozen(Arc::new(first_weights(config, config.seed, &*network, Some(stream))))
                 }
             };
             let model = PolicyModel { spec: role.spec, networks, gaussian, part, stream: Some(stream) };
             policies.insert(role.policy, model);
         }
         let agents = Agents::Several(env, agents.policy_mapping);
-        Ok(Self { env: name, agents, policies, algorithm, normalizer: None })
+        Ok(Self { env: name, agents, policies, algorithm, normalizer: None, life })
     }
 
     /// The policies with their spaces, each as an environment of its own would have them.
     pub(super) fn specs(&self) -> impl Iterator<Item = (&PolicyId, &EnvSpec)> {
         self.policies.iter().map(|(policy, model)| (policy, &model.spec))
+    }
+
+    /// What every random number of the run depends on. In the first life of a run it is the seed of the config; a resumed run draws others,
+    /// or it would play the episodes again that it has learned from.
+    pub(super) fn seed(&self, config: &TrainerConfig) -> u64 {
+        if self.life == 0 { config.seed } else { derive_seed(config.seed, &[LIFE_STREAM, self.life]) }
     }
 
     /// The learner that the config describes, with an algorithm for each policy that is trained.
@@ -145,7 +161,7 @@ impl Model {
         let mut learners = Vec::new();
         for (policy, model) in &self.policies {
             let Part::Trained(checkpoint) = &model.part else { continue };
-            let mut learner = model.learner(config, policy, algorithm()?)?;
+            let mut learner = model.learner(config, self.seed(config), policy, algorithm()?)?;
             if let Some(checkpoint) = checkpoint {
                 let of_policy = |cause| TrainError::of_policy(policy, cause);
                 self.check_goes_on(model, checkpoint).map_err(|cause| of_policy(cause.into()))?;
@@ -208,7 +224,7 @@ impl Model {
                 let worker = WorkerConfig {
                     worker: seat.worker,
                     incarnation: seat.incarnation,
-                    seed: config.seed,
+                    seed: self.seed(config),
                     num_envs_per_worker,
                     rollout_fragment_length,
                     gaussian: only.gaussian,
@@ -246,7 +262,7 @@ impl Model {
                 let worker = MultiAgentWorkerConfig {
                     worker: seat.worker,
                     incarnation: seat.incarnation,
-                    seed: config.seed,
+                    seed: self.seed(config),
                     num_envs_per_worker,
                     rollout_fragment_length,
                     policies: self.policies.iter().map(policy).collect::<Result<_, BuildError>>()?,
@@ -276,6 +292,7 @@ impl Model {
                 network: model.networks.spec().cloned(),
                 config: config.clone(),
                 normalizer: self.normalizer.as_ref().map(Normalizer::moments).unwrap_or_default(),
+                life: self.life,
                 state,
             };
             Some((policy, checkpoint))
@@ -309,12 +326,13 @@ impl PolicyModel {
     fn learner(
         &self,
         config: &TrainerConfig,
+        seed: u64,
         policy: &PolicyId,
         algorithm: Box<dyn Algorithm>,
     ) -> Result<ActorCriticLearner, TrainError> {
         let network = self.networks.learning(config, &self.spec)?;
         check_memory(config, network.shape().state_len)?;
-        let params = first_weights(config, &*network, self.stream);
+        let params = first_weights(config, seed, &*network, self.stream);
         let parts = ActorCriticParts {
             network,
             distribution: distribution_with(&self.spec.action, self.gaussian)?,
@@ -327,7 +345,7 @@ impl PolicyModel {
             lr: config.lr_schedule.clone().unwrap_or(Schedule::Constant(config.lr)),
             grad_clip: config.grad_clip,
             sgd_minibatch_size: config.sgd_minibatch_size,
-            seed: stream(config, MINIBATCH_STREAM, self.stream),
+            seed: stream(seed, MINIBATCH_STREAM, self.stream),
             initial_state: config.model.initial_state,
             burn_in: config.model.burn_in,
         };
@@ -349,16 +367,16 @@ fn optimizer(config: &TrainerConfig) -> OptimizerConfig {
 }
 
 /// The first weights of a policy: as its network says, or else as the config does.
-fn first_weights(config: &TrainerConfig, network: &dyn Network, of: Option<u64>) -> Params {
-    let seed = stream(config, INIT_STREAM, of);
+fn first_weights(config: &TrainerConfig, seed: u64, network: &dyn Network, of: Option<u64>) -> Params {
+    let seed = stream(seed, INIT_STREAM, of);
     network.first_params(seed).unwrap_or_else(|| config.model.init.params(Arc::clone(network.layout()), seed))
 }
 
 /// The seed of one of a policy's streams.
-fn stream(config: &TrainerConfig, name: u64, of: Option<u64>) -> u64 {
+fn stream(seed: u64, name: u64, of: Option<u64>) -> u64 {
     match of {
-        None => derive_seed(config.seed, &[name]),
-        Some(policy) => derive_seed(config.seed, &[name, policy]),
+        None => derive_seed(seed, &[name]),
+        Some(policy) => derive_seed(seed, &[name, policy]),
     }
 }
 

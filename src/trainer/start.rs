@@ -16,9 +16,11 @@ use crate::multi_agent::MultiAgentConfig;
 
 /// What of a run is the user's own, in place of the config's.
 #[derive(Default)]
-struct Own {
+struct Own<'a> {
     network: Option<Box<MakeNetwork>>,
     algorithm: Option<Box<dyn Algorithm>>,
+    /// What the run goes on from.
+    checkpoint: Option<&'a Checkpoint>,
 }
 
 impl Trainer {
@@ -44,7 +46,7 @@ impl Trainer {
         env: impl EnvFactory + 'static,
         replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
     ) -> Result<Self, TrainError> {
-        Self::build(config, env, Own::default(), |_, learner| replace(learner))
+        Self::build(config, env, Own::default(), replace)
     }
 
     /// Starts a run with an algorithm of your own, in place of the config's.
@@ -70,7 +72,7 @@ impl Trainer {
         algorithm: impl Algorithm + 'static,
     ) -> Result<Self, TrainError> {
         let own = Own { algorithm: Some(Box::new(algorithm)), ..Own::default() };
-        Self::build(config, env, own, |_, learner| Ok(learner))
+        Self::build(config, env, own, Ok)
     }
 
     /// Goes on as [`resume`](Self::resume) does, with an algorithm of your own as in [`with_algorithm`](Self::with_algorithm).
@@ -83,8 +85,8 @@ impl Trainer {
         algorithm: impl Algorithm + 'static,
         checkpoint: &Checkpoint,
     ) -> Result<Self, TrainError> {
-        let own = Own { algorithm: Some(Box::new(algorithm)), ..Own::default() };
-        Self::build(config, env, own, |model, learner| model.go_on(learner, checkpoint))
+        let own = Own { algorithm: Some(Box::new(algorithm)), checkpoint: Some(checkpoint), ..Own::default() };
+        Self::build(config, env, own, Ok)
     }
 
     /// Starts a run with networks of your own.
@@ -130,12 +132,14 @@ impl Trainer {
         network: impl Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync + 'static,
     ) -> Result<Self, TrainError> {
         let own = Own { network: Some(Box::new(network)), ..Own::default() };
-        Self::build(config, env, own, |_, learner| Ok(learner))
+        Self::build(config, env, own, Ok)
     }
 
     /// Starts a run that goes on from the weights and the optimiser of `checkpoint`.
     ///
-    /// Schedules go on where they were; step counters, ledgers and episode statistics begin anew.
+    /// Schedules go on where they were; step counters, ledgers and episode statistics begin anew. Environments play other episodes than
+    /// the run that the checkpoint is of, and actions are drawn anew: every random number depends on the seed and on how often the run
+    /// was resumed ([`Checkpoint::life`]).
     ///
     /// # Errors
     /// Those of [`new`](Self::new), and a checkpoint of another network, other spaces, another algorithm or another
@@ -145,7 +149,7 @@ impl Trainer {
         env: impl EnvFactory + 'static,
         checkpoint: &Checkpoint,
     ) -> Result<Self, TrainError> {
-        Self::build(config, env, Own::default(), |model, learner| model.go_on(learner, checkpoint))
+        Self::build(config, env, Own { checkpoint: Some(checkpoint), ..Own::default() }, Ok)
     }
 
     /// Goes on as [`resume`](Self::resume) does, with networks of your own as in [`with_network`](Self::with_network).
@@ -159,8 +163,8 @@ impl Trainer {
         network: impl Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync + 'static,
         checkpoint: &Checkpoint,
     ) -> Result<Self, TrainError> {
-        let own = Own { network: Some(Box::new(network)), ..Own::default() };
-        Self::build(config, env, own, |model, learner| model.go_on(learner, checkpoint))
+        let own = Own { network: Some(Box::new(network)), checkpoint: Some(checkpoint), ..Own::default() };
+        Self::build(config, env, own, Ok)
     }
 
     /// Starts a run with several agents in each environment, and one policy or several that they play.
@@ -198,21 +202,26 @@ impl Trainer {
         wiring::connect(config, model, learner)
     }
 
-    /// What all ways to start a run with one agent have in common; `begin` may replace the learner.
+    /// What all ways to start a run with one agent have in common; `replace` may replace the learner.
     fn build(
         config: TrainerConfig,
         env: impl EnvFactory + 'static,
-        own: Own,
-        begin: impl FnOnce(&Model, Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
+        own: Own<'_>,
+        replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>,
     ) -> Result<Self, TrainError> {
         config.check()?;
         config.check_columns()?;
         let algorithm = own.algorithm.map_or_else(|| model::algorithm(&config), Ok)?;
-        let model = Model::for_env(&config, Arc::new(env), own.network, algorithm.name())?;
+        let mut model = Model::for_env(&config, Arc::new(env), own.network, algorithm.name())?;
+        model.life = own.checkpoint.map_or(0, Checkpoint::next_life);
         // There is one policy, so it is asked for once.
         let mut algorithm = Some(algorithm);
         let learner = model.learner(&config, || algorithm.take().map_or_else(|| model::algorithm(&config), Ok))?;
-        let learner = begin(&model, learner)?;
+        let learner = match own.checkpoint {
+            Some(checkpoint) => model.go_on(learner, checkpoint)?,
+            None => learner,
+        };
+        let learner = replace(learner)?;
         wiring::connect(config, model, learner)
     }
 }

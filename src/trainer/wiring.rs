@@ -57,7 +57,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
     let fragments =
         2 * config.num_rollout_workers.max(1) + config.learner_queue_size + config.train_batch_size.div_ceil(fragment);
     let pool = Pool::new(fragments);
-    let train_batches = TrainBatches { config: &config, version: weights.version_reader() };
+    let train_batches = TrainBatches { config: &config, seed: model.seed(&config), version: weights.version_reader() };
     let parts = LearnerParts {
         source: (),
         learner,
@@ -203,18 +203,20 @@ type Draws = Box<dyn FnMut() -> f64 + Send>;
 /// How train batches are made.
 struct TrainBatches<'a> {
     config: &'a TrainerConfig,
+    /// What decides which fragments are replayed.
+    seed: u64,
     version: VersionReader,
 }
 
 impl TrainBatches<'_> {
     /// The train batches made of `source`'s fragments.
     fn of<S: Source<Item = MultiAgentBatch>>(self, source: S) -> Result<TrainBatchSource<S>, ConfigError> {
-        let Self { config, version } = self;
+        let Self { config, seed, version } = self;
         let replay = MixInConfig {
             replay_buffer_num_slots: config.replay_buffer_num_slots,
             replay_proportion: config.replay_proportion,
         };
-        let mut draws = Rng::stream(config.seed, &[REPLAY_STREAM]);
+        let mut draws = Rng::stream(seed, &[REPLAY_STREAM]);
         // Fragments that are kept, and replayed ones in the train batches.
         let pool = Pool::new(2 * config.replay_buffer_num_slots);
         let source = MixInReplay::new(source, replay, pool, Box::new(move || draws.next_f64()) as Draws)

@@ -15,6 +15,7 @@ mod gymnasium;
 mod learning;
 mod ledgers;
 mod limits;
+mod lives;
 mod multi_agent;
 mod normalized;
 mod own_network;
