@@ -1,9 +1,10 @@
-//! Trains any environment of Gymnasium, in processes of their own, with PPO.
+//! Trains any environment of Gymnasium, in processes of their own, with PPO or APPO.
 //!
 //! ```text
 //! cargo run --release --features env-process --example gymnasium -- --env CartPole-v1 --stop-return 475
 //! cargo run --release --features env-process --example gymnasium -- --env LunarLander-v3 --gamma 0.999 --stop-return 200
 //! cargo run --release --features env-process --example gymnasium -- --env InvertedPendulum-v5 --stop-return 950
+//! cargo run --release --features env-process --example gymnasium -- --env InvertedPendulum-v5 --stop-return 950 --algorithm appo
 //! cargo run --release --features env-process --example gymnasium -- --env my_envs:Gripper-v0 --python venv/bin/python
 //! ```
 //!
@@ -17,10 +18,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use pronk::env_process::{Gymnasium, ProcessEnvs};
 use pronk::prelude::*;
-use pronk::{ModelConfig, ObservationFilter, PpoConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, ModelConfig, ObservationFilter, PpoConfig, Schedule, Torso};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -31,6 +32,9 @@ struct Args {
     /// Its id, with the module that registers it before a colon if that is not Gymnasium's
     #[arg(long, default_value = "CartPole-v1")]
     env: String,
+    /// The algorithm: ppo learns while the environments wait, appo while they step
+    #[arg(long, value_enum, default_value_t = AlgorithmName::Ppo)]
+    algorithm: AlgorithmName,
     /// The interpreter
     #[arg(long, default_value = "python3")]
     python: PathBuf,
@@ -57,6 +61,12 @@ struct Args {
     quiet: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AlgorithmName {
+    Ppo,
+    Appo,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let envs = ProcessEnvs {
@@ -78,11 +88,18 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
     let n_envs = args.processes * args.envs_per_process;
+    let (num_rollout_workers, num_envs_per_worker) = match args.algorithm {
+        // While the environments step in their processes, this thread waits; while it learns, they do.
+        AlgorithmName::Ppo => (0, n_envs),
+        // A worker for each process, so that no process waits for another.
+        AlgorithmName::Appo => (args.processes, args.envs_per_process),
+    };
     Ok(TrainerConfig {
         seed: args.seed,
-        // While the environments step in their processes, this thread waits; while it learns, they do.
-        num_rollout_workers: 0,
-        num_envs_per_worker: n_envs,
+        num_rollout_workers,
+        num_envs_per_worker,
+        // What waits gets old.
+        learner_queue_size: 1,
         rollout_fragment_length: 128,
         train_batch_size: 128 * n_envs,
         num_sgd_iter: 10,
@@ -92,19 +109,37 @@ fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
         // Environments of any scale.
         observation_filter: ObservationFilter::MeanStdFilter,
         normalize_rewards: true,
-        algorithm: PpoConfig {
-            gamma: args.gamma,
+        algorithm: algorithm(args),
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.5,
+        ..TrainerConfig::default()
+    })
+}
+
+/// The same horizon, clipping and weights for both.
+fn algorithm(args: &Args) -> AlgorithmConfig {
+    let (gamma, entropy_coeff) = (args.gamma, Schedule::Constant(0.0));
+    match args.algorithm {
+        AlgorithmName::Ppo => PpoConfig {
+            gamma,
             lambda: 0.95,
             clip_param: 0.2,
             vf_loss_coeff: 0.5,
             vf_clip_param: None,
             kl_coeff: 0.0,
-            entropy_coeff: Schedule::Constant(0.0),
+            entropy_coeff,
             ..PpoConfig::default()
         }
         .into(),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.5,
-        ..TrainerConfig::default()
-    })
+        AlgorithmName::Appo => AppoConfig {
+            gamma,
+            vtrace_lambda: 0.95,
+            clip_param: 0.2,
+            vf_loss_coeff: 0.5,
+            standardize_advantages: true,
+            entropy_coeff,
+            ..AppoConfig::default()
+        }
+        .into(),
+    }
 }
