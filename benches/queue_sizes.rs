@@ -1,0 +1,183 @@
+//! How long learning takes with 1, 2, 4 or 16 fragments in the inqueue: what `learner_queue_size` defaults to, and why.
+//!
+//! ```text
+//! cargo bench --features env-process --bench queue_sizes                  # all of it, about half an hour
+//! cargo bench --features env-process --bench queue_sizes -- Acrobot       # the tasks whose names hold a word
+//! ```
+//!
+//! Each task trains until its return is reached, with every queue size in turn and then with the next seed, so that all sizes meet the
+//! same neighbours on a machine that others use too. Apart from `learner_queue_size` the settings are the defaults and what
+//! the task needs. `InvertedPendulum-v5` needs Python with `gymnasium[mujoco]`: `PRONK_PYTHON`, or
+//! `target/python/bin/python`, which `cargo xtask gymnasium` fills; without the feature it is left out.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a bench prints its result and may stop at the first surprise
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use pronk::envs::{Acrobot, CartPole, Pendulum};
+use pronk::prelude::*;
+use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, ModelConfig, Schedule, Torso};
+
+const QUEUE_SIZES: [usize; 4] = [1, 2, 4, 16];
+const SEEDS: u64 = 5;
+/// After which a run counts as unsolved.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+type Start = fn(TrainerConfig) -> Trainer;
+
+struct Task {
+    name: &'static str,
+    start: Start,
+    solved: f64,
+    config: fn() -> TrainerConfig,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "CartPole-v1, a batch is one fragment",
+        start: |config| Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap(),
+        solved: 475.0,
+        config: || small(impala(0.99)),
+    },
+    Task {
+        name: "CartPole-v1, a batch is ten fragments",
+        start: |config| Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap(),
+        solved: 475.0,
+        config: || TrainerConfig {
+            num_envs_per_worker: TrainerConfig::default().num_envs_per_worker,
+            rollout_fragment_length: TrainerConfig::default().rollout_fragment_length,
+            train_batch_size: TrainerConfig::default().train_batch_size,
+            ..small(impala(0.99))
+        },
+    },
+    Task {
+        name: "Acrobot-v1",
+        start: |config| Trainer::new(config, |_: &EnvContext| Acrobot::new()).unwrap(),
+        solved: -100.0,
+        config: || TrainerConfig {
+            num_sgd_iter: 1,
+            sgd_minibatch_size: None,
+            grad_clip: Some(40.0),
+            ..many_passes(impala(0.99))
+        },
+    },
+    Task {
+        name: "Pendulum-v1",
+        start: |config| Trainer::new(config, |_: &EnvContext| Pendulum::new()).unwrap(),
+        solved: -250.0,
+        config: || many_passes(appo(0.95)),
+    },
+    #[cfg(feature = "env-process")]
+    Task {
+        name: "InvertedPendulum-v5",
+        start: |config| Trainer::new(config, gymnasium("InvertedPendulum-v5")).unwrap(),
+        solved: 950.0,
+        config: || TrainerConfig { num_envs_per_worker: 8, ..many_passes(appo(0.99)) },
+    },
+];
+
+#[cfg(feature = "env-process")]
+fn gymnasium(id: &str) -> pronk::env_process::ProcessEnvs {
+    use pronk::env_process::{Gymnasium, ProcessEnvs};
+    let python = std::env::var_os("PRONK_PYTHON").unwrap_or_else(|| "target/python/bin/python".into()).into();
+    ProcessEnvs::new(Gymnasium { python, ..Gymnasium::new(id) })
+}
+
+fn impala(gamma: f64) -> AlgorithmConfig {
+    ImpalaConfig { gamma, entropy_coeff: Schedule::Constant(0.0), ..ImpalaConfig::default() }.into()
+}
+
+fn appo(gamma: f64) -> AlgorithmConfig {
+    AppoConfig {
+        gamma,
+        entropy_coeff: Schedule::Constant(0.0),
+        lambda: 0.95,
+        clip_param: 0.2,
+        standardize_advantages: true,
+        ..AppoConfig::default()
+    }
+    .into()
+}
+
+/// A small network on a small environment, one pass over each batch.
+fn small(algorithm: AlgorithmConfig) -> TrainerConfig {
+    TrainerConfig {
+        num_envs_per_worker: 16,
+        rollout_fragment_length: 20,
+        train_batch_size: 320,
+        lr: 0.001,
+        grad_clip: None,
+        algorithm,
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    }
+}
+
+/// Several passes in minibatches, as continuous control wants them.
+fn many_passes(algorithm: AlgorithmConfig) -> TrainerConfig {
+    TrainerConfig {
+        rollout_fragment_length: 64,
+        train_batch_size: 1024,
+        num_sgd_iter: 10,
+        sgd_minibatch_size: NonZeroUsize::new(256),
+        grad_clip: Some(0.5),
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
+        ..small(algorithm)
+    }
+}
+
+/// What became of one run.
+struct Outcome {
+    reached: bool,
+    secs: f64,
+    env_steps: f64,
+    lag: f64,
+}
+
+fn run(task: &Task, learner_queue_size: usize, seed: u64) -> Outcome {
+    let config = TrainerConfig { seed, learner_queue_size, ..(task.config)() };
+    let stop = StopWhen { episode_return_mean: Some(task.solved), time: Some(TIME_LIMIT), ..StopWhen::default() };
+    let run = (task.start)(config).run(stop).unwrap();
+    Outcome {
+        reached: run.reached(),
+        secs: run.time.as_secs_f64(),
+        env_steps: run.steps.sampled.env as f64,
+        lag: run.result.policy_lag.mean().unwrap_or(f64::NAN),
+    }
+}
+
+fn median(outcomes: &[Outcome], figure: fn(&Outcome) -> f64) -> f64 {
+    let mut figures: Vec<_> = outcomes.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn main() {
+    let wanted: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    println!("| task | queue | solved | seconds, median (worst) | env-steps, median | policy lag |");
+    println!("|---|---|---|---|---|---|");
+    for task in TASKS {
+        if !wanted.is_empty() && !wanted.iter().any(|word| task.name.contains(word.as_str())) {
+            continue;
+        }
+        let mut outcomes = QUEUE_SIZES.map(|_| Vec::new());
+        for seed in 0..SEEDS {
+            for (queue_size, outcomes) in QUEUE_SIZES.into_iter().zip(&mut outcomes) {
+                outcomes.push(run(task, queue_size, seed));
+            }
+        }
+        for (queue_size, outcomes) in QUEUE_SIZES.into_iter().zip(&outcomes) {
+            let reached = outcomes.iter().filter(|outcome| outcome.reached).count();
+            let worst = outcomes.iter().map(|outcome| outcome.secs).fold(0.0, f64::max);
+            println!(
+                "| {} | {queue_size} | {reached}/{SEEDS} | {:.1} ({worst:.1}) | {:.0} k | {:.1} |",
+                task.name,
+                median(outcomes, |outcome| outcome.secs),
+                median(outcomes, |outcome| outcome.env_steps) / 1000.0,
+                median(outcomes, |outcome| outcome.lag),
+            );
+        }
+    }
+}
