@@ -139,7 +139,6 @@ fn actions_that_are_numbers_are_learned_in_the_bounds_of_the_environment() {
     learns("ppo", many_passes(ppo(0.95), 4, 0), make, -500.0, 2_000_000);
 }
 
-/// With the form of the paper and of RLlib, lag widens the policy until it acts at random.
 #[test]
 fn actions_that_are_numbers_are_learned_from_old_data_by_appo_with_vtrace() {
     let make = |_: &EnvContext| Pendulum::new();
