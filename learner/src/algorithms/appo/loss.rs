@@ -30,7 +30,7 @@ pub enum AppoForm {
     #[default]
     Unbiased,
     /// As IMPACT and RLlib have it: a capped importance ratio times that to the policy which acted, and advantages that are
-    /// standardised with V-trace's weight in them. With lag, both widen Gaussians whatever the rewards.
+    /// standardised with V-trace's weight in them. With lag, both move the deviations of Gaussians whatever the rewards.
     Impact,
 }
 
