@@ -32,7 +32,7 @@ struct Args {
     /// Rendezvous: whether the two share a policy
     #[arg(long, value_enum, default_value_t = Policies::Shared)]
     policies: Policies,
-    /// Noughts and crosses: a saved policy to play against
+    /// Noughts and crosses: a saved policy to play against, its folder or, of several, FOLDER/NAME
     #[arg(long)]
     opponent: Option<PathBuf>,
     /// Seed of everything random in the run
@@ -41,7 +41,7 @@ struct Args {
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 5_000_000)]
     max_env_steps: u64,
-    /// Folder for the trained policies, one folder each
+    /// Folder for the trained policies
     #[arg(long)]
     out: Option<PathBuf>,
     /// Print nothing but the last line

@@ -2,36 +2,31 @@
 
 mod error;
 mod files;
+mod folder;
 mod layout;
+mod manifest;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::error::Error;
-use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use pronk_learner::{AlgorithmState, LearnerState, OptimizerState, TargetState};
-use pronk_policy::{NetworkSpec, ParamLayout, Params, Policy, PolicyError, Space};
+use pronk_learner::LearnerState;
+use pronk_metrics::{ByPolicy, default_policy};
+use pronk_policy::{NetworkSpec, Policy, PolicyError, Space};
 use pronk_rollout::NormalizerMoments;
-use serde::{Deserialize, Serialize};
 
 pub use error::CheckpointError;
+pub(crate) use folder::save_all;
+pub(crate) use manifest::MANIFEST;
 
 use crate::config::TrainerConfig;
-use files::{FileEntry, read_checked, write_atomically};
-use layout::Tensor;
-
-pub(crate) const MANIFEST: &str = "manifest.json";
-const FORMAT: &str = "pronk checkpoint";
-const VERSION: u32 = 2;
 
 /// A trained policy and the state of its optimiser, with all that is needed to use or to go on training them.
 ///
-/// On disk it is a folder: `manifest.json`, and two safetensors files that the manifest names with their sizes and
-/// checksums. The files are named after their content and the manifest is replaced last and atomically, so a process
-/// killed at any instant leaves either the old checkpoint or the new one.
+/// On disk it is in a folder, together with the other policies of its run: `manifest.json`, and for each policy two or three
+/// safetensors files that the manifest names with their sizes and checksums. The files are named after their content and the
+/// manifest is replaced last and atomically. So a process killed at any instant leaves either all policies of the old
+/// checkpoint or all of the new one, and another process may load the folder while it is saved into.
 ///
 /// # Example
 /// ```no_run
@@ -64,107 +59,56 @@ pub struct Checkpoint {
     pub state: LearnerState,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Manifest {
-    format: String,
-    version: u32,
-    env: String,
-    algorithm: String,
-    observation_space: Space,
-    action_space: Space,
-    /// The network, unless it is one of the user's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    network: Option<NetworkSpec>,
-    /// The parameters of a network of the user's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    parameters: Option<Vec<Tensor>>,
-    updates: u64,
-    env_steps_trained: u64,
-    /// Numbers that the algorithm goes on with.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    algorithm_numbers: BTreeMap<String, f64>,
-    /// The scales of observations and rewards, where they are normalised.
-    #[serde(default, skip_serializing_if = "is_empty")]
-    normalizer: NormalizerMoments,
-    /// How often the run was resumed.
-    #[serde(default)]
-    life: u64,
-    policy: FileEntry,
-    optimizer: FileEntry,
-    /// The target network, of an algorithm that has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    target: Option<Target>,
-    config: TrainerConfig,
-}
-
-fn is_empty(normalizer: &NormalizerMoments) -> bool {
-    *normalizer == NormalizerMoments::default()
-}
-
-/// A target network in its file.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Target {
-    weights: FileEntry,
-    updates_since: u64,
-}
-
-/// What every version of the manifest has: enough to say that a file is another version's.
-#[derive(Deserialize)]
-struct Header {
-    format: String,
-    version: u32,
-}
-
 impl Checkpoint {
-    /// Writes the checkpoint into `dir`, made if need be, and syncs it to disk.
+    /// Writes the checkpoint into `dir` as its only policy, and syncs it to disk. The folder is made if need be.
+    ///
+    /// It takes the place of what was saved there before. [`Run::save`](crate::Run::save) saves several policies at once.
     ///
     /// *Blocks* on the disk.
     ///
     /// # Errors
-    /// The path that could not be written and why. An earlier checkpoint in `dir` is then still whole.
+    /// The path that could not be written and why, or [`CheckpointError::Busy`] while another save into `dir` goes on. An earlier
+    /// checkpoint in `dir` is then still whole.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
-        let dir = dir.as_ref();
-        fs::create_dir_all(dir).map_err(|error| CheckpointError::io("make the folder", dir, error))?;
-        let policy = self.state.params.to_safetensors(&BTreeMap::new());
-        let optimizer = self.state.optimizer.to_safetensors().map_err(|error| CheckpointError::unusable(dir, error))?;
-        let target = self.state.algorithm.target.as_ref();
-        let target = target.map(|target| (target.params.to_safetensors(&BTreeMap::new()), target.age));
-        let manifest = Manifest {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            env: self.env.clone(),
-            algorithm: self.algorithm.clone(),
-            observation_space: self.observation.clone(),
-            action_space: self.action.clone(),
-            network: self.network.clone(),
-            parameters: self.network.is_none().then(|| layout::tensors(self.state.params.layout())),
-            updates: self.state.updates,
-            env_steps_trained: self.state.global_step,
-            algorithm_numbers: self.state.algorithm.numbers.clone(),
-            normalizer: self.normalizer.clone(),
-            life: self.life,
-            policy: FileEntry::of("policy", &policy),
-            optimizer: FileEntry::of("optimizer", &optimizer),
-            target: target.as_ref().map(|(weights, updates_since)| Target {
-                weights: FileEntry::of("target", weights),
-                updates_since: *updates_since,
-            }),
-            config: self.config.clone(),
-        };
-        let json = serde_json::to_vec_pretty(&manifest).map_err(|error| CheckpointError::unusable(dir, error))?;
-        write_atomically(dir, &manifest.policy.file, &policy)?;
-        write_atomically(dir, &manifest.optimizer.file, &optimizer)?;
-        if let (Some(entry), Some((weights, _))) = (&manifest.target, &target) {
-            write_atomically(dir, &entry.weights.file, weights)?;
-        }
-        write_atomically(dir, MANIFEST, &json)?;
-        let target = manifest.target.iter().map(|target| target.weights.file.as_str());
-        let kept: Vec<_> =
-            [manifest.policy.file.as_str(), &manifest.optimizer.file].into_iter().chain(target).collect();
-        files::remove_others(dir, &kept);
-        Ok(())
+        save_all([(&default_policy(), self)], dir.as_ref())
+    }
+
+    /// Reads the only policy in the folder `path`, or the policy `NAME` of a folder with several if `path` is `FOLDER/NAME`.
+    ///
+    /// While another process saves into the folder this reads the checkpoint before or after.
+    ///
+    /// # Errors
+    /// Which file is missing, damaged, of another version or does not fit the manifest, and how; or the folder has several policies.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, CheckpointError> {
+        folder::load_one(path.as_ref())
+    }
+
+    /// Reads all policies in the folder `dir`, as one save wrote them.
+    ///
+    /// ```
+    /// use pronk::envs::TicTacToe;
+    /// use pronk::prelude::*;
+    /// use pronk::{Checkpoint, MultiAgentConfig};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let mut agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+    /// let trainer = Trainer::multi_agent(config.clone(), |_: &EnvContext| TicTacToe::new(), agents.clone())?;
+    /// trainer.run(StopWhen { iterations: Some(1), ..StopWhen::default() })?.save(folder.path())?;
+    ///
+    /// // Both go on.
+    /// for (policy, checkpoint) in Checkpoint::load_all(folder.path())? {
+    ///     agents.policies.insert(policy, Some(checkpoint));
+    /// }
+    /// let trainer = Trainer::multi_agent(config, |_: &EnvContext| TicTacToe::new(), agents)?;
+    /// # drop(trainer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As of [`load`](Self::load).
+    pub fn load_all(dir: impl AsRef<Path>) -> Result<ByPolicy<Self>, CheckpointError> {
+        folder::load(dir.as_ref(), None)
     }
 
     /// The life of a run that goes on from here.
@@ -193,84 +137,4 @@ impl Checkpoint {
             None => Ok(policy),
         }
     }
-
-    /// Reads the checkpoint in `dir`.
-    ///
-    /// # Errors
-    /// Which file is missing, damaged, of another version or does not fit the manifest, and how.
-    pub fn load(dir: impl AsRef<Path>) -> Result<Self, CheckpointError> {
-        let dir = dir.as_ref();
-        let manifest = read_manifest(&dir.join(MANIFEST))?;
-        let unusable = |cause| CheckpointError::Unusable { path: dir.join(MANIFEST), cause };
-        manifest.check_normalizer().map_err(unusable)?;
-        let policy = read_checked(dir, &manifest.policy)?;
-        let layout = manifest.layout(policy.len() / size_of::<f32>()).map_err(unusable)?;
-        let weights = |entry: &FileEntry, bytes: &[u8]| {
-            Params::from_safetensors(&layout, bytes)
-                .map_err(|error| CheckpointError::unusable(&dir.join(&entry.file), error))
-        };
-        let params = weights(&manifest.policy, &policy)?;
-        let target = match manifest.target {
-            None => None,
-            Some(Target { weights: entry, updates_since: age }) => {
-                Some(TargetState { params: weights(&entry, &read_checked(dir, &entry)?)?, age })
-            }
-        };
-        let optimizer = OptimizerState::from_safetensors(&read_checked(dir, &manifest.optimizer)?)
-            .map_err(|error| CheckpointError::unusable(&dir.join(&manifest.optimizer.file), error))?;
-        Ok(Self {
-            env: manifest.env,
-            algorithm: manifest.algorithm,
-            observation: manifest.observation_space,
-            action: manifest.action_space,
-            network: manifest.network,
-            config: manifest.config,
-            normalizer: manifest.normalizer,
-            life: manifest.life,
-            state: LearnerState {
-                params,
-                optimizer,
-                updates: manifest.updates,
-                global_step: manifest.env_steps_trained,
-                algorithm: AlgorithmState { numbers: manifest.algorithm_numbers, target },
-            },
-        })
-    }
-}
-
-impl Manifest {
-    /// Whether the scales are those of its observations and of a return.
-    fn check_normalizer(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let NormalizerMoments { observations, returns } = &self.normalizer;
-        let obs_len = self.observation_space.obs_len();
-        for (what, moments, len) in [("observations", observations, obs_len), ("returns", returns, 1)] {
-            if moments.as_ref().is_some_and(|moments| !moments.is_of(len)) {
-                return Err(format!("`normalizer.{what}` are not the moments of {len} numbers").into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Where each parameter lies; of a network of the user's own, no more than there are `numbers`.
-    fn layout(&self, numbers: usize) -> Result<Arc<ParamLayout>, Box<dyn Error + Send + Sync>> {
-        let layout = match (&self.network, &self.parameters) {
-            (Some(network), None) => network.layout()?,
-            (None, Some(tensors)) => layout::layout(tensors, numbers)?,
-            (None, None) => return Err("it says neither `network` nor `parameters`: what are the weights?".into()),
-            (Some(_), Some(_)) => return Err("it says both `network` and `parameters`: which are the weights?".into()),
-        };
-        Ok(Arc::new(layout))
-    }
-}
-
-fn read_manifest(path: &Path) -> Result<Manifest, CheckpointError> {
-    let bytes = fs::read(path).map_err(|error| CheckpointError::io("read the manifest", path, error))?;
-    let header: Header = serde_json::from_slice(&bytes).map_err(|error| CheckpointError::unusable(path, error))?;
-    if header.format != FORMAT {
-        return Err(CheckpointError::unusable(path, format!("its format is '{}' and not '{FORMAT}'", header.format)));
-    }
-    if header.version != VERSION {
-        return Err(CheckpointError::Version { path: path.to_owned(), found: header.version, known: VERSION });
-    }
-    serde_json::from_slice(&bytes).map_err(|error| CheckpointError::unusable(path, error))
 }

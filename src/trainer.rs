@@ -32,7 +32,7 @@ use tracing::debug_span;
 
 pub use run::{Run, RunSummary, Whole};
 
-use crate::checkpoint::CheckpointError;
+use crate::checkpoint::{CheckpointError, save_all};
 use crate::config::TrainerConfig;
 use crate::error::{FailedRun, TrainError};
 use crate::result::TrainResult;
@@ -253,7 +253,7 @@ impl Trainer {
         };
         let state = engine.learner_state(self.finish_deadline);
         let state = state.map_err(|error| CheckpointError::NoState { reason: error.to_string() })?;
-        run::save_all(&self.model.checkpoints(&self.config, state), dir.as_ref())
+        save_all(&self.model.checkpoints(&self.config, state), dir.as_ref())
     }
 
     /// The next result, awaited instead of blocked on; `None` once the run has ended.

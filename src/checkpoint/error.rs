@@ -33,8 +33,8 @@ pub enum CheckpointError {
     },
     /// The manifest is of another version of the format.
     #[error(
-        "checkpoint: {} has version {found} of the format and this pronk reads version {known}; read it with the \
-         version of pronk that wrote it",
+        "checkpoint: {} has version {found} of the format and this pronk reads versions 2 to {known}; read it with \
+         the version of pronk that wrote it",
         path.display()
     )]
     Version {
@@ -42,8 +42,17 @@ pub enum CheckpointError {
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// The version this library reads.
+        /// The newest version this library reads.
         known: u32,
+    },
+    /// Another save into the folder is under way, in this process or another.
+    #[error(
+        "checkpoint: another save into {} is under way; save again later, or give each run a folder of its own",
+        path.display()
+    )]
+    Busy {
+        /// The folder.
+        path: PathBuf,
     },
     /// The content makes no sense as a checkpoint.
     #[error("checkpoint: {} cannot be used: {cause}", path.display())]

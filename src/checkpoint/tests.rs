@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pronk_policy::Params;
 use pronk_rollout::CartPole;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::files::{TEMPORARY, Writer, temporary_file};
 use super::*;
 use crate::{EnvContext, Run, StopWhen, TrainError, Trainer};
 
@@ -48,11 +50,19 @@ fn file(dir: &Path, stem: &str) -> PathBuf {
     dir.join(names(dir).into_iter().find(|name| name.starts_with(stem)).unwrap())
 }
 
+fn manifest(dir: &Path) -> Value {
+    serde_json::from_slice(&fs::read(dir.join(MANIFEST)).unwrap()).unwrap()
+}
+
 fn edit_manifest(dir: &Path, edit: impl FnOnce(&mut Value)) {
-    let path = dir.join(MANIFEST);
-    let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let mut manifest = manifest(dir);
     edit(&mut manifest);
-    fs::write(path, manifest.to_string()).unwrap();
+    fs::write(dir.join(MANIFEST), manifest.to_string()).unwrap();
+}
+
+/// Edits what the manifest says of the only policy.
+fn edit_entry(dir: &Path, edit: impl FnOnce(&mut Value)) {
+    edit_manifest(dir, |manifest| edit(&mut manifest["policies"][crate::DEFAULT_POLICY]));
 }
 
 /// Loading has to fail, saying each of `words` and the path.
@@ -86,7 +96,8 @@ fn saving_again_replaces_the_old_checkpoint_and_leaves_nothing_behind() {
 #[test]
 fn a_save_that_stops_before_the_manifest_leaves_the_old_checkpoint_whole() {
     let (dir, _) = saved();
-    write_atomically(dir.path(), "policy-00000000.safetensors", b"half of a newer one").unwrap();
+    let writer = Writer::begin(dir.path()).unwrap();
+    writer.write("policy-00000000.safetensors", b"half of a newer one").unwrap();
     assert_eq!(Checkpoint::load(dir.path()).unwrap().state.updates, 3);
 }
 
@@ -115,7 +126,7 @@ fn damage_is_found_and_named() {
 #[test]
 fn a_manifest_that_is_none_is_refused() {
     let (dir, _) = saved();
-    let good: Value = serde_json::from_slice(&fs::read(dir.path().join(MANIFEST)).unwrap()).unwrap();
+    let good = manifest(dir.path());
     let restore = || edit_manifest(dir.path(), |manifest| *manifest = good.clone());
     fs::write(dir.path().join(MANIFEST), "{\"format\": ").unwrap();
     refused(dir.path(), &[MANIFEST, "EOF"]);
@@ -126,13 +137,17 @@ fn a_manifest_that_is_none_is_refused() {
     edit_manifest(dir.path(), |manifest| manifest["version"] = 99.into());
     refused(dir.path(), &["99", "version of pronk"]);
     restore();
-    edit_manifest(dir.path(), |manifest| manifest["policy"]["file"] = "../../etc/passwd".into());
+    edit_entry(dir.path(), |entry| entry["policy"]["file"] = "../../etc/passwd".into());
     refused(dir.path(), &["outside its folder"]);
     restore();
     edit_manifest(dir.path(), |manifest| manifest["extra"] = 1.into());
     refused(dir.path(), &["extra"]);
     restore();
-    edit_manifest(dir.path(), |manifest| manifest["network"]["encoder"]["mlp"]["hidden"] = vec![7].into());
+    restore();
+    edit_entry(dir.path(), |entry| entry["extra"] = 1.into());
+    refused(dir.path(), &["extra"]);
+    restore();
+    edit_entry(dir.path(), |entry| entry["network"]["encoder"]["mlp"]["hidden"] = vec![7].into());
     refused(dir.path(), &["policy-"]);
 }
 
@@ -145,8 +160,8 @@ fn saved_own() -> TempDir {
 
 #[test]
 fn a_manifest_says_what_the_network_is_or_else_what_its_parameters_are() {
-    let manifest = |dir: &Path| serde_json::from_slice::<Value>(&fs::read(dir.join(MANIFEST)).unwrap()).unwrap();
-    let (described, own) = (manifest(saved().0.path()), manifest(saved_own().path()));
+    let entry = |dir: &Path| manifest(dir)["policies"][crate::DEFAULT_POLICY].clone();
+    let (described, own) = (entry(saved().0.path()), entry(saved_own().path()));
     assert!(described.get("network").is_some() && described.get("parameters").is_none());
     assert!(own.get("network").is_none());
     assert_eq!(own["parameters"][1], serde_json::json!({ "name": "torso.0.bias", "shape": [256] }));
@@ -156,26 +171,21 @@ fn a_manifest_says_what_the_network_is_or_else_what_its_parameters_are() {
 fn a_list_of_parameters_that_cannot_be_is_refused() {
     let dir = saved_own();
     assert!(Checkpoint::load(dir.path()).unwrap().network.is_none());
-    let good: Value = serde_json::from_slice(&fs::read(dir.path().join(MANIFEST)).unwrap()).unwrap();
+    let good = manifest(dir.path());
     let refused_with = |edit: &dyn Fn(&mut Value), words: &[&str]| {
-        edit_manifest(dir.path(), |manifest| {
-            *manifest = good.clone();
-            edit(manifest);
-        });
+        edit_manifest(dir.path(), |manifest| *manifest = good.clone());
+        edit_entry(dir.path(), edit);
         refused(dir.path(), words);
     };
-    let shape = |shape: Vec<u64>| move |manifest: &mut Value| manifest["parameters"][1]["shape"] = shape.clone().into();
+    let shape = |shape: Vec<u64>| move |entry: &mut Value| entry["parameters"][1]["shape"] = shape.clone().into();
     refused_with(&shape(vec![255]), &["policy-", "torso.0.bias", "[255]"]);
     refused_with(&shape(vec![1 << 40]), &[MANIFEST, "torso.0.bias", "more numbers"]);
     refused_with(&shape(vec![u64::MAX, u64::MAX]), &[MANIFEST, "torso.0.bias", "more numbers"]);
-    refused_with(
-        &|manifest| manifest["parameters"][1]["name"] = "torso.0.weight".into(),
-        &[MANIFEST, "torso.0.weight"],
-    );
-    refused_with(&|manifest| manifest["parameters"][1]["size"] = 1.into(), &[MANIFEST, "size"]);
-    refused_with(&|manifest| manifest["parameters"] = Value::Null, &[MANIFEST, "neither"]);
+    refused_with(&|entry| entry["parameters"][1]["name"] = "torso.0.weight".into(), &[MANIFEST, "torso.0.weight"]);
+    refused_with(&|entry| entry["parameters"][1]["size"] = 1.into(), &[MANIFEST, "size"]);
+    refused_with(&|entry| entry["parameters"] = Value::Null, &[MANIFEST, "neither"]);
     let network = serde_json::to_value(only(&trained(1)).network).unwrap();
-    refused_with(&|manifest| manifest["network"] = network.clone(), &[MANIFEST, "both"]);
+    refused_with(&|entry| entry["network"] = network.clone(), &[MANIFEST, "both"]);
 }
 
 #[test]
@@ -229,9 +239,9 @@ fn a_running_trainer_can_be_saved() {
 #[test]
 fn a_checkpoint_from_before_there_were_scales_still_loads() {
     let (dir, _) = saved();
-    edit_manifest(dir.path(), |manifest| {
-        assert!(manifest.get("normalizer").is_none(), "nothing is said of what is not there");
-        let config = manifest["config"].as_object_mut().unwrap();
+    edit_entry(dir.path(), |entry| {
+        assert!(entry.get("normalizer").is_none(), "nothing is said of what is not there");
+        let config = entry["config"].as_object_mut().unwrap();
         config.remove("observation_filter").unwrap();
         config.remove("normalize_rewards").unwrap();
     });
@@ -243,12 +253,77 @@ fn a_checkpoint_from_before_there_were_scales_still_loads() {
 #[test]
 fn scales_of_other_observations_are_refused() {
     let (dir, _) = saved();
-    edit_manifest(dir.path(), |manifest| {
-        manifest["normalizer"] = serde_json::json!({ "observations": { "count": 2, "mean": [0.0], "squares": [1.0] } });
+    edit_entry(dir.path(), |entry| {
+        entry["normalizer"] = serde_json::json!({ "observations": { "count": 2, "mean": [0.0], "squares": [1.0] } });
     });
     refused(dir.path(), &["normalizer.observations", "the moments of 4 numbers"]);
-    edit_manifest(dir.path(), |manifest| {
-        manifest["normalizer"] = serde_json::json!({ "returns": { "count": 2, "mean": [0.0], "squares": [-1.0] } });
+    edit_entry(dir.path(), |entry| {
+        entry["normalizer"] = serde_json::json!({ "returns": { "count": 2, "mean": [0.0], "squares": [-1.0] } });
     });
     refused(dir.path(), &["normalizer.returns"]);
+}
+
+#[test]
+fn a_save_goes_on_alone() {
+    let (dir, run) = saved();
+    let writer = Writer::begin(dir.path()).unwrap();
+    let refused = trained(5).save(dir.path()).unwrap_err();
+    assert!(matches!(&refused, CheckpointError::Busy { path } if path == dir.path()), "{refused}");
+    assert_eq!(Checkpoint::load(dir.path()).unwrap().state.updates, 3, "the other save is not disturbed");
+    drop(writer);
+    run.save(dir.path()).unwrap();
+}
+
+#[test]
+fn the_next_save_sweeps_what_a_killed_one_left_and_nothing_else() {
+    let (dir, run) = saved();
+    let others = [".pronk-tmp", "notes.tmp", "policy-of-mine.txt"];
+    let left = [format!("{TEMPORARY}a1b2c3"), format!("{TEMPORARY}x"), "target-00000000.safetensors".to_owned()];
+    for name in left.iter().map(String::as_str).chain(others) {
+        fs::write(dir.path().join(name), "half").unwrap();
+    }
+    run.save(dir.path()).unwrap();
+    let names = names(dir.path());
+    assert!(left.iter().all(|name| !names.contains(name)), "{names:?}");
+    assert!(others.iter().all(|name| names.iter().any(|other| other == name)), "{names:?}");
+}
+
+#[test]
+fn what_is_half_written_has_a_name_that_the_next_save_knows() {
+    let dir = TempDir::new().unwrap();
+    let half_written = temporary_file(dir.path()).unwrap();
+    assert!(half_written.path().file_name().unwrap().to_str().unwrap().starts_with(TEMPORARY));
+}
+
+#[test]
+fn the_folders_above_a_new_one_are_synced() {
+    let root = TempDir::new().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    let synced = |dir: &Path, refuse: &[&Path]| {
+        let folders = std::cell::RefCell::new(Vec::new());
+        let sync = |folder: &Path| {
+            assert!(dir.exists(), "what is to be synced is there");
+            folders.borrow_mut().push(folder.to_owned());
+            if refuse.contains(&folder) { Err(std::io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+        };
+        files::make_folder(dir, sync).map(|()| folders.into_inner())
+    };
+    let above = |dir: &Path| dir.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>();
+    let dir = root.join("runs").join("7");
+    assert_eq!(synced(&dir, &[]).unwrap(), above(&dir));
+    assert_eq!(synced(&dir, &[]).unwrap(), above(&dir), "a save that was killed here may not have synced them");
+    assert!(synced(&root.join("a/b/c"), &[&root.join("a")]).is_err(), "it was made now, and has to last");
+    assert!(synced(&root.join("a/b/d"), &[&root]).is_ok(), "it was there before");
+    fs::write(dir.join(MANIFEST), "{}").unwrap();
+    assert!(synced(&dir, &[]).unwrap().is_empty(), "they were synced before the manifest was written");
+}
+
+#[test]
+fn no_two_manifests_of_a_folder_are_equal() {
+    let (dir, run) = saved();
+    let first = manifest(dir.path());
+    run.save(dir.path()).unwrap();
+    let second = manifest(dir.path());
+    assert_eq!(first["policies"], second["policies"]);
+    assert_eq!((&first["generation"], &second["generation"]), (&1.into(), &2.into()));
 }

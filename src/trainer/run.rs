@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use pronk_metrics::{ByPolicy, DEFAULT_POLICY, ReportError, StepTotals, ThreadTime};
+use pronk_metrics::{ByPolicy, ReportError, StepTotals, ThreadTime};
 use pronk_rollout::{AbandonedThreads, WorkerFailure};
 use serde_json::json;
 
-use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::checkpoint::{Checkpoint, CheckpointError, save_all};
 use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 use crate::stop::StopReason;
@@ -96,8 +96,8 @@ impl Run {
             && self.thread_times.iter().all(ThreadTime::is_closed)
     }
 
-    /// Writes the trained policy and its optimiser into `dir`: see [`Checkpoint::save`]. In a run with several agents, every
-    /// policy that was trained has a folder of its own there, with its name.
+    /// Writes all policies that were trained and their optimisers into `dir`, under one manifest: a process killed at any instant
+    /// leaves those of one save. [`Checkpoint::load`] reads the only policy, or one by its name, and [`Checkpoint::load_all`] all.
     ///
     /// After a failure it writes what [`whole`](Self::whole) says.
     ///
@@ -141,14 +141,6 @@ pub(super) fn save_whole(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Resu
         return Err(CheckpointError::NoState { reason });
     }
     save_all(checkpoints, dir)
-}
-
-/// Writes the checkpoint of the only policy into `dir`, or those of several into folders of their names.
-pub(super) fn save_all(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Result<(), CheckpointError> {
-    if let (Some(only), 1) = (checkpoints.get(DEFAULT_POLICY), checkpoints.len()) {
-        return only.save(dir);
-    }
-    checkpoints.iter().try_for_each(|(policy, checkpoint)| checkpoint.save(dir.join(&**policy)))
 }
 
 /// A [`Run`] in one line of JSON:

@@ -6,6 +6,7 @@ mod async_envs;
 mod bad_input;
 mod bottleneck;
 mod candle_models;
+mod checkpoints;
 mod devices;
 mod failures;
 mod fixtures;
