@@ -10,8 +10,8 @@ use super::files::Writer;
 use super::manifest::{MANIFEST, Manifest, PolicyEntry};
 use super::{Checkpoint, CheckpointError};
 
-/// How often a load begins again. Each time, another process has completed a save between the reading of the manifest and the
-/// opening of the files, which takes far less time than a save.
+/// How often a load begins again. Before each time, another process completed a save between the reading of the manifest and
+/// the opening of the files, which takes far less time than a save.
 const ATTEMPTS: u32 = 1000;
 
 /// Writes the checkpoints of all policies of a run into `dir` under one manifest: all of them or none.
@@ -30,7 +30,7 @@ pub(crate) fn save_all<'a>(
         policies.insert(policy.to_string(), entry);
     }
     if policies.is_empty() {
-        let reason = "the learner has none that is of a policy of the run".to_owned();
+        let reason = "the learner gave the state of none of the run's policies".to_owned();
         return Err(CheckpointError::NoState { reason });
     }
     let manifest = Manifest::following(fs::read(dir.join(MANIFEST)).ok().as_deref(), policies);

@@ -91,6 +91,7 @@ fn a_resumed_run_plays_no_episode_again() {
         let checkpoint = Checkpoint::load(saved.path()).unwrap();
         let (resumed, second) = train(workers, Some(&checkpoint));
         assert_eq!(only(&resumed).life, 1);
+        assert_eq!([&run, &resumed].map(|run| run.result.dict.get("life").unwrap().as_u64()), [Some(0), Some(1)]);
         let (_, third) = train(workers, Some(&only(&resumed)));
         assert!(first.len() > 50 && second.len() > 10, "{} and {} episodes", first.len(), second.len());
         let lives = [&first, &second, &third];
