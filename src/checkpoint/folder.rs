@@ -65,16 +65,22 @@ pub(super) fn load_one(path: &Path) -> Result<Checkpoint, CheckpointError> {
 /// Reads the policies in `dir`, or the `only` one wanted.
 pub(super) fn load(dir: &Path, only: Option<&str>) -> Result<ByPolicy<Checkpoint>, CheckpointError> {
     let path = dir.join(MANIFEST);
-    let (mut attempts, mut before) = (0..ATTEMPTS, None);
-    loop {
-        let json = fs::read(&path).map_err(|error| CheckpointError::io("read the manifest", &path, error))?;
+    let manifest = || fs::read(&path).map_err(|error| CheckpointError::io("read the manifest", &path, error));
+    let mut json = manifest()?;
+    for _ in 0..ATTEMPTS {
         match read(dir, &json, only) {
             Ok(checkpoints) => return Ok(checkpoints),
-            // No manifest is written twice. So it was there all the while, and no save has removed its files.
-            Err(error) if before.as_ref() == Some(&json) || attempts.next().is_none() => return Err(error),
-            Err(_) => before = Some(json),
+            Err(error) => {
+                let now = manifest()?;
+                // No manifest is written twice. So this one was there all the while, and no save has removed its files.
+                if now == json {
+                    return Err(error);
+                }
+                json = now;
+            }
         }
     }
+    read(dir, &json, only)
 }
 
 /// Reads what the manifest `json` names.
