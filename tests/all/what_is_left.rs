@@ -1,4 +1,4 @@
-//! A run that fails hands back what is whole, and saves on the way if it is told to.
+//! A run that fails hands back what is whole, and saves on the way if asked to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use pronk::{
 
 use crate::fixtures::{iterations, only, small, without_hanging};
 
-/// A learner whose passes `hook` sees first: it is told the number of the update, from 1.
+/// A learner whose passes `hook` sees first: it receives the number of the update, from 1.
 struct Hooked<F> {
     inner: Box<dyn Learner>,
     updates: u64,

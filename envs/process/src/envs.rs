@@ -50,7 +50,7 @@ pub struct ProcessEnvs {
     /// the run, which leaves a thread behind where this ends a process.
     pub step_timeout: Duration,
     /// How long a process may take to close its environments once they are not needed any more, one after the other; what is left of
-    /// it is killed then. A worker does not wait for that, but a run that ends does, and so does whoever drops environments without a
+    /// it is killed then. A worker does not wait for that, but a run that ends does, and so does the thread that drops environments without a
     /// run. With 0 it is killed at once. One that is in the middle of a step, because another has failed, has a second at most.
     pub close_timeout: Duration,
     /// Rewards that are learned from are limited to so much, up and down; returns of episodes are of what the

@@ -179,7 +179,7 @@ fn a_close_that_hangs_is_killed_after_its_limit() {
     assert_eq!(reaper.wait(), Vec::<String>::new(), "killed, they end");
     assert!(!children.iter().any(|pid| is_there(*pid)));
     assert_eq!(children_of(std::process::id()), Vec::<u32>::new(), "no zombie is left");
-    // Without a run, whoever drops them waits as long.
+    // Without a run, the thread that drops them waits as long.
     let envs = ProcessEnvs { close_timeout: limit, ..liars("stuck") };
     let since = Instant::now();
     drop(envs.make_vector(&CONTEXT, 6, &Watch::new()).unwrap());
