@@ -9,6 +9,9 @@ use super::targets::nothing_to_learn_from;
 use crate::ShapeError;
 use crate::explained_variance::{explained_variance, to_f64};
 
+/// The greatest logarithm of a ratio: `f32` holds the ratio, and its product with any advantage there is.
+const MOST_LOG_RATIO: f64 = 80.0;
+
 /// Coefficients of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SurrogateConfig<F> {
@@ -122,6 +125,7 @@ pub fn surrogate_loss<F: Float>(
     if count == 0 {
         return Err(nothing_to_learn_from());
     }
+    let most_log_ratio = F::from(MOST_LOG_RATIO).unwrap_or_else(F::infinity);
     let share = F::one() / F::from(count).unwrap_or_else(F::infinity);
     let SurrogateGrads { logp: d_logp, entropy: d_entropy, values: d_values, kl: d_kl } = grads;
     for gradient in [&mut *d_logp, &mut *d_entropy, &mut *d_values, &mut *d_kl] {
@@ -131,7 +135,10 @@ pub fn surrogate_loss<F: Float>(
     let mut sums = Sums::default();
     for i in (0..rows).filter(|&i| counts(i)) {
         let weight = input.ratio_weights.map_or(F::one(), |weights| weights[i]);
-        let ratio = weight * (input.logp[i] - input.behaviour_logp[i]).exp();
+        let log_ratio = input.logp[i] - input.behaviour_logp[i];
+        // NaN stays. An infinite ratio would turn an advantage that has vanished with its own weight into NaN.
+        let log_ratio = if log_ratio > most_log_ratio { most_log_ratio } else { log_ratio };
+        let ratio = weight * log_ratio.exp();
         let surrogate = Surrogate::of(ratio, input.advantages[i], config.clip_param);
         d_logp[i] = -surrogate.slope * share;
         d_entropy[i] = -config.entropy_coeff * share;

@@ -96,3 +96,40 @@ fn the_form_of_the_paper_widens_gaussians_by_noise_and_narrows_them_by_a_constan
     let (mean, log_std, _) = gradients(AppoForm::Impact, true, 0.0, &NOISE);
     assert!(mean.abs() < 1e-6 && log_std.abs() < 1e-6, "without lag there is no bias: {mean}, {log_std}");
 }
+
+#[test]
+fn policies_that_are_far_apart_leave_the_loss_finite() {
+    // The target network would hardly ever, or as far as f32 goes never, have chosen the first action; the present policy may.
+    for (target, now) in [(-200.0, -50.0), (-100.0, -5.0), (-100.0, -99.0)] {
+        let (zero, one) = ([0.0_f32; 2], [1.0; 2]);
+        let config = AppoLossConfig {
+            form: AppoForm::Unbiased,
+            surrogate: SurrogateConfig {
+                clip_param: 0.2,
+                vf_loss_coeff: 0.0,
+                value_loss: ValueLoss::HalfSquared,
+                entropy_coeff: 0.0,
+                kl_coeff: 0.0,
+            },
+            vtrace: VtraceConfig::default(),
+            masked_steps: MaskedSteps::Skip,
+            standardize_advantages: false,
+        };
+        let input = AppoLossInput {
+            steps: 1,
+            columns: 2,
+            behaviour_logp: &zero,
+            target_logp: &[target, 0.0],
+            logp: &[now, 0.0],
+            entropy: &zero,
+            values: &zero,
+            kl: None,
+            targets: Targets::Vtrace { rewards: &[-1.0, -1.0], discounts: &one, last_step: LastStep::Bootstrap(&zero) },
+            mask: None,
+        };
+        let mut grads = AppoGrads::default();
+        let stats = appo_loss(&config, &input, &mut grads).unwrap();
+        assert!((stats.surrogate.policy_loss - 0.5).abs() < 0.01, "{target}, {now}: {stats:?}");
+        assert!(grads.surrogate.logp[0].abs() < 1e-3, "{target}, {now}: {grads:?}");
+    }
+}
