@@ -1,5 +1,6 @@
 //! How a run ends, and what of it is left.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::Fold;
@@ -97,8 +98,12 @@ impl Trainer {
         let env_steps_per_s = self.first_update.map(rate).filter(|rate| rate.is_finite() && *rate > 0.0);
         let ended = self.stop_threads(self.finish_deadline)?;
         self.note_failures(&ended);
-        let (whole, states) = match ended.learner.learner {
-            Some(learner) => (Whole::Learner, learner.save()),
+        let saved = ended.learner.learner.and_then(|learner| {
+            let saved = catch_unwind(AssertUnwindSafe(|| learner.save()));
+            saved.inspect_err(|_| tracing::warn!("the learner panicked when asked for its state")).ok()
+        });
+        let (whole, states) = match saved {
+            Some(states) => (Whole::Learner, states),
             None => self.published_states(),
         };
         let checkpoints = self.model.checkpoints(&self.config, states);

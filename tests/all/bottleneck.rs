@@ -1,17 +1,13 @@
 //! What the explainer predicts comes true when the setting is changed.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{
-    ActionRef, Bottleneck, ByPolicy, EnvError, EnvSpec, LearnError, Learned, Learner, LearnerState, Limit, ModelConfig,
-    ObsLoader, ObsMut, Params, Step, TrainBatch,
-};
+use pronk::{ActionRef, Bottleneck, EnvError, EnvSpec, Limit, ModelConfig, ObsMut, Step};
 
-use crate::fixtures::{alone, small};
+use crate::fixtures::{Hooked, alone, small};
 use crate::measure;
 
 /// Rate and explanation are those of what follows after this time.
@@ -36,41 +32,6 @@ impl Env for Slow {
     }
 }
 
-/// A learner whose updates take a while longer.
-struct Thorough(Box<dyn Learner>, Duration);
-
-impl Learner for Thorough {
-    #[allow(clippy::disallowed_methods)] // What it is slow by is time.
-    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
-        thread::sleep(self.1);
-        self.0.learn(batch)
-    }
-
-    fn weights(&self) -> ByPolicy<&Params> {
-        self.0.weights()
-    }
-
-    fn save(&self) -> ByPolicy<LearnerState> {
-        self.0.save()
-    }
-
-    fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
-        self.0.load(state)
-    }
-
-    fn advance(&mut self, env_steps: u64) {
-        self.0.advance(env_steps);
-    }
-
-    fn published(&mut self, version: u64) {
-        self.0.published(version);
-    }
-
-    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
-        self.0.obs_loaders()
-    }
-}
-
 /// Env-steps a second of a run of so many workers, and what the explainer says about it.
 fn measure(workers: usize, step: Duration, update: Duration) -> (f64, Bottleneck) {
     let config = TrainerConfig {
@@ -82,7 +43,12 @@ fn measure(workers: usize, step: Duration, update: Duration) -> (f64, Bottleneck
         min_time_s_per_iteration: WARM_UP.as_secs_f64(),
         ..TrainerConfig::default()
     };
-    let learner = |learner| Ok(Box::new(Thorough(learner, update)) as Box<dyn Learner>);
+    #[allow(clippy::disallowed_methods)] // What the learner is slow by is time.
+    let slow = move |_| {
+        thread::sleep(update);
+        Ok(())
+    };
+    let learner = move |learner| Ok(Hooked::boxed(learner, slow));
     let mut trainer =
         Trainer::with_learner(config, move |_: &EnvContext| Slow(CartPole::new(), step), learner).unwrap();
     let first = trainer.next().unwrap().unwrap();

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
-    ActionRef, ByPolicy, EnvError, EnvSpec, FailedRun, LearnError, Learned, Learner, LearnerState, ObsLoader, ObsMut,
-    Params, ReportError, ResultDict, Run, Step, StopReason, TrainBatch, TrainError, TrainResult,
+    ActionRef, EnvError, EnvSpec, FailedRun, LearnError, ObsMut, ReportError, ResultDict, Run, Step, StopReason,
+    TrainError, TrainResult,
 };
 
-use crate::fixtures::{Fault, Faulty, iterations, only, small, without_hanging};
+use crate::fixtures::{Fault, Faulty, Hooked, iterations, only, small, without_hanging};
 
 const REPEATS: usize = 50;
 
@@ -50,52 +50,14 @@ fn faulty(
     }
 }
 
-/// A learner that goes wrong at its third update.
-struct Sabotaged {
-    inner: Box<dyn Learner>,
-    updates: u32,
-    at_third: fn() -> Result<(), LearnError>,
-    _token: Arc<()>,
-}
-
-impl Learner for Sabotaged {
-    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
-        self.updates += 1;
-        if self.updates == 3 {
-            (self.at_third)()?;
-        }
-        self.inner.learn(batch)
-    }
-
-    fn weights(&self) -> ByPolicy<&Params> {
-        self.inner.weights()
-    }
-
-    fn save(&self) -> ByPolicy<LearnerState> {
-        self.inner.save()
-    }
-
-    fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
-        self.inner.load(state)
-    }
-
-    fn advance(&mut self, env_steps: u64) {
-        self.inner.advance(env_steps);
-    }
-
-    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
-        self.inner.obs_loaders()
-    }
-
-    fn published(&mut self, version: u64) {
-        self.inner.published(version);
-    }
-}
-
+/// A run with a learner that goes wrong at its third update.
 fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnError>) -> Result<Run, FailedRun> {
     let env = cartpole(token.clone());
     let trainer = Trainer::with_learner(small(workers), env, |inner| {
-        Ok(Box::new(Sabotaged { inner, updates: 0, at_third, _token: token }))
+        Ok(Hooked::boxed(inner, move |pass| {
+            let _held = &token;
+            if pass == 3 { at_third() } else { Ok(()) }
+        }))
     });
     trainer.unwrap().run(iterations(1_000_000))
 }

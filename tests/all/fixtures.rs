@@ -1,11 +1,14 @@
 //! Small runs and environments that go wrong on purpose.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{ActionRef, Checkpoint, DEFAULT_POLICY, End, EnvError, EnvSpec, ModelConfig, ObsMut, Run, Step};
+use pronk::{
+    ActionRef, ByPolicy, Checkpoint, DEFAULT_POLICY, End, EnvError, EnvSpec, LearnError, Learned, Learner,
+    LearnerState, ModelConfig, ObsLoader, ObsMut, Params, Run, Step, TrainBatch,
+};
 
 /// A run that needs milliseconds: tiny network, small batches, a result after every update.
 pub(crate) fn small(workers: usize) -> TrainerConfig {
@@ -26,6 +29,60 @@ pub(crate) fn small(workers: usize) -> TrainerConfig {
 
 pub(crate) fn iterations(n: u64) -> StopWhen {
     StopWhen { iterations: Some(n), ..StopWhen::default() }
+}
+
+/// A learner whose passes `hook` sees first: it receives the number of the pass, from 1.
+pub(crate) struct Hooked<F> {
+    inner: Box<dyn Learner>,
+    passes: u64,
+    hook: F,
+    /// Called before its state is saved, once there was a pass.
+    on_save: fn(),
+}
+
+impl<F: FnMut(u64) -> Result<(), LearnError> + Send + 'static> Hooked<F> {
+    pub(crate) fn boxed(inner: Box<dyn Learner>, hook: F) -> Box<dyn Learner> {
+        Self::boxed_with(inner, hook, || {})
+    }
+
+    pub(crate) fn boxed_with(inner: Box<dyn Learner>, hook: F, on_save: fn()) -> Box<dyn Learner> {
+        Box::new(Self { inner, passes: 0, hook, on_save })
+    }
+}
+
+impl<F: FnMut(u64) -> Result<(), LearnError> + Send> Learner for Hooked<F> {
+    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
+        self.passes += 1;
+        (self.hook)(self.passes)?;
+        self.inner.learn(batch)
+    }
+
+    fn weights(&self) -> ByPolicy<&Params> {
+        self.inner.weights()
+    }
+
+    fn save(&self) -> ByPolicy<LearnerState> {
+        if self.passes > 0 {
+            (self.on_save)();
+        }
+        self.inner.save()
+    }
+
+    fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
+        self.inner.load(state)
+    }
+
+    fn advance(&mut self, env_steps: u64) {
+        self.inner.advance(env_steps);
+    }
+
+    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
+        self.inner.obs_loaders()
+    }
+
+    fn published(&mut self, version: u64) {
+        self.inner.published(version);
+    }
 }
 
 /// Runs `test`, which is called `name`, in a process of its own: for what threads of other tests would change, such as the processor

@@ -7,59 +7,19 @@ use std::time::Duration;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
-    ActionRef, AlgorithmConfig, AppoConfig, ByPolicy, Checkpoint, CheckpointError, EnvError, EnvSpec, FailedRun,
-    ImpalaConfig, LearnError, Learned, Learner, LearnerState, ObsLoader, ObsMut, Params, PpoConfig, Run, Step,
-    TrainBatch, TrainError, Whole,
+    ActionRef, AlgorithmConfig, AppoConfig, Checkpoint, CheckpointError, EnvError, EnvSpec, FailedRun, ImpalaConfig,
+    LearnError, ObsMut, PpoConfig, Run, Step, TrainError, Whole,
 };
 
-use crate::fixtures::{iterations, only, small, without_hanging};
+use crate::fixtures::{Hooked, iterations, only, small, without_hanging};
 
-/// A learner whose passes `hook` sees first: it receives the number of the update, from 1.
-struct Hooked<F> {
-    inner: Box<dyn Learner>,
-    updates: u64,
-    hook: F,
-}
-
-impl<F: FnMut(u64) -> Result<(), LearnError> + Send> Learner for Hooked<F> {
-    fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError> {
-        self.updates += 1;
-        (self.hook)(self.updates)?;
-        self.inner.learn(batch)
-    }
-
-    fn weights(&self) -> ByPolicy<&Params> {
-        self.inner.weights()
-    }
-
-    fn save(&self) -> ByPolicy<LearnerState> {
-        self.inner.save()
-    }
-
-    fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
-        self.inner.load(state)
-    }
-
-    fn advance(&mut self, env_steps: u64) {
-        self.inner.advance(env_steps);
-    }
-
-    fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
-        self.inner.obs_loaders()
-    }
-
-    fn published(&mut self, version: u64) {
-        self.inner.published(version);
-    }
-}
-
-/// A run of CartPole with such a learner.
+/// A run of CartPole with a learner whose passes `hook` sees first.
 pub(crate) fn hooked(
     config: TrainerConfig,
     hook: impl FnMut(u64) -> Result<(), LearnError> + Send + 'static,
 ) -> Trainer {
     let make = |_: &EnvContext| CartPole::new();
-    Trainer::with_learner(config, make, |inner| Ok(Box::new(Hooked { inner, updates: 0, hook }))).unwrap()
+    Trainer::with_learner(config, make, |inner| Ok(Hooked::boxed(inner, hook))).unwrap()
 }
 
 /// CartPole that errs in every step once the flag is set.
@@ -96,7 +56,7 @@ fn doomed(workers: usize) -> Trainer {
         }
         Ok(())
     };
-    Trainer::with_learner(small(workers), make, |inner| Ok(Box::new(Hooked { inner, updates: 0, hook }))).unwrap()
+    Trainer::with_learner(small(workers), make, |inner| Ok(Hooked::boxed(inner, hook))).unwrap()
 }
 
 /// The policy in a folder.
@@ -189,6 +149,19 @@ fn of_a_learner_that_panics_or_errs_the_newest_published_weights_are_left_and_a_
             let resumed = Trainer::resume(config, |_: &EnvContext| CartPole::new(), &checkpoint).unwrap();
             assert!(only(&resumed.run(iterations(2)).unwrap()).state.updates > 2);
         }
+    }
+}
+
+#[test]
+fn of_a_learner_that_panics_when_its_state_is_saved_the_published_weights_are_left() {
+    for workers in [0, 2] {
+        let run = without_hanging("a run whose learner cannot be saved", move || {
+            let learner = |inner| Ok(Hooked::boxed_with(inner, |_| Ok(()), || panic!("sabotage")));
+            let trainer = Trainer::with_learner(small(workers), |_: &EnvContext| CartPole::new(), learner);
+            trainer.unwrap().run(iterations(3)).unwrap()
+        });
+        assert_eq!(run.whole, Whole::PublishedWeights);
+        assert!(only(&run).state.updates > 0);
     }
 }
 
