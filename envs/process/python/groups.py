@@ -100,8 +100,10 @@ class GymnasiumGroup:
         return wrapped(without_order_enforcing(env), config["wrappers"])
 
     def close(self):
-        for env in self.envs:
-            env.close()
+        # All are closed, whichever raises.
+        with contextlib.ExitStack() as closing:
+            for env in self.envs:
+                closing.callback(env.close)
 
     def orders(self, memory):
         agent, autoreset = self.agents[0], self.autoreset
