@@ -116,8 +116,38 @@ fn config(args: &Args) -> TrainerConfig {
     // A velocity is a tenth of a position at most, and the goal is worth a thousand steps: without scales the network hardly sees
     // the one, and the values see little but the other.
     let normalize = args.env == EnvName::MountainCarContinuous;
+    let many_passes = match args.algorithm {
+        AlgorithmName::Ppo => true,
+        AlgorithmName::Appo => continuous,
+        // Its loss does not bound how far the passes over one batch may go; here the deviation would grow without end.
+        AlgorithmName::Impala => continuous && args.env != EnvName::MountainCarContinuous,
+    };
+    TrainerConfig {
+        seed: args.seed,
+        num_rollout_workers: args.workers.unwrap_or(if ppo { 0 } else { 1 }),
+        num_envs_per_worker: 16,
+        observation_filter: if normalize { ObservationFilter::MeanStdFilter } else { ObservationFilter::NoFilter },
+        normalize_rewards: normalize,
+        rollout_fragment_length: 64,
+        train_batch_size: 1024,
+        num_sgd_iter: if many_passes { 10 } else { 1 },
+        sgd_minibatch_size: if many_passes { NonZeroUsize::new(256) } else { None },
+        learner_queue_size: 1,
+        devices: vec![DeviceSpec::Cpu; args.devices],
+        num_multi_gpu_tower_stacks: args.stacks,
+        lr: 0.001,
+        grad_clip: Some(if many_passes { 0.5 } else { 40.0 }),
+        algorithm: algorithm(args, gamma, continuous),
+        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
+        min_time_s_per_iteration: 0.1,
+        ..TrainerConfig::default()
+    }
+}
+
+/// The same discount for all of them.
+fn algorithm(args: &Args, gamma: f64, continuous: bool) -> AlgorithmConfig {
     let entropy_coeff = Schedule::Constant(0.0);
-    let algorithm: AlgorithmConfig = match args.algorithm {
+    match args.algorithm {
         AlgorithmName::Impala => ImpalaConfig { gamma, entropy_coeff, ..ImpalaConfig::default() }.into(),
         AlgorithmName::Appo => AppoConfig {
             gamma,
@@ -140,31 +170,5 @@ fn config(args: &Args) -> TrainerConfig {
             ..PpoConfig::default()
         }
         .into(),
-    };
-    let many_passes = match args.algorithm {
-        AlgorithmName::Ppo => true,
-        AlgorithmName::Appo => continuous,
-        // Its loss does not bound how far the passes over one batch may go; here the deviation would grow without end.
-        AlgorithmName::Impala => continuous && args.env != EnvName::MountainCarContinuous,
-    };
-    TrainerConfig {
-        seed: args.seed,
-        num_rollout_workers: args.workers.unwrap_or(if ppo { 0 } else { 1 }),
-        num_envs_per_worker: 16,
-        observation_filter: if normalize { ObservationFilter::MeanStdFilter } else { ObservationFilter::NoFilter },
-        normalize_rewards: normalize,
-        rollout_fragment_length: 64,
-        train_batch_size: 1024,
-        num_sgd_iter: if many_passes { 10 } else { 1 },
-        sgd_minibatch_size: if many_passes { NonZeroUsize::new(256) } else { None },
-        learner_queue_size: 1,
-        devices: vec![DeviceSpec::Cpu; args.devices],
-        num_multi_gpu_tower_stacks: args.stacks,
-        lr: 0.001,
-        grad_clip: Some(if many_passes { 0.5 } else { 40.0 }),
-        algorithm,
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
     }
 }
