@@ -92,7 +92,7 @@ fn appo(gamma: f64) -> AlgorithmConfig {
     AppoConfig {
         gamma,
         entropy_coeff: Schedule::Constant(0.0),
-        lambda: 0.95,
+        vtrace_lambda: 0.95,
         clip_param: 0.2,
         standardize_advantages: true,
         ..AppoConfig::default()
