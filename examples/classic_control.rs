@@ -119,7 +119,7 @@ fn config(args: &Args) -> TrainerConfig {
     let many_passes = match args.algorithm {
         AlgorithmName::Ppo => true,
         AlgorithmName::Appo => continuous,
-        // Its loss does not bound how far the passes over one batch may go; here the deviation would grow without end.
+        // Its loss does not bound how far the passes over one batch may go. Here the goal is too rare for that.
         AlgorithmName::Impala => continuous && args.env != EnvName::MountainCarContinuous,
     };
     TrainerConfig {

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use pronk::env_process::{Gymnasium, ProcessEnvs};
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, ModelConfig, ObservationFilter, PpoConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, LogStdRange, ModelConfig, ObservationFilter, PpoConfig, Schedule, Torso};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -110,7 +110,13 @@ fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
         observation_filter: ObservationFilter::MeanStdFilter,
         normalize_rewards: true,
         algorithm: algorithm(args),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
+        model: ModelConfig {
+            fcnet_hiddens: vec![64, 64],
+            torso: Torso::Separate,
+            // Without a bonus for entropy, a deviation that may fall to nothing does so at the first gait that stands.
+            log_std_range: LogStdRange::new(-1.0, 2.0)?,
+            ..ModelConfig::default()
+        },
         min_time_s_per_iteration: 0.5,
         ..TrainerConfig::default()
     })
@@ -135,7 +141,8 @@ fn algorithm(args: &Args) -> AlgorithmConfig {
             gamma,
             vtrace_lambda: 0.95,
             clip_param: 0.2,
-            vf_loss_coeff: 0.5,
+            // It is of half the squared error, PPO's of the whole.
+            vf_loss_coeff: 1.0,
             standardize_advantages: true,
             entropy_coeff,
             ..AppoConfig::default()
