@@ -98,10 +98,8 @@ fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
         seed: args.seed,
         num_rollout_workers,
         num_envs_per_worker,
-        // What waits gets old.
-        learner_queue_size: 1,
-        rollout_fragment_length: 128,
-        train_batch_size: 128 * n_envs,
+        rollout_fragment_length: 64,
+        train_batch_size: 64 * n_envs,
         num_sgd_iter: 10,
         sgd_minibatch_size: NonZeroUsize::new(256),
         lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.0005), (args.max_env_steps as f64, 0.000_05)])?),
@@ -113,8 +111,8 @@ fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],
             torso: Torso::Separate,
-            // Without a bonus for entropy, a deviation that may fall to nothing does so at the first gait that stands.
-            log_std_range: LogStdRange::new(-1.0, 2.0)?,
+            // With less noise than this a walker never leaves the first gait that stands.
+            log_std_range: LogStdRange::new(-0.5, 2.0)?,
             ..ModelConfig::default()
         },
         min_time_s_per_iteration: 0.5,
@@ -124,7 +122,7 @@ fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
 
 /// The same horizon, clipping and weights for both.
 fn algorithm(args: &Args) -> AlgorithmConfig {
-    let (gamma, entropy_coeff) = (args.gamma, Schedule::Constant(0.0));
+    let (gamma, entropy_coeff) = (args.gamma, Schedule::Constant(0.002));
     match args.algorithm {
         AlgorithmName::Ppo => PpoConfig {
             gamma,
