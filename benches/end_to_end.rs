@@ -23,7 +23,6 @@ fn run(workers: usize) -> Run {
         num_envs_per_worker: 32,
         rollout_fragment_length: 20,
         train_batch_size: 640,
-        learner_queue_size: 1,
         lr: 0.001,
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],

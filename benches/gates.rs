@@ -65,7 +65,7 @@ fn run(setting: Setting, inqueue_gate: Gate, round: Duration) -> Run {
         rollout_fragment_length: 20,
         train_batch_size: 640,
         num_sgd_iter,
-        learner_queue_size,
+        learner_queue_size: Some(learner_queue_size),
         inqueue_gate,
         lr: 0.0003,
         model: ModelConfig {

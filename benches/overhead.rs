@@ -85,7 +85,6 @@ fn run(variant: &str, time: Duration) -> Value {
         num_envs_per_worker: 64,
         rollout_fragment_length: 20,
         train_batch_size: 20 * 64,
-        learner_queue_size: 1,
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],
             fcnet_activation: Activation::Relu,

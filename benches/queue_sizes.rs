@@ -1,4 +1,5 @@
-//! How long learning takes with 1, 2, 4 or 16 fragments in the inqueue: what `learner_queue_size` defaults to, and why.
+//! How long learning takes with a train batch, 1, 2, 4 or 16 fragments in the inqueue: what `learner_queue_size` defaults to, and
+//! why.
 //!
 //! ```text
 //! cargo bench --features env-process --bench queue_sizes                  # all of it, about half an hour
@@ -19,7 +20,8 @@ use pronk::envs::{Acrobot, CartPole, Pendulum};
 use pronk::prelude::*;
 use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, ModelConfig, Schedule, Torso};
 
-const QUEUE_SIZES: [usize; 4] = [1, 2, 4, 16];
+/// `None` is as many fragments as make a train batch.
+const QUEUE_SIZES: [Option<usize>; 5] = [None, Some(1), Some(2), Some(4), Some(16)];
 const SEEDS: u64 = 5;
 /// After which a run counts as unsolved.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -136,7 +138,7 @@ struct Outcome {
     lag: f64,
 }
 
-fn run(task: &Task, learner_queue_size: usize, seed: u64) -> Outcome {
+fn run(task: &Task, learner_queue_size: Option<usize>, seed: u64) -> Outcome {
     let config = TrainerConfig { seed, learner_queue_size, ..(task.config)() };
     let stop = StopWhen { episode_return_mean: Some(task.solved), time: Some(TIME_LIMIT), ..StopWhen::default() };
     let run = (task.start)(config).run(stop).unwrap();
@@ -171,6 +173,7 @@ fn main() {
         for (queue_size, outcomes) in QUEUE_SIZES.into_iter().zip(&outcomes) {
             let reached = outcomes.iter().filter(|outcome| outcome.reached).count();
             let worst = outcomes.iter().map(|outcome| outcome.secs).fold(0.0, f64::max);
+            let queue_size = queue_size.map_or("a batch".to_owned(), |size| size.to_string());
             println!(
                 "| {} | {queue_size} | {reached}/{SEEDS} | {:.1} ({worst:.1}) | {:.0} k | {:.1} |",
                 task.name,

@@ -141,8 +141,6 @@ fn config(args: &Args) -> TrainerConfig {
         train_batch_size: 2 * args.fragment * args.envs,
         num_sgd_iter: args.num_sgd_iter,
         sgd_minibatch_size: Some(args.minibatch),
-        // Few fragments wait, so that what is learned from is of nearly the newest weights.
-        learner_queue_size: 2,
         lr: 0.00025,
         grad_clip: Some(0.5),
         algorithm: AppoConfig {

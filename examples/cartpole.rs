@@ -147,7 +147,6 @@ fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
         num_envs_per_worker: envs,
         rollout_fragment_length: 20,
         train_batch_size: 20 * envs,
-        learner_queue_size: 1,
         // Both fall as the policy gets good: at the full rate it would now and then throw a solved policy away, and once there
         // is nothing left to gain, a bonus for entropy would be all that it learns from.
         lr_schedule: Some(falling(0.001, 0.000_02)?),

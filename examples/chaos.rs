@@ -62,7 +62,6 @@ fn main() -> anyhow::Result<ExitCode> {
         num_envs_per_worker: 2,
         rollout_fragment_length: 16,
         train_batch_size: 640,
-        learner_queue_size: 8,
         // Two fragments in five fail: a hundred in a row never do.
         num_consecutive_worker_failures_tolerance: 100,
         max_num_worker_restarts: u32::MAX,

@@ -132,7 +132,6 @@ fn config(args: &Args) -> TrainerConfig {
         train_batch_size: 1024,
         num_sgd_iter: if many_passes { 10 } else { 1 },
         sgd_minibatch_size: if many_passes { NonZeroUsize::new(256) } else { None },
-        learner_queue_size: 1,
         devices: vec![DeviceSpec::Cpu; args.devices],
         num_multi_gpu_tower_stacks: args.stacks,
         lr: 0.001,

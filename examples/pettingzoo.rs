@@ -78,7 +78,6 @@ fn config(args: &Args) -> TrainerConfig {
         train_batch_size: 100 * args.envs * args.workers,
         num_sgd_iter: 6,
         sgd_minibatch_size: NonZeroUsize::new(600),
-        learner_queue_size: 2,
         lr: 0.001,
         grad_clip: Some(0.5),
         algorithm: PpoConfig {

@@ -89,9 +89,10 @@ pub struct TrainerConfig {
     pub num_sgd_iter: usize,
     /// Train batches that the minibatch buffer cycles through.
     pub minibatch_buffer_size: usize,
-    /// Fragments that may wait for the learner before the workers are blocked. (In RLlib: train batches; 0 meant
-    /// unbounded there and is refused here.)
-    pub learner_queue_size: usize,
+    /// Fragments that may wait for the learner before the workers are blocked; what waits gets old. `None` is as many as make a
+    /// train batch with the one that each blocked worker holds, so that the next batch is ready when an update ends; under
+    /// `fill_then_drain` a train batch. (In RLlib: 16 train batches; 0 meant unbounded there and is refused here.)
+    pub learner_queue_size: Option<usize>,
     /// When workers may push into that queue and the learner may take from it: `bounded` as long as there is room and something
     /// waits, or `fill_then_drain` by turns. Then workers fill the queue and stand still until the learner has emptied it; it
     /// has to hold at least one train batch. (RLlib has no gate.)
@@ -283,7 +284,7 @@ impl Default for TrainerConfig {
             replay_buffer_num_slots: 0,
             num_sgd_iter: 1,
             minibatch_buffer_size: 1,
-            learner_queue_size: 16,
+            learner_queue_size: None,
             inqueue_gate: Gate::Bounded,
             learner_queue_timeout: Duration::from_secs(300),
             on_starved: OnStarved::Continue,

@@ -79,8 +79,23 @@ impl TrainerConfig {
 
     /// Columns of one train batch of a single-agent run.
     pub(crate) fn columns_of_a_batch(&self) -> usize {
-        let fragment = self.rollout_fragment_length * self.num_envs_per_worker;
-        self.num_envs_per_worker * self.train_batch_size.div_ceil(fragment)
+        self.num_envs_per_worker * self.fragments_of_a_batch()
+    }
+
+    /// Fragments that make a train batch.
+    pub(crate) fn fragments_of_a_batch(&self) -> usize {
+        self.train_batch_size.div_ceil(self.rollout_fragment_length * self.num_envs_per_worker)
+    }
+
+    /// Fragments that may wait for the learner.
+    pub(crate) fn inqueue_size(&self) -> usize {
+        let held_by_workers = match self.inqueue_gate {
+            Gate::Bounded => self.num_rollout_workers,
+            // The learner empties the queue alone.
+            Gate::FillThenDrain => 0,
+        };
+        let rest_of_a_batch = self.fragments_of_a_batch().saturating_sub(held_by_workers).max(1);
+        self.learner_queue_size.unwrap_or(rest_of_a_batch)
     }
 
     fn check_sizes(&self) -> Result<(), ConfigError> {
@@ -93,7 +108,7 @@ impl TrainerConfig {
             ("minibatch_buffer_size", self.minibatch_buffer_size, "the minibatch buffer needs at least one slot"),
             (
                 "learner_queue_size",
-                self.learner_queue_size,
+                self.learner_queue_size.unwrap_or(1),
                 "every queue is bounded, or memory is not; set at least 1 (RLlib's 0 meant no bound)",
             ),
             (
@@ -125,7 +140,12 @@ impl TrainerConfig {
         let limits = [
             ("train_batch_size", self.train_batch_size, 1 << 30, "no machine holds a train batch this large"),
             ("minibatch_buffer_size", self.minibatch_buffer_size, 1 << 16, "each slot holds a whole train batch"),
-            ("learner_queue_size", self.learner_queue_size, 1 << 20, "a queue this long only makes data old"),
+            (
+                "learner_queue_size",
+                self.inqueue_size(),
+                1 << 20,
+                "a queue this long only makes data old (unset, it holds a train batch)",
+            ),
             ("replay_buffer_num_slots", self.replay_buffer_num_slots, 1 << 24, "each slot holds a whole fragment"),
             (
                 "num_multi_gpu_tower_stacks",
@@ -194,13 +214,13 @@ impl TrainerConfig {
                 "num_rollout_workers = 0 is a run without threads, and so without an inqueue; set one of them otherwise",
             ));
         }
-        let fragments = self.train_batch_size.div_ceil(self.rollout_fragment_length * self.num_envs_per_worker);
-        if self.learner_queue_size < fragments {
+        let fragments = self.fragments_of_a_batch();
+        if self.inqueue_size() < fragments {
             let reason = format!(
                 "the workers stand still while the learner empties the queue, and with {fragments} fragments in a train batch \
                  it would find too little for an update; set at least {fragments}, or inqueue_gate to bounded"
             );
-            return Err(refuse("learner_queue_size", self.learner_queue_size, &reason));
+            return Err(refuse("learner_queue_size", self.inqueue_size(), &reason));
         }
         Ok(())
     }

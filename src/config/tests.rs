@@ -34,11 +34,11 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         ("num_sgd_iter", |c| c.num_sgd_iter = 0),
         ("num_sgd_iter", |c| c.num_sgd_iter = 1 << 40),
         ("minibatch_buffer_size", |c| c.minibatch_buffer_size = 0),
-        ("learner_queue_size", |c| c.learner_queue_size = 0),
-        ("learner_queue_size", |c| c.learner_queue_size = usize::MAX),
+        ("learner_queue_size", |c| c.learner_queue_size = Some(0)),
+        ("learner_queue_size", |c| c.learner_queue_size = Some(usize::MAX)),
         ("learner_queue_size", |c| {
             c.inqueue_gate = Gate::FillThenDrain;
-            c.learner_queue_size = 9;
+            c.learner_queue_size = Some(9);
         }),
         ("inqueue_gate", |c| {
             c.inqueue_gate = Gate::FillThenDrain;
@@ -74,6 +74,23 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         assert!(error.reason.len() > 10, "{field} gives no reason");
     }
     assert_eq!(TrainerConfig::default().check(), Ok(()));
+}
+
+#[test]
+fn the_queue_holds_what_makes_a_train_batch_with_the_fragments_of_blocked_workers() {
+    let batch_of_ten = TrainerConfig::default();
+    assert_eq!(batch_of_ten.fragments_of_a_batch(), 10);
+    let cases = [
+        (TrainerConfig { num_rollout_workers: 3, ..batch_of_ten.clone() }, 7),
+        (TrainerConfig { num_rollout_workers: 30, ..batch_of_ten.clone() }, 1),
+        (TrainerConfig { num_rollout_workers: 3, train_batch_size: 1, ..batch_of_ten.clone() }, 1),
+        (TrainerConfig { num_rollout_workers: 3, inqueue_gate: Gate::FillThenDrain, ..batch_of_ten.clone() }, 10),
+        (TrainerConfig { num_rollout_workers: 3, learner_queue_size: Some(5), ..batch_of_ten }, 5),
+    ];
+    for (config, size) in cases {
+        config.check().unwrap();
+        assert_eq!(config.inqueue_size(), size, "{config:?}");
+    }
 }
 
 #[test]

@@ -53,9 +53,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
     let begun = learner.save().into_iter().map(|(policy, state)| (policy, Counters::of(&state))).collect();
 
     // One fragment in the making and one being pushed for each worker, what waits, and what is being joined.
-    let fragment = config.num_envs_per_worker * config.rollout_fragment_length;
-    let fragments =
-        2 * config.num_rollout_workers.max(1) + config.learner_queue_size + config.train_batch_size.div_ceil(fragment);
+    let fragments = 2 * config.num_rollout_workers.max(1) + config.inqueue_size() + config.fragments_of_a_batch();
     let pool = Pool::new(fragments);
     let train_batches = TrainBatches { config: &config, seed: model.seed(&config), version: weights.version_reader() };
     let parts = LearnerParts {
@@ -99,8 +97,8 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
             (Engine::Inline { learner_loop, outqueue, reports, watch }, metrics)
         }
         Some(num_rollout_workers) => {
-            let (sender, receiver) = inqueue(config.learner_queue_size, config.inqueue_gate, &tether)
-                .map_err(|error| ConfigError::caused_by("learner_queue_size", config.learner_queue_size, &error))?;
+            let (sender, receiver) = inqueue(config.inqueue_size(), config.inqueue_gate, &tether)
+                .map_err(|error| ConfigError::caused_by("learner_queue_size", config.inqueue_size(), &error))?;
             let env_hang_timeout = config.env_hang_timeout;
             let set = WorkerSetConfig { num_rollout_workers, restart: config.restart_policy(), env_hang_timeout };
             let (bell, time, steps) = (bell.clone(), time.clone(), steps.clone());

@@ -38,7 +38,7 @@ fn measure(workers: usize, step: Duration, update: Duration) -> (f64, Bottleneck
         num_rollout_workers: workers,
         rollout_fragment_length: 10,
         train_batch_size: 20,
-        learner_queue_size: 4,
+        learner_queue_size: Some(4),
         model: ModelConfig { fcnet_hiddens: vec![16], ..ModelConfig::default() },
         min_time_s_per_iteration: WARM_UP.as_secs_f64(),
         ..TrainerConfig::default()

@@ -148,7 +148,6 @@ fn learning(workers: usize) -> TrainerConfig {
         num_envs_per_worker: 16,
         rollout_fragment_length: 20,
         train_batch_size: 320,
-        learner_queue_size: 1,
         lr: 0.002,
         min_time_s_per_iteration: 0.1,
         ..TrainerConfig::default()

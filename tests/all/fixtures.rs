@@ -17,7 +17,7 @@ pub(crate) fn small(workers: usize) -> TrainerConfig {
         num_envs_per_worker: 2,
         rollout_fragment_length: 8,
         train_batch_size: 16,
-        learner_queue_size: 2,
+        learner_queue_size: Some(2),
         model: ModelConfig { fcnet_hiddens: vec![8], ..ModelConfig::default() },
         min_time_s_per_iteration: 0.0,
         worker_restart_backoff: Duration::from_micros(100),

@@ -10,7 +10,7 @@ use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
 use crate::learning;
 
 fn filled_and_drained(learner_queue_size: usize, config: TrainerConfig) -> TrainerConfig {
-    TrainerConfig { inqueue_gate: Gate::FillThenDrain, learner_queue_size, ..config }
+    TrainerConfig { inqueue_gate: Gate::FillThenDrain, learner_queue_size: Some(learner_queue_size), ..config }
 }
 
 #[test]

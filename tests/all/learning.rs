@@ -19,7 +19,6 @@ pub(crate) fn config(seed: u64, workers: usize) -> TrainerConfig {
         num_envs_per_worker: 32,
         rollout_fragment_length: 20,
         train_batch_size: 640,
-        learner_queue_size: 1,
         // Falls as the policy gets good: at full speed it would now and then throw a solved policy away.
         lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (5_000_000.0, 0.000_02)]).unwrap()),
         model: ModelConfig {
@@ -93,7 +92,6 @@ fn many_passes(algorithm: AlgorithmConfig, seed: u64, workers: usize) -> Trainer
         train_batch_size: 1024,
         num_sgd_iter: 10,
         sgd_minibatch_size: NonZeroUsize::new(256),
-        learner_queue_size: 1,
         lr: 0.001,
         grad_clip: Some(0.5),
         algorithm,

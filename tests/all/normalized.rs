@@ -40,7 +40,6 @@ fn badly_scaled_observations_are_learned_from_and_the_policy_acts_on_them_as_the
             num_envs_per_worker: 32,
             rollout_fragment_length: 20,
             train_batch_size: 640,
-            learner_queue_size: 1,
             // Half of what CartPole learns well with as it is: inputs of size 1, ten times as large, make every step of the
             // optimiser go further, and 0.001 ends in a collapse in 3 of 100 runs, with a scale that never moves as well.
             lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.0005), (5_000_000.0, 0.000_02)]).unwrap()),
