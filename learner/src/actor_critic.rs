@@ -355,7 +355,9 @@ impl ActorCriticLearner {
     /// How long the gradient is and by how much to shorten it, refusing one that is not finite.
     fn gradient_norm(&self) -> Result<ClippedNorm, LearnError> {
         let norm = clip_global_norm(&self.grad, self.config.grad_clip);
-        if norm.true_norm.is_finite() {
+        // Optimisers keep squares in `f32`; an infinite one would freeze its weight for good.
+        let squares_fit = norm.clipped_norm.powi(2) <= f64::from(f32::MAX);
+        if norm.true_norm.is_finite() && squares_fit {
             return Ok(norm);
         }
         let culprit = self

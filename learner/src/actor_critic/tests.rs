@@ -312,15 +312,18 @@ impl Algorithm for Poisoned {
 
 #[test]
 fn a_loss_or_gradient_that_is_not_finite_is_named_and_leaves_everything_as_it_was() {
+    let unclipped = ActorCriticConfig { grad_clip: None, ..config() };
     for (loss, grad, named) in [
         (f64::NAN, 0.0, "total loss"),
         (f64::INFINITY, 0.0, "total loss"),
         (1.0, f32::NAN, "gradient"),
         (1.0, f32::INFINITY, "gradient"),
+        (1.0, 1e30, "its square overflows"),
     ] {
         let impala = Impala::new(ImpalaConfig::default()).unwrap();
         let algorithm = Box::new(Poisoned { impala, loss, grad });
-        let mut learner = ActorCriticLearner::new(ActorCriticParts { algorithm, ..parts(0) }, config()).unwrap();
+        let mut learner =
+            ActorCriticLearner::new(ActorCriticParts { algorithm, ..parts(0) }, unclipped.clone()).unwrap();
         let before = learner.state();
         let batch = Bandit::new(0).play(learner.params(), End::Terminated);
         let error = learner.learn((&batch).into()).unwrap_err();

@@ -31,7 +31,7 @@ pub struct AppoConfig {
     pub gamma: f64,
     /// How far from 1 the ratio of the policies still earns something.
     pub clip_param: f64,
-    /// Weight of the value loss.
+    /// Weight of the value loss, which is half the squared error. (PPO's is the whole.)
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,

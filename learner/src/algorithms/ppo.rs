@@ -33,7 +33,7 @@ pub struct PpoConfig {
     pub standardize_advantages: bool,
     /// How far from 1 the ratio of the policies still earns something.
     pub clip_param: f64,
-    /// Weight of the value loss.
+    /// Weight of the value loss, which is the squared error. (IMPALA's and APPO's is half of it.)
     pub vf_loss_coeff: f64,
     /// The most that one squared error of the values costs; an error beyond carries no gradient. `None` for no bound.
     pub vf_clip_param: Option<f64>,

@@ -9,8 +9,8 @@ use super::targets::nothing_to_learn_from;
 use crate::ShapeError;
 use crate::explained_variance::{explained_variance, to_f64};
 
-/// The greatest logarithm of a ratio: `f32` holds the ratio, and its product with any advantage there is.
-const MOST_LOG_RATIO: f64 = 80.0;
+/// The greatest logarithm of a ratio. `e^60` is about 1e26: in `f32` its product with an advantage of up to 1e12 is finite.
+const MOST_LOG_RATIO: f64 = 60.0;
 
 /// Coefficients of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,7 +101,7 @@ pub struct SurrogateStats {
 /// divergences.
 ///
 /// ```text
-/// ratio  = weight * exp(logp - behaviour_logp)
+/// ratio  = weight * exp(min(logp - behaviour_logp, 60))
 /// policy = -mean(min(ratio * adv, clamp(ratio, 1 - clip_param, 1 + clip_param) * adv))
 /// total  = policy + vf_loss_coeff * mean(value loss) - entropy_coeff * mean(entropy) + kl_coeff * mean(kl)
 /// ```
@@ -149,7 +149,7 @@ pub fn surrogate_loss<F: Float>(
         sums.value += to_f64(value_loss);
         sums.entropy += to_f64(input.entropy[i]);
         sums.kl += input.kl.map_or(0.0, |kl| to_f64(kl[i]));
-        sums.ratio += to_f64(ratio.min(F::max_value()));
+        sums.ratio += to_f64(ratio);
         sums.clipped += u64::from(surrogate.clipped);
     }
     Ok(sums.stats(

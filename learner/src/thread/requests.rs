@@ -26,6 +26,9 @@ pub enum StateError {
     /// It has ended; joining it gives the learner itself.
     #[error("the learner has ended; join it to get its state")]
     Ended,
+    /// It panicked when asked, on the thread that asked: in a run without threads, or after its own had ended.
+    #[error("the learner panicked when asked for its state; see the panic on stderr, and mend `Learner::save`")]
+    Panicked,
 }
 
 /// The asking end.

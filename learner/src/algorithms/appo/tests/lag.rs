@@ -1,6 +1,9 @@
-//! What advantages that say nothing about the actions do to a Gaussian whose data an older version made.
+//! What advantages that say nothing about the actions do to a Gaussian whose data an older version made, and what becomes of
+//! policies that are far apart.
 //!
 //! The expectation over actions is a sum over the midpoints of equally likely intervals, so no figure here depends on a draw.
+
+use num_traits::Float;
 
 use crate::algorithms::surrogate::{SurrogateConfig, ValueLoss};
 use crate::*;
@@ -22,6 +25,23 @@ fn actions() -> Vec<f64> {
     actions
 }
 
+/// Nothing but the surrogate.
+fn config<F: Float>(form: AppoForm, standardize_advantages: bool) -> AppoLossConfig<F> {
+    AppoLossConfig {
+        form,
+        surrogate: SurrogateConfig {
+            clip_param: F::from(0.2).unwrap(),
+            vf_loss_coeff: F::zero(),
+            value_loss: ValueLoss::HalfSquared,
+            entropy_coeff: F::zero(),
+            kl_coeff: F::zero(),
+        },
+        vtrace: VtraceConfig::default(),
+        masked_steps: MaskedSteps::Skip,
+        standardize_advantages,
+    }
+}
+
 /// Expected gradients of the objective, the loss with its sign turned, once target network and present policy are `shift` away
 /// from the policy that acted: `(in the mean, in the log deviation, largest sum over the rows of one action)`.
 ///
@@ -32,19 +52,7 @@ fn gradients(form: AppoForm, standardize_advantages: bool, shift: f64, advantage
     let (behaviour_logp, logp) = (logp(0.0), logp(shift));
     let zero = vec![0.0; actions.len()];
     let rewards: Vec<f64> = advantages.iter().copied().cycle().take(actions.len()).collect();
-    let config = AppoLossConfig {
-        form,
-        surrogate: SurrogateConfig {
-            clip_param: 0.2,
-            vf_loss_coeff: 0.0,
-            value_loss: ValueLoss::HalfSquared,
-            entropy_coeff: 0.0,
-            kl_coeff: 0.0,
-        },
-        vtrace: VtraceConfig::default(),
-        masked_steps: MaskedSteps::Skip,
-        standardize_advantages,
-    };
+    let config = config(form, standardize_advantages);
     let input = AppoLossInput {
         steps: 1,
         columns: actions.len(),
@@ -102,19 +110,7 @@ fn policies_that_are_far_apart_leave_the_loss_finite() {
     // The target network would hardly ever, or as far as f32 goes never, have chosen the first action; the present policy may.
     for (target, now) in [(-200.0, -50.0), (-100.0, -5.0), (-100.0, -99.0)] {
         let (zero, one) = ([0.0_f32; 2], [1.0; 2]);
-        let config = AppoLossConfig {
-            form: AppoForm::Unbiased,
-            surrogate: SurrogateConfig {
-                clip_param: 0.2,
-                vf_loss_coeff: 0.0,
-                value_loss: ValueLoss::HalfSquared,
-                entropy_coeff: 0.0,
-                kl_coeff: 0.0,
-            },
-            vtrace: VtraceConfig::default(),
-            masked_steps: MaskedSteps::Skip,
-            standardize_advantages: false,
-        };
+        let config = config(AppoForm::Unbiased, false);
         let input = AppoLossInput {
             steps: 1,
             columns: 2,
