@@ -1,6 +1,5 @@
 //! How a run ends, and what of it is left.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::Fold;
@@ -8,7 +7,7 @@ use pronk_learner::{LearnerFailure, LearnerState};
 use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_rollout::WorkerFailure;
 
-use super::engine::{Ended, is_late};
+use super::engine::{Ended, is_late, saved};
 use super::run::{Run, Whole};
 use super::{SHUTDOWN_DEADLINE, Trainer, TrainerState};
 use crate::checkpoint::Checkpoint;
@@ -99,8 +98,7 @@ impl Trainer {
         let ended = self.stop_threads(self.finish_deadline)?;
         self.note_failures(&ended);
         let saved = ended.learner.learner.and_then(|learner| {
-            let saved = catch_unwind(AssertUnwindSafe(|| learner.save()));
-            saved.inspect_err(|_| tracing::warn!("the learner panicked when asked for its state")).ok()
+            saved(&*learner).inspect_err(|error| tracing::error!(%error, "only published weights are left")).ok()
         });
         let (whole, states) = match saved {
             Some(states) => (Whole::Learner, states),
@@ -133,7 +131,8 @@ impl Trainer {
         }
     }
 
-    /// The newest published weights, where the learner is not whole or did not come back: a published snapshot never changes.
+    /// The newest published weights, where the learner is not whole, did not come back, or cannot be saved: a published snapshot
+    /// never changes.
     ///
     /// All else that a learner's state has begins anew, but for the counters.
     fn published_states(&self) -> (Whole, ByPolicy<LearnerState>) {

@@ -1,11 +1,12 @@
 //! What runs a run: threads, or the caller's own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{LoaderMetrics, Mailbox, NextError};
 use pronk_learner::{
-    ClosedBy, FailureCause, LearnerEnd, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport, LearnerState,
-    LearnerThread, StateError, StepOutcome,
+    ClosedBy, FailureCause, Learner, LearnerEnd, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport,
+    LearnerState, LearnerThread, StateError, StepOutcome,
 };
 use pronk_metrics::ByPolicy;
 use pronk_rollout::{InferenceThread, InlineSource, Watch, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
@@ -129,7 +130,7 @@ impl Engine {
     pub(super) fn learner_state(&self, deadline: Duration) -> Result<ByPolicy<LearnerState>, StateError> {
         match self {
             Self::Threads { learner, .. } => learner.state(deadline),
-            Self::Inline { learner_loop, .. } => Ok(learner_loop.learner().save()),
+            Self::Inline { learner_loop, .. } => saved(learner_loop.learner()),
         }
     }
 
@@ -168,6 +169,11 @@ impl Ended {
         }
         failures
     }
+}
+
+/// What the learner's next update depends on.
+pub(super) fn saved(learner: &dyn Learner) -> Result<ByPolicy<LearnerState>, StateError> {
+    catch_unwind(AssertUnwindSafe(|| learner.save())).map_err(|_| StateError::Panicked)
 }
 
 /// Whether it failed by not ending in time.

@@ -47,8 +47,8 @@ fn doomed(workers: usize) -> Trainer {
     let doom = Arc::new(AtomicBool::new(false));
     let in_envs = Arc::clone(&doom);
     let make = move |_: &EnvContext| Doomed(CartPole::new(), Arc::clone(&in_envs));
-    let hook = move |update| {
-        if update == 3 {
+    let hook = move |pass| {
+        if pass == 3 {
             doom.store(true, Ordering::Relaxed);
             // A long pass, and nothing that could end it sooner.
             #[allow(clippy::disallowed_methods)]
@@ -124,7 +124,7 @@ fn after_a_failure_of_an_awaited_result_the_trainer_still_saves() {
 
 /// What is left of a run whose learner does `at_third` in its third update.
 fn left_by(config: TrainerConfig, at_third: fn() -> Result<(), LearnError>) -> FailedRun {
-    let hook = move |update| if update >= 3 { at_third() } else { Ok(()) };
+    let hook = move |pass| if pass >= 3 { at_third() } else { Ok(()) };
     without_hanging("a run whose learner fails", move || hooked(config, hook).run(iterations(1_000_000)).unwrap_err())
 }
 
@@ -163,6 +163,17 @@ fn of_a_learner_that_panics_when_its_state_is_saved_the_published_weights_are_le
         assert_eq!(run.whole, Whole::PublishedWeights);
         assert!(only(&run).state.updates > 0);
     }
+}
+
+#[test]
+fn a_learner_that_panics_when_a_checkpoint_is_taken_on_the_way_costs_that_checkpoint_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let learner = |inner| Ok(Hooked::boxed_with(inner, |_| Ok(()), || panic!("sabotage")));
+    let mut trainer = Trainer::with_learner(small(0), |_: &EnvContext| CartPole::new(), learner).unwrap();
+    trainer.checkpoint_every(Duration::ZERO, folder.path());
+    let run = trainer.run(iterations(3)).unwrap();
+    assert_eq!((run.result.iteration, run.whole), (3, Whole::PublishedWeights));
+    assert!(matches!(&run.checkpoint_failures[..], [error] if error.to_string().contains("panicked")), "{run:?}");
 }
 
 #[test]
