@@ -100,9 +100,9 @@ class GymnasiumGroup:
         return wrapped(without_order_enforcing(env), config["wrappers"])
 
     def close(self):
-        # All are closed, whichever raises.
+        # Every environment is closed, even if another one's close raises.
         with contextlib.ExitStack() as closing:
-            for env in self.envs:
+            for env in reversed(self.envs):
                 closing.callback(env.close)
 
     def orders(self, memory):

@@ -143,6 +143,19 @@ fn an_environment_that_takes_its_time_to_close_may_finish() {
     assert!(file.exists(), "it was killed before it had closed");
 }
 
+#[test]
+fn every_environment_of_a_process_is_closed_even_if_closing_another_one_raises() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("closed");
+    let envs = gymnasium("pronk_test_envs:SlowToClose-v0", json!({ "secs": 0.0, "file": file, "raises": true }));
+    let mut trainer = Trainer::new(small(1), ProcessEnvs { envs_per_process: 2, ..envs }).unwrap();
+    trainer.next().unwrap().unwrap();
+    fs::remove_file(&file).unwrap();
+    let run = trainer.finish().unwrap();
+    assert_eq!((run.not_joined, run.abandoned.newest), (vec![], vec![]));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "closed\nclosed\n");
+}
+
 /// Processes that have a variable with that value.
 fn with_environment(variable: &str) -> Vec<u32> {
     let numbers = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -111,13 +111,13 @@ class Faulty(gymnasium.Env):
 
 
 class SlowToClose(gymnasium.Env):
-    """Its `close` takes `secs`, and makes `file` when it is done."""
+    """Its `close` takes `secs`, adds a line to `file` when it is done, and raises if it should."""
 
     observation_space = spaces.Box(0, 1, (1,), np.float32)
     action_space = spaces.Discrete(2)
 
-    def __init__(self, secs, file):
-        self.secs, self.file = secs, file
+    def __init__(self, secs, file, raises=False):
+        self.secs, self.file, self.raises = secs, file, raises
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -128,7 +128,10 @@ class SlowToClose(gymnasium.Env):
 
     def close(self):
         time.sleep(self.secs)
-        open(self.file, "w").close()
+        with open(self.file, "a") as file:
+            file.write("closed\n")
+        if self.raises:
+            raise RuntimeError("the lid is stuck")
 
 
 SPACES = {
