@@ -1,8 +1,7 @@
-//! How long learning takes with a train batch, 1, 2, 4 or 16 fragments in the inqueue: what `learner_queue_size` defaults to, and
-//! why.
+//! How long learning takes with the default, 1, 2, 4 or 16 fragments in the inqueue: what `learner_queue_size` defaults to, and why.
 //!
 //! ```text
-//! cargo bench --features env-process --bench queue_sizes                  # all of it, about half an hour
+//! cargo bench --features env-process --bench queue_sizes                  # all of it, about 20 minutes
 //! cargo bench --features env-process --bench queue_sizes -- Acrobot       # the tasks whose names hold a word
 //! ```
 //!
@@ -20,7 +19,7 @@ use pronk::envs::{Acrobot, CartPole, Pendulum};
 use pronk::prelude::*;
 use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, ModelConfig, Schedule, Torso};
 
-/// `None` is as many fragments as make a train batch.
+/// `None` is the default: what makes a train batch with the fragments that blocked workers hold.
 const QUEUE_SIZES: [Option<usize>; 5] = [None, Some(1), Some(2), Some(4), Some(16)];
 const SEEDS: u64 = 5;
 /// After which a run counts as unsolved.
@@ -173,7 +172,7 @@ fn main() {
         for (queue_size, outcomes) in QUEUE_SIZES.into_iter().zip(&outcomes) {
             let reached = outcomes.iter().filter(|outcome| outcome.reached).count();
             let worst = outcomes.iter().map(|outcome| outcome.secs).fold(0.0, f64::max);
-            let queue_size = queue_size.map_or("a batch".to_owned(), |size| size.to_string());
+            let queue_size = queue_size.map_or("default".to_owned(), |size| size.to_string());
             println!(
                 "| {} | {queue_size} | {reached}/{SEEDS} | {:.1} ({worst:.1}) | {:.0} k | {:.1} |",
                 task.name,

@@ -119,7 +119,8 @@ fn config(args: &Args) -> TrainerConfig {
     let many_passes = match args.algorithm {
         AlgorithmName::Ppo => true,
         AlgorithmName::Appo => continuous,
-        // Its loss does not bound how far the passes over one batch may go. Here the goal is too rare for that.
+        // Its loss does not bound how far the passes over one batch may go, and MountainCarContinuous shows its goal too
+        // rarely to recover.
         AlgorithmName::Impala => continuous && args.env != EnvName::MountainCarContinuous,
     };
     TrainerConfig {
@@ -143,7 +144,7 @@ fn config(args: &Args) -> TrainerConfig {
     }
 }
 
-/// The same discount for all of them.
+/// The algorithm, with what continuous actions ask of it.
 fn algorithm(args: &Args, gamma: f64, continuous: bool) -> AlgorithmConfig {
     let entropy_coeff = Schedule::Constant(0.0);
     match args.algorithm {

@@ -4,7 +4,7 @@
 //! cargo run --release --features env-process --example gymnasium -- --env CartPole-v1 --stop-return 475
 //! cargo run --release --features env-process --example gymnasium -- --env LunarLander-v3 --gamma 0.999 --stop-return 200
 //! cargo run --release --features env-process --example gymnasium -- --env InvertedPendulum-v5 --stop-return 950
-//! cargo run --release --features env-process --example gymnasium -- --env InvertedPendulum-v5 --stop-return 950 --algorithm appo
+//! cargo run --release --features env-process --example gymnasium -- --env Hopper-v5 --stop-return 1500 --algorithm appo
 //! cargo run --release --features env-process --example gymnasium -- --env my_envs:Gripper-v0 --python venv/bin/python
 //! ```
 //!
@@ -111,7 +111,7 @@ fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
         model: ModelConfig {
             fcnet_hiddens: vec![64, 64],
             torso: Torso::Separate,
-            // With less noise than this a walker never leaves the first gait that stands.
+            // With smaller deviations some runs of Hopper settle for the first gait that stands: decision 0020.
             log_std_range: LogStdRange::new(-0.5, 2.0)?,
             ..ModelConfig::default()
         },
@@ -139,7 +139,7 @@ fn algorithm(args: &Args) -> AlgorithmConfig {
             gamma,
             vtrace_lambda: 0.95,
             clip_param: 0.2,
-            // It is of half the squared error, PPO's of the whole.
+            // APPO's value loss is half the squared error and PPO's the whole, so 1.0 here is 0.5 there.
             vf_loss_coeff: 1.0,
             standardize_advantages: true,
             entropy_coeff,

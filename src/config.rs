@@ -89,9 +89,10 @@ pub struct TrainerConfig {
     pub num_sgd_iter: usize,
     /// Train batches that the minibatch buffer cycles through.
     pub minibatch_buffer_size: usize,
-    /// Fragments that may wait for the learner before the workers are blocked; what waits gets old. `None` is as many as make a
-    /// train batch with the one that each blocked worker holds, so that the next batch is ready when an update ends; under
-    /// `fill_then_drain` a train batch. (In RLlib: 16 train batches; 0 meant unbounded there and is refused here.)
+    /// Fragments that may wait for the learner before the workers block; the longer the queue, the older the data. With `None` the
+    /// queue and the fragment that each blocked worker holds make up a train batch, so that the next one is ready when an
+    /// update ends; under `fill_then_drain` the queue holds the whole batch. Replayed fragments are not counted. (In RLlib: 16
+    /// train batches; 0 meant unbounded there and is refused here.)
     pub learner_queue_size: Option<usize>,
     /// When workers may push into that queue and the learner may take from it: `bounded` as long as there is room and something
     /// waits, or `fill_then_drain` by turns. Then workers fill the queue and stand still until the learner has emptied it; it

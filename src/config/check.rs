@@ -11,6 +11,7 @@ use pronk_rollout::{EnvFactory, Gather, RestartPolicy};
 use super::{ConfigError, InferencePlacement, ObservationFilter, TrainerConfig};
 
 /// A century.
+const LONGEST_QUEUE: usize = 1 << 20;
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 impl TrainerConfig {
@@ -94,7 +95,7 @@ impl TrainerConfig {
             // The learner empties the queue alone.
             Gate::FillThenDrain => 0,
         };
-        let rest_of_a_batch = self.fragments_of_a_batch().saturating_sub(held_by_workers).max(1);
+        let rest_of_a_batch = self.fragments_of_a_batch().saturating_sub(held_by_workers).clamp(1, LONGEST_QUEUE);
         self.learner_queue_size.unwrap_or(rest_of_a_batch)
     }
 
@@ -142,9 +143,9 @@ impl TrainerConfig {
             ("minibatch_buffer_size", self.minibatch_buffer_size, 1 << 16, "each slot holds a whole train batch"),
             (
                 "learner_queue_size",
-                self.inqueue_size(),
-                1 << 20,
-                "a queue this long only makes data old (unset, it holds a train batch)",
+                self.learner_queue_size.unwrap_or(1),
+                LONGEST_QUEUE,
+                "a queue this long only makes data old",
             ),
             ("replay_buffer_num_slots", self.replay_buffer_num_slots, 1 << 24, "each slot holds a whole fragment"),
             (

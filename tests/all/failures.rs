@@ -50,7 +50,7 @@ fn faulty(
     }
 }
 
-/// A run with a learner that goes wrong at its third update.
+/// A run with a learner that goes wrong at its third pass.
 fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnError>) -> Result<Run, FailedRun> {
     let env = cartpole(token.clone());
     let trainer = Trainer::with_learner(small(workers), env, |inner| {

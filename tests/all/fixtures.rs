@@ -1,4 +1,4 @@
-//! Small runs and environments that go wrong on purpose.
+//! Small runs, and environments and learners that go wrong on purpose.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;

@@ -9,14 +9,14 @@ use pronk::{Gate, TrainError};
 use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
 use crate::learning;
 
-fn filled_and_drained(learner_queue_size: usize, config: TrainerConfig) -> TrainerConfig {
-    TrainerConfig { inqueue_gate: Gate::FillThenDrain, learner_queue_size: Some(learner_queue_size), ..config }
+fn filled_and_drained(learner_queue_size: impl Into<Option<usize>>, config: TrainerConfig) -> TrainerConfig {
+    TrainerConfig { inqueue_gate: Gate::FillThenDrain, learner_queue_size: learner_queue_size.into(), ..config }
 }
 
 #[test]
 fn a_run_that_fills_and_drains_by_turns_learns() {
     let run = without_hanging("learning by turns", || {
-        let config = filled_and_drained(2, learning::config(1, 2));
+        let config = filled_and_drained(None, learning::config(1, 2));
         let stop = StopWhen { episode_return_mean: Some(300.0), env_steps: Some(10_000_000), ..StopWhen::default() };
         Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap().run(stop).unwrap()
     });
