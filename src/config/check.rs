@@ -10,8 +10,9 @@ use pronk_rollout::{EnvFactory, Gather, RestartPolicy};
 
 use super::{ConfigError, InferencePlacement, ObservationFilter, TrainerConfig};
 
-/// A century.
+/// Fragments.
 const LONGEST_QUEUE: usize = 1 << 20;
+/// A century.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 impl TrainerConfig {

@@ -72,8 +72,8 @@ pub struct Run {
 pub enum Whole {
     /// All of it: weights, optimiser and counters as its last update left them.
     Learner,
-    /// The newest published weights: the learner returned an error, panicked (in `Learner::save` too), or did not end in time. Going on from them, the
-    /// optimiser and what the algorithm keeps begin anew; schedules go on.
+    /// The newest published weights: the learner returned an error, panicked (in `Learner::save` too), or did not end in
+    /// time. Going on from them, the optimiser and what the algorithm keeps begin anew; schedules go on.
     PublishedWeights,
     /// Nothing: it failed before it had published weights.
     #[default]

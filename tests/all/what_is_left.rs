@@ -122,7 +122,7 @@ fn after_a_failure_of_an_awaited_result_the_trainer_still_saves() {
     });
 }
 
-/// What is left of a run whose learner does `at_third` in its third update.
+/// What is left of a run whose learner does `at_third` in its third pass.
 fn left_by(config: TrainerConfig, at_third: fn() -> Result<(), LearnError>) -> FailedRun {
     let hook = move |pass| if pass >= 3 { at_third() } else { Ok(()) };
     without_hanging("a run whose learner fails", move || hooked(config, hook).run(iterations(1_000_000)).unwrap_err())
