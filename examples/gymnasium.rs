@@ -88,17 +88,18 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
     let n_envs = args.processes * args.envs_per_process;
-    let (num_rollout_workers, num_envs_per_worker) = match args.algorithm {
+    let (num_rollout_workers, num_envs_per_worker, rollout_fragment_length) = match args.algorithm {
         // While the environments step in their processes, this thread waits; while it learns, they do.
-        AlgorithmName::Ppo => (0, n_envs),
-        // A worker for each process, so that no process waits for another.
-        AlgorithmName::Appo => (args.processes, args.envs_per_process),
+        AlgorithmName::Ppo => (0, n_envs, 64),
+        // A worker for each process, so that no process waits for another; fragments half as long, because a fragment is
+        // as old as its first step and V-trace forgets over old data: decision 0020.
+        AlgorithmName::Appo => (args.processes, args.envs_per_process, 32),
     };
     Ok(TrainerConfig {
         seed: args.seed,
         num_rollout_workers,
         num_envs_per_worker,
-        rollout_fragment_length: 64,
+        rollout_fragment_length,
         train_batch_size: 64 * n_envs,
         num_sgd_iter: 10,
         sgd_minibatch_size: NonZeroUsize::new(256),
