@@ -12,10 +12,8 @@ use pronk_policy::{
 
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 use crate::envs::Masked;
-use crate::factory::EnvFactory;
-use crate::sampler::{MakeSampler, Sampler, WorkerSeat};
-use crate::supervise::RestartPolicy;
-use crate::worker::{RolloutWorker, WorkerConfig, WorkerLinks};
+use crate::pool::EnvFactory;
+use crate::worker::{MakeSampler, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerSeat};
 
 /// Longer than anything here takes; a wait this long is a hang.
 pub(crate) const LONG: Duration = Duration::from_secs(60);

@@ -7,12 +7,21 @@ mod shift;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-pub use error::{GroupError, GroupErrorCause, GroupPlace, GroupsStartError, StopOutcome};
-pub use group::{CallResult, OnWorkerError, WorkerGroup, WorkerGroupConfig, WorkerId, WorkerTime};
-pub use shift::GroupWorker;
-
 use group::lock;
 use shift::{GroupThread, Shift};
+
+pub use error::GroupError;
+pub use error::GroupErrorCause;
+pub use error::GroupPlace;
+pub use error::GroupsStartError;
+pub use error::StopOutcome;
+pub use group::CallResult;
+pub use group::OnWorkerError;
+pub use group::WorkerGroup;
+pub use group::WorkerGroupConfig;
+pub use group::WorkerId;
+pub use group::WorkerTime;
+pub use shift::GroupWorker;
 
 /// Starts and stops named groups of workers.
 ///

@@ -1,20 +1,26 @@
-mod kernel;
-
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::{SinCos, numbers_between, uniform};
+use super::arithmetic::{SinCos, numbers_between, uniform};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
+mod kernel;
+
 const GRAVITY: f64 = 9.8;
+
 /// Both links are alike: metres, kilograms, kilogram square metres, and metres from joint to centre of mass.
-const LINK_LENGTH: f64 = 1.0;
+pub(super) const LINK_LENGTH: f64 = 1.0;
+
 const LINK_MASS: f64 = 1.0;
+
 const LINK_INERTIA: f64 = 1.0;
+
 const LINK_CENTRE: f64 = 0.5;
+
 const STEP_SECS: f64 = 0.2;
+
 const MAX_VELOCITY: [f64; 2] = [4.0 * PI, 9.0 * PI];
 
 /// Acrobot-v1: swing the tip of two hanging links above a bar by turning the joint between them.
@@ -99,27 +105,27 @@ impl Env for Acrobot {
 }
 
 /// The state that the episode with this seed begins with.
-fn start(seed: u64) -> [f64; 4] {
+pub(super) fn start(seed: u64) -> [f64; 4] {
     let mut rng = Rng::seed_from(seed);
     [(); 4].map(|()| f64::from(uniform(-0.1, 0.1, &mut rng) as f32))
 }
 
 /// What can be seen of a state.
 #[inline(always)]
-fn seen(&[theta1, theta2, velocity1, velocity2]: &[f64; 4], sin_cos: impl SinCos) -> [f32; 6] {
+pub(super) fn seen(&[theta1, theta2, velocity1, velocity2]: &[f64; 4], sin_cos: impl SinCos) -> [f32; 6] {
     let ((sin1, cos1), (sin2, cos2)) = (sin_cos(theta1), sin_cos(theta2));
     [cos1, sin1, cos2, sin2, velocity1, velocity2].map(|value| value as f32)
 }
 
 /// How high the tip is above the fixed joint.
 #[inline(always)]
-fn height(&[theta1, theta2, ..]: &[f64; 4], sin_cos: impl SinCos) -> f64 {
+pub(super) fn height(&[theta1, theta2, ..]: &[f64; 4], sin_cos: impl SinCos) -> f64 {
     -sin_cos(theta1).1 - sin_cos(theta2 + theta1).1
 }
 
 /// The state after a step with this torque.
 #[inline(always)]
-fn after(state: [f64; 4], torque: f64, sin_cos: impl SinCos) -> [f64; 4] {
+pub(super) fn after(state: [f64; 4], torque: f64, sin_cos: impl SinCos) -> [f64; 4] {
     let [theta1, theta2, velocity1, velocity2] = runge_kutta(state, torque, sin_cos);
     let [max1, max2] = MAX_VELOCITY;
     [wrap(theta1), wrap(theta2), velocity1.clamp(-max1, max1), velocity2.clamp(-max2, max2)]

@@ -1,21 +1,29 @@
-mod kernel;
-
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::{SinCos, numbers_between, uniform};
+use super::arithmetic::{SinCos, numbers_between, uniform};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
+mod kernel;
+
 const GRAVITY: f64 = 9.8;
+
 const CART_MASS: f64 = 1.0;
+
 const POLE_MASS: f64 = 0.1;
+
 /// One by the mass of both: a multiplication takes a fraction of a division's time.
 const PER_MASS: f64 = 1.0 / (CART_MASS + POLE_MASS);
+
 /// Half the pole's length, in metres.
 const POLE_HALF_LENGTH: f64 = 0.5;
-const FORCE_NEWTON: f64 = 10.0;
+
+pub(super) const FORCE_NEWTON: f64 = 10.0;
+
 const STEP_SECS: f64 = 0.02;
+
 const MAX_POSITION: f64 = 2.4;
+
 const MAX_ANGLE: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
 
 /// CartPole-v1: push a cart left or right so that the pole on it stays up.
@@ -102,14 +110,14 @@ impl Env for CartPole {
 }
 
 /// The state that the episode with this seed begins with.
-fn start(seed: u64) -> [f64; 4] {
+pub(super) fn start(seed: u64) -> [f64; 4] {
     let mut rng = Rng::seed_from(seed);
     [(); 4].map(|()| uniform(-0.05, 0.05, &mut rng))
 }
 
 /// The state after a step with this force, in newton.
 #[inline(always)]
-fn after([x, x_dot, theta, theta_dot]: [f64; 4], force: f64, sin_cos: impl SinCos) -> [f64; 4] {
+pub(super) fn after([x, x_dot, theta, theta_dot]: [f64; 4], force: f64, sin_cos: impl SinCos) -> [f64; 4] {
     let (sin, cos) = sin_cos(theta);
     let pole_mass_length = POLE_MASS * POLE_HALF_LENGTH;
     let push = (force + pole_mass_length * theta_dot * theta_dot * sin) * PER_MASS;
@@ -120,7 +128,7 @@ fn after([x, x_dot, theta, theta_dot]: [f64; 4], force: f64, sin_cos: impl SinCo
 
 /// Whether the cart has left its track or the pole has fallen.
 #[inline(always)]
-fn has_failed(&[x, _, theta, _]: &[f64; 4]) -> bool {
+pub(super) fn has_failed(&[x, _, theta, _]: &[f64; 4]) -> bool {
     (x.abs() > MAX_POSITION) | (theta.abs() > MAX_ANGLE)
 }
 

@@ -1,7 +1,7 @@
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::numbers_between;
+use super::arithmetic::numbers_between;
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 /// A task for action masks: in every state some of `n` actions are possible, and the lowest of them is worth 1.

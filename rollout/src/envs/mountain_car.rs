@@ -1,18 +1,24 @@
-mod kernel;
-
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::{SinCos, numbers_between, uniform};
+use super::arithmetic::{SinCos, numbers_between, uniform};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
+mod kernel;
+
 pub(super) const MIN_POSITION: f64 = -1.2;
+
 pub(super) const MAX_POSITION: f64 = 0.6;
+
 pub(super) const MAX_SPEED: f64 = 0.07;
+
 /// What the slope of the valley, `cos(3 · position)`, takes from the velocity in one step.
 pub(super) const GRAVITY: f64 = 0.0025;
+
 pub(super) const START: [f64; 2] = [-0.5, 0.0];
+
 const FORCE: f64 = 0.001;
+
 const GOAL_POSITION: f64 = 0.5;
 
 /// MountainCar-v0: drive out of a valley with an engine that is too weak for it, by swinging.
@@ -111,7 +117,7 @@ pub(super) fn start(seed: u64) -> [f64; 2] {
 
 /// Position and velocity after a step in which the engine drives left, −1, or right, 1.
 #[inline(always)]
-fn after([position, velocity]: [f64; 2], direction: f64, sin_cos: impl SinCos) -> [f64; 2] {
+pub(super) fn after([position, velocity]: [f64; 2], direction: f64, sin_cos: impl SinCos) -> [f64; 2] {
     let pull = sin_cos(3.0 * position).1 * -GRAVITY;
     let velocity = (velocity + (direction * FORCE + pull)).clamp(-MAX_SPEED, MAX_SPEED);
     let position = (position + velocity).clamp(MIN_POSITION, MAX_POSITION);
@@ -120,7 +126,7 @@ fn after([position, velocity]: [f64; 2], direction: f64, sin_cos: impl SinCos) -
 }
 
 #[inline(always)]
-fn has_arrived(&[position, velocity]: &[f64; 2]) -> bool {
+pub(super) fn has_arrived(&[position, velocity]: &[f64; 2]) -> bool {
     (position >= GOAL_POSITION) & (velocity >= 0.0)
 }
 

@@ -1,14 +1,17 @@
-mod kernel;
-
 use pronk_buffer::End;
 
+use super::arithmetic::{SinCos, numbers_between, one_number};
 use super::mountain_car::{GRAVITY, MAX_POSITION, MAX_SPEED, MIN_POSITION, START, observation, start};
-use super::{SinCos, numbers_between, one_number};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
+mod kernel;
+
 const MAX_FORCE: f32 = 1.0;
+
 const POWER: f64 = 0.0015;
+
 const GOAL_POSITION: f64 = 0.45;
+
 const GOAL_REWARD: f64 = 100.0;
 
 /// MountainCarContinuous-v0: drive out of a valley with a weak engine, and with little of it.
@@ -39,7 +42,7 @@ pub struct MountainCarContinuous {
 
 /// The precision that the state has and the next step is computed in.
 #[derive(Clone, Copy, Debug)]
-enum Precision {
+pub(super) enum Precision {
     /// From the start of an episode.
     F64,
     /// From its first step on.
@@ -110,7 +113,12 @@ impl Env for MountainCarContinuous {
 
 /// The state after a step, which is f32, and whether the car has arrived.
 #[inline(always)]
-fn after([position, velocity]: [f64; 2], precision: Precision, action: f32, sin_cos: impl SinCos) -> ([f64; 2], bool) {
+pub(super) fn after(
+    [position, velocity]: [f64; 2],
+    precision: Precision,
+    action: f32,
+    sin_cos: impl SinCos,
+) -> ([f64; 2], bool) {
     let round = |value| precision.round(value);
     let max_speed = round(MAX_SPEED);
     let acceleration = acceleration(position, precision, action, sin_cos);
@@ -134,7 +142,7 @@ fn acceleration(position: f64, precision: Precision, action: f32, sin_cos: impl 
 }
 
 #[inline(always)]
-fn reward(action: f32, arrived: bool) -> f32 {
+pub(super) fn reward(action: f32, arrived: bool) -> f32 {
     let cost = f64::from(action).powi(2) * 0.1;
     (if arrived { GOAL_REWARD - cost } else { -cost }) as f32
 }

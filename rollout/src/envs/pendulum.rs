@@ -1,19 +1,24 @@
-mod kernel;
-
 use std::f64::consts::{PI, TAU};
 
 use pronk_buffer::End;
 use pronk_policy::Rng;
 
-use super::{SinCos, numbers_between, one_number, uniform};
+use super::arithmetic::{SinCos, numbers_between, one_number, uniform};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
+mod kernel;
+
 const GRAVITY: f64 = 10.0;
+
 /// Metres and kilograms.
 const LENGTH: f64 = 1.0;
+
 const MASS: f64 = 1.0;
-const MAX_TORQUE: f32 = 2.0;
+
+pub(super) const MAX_TORQUE: f32 = 2.0;
+
 const MAX_SPEED: f64 = 8.0;
+
 const STEP_SECS: f64 = 0.05;
 
 /// Pendulum-v1: swing a pendulum up with a weak motor and hold it there.
@@ -95,21 +100,21 @@ impl Env for Pendulum {
 }
 
 /// The state that the episode with this seed begins with: angle, angular velocity.
-fn start(seed: u64) -> [f64; 2] {
+pub(super) fn start(seed: u64) -> [f64; 2] {
     let mut rng = Rng::seed_from(seed);
     [uniform(-PI, PI, &mut rng), uniform(-1.0, 1.0, &mut rng)]
 }
 
 /// What can be seen of a state.
 #[inline(always)]
-fn seen(&[angle, velocity]: &[f64; 2], sin_cos: impl SinCos) -> [f32; 3] {
+pub(super) fn seen(&[angle, velocity]: &[f64; 2], sin_cos: impl SinCos) -> [f32; 3] {
     let (sin, cos) = sin_cos(angle);
     [cos, sin, velocity].map(|value| value as f32)
 }
 
 /// What a step costs that begins in a state.
 #[inline(always)]
-fn cost(&[angle, velocity]: &[f64; 2], torque: f32) -> f64 {
+pub(super) fn cost(&[angle, velocity]: &[f64; 2], torque: f32) -> f64 {
     let off_upright = angle - TAU * ((angle + PI) / TAU).floor();
     // The torque is an f32, and so is what comes of it alone.
     let effort = f64::from(0.001 * (torque * torque));
@@ -118,7 +123,7 @@ fn cost(&[angle, velocity]: &[f64; 2], torque: f32) -> f64 {
 
 /// The state after a step with a torque within bounds.
 #[inline(always)]
-fn after([angle, velocity]: [f64; 2], torque: f32, sin_cos: impl SinCos) -> [f64; 2] {
+pub(super) fn after([angle, velocity]: [f64; 2], torque: f32, sin_cos: impl SinCos) -> [f64; 2] {
     let gravity = 3.0 * GRAVITY / (2.0 * LENGTH) * sin_cos(angle).0;
     let motor = f64::from((3.0 / (MASS * LENGTH * LENGTH)) as f32 * torque);
     let velocity = (velocity + (gravity + motor) * STEP_SECS).clamp(-MAX_SPEED, MAX_SPEED);

@@ -1,7 +1,7 @@
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::numbers_between;
+use super::arithmetic::numbers_between;
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 /// A task for memory: a cue is seen once, and asked for later.

@@ -1,11 +1,11 @@
 use pronk_policy::{Rng, Space};
 
-use super::numbers_between;
-use crate::env::EnvError;
-use crate::multi_agent::{AgentSpec, Agents, MultiAgentEnv, MultiAgentSpec};
+use super::arithmetic::numbers_between;
+use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec};
 
 /// Rows and columns of the grid.
 const SIZE: u64 = 5;
+
 /// Steps to the row and to the column of each action: to stay, and to go up, down, left or right.
 const MOVES: [(i64, i64); 5] = [(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)];
 

@@ -1,8 +1,7 @@
 use pronk_policy::Space;
 
-use super::numbers_between;
-use crate::env::EnvError;
-use crate::multi_agent::{AgentSpec, Agents, MultiAgentEnv, MultiAgentSpec};
+use super::arithmetic::numbers_between;
+use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec};
 
 /// Three cells in a row, a column or a diagonal.
 const LINES: [[usize; 3]; 8] = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]];

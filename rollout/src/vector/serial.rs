@@ -1,13 +1,11 @@
 use pronk_buffer::{BatchError, End, FinalObs};
 use pronk_policy::Space;
 
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut};
-use crate::episode::Episodes;
-use crate::factory::{EnvContext, VectorContext};
-use crate::failure::{EnvFailure, FailureCause, FailurePlace, catch};
-use crate::mask;
-use crate::vector::{EpisodeStat, VectorEnv, VectorStep};
-use crate::watch::Watch;
+use super::vector_env::{VectorEnv, VectorStep};
+use crate::env::{
+    ActionRef, Env, EnvContext, EnvError, EnvFailure, EnvSpec, EpisodeStat, Episodes, FailureCause, FailurePlace,
+    ObsMut, VectorContext, Watch, catch, mask,
+};
 
 /// Environments stepped one after the other on the calling thread.
 ///
@@ -211,3 +209,6 @@ fn make_one<E: Env>(
         _ => Ok((env, spec)),
     }
 }
+
+#[cfg(test)]
+mod tests;

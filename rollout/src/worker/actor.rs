@@ -2,12 +2,10 @@ use pronk_buffer::{ActionView, ActionViewMut, BatchShape, End, ObsView, Versione
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, default_policy};
 use pronk_policy::{Params, Rng};
 
-use super::WorkerConfig;
-use super::error::{BuildError, PolicyFault};
-use crate::acting::{Acting, WeightsOf};
-use crate::env::{ActionRef, EnvSpec};
-use crate::inference::Inference;
-use crate::seed;
+use super::config::WorkerConfig;
+use super::error::BuildError;
+use crate::act::{Acting, Inference, PolicyFault, WeightsOf};
+use crate::env::{ActionRef, EnvSpec, seed};
 
 /// The default policy, acting for one agent in each of the worker's environments.
 pub(super) struct Actor {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::error::{GroupError, GroupErrorCause, GroupPlace};
 use super::shift::GroupWorker;
-use crate::failure::catch;
-use crate::supervise::RestartPolicy;
+use crate::env::catch;
+use crate::worker::RestartPolicy;
 
 /// What a function of a group returns. Every error goes into it by `?`, and a text by `.into()`.
 pub type CallResult = Result<(), Box<dyn Error + Send + Sync>>;
@@ -123,8 +123,11 @@ pub struct WorkerTime<'a> {
 }
 
 type Body = dyn Fn(&GroupWorker) -> CallResult + Send + Sync;
+
 type Init = dyn FnMut(&[WorkerId]) -> CallResult + Send;
+
 type Shutdown = dyn FnMut() -> CallResult + Send;
+
 type Logger = dyn FnMut(&WorkerTime<'_>) -> CallResult + Send;
 
 /// A group of workers that call the same function again and again.

@@ -7,8 +7,8 @@ use std::thread;
 use crossbeam_channel::bounded;
 
 use super::*;
-use crate::supervise::RestartPolicy;
 use crate::testing::{LONG, n, until};
+use crate::worker::RestartPolicy;
 
 /// What groups under test tell, in order.
 #[derive(Clone, Default)]

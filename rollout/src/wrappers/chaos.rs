@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use pronk_policy::{Rng, derive_seed};
 
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
-use crate::factory::{EnvContext, IntoEnv};
+use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, ObsMut, Step};
+use crate::pool::IntoEnv;
 
 /// What goes wrong in an environment under [`Chaos`], and how often.
 ///

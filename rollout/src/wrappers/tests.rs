@@ -4,13 +4,12 @@ use pronk_buffer::{End, FinalObs, ObsKind};
 use pronk_policy::Space;
 
 use super::*;
-use crate::check_env::check_env;
-use crate::env::{ActionRef, Env, EnvError, ObsMut};
+use crate::check::check_env;
+use crate::env::{ActionRef, Env, EnvError, ObsMut, VectorContext, Watch};
 use crate::envs::{CartPole, Masked, Pendulum};
-use crate::factory::{EnvFactory, VectorContext};
+use crate::pool::EnvFactory;
 use crate::testing::{Counter, Fault};
 use crate::vector::VectorStep;
-use crate::watch::Watch;
 
 /// The return and the length of the first episode that ends.
 fn first_episode(factory: impl EnvFactory) -> (f64, u32) {

@@ -1,6 +1,6 @@
 use super::{Acrobot, LINK_LENGTH, after, height, seen, start};
 use crate::env::{Env, EnvSpec};
-use crate::vectorised::{Kernel, Outcome, sin_cos};
+use crate::vector::{Kernel, Outcome, sin_cos};
 
 impl Kernel for Acrobot {
     /// Angle of the first link, angle of the second relative to it, and their velocities.

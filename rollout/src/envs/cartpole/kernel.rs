@@ -1,6 +1,6 @@
 use super::{CartPole, FORCE_NEWTON, after, has_failed, start};
 use crate::env::{Env, EnvSpec};
-use crate::vectorised::{Kernel, Outcome, sin_cos};
+use crate::vector::{Kernel, Outcome, sin_cos};
 
 impl Kernel for CartPole {
     /// Position, velocity, angle, angular velocity.

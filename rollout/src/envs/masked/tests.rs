@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::*;
-use crate::check_env::check_env;
+use crate::check::check_env;
 
 fn mask_of(env: &Masked) -> Vec<bool> {
     let mut mask = vec![true; env.possible.len()];

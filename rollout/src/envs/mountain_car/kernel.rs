@@ -1,6 +1,6 @@
 use super::{MountainCar, after, has_arrived, start};
 use crate::env::{Env, EnvSpec};
-use crate::vectorised::{Kernel, Outcome, sin_cos};
+use crate::vector::{Kernel, Outcome, sin_cos};
 
 impl Kernel for MountainCar {
     /// Position, velocity.

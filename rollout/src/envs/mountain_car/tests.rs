@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::*;
-use crate::check_env::check_env;
+use crate::check::check_env;
 
 fn drive(env: &mut MountainCar, action: u32) -> Step {
     env.step(ActionRef::Discrete(&[action]), ObsMut::F32(&mut [0.0; 2])).unwrap()

@@ -1,7 +1,7 @@
 use super::{MountainCarContinuous, Precision, after, reward};
 use crate::env::{Env, EnvSpec};
 use crate::envs::mountain_car;
-use crate::vectorised::{Kernel, Outcome, sin_cos};
+use crate::vector::{Kernel, Outcome, sin_cos};
 
 impl Kernel for MountainCarContinuous {
     /// Position, velocity, and whether both are f32, 1, or those of a reset, 0.

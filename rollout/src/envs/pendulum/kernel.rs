@@ -1,6 +1,6 @@
 use super::{MAX_TORQUE, Pendulum, after, cost, seen, start};
 use crate::env::{Env, EnvSpec};
-use crate::vectorised::{Kernel, Outcome, sin_cos};
+use crate::vector::{Kernel, Outcome, sin_cos};
 
 impl Kernel for Pendulum {
     /// Angle, as far as it was turned, and angular velocity.

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::*;
-use crate::check_env::check_env;
+use crate::check::check_env;
 
 /// Observations and the return of an episode in which the same action is taken in every step.
 fn play(delay: u32, seed: u64, action: u32) -> (Vec<[f32; 3]>, f32) {

@@ -3,11 +3,14 @@
 use pronk_buffer::End;
 
 use super::*;
+use crate::check::check_multi_agent_env;
 use crate::env::ActionRef;
-use crate::multi_agent::{Slot, check_multi_agent_env};
+use crate::vector::Slot;
 
 const STAY: u32 = 0;
+
 const LEFT: u32 = 3;
+
 const RIGHT: u32 = 4;
 
 /// A game that begins with the agents on the given cells.

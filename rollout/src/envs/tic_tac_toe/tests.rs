@@ -3,9 +3,9 @@
 use pronk_buffer::End;
 
 use super::*;
-use crate::env::ActionRef;
-use crate::failure::FailureCause;
-use crate::multi_agent::{Slot, check_multi_agent_env};
+use crate::check::check_multi_agent_env;
+use crate::env::{ActionRef, FailureCause};
+use crate::vector::Slot;
 
 /// Plays cells in turns, `x` first, as far as it goes: the game, and whether it is over.
 fn play(cells: &[u32]) -> Result<(Slot, bool), FailureCause> {

@@ -5,11 +5,10 @@ use std::time::Instant;
 use pronk_buffer::{End, FinalObs, ObsKind};
 
 use super::*;
+use crate::env::{EnvFailure, VectorContext, Watch};
 use crate::envs::CartPole;
-use crate::factory::{EnvFactory, VectorContext};
-use crate::failure::EnvFailure;
+use crate::pool::EnvFactory;
 use crate::vector::VectorStep;
-use crate::watch::Watch;
 
 const ALL: ChaosConfig = ChaosConfig {
     seed: 3,

@@ -1,0 +1,243 @@
+use pronk_buffer::{
+    ActionColumn, ActionView, ActionViewMut, BatchError, BatchShape, End, FinalObs, ObsColumn, ObsView, ObsViewMut,
+    SampleBatch,
+};
+
+/// What is known of a step as it is begun.
+pub(crate) struct Begun<'a> {
+    pub(crate) obs: ObsView<'a>,
+    pub(crate) action: ActionView<'a>,
+    pub(crate) logp: f32,
+    pub(crate) inputs: &'a [f32],
+    pub(crate) value: f32,
+    /// What was remembered before it.
+    pub(crate) state: &'a [f32],
+    pub(crate) version: u64,
+}
+
+/// Room for columns, one next to the other. What belongs to one lies together as far as it is of one type, because seats take their
+/// steps in any order.
+pub(super) struct Slots {
+    /// Of one column.
+    shape: BatchShape,
+    /// `[slots]`.
+    pub(super) progress: Vec<Progress>,
+    /// `[slots, T + 1, obs_len]`.
+    pub(super) obs: ObsColumn,
+    /// `[slots, T, act_len]`.
+    actions: ActionColumn,
+    /// `[slots]` times the parts of a [`Layout`].
+    numbers: Vec<f32>,
+    pub(super) layout: Layout,
+    /// `[slots, T]`.
+    pub(super) ends: Vec<End>,
+    /// `[slots, T]`.
+    versions: Vec<u64>,
+}
+
+/// How far a column is.
+pub(super) struct Progress {
+    /// Steps begun.
+    pub(super) len: usize,
+    /// Whether the last of them is not complete.
+    pub(super) is_open: bool,
+    pub(super) final_obs: FinalObs,
+}
+
+/// Where in the numbers of a column which of them begin.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    /// `[T + 1]`, at 0.
+    values: usize,
+    /// `[T]`.
+    pub(super) rewards: usize,
+    /// `[T]`.
+    logp: usize,
+    /// `[T, dist_len]`.
+    inputs: usize,
+    /// `[state_len]`.
+    state: usize,
+    /// Of a column.
+    len: usize,
+}
+
+impl Layout {
+    fn of(shape: &BatchShape) -> Self {
+        let BatchShape { steps, dist_len, state_len, .. } = *shape;
+        let rewards = steps + 1;
+        let logp = rewards + steps;
+        let inputs = logp + steps;
+        let state = inputs + steps * dist_len;
+        Self { values: 0, rewards, logp, inputs, state, len: state + state_len }
+    }
+}
+
+impl Slots {
+    pub(super) fn new(shape: BatchShape) -> Self {
+        Self {
+            shape,
+            progress: Vec::new(),
+            obs: ObsColumn::zeros(shape.obs_kind, 0),
+            actions: ActionColumn::zeros(shape.act_kind, 0),
+            numbers: Vec::new(),
+            layout: Layout::of(&shape),
+            ends: Vec::new(),
+            versions: Vec::new(),
+        }
+    }
+
+    /// Makes room for one column more.
+    pub(super) fn add(&mut self) -> usize {
+        let BatchShape { steps, obs_len, obs_kind, act_len, .. } = self.shape;
+        match &mut self.obs {
+            ObsColumn::F32(obs) => lengthen(obs, (steps + 1) * obs_len, 0.0),
+            ObsColumn::U8(obs) => lengthen(obs, (steps + 1) * obs_len, 0),
+        }
+        match &mut self.actions {
+            ActionColumn::U32(actions) => lengthen(actions, steps * act_len, 0),
+            ActionColumn::F32(actions) => lengthen(actions, steps * act_len, 0.0),
+        }
+        lengthen(&mut self.numbers, self.layout.len, 0.0);
+        lengthen(&mut self.ends, steps, End::No);
+        lengthen(&mut self.versions, steps, 0);
+        self.progress.push(Progress { len: 0, is_open: false, final_obs: FinalObs::new(obs_kind, obs_len) });
+        self.progress.len() - 1
+    }
+
+    pub(super) fn begin(&mut self, slot: usize, step: &Begun<'_>) {
+        let BatchShape { steps, act_len, dist_len, .. } = self.shape;
+        let Layout { values, rewards, logp, inputs, state, .. } = self.layout;
+        let Progress { len, is_open, .. } = &mut self.progress[slot];
+        let t = *len;
+        (*len, *is_open) = (t + 1, true);
+        let row = slot * steps + t;
+        copy_obs(step.obs, self.obs_row(slot, t));
+        copy_actions(step.action, self.actions.view_mut().into_row(row, act_len));
+        self.ends[row] = End::No;
+        self.versions[row] = step.version;
+        let numbers = self.numbers_mut(slot);
+        if t == 0 {
+            numbers[state..].copy_from_slice(step.state);
+        }
+        numbers[values + t] = step.value;
+        numbers[rewards + t] = 0.0;
+        numbers[logp + t] = step.logp;
+        numbers[inputs + t * dist_len..inputs + (t + 1) * dist_len].copy_from_slice(step.inputs);
+    }
+
+    pub(super) fn clear(&mut self, slot: usize) {
+        let Progress { len, is_open, final_obs } = &mut self.progress[slot];
+        (*len, *is_open) = (0, false);
+        final_obs.clear();
+    }
+
+    pub(super) fn obs_row(&mut self, slot: usize, t: usize) -> ObsViewMut<'_> {
+        self.obs.view_mut().into_row(slot * (self.shape.steps + 1) + t, self.shape.obs_len)
+    }
+
+    pub(super) fn numbers_mut(&mut self, slot: usize) -> &mut [f32] {
+        &mut self.numbers[slot * self.layout.len..(slot + 1) * self.layout.len]
+    }
+
+    /// Writes what lies in some slots as the columns of a batch.
+    pub(super) fn write(&self, written: &[(usize, usize)], batch: &mut SampleBatch) -> Result<(), BatchError> {
+        let BatchShape { steps, obs_len, act_len, dist_len, state_len, .. } = self.shape;
+        let whole = |rows: usize, row_len: usize| Rows { slot_len: rows * row_len, first: 0, rows, row_len };
+        match (self.obs.view(), batch.obs_mut()) {
+            (ObsView::F32(from), ObsViewMut::F32(to)) => spread(from, to, written, whole(steps + 1, obs_len)),
+            (ObsView::U8(from), ObsViewMut::U8(to)) => spread(from, to, written, whole(steps + 1, obs_len)),
+            // Both were made from the same shape.
+            (ObsView::F32(_), ObsViewMut::U8(_)) | (ObsView::U8(_), ObsViewMut::F32(_)) => {}
+        }
+        match (self.actions.view(), batch.actions_mut()) {
+            (ActionView::U32(from), ActionViewMut::U32(to)) => spread(from, to, written, whole(steps, act_len)),
+            (ActionView::F32(from), ActionViewMut::F32(to)) => spread(from, to, written, whole(steps, act_len)),
+            (ActionView::U32(_), ActionViewMut::F32(_)) | (ActionView::F32(_), ActionViewMut::U32(_)) => {}
+        }
+        spread(&self.ends, batch.ends_mut(), written, whole(steps, 1));
+        spread(&self.versions, batch.versions_mut(), written, whole(steps, 1));
+        let Layout { values, rewards, logp, inputs, state, len: slot_len } = self.layout;
+        let part = |first: usize, rows: usize, row_len: usize| Rows { slot_len, first, rows, row_len };
+        spread(&self.numbers, batch.behaviour_values_mut(), written, part(values, steps + 1, 1));
+        spread(&self.numbers, batch.rewards_mut(), written, part(rewards, steps, 1));
+        spread(&self.numbers, batch.behaviour_logp_mut(), written, part(logp, steps, 1));
+        spread(&self.numbers, batch.behaviour_inputs_mut(), written, part(inputs, steps, dist_len));
+        for (b, (_, slot)) in written.iter().enumerate() {
+            let from = slot * slot_len + state;
+            batch.state_in_mut()[b * state_len..(b + 1) * state_len]
+                .copy_from_slice(&self.numbers[from..from + state_len]);
+            for (t, _, row) in self.progress[*slot].final_obs.iter() {
+                batch.final_obs_mut().push(t as usize, b, row)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lengthen<T: Copy>(column: &mut Vec<T>, by: usize, with: T) {
+    column.resize(column.len() + by, with);
+}
+
+/// Which part of a slot of `slot_len` elements.
+#[derive(Clone, Copy)]
+struct Rows {
+    slot_len: usize,
+    /// Where it begins.
+    first: usize,
+    rows: usize,
+    row_len: usize,
+}
+
+/// Writes rows that lie in slots one after the other as columns side by side.
+fn spread<T: Copy>(from: &[T], to: &mut [T], written: &[(usize, usize)], part: Rows) {
+    // To copy a few elements costs less than to find out that they are few.
+    match part.row_len {
+        1 => return spread_short::<T, 1>(from, to, written, part),
+        2 => return spread_short::<T, 2>(from, to, written, part),
+        4 => return spread_short::<T, 4>(from, to, written, part),
+        _ => {}
+    }
+    let Rows { slot_len, first, rows, row_len } = part;
+    for (b, (_, slot)) in written.iter().enumerate() {
+        let column = from[slot * slot_len + first..].chunks_exact(row_len).take(rows);
+        for (to, from) in to.chunks_exact_mut(row_len).skip(b).step_by(written.len()).zip(column) {
+            to.copy_from_slice(from);
+        }
+    }
+}
+
+fn spread_short<T: Copy, const LEN: usize>(from: &[T], to: &mut [T], written: &[(usize, usize)], part: Rows) {
+    let Rows { slot_len, first, rows, .. } = part;
+    let to = to.as_chunks_mut::<LEN>().0;
+    for (b, (_, slot)) in written.iter().enumerate() {
+        let first = slot * slot_len + first;
+        let column = from[first..first + rows * LEN].as_chunks::<LEN>().0;
+        for (to, from) in to.iter_mut().skip(b).step_by(written.len()).zip(column) {
+            *to = *from;
+        }
+    }
+}
+
+/// Rows of one policy are of one kind: both sides were made for its spaces.
+pub(crate) fn copy_obs(from: ObsView<'_>, to: ObsViewMut<'_>) {
+    match (from, to) {
+        (ObsView::F32(from), ObsViewMut::F32(to)) => to.copy_from_slice(from),
+        (ObsView::U8(from), ObsViewMut::U8(to)) => to.copy_from_slice(from),
+        (ObsView::F32(_), ObsViewMut::U8(_)) | (ObsView::U8(_), ObsViewMut::F32(_)) => {}
+    }
+}
+
+pub(super) fn clear_obs(row: ObsViewMut<'_>) {
+    match row {
+        ObsViewMut::F32(row) => row.fill(0.0),
+        ObsViewMut::U8(row) => row.fill(0),
+    }
+}
+
+fn copy_actions(from: ActionView<'_>, to: ActionViewMut<'_>) {
+    match (from, to) {
+        (ActionView::U32(from), ActionViewMut::U32(to)) => to.copy_from_slice(from),
+        (ActionView::F32(from), ActionViewMut::F32(to)) => to.copy_from_slice(from),
+        (ActionView::U32(_), ActionViewMut::F32(_)) | (ActionView::F32(_), ActionViewMut::U32(_)) => {}
+    }
+}

@@ -1,0 +1,180 @@
+//! Who computes what a policy thinks: every worker by itself, or one thread for many of them.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use pronk_buffer::{InqueueSender, ObsColumn, ObsView};
+use pronk_policy::{Input, Memory, Network, NetworkShape, Outputs, Params};
+
+use super::convert;
+use super::error::PolicyFault;
+
+/// What computes for a worker.
+///
+/// ```
+/// use pronk_policy::{CpuNetwork, NetworkSpec};
+/// use pronk_rollout::{CartPole, Env, Inference};
+///
+/// let spec = CartPole::new().spec();
+/// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
+/// let own = Inference::from(Box::new(CpuNetwork::new(&network)?));
+/// assert_eq!(own.shape().dist_len, 2);
+/// # Ok::<(), pronk_policy::PolicyError>(())
+/// ```
+pub enum Inference {
+    /// A network of its own, with the weights it is handed: they change between fragments.
+    Own(Box<dyn Network>),
+    /// A thread that computes for many workers at once, with the newest weights: they change between its batches.
+    Shared(InferenceClient),
+}
+
+impl Inference {
+    /// What goes in and comes out.
+    pub fn shape(&self) -> &NetworkShape {
+        match self {
+            Inference::Own(network) => network.shape(),
+            Inference::Shared(client) => &client.port.shape,
+        }
+    }
+
+    /// Computes the outputs of `rows` rows. The version of the weights that it was done with.
+    pub(crate) fn forward(
+        &mut self,
+        (params, version): (&Params, u64),
+        (obs, rows): (ObsView<'_>, usize),
+        memory: Option<Memory<'_>>,
+        out: &mut Outputs,
+    ) -> Result<u64, PolicyFault> {
+        match self {
+            Inference::Own(network) => {
+                let mut input = Input::new(convert::observations(obs), rows);
+                if let Some(memory) = memory {
+                    input = input.with_memory(memory);
+                }
+                let done = network.forward(params, &input, out);
+                done.map(|()| version).map_err(|source| PolicyFault::Network { version, source })
+            }
+            Inference::Shared(client) => client.forward((obs, rows), memory, out),
+        }
+    }
+}
+
+impl<N: Network + 'static> From<Box<N>> for Inference {
+    fn from(network: Box<N>) -> Self {
+        Inference::Own(network)
+    }
+}
+
+impl From<Box<dyn Network>> for Inference {
+    fn from(network: Box<dyn Network>) -> Self {
+        Inference::Own(network)
+    }
+}
+
+impl From<InferenceClient> for Inference {
+    fn from(client: InferenceClient) -> Self {
+        Inference::Shared(client)
+    }
+}
+
+/// The way to an [`InferenceThread`]. Clones lead to the same; with the last of them and of its clients the thread ends.
+#[derive(Clone)]
+pub struct InferencePort {
+    pub(super) requests: InqueueSender<Request>,
+    pub(super) shape: Arc<NetworkShape>,
+    /// Closes as the thread ends.
+    pub(super) ended: Receiver<()>,
+}
+
+impl InferencePort {
+    /// A client for one worker.
+    pub fn client(&self) -> InferenceClient {
+        let (answer, answers) = bounded(1);
+        InferenceClient { port: self.clone(), answer, answers, task: Some(Box::default()) }
+    }
+}
+
+/// One worker's end: it asks and waits for the answer.
+pub struct InferenceClient {
+    port: InferencePort,
+    answer: Sender<Box<Task>>,
+    answers: Receiver<Box<Task>>,
+    /// Storage; `None` only while it is at the thread.
+    task: Option<Box<Task>>,
+}
+
+impl InferenceClient {
+    fn forward(
+        &mut self,
+        (obs, rows): (ObsView<'_>, usize),
+        memory: Option<Memory<'_>>,
+        out: &mut Outputs,
+    ) -> Result<u64, PolicyFault> {
+        let mut task = self.task.take().unwrap_or_default();
+        task.rows = rows;
+        task.version = None;
+        task.fault = None;
+        copy_rows(obs, &mut task.obs);
+        task.state.clear();
+        task.state.extend_from_slice(memory.map_or(&[], |memory| memory.state));
+        std::mem::swap(&mut task.outputs, out);
+        let request = Request { task, answer: self.answer.clone() };
+        if self.port.requests.push(request).is_err() {
+            return Err(PolicyFault::InferenceEnded);
+        }
+        // The thread answers whatever it has taken; when it has ended, nothing more will come than what is there.
+        let answered = select! {
+            recv(self.answers) -> task => task.ok(),
+            recv(self.port.ended) -> _ => self.answers.try_recv().ok(),
+        };
+        let mut task = answered.ok_or(PolicyFault::InferenceEnded)?;
+        std::mem::swap(&mut task.outputs, out);
+        let (version, fault) = (task.version, task.fault.take());
+        self.task = Some(task);
+        match (version, fault) {
+            (_, Some(fault)) => Err(PolicyFault::Shared { fault }),
+            (Some(version), None) => Ok(version),
+            (None, None) => Err(PolicyFault::InferenceEnded),
+        }
+    }
+}
+
+/// One worker's question, and where the answer goes.
+pub(super) struct Request {
+    pub(super) task: Box<Task>,
+    pub(super) answer: Sender<Box<Task>>,
+}
+
+/// What is to be computed, and what came of it. It moves to the thread and back.
+#[derive(Default)]
+pub(super) struct Task {
+    pub(super) rows: usize,
+    /// `[rows, obs_len]`.
+    pub(super) obs: ObsColumn,
+    /// `[rows, state_len]`.
+    pub(super) state: Vec<f32>,
+    pub(super) outputs: Outputs,
+    /// Of the weights that it was computed with; `None` if it was not.
+    pub(super) version: Option<u64>,
+    /// Why it could not be.
+    pub(super) fault: Option<Arc<PolicyFault>>,
+}
+
+/// Copies rows; a column of the other kind becomes one of this kind.
+fn copy_rows(from: ObsView<'_>, to: &mut ObsColumn) {
+    match (from, to) {
+        (ObsView::F32(from), ObsColumn::F32(to)) => {
+            to.clear();
+            to.extend_from_slice(from);
+        }
+        (ObsView::U8(from), ObsColumn::U8(to)) => {
+            to.clear();
+            to.extend_from_slice(from);
+        }
+        (ObsView::F32(from), to) => *to = ObsColumn::F32(from.to_vec()),
+        (ObsView::U8(from), to) => *to = ObsColumn::U8(from.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

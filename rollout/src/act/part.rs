@@ -1,0 +1,333 @@
+use std::sync::Arc;
+
+use pronk_buffer::{
+    ActionColumn, ActionView, ActionViewMut, BatchError, ObsColumn, ObsView, Pool, SampleBatch, Tag, Versioned,
+};
+use pronk_metrics::{ByPolicy, PolicyId};
+use pronk_policy::{GaussianConfig, Network, Params, Rng, Space};
+
+use super::acting::{Acting, WeightsOf};
+use super::column_slots::Begun;
+use super::columns::Columns;
+use super::error::{PolicyBuildError, PolicyFault};
+use super::inference::Inference;
+use crate::env::ActionRef;
+
+/// A policy as a worker needs it.
+///
+/// ```
+/// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
+/// use pronk_rollout::{MultiAgentEnv, TicTacToe, WorkerPolicy};
+///
+/// let spec = TicTacToe::new().spec();
+/// let (observation, action) = (spec.agents[0].observation.clone(), spec.agents[0].action.clone());
+/// let network = CpuNetwork::new(&NetworkSpec::for_spaces(&observation, &action)?)?;
+/// let policy = WorkerPolicy {
+///     network: Box::new(network),
+///     observation,
+///     action,
+///     gaussian: GaussianConfig::default(),
+///     frozen: None,
+/// };
+/// # let _ = policy;
+/// # Ok::<(), pronk_policy::PolicyError>(())
+/// ```
+pub struct WorkerPolicy {
+    /// What acts.
+    pub network: Box<dyn Network>,
+    /// What all its agents see.
+    pub observation: Space,
+    /// What all its agents do.
+    pub action: Space,
+    /// How actions that are numbers are distributed.
+    pub gaussian: GaussianConfig,
+    /// Weights that never change, of a policy that only plays along; `None` if it is trained, with weights from the cell.
+    pub frozen: Option<Arc<Params>>,
+}
+
+/// One policy with the rows that it acts for now, and with the columns of what was done.
+pub(crate) struct Part {
+    id: PolicyId,
+    acting: Acting,
+    weights: Weights,
+    /// Whether some agents with its actions have masks.
+    masked: bool,
+    rows: Rows,
+    /// Of the weights of the last inference.
+    version: u64,
+}
+
+/// What a policy is made of.
+pub(crate) struct Role {
+    pub(crate) inference: Inference,
+    /// What all who play it see.
+    pub(crate) observation: Space,
+    /// What all who play it do.
+    pub(crate) action: Space,
+    pub(crate) gaussian: GaussianConfig,
+    /// Weights that never change; `None` for a policy that is trained.
+    pub(crate) frozen: Option<Arc<Params>>,
+}
+
+impl From<WorkerPolicy> for Role {
+    fn from(policy: WorkerPolicy) -> Self {
+        let WorkerPolicy { network, observation, action, gaussian, frozen } = policy;
+        Self { inference: network.into(), observation, action, gaussian, frozen }
+    }
+}
+
+/// Where a policy's weights come from, and what becomes of what it does.
+enum Weights {
+    /// From the learner, which gets the columns.
+    Trained(Box<Columns>),
+    /// Its own; what it does is not kept.
+    Frozen(Arc<Params>),
+}
+
+/// The agents that act in this step, one row each.
+struct Rows {
+    /// `[rows]`.
+    seats: Vec<usize>,
+    /// `[rows, obs_len]`.
+    obs: ObsColumn,
+    /// `[rows, state_len]`: what is remembered of their episodes.
+    state: Vec<f32>,
+    /// `[rows, dist_len]`, where there are masks.
+    masks: Vec<bool>,
+    /// `[rows, act_len]`.
+    actions: ActionColumn,
+    /// `[rows]`.
+    logp: Vec<f32>,
+}
+
+impl Part {
+    /// Makes a policy that plays in `n_seats` seats, with columns of `steps` steps; `masked` says whether some of those who play
+    /// it have masks.
+    pub(crate) fn new(
+        id: PolicyId,
+        role: Role,
+        masked: bool,
+        (steps, n_seats): (usize, usize),
+        rng: Rng,
+    ) -> Result<Self, PolicyBuildError> {
+        let made = Self::make(&id, role, masked, (steps, n_seats), rng);
+        made.map_err(|source| PolicyBuildError::OfPolicy { policy: id, source: Box::new(source) })
+    }
+
+    fn make(
+        id: &PolicyId,
+        role: Role,
+        masked: bool,
+        (steps, n_seats): (usize, usize),
+        rng: Rng,
+    ) -> Result<Self, PolicyBuildError> {
+        let Role { inference, observation, action, gaussian, frozen } = role;
+        observation.check()?;
+        action.check()?;
+        let acting = Acting::new("its spaces", (&observation, &action), gaussian, inference, rng)?;
+        let shape = acting.batch_shape(steps, 1);
+        acting.batch_shape(steps, n_seats).check()?;
+        let weights = match frozen {
+            None => Weights::Trained(Box::new(Columns::new(shape, n_seats))),
+            Some(params) => {
+                if let Inference::Own(network) = acting.inference() {
+                    network.layout().check_same(params.layout())?;
+                }
+                params.check_finite()?;
+                Weights::Frozen(params)
+            }
+        };
+        let rows = Rows {
+            seats: Vec::with_capacity(n_seats),
+            obs: ObsColumn::zeros(shape.obs_kind, 0),
+            state: Vec::new(),
+            masks: Vec::new(),
+            actions: ActionColumn::zeros(shape.act_kind, 0),
+            logp: Vec::new(),
+        };
+        Ok(Self { id: id.clone(), acting, weights, masked, rows, version: 0 })
+    }
+}
+
+impl Part {
+    /// The policy's name.
+    pub(crate) fn id(&self) -> &PolicyId {
+        &self.id
+    }
+
+    /// Whether what it does is learned from.
+    pub(crate) fn is_trained(&self) -> bool {
+        matches!(self.weights, Weights::Trained(_))
+    }
+
+    /// The policy, with what it sees and does.
+    pub(crate) fn acting(&self) -> &Acting {
+        &self.acting
+    }
+
+    /// The columns of what it did; `None` if that is not kept.
+    pub(crate) fn columns(&mut self) -> Option<&mut Columns> {
+        match &mut self.weights {
+            Weights::Trained(columns) => Some(columns),
+            Weights::Frozen(_) => None,
+        }
+    }
+
+    /// Begins the random numbers of an incarnation.
+    pub(crate) fn draw_from(&mut self, rng: Rng) {
+        self.acting.draw_from(rng);
+    }
+
+    /// Forgets the rows of the step before.
+    pub(crate) fn clear_rows(&mut self) {
+        let Rows { seats, obs, state, masks, .. } = &mut self.rows;
+        seats.clear();
+        match obs {
+            ObsColumn::F32(obs) => obs.clear(),
+            ObsColumn::U8(obs) => obs.clear(),
+        }
+        state.clear();
+        masks.clear();
+    }
+
+    /// Adds the row of an agent that acts upon `obs`.
+    pub(crate) fn add_row(&mut self, seat: usize, obs: ObsView<'_>, state: &[f32]) {
+        let rows = &mut self.rows;
+        rows.seats.push(seat);
+        match (&mut rows.obs, obs) {
+            (ObsColumn::F32(rows), ObsView::F32(row)) => rows.extend_from_slice(row),
+            (ObsColumn::U8(rows), ObsView::U8(row)) => rows.extend_from_slice(row),
+            // The agent was given this policy because it has its spaces.
+            (ObsColumn::F32(_), ObsView::U8(_)) | (ObsColumn::U8(_), ObsView::F32(_)) => {}
+        }
+        rows.state.extend_from_slice(state);
+    }
+
+    /// Adds the mask of the row added last, `[dist_len]`, to be written; `None` if no agent has one.
+    pub(crate) fn add_mask(&mut self) -> Option<&mut [bool]> {
+        if !self.masked {
+            return None;
+        }
+        let len = self.rows.masks.len();
+        self.rows.masks.resize(len + self.acting.action().dist_len(), true);
+        Some(&mut self.rows.masks[len..])
+    }
+
+    /// Computes logits and values of every row: one inference for all of them. `n_agents` tells environments by their seats.
+    pub(crate) fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>, n_agents: usize) -> Result<(), PolicyFault> {
+        let Self { id, acting, weights: own, rows, .. } = self;
+        let version = weights.version;
+        let params = match own {
+            Weights::Frozen(params) => &**params,
+            Weights::Trained(_) => {
+                weights.weights.get(id).ok_or_else(|| PolicyFault::NoWeights { policy: id.clone(), version })?
+            }
+        };
+        if rows.seats.is_empty() {
+            return Ok(());
+        }
+        let weights = WeightsOf { params, version };
+        let inferred = acting.infer(weights, rows.obs.view(), rows.seats.len(), &rows.state);
+        self.version = inferred.map_err(|fault| match fault {
+            PolicyFault::NonFinite { what, row, value, version } => {
+                self.fault(PolicyFault::NonFinite { what, row: self.rows.seats[row] / n_agents, value, version })
+            }
+            fault => self.fault(fault),
+        })?;
+        Ok(())
+    }
+
+    /// Steps of agents that are asked to act are complete; `obs` and values of the rows are what follows them.
+    pub(crate) fn complete(&mut self) {
+        let Self { acting, weights: Weights::Trained(columns), rows, .. } = self else { return };
+        let obs_len = acting.observation().obs_len();
+        for (row, seat) in rows.seats.iter().enumerate() {
+            columns.ask(*seat, rows.obs.view().row(row, obs_len), acting.values()[row]);
+        }
+    }
+
+    /// Draws an action for every row, and nothing that a mask rules out, and begins the steps.
+    pub(crate) fn choose(&mut self) -> Result<(), PolicyFault> {
+        let Self { acting, weights, rows, masked, version, .. } = self;
+        let version = *version;
+        let n = rows.seats.len();
+        if n == 0 {
+            return Ok(());
+        }
+        let (obs_len, act_len) = (acting.observation().obs_len(), acting.action().act_len());
+        rows.logp.resize(n, 0.0);
+        let actions = match &mut rows.actions {
+            ActionColumn::U32(actions) => {
+                actions.resize(n * act_len, 0);
+                ActionViewMut::U32(actions)
+            }
+            ActionColumn::F32(actions) => {
+                actions.resize(n * act_len, 0.0);
+                ActionViewMut::F32(actions)
+            }
+        };
+        let masks = masked.then_some(rows.masks.as_slice());
+        if let Err(fault) = acting.choose(masks, actions, &mut rows.logp) {
+            return Err(self.fault(fault));
+        }
+        let Weights::Trained(columns) = weights else { return Ok(()) };
+        let dist_len = acting.logits().len() / n;
+        let state_len = acting.state_len();
+        for (row, seat) in rows.seats.iter().enumerate() {
+            let step = Begun {
+                obs: rows.obs.view().row(row, obs_len),
+                action: rows.actions.view().row(row, act_len),
+                logp: rows.logp[row],
+                inputs: &acting.logits()[row * dist_len..(row + 1) * dist_len],
+                value: acting.values()[row],
+                state: &rows.state[row * state_len..(row + 1) * state_len],
+                version,
+            };
+            columns.begin(*seat, &step);
+        }
+        Ok(())
+    }
+
+    /// Tells what every agent does, as its environment takes it.
+    pub(crate) fn actions(&mut self, mut tell: impl FnMut(usize, ActionRef<'_>)) {
+        let Self { acting, rows, .. } = self;
+        let act_len = acting.action().act_len();
+        let n = rows.seats.len() * act_len;
+        let drawn = match &rows.actions {
+            ActionColumn::U32(actions) => ActionView::U32(&actions[..n]),
+            ActionColumn::F32(actions) => ActionView::F32(&actions[..n]),
+        };
+        let actions = acting.for_env(drawn);
+        for (row, seat) in rows.seats.iter().enumerate() {
+            tell(*seat, actions.part(row * act_len, act_len));
+        }
+    }
+
+    /// Tells what is now remembered of every agent's episode, `[state_len]`.
+    pub(crate) fn memories(&self, mut tell: impl FnMut(usize, &[f32])) {
+        let state_len = self.acting.state_len();
+        if state_len > 0 {
+            let memories = self.acting.state().chunks_exact(state_len);
+            self.rows.seats.iter().zip(memories).for_each(|(seat, memory)| tell(*seat, memory));
+        }
+    }
+
+    /// Moves the columns that have been full for longest, `most` of them, into a batch; `None` without any.
+    pub(crate) fn take_batch(&mut self, most: usize, pool: &Pool, tag: Tag) -> Result<Option<SampleBatch>, BatchError> {
+        let Self { acting, weights: Weights::Trained(columns), .. } = self else { return Ok(None) };
+        let width = columns.n_full().min(most);
+        if width == 0 {
+            return Ok(None);
+        }
+        let shape = acting.batch_shape(columns.steps(), width);
+        shape.check()?;
+        let mut batch = pool.take(shape, tag);
+        columns.write(&mut batch)?;
+        Ok(Some(batch))
+    }
+
+    #[cold]
+    fn fault(&self, fault: PolicyFault) -> PolicyFault {
+        PolicyFault::OfPolicy { policy: self.id.clone(), source: Box::new(fault) }
+    }
+}

@@ -1,0 +1,225 @@
+//! What is known when an environment fails: where, with which seed, at which step, and why.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use pronk_buffer::ObsColumn;
+
+use super::error::EnvError;
+
+/// An environment that failed, and how to see it fail again.
+///
+/// Its text names worker, environment, episode seed, step and cause:
+///
+/// ```
+/// use pronk_rollout::{EnvError, EnvFailure, FailureCause, FailurePlace};
+///
+/// let failure = EnvFailure {
+///     env: "Gripper".into(),
+///     worker: 3,
+///     incarnation: 0,
+///     index: 2,
+///     place: FailurePlace::Step { episode_seed: 71, step: 18 },
+///     cause: FailureCause::Error(EnvError::new("joint 4 is out of range")),
+///     steps_made: 2,
+/// };
+/// assert_eq!(
+///     failure.to_string(),
+///     "environment 2 of rollout-3 (Gripper, incarnation 0) failed at step 18 of the episode with seed 71: \
+///      joint 4 is out of range (to replay: reset with seed 71, then the 18 steps)"
+/// );
+/// ```
+#[derive(Debug)]
+pub struct EnvFailure {
+    /// The environment's name; empty when it could not be made.
+    pub env: String,
+    /// The worker it belongs to.
+    pub worker: u32,
+    /// How often the worker had rebuilt its environments before.
+    pub incarnation: u32,
+    /// Which environment of the worker, from 0.
+    pub index: u32,
+    /// What it was asked to do.
+    pub place: FailurePlace,
+    /// What went wrong.
+    pub cause: FailureCause,
+    /// How many environments had already made their step, in the step of the vector that failed; 0 where each is stepped by
+    /// itself.
+    pub steps_made: usize,
+}
+
+/// What an environment was doing when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailurePlace {
+    /// It was being made.
+    Make,
+    /// It was being reset.
+    Reset {
+        /// The seed of the episode to begin.
+        episode_seed: u64,
+    },
+    /// It was taking a step.
+    Step {
+        /// The seed of the episode.
+        episode_seed: u64,
+        /// The step of the episode, from 1.
+        step: u32,
+    },
+    /// It was asked what is possible.
+    Mask {
+        /// The seed of the episode.
+        episode_seed: u64,
+        /// The step of the episode that was made last; 0 after the reset.
+        step: u32,
+    },
+    /// Nothing that is known.
+    Unknown,
+}
+
+impl fmt::Display for FailurePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FailurePlace::Make => write!(f, "while it was made"),
+            FailurePlace::Reset { episode_seed } => write!(f, "in reset with episode seed {episode_seed}"),
+            FailurePlace::Step { episode_seed, step } => {
+                write!(f, "at step {step} of the episode with seed {episode_seed}")
+            }
+            FailurePlace::Mask { episode_seed, step } => {
+                write!(f, "in action_mask after step {step} of the episode with seed {episode_seed}")
+            }
+            FailurePlace::Unknown => write!(f, "in a call that is not known"),
+        }
+    }
+}
+
+/// Why an environment failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FailureCause {
+    /// It returned an error.
+    Error(EnvError),
+    /// It panicked, with this message.
+    Panic(String),
+    /// It wrote an observation that is not finite.
+    NonFiniteObservation {
+        /// Which element of the observation.
+        element: usize,
+        /// NaN or an infinity.
+        value: f32,
+    },
+    /// It gave a reward that is not finite.
+    NonFiniteReward {
+        /// NaN or an infinity.
+        value: f32,
+    },
+    /// Its mask leaves nothing possible.
+    NothingPossible {
+        /// Of which choice; 0 for an action that is only one.
+        choice: usize,
+    },
+    /// It did not come back.
+    Hang {
+        /// How long it had been waited for when it was given up.
+        silent_for: Duration,
+        /// `[obs_len]`: the observation that it was to go on from, if that was kept.
+        last_obs: Option<ObsColumn>,
+    },
+    /// It was on a thread that was left behind because another environment blocked it.
+    Lost {
+        /// Which environment of the worker that was.
+        blocked_by: u32,
+    },
+    /// Of several agents, it failed one.
+    OfAgent {
+        /// The agent's name.
+        agent: String,
+        /// What went wrong.
+        cause: Box<FailureCause>,
+    },
+}
+
+impl FailureCause {
+    /// The short name under which the step ledger counts what the failure cost.
+    pub fn key(&self) -> &'static str {
+        match self {
+            FailureCause::Error(_) => "env_error",
+            FailureCause::Panic(_) => "env_panic",
+            FailureCause::NonFiniteObservation { .. } => "non_finite_observation",
+            FailureCause::NonFiniteReward { .. } => "non_finite_reward",
+            FailureCause::NothingPossible { .. } => "nothing_possible",
+            FailureCause::Hang { .. } | FailureCause::Lost { .. } => "env_hang",
+            FailureCause::OfAgent { cause, .. } => cause.key(),
+        }
+    }
+}
+
+impl fmt::Display for FailureCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FailureCause::Error(error) => error.fmt(f),
+            FailureCause::Panic(text) => write!(f, "it panicked: {text}"),
+            FailureCause::NonFiniteObservation { element, value } => {
+                write!(f, "observation element {element} is {value}")
+            }
+            FailureCause::NonFiniteReward { value } => write!(f, "the reward is {value}"),
+            FailureCause::NothingPossible { choice } => {
+                write!(
+                    f,
+                    "the mask leaves nothing possible of choice {choice}: a state without a way on must end the episode"
+                )
+            }
+            FailureCause::Hang { silent_for, last_obs } => {
+                write!(f, "it has not come back for {:.1} s", silent_for.as_secs_f64())?;
+                last_obs.as_ref().map_or(Ok(()), |obs| write_obs(f, obs))
+            }
+            FailureCause::Lost { blocked_by } => {
+                write!(f, "it was lost with its thread, which environment {blocked_by} blocked")
+            }
+            FailureCause::OfAgent { agent, cause } => write!(f, "agent `{agent}`: {cause}"),
+        }
+    }
+}
+
+/// Numbers of an observation that a message shows.
+const SHOWN: usize = 16;
+
+fn write_obs(f: &mut fmt::Formatter<'_>, obs: &ObsColumn) -> fmt::Result {
+    let len = obs.view().len();
+    let shown = len.min(SHOWN);
+    match obs {
+        ObsColumn::F32(row) => write!(f, " (it was last seen in {:?}", &row[..shown])?,
+        ObsColumn::U8(row) => write!(f, " (it was last seen in {:?}", &row[..shown])?,
+    }
+    match len - shown {
+        0 => write!(f, ")"),
+        more => write!(f, " and {more} more)"),
+    }
+}
+
+impl fmt::Display for EnvFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { env, worker, incarnation, index, place, cause, .. } = self;
+        write!(f, "environment {index} of rollout-{worker} (")?;
+        if !env.is_empty() {
+            write!(f, "{env}, ")?;
+        }
+        write!(f, "incarnation {incarnation}) failed {place}: {cause}")?;
+        match place {
+            FailurePlace::Step { episode_seed, step } | FailurePlace::Mask { episode_seed, step } => {
+                write!(f, " (to replay: reset with seed {episode_seed}, then the {step} steps)")
+            }
+            FailurePlace::Make | FailurePlace::Reset { .. } | FailurePlace::Unknown => Ok(()),
+        }
+    }
+}
+
+impl Error for EnvFailure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.cause {
+            // The error's own text is part of ours; the chain goes on below it.
+            FailureCause::Error(error) => error.source(),
+            _ => None,
+        }
+    }
+}

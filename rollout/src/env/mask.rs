@@ -1,0 +1,37 @@
+//! Action masks: which things of each choice are possible.
+
+use pronk_policy::Space;
+
+/// The parts of one environment's mask, a choice each. Numbers are not chosen, so a box has none.
+pub(crate) fn choices<'a>(mask: &'a [bool], action: &'a Space) -> impl Iterator<Item = &'a [bool]> {
+    let lens = match action {
+        Space::Discrete { n } => std::slice::from_ref(n),
+        Space::MultiDiscrete { nvec } => nvec,
+        Space::Box { .. } => &[],
+    };
+    let mut rest = mask;
+    lens.iter().map_while(move |len| {
+        let (choice, others) = rest.split_at_checked(*len)?;
+        rest = others;
+        Some(choice)
+    })
+}
+
+/// The first choice of which nothing is possible.
+pub(crate) fn first_without_a_way(mask: &[bool], action: &Space) -> Option<usize> {
+    choices(mask, action).position(|choice| !choice.contains(&true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_without_a_way_is_found_among_others() {
+        let two = Space::MultiDiscrete { nvec: vec![2, 3] };
+        assert_eq!(first_without_a_way(&[false, true, false, false, true], &two), None);
+        assert_eq!(first_without_a_way(&[true, true, false, false, false], &two), Some(1));
+        assert_eq!(first_without_a_way(&[false, false, true, true, true], &two), Some(0));
+        assert_eq!(first_without_a_way(&[false; 4], &Space::Discrete { n: 4 }), Some(0));
+    }
+}

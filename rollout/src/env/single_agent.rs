@@ -1,0 +1,134 @@
+use pronk_buffer::End;
+
+use super::error::EnvError;
+use super::spec::EnvSpec;
+use super::views::{ActionRef, ObsMut};
+
+/// An environment: a thing with a state, moved by actions, that says what can be seen of it and what that was worth.
+///
+/// Observations are written in place, into a row that already has the length and type of
+/// [`EnvSpec::observation`]; nothing is allocated per step. A whole implementation with its factory:
+///
+/// ```
+/// use pronk_rollout::{ActionRef, End, Env, EnvContext, EnvError, EnvSpec, ObsMut, Step, check_env};
+/// use pronk_policy::Space;
+///
+/// /// A corridor: walk right to the door, in as few steps as possible.
+/// struct Corridor {
+///     length: f32,
+///     position: f32,
+/// }
+///
+/// impl Env for Corridor {
+///     fn spec(&self) -> EnvSpec {
+///         EnvSpec {
+///             name: "Corridor".into(),
+///             observation: Space::boxed(vec![0.0], vec![self.length], vec![1]).expect("low <= high"),
+///             action: Space::discrete(2).expect("two actions"),
+///             max_episode_steps: Some(100),
+///             action_mask: false,
+///         }
+///     }
+///
+///     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+///         self.position = (seed % 3) as f32;
+///         obs.write(&[self.position])
+///     }
+///
+///     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+///         let direction = if action.discrete()? == 1 { 1.0 } else { -1.0 };
+///         self.position = (self.position + direction).clamp(0.0, self.length);
+///         obs.write(&[self.position])?;
+///         let at_the_door = self.position == self.length;
+///         Ok(Step { reward: -0.1, end: if at_the_door { End::Terminated } else { End::No } })
+///     }
+/// }
+///
+/// // The factory is any closure: each worker calls it once per environment.
+/// let make = |_: &EnvContext| Corridor { length: 5.0, position: 0.0 };
+/// # let context = EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 };
+/// check_env(make(&context), 0).expect("Corridor keeps the rules");
+/// ```
+pub trait Env: Send {
+    /// The spaces, the name and the time limit; the same every time it is asked.
+    fn spec(&self) -> EnvSpec;
+
+    /// Begins an episode and writes its first observation.
+    ///
+    /// The seed decides everything that is random in the episode: the same seed and actions give the same episode.
+    /// The library derives one seed per episode, so the seed in an error message is enough to replay it. Every
+    /// number is a seed, 0 included.
+    ///
+    /// # Errors
+    /// Whatever the environment cannot recover from; its worker then rebuilds it.
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError>;
+
+    /// Takes one step and writes the observation that follows it, also when the step ended the episode.
+    ///
+    /// It is not called again after an end before [`reset`](Env::reset). A time limit is not the environment's
+    /// affair: state it as [`EnvSpec::max_episode_steps`] and the vector environment truncates.
+    ///
+    /// # Errors
+    /// As [`reset`](Env::reset).
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError>;
+
+    /// Says what is possible in the present state: whatever `mask` says false of will not be done.
+    ///
+    /// Asked before every action, if [`EnvSpec::action_mask`] is set. Every element is true at first. Something must remain
+    /// possible of every choice.
+    ///
+    /// *Shape*: `[n]` for [`Space::Discrete`]; for [`Space::MultiDiscrete`] the things of one choice after the other.
+    ///
+    /// # Errors
+    /// As [`reset`](Env::reset).
+    ///
+    /// # Example
+    /// ```
+    /// # use pronk_rollout::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+    /// # struct Corridor { position: f32 }
+    /// # impl Env for Corridor {
+    /// #     fn spec(&self) -> EnvSpec { unreachable!() }
+    /// #     fn reset(&mut self, _: u64, _: ObsMut<'_>) -> Result<(), EnvError> { unreachable!() }
+    /// #     fn step(&mut self, _: ActionRef<'_>, _: ObsMut<'_>) -> Result<Step, EnvError> { unreachable!() }
+    /// // In a corridor with a wall on the left, action 0 (to the left) is impossible beside the wall.
+    /// fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
+    ///     mask[0] = self.position > 0.0;
+    ///     Ok(())
+    /// }
+    /// # }
+    /// # let mut mask = [true; 2];
+    /// # Corridor { position: 0.0 }.action_mask(&mut mask)?;
+    /// # assert_eq!(mask, [false, true]);
+    /// # Ok::<(), EnvError>(())
+    /// ```
+    fn action_mask(&self, _mask: &mut [bool]) -> Result<(), EnvError> {
+        Ok(())
+    }
+}
+
+impl<E: Env + ?Sized> Env for Box<E> {
+    fn spec(&self) -> EnvSpec {
+        (**self).spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        (**self).reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        (**self).step(action, obs)
+    }
+
+    fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
+        (**self).action_mask(mask)
+    }
+}
+
+/// What one step was worth and whether it ended the episode.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The reward of the step.
+    pub reward: f32,
+    /// Whether the episode goes on, reached an end of its own, or was cut off.
+    pub end: End,
+}

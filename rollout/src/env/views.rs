@@ -1,0 +1,217 @@
+use pronk_buffer::{ActionKind, ActionView, ActionViewMut, ObsKind, ObsViewMut};
+use pronk_policy::{ObsDtype, Space};
+
+use super::error::EnvError;
+use super::failure::FailureCause;
+
+/// The row an environment writes its observation into.
+///
+/// Shape: `[obs_len]` of the observation space, in its element type.
+#[derive(Debug)]
+pub enum ObsMut<'a> {
+    /// A row of floats.
+    F32(&'a mut [f32]),
+    /// A row of bytes, as images have them.
+    U8(&'a mut [u8]),
+}
+
+impl<'a> ObsMut<'a> {
+    /// How many elements the row has.
+    pub fn len(&self) -> usize {
+        match self {
+            ObsMut::F32(row) => row.len(),
+            ObsMut::U8(row) => row.len(),
+        }
+    }
+
+    /// Whether the row has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The row as floats.
+    ///
+    /// # Errors
+    /// When the observation space has bytes.
+    #[inline]
+    pub fn f32(self) -> Result<&'a mut [f32], EnvError> {
+        match self {
+            ObsMut::F32(row) => Ok(row),
+            ObsMut::U8(_) => {
+                Err(EnvError::new("the environment writes f32 observations but its space has u8 elements"))
+            }
+        }
+    }
+
+    /// The row as bytes.
+    ///
+    /// # Errors
+    /// When the observation space has floats.
+    #[inline]
+    pub fn u8(self) -> Result<&'a mut [u8], EnvError> {
+        match self {
+            ObsMut::U8(row) => Ok(row),
+            ObsMut::F32(_) => {
+                Err(EnvError::new("the environment writes u8 observations but its space has f32 elements"))
+            }
+        }
+    }
+
+    /// Writes a whole observation of floats.
+    ///
+    /// # Errors
+    /// When the space has bytes or another length.
+    #[inline]
+    pub fn write(self, values: &[f32]) -> Result<(), EnvError> {
+        let row = self.f32()?;
+        if row.len() != values.len() {
+            return Err(EnvError::new(format!(
+                "the environment writes {} observation values but its space has {}",
+                values.len(),
+                row.len()
+            )));
+        }
+        row.copy_from_slice(values);
+        Ok(())
+    }
+
+    /// The elements from `start`, so many, borrowed for a shorter time.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[inline]
+    pub fn part(&mut self, start: usize, len: usize) -> ObsMut<'_> {
+        match self {
+            ObsMut::F32(all) => ObsMut::F32(&mut all[start..start + len]),
+            ObsMut::U8(all) => ObsMut::U8(&mut all[start..start + len]),
+        }
+    }
+
+    /// Whether what is written can be seen. Bytes always can.
+    ///
+    /// # Errors
+    /// [`FailureCause::NonFiniteObservation`], with the first element that is NaN or infinite.
+    #[inline]
+    pub fn check_finite(&self) -> Result<(), FailureCause> {
+        match self {
+            ObsMut::F32(row) => match first_non_finite(row) {
+                None => Ok(()),
+                Some((element, value)) => Err(FailureCause::NonFiniteObservation { element, value }),
+            },
+            ObsMut::U8(_) => Ok(()),
+        }
+    }
+}
+
+impl<'a> From<ObsViewMut<'a>> for ObsMut<'a> {
+    fn from(rows: ObsViewMut<'a>) -> Self {
+        match rows {
+            ObsViewMut::F32(rows) => ObsMut::F32(rows),
+            ObsViewMut::U8(rows) => ObsMut::U8(rows),
+        }
+    }
+}
+
+/// The first value that is NaN or infinite, with its place.
+///
+/// The scan that runs on every step has no early exit, so that it vectorises.
+#[inline]
+pub(crate) fn first_non_finite(values: &[f32]) -> Option<(usize, f32)> {
+    if values.iter().fold(true, |finite, value| finite & value.is_finite()) {
+        return None;
+    }
+    values.iter().enumerate().find(|(_, value)| !value.is_finite()).map(|(element, value)| (element, *value))
+}
+
+/// The action an environment is given.
+///
+/// Shape: `[act_len]` of the action space.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ActionRef<'a> {
+    /// The chosen index of each discrete part.
+    Discrete(&'a [u32]),
+    /// The value of each continuous part.
+    Continuous(&'a [f32]),
+}
+
+impl<'a> ActionRef<'a> {
+    /// How many numbers the action has.
+    pub fn len(self) -> usize {
+        match self {
+            ActionRef::Discrete(indices) => indices.len(),
+            ActionRef::Continuous(values) => values.len(),
+        }
+    }
+
+    /// Whether the action has no number.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The index chosen from a [`Space::Discrete`].
+    ///
+    /// # Errors
+    /// When the action space is another one.
+    #[inline]
+    pub fn discrete(self) -> Result<u32, EnvError> {
+        match self {
+            ActionRef::Discrete([index]) => Ok(*index),
+            other => Err(EnvError::new(format!("the environment expects one discrete action, got {other:?}"))),
+        }
+    }
+
+    /// The values chosen from a [`Space::Box`].
+    ///
+    /// # Errors
+    /// When the action space is another one.
+    #[inline]
+    pub fn continuous(self) -> Result<&'a [f32], EnvError> {
+        match self {
+            ActionRef::Continuous(values) => Ok(values),
+            other => Err(EnvError::new(format!("the environment expects continuous actions, got {other:?}"))),
+        }
+    }
+
+    /// Copies the actions; both sides are of one kind, since both were made for one space.
+    pub(crate) fn copy_into(self, to: ActionViewMut<'_>) {
+        match (self, to) {
+            (ActionRef::Discrete(from), ActionViewMut::U32(to)) => to.copy_from_slice(from),
+            (ActionRef::Continuous(from), ActionViewMut::F32(to)) => to.copy_from_slice(from),
+            (ActionRef::Discrete(_), ActionViewMut::F32(_)) | (ActionRef::Continuous(_), ActionViewMut::U32(_)) => {}
+        }
+    }
+
+    /// The numbers from `start`, so many.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[inline]
+    pub fn part(self, start: usize, len: usize) -> ActionRef<'a> {
+        match self {
+            ActionRef::Discrete(all) => ActionRef::Discrete(&all[start..start + len]),
+            ActionRef::Continuous(all) => ActionRef::Continuous(&all[start..start + len]),
+        }
+    }
+}
+
+impl<'a> From<ActionView<'a>> for ActionRef<'a> {
+    fn from(actions: ActionView<'a>) -> Self {
+        match actions {
+            ActionView::U32(actions) => ActionRef::Discrete(actions),
+            ActionView::F32(actions) => ActionRef::Continuous(actions),
+        }
+    }
+}
+
+/// What columns of such observations are made of.
+pub(crate) fn obs_kind(observation: &Space) -> ObsKind {
+    match observation.obs_dtype() {
+        ObsDtype::F32 => ObsKind::F32,
+        ObsDtype::U8 => ObsKind::U8,
+    }
+}
+
+/// What columns of such actions are made of.
+pub(crate) fn act_kind(action: &Space) -> ActionKind {
+    if action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 }
+}

@@ -1,0 +1,30 @@
+//! How are environments made, and how do they step elsewhere: on threads, or as tasks?
+
+mod async_envs;
+mod blocking;
+mod env_pool;
+mod factory;
+mod gather;
+mod hang;
+mod joined;
+mod multi_agent;
+mod normalized;
+mod step;
+mod tasks;
+mod threads;
+mod vectorised;
+
+pub use async_envs::AsyncEnvs;
+pub use env_pool::EnvThreadState;
+pub(crate) use env_pool::{CLOSE_WITHIN, EnvGroups, GroupsConfig};
+pub use factory::{EnvFactory, IntoEnv, probe_spec};
+pub(crate) use gather::AdaptiveGather;
+pub use gather::{Arrivals, Gather};
+pub(crate) use hang::{Looks, Waited};
+pub(crate) use multi_agent::make_envs;
+pub use multi_agent::{IntoMultiAgentEnv, MultiAgentFactory, probe_multi_agent_spec};
+pub(crate) use step::{Answer, GroupFailure, GroupStep, Order};
+pub use tasks::EnvTasks;
+pub(crate) use tasks::{MakeTask, Seat, TaskGroups};
+pub(crate) use threads::ThreadedVectorEnv;
+pub use vectorised::Vectorised;

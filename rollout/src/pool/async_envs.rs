@@ -1,0 +1,158 @@
+//! Environments that wait for something outside of the process, a network above all: thousands of them on one thread.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use pronk_metrics::TimeLedger;
+
+use super::blocking::Blocking;
+use super::env_pool::GroupsConfig;
+use super::factory::EnvFactory;
+use super::joined::JoinedVectorEnv;
+use crate::check::{EnvCheckError, EnvFault, check_env};
+use crate::env::{EnvContext, EnvFailure, IntoAsyncEnv, VectorContext, Watch};
+use crate::pool::tasks::play;
+use crate::pool::{EnvTasks, MakeTask, Seat, TaskGroups};
+use crate::vector::VectorEnv;
+
+/// A factory of environments that are waited for, from any closure that makes one: `async` itself, as a connection has to be
+/// waited for too. `E` or a `Result` of it is what the closure's future gives.
+///
+/// All environments of a worker are tasks of one thread, `rollout-1-tasks`, in a tokio runtime with its timers and whatever
+/// drivers your build of tokio has. Each is a group by itself for [`Gather`](crate::Gather): set it to
+/// [`AtLeast`](crate::Gather::AtLeast) or [`Within`](crate::Gather::Within), or the policy waits for the slowest of them in every
+/// step. One that fails, or is silent for `env_hang_timeout`, is dropped and made anew after a pause, and nobody else waits; each
+/// time counts towards `max_num_worker_restarts`, so set that higher than the number of environments that may lose their server at
+/// once. One that blocks the thread takes the others of its worker down with it: they are all made anew on another thread.
+///
+/// As an [`EnvFactory`] elsewhere, in an evaluation say, it makes environments that all wait for each other.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pronk_policy::Space;
+/// use pronk_rollout::{ActionRef, AsyncEnv, AsyncEnvs, End, EnvContext, EnvError, EnvSpec, ObsMut, Step};
+///
+/// /// A lamp somewhere else, to be switched on.
+/// struct Lamp {
+///     address: String,
+/// }
+///
+/// impl Lamp {
+///     async fn connect(address: String) -> Result<Self, EnvError> {
+///         tokio::time::sleep(Duration::from_millis(1)).await;
+///         Ok(Self { address })
+///     }
+/// }
+///
+/// impl AsyncEnv for Lamp {
+///     fn spec(&self) -> EnvSpec {
+///         EnvSpec {
+///             name: "Lamp".into(),
+///             observation: Space::boxed(vec![0.0], vec![1.0], vec![1]).expect("low <= high"),
+///             action: Space::discrete(2).expect("two actions"),
+///             max_episode_steps: Some(10),
+///             action_mask: false,
+///         }
+///     }
+///
+///     async fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+///         obs.write(&[0.0])
+///     }
+///
+///     async fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+///         let switch = action.discrete()?;
+///         tokio::time::sleep(Duration::from_millis(1)).await;
+///         obs.write(&[switch as f32])?;
+///         Ok(Step { reward: switch as f32, end: if switch == 1 { End::Terminated } else { End::No } })
+///     }
+/// }
+///
+/// let lamps = AsyncEnvs::new(|context: EnvContext| Lamp::connect(format!("10.0.0.{}", context.index)));
+/// lamps.check(0)?;
+/// # Ok::<(), pronk_rollout::EnvCheckError>(())
+/// ```
+pub struct AsyncEnvs<F> {
+    make: Arc<F>,
+}
+
+impl<F, M, W> AsyncEnvs<F>
+where
+    F: Fn(EnvContext) -> W + Send + Sync + 'static,
+    W: Future<Output = M> + Send + 'static,
+    M: IntoAsyncEnv,
+    M::Env: 'static,
+{
+    /// Makes a factory of a closure that makes one environment.
+    pub fn new(make: F) -> Self {
+        Self { make: Arc::new(make) }
+    }
+
+    /// Makes an environment and holds it against the rules, as [`check_env`] does with others.
+    ///
+    /// *Blocks* until the environment has played a few episodes; not to be called in asynchronous code.
+    ///
+    /// # Errors
+    /// The rule that is broken, and where.
+    pub fn check(&self, seed: u64) -> Result<(), EnvCheckError> {
+        let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed }.env(0);
+        let make = async || (self.make)(context).await.into_async_env();
+        let env = Blocking::new(make).map_err(|error| EnvCheckError::of_spec("", EnvFault::Error(error)))?;
+        check_env(env, seed)
+    }
+}
+
+impl<F> fmt::Debug for AsyncEnvs<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncEnvs").finish_non_exhaustive()
+    }
+}
+
+impl<F> Clone for AsyncEnvs<F> {
+    fn clone(&self) -> Self {
+        Self { make: Arc::clone(&self.make) }
+    }
+}
+
+impl<F, M, W> EnvFactory for AsyncEnvs<F>
+where
+    F: Fn(EnvContext) -> W + Send + Sync + 'static,
+    W: Future<Output = M> + Send + 'static,
+    M: IntoAsyncEnv,
+    M::Env: 'static,
+{
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        _watch: &Watch,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        let (lifeline, tether) = pronk_buffer::lifeline();
+        let config = GroupsConfig { context: *context, n_groups: n_envs, group_size: 1, env_hang_timeout: None };
+        let tasks = EnvTasks { make: Arc::new(self.clone()), normalizer: None };
+        let groups = TaskGroups::new(config, tasks, (&tether, &TimeLedger::new()))?;
+        Ok(Box::new(JoinedVectorEnv::new(*context, Box::new(groups), lifeline)))
+    }
+
+    fn tasks(&self) -> Option<EnvTasks> {
+        Some(EnvTasks { make: Arc::new(self.clone()), normalizer: None })
+    }
+}
+
+impl<F, M, W> MakeTask for AsyncEnvs<F>
+where
+    F: Fn(EnvContext) -> W + Send + Sync + 'static,
+    W: Future<Output = M> + Send + 'static,
+    M: IntoAsyncEnv,
+    M::Env: 'static,
+{
+    fn task(&self, seat: Seat) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let make = Arc::clone(&self.make);
+        Box::pin(play(seat, move |context| {
+            let make = Arc::clone(&make);
+            async move { make(context).await.into_async_env() }
+        }))
+    }
+}

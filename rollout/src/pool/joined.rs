@@ -1,0 +1,121 @@
+use pronk_buffer::{ActionColumn, Lifeline, ObsView};
+
+use super::env_pool::EnvGroups;
+use super::step::{GroupStep, Order};
+use crate::env::{ActionRef, EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, ObsMut, VectorContext};
+use crate::vector::{VectorEnv, VectorStep};
+
+/// Environments that step elsewhere and all wait for each other.
+pub(crate) struct JoinedVectorEnv {
+    context: VectorContext,
+    groups: Box<dyn EnvGroups>,
+    /// What each group answered last; `None` while it steps, and once it has failed.
+    steps: Vec<Option<Box<GroupStep>>>,
+    finished: Vec<EpisodeStat>,
+    /// Ends the groups.
+    _lifeline: Lifeline,
+}
+
+impl JoinedVectorEnv {
+    pub(crate) fn new(context: VectorContext, groups: Box<dyn EnvGroups>, lifeline: Lifeline) -> Self {
+        let step = || Some(Box::new(GroupStep::new(groups.spec(), groups.group_size())));
+        let steps = (0..groups.n_groups()).map(|_| step()).collect();
+        Self { context, groups, steps, finished: Vec::new(), _lifeline: lifeline }
+    }
+
+    /// Has all groups do something and waits for all of them.
+    fn all(&mut self, order: Order, mut prepare: impl FnMut(usize, &mut ActionColumn)) -> Result<(), EnvFailure> {
+        let lost = || self.context.failure_to_make(FailureCause::Error(EnvError::new("it has failed before")));
+        for (group, slot) in self.steps.iter_mut().enumerate() {
+            let mut step = slot.take().ok_or_else(lost)?;
+            step.order = order;
+            prepare(group, &mut step.actions);
+            self.groups.send(group, step);
+        }
+        let size = self.groups.group_size();
+        for answered in 0..self.steps.len() {
+            // It waits for ever, and the lifeline is held.
+            let Ok(Some(answer)) = self.groups.recv(None) else { return Err(lost()) };
+            let mut step = answer.step;
+            self.finished.append(&mut step.episodes);
+            if let Err(failed) = answer.outcome {
+                let EnvFailure { steps_made, .. } = failed.failure;
+                let others = if order == Order::Step { answered * size } else { 0 };
+                return Err(EnvFailure { steps_made: steps_made + others, ..failed.failure });
+            }
+            self.steps[answer.group] = Some(step);
+        }
+        Ok(())
+    }
+
+    /// Every group's last answer, with the number of its first environment.
+    fn answers(&self) -> impl Iterator<Item = (usize, &GroupStep)> {
+        let size = self.groups.group_size();
+        self.steps.iter().enumerate().filter_map(move |(group, step)| Some((group * size, &**step.as_ref()?)))
+    }
+
+    fn show(&self, mut obs: ObsMut<'_>) {
+        let obs_len = self.spec().observation.obs_len();
+        for (first, step) in self.answers() {
+            match (step.obs.view(), obs.part(first * obs_len, self.groups.group_size() * obs_len)) {
+                (ObsView::F32(from), ObsMut::F32(to)) => to.copy_from_slice(from),
+                (ObsView::U8(from), ObsMut::U8(to)) => to.copy_from_slice(from),
+                // Both were made for one space.
+                (ObsView::F32(_), ObsMut::U8(_)) | (ObsView::U8(_), ObsMut::F32(_)) => {}
+            }
+        }
+    }
+}
+
+impl VectorEnv for JoinedVectorEnv {
+    fn spec(&self) -> &EnvSpec {
+        self.groups.spec()
+    }
+
+    fn n_envs(&self) -> usize {
+        self.groups.n_groups() * self.groups.group_size()
+    }
+
+    fn reset_all(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+        self.all(Order::Reset, |_, _| {})?;
+        self.show(obs);
+        Ok(())
+    }
+
+    fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
+        let of_group = self.groups.group_size() * self.spec().action.act_len();
+        self.all(Order::Step, |group, own| {
+            actions.part(group * of_group, of_group).copy_into(own.view_mut());
+        })?;
+        for (first, step) in self.answers() {
+            let envs = first..first + self.groups.group_size();
+            out.rewards[envs.clone()].copy_from_slice(&step.rewards);
+            out.ends[envs].copy_from_slice(&step.ends);
+            for (_, index, row) in step.final_obs.iter() {
+                let failed = |error| self.context.failure_to_make(FailureCause::Error(EnvError::new(error)));
+                out.final_obs.push(out.t, first + index as usize, row).map_err(failed)?;
+            }
+        }
+        self.show(out.obs);
+        Ok(())
+    }
+
+    fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
+        masks.fill(true);
+        let dist_len = self.spec().action.dist_len();
+        for (first, step) in self.answers() {
+            masks[first * dist_len..][..step.masks.len()].copy_from_slice(&step.masks);
+        }
+        Ok(())
+    }
+
+    fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
+        into.append(&mut self.finished);
+    }
+}
+
+impl Drop for JoinedVectorEnv {
+    fn drop(&mut self) {
+        self.groups.close();
+    }
+}

@@ -1,0 +1,93 @@
+use crate::env::{EnvContext, EnvError, EnvFailure, MultiAgentEnv, MultiAgentSpec, VectorContext, Watch};
+use crate::vector::MultiAgentEnvs;
+
+/// Makes the environments with several agents of every worker.
+///
+/// Any closure from [`&EnvContext`](EnvContext) to a [`MultiAgentEnv`], or to a `Result` of one, is a factory: each worker calls
+/// it once for every environment.
+///
+/// ```
+/// use pronk_rollout::{EnvContext, EnvError, MultiAgentFactory, TicTacToe};
+///
+/// fn is_factory(_: impl MultiAgentFactory) {}
+/// is_factory(|_: &EnvContext| TicTacToe::new());
+/// is_factory(|context: &EnvContext| match context.index {
+///     0..8 => Ok(TicTacToe::new()),
+///     _ => Err(EnvError::new("only eight boards")),
+/// });
+/// ```
+pub trait MultiAgentFactory: Send + Sync {
+    /// Makes one environment.
+    ///
+    /// `watch` is what it knows of the run: where the time that it spends in other processes is written down, and what takes its
+    /// time to end is handed over.
+    ///
+    /// # Errors
+    /// Why it could not be made.
+    fn make(&self, context: &EnvContext, watch: &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
+}
+
+impl<F, M> MultiAgentFactory for F
+where
+    F: Fn(&EnvContext) -> M + Send + Sync,
+    M: IntoMultiAgentEnv,
+    M::Env: 'static,
+{
+    fn make(&self, context: &EnvContext, _watch: &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
+        Ok(Box::new(self(context).into_env()?))
+    }
+}
+
+/// What a factory closure may return: an environment, or a `Result` of one.
+pub trait IntoMultiAgentEnv {
+    /// The environment.
+    type Env: MultiAgentEnv;
+
+    /// The environment, or why there is none.
+    ///
+    /// # Errors
+    /// What the closure returned.
+    fn into_env(self) -> Result<Self::Env, EnvError>;
+}
+
+impl<E: MultiAgentEnv> IntoMultiAgentEnv for E {
+    type Env = E;
+
+    fn into_env(self) -> Result<E, EnvError> {
+        Ok(self)
+    }
+}
+
+impl<E: MultiAgentEnv> IntoMultiAgentEnv for Result<E, EnvError> {
+    type Env = E;
+
+    fn into_env(self) -> Result<E, EnvError> {
+        self
+    }
+}
+
+/// The spec of a factory's environments, found out by making one as worker 0 and dropping it again.
+///
+/// # Errors
+/// When the environment cannot be made, or its spec cannot work.
+///
+/// ```
+/// use pronk_rollout::{EnvContext, TicTacToe, probe_multi_agent_spec};
+///
+/// let spec = probe_multi_agent_spec(&|_: &EnvContext| TicTacToe::new(), 0).expect("TicTacToe can be made");
+/// assert_eq!(spec.agents.len(), 2);
+/// ```
+pub fn probe_multi_agent_spec(factory: &dyn MultiAgentFactory, seed: u64) -> Result<MultiAgentSpec, EnvFailure> {
+    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
+    Ok(make_envs(factory, context, 1, &Watch::new())?.spec().clone())
+}
+
+/// Makes the environments of one worker.
+pub(crate) fn make_envs(
+    factory: &dyn MultiAgentFactory,
+    context: VectorContext,
+    n_envs: usize,
+    watch: &Watch,
+) -> Result<MultiAgentEnvs, EnvFailure> {
+    MultiAgentEnvs::make(&|context, watch| factory.make(context, watch), context, n_envs, watch)
+}

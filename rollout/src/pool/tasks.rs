@@ -1,0 +1,14 @@
+//! Environments that are tasks of one thread.
+
+mod make;
+mod play;
+mod request;
+mod seats;
+mod task_pool;
+mod thread;
+
+pub use make::EnvTasks;
+pub(crate) use make::MakeTask;
+pub(crate) use play::play;
+pub(crate) use request::Seat;
+pub(crate) use task_pool::TaskGroups;

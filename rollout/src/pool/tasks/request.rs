@@ -1,0 +1,112 @@
+use std::future::poll_fn;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use pronk_buffer::InqueueSender;
+
+use crate::env::{EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext, Watch};
+use crate::pool::{Answer, GroupFailure, GroupStep};
+use crate::vector::Normalizer;
+
+/// What a task is told.
+pub(super) struct Told {
+    pub(super) incarnation: u32,
+    pub(super) step: Box<GroupStep>,
+}
+
+/// What a task says.
+pub(super) enum Reply {
+    /// The first environment was made.
+    Made(Result<EnvSpec, EnvFailure>),
+    Done(Answer),
+}
+
+/// What the tasks of one thread share.
+pub(super) struct Shared {
+    pub(super) context: VectorContext,
+    /// Of the first environment that was made; the others have the same.
+    pub(super) spec: OnceLock<EnvSpec>,
+    pub(super) normalizer: Option<Normalizer>,
+    /// How long a call may take.
+    pub(super) env_hang_timeout: Option<Duration>,
+    pub(super) watch: Watch,
+    pub(super) replies: InqueueSender<Reply>,
+    /// The environment that blocked the thread before.
+    pub(super) blocked_by: Option<u32>,
+    /// How often it was looked at which environments are silent.
+    pub(super) looks: AtomicU32,
+}
+
+impl Shared {
+    /// The reply for an environment that is silent.
+    pub(super) fn answer_for(&self, group: usize, call: &Call, cause: FailureCause) -> Reply {
+        let context = VectorContext { incarnation: call.incarnation, ..self.context };
+        let spec = self.spec.get();
+        let failure =
+            EnvFailure { steps_made: call.steps_made, ..context.failure(spec, group as u32, call.place, cause) };
+        match spec {
+            None => Reply::Made(Err(failure)),
+            Some(spec) => Reply::Done(Answer {
+                group,
+                step: Box::new(GroupStep::new(spec, 1)),
+                took: Duration::ZERO,
+                outcome: Err(GroupFailure { failure, left_behind: None }),
+            }),
+        }
+    }
+}
+
+/// Where the task of one environment sits.
+pub(crate) struct Seat {
+    pub(super) index: u32,
+    /// Whether it makes its environment without being told.
+    pub(super) is_first: bool,
+    pub(super) shared: Arc<Shared>,
+    pub(super) orders: Arc<Orders>,
+}
+
+/// Where a task finds its next order, of which there is never more than one, and says what it waits for.
+#[derive(Default)]
+pub(super) struct Orders {
+    next: Mutex<Option<Told>>,
+    call: Mutex<Option<Call>>,
+}
+
+/// A call of an environment that has not come back.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    pub(super) place: FailurePlace,
+    pub(super) incarnation: u32,
+    /// Steps made before it, of those that were ordered.
+    pub(super) steps_made: usize,
+    /// How often it had been looked at the environments when it began.
+    pub(super) looks: u32,
+}
+
+impl Orders {
+    /// The task is to have its turn after this.
+    pub(super) fn give(&self, told: Told) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+    }
+
+    /// What is waited for.
+    pub(super) fn call(&self) -> Option<Call> {
+        *self.call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_call(&self, call: Option<Call>) {
+        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
+    }
+
+    /// Waits for the next order.
+    pub(super) async fn next(&self) -> Told {
+        poll_fn(|_| match self.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(told) => Poll::Ready(told),
+            // Whoever gives one gives the task its turn, too.
+            None => Poll::Pending,
+        })
+        .await
+    }
+}

@@ -1,0 +1,208 @@
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use pronk_buffer::{Closed, PopError, Tether};
+use pronk_metrics::TimeLedger;
+
+use super::make::EnvTasks;
+use super::request::{Reply, Told};
+use super::seats::Batch;
+use super::thread::{Generation, TaskThread};
+use crate::env::{EnvCall, EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext};
+use crate::pool::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, GroupsConfig, Looks, Waited};
+
+/// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group by itself.
+pub(crate) struct TaskGroups {
+    config: GroupsConfig,
+    tasks: EnvTasks,
+    tether: Tether,
+    time: TimeLedger,
+    spec: EnvSpec,
+    /// `None` where one was left behind until there is another, and at the end.
+    thread: Option<TaskThread>,
+    /// Of the present thread, or the next one.
+    generation: Generation,
+    /// How often every environment has been made.
+    incarnations: Vec<u32>,
+    /// Environments that have not answered.
+    running: Vec<bool>,
+    /// Orders that the thread has not been given: it is woken once for all of them.
+    outbox: Batch,
+    /// Answers for environments that cannot give them.
+    lost: VecDeque<Answer>,
+    looks: Looks,
+}
+
+impl TaskGroups {
+    /// Starts the thread and makes the first environment, which says what all are. The others are made when they are first told
+    /// to reset.
+    ///
+    /// # Errors
+    /// Why the first environment could not be made, or made in time; or why there was no thread.
+    pub(crate) fn new(
+        config: GroupsConfig,
+        tasks: EnvTasks,
+        (tether, time): (&Tether, &TimeLedger),
+    ) -> Result<Self, EnvFailure> {
+        let failure = |cause| config.context.failure_to_make(cause);
+        if config.n_groups == 0 {
+            return Err(failure(FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"))));
+        }
+        let mut generation = Generation { number: 0, spec: None, blocked_by: None };
+        let (tether, time) = (tether.clone(), time.clone());
+        let thread = TaskThread::start(&config, &tasks, (&tether, &time), generation.clone());
+        let thread = thread.map_err(|error| failure(FailureCause::Error(error)))?;
+        let spec = loop {
+            match thread.answers.pop(config.env_hang_timeout.unwrap_or(Duration::MAX)) {
+                Ok(Reply::Made(made)) => break made?,
+                // Nothing was ordered.
+                Ok(Reply::Done(_)) => {}
+                Err(PopError::TimedOut) => {
+                    let silent_for = config.env_hang_timeout.unwrap_or_default();
+                    return Err(failure(FailureCause::Hang { silent_for, last_obs: None }));
+                }
+                Err(PopError::Closed) => return Err(failure(FailureCause::Error(EnvError::new("the run is ending")))),
+            }
+        };
+        generation.spec = Some(spec.clone());
+        Ok(Self {
+            tasks,
+            tether,
+            time,
+            spec,
+            thread: Some(thread),
+            generation,
+            incarnations: vec![config.context.incarnation; config.n_groups],
+            running: vec![false; config.n_groups],
+            outbox: Batch::default(),
+            lost: VecDeque::new(),
+            looks: Looks::new(config.env_hang_timeout),
+            config,
+        })
+    }
+
+    /// Gives the thread what it was sent. If there is none, another is tried for.
+    fn post(&mut self) {
+        if self.outbox.0.is_empty() {
+            return;
+        }
+        let orders = std::mem::take(&mut self.outbox);
+        let Err((refused, why)) = self.give(orders) else { return };
+        for (group, Told { step, .. }) in refused.0 {
+            self.lose(group, step, FailurePlace::Unknown, FailureCause::Error(EnvError::new(why.clone())), None);
+        }
+    }
+
+    /// Gives the thread orders; those that it cannot be given, and why.
+    fn give(&mut self, orders: Batch) -> Result<(), (Batch, String)> {
+        let thread = match &mut self.thread {
+            Some(thread) => thread,
+            none => {
+                let next = self.generation.clone();
+                match TaskThread::start(&self.config, &self.tasks, (&self.tether, &self.time), next) {
+                    Ok(thread) => none.insert(thread),
+                    Err(error) => return Err((orders, error.to_string())),
+                }
+            }
+        };
+        let gone = || format!("the thread {} is gone", thread.name);
+        thread.orders.post(orders).map_err(|Closed(orders)| (orders, gone()))
+    }
+
+    /// If one environment has had the thread to itself for too long, all are lost, and the thread is left behind.
+    fn find_blocking(&mut self) {
+        let Some(timeout) = self.config.env_hang_timeout else { return };
+        let Some(thread) = &mut self.thread else { return };
+        let Some((call, silent_for)) = thread.vigil.look(&thread.watch) else { return };
+        // What it has answered before it was blocked is taken first.
+        if silent_for < timeout || !thread.answers.is_empty() || thread.watch.take_over(&call).is_none() {
+            return;
+        }
+        let left_behind = thread.name.clone();
+        // The next orders begin another.
+        self.thread = None;
+        self.generation.number += 1;
+        self.generation.blocked_by = Some(call.index);
+        let EnvCall { index, place, .. } = call;
+        let blocking = index as usize;
+        let step = || Box::new(GroupStep::new(&self.spec, 1));
+        let (hanging, others): (Vec<_>, Vec<_>) = (0..self.config.n_groups)
+            .filter(|group| self.running[*group])
+            .map(|group| (group, step()))
+            .partition(|(group, _)| *group == blocking);
+        for (group, step) in hanging {
+            let cause = FailureCause::Hang { silent_for, last_obs: None };
+            self.lose(group, step, place, cause, Some(left_behind.clone()));
+        }
+        for (group, step) in others {
+            self.lose(group, step, FailurePlace::Unknown, FailureCause::Lost { blocked_by: index }, None);
+        }
+    }
+
+    /// Answers for an environment that cannot.
+    fn lose(
+        &mut self,
+        group: usize,
+        step: Box<GroupStep>,
+        place: FailurePlace,
+        cause: FailureCause,
+        left_behind: Option<String>,
+    ) {
+        let context = VectorContext { incarnation: self.incarnations[group], ..self.config.context };
+        let failure = context.failure(Some(&self.spec), group as u32, place, cause);
+        let outcome = Err(GroupFailure { failure, left_behind });
+        self.lost.push_back(Answer { group, step, took: Duration::ZERO, outcome });
+    }
+
+    fn answered(&mut self, answer: Answer) -> Answer {
+        self.running[answer.group] = false;
+        self.incarnations[answer.group] += u32::from(answer.outcome.is_err());
+        answer
+    }
+}
+
+impl EnvGroups for TaskGroups {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn n_groups(&self) -> usize {
+        self.config.n_groups
+    }
+
+    fn group_size(&self) -> usize {
+        1
+    }
+
+    fn send(&mut self, group: usize, order: Box<GroupStep>) {
+        self.running[group] = true;
+        self.outbox.0.push((group, Told { incarnation: self.incarnations[group], step: order }));
+    }
+
+    fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {
+        self.post();
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            if let Some(lost) = self.lost.pop_front() {
+                return Ok(Some(self.answered(lost)));
+            }
+            // Without a thread every order is answered at once, so that nobody is waited for.
+            let Some(thread) = &self.thread else { return Ok(None) };
+            match self.looks.wait(&thread.answers, deadline)? {
+                Waited::Answer(Reply::Done(answer)) => return Ok(Some(self.answered(answer))),
+                // Of the first environment, which is known.
+                Waited::Answer(Reply::Made(_)) => {}
+                Waited::Look => self.find_blocking(),
+                Waited::TimedOut => return Ok(None),
+            }
+        }
+    }
+
+    fn close(&mut self) -> Vec<String> {
+        let Some(TaskThread { orders, ended, name, .. }) = self.thread.take() else { return Vec::new() };
+        drop(orders);
+        // Nothing is ever sent: it closes.
+        let ended = ended.recv_timeout(CLOSE_WITHIN);
+        if ended.is_err_and(|end| end.is_disconnected()) { Vec::new() } else { vec![name] }
+    }
+}

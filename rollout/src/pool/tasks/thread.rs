@@ -1,0 +1,99 @@
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use pronk_buffer::{Bell, Gate, InqueueReceiver, MailboxSender, Tether, inqueue, mailbox};
+use pronk_metrics::{StateClock, TimeLedger};
+
+use super::make::EnvTasks;
+use super::request::{Reply, Shared};
+use super::seats::{Batch, Seats};
+use crate::env::{EnvError, EnvSpec, Vigil, Watch, catch};
+use crate::pool::{EnvThreadState, GroupsConfig};
+
+/// The thread that the tasks take turns on.
+pub(super) struct TaskThread {
+    /// The thread ends with it.
+    pub(super) orders: MailboxSender<Batch>,
+    pub(super) answers: InqueueReceiver<Reply>,
+    /// Closes as the thread ends.
+    pub(super) ended: Receiver<Infallible>,
+    pub(super) name: String,
+    pub(super) watch: Watch,
+    pub(super) vigil: Vigil,
+}
+
+/// Which thread of a worker.
+#[derive(Clone)]
+pub(super) struct Generation {
+    pub(super) number: u32,
+    /// Of the environments; the first thread finds it out.
+    pub(super) spec: Option<EnvSpec>,
+    /// The environment that blocked the thread before.
+    pub(super) blocked_by: Option<u32>,
+}
+
+impl TaskThread {
+    /// Starts the thread, and the task of the first environment if nobody knows what they are.
+    pub(super) fn start(
+        config: &GroupsConfig,
+        tasks: &EnvTasks,
+        (tether, time): (&Tether, &TimeLedger),
+        generation: Generation,
+    ) -> Result<Self, EnvError> {
+        let Generation { number, spec, blocked_by } = generation;
+        let first = format!("rollout-{}-tasks", config.context.worker);
+        let name = if number == 0 { first.clone() } else { format!("{first}.{number}") };
+        // Every environment answers once before it is sent its next order, and the first says what it is.
+        let (replies, answers) = inqueue(config.n_groups + 1, Gate::Bounded, tether)
+            .map_err(|_| EnvError::new("a worker needs an environment"))?;
+        let (orders, received) = mailbox(NonZeroUsize::MIN, &Bell::new());
+        let watch = Watch::new();
+        let is_first = spec.is_none();
+        let shared = Arc::new(Shared {
+            context: config.context,
+            spec: spec.map_or_else(OnceLock::new, OnceLock::from),
+            normalizer: tasks.normalizer.clone(),
+            env_hang_timeout: config.env_hang_timeout,
+            watch: watch.clone(),
+            replies,
+            blocked_by,
+            looks: AtomicU32::new(0),
+        });
+        let seats = Seats::new(tasks.clone(), shared, config.n_groups);
+        let clock = StateClock::new(first, EnvThreadState::Waiting);
+        let reader = clock.reader();
+        // Its one thread alone takes the lock.
+        let clock = Arc::new(Mutex::new(clock));
+        let enter = |state| {
+            let clock = Arc::clone(&clock);
+            move || clock.lock().unwrap_or_else(PoisonError::into_inner).enter(state)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .on_thread_park(enter(EnvThreadState::Waiting))
+            .on_thread_unpark(enter(EnvThreadState::Stepping))
+            .build();
+        let runtime = runtime.map_err(|error| EnvError::new(format!("there is no runtime for tasks: {error}")))?;
+        let (ending, ended) = bounded(0);
+        let body = move || {
+            // Environments that panic as they are dropped take nobody along.
+            let _ = catch(|| {
+                // Tokio would have a task that does as much as this one make pauses.
+                runtime.block_on(tokio::task::unconstrained(seats.attend(received, is_first)));
+                // Does not wait for a name that a resolver is still looking up.
+                runtime.shutdown_background();
+            });
+            drop::<Sender<Infallible>>(ending);
+        };
+        thread::Builder::new()
+            .name(name.clone())
+            .spawn(body)
+            .map_err(|error| EnvError::new(format!("the thread {name} could not be started: {error}")))?;
+        time.add(reader);
+        Ok(Self { orders, answers, ended, name, watch, vigil: Vigil::new() })
+    }
+}

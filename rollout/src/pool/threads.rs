@@ -1,0 +1,421 @@
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, Tether, inqueue};
+use pronk_metrics::StateClock;
+
+use super::env_pool::{CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupsConfig};
+use super::factory::EnvFactory;
+use super::hang::{Looks, Waited};
+use super::step::{Answer, GroupFailure, GroupStep, Order};
+use crate::env::{
+    EnvCall, EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext, Vigil, Watch, catch,
+};
+use crate::vector::{VectorEnv, VectorStep};
+
+/// Environments that step on threads of their own, in groups: `rollout-1-envs-0`, `rollout-1-envs-1`, …
+pub(crate) struct ThreadedVectorEnv {
+    config: GroupsConfig,
+    factory: Arc<dyn EnvFactory>,
+    spec: EnvSpec,
+    groups: Vec<Group>,
+    replies: InqueueSender<Reply>,
+    answers: InqueueReceiver<Reply>,
+    /// Of the worker.
+    watch: Watch,
+    looks: Looks,
+    /// Answers for groups that hang.
+    lost: VecDeque<Answer>,
+}
+
+/// One group and the thread that steps it now.
+struct Group {
+    /// `None` once it is to end.
+    orders: Option<Sender<Box<GroupStep>>>,
+    /// Closes as the thread ends.
+    ended: Receiver<Infallible>,
+    thread: String,
+    /// How many threads the group has had before.
+    generation: u32,
+    watch: Watch,
+    vigil: Vigil,
+    /// When the order was sent that it has not answered.
+    sent: Option<Instant>,
+}
+
+struct Reply {
+    group: usize,
+    generation: u32,
+    body: ReplyBody,
+}
+
+enum ReplyBody {
+    Made(Result<EnvSpec, EnvFailure>),
+    Done { step: Box<GroupStep>, took: Duration, outcome: Result<(), EnvFailure> },
+}
+
+impl ThreadedVectorEnv {
+    /// Starts the threads, which make their environments at once and next to each other.
+    ///
+    /// # Errors
+    /// The environment that could not be made, or made in time; or why there was no thread.
+    pub(crate) fn new(
+        config: GroupsConfig,
+        factory: Arc<dyn EnvFactory>,
+        tether: &Tether,
+        watch: &Watch,
+    ) -> Result<Self, EnvFailure> {
+        let error = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
+        // Two replies a group: one of its thread, and a late one of a thread that was left behind.
+        let (replies, answers) = inqueue(2 * config.n_groups, Gate::Bounded, tether)
+            .map_err(|_| error("a worker needs a group of environments".into()))?;
+        let mut groups = Vec::with_capacity(config.n_groups);
+        for group in 0..config.n_groups {
+            let first = Generation { group, number: 0, incarnation: config.context.incarnation, begins: Begins::Now };
+            groups.push(Group::spawn(&config, first, &factory, &replies, watch)?);
+        }
+        let mut looks = Looks::new(config.env_hang_timeout);
+        let specs = wait_for_specs(&config, (&mut groups, &mut looks), &answers)?;
+        let Some(spec) = specs.first().cloned() else {
+            return Err(error("a worker needs a group of environments".into()));
+        };
+        match specs.iter().find(|other| **other != spec) {
+            Some(other) => Err(error(format!(
+                "the environments of one worker must have one spec: the first is {spec}, another {other}"
+            ))),
+            None => Ok(Self {
+                config,
+                factory,
+                spec,
+                groups,
+                replies,
+                answers,
+                watch: watch.clone(),
+                looks,
+                lost: VecDeque::new(),
+            }),
+        }
+    }
+
+    /// Answers for every group that has been in one call of an environment for too long.
+    fn find_hanging(&mut self) {
+        for number in 0..self.groups.len() {
+            let group = &mut self.groups[number];
+            let Some(sent) = group.sent else { continue };
+            if let Some((call, silent_for)) = group.hangs(self.config.env_hang_timeout) {
+                let took = sent.elapsed();
+                if let Some(failure) = self.replace(number, &call, silent_for) {
+                    let step = Box::new(GroupStep::new(&self.spec, self.config.group_size));
+                    self.lost.push_back(Answer { group: number, step, took, outcome: Err(failure) });
+                }
+            }
+        }
+    }
+
+    /// Leaves a group's thread behind and starts another; `None` if it came back at this very moment.
+    fn replace(&mut self, number: usize, call: &EnvCall, silent_for: Duration) -> Option<GroupFailure> {
+        let Self { config, factory, spec, groups, replies, watch, .. } = self;
+        let group = &mut groups[number];
+        group.watch.take_over(call)?;
+        let context = context_of(config, number);
+        let failure = EnvFailure {
+            env: spec.name.clone(),
+            index: context.first_env + call.index,
+            incarnation: call.incarnation,
+            place: call.place,
+            ..context.failure_to_make(FailureCause::Hang { silent_for, last_obs: None })
+        };
+        let next = Generation {
+            group: number,
+            number: group.generation + 1,
+            incarnation: call.incarnation,
+            begins: Begins::WithTheFirstReset(spec.clone()),
+        };
+        let left_behind = Some(group.thread.clone());
+        match Group::spawn(config, next, factory, replies, watch) {
+            Ok(next) => *group = next,
+            // Its orders are answered by saying so.
+            Err(_no_thread) => group.orders = None,
+        }
+        group.sent = None;
+        Some(GroupFailure { failure, left_behind })
+    }
+}
+
+impl EnvGroups for ThreadedVectorEnv {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn n_groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn group_size(&self) -> usize {
+        self.config.group_size
+    }
+
+    fn send(&mut self, group: usize, order: Box<GroupStep>) {
+        let number = group;
+        let group = &mut self.groups[number];
+        group.sent = Some(Instant::now());
+        let refused = match &group.orders {
+            Some(orders) => orders.send(order).err().map(|refused| refused.into_inner()),
+            None => Some(order),
+        };
+        if let Some(step) = refused {
+            // Its thread is gone, which only a panic outside its environments could have done.
+            let cause = FailureCause::Error(EnvError::new("the thread of this group of environments is gone"));
+            let outcome = Err(context_of(&self.config, number).failure_to_make(cause));
+            let body = ReplyBody::Done { step, took: Duration::ZERO, outcome };
+            // Full or closed, nobody waits for it.
+            let _ = self.replies.try_push(Reply { group: number, generation: group.generation, body });
+        }
+    }
+
+    fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            if let Some(lost) = self.lost.pop_front() {
+                return Ok(Some(lost));
+            }
+            match self.looks.wait(&self.answers, deadline)? {
+                Waited::Answer(Reply { group, generation, body: ReplyBody::Done { step, took, outcome } })
+                    if generation == self.groups[group].generation =>
+                {
+                    self.groups[group].sent = None;
+                    let outcome = outcome.map_err(|failure| GroupFailure { failure, left_behind: None });
+                    return Ok(Some(Answer { group, step, took, outcome }));
+                }
+                // Of a thread that was left behind.
+                Waited::Answer(_) => {}
+                Waited::Look => self.find_hanging(),
+                Waited::TimedOut => return Ok(None),
+            }
+        }
+    }
+
+    fn close(&mut self) -> Vec<String> {
+        for group in &mut self.groups {
+            group.orders = None;
+        }
+        let deadline = Instant::now() + CLOSE_WITHIN;
+        // Nothing is ever sent: it closes.
+        let has_ended = |group: &Group| group.ended.recv_deadline(deadline).is_err_and(|end| end.is_disconnected());
+        self.groups.iter().filter(|group| !has_ended(group)).map(|group| group.thread.clone()).collect()
+    }
+}
+
+/// Waits until every group has made its environments.
+fn wait_for_specs(
+    config: &GroupsConfig,
+    (groups, looks): (&mut [Group], &mut Looks),
+    answers: &InqueueReceiver<Reply>,
+) -> Result<Vec<EnvSpec>, EnvFailure> {
+    let mut specs = vec![None; config.n_groups];
+    while specs.iter().any(Option::is_none) {
+        let waited = looks.wait(answers, None).map_err(|Closed(())| {
+            config.context.failure_to_make(FailureCause::Error(EnvError::new("the run is ending")))
+        })?;
+        match waited {
+            Waited::Answer(Reply { group, body: ReplyBody::Made(made), .. }) => specs[group] = Some(made?),
+            Waited::Look => {
+                for (number, group) in groups.iter_mut().enumerate() {
+                    if let Some((call, silent_for)) = group.hangs(config.env_hang_timeout) {
+                        let cause = FailureCause::Hang { silent_for, last_obs: None };
+                        return Err(context_of(config, number).failure(None, call.index, call.place, cause));
+                    }
+                }
+            }
+            // Nothing was ordered, and there is no deadline.
+            Waited::Answer(_) | Waited::TimedOut => {}
+        }
+    }
+    Ok(specs.into_iter().flatten().collect())
+}
+
+fn context_of(config: &GroupsConfig, group: usize) -> VectorContext {
+    VectorContext { first_env: (group * config.group_size) as u32, ..config.context }
+}
+
+/// Which thread of which group.
+struct Generation {
+    group: usize,
+    number: u32,
+    /// Of the environments that it makes; before them, if they are made with the first reset.
+    incarnation: u32,
+    begins: Begins,
+}
+
+/// When a thread makes its first environments.
+enum Begins {
+    Now,
+    /// It replaces one whose environments had this spec.
+    WithTheFirstReset(EnvSpec),
+}
+
+impl Group {
+    /// The call that it has been in for too long, and for how long.
+    fn hangs(&mut self, env_hang_timeout: Option<Duration>) -> Option<(EnvCall, Duration)> {
+        let timeout = env_hang_timeout?;
+        self.vigil.look(&self.watch).filter(|(_, silent_for)| *silent_for >= timeout)
+    }
+
+    fn spawn(
+        config: &GroupsConfig,
+        generation: Generation,
+        factory: &Arc<dyn EnvFactory>,
+        replies: &InqueueSender<Reply>,
+        of_worker: &Watch,
+    ) -> Result<Self, EnvFailure> {
+        let Generation { group, number, incarnation, begins } = generation;
+        let (spec, begins_now) = match begins {
+            Begins::Now => (None, true),
+            Begins::WithTheFirstReset(spec) => (Some(spec), false),
+        };
+        let first = format!("rollout-{}-envs-{group}", config.context.worker);
+        let name = if number == 0 { first.clone() } else { format!("{first}.{number}") };
+        let watch = of_worker.of_another_thread();
+        let (orders, received) = bounded::<Box<GroupStep>>(1);
+        let (ending, ended) = bounded(0);
+        let mut stepper = Stepper {
+            context: VectorContext { incarnation, ..context_of(config, group) },
+            size: config.group_size,
+            factory: Arc::clone(factory),
+            watch: watch.clone(),
+            envs: None,
+            spec,
+            clock: StateClock::new(first, EnvThreadState::Waiting),
+        };
+        let clock = stepper.clock.reader();
+        let replies = replies.clone();
+        let body = move || {
+            let reply = |body| replies.push(Reply { group, generation: number, body }).is_ok();
+            let made = !begins_now || reply(ReplyBody::Made(stepper.make()));
+            if made {
+                stepper.run(&received, |step, took, outcome| reply(ReplyBody::Done { step, took, outcome }));
+            }
+            // One that panics as it is dropped takes nobody along.
+            let _ = catch(|| drop(stepper));
+            drop::<Sender<Infallible>>(ending);
+        };
+        thread::Builder::new().name(name.clone()).spawn(body).map_err(|error| {
+            let text = format!("the thread {name} could not be started: {error}");
+            config.context.failure_to_make(FailureCause::Error(EnvError::new(text)))
+        })?;
+        watch.time().add(clock);
+        let vigil = Vigil::new();
+        Ok(Self { orders: Some(orders), ended, thread: name, generation: number, watch, vigil, sent: None })
+    }
+}
+
+/// What a group's thread does.
+struct Stepper {
+    context: VectorContext,
+    size: usize,
+    factory: Arc<dyn EnvFactory>,
+    watch: Watch,
+    /// `None` once they failed.
+    envs: Option<Box<dyn VectorEnv>>,
+    /// Of those made first.
+    spec: Option<EnvSpec>,
+    clock: StateClock<EnvThreadState>,
+}
+
+impl Stepper {
+    /// Carries out orders until there will be no more, or nobody hears of it.
+    fn run(
+        &mut self,
+        orders: &Receiver<Box<GroupStep>>,
+        reply: impl Fn(Box<GroupStep>, Duration, Result<(), EnvFailure>) -> bool,
+    ) {
+        while let Ok(mut step) = orders.recv() {
+            self.clock.enter(EnvThreadState::Stepping);
+            let began = Instant::now();
+            let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
+            if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
+                self.watch.at(0, FailurePlace::Unknown);
+                let _inside = self.watch.enter(self.context.incarnation);
+                // What failed may panic once more. The failure that is reported is the first.
+                let _ = catch(|| {
+                    failed.drain_episodes(&mut step.episodes);
+                    drop(failed);
+                });
+            }
+            if self.watch.is_taken_over() || !reply(step, began.elapsed(), outcome) {
+                return;
+            }
+            self.clock.enter(EnvThreadState::Waiting);
+        }
+    }
+
+    fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
+        self.clock.enter(EnvThreadState::Stepping);
+        let Self { context, size, factory, watch, envs, spec: first, .. } = self;
+        let error = |text| context.failure_to_make(FailureCause::Error(EnvError::new(text)));
+        watch.at(0, FailurePlace::Make);
+        let _inside = watch.enter(context.incarnation);
+        let making = catch(|| {
+            let made = factory.make_vector(context, *size, watch)?;
+            let (spec, n_envs) = (made.spec().clone(), made.n_envs());
+            Ok((made, spec, n_envs))
+        });
+        let (made, spec, n_envs) =
+            making.unwrap_or_else(|text| Err(context.failure_to_make(FailureCause::Panic(text))))?;
+        if n_envs != *size {
+            return Err(error(format!("the factory was asked for {size} environments and made {n_envs}")));
+        }
+        match first {
+            Some(first) if *first != spec => {
+                return Err(error(format!("the environments made anew are {spec}, those before were {first}")));
+            }
+            _ => *first = Some(spec.clone()),
+        }
+        *envs = Some(made);
+        Ok(spec)
+    }
+
+    /// The failure of code that no environment is known to have called.
+    #[cold]
+    fn panicked(&self, text: String) -> EnvFailure {
+        self.context.failure(self.spec.as_ref(), 0, FailurePlace::Unknown, FailureCause::Panic(text))
+    }
+
+    fn carry_out(&mut self, step: &mut GroupStep) -> Result<(), EnvFailure> {
+        if self.envs.is_none() {
+            self.context.incarnation += 1;
+            self.make()?;
+        }
+        let Self { context, watch, envs: Some(envs), .. } = self else { return Ok(()) };
+        watch.at(0, FailurePlace::Unknown);
+        let _inside = watch.enter(context.incarnation);
+        step.clear();
+        match step.order {
+            Order::Reset => envs.reset_all(step.obs.view_mut().into())?,
+            Order::Step => {
+                let out = VectorStep {
+                    t: 0,
+                    obs: step.obs.view_mut().into(),
+                    rewards: &mut step.rewards,
+                    ends: &mut step.ends,
+                    final_obs: &mut step.final_obs,
+                };
+                envs.step(step.actions.view().into(), out)?;
+            }
+        }
+        let steps_made = if step.order == Order::Step { self.size } else { 0 };
+        let after_it = |failure| EnvFailure { steps_made, ..failure };
+        if step.ends_fragment {
+            envs.drain_episodes(&mut step.episodes);
+            step.begin_fragment(|obs| envs.begin_fragment(obs)).map_err(after_it)?;
+        }
+        if !step.masks.is_empty() {
+            envs.action_masks(&mut step.masks).map_err(after_it)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! Environments whose states lie in arrays, so that one instruction steps several of them.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::factory::EnvFactory;
+use crate::env::{EnvFailure, VectorContext, Watch};
+use crate::vector::{Kernel, NativeVectorEnv, VectorEnv};
+
+/// Makes native environments that step together, with their states in arrays.
+///
+/// Episodes are those that a closure which returns the environment gives: the same seeds, states to the last bits of a
+/// sine, ends and returns. They are only made faster, the more so the more environments a worker has.
+///
+/// ```
+/// use pronk_rollout::{CartPole, EnvFactory, VectorContext, Vectorised, Watch};
+///
+/// // `Trainer::new(config, Vectorised::<CartPole>::new())` in place of `|_: &EnvContext| CartPole::new()`.
+/// let factory = Vectorised::<CartPole>::new();
+/// let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
+/// let envs = factory.make_vector(&context, 256, &Watch::new())?;
+/// assert_eq!((envs.n_envs(), envs.spec().name.as_str()), (256, "CartPole-v1"));
+///
+/// // Another time limit than the environment's own.
+/// let shorter = factory.with_time_limit(Some(100)).make_vector(&context, 1, &Watch::new())?;
+/// assert_eq!(shorter.spec().max_episode_steps, Some(100));
+/// # Ok::<(), pronk_rollout::EnvFailure>(())
+/// ```
+pub struct Vectorised<K> {
+    /// `None`: the environment's own limit.
+    time_limit: Option<Option<u32>>,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<K: Kernel> Vectorised<K> {
+    /// Environments as they are.
+    pub fn new() -> Self {
+        Self { time_limit: None, kernel: PhantomData }
+    }
+
+    /// Episodes are truncated after so many steps, or never, whatever the environment's own limit.
+    pub fn with_time_limit(self, max_episode_steps: Option<u32>) -> Self {
+        Self { time_limit: Some(max_episode_steps), ..self }
+    }
+}
+
+impl<K: Kernel> Default for Vectorised<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K> Clone for Vectorised<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Vectorised<K> {}
+
+impl<K: Kernel> fmt::Debug for Vectorised<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vectorised").field("env", &K::env_spec().name).field("time_limit", &self.time_limit).finish()
+    }
+}
+
+impl<K: Kernel> EnvFactory for Vectorised<K> {
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        _watch: &Watch,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        let max_episode_steps = self.time_limit.unwrap_or(K::env_spec().max_episode_steps);
+        let envs = NativeVectorEnv::<K>::with_time_limit(context, n_envs, max_episode_steps)?;
+        Ok(Box::new(envs))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::Mutex;
+
+use pronk_policy::{NetworkSpec, Rng};
+
+use super::*;
+use crate::env::{Env, EnvContext};
+use crate::envs::Masked;
+use crate::testing::{Counter, Fault, MaskFault, Watched};
+
+/// Environment `i` plays episodes of `i + 1` steps.
+fn longer_and_longer(context: &EnvContext) -> Counter {
+    Counter::new(&[(1 + context.index, End::Terminated)])
+}
+
+fn play(factory: &dyn EnvFactory, n_episodes: usize, seed: u64) -> Result<Evaluation, EvaluateError> {
+    let env = Counter::of_three().spec();
+    let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
+    let params = spec.init_params(0).unwrap();
+    let mut policy = Policy::new(spec, params, &env.action).unwrap();
+    evaluate(&mut policy, &mut Choice::Mode, factory, n_episodes, seed)
+}
+
+#[test]
+fn short_episodes_are_not_preferred() {
+    let evaluation = play(&longer_and_longer, MAX_ENVS + 5, 0).unwrap();
+    assert_eq!(evaluation.episodes.len(), MAX_ENVS + 5);
+    for env in 0..MAX_ENVS as u32 {
+        let lens: Vec<_> = (evaluation.episodes.iter())
+            .filter(|episode| episode.index == env)
+            .map(|episode| episode.episode_len)
+            .collect();
+        // In the time of the longest episode, environment 0 could have played all of them.
+        let quota = if env < 5 { 2 } else { 1 };
+        assert_eq!(lens, vec![env + 1; quota], "environment {env}");
+    }
+}
+
+#[test]
+fn fewer_episodes_than_environments_are_one_each() {
+    let evaluation = play(&longer_and_longer, 3, 0).unwrap();
+    let played: Vec<_> = (evaluation.episodes.iter())
+        .map(|episode| (episode.index, episode.episode_len, episode.episode_return))
+        .collect();
+    assert_eq!(played, [(0, 1, 1.0), (1, 2, 3.0), (2, 3, 6.0)]);
+    assert_eq!(evaluation.len_mean(), Some(2.0));
+    assert_eq!(evaluation.return_mean(), Some(10.0 / 3.0));
+}
+
+/// A policy for [`Masked`] environments, and what it does in them.
+fn play_masked(choice: &mut Choice, factory: &dyn EnvFactory) -> Result<Evaluation, EvaluateError> {
+    let env = Masked::new(5, 30).spec();
+    let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
+    let params = spec.init_params(0).unwrap();
+    let mut policy = Policy::new(spec, params, &env.action).unwrap();
+    evaluate(&mut policy, choice, factory, 50, 0)
+}
+
+#[test]
+fn nothing_impossible_is_done_neither_by_the_mode_nor_by_samples() {
+    for mut choice in [Choice::Mode, Choice::Sample(Rng::seed_from(3))] {
+        // An impossible action is an error of the environment.
+        let evaluation = play_masked(&mut choice, &|_: &EnvContext| Masked::new(5, 30)).unwrap();
+        assert_eq!(evaluation.len_mean(), Some(30.0));
+    }
+}
+
+#[test]
+fn an_environment_without_a_way_ends_the_evaluation() {
+    let factory = |_: &EnvContext| Watched::with_fault(MaskFault::AllFalse);
+    let error = play_masked(&mut Choice::Mode, &factory).unwrap_err().to_string();
+    assert!(error.contains("after step 1") && error.contains("nothing possible"), "{error}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_evaluation() {
+    let first = play(&longer_and_longer, 40, 7).unwrap();
+    assert_eq!(first, play(&longer_and_longer, 40, 7).unwrap());
+    assert_ne!(first, play(&longer_and_longer, 40, 8).unwrap());
+}
+
+#[test]
+fn an_evaluation_does_not_replay_the_training_episodes_of_its_seed() {
+    let seen = Mutex::new(Vec::new());
+    let factory = |context: &EnvContext| {
+        seen.lock().unwrap().push(*context);
+        Counter::of_three()
+    };
+    play(&factory, 4, 7).unwrap();
+    let seen = seen.into_inner().unwrap();
+    assert_eq!(seen.len(), 4);
+    for context in seen {
+        let training =
+            VectorContext { worker: context.worker, incarnation: context.incarnation, first_env: 0, seed: 7 };
+        assert_ne!(context.seed, training.env(context.index).seed);
+    }
+}
+
+#[test]
+fn no_episodes_need_no_environment() {
+    let factory = |_: &EnvContext| -> Counter { panic!("nothing is to be made") };
+    let evaluation = play(&factory, 0, 0).unwrap();
+    assert_eq!(evaluation.episodes, []);
+    assert_eq!((evaluation.return_mean(), evaluation.return_std()), (None, None));
+}
+
+#[test]
+fn an_environment_that_fails_ends_the_evaluation() {
+    let factory = |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(2));
+    let error = play(&factory, 2, 0).unwrap_err();
+    assert!(error.to_string().contains("planted step error"), "{error}");
+}

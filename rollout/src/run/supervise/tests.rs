@@ -1,0 +1,255 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::num::NonZeroUsize;
+
+use pronk_buffer::{Bell, Lifeline, Mailbox, WeightPublisher, mailbox, weight_cell};
+use pronk_metrics::StepLedger;
+
+use super::*;
+use crate::env::{EnvContext, EnvError, Watch};
+use crate::pool::EnvFactory;
+use crate::testing::{
+    Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, of_default, params,
+};
+use crate::worker::RestartPolicy;
+
+struct Run {
+    worker: SupervisedWorker,
+    publisher: WeightPublisher<ByPolicy<Params>>,
+    weights: WeightCell<ByPolicy<Params>>,
+    reports: Mailbox<WorkerReport>,
+    steps: StepLedger,
+    lifeline: Option<Lifeline>,
+}
+
+fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
+    let (links, steps, lifeline) = links();
+    let (publisher, weights) = weight_cell(of_default(params(0.0)));
+    let (sender, reports) = mailbox(NonZeroUsize::MIN, &Bell::new());
+    let worker = SupervisedWorker::make(Supervision {
+        make: make_workers(factory, 0, &links),
+        seat: WorkerSeat { worker: 1, incarnation: 0, watch: Watch::new() },
+        spaces: None,
+        thread: "rollout-1".into(),
+        budget: RestartBudget::new(restart),
+        steps: steps.clone(),
+        tether: links.tether.clone(),
+        reports: sender,
+        clock: StateClock::new("rollout-1", WorkerState::Starting),
+    });
+    let worker = worker.unwrap();
+    Run { worker, publisher, weights, reports, steps, lifeline: Some(lifeline) }
+}
+
+impl Run {
+    fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NoFragment> {
+        self.worker.next_fragment(&self.weights, timeout)
+    }
+
+    fn fragment(&mut self) -> MultiAgentBatch {
+        match self.next(LONG) {
+            Ok(fragment) => fragment,
+            Err(NoFragment::Failed(failure)) => panic!("{failure}"),
+            Err(_) => panic!("the worker gives no fragment"),
+        }
+    }
+
+    fn failure(&mut self) -> WorkerFailure {
+        match self.next(LONG) {
+            Err(NoFragment::Failed(failure)) => failure,
+            _ => panic!("the worker goes on"),
+        }
+    }
+
+    fn report(&self) -> WorkerReport {
+        self.reports.try_take().expect("a report was posted")
+    }
+}
+
+/// Environments that fail in the given step in their first `n` incarnations.
+fn failing_until(incarnation: u32, fault: Fault) -> impl EnvFactory {
+    move |context: &EnvContext| {
+        Counter::of_three().with_fault(if context.incarnation < incarnation { fault } else { Fault::Nothing })
+    }
+}
+
+#[test]
+fn a_worker_takes_the_newest_weights_for_every_fragment_and_reports_it() {
+    let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
+    let version = |fragment: MultiAgentBatch| fragment.get("default_policy").unwrap().versions()[0];
+    assert_eq!(version(run.fragment()), 0);
+    run.publisher.publish(of_default(params(1.0)));
+    run.publisher.publish(of_default(params(2.0)));
+    assert_eq!(version(run.fragment()), 2);
+
+    let report = run.report();
+    assert_eq!((report.fragments, report.steps.env, report.restarts), (2, 16, 0));
+    assert_eq!((report.n_episodes, report.return_sum, report.len_sum), (4, 24.0, 12));
+    assert_eq!(report.episodes.len(), 4);
+}
+
+#[test]
+fn as_many_failures_in_a_row_as_tolerated_cost_their_fragments_only() {
+    let mut run = run(failing_until(3, Fault::StepErr(2)), NO_PAUSE);
+    let fragment = run.fragment();
+    assert_eq!(fragment.get("default_policy").unwrap().tags()[0].incarnation, 3);
+    let report = run.report();
+    assert_eq!((report.fragments, report.restarts, report.n_failures), (1, 3, 3));
+    assert!(report.failures.iter().all(|failure| failure.contains("planted step error")), "{:?}", report.failures);
+    assert!(report.ended.is_empty());
+    // Every time both environments made one step, then the first failed in its second.
+    assert_eq!(run.steps.snapshot().lost["env_error"].env, 3 * 2);
+    assert!(run.steps.snapshot().is_closed());
+}
+
+#[test]
+fn one_failure_more_ends_the_worker_with_the_whole_story() {
+    let mut run = run(failing_until(u32::MAX, Fault::StepPanic(2)), NO_PAUSE);
+    let failure = run.failure();
+    assert_eq!((failure.thread.as_str(), failure.consecutive_failures), ("rollout-1", 4));
+    let text = failure.to_string();
+    assert!(text.starts_with("rollout-1 gave up after 4 failures in a row"), "{text}");
+    assert!(text.contains("environment 0 of rollout-1 (Counter, incarnation 3) failed at step 2"), "{text}");
+    assert!(text.contains("planted step panic"), "{text}");
+
+    let report = run.report();
+    assert_eq!((report.n_failures, report.restarts, report.ended.len()), (4, 3, 1));
+    assert_eq!(report.ended[0].to_string(), text);
+    assert!(matches!(run.next(LONG), Err(NoFragment::Closed)), "it gives up once");
+    assert!(run.steps.snapshot().is_closed());
+}
+
+#[test]
+fn a_complete_fragment_forgives_the_failures_before_it() {
+    // Every incarnation makes one fragment of four steps and fails in the second: many failures, never two in a row.
+    let once = RestartPolicy { num_consecutive_worker_failures_tolerance: 1, ..NO_PAUSE };
+    let mut run = run(failing_until(u32::MAX, Fault::StepErr(6)), once);
+    for _ in 0..20 {
+        run.fragment();
+    }
+    assert_eq!(run.report().n_failures, 19);
+}
+
+#[test]
+fn a_failing_make_counts_as_a_failure() {
+    let factory = |context: &EnvContext| match context.incarnation {
+        0 => Ok(Counter::of_three().with_fault(Fault::StepErr(1))),
+        _ => Err(EnvError::new("no licence left")),
+    };
+    let mut run = run(factory, NO_PAUSE);
+    let failure = run.failure();
+    assert_eq!(failure.consecutive_failures, 4);
+    assert!(failure.to_string().contains("failed while it was made: no licence left"), "{failure}");
+}
+
+#[test]
+fn without_tolerance_the_first_failure_is_the_last() {
+    let never = RestartPolicy { num_consecutive_worker_failures_tolerance: 0, ..NO_PAUSE };
+    let mut run = run(failing_until(1, Fault::ResetErr(1)), never);
+    assert_eq!(run.failure().consecutive_failures, 1);
+    assert_eq!(run.report().restarts, 0);
+}
+
+#[test]
+fn the_pause_before_a_restart_goes_on_over_time_outs_and_ends_with_the_run() {
+    let slow = RestartPolicy { first_backoff: LONG, max_backoff: LONG, ..NO_PAUSE };
+    let mut run = run(failing_until(u32::MAX, Fault::StepErr(1)), slow);
+    let began = Instant::now();
+    assert!(matches!(run.next(Duration::ZERO), Err(NoFragment::TimedOut)));
+    assert!(matches!(run.next(Duration::from_millis(1)), Err(NoFragment::TimedOut)));
+    assert_eq!(run.report().n_failures, 1, "while it pauses nothing is tried");
+    assert_eq!(run.worker.clock().read().current, Some("restarting"));
+    run.lifeline = None;
+    assert!(matches!(run.next(LONG), Err(NoFragment::Closed)));
+    assert!(began.elapsed() < LONG);
+}
+
+#[test]
+fn a_panic_outside_the_environments_ends_the_worker_and_loses_what_it_had_made() {
+    let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
+    run.fragment();
+    run.publisher.publish(of_default(params(OneWeight::PANIC)));
+    let failure = run.failure();
+    let text = failure.to_string();
+    assert!(
+        text.starts_with("rollout-1 panicked outside its environments: ") && text.contains("planted network panic"),
+        "{text}"
+    );
+    let report = run.report();
+    assert_eq!(report.ended.len(), 1);
+    assert!(run.steps.snapshot().is_closed());
+}
+
+#[test]
+fn weights_that_are_not_finite_end_the_worker_without_a_restart() {
+    let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
+    run.publisher.publish(of_default(params(f32::NAN)));
+    let failure = run.failure();
+    assert_eq!(
+        failure.to_string(),
+        "rollout-1 cannot act: version 1 of the weights gives NaN values for environment 0"
+    );
+    assert_eq!(run.report().restarts, 0);
+}
+
+#[test]
+fn a_vector_that_keeps_no_final_observation_ends_the_worker() {
+    use crate::env::EpisodeStat;
+    use crate::env::VectorContext;
+    use crate::env::{ActionRef, EnvSpec, ObsMut};
+    use crate::vector::{SerialVectorEnv, VectorEnv, VectorStep};
+    use pronk_buffer::End;
+
+    /// Says `Truncated` where the environments said nothing.
+    struct Forgetful(SerialVectorEnv<Counter>);
+    impl VectorEnv for Forgetful {
+        fn spec(&self) -> &EnvSpec {
+            self.0.spec()
+        }
+        fn n_envs(&self) -> usize {
+            self.0.n_envs()
+        }
+        fn reset_all(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+            self.0.reset_all(obs)
+        }
+        fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
+            let VectorStep { t, obs, rewards, ends, final_obs } = out;
+            self.0.step(actions, VectorStep { t, obs, rewards, ends: &mut *ends, final_obs })?;
+            ends.fill(End::Truncated);
+            Ok(())
+        }
+        fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
+            self.0.drain_episodes(into);
+        }
+    }
+    struct Factory;
+    impl EnvFactory for Factory {
+        fn make_vector(
+            &self,
+            context: &VectorContext,
+            n_envs: usize,
+            watch: &Watch,
+        ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+            Ok(Box::new(Forgetful(SerialVectorEnv::new(context, n_envs, watch, |_| Ok(Counter::of_three()))?)))
+        }
+    }
+    let mut run = run(Factory, NO_PAUSE);
+    let failure = run.failure();
+    assert!(failure.to_string().contains("the vector environment of rollout-1 broke its rules"), "{failure}");
+    assert_eq!(run.steps.snapshot().lost["broken_batch"].env, 8);
+}
+
+#[test]
+fn an_environment_that_panics_while_it_is_dropped_does_not_hide_the_failure() {
+    let sticky = |context: &EnvContext| {
+        let at_fault = context.incarnation == 0 && context.index == 1;
+        let fault = if at_fault { Fault::StepErr(1) } else { Fault::Nothing };
+        let hook = move |moment| assert!(!at_fault || moment != Moment::Drop, "planted drop panic");
+        Hooked::before(hook).with_fault(fault)
+    };
+    let mut run = run(sticky, NO_PAUSE);
+    run.fragment();
+    let report = run.report();
+    assert_eq!((report.fragments, report.n_failures), (1, 1));
+    assert!(report.failures[0].contains("planted step error"), "{:?}", report.failures);
+}

@@ -1,0 +1,19 @@
+use pronk_buffer::{Bell, InqueueSender, MultiAgentBatch, WeightCell};
+use pronk_metrics::{ByPolicy, StepLedger, TimeLedger};
+use pronk_policy::Params;
+
+/// The edges between the workers and the rest of the run.
+#[derive(Clone, Debug)]
+pub struct WorkerEdges {
+    /// Forward: where fragments go.
+    pub fragments: InqueueSender<MultiAgentBatch>,
+    /// Backward: where weights come from.
+    pub weights: WeightCell<ByPolicy<Params>>,
+    /// Sideways: rung with every report.
+    pub bell: Bell,
+    /// Where each thread's time is kept.
+    pub time: TimeLedger,
+    /// Where steps are counted: those of a worker that hangs are booked by the supervisor. Once its limit is reached, the workers
+    /// end.
+    pub steps: StepLedger,
+}

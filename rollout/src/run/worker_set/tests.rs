@@ -1,0 +1,620 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use pronk_buffer::{Bell, End, Gate, InqueueReceiver, Lifeline, MultiAgentBatch, PopError, inqueue, weight_cell};
+use pronk_metrics::{StepLedger, TimeLedger};
+use pronk_policy::Space;
+
+use super::*;
+use crate::env::{EnvContext, EnvError};
+use crate::pool::EnvFactory;
+use crate::testing::{
+    Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, n_u32, of_default, params, until,
+};
+use crate::worker::WorkerLinks;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What a test holds of a run: everything but the workers.
+struct Run {
+    lifeline: Option<Lifeline>,
+    fragments: InqueueReceiver<MultiAgentBatch>,
+    steps: StepLedger,
+    time: TimeLedger,
+    bell: Bell,
+}
+
+fn set_config(num_rollout_workers: u32, restart: RestartPolicy) -> WorkerSetConfig {
+    WorkerSetConfig { num_rollout_workers: n_u32(num_rollout_workers), restart, env_hang_timeout: None }
+}
+
+fn start_with(
+    config: WorkerSetConfig,
+    make: impl FnOnce(&WorkerLinks) -> Arc<MakeSampler>,
+) -> (Result<WorkerSet, StartError>, Run) {
+    let (links, steps, lifeline) = links();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
+    let (_, weights) = weight_cell(of_default(params(0.0)));
+    let run = Run { lifeline: Some(lifeline), fragments, steps, time: TimeLedger::new(), bell: Bell::new() };
+    let (bell, time, steps) = (run.bell.clone(), run.time.clone(), run.steps.clone());
+    let edges = WorkerEdges { fragments: sender, weights, bell, time, steps };
+    (WorkerSet::start(config, make(&links), links.tether, edges), run)
+}
+
+fn start(config: WorkerSetConfig, factory: impl EnvFactory + 'static) -> (WorkerSet, Run) {
+    let (set, run) = start_with(config, |links| make_workers(factory, 0, links));
+    (set.unwrap(), run)
+}
+
+impl Run {
+    fn in_state(&self, thread: &str, state: &str) -> bool {
+        self.time.read().iter().any(|time| time.thread == thread && time.current == Some(state))
+    }
+
+    /// Ends the run and checks that every thread ends within a second and both ledgers close.
+    fn end(mut self, set: WorkerSet) -> JoinOutcome {
+        let began = Instant::now();
+        self.lifeline = None;
+        let outcome = set.join(SECOND);
+        assert!(began.elapsed() < SECOND, "the threads took {:?}", began.elapsed());
+        assert_eq!(outcome.not_joined, Vec::<String>::new());
+        for mut fragment in self.fragments.drain() {
+            fragment.take_ticket().unwrap().dropped("unread");
+        }
+        self.check_ledgers();
+        assert_eq!(self.steps.snapshot().in_flight.env, 0);
+        assert!(self.time.read().iter().all(|time| time.current.is_none()), "no thread's clock goes on");
+        outcome
+    }
+
+    fn check_ledgers(&self) {
+        assert!(self.steps.snapshot().is_closed(), "{:?}", self.steps.snapshot());
+        assert!(self.time.is_closed(), "{:?}", self.time.read());
+    }
+}
+
+#[test]
+fn workers_that_are_to_begin_later_sample_nothing_before_and_end_without() {
+    let (links, steps, lifeline) = links();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
+    let (_, weights) = weight_cell(of_default(params(0.0)));
+    let prepare = || {
+        let (bell, time, steps) = (Bell::new(), TimeLedger::new(), steps.clone());
+        let edges = WorkerEdges { fragments: sender.clone(), weights: weights.clone(), bell, time, steps };
+        let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
+        WorkerSet::prepare(set_config(2, NO_PAUSE), make, links.tether.clone(), edges).unwrap()
+    };
+    let mut set = prepare();
+    assert_eq!(fragments.pop(Duration::from_millis(20)).map(drop), Err(PopError::TimedOut));
+    assert_eq!((set.n_running(), steps.snapshot().sampled.env), (2, 0));
+    set.begin();
+    fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
+    let unbegun = prepare();
+    drop(lifeline);
+    for set in [set, unbegun] {
+        assert_eq!(set.join(LONG).not_joined, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn workers_end_at_the_limit_of_the_ledger_with_the_fragment_they_were_making() {
+    let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    run.steps.limit_env_steps(20);
+    while let Ok(mut fragment) = run.fragments.pop(LONG) {
+        fragment.take_ticket().unwrap().trained();
+    }
+    until("the end of the workers", || set.n_running() == 0);
+    let totals = run.steps.snapshot();
+    assert!(totals.sampled.env >= 20 && totals.sampled == totals.trained_once, "{totals:?}");
+    run.end(set);
+}
+
+#[test]
+fn fragments_of_all_workers_arrive_and_the_threads_are_in_the_ledger() {
+    let (set, run) = start(set_config(3, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    let mut seen = [0; 3];
+    while seen.contains(&0) {
+        let mut fragment = run.fragments.pop(LONG).unwrap();
+        seen[fragment.get("default_policy").unwrap().tags()[0].worker as usize - 1] += 1;
+        fragment.take_ticket().unwrap().trained();
+        run.check_ledgers();
+    }
+    assert_eq!(set.n_running(), 3);
+    assert!(run.bell.wait(LONG), "reports ring");
+    let mut names: Vec<_> = run.time.read().into_iter().map(|time| time.thread).collect();
+    names.sort();
+    assert_eq!(names, ["rollout-1", "rollout-2", "rollout-3", "supervisor"]);
+    let outcome = run.end(set);
+    assert!(outcome.failure.is_none());
+    assert!(outcome.unread.iter().map(|report| report.fragments).sum::<u64>() > 0, "no report is forgotten");
+}
+
+#[test]
+fn what_workers_make_does_not_depend_on_their_neighbours() {
+    let first_fragments = |num_rollout_workers| {
+        let (set, run) = start(set_config(num_rollout_workers, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+        let mut rows = Vec::new();
+        while rows.len() < 3 {
+            let fragment = run.fragments.pop(LONG).unwrap();
+            let batch = fragment.get("default_policy").unwrap();
+            if batch.tags()[0].worker == 1 {
+                rows.push((batch.tags()[0], batch.obs().as_f32().unwrap().to_vec(), batch.behaviour_logp().to_vec()));
+            }
+        }
+        run.end(set);
+        rows
+    };
+    assert_eq!(first_fragments(1), first_fragments(3));
+}
+
+#[test]
+fn either_all_workers_start_or_none() {
+    let resets = Arc::new(AtomicU32::new(0));
+    let failing = |how: &'static str| {
+        let resets = Arc::clone(&resets);
+        move |context: &EnvContext| match (context.worker, context.index, how) {
+            (3, 1, "error") => Err(EnvError::new("no licence")),
+            (3, 1, "panic") => panic!("no display"),
+            _ => {
+                let resets = Arc::clone(&resets);
+                Ok(Hooked::before(move |moment| {
+                    resets.fetch_add(u32::from(moment == Moment::Reset), Ordering::SeqCst);
+                }))
+            }
+        }
+    };
+    for (how, words) in [
+        ("error", "environment 1 of rollout-3 (Counter, incarnation 0) failed while it was made: no licence"),
+        (
+            "panic",
+            "environment 1 of rollout-3 (Counter, incarnation 0) failed while it was made: it panicked: no display",
+        ),
+    ] {
+        let (set, run) = start_with(set_config(4, NO_PAUSE), |links| make_workers(failing(how), 0, links));
+        let Err(error) = set else { panic!("{how}: the set started") };
+        assert_eq!(error.to_string(), format!("rollout-3 could not be made, so no worker was started: {words}"));
+        assert!(run.time.read().is_empty(), "no thread ran");
+        assert_eq!(run.fragments.pop(LONG).unwrap_err(), PopError::Closed, "the inqueue is let go of");
+    }
+    assert_eq!(resets.load(Ordering::SeqCst), 0, "no environment was reset");
+}
+
+#[test]
+fn a_worker_whose_making_panics_is_named() {
+    let made = AtomicU32::new(0);
+    let (set, _run) = start_with(set_config(2, NO_PAUSE), |links| {
+        let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, links);
+        Arc::new(move |seat: &WorkerSeat| match made.fetch_add(1, Ordering::SeqCst) {
+            1 => panic!("no device"),
+            _ => make(seat),
+        })
+    });
+    let Err(error) = set else { panic!("the set started") };
+    assert_eq!(
+        error.to_string(),
+        "rollout-2 could not be made, so no worker was started: the making of the worker panicked: no device"
+    );
+}
+
+#[test]
+fn workers_with_other_spaces_do_not_start() {
+    let factory = |context: &EnvContext| {
+        let highest = if context.worker == 2 { 7.0 } else { 5.0 };
+        let observation = Space::boxed(vec![0.0; 3], vec![highest; 3], vec![3]).unwrap();
+        Hooked::with_spec(|spec| spec.observation = observation)
+    };
+    let (set, _run) = start_with(set_config(2, NO_PAUSE), |links| make_workers(factory, 0, links));
+    let Err(error) = set else { panic!("the set started") };
+    let text = error.to_string();
+    assert!(
+        text.contains("rollout-1 has Counter (observations Box(0..=5") && text.contains("rollout-2 has Counter"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_worker_blocked_on_a_full_inqueue_ends_with_the_run() {
+    for _ in 0..20 {
+        let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+        // Four fragments made and two of them queued: the other two are in hand and stay there.
+        until("the block", || {
+            let made = run.steps.snapshot().in_flight.env == 4 * 8;
+            let blocked = |thread| run.in_state(thread, "blocked");
+            made && run.fragments.len() == 2 && blocked("rollout-1") && blocked("rollout-2")
+        });
+        let totals = run.steps.clone();
+        let outcome = run.end(set);
+        assert!(outcome.failure.is_none());
+        assert_eq!(totals.snapshot().dropped["shutdown"].env, 16, "the two fragments in hand");
+    }
+}
+
+#[test]
+fn a_worker_ends_when_nobody_takes_its_fragments_any_more() {
+    let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    let Run { lifeline, fragments, steps, time, .. } = run;
+    drop(fragments);
+    let outcome = set.join(LONG);
+    assert!(outcome.failure.is_none() && outcome.not_joined.is_empty());
+    assert!(steps.snapshot().is_closed() && time.is_closed());
+    drop(lifeline);
+}
+
+#[test]
+fn a_worker_that_backs_off_ends_with_the_run() {
+    let slow = RestartPolicy { first_backoff: LONG, max_backoff: LONG, ..NO_PAUSE };
+    for _ in 0..20 {
+        let (set, run) = start(set_config(2, slow), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(1)));
+        until("the pause", || run.in_state("rollout-1", "restarting") && run.in_state("rollout-2", "restarting"));
+        let outcome = run.end(set);
+        assert!(outcome.failure.is_none(), "pausing is not giving up");
+        assert_eq!(outcome.unread.iter().map(|report| report.n_failures).sum::<u64>(), 2);
+    }
+}
+
+#[test]
+fn a_worker_that_gives_up_reports_it_rings_and_lets_go_of_the_inqueue() {
+    let (set, run) =
+        start(set_config(1, NO_PAUSE), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepPanic(2)));
+    assert_eq!(run.fragments.pop(LONG).unwrap_err(), PopError::Closed);
+    assert!(run.bell.wait(LONG));
+    let reports = set.reports().drain();
+    let ended: Vec<_> = reports.iter().flat_map(|report| &report.ended).collect();
+    assert_eq!(ended.len(), 1);
+    assert!(ended[0].to_string().contains("rollout-1 gave up after 4 failures"), "{}", ended[0]);
+    until("the end of the thread", || set.n_running() == 0);
+    // The supervisor can report until it ends, which is a moment after nobody is at work.
+    until("the end of the reports", || set.reports().is_closed());
+
+    let outcome = run.end(set);
+    let failure = outcome.failure.expect("the failure comes back as a value");
+    assert_eq!((failure.thread.as_str(), failure.consecutive_failures), ("rollout-1", 4));
+}
+
+#[test]
+fn the_other_workers_go_on_when_one_gives_up() {
+    let factory = |context: &EnvContext| {
+        Counter::of_three().with_fault(if context.worker == 2 { Fault::StepErr(1) } else { Fault::Nothing })
+    };
+    let (set, run) = start(set_config(3, NO_PAUSE), factory);
+    while set.n_running() == 3 {
+        run.fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
+    }
+    for _ in 0..20 {
+        run.fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
+    }
+    let outcome = run.end(set);
+    assert_eq!(outcome.failure.expect("one gave up").thread, "rollout-2");
+}
+
+#[test]
+fn a_thread_that_panics_outside_its_environments_comes_back_by_name() {
+    let (links, steps, _lifeline) = links();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
+    let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
+    let (bell, time) = (Bell::new(), TimeLedger::new());
+    let edges = WorkerEdges { fragments: sender, weights, bell, time, steps: steps.clone() };
+    let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), make, links.tether, edges).unwrap();
+    publisher.publish(of_default(params(OneWeight::PANIC)));
+    while fragments.pop(LONG).is_ok() {}
+    let failure = set.join(LONG).failure.expect("the panic is a value");
+    assert!(failure.to_string().starts_with("rollout-1 panicked outside its environments: "), "{failure}");
+}
+
+#[test]
+fn a_thread_that_hangs_is_named_and_does_not_hold_up_the_join() {
+    let (release, hang) = bounded::<()>(0);
+    let (entering, entered) = bounded(1);
+    let factory = move |context: &EnvContext| {
+        let hang = (context.worker == 2).then(|| (entering.clone(), hang.clone()));
+        Hooked::before(move |moment| {
+            if let (Moment::Step, Some((entering, hang))) = (moment, &hang) {
+                let _ = entering.try_send(());
+                let _ = hang.recv();
+            }
+        })
+    };
+    let (set, mut run) = start(set_config(3, NO_PAUSE), factory);
+    entered.recv_timeout(LONG).unwrap();
+    run.lifeline = None;
+    let began = Instant::now();
+    let outcome = set.join(Duration::from_millis(200));
+    assert!(began.elapsed() < SECOND);
+    assert_eq!(outcome.not_joined, ["rollout-2"]);
+    drop(release);
+    until("the end of the thread that hung", || run.time.read().iter().all(|time| time.current.is_none()));
+}
+
+#[test]
+fn the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
+    // Which step fails is drawn from the environment's seed, how it fails from its number.
+    let factory = |context: &EnvContext| {
+        let step = 1 + (context.seed % 40) as u32;
+        Counter::new(&[(3, End::Terminated), (4, End::Truncated)]).with_fault(match context.seed % 7 {
+            0 => Fault::StepErr(step),
+            1 => Fault::StepPanic(step),
+            2 => Fault::StepNanObs(step),
+            3 => Fault::StepInfReward(step),
+            4 => Fault::ResetErr(1 + step / 4),
+            5 => Fault::ResetPanic(1 + step / 4),
+            _ => Fault::ResetNanObs(1 + step / 4),
+        })
+    };
+    let patient = RestartPolicy { num_consecutive_worker_failures_tolerance: 1000, ..NO_PAUSE };
+    let (set, run) = start(set_config(4, patient), factory);
+    let (mut trained, mut restarts, mut reported) = (0, 0, 0);
+    let began = Instant::now();
+    while restarts < 200 {
+        assert!(began.elapsed() < LONG, "{restarts} restarts");
+        run.check_ledgers();
+        if let Ok(mut fragment) = run.fragments.pop(Duration::from_millis(10)) {
+            trained += fragment.env_steps();
+            fragment.take_ticket().unwrap().trained();
+        }
+        for report in set.reports().drain() {
+            restarts += report.restarts;
+            reported += report.steps.env;
+            assert!(report.ended.is_empty());
+        }
+    }
+    let steps = run.steps.clone();
+    let outcome = run.end(set);
+    assert!(outcome.failure.is_none());
+    reported += outcome.unread.iter().map(|report| report.steps.env).sum::<u64>();
+    let totals = steps.snapshot();
+    assert_eq!(totals.trained_once.env, trained);
+    for cause in ["env_error", "env_panic", "non_finite_observation", "non_finite_reward"] {
+        assert!(totals.lost[cause].env > 0, "{cause}: {totals:?}");
+    }
+    let lost: u64 = totals.lost.values().map(|steps| steps.env).sum();
+    let unfinished = totals.sampled.env - lost - reported;
+    assert!(unfinished < 4 * 8, "all but the fragments in the making are reported: {totals:?}");
+}
+
+/// Of a worker's two environments the first panics when it is dropped.
+fn sticky() -> impl EnvFactory {
+    // Only one of the two panics: a second panic while the first unwinds aborts the process.
+    move |context: &EnvContext| {
+        let is_first = context.index == 0;
+        Hooked::before(move |moment| assert!(!is_first || moment != Moment::Drop, "planted drop panic"))
+    }
+}
+
+#[test]
+fn an_environment_that_panics_while_it_is_dropped_is_reported_and_the_end_stays_clean() {
+    let (set, run) = start(set_config(1, NO_PAUSE), sticky());
+    let outcome = run.end(set);
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let last = outcome.unread.last().expect("the panic is reported");
+    assert_eq!(last.n_failures, 1);
+    assert_eq!(last.failures, ["rollout-1 panicked while its environments were dropped: planted drop panic"]);
+    assert!(last.ended.is_empty());
+}
+
+#[test]
+fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
+    let (links, steps, _lifeline) = links();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
+    let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
+    let (bell, time) = (Bell::new(), TimeLedger::new());
+    let edges = WorkerEdges { fragments: sender, weights, bell, time, steps: steps.clone() };
+    publisher.publish(of_default(params(f32::NAN)));
+    let make = make_workers(sticky(), 0, &links);
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), make, links.tether, edges).unwrap();
+    assert_eq!(fragments.pop(LONG).unwrap_err(), PopError::Closed);
+    let outcome = set.join(LONG);
+    let failure = outcome.failure.expect("the worker gave up").to_string();
+    assert!(failure.starts_with("rollout-1 cannot act"), "{failure}");
+    let told: Vec<_> = outcome.unread.iter().flat_map(|report| &report.failures).collect();
+    assert!(told[0].contains("planted drop panic"), "{told:?}");
+    assert!(steps.snapshot().is_closed());
+}
+
+/// What a hung environment waits for, and how often one hung.
+struct Hangs {
+    let_go: Option<crossbeam_channel::Sender<()>>,
+    n: Arc<AtomicU32>,
+}
+
+/// Environments of which the first of worker 1 hangs in its second step, in the given incarnations.
+fn hanging(incarnations: u32) -> (impl EnvFactory, Hangs) {
+    let (let_go, hang) = bounded::<()>(0);
+    let n = Arc::new(AtomicU32::new(0));
+    let hangs = Hangs { let_go: Some(let_go), n: Arc::clone(&n) };
+    let factory = move |context: &EnvContext| {
+        let hangs = (context.worker, context.index) == (1, 0) && context.incarnation < incarnations;
+        let (hang, n, mut steps) = (hang.clone(), Arc::clone(&n), 0);
+        Hooked::before(move |moment| {
+            steps += u32::from(moment == Moment::Step);
+            if hangs && steps == 2 && moment == Moment::Step {
+                n.fetch_add(1, Ordering::SeqCst);
+                let _ = hang.recv();
+            }
+        })
+    };
+    (factory, hangs)
+}
+
+/// Long enough that no healthy step takes as long on a busy machine, short enough for a test.
+const HANG: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_worker_whose_environment_hangs_is_named_and_replaced_and_the_others_do_not_notice() {
+    let (factory, mut hangs) = hanging(2);
+    let (set, run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(2, NO_PAUSE) }, factory);
+    let mut of_third_life = None;
+    while of_third_life.is_none() {
+        let mut fragment = run.fragments.pop(LONG).expect("somebody works");
+        fragment.take_ticket().unwrap().trained();
+        let tag = fragment.get("default_policy").unwrap().tags()[0];
+        of_third_life = (tag.worker == 1).then_some(tag.incarnation);
+        run.check_ledgers();
+    }
+    assert_eq!((of_third_life, hangs.n.load(Ordering::SeqCst)), (Some(2), 2));
+    assert_eq!(set.n_running(), 2);
+    let left_behind: Vec<_> = set.workers().into_iter().filter(|worker| worker.is_left_behind).collect();
+    assert_eq!(left_behind.iter().map(|worker| &*worker.thread).collect::<Vec<_>>(), ["rollout-1", "rollout-1.1"]);
+    for worker in left_behind {
+        assert_eq!((worker.state, worker.call.map(|call| call.index)), (Some("stepping"), Some(0)));
+        assert!(worker.since >= HANG, "{worker:?}");
+    }
+
+    let mut report = WorkerReport::default();
+    // The one that takes the place may be faster than the report of it.
+    until("both reports", || {
+        for one in set.reports().drain() {
+            pronk_buffer::Fold::fold(&mut report, one);
+        }
+        report.abandoned.count == 2
+    });
+    assert_eq!((report.n_failures, report.restarts), (2, 2));
+    let words = [
+        "rollout-1: environment 0 of rollout-1 (Counter, incarnation 0) failed at step 2 of the episode with seed",
+        "has not come back for",
+        "it was last seen in [1.0, 1.0, ",
+        "to replay: reset with seed",
+    ];
+    for word in words {
+        assert!(report.abandoned.newest[0].contains(word), "{word}: {:?}", report.abandoned);
+    }
+    assert!(report.abandoned.newest[1].starts_with("rollout-1.1: environment 0 of rollout-1 (Counter, incarnation 1)"));
+    // Both environments had made one step when the first hung in its second.
+    assert_eq!(run.steps.snapshot().lost["env_hang"].env, 2 * 2);
+
+    // What comes back late finds that it was replaced, books nothing and ends.
+    hangs.let_go = None;
+    until("the end of those left behind", || set.workers().iter().all(|worker| !worker.is_left_behind));
+    assert_eq!(run.steps.snapshot().lost["env_hang"].env, 2 * 2);
+    let outcome = run.end(set);
+    assert!(outcome.failure.is_none());
+}
+
+#[test]
+fn while_a_worker_is_replaced_there_is_no_moment_without_one() {
+    let lives = 20;
+    let (factory, mut hangs) = hanging(lives);
+    let timeout = Some(Duration::from_millis(20));
+    let (set, run) = start(WorkerSetConfig { env_hang_timeout: timeout, ..set_config(1, NO_PAUSE) }, factory);
+    until("a fragment of the life after them", || {
+        assert_eq!(set.n_running(), 1, "in life {} of {lives} that hang", hangs.n.load(Ordering::SeqCst));
+        !run.fragments.is_empty()
+    });
+    hangs.let_go = None;
+    until("the end of those left behind", || set.workers().iter().all(|worker| !worker.is_left_behind));
+    run.end(set);
+}
+
+#[test]
+fn threads_left_behind_are_named_at_the_end_and_hold_nobody_up() {
+    let (factory, hangs) = hanging(1);
+    let (set, mut run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(1, NO_PAUSE) }, factory);
+    run.fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
+    run.lifeline = None;
+    let began = Instant::now();
+    let outcome = set.join(LONG);
+    assert!(began.elapsed() < LONG / 2, "who is left behind is not waited for");
+    assert_eq!(outcome.not_joined, ["rollout-1"]);
+    drop(hangs);
+    until("the end of the thread that hung", || run.time.read().iter().all(|time| time.current.is_none()));
+}
+
+#[test]
+fn an_environment_that_hangs_while_it_is_remade_is_found_too() {
+    let (let_go, hang) = bounded::<()>(0);
+    let factory = move |context: &EnvContext| {
+        if context.incarnation == 1 {
+            let _ = hang.recv();
+        }
+        Counter::of_three().with_fault(if context.incarnation == 0 { Fault::StepErr(2) } else { Fault::Nothing })
+    };
+    let (set, run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(1, NO_PAUSE) }, factory);
+    let mut fragment = run.fragments.pop(LONG).unwrap();
+    fragment.take_ticket().unwrap().trained();
+    assert_eq!(fragment.get("default_policy").unwrap().tags()[0].incarnation, 2);
+    // The supervisor reports after it has started the other thread, which may have made the fragment by then.
+    let mut abandoned = Vec::new();
+    until("the report of the thread left behind", || {
+        abandoned.extend(set.reports().drain().into_iter().flat_map(|report| report.abandoned.newest));
+        !abandoned.is_empty()
+    });
+    assert!(abandoned[0].contains("incarnation 1) failed while it was made: it has not come back"), "{abandoned:?}");
+    drop(let_go);
+    until("the end of the thread that hung", || set.workers().len() == 1);
+    run.end(set);
+}
+
+#[test]
+fn a_crawling_environment_slows_only_its_own_worker() {
+    let (step, may_step) = bounded::<()>(0);
+    let factory = move |context: &EnvContext| {
+        let gate = (context.worker == 1).then(|| may_step.clone());
+        Hooked::before(move |moment| {
+            if let (Moment::Step, Some(gate)) = (moment, &gate) {
+                let _ = gate.recv();
+            }
+        })
+    };
+    let (set, mut run) = start(set_config(2, NO_PAUSE), factory);
+    for _ in 0..50 {
+        let mut fragment = run.fragments.pop(LONG).unwrap();
+        fragment.take_ticket().unwrap().trained();
+        assert_eq!(fragment.get("default_policy").unwrap().tags()[0].worker, 2);
+    }
+    // Four steps of two environments make a fragment, as slow as they are.
+    for _ in 0..8 {
+        step.send(()).unwrap();
+    }
+    let is_first = |fragment: &MultiAgentBatch| fragment.get("default_policy").unwrap().tags()[0].worker == 1;
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < LONG, "the slow worker's fragment never came");
+        let mut fragment = run.fragments.pop(LONG).unwrap();
+        fragment.take_ticket().unwrap().trained();
+        if is_first(&fragment) {
+            break;
+        }
+    }
+    run.lifeline = None;
+    drop(step);
+    assert!(set.join(LONG).not_joined.is_empty());
+}
+
+#[test]
+fn the_budget_of_restarts_is_shared_and_whoever_needs_one_more_says_that_the_run_is_over() {
+    let tight = RestartPolicy { max_num_worker_restarts: 5, ..NO_PAUSE };
+    let patient = RestartPolicy { num_consecutive_worker_failures_tolerance: 100, ..tight };
+    let (set, run) = start(set_config(2, patient), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(6)));
+    let began = Instant::now();
+    let mut over = None;
+    while over.is_none() {
+        assert!(began.elapsed() < LONG);
+        if let Ok(mut fragment) = run.fragments.pop(Duration::from_millis(1)) {
+            fragment.take_ticket().unwrap().trained();
+        }
+        let reports = set.reports().drain();
+        over = reports.into_iter().flat_map(|report| report.ended).find(WorkerFailure::ends_the_run);
+    }
+    let text = over.unwrap().to_string();
+    for word in ["all workers together have had 5 within 60 s", "max_num_worker_restarts", "planted step error"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    run.end(set);
+}
+
+#[test]
+fn restarts_count_for_the_window_only() {
+    let failure = || {
+        let context = crate::env::VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
+        context.failure_to_make(crate::env::FailureCause::Panic("planted".into()))
+    };
+    let spend_two = |restart_window| {
+        let policy = RestartPolicy { max_num_worker_restarts: 1, restart_window, ..NO_PAUSE };
+        let budget = RestartBudget::new(policy);
+        [budget.spend(Arc::new(failure())).is_ok(), budget.clone().spend(Arc::new(failure())).is_ok()]
+    };
+    assert_eq!(spend_two(LONG), [true, false]);
+    assert_eq!(spend_two(Duration::ZERO), [true, true], "the first is out of the window when the second comes");
+}

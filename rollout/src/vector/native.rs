@@ -1,0 +1,391 @@
+use std::marker::PhantomData;
+
+use pronk_buffer::End;
+use pronk_policy::{ObsDtype, derive_seed};
+use pulp::{Arch, NullaryFnOnce};
+
+use super::kernel::Kernel;
+use super::kernel_action::KernelAction;
+use super::vector_env::{VectorEnv, VectorStep};
+use crate::env::{
+    ActionRef, EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, FailurePlace, ObsMut, VectorContext,
+    first_non_finite,
+};
+
+/// Environments whose states lie beside each other: number `i` of state `k` of a block is `columns[k][i]`.
+///
+/// A block is small enough for the first-level cache, and many times what one instruction holds.
+const BLOCK: usize = 64;
+
+/// One number of the state of each environment of a block.
+type Column = [f64; BLOCK];
+
+/// Native environments stepped together, several in one instruction, on the calling thread.
+///
+/// Everything else is as in [`SerialVectorEnv`](crate::SerialVectorEnv): the seeds of the episodes, the autoreset rule, the
+/// time limit, and how failures are named. An action that is refused is refused before anything has moved.
+///
+/// ```
+/// use pronk_rollout::{CartPole, NativeVectorEnv, VectorContext, VectorEnv};
+///
+/// let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 7 };
+/// let mut envs = NativeVectorEnv::<CartPole>::new(&context, 3)?;
+/// envs.set_state(2, [0.0, 0.0, 0.1, 0.0]);
+/// assert_eq!((envs.n_envs(), envs.state(2)), (3, [0.0, 0.0, 0.1, 0.0]));
+/// # Ok::<(), pronk_rollout::EnvFailure>(())
+/// ```
+#[derive(Debug)]
+pub struct NativeVectorEnv<K: Kernel> {
+    context: VectorContext,
+    spec: EnvSpec,
+    states: States<K>,
+    episodes: Episodes,
+    finished: Vec<EpisodeStat>,
+    arch: Arch,
+}
+
+impl<K: Kernel> NativeVectorEnv<K> {
+    /// Makes `n_envs` environments.
+    ///
+    /// # Errors
+    /// When there is to be none, or the spec of the kernel cannot work.
+    pub fn new(context: &VectorContext, n_envs: usize) -> Result<Self, EnvFailure> {
+        Self::with_time_limit(context, n_envs, K::env_spec().max_episode_steps)
+    }
+
+    /// Makes `n_envs` environments whose episodes are truncated after so many steps, or never.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new), and a limit of 0.
+    pub fn with_time_limit(
+        context: &VectorContext,
+        n_envs: usize,
+        max_episode_steps: Option<u32>,
+    ) -> Result<Self, EnvFailure> {
+        let spec = EnvSpec { max_episode_steps, ..K::env_spec() };
+        check::<K>(n_envs, &spec)
+            .map_err(|error| context.failure(Some(&spec), 0, FailurePlace::Make, FailureCause::Error(error)))?;
+        Ok(Self {
+            context: *context,
+            spec,
+            states: States::new(n_envs),
+            episodes: Episodes::new((0..n_envs as u32).map(|index| context.env(index).seed).collect()),
+            finished: Vec::new(),
+            arch: Arch::new(),
+        })
+    }
+
+    /// The state of one environment.
+    ///
+    /// # Panics
+    /// When there is no such environment.
+    pub fn state(&self, index: usize) -> K::State {
+        self.states.get(index)
+    }
+
+    /// Lets the episode of one environment go on from another state.
+    ///
+    /// # Panics
+    /// When there is no such environment.
+    pub fn set_state(&mut self, index: usize, state: K::State) {
+        self.states.set(index, &state);
+    }
+
+    /// Begins the next episode of an environment and writes its first observation.
+    fn reset(&mut self, index: usize, row: &mut [f32]) -> Result<(), EnvFailure> {
+        let seed = self.episodes.begin(index);
+        let state = K::start(seed);
+        self.states.set(index, &state);
+        row.copy_from_slice(K::observation(&state).as_ref());
+        match first_non_finite(row) {
+            None => Ok(()),
+            Some((element, value)) => {
+                let cause = FailureCause::NonFiniteObservation { element, value };
+                let place = FailurePlace::Reset { episode_seed: seed };
+                Err(self.context.failure(Some(&self.spec), index as u32, place, cause))
+            }
+        }
+    }
+
+    /// The failure of an environment's last step.
+    #[cold]
+    fn failed(&self, index: usize, step: u32, cause: FailureCause) -> EnvFailure {
+        let place = FailurePlace::Step { episode_seed: self.episodes.seeds[index], step };
+        self.context.failure(Some(&self.spec), index as u32, place, cause)
+    }
+
+    /// The actions of all environments, if each can be taken.
+    fn checked<'a>(&self, actions: ActionRef<'a>) -> Result<&'a [K::Action], EnvFailure> {
+        let refused = |index, error| self.failed(index, self.episodes.lens[index] + 1, FailureCause::Error(error));
+        let n = self.states.n_envs;
+        let actions = K::Action::all(actions).map_err(|error| refused(0, error))?;
+        if actions.len() != n {
+            return Err(refused(0, EnvError::new(format!("{n} environments take {n} actions, got {}", actions.len()))));
+        }
+        match K::Action::first_refused(actions, &self.spec.action) {
+            None => Ok(actions),
+            Some((index, error)) => Err(refused(index, error)),
+        }
+    }
+
+    /// The first environment that gave a number which is not finite.
+    #[cold]
+    fn non_finite(&self, obs: &[f32], rewards: &[f32]) -> Option<EnvFailure> {
+        let rows = obs.chunks_exact(obs_len::<K>());
+        rows.zip(rewards).enumerate().find_map(|(index, (row, reward))| {
+            let cause = match first_non_finite(row) {
+                Some((element, value)) => FailureCause::NonFiniteObservation { element, value },
+                None if !reward.is_finite() => FailureCause::NonFiniteReward { value: *reward },
+                None => return None,
+            };
+            let steps_made = self.states.n_envs - 1;
+            Some(EnvFailure { steps_made, ..self.failed(index, self.episodes.lens[index], cause) })
+        })
+    }
+
+    /// Writes down the episode that ended and begins the next one.
+    fn finish(&mut self, index: usize, row: &mut [f32]) -> Result<(), EnvFailure> {
+        self.finished.push(EpisodeStat {
+            worker: self.context.worker,
+            index: self.context.first_env + index as u32,
+            seed: self.episodes.seeds[index],
+            episode_return: self.episodes.sums[index],
+            episode_len: self.episodes.lens[index],
+        });
+        self.reset(index, row).map_err(|failure| EnvFailure { steps_made: self.states.n_envs, ..failure })
+    }
+}
+
+/// Whether such environments can be made.
+fn check<K: Kernel>(n_envs: usize, spec: &EnvSpec) -> Result<(), EnvError> {
+    if n_envs == 0 {
+        return Err(EnvError::new("a vector needs at least one environment, got 0"));
+    }
+    spec.check()?;
+    let (obs_len, observation) = (obs_len::<K>(), &spec.observation);
+    if (obs_len, ObsDtype::F32) != (observation.obs_len(), observation.obs_dtype()) {
+        return Err(EnvError::new(format!("the kernel writes {obs_len} floats, unlike {spec}")));
+    }
+    if !K::Action::is_of(&spec.action) {
+        let text = format!("the kernel takes a {} as its action, unlike {spec}", std::any::type_name::<K::Action>());
+        return Err(EnvError::new(text));
+    }
+    if spec.action_mask {
+        return Err(EnvError::new("action_mask is set, but a kernel has no masks: clear it, or write an Env"));
+    }
+    Ok(())
+}
+
+impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn n_envs(&self) -> usize {
+        self.states.n_envs
+    }
+
+    fn reset_all(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+        let obs = obs.f32().map_err(|error| self.failed(0, 0, FailureCause::Error(error)))?;
+        for (index, row) in obs.chunks_exact_mut(obs_len::<K>()).enumerate() {
+            self.reset(index, row)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
+        let actions = self.checked(actions)?;
+        let VectorStep { t, obs, rewards, ends, final_obs } = out;
+        let failed_next = |error| self.failed(0, self.episodes.lens[0] + 1, FailureCause::Error(error));
+        let (n_envs, obs_len) = (self.states.n_envs, obs_len::<K>());
+        let obs = &mut obs.f32().map_err(failed_next)?[..n_envs * obs_len];
+        let (rewards, ends) = (&mut rewards[..n_envs], &mut ends[..n_envs]);
+
+        let all_finite = self.arch.dispatch(AllBlocks::<K> {
+            limit: self.spec.max_episode_steps.unwrap_or(u32::MAX),
+            columns: &mut self.states.columns,
+            actions,
+            episodes: &mut self.episodes,
+            obs: &mut *obs,
+            rewards: &mut *rewards,
+            ends: &mut *ends,
+        });
+        if !all_finite && let Some(failure) = self.non_finite(obs, rewards) {
+            return Err(failure);
+        }
+
+        // Most episodes go on, so several are looked at together.
+        for (few, ends) in ends.chunks(FEW).enumerate() {
+            if ends.iter().fold(true, |all, end| all & (*end == End::No)) {
+                continue;
+            }
+            for (index, end) in (few * FEW..).zip(ends).filter(|(_, end)| **end != End::No) {
+                let row = &mut obs[index * obs_len..(index + 1) * obs_len];
+                if *end == End::Truncated {
+                    final_obs.push(t, index, &*row).map_err(|error| {
+                        let cause = FailureCause::Error(EnvError::new(error));
+                        EnvFailure { steps_made: n_envs, ..self.failed(index, self.episodes.lens[index], cause) }
+                    })?;
+                }
+                self.finish(index, row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
+        into.append(&mut self.finished);
+    }
+}
+
+/// Ends that are looked at together.
+const FEW: usize = 8;
+
+/// The states of all environments.
+#[derive(Debug)]
+struct States<K> {
+    n_envs: usize,
+    /// Blocks one after the other, each with a column for every number of the state.
+    columns: Vec<Column>,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<K: Kernel> States<K> {
+    fn new(n_envs: usize) -> Self {
+        let columns = vec![[0.0; BLOCK]; n_envs.div_ceil(BLOCK) * state_len::<K>()];
+        Self { n_envs, columns, kernel: PhantomData }
+    }
+
+    fn block(&self, index: usize) -> usize {
+        assert!(index < self.n_envs, "environment {index} of {}", self.n_envs);
+        index / BLOCK * state_len::<K>()
+    }
+
+    fn get(&self, index: usize) -> K::State {
+        let mut state = K::State::default();
+        for (value, column) in state.as_mut().iter_mut().zip(&self.columns[self.block(index)..]) {
+            *value = column[index % BLOCK];
+        }
+        state
+    }
+
+    fn set(&mut self, index: usize, state: &K::State) {
+        let block = self.block(index);
+        for (value, column) in state.as_ref().iter().zip(&mut self.columns[block..]) {
+            column[index % BLOCK] = *value;
+        }
+    }
+}
+
+#[inline(always)]
+fn state_len<K: Kernel>() -> usize {
+    K::State::default().as_ref().len()
+}
+
+#[inline(always)]
+fn obs_len<K: Kernel>() -> usize {
+    K::observation(&K::State::default()).as_ref().len()
+}
+
+/// The episode that each environment is in.
+#[derive(Debug)]
+struct Episodes {
+    /// What the seeds of an environment's episodes are derived from.
+    env_seeds: Vec<u64>,
+    /// How many episodes each environment has begun.
+    begun: Vec<u64>,
+    seeds: Vec<u64>,
+    lens: Vec<u32>,
+    sums: Vec<f64>,
+}
+
+impl Episodes {
+    fn new(env_seeds: Vec<u64>) -> Self {
+        let n = env_seeds.len();
+        Self { env_seeds, begun: vec![0; n], seeds: vec![0; n], lens: vec![0; n], sums: vec![0.0; n] }
+    }
+
+    /// Begins an episode and says its seed.
+    fn begin(&mut self, index: usize) -> u64 {
+        let seed = derive_seed(self.env_seeds[index], &[self.begun[index]]);
+        self.begun[index] += 1;
+        self.seeds[index] = seed;
+        self.lens[index] = 0;
+        self.sums[index] = 0.0;
+        seed
+    }
+}
+
+/// One step of every environment, compiled for every set of instructions; says whether all numbers are finite.
+struct AllBlocks<'a, K: Kernel> {
+    limit: u32,
+    columns: &'a mut [Column],
+    actions: &'a [K::Action],
+    episodes: &'a mut Episodes,
+    obs: &'a mut [f32],
+    rewards: &'a mut [f32],
+    ends: &'a mut [End],
+}
+
+impl<K: Kernel> NullaryFnOnce for AllBlocks<'_, K> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn call(self) -> bool {
+        let (n_envs, obs_len) = (self.actions.len(), obs_len::<K>());
+        let mut all_finite = true;
+        for (block, columns) in self.columns.chunks_exact_mut(state_len::<K>()).enumerate() {
+            let first = block * BLOCK;
+            let envs = first..n_envs.min(first + BLOCK);
+            let obs = &mut self.obs[envs.start * obs_len..envs.end * obs_len];
+            let (rewards, ends) = (&mut self.rewards[envs.clone()], &mut self.ends[envs.clone()]);
+            step_block::<K>(columns, &self.actions[envs.clone()], obs, rewards, ends);
+            let (lens, sums) = (&mut self.episodes.lens[envs.clone()], &mut self.episodes.sums[envs]);
+            all_finite &= count(obs, rewards, ends, lens, sums, self.limit);
+        }
+        all_finite
+    }
+}
+
+/// Steps up to a block of environments. An end is not yet that of the time limit.
+#[inline(always)]
+fn step_block<K: Kernel>(
+    columns: &mut [Column],
+    actions: &[K::Action],
+    obs: &mut [f32],
+    rewards: &mut [f32],
+    ends: &mut [End],
+) {
+    let n = actions.len().min(BLOCK);
+    let (columns, actions) = (&mut columns[..state_len::<K>()], &actions[..n]);
+    let (rewards, ends, obs) = (&mut rewards[..n], &mut ends[..n], &mut obs[..n * obs_len::<K>()]);
+    for (i, row) in (0..n).zip(obs.chunks_exact_mut(obs_len::<K>())) {
+        let mut state = K::State::default();
+        for (value, column) in state.as_mut().iter_mut().zip(&*columns) {
+            *value = column[i];
+        }
+        let outcome = K::advance(&mut state, actions[i]);
+        for (value, column) in state.as_ref().iter().zip(&mut *columns) {
+            column[i] = *value;
+        }
+        row.copy_from_slice(K::observation(&state).as_ref());
+        rewards[i] = outcome.reward;
+        ends[i] = if outcome.terminated { End::Terminated } else { End::No };
+    }
+}
+
+/// Books a step of each environment and cuts off what has reached the limit; says whether all numbers are finite.
+#[inline(always)]
+fn count(obs: &[f32], rewards: &[f32], ends: &mut [End], lens: &mut [u32], sums: &mut [f64], limit: u32) -> bool {
+    for (((end, len), sum), reward) in ends.iter_mut().zip(lens).zip(sums).zip(rewards) {
+        *len += 1;
+        *sum += f64::from(*reward);
+        let cut_off = (*len >= limit) & (*end == End::No);
+        *end = if cut_off { End::Truncated } else { *end };
+    }
+    let finite = |numbers: &[f32]| numbers.iter().fold(true, |all, number| all & number.is_finite());
+    finite(obs) & finite(rewards)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+use pronk_buffer::End;
+use pronk_policy::ObsNormalizer;
+
+use super::normalizer::{CLIP, Normalizer, NormalizerMoments};
+use crate::env::{EnvError, ObsMut};
+
+/// What is done to the numbers of some environments on their way out, whoever steps them.
+pub(crate) struct Normalization {
+    normalizer: Normalizer,
+    obs_len: usize,
+    scale: Scale,
+    /// `[B, obs_len]`: the observations of the last step as the environments gave them; empty if they are not normalised.
+    raw: Vec<f32>,
+    /// What was seen since the last exchange.
+    gathered: NormalizerMoments,
+    /// `[B]`: the discounted return of every episode so far.
+    returns: Vec<f64>,
+}
+
+/// By what numbers are normalised, from one exchange to the next.
+struct Scale {
+    obs: Option<ObsNormalizer>,
+    reward_std: Option<f64>,
+}
+
+impl Scale {
+    fn of(moments: &NormalizerMoments, obs_len: usize) -> Self {
+        let as_they_are = || ObsNormalizer { mean: vec![0.0; obs_len], std: vec![1.0; obs_len], clip: CLIP };
+        let obs = moments.observations.as_ref().map(|_| moments.obs_normalizer().unwrap_or_else(as_they_are));
+        Self { obs, reward_std: moments.reward_std() }
+    }
+}
+
+impl Normalization {
+    /// Of `n_envs` environments.
+    pub(crate) fn new(normalizer: Normalizer, n_envs: usize, obs_len: usize) -> Self {
+        Self {
+            scale: Scale::of(&normalizer.moments(), obs_len),
+            raw: Vec::new(),
+            gathered: NormalizerMoments::begin(&normalizer.config, obs_len),
+            returns: vec![0.0; n_envs],
+            obs_len,
+            normalizer,
+        }
+    }
+
+    /// Episodes begin in all environments.
+    pub(crate) fn begin(&mut self) {
+        self.returns.fill(0.0);
+    }
+
+    /// Gathers and normalises the observations of a step, `[B, obs_len]`.
+    ///
+    /// # Errors
+    /// Rows of another length.
+    pub(crate) fn observe(&mut self, rows: &mut [f32]) -> Result<(), EnvError> {
+        if let Some(gathered) = &mut self.gathered.observations {
+            gathered.add_rows(rows);
+            self.raw.clear();
+            self.raw.extend_from_slice(rows);
+        }
+        self.scale(rows)
+    }
+
+    /// Writes the observations of the last step, `[B, obs_len]`, as the environments gave them.
+    ///
+    /// # Errors
+    /// Rows of another length, or there was no step.
+    pub(crate) fn restore(&self, rows: ObsMut<'_>) -> Result<(), EnvError> {
+        rows.write(&self.raw)
+    }
+
+    /// Normalises observations that are not gathered.
+    ///
+    /// # Errors
+    /// As [`observe`](Self::observe).
+    pub(crate) fn scale(&self, rows: &mut [f32]) -> Result<(), EnvError> {
+        self.scale.obs.as_ref().map_or(Ok(()), |scale| scale.apply(rows).map_err(EnvError::new))
+    }
+
+    /// Gathers the discounted returns and normalises the rewards, `[B]`.
+    pub(crate) fn reward(&mut self, rewards: &mut [f32], ends: &[End]) {
+        let (Some(gamma), Some(std), Some(gathered)) =
+            (self.normalizer.config.return_gamma, self.scale.reward_std, &mut self.gathered.returns)
+        else {
+            return;
+        };
+        for (sum, reward) in self.returns.iter_mut().zip(&*rewards) {
+            *sum = *sum * gamma + f64::from(*reward);
+        }
+        gathered.add_rows(&self.returns);
+        for ((sum, reward), end) in self.returns.iter_mut().zip(rewards).zip(ends) {
+            *reward = ((f64::from(*reward) / std) as f32).clamp(-CLIP, CLIP);
+            if *end != End::No {
+                *sum = 0.0;
+            }
+        }
+    }
+
+    /// Joins what was gathered with what all others have seen, and goes on with the scale of that.
+    pub(crate) fn exchange(&mut self) {
+        let shared = self.normalizer.exchange(&mut self.gathered);
+        self.scale = Scale::of(&shared, self.obs_len);
+    }
+
+    /// Whether observations are changed.
+    pub(crate) fn changes_observations(&self) -> bool {
+        self.scale.obs.is_some()
+    }
+}

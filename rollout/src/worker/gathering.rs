@@ -1,0 +1,453 @@
+//! One worker whose environments step elsewhere: it acts for those that have answered.
+
+mod config;
+mod sampler;
+mod start;
+mod waiting;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsView, Tag, Versioned};
+use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps, default_policy};
+use pronk_policy::{Params, Rng};
+
+use super::config::{SHUTDOWN, WorkerConfig, WorkerLinks, WorkerState};
+use super::error::{BuildError, SampleError};
+use super::restart::RestartPolicy;
+use crate::act::{Inference, Part, Role};
+use crate::env::{EnvFailure, EnvSpec, EpisodeStat, FailureCause, seed};
+use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvGroups, Gather, GroupFailure, GroupStep, Order};
+
+use waiting::Waiting;
+
+pub use config::GatheringWorkerConfig;
+
+/// Acts for groups of environments that step elsewhere, whichever have answered, with one inference for all of them.
+///
+/// A column of a fragment is one environment's own time line, as in a [`MultiAgentWorker`](crate::MultiAgentWorker): `T` steps one
+/// after the other, whatever the others did meanwhile, so that an environment which is slow keeps nobody waiting. A fragment has the
+/// `B` columns that have been full for longest. Weights change between fragments, and each step says which ones decided it.
+///
+/// A group that fails costs the columns that it was filling. It is made anew after a pause, and the others go on. With
+/// [`Gather::All`] and [`Gather::InTurn`] what it makes does not depend on time.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::sync::Arc;
+///
+/// use pronk_buffer::{Pool, Versioned, lifeline};
+/// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
+/// use pronk_policy::{CpuNetwork, GaussianConfig, Network, NetworkSpec};
+/// use pronk_rollout::{
+///     CartPole, Env, EnvContext, Gather, GatheringWorker, GatheringWorkerConfig, RestartPolicy, Sampler,
+///     WorkerConfig, WorkerLinks, WorkerState,
+/// };
+///
+/// let spec = CartPole::new().spec();
+/// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
+/// let weights = ByPolicy::from([(default_policy(), network.init_params(1)?)]);
+/// let (_lifeline, tether) = lifeline();
+///
+/// // While one half of the environments steps, the policy acts for the other.
+/// let config = GatheringWorkerConfig {
+///     worker: WorkerConfig {
+///         worker: 1,
+///         incarnation: 0,
+///         seed: 1,
+///         num_envs_per_worker: NonZeroUsize::new(8).expect("8 > 0"),
+///         rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
+///         gaussian: GaussianConfig::default(),
+///     },
+///     num_env_groups: NonZeroUsize::new(2).expect("2 > 0"),
+///     gather: Gather::InTurn,
+///     env_hang_timeout: None,
+///     restart: RestartPolicy::default(),
+/// };
+/// let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
+/// let network = Box::new(CpuNetwork::new(&network)?);
+/// let mut worker = GatheringWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
+/// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
+/// let fragment = worker.sample(&Versioned { version: 0, weights }, &mut clock)?;
+/// assert_eq!(fragment.env_steps(), 40);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct GatheringWorker {
+    worker: u32,
+    incarnation: u32,
+    restart: RestartPolicy,
+    gather: Gather,
+    /// `Some` if the number of groups to wait for is found out.
+    adaptive: Option<AdaptiveGather>,
+    links: WorkerLinks,
+    spec: EnvSpec,
+    /// Of a fragment.
+    shape: BatchShape,
+    part: Part,
+    groups: Box<dyn EnvGroups>,
+    slots: Vec<Slot>,
+    /// Groups that failed, and when each may begin anew.
+    pausing: Vec<(Instant, usize)>,
+    /// Groups that have answered and that nobody has acted for yet, in the order of their numbers.
+    ready: Vec<usize>,
+    /// How many groups are stepping.
+    n_running: usize,
+    /// Groups in the order in which they were told to step, where answers come in turn.
+    turns: VecDeque<usize>,
+    /// Answers that came before it was their turn.
+    early: BTreeMap<usize, Answer>,
+    /// `[B, state_len]`: what the network remembers of every environment's episode.
+    state: Vec<f32>,
+    /// Number of the next fragment.
+    sequence: u64,
+    /// Steps that were not sent.
+    made: u64,
+    /// When the last round ended, as if nothing had been done between fragments.
+    round_began: Instant,
+    /// When a fragment was full last.
+    left_off: Instant,
+    episodes: Vec<EpisodeStat>,
+    failures: Vec<EnvFailure>,
+    /// Whether some of them are newer than what was handed out last.
+    untold: bool,
+    left_behind: Vec<String>,
+    is_closed: bool,
+}
+
+/// One group as its worker sees it.
+#[derive(Default)]
+struct Slot {
+    /// What it answered last; `None` while it steps.
+    step: Option<Box<GroupStep>>,
+    failures_in_a_row: u32,
+}
+
+impl GatheringWorker {
+    /// Starts a thread for each group, or one for all [tasks](EnvFactory::tasks), which makes its environments, and holds the network
+    /// against their spaces.
+    ///
+    /// # Errors
+    /// The environment that could not be made, why environments and network do not fit each other, or a number of groups that does
+    /// not divide the environments.
+    pub fn new(
+        config: GatheringWorkerConfig,
+        factory: Arc<dyn EnvFactory>,
+        inference: impl Into<Inference>,
+        links: WorkerLinks,
+    ) -> Result<Self, BuildError> {
+        let groups = start::start_groups(&config, factory, &links)?;
+        Self::over(groups, &config.worker, config.gather, config.restart, inference.into(), links)
+    }
+
+    /// Acts for groups of any kind.
+    pub(crate) fn over(
+        groups: Box<dyn EnvGroups>,
+        config: &WorkerConfig,
+        gather: Gather,
+        restart: RestartPolicy,
+        inference: Inference,
+        links: WorkerLinks,
+    ) -> Result<Self, BuildError> {
+        let spec = groups.spec().clone();
+        let (n_groups, n_envs) = (groups.n_groups(), groups.n_groups() * groups.group_size());
+        let role = Role {
+            inference,
+            observation: spec.observation.clone(),
+            action: spec.action.clone(),
+            gaussian: config.gaussian,
+            frozen: None,
+        };
+        let WorkerConfig { worker, incarnation, seed, .. } = *config;
+        let rng = Rng::stream(seed, &[seed::ACTING, worker.into(), incarnation.into()]);
+        let length = config.rollout_fragment_length.get();
+        let part = Part::new(default_policy(), role, spec.action_mask, (length, n_envs), rng)?;
+        let shape = part.acting().batch_shape(length, n_envs);
+        let adaptive = (gather == Gather::Adaptive).then(|| AdaptiveGather::new(n_groups, groups.group_size()));
+        let step = || Some(Box::new(GroupStep::new(&spec, groups.group_size())));
+        Ok(Self {
+            worker,
+            incarnation,
+            restart,
+            gather,
+            adaptive,
+            links,
+            shape,
+            state: vec![0.0; n_envs * shape.state_len],
+            part,
+            slots: (0..n_groups).map(|_| Slot { step: step(), ..Slot::default() }).collect(),
+            // All begin with a reset that is due at once.
+            pausing: (0..n_groups).map(|group| (Instant::now(), group)).collect(),
+            spec,
+            groups,
+            ready: Vec::new(),
+            n_running: 0,
+            turns: VecDeque::new(),
+            early: BTreeMap::new(),
+            sequence: 0,
+            made: 0,
+            round_began: Instant::now(),
+            left_off: Instant::now(),
+            episodes: Vec::new(),
+            failures: Vec::new(),
+            untold: false,
+            left_behind: Vec::new(),
+            is_closed: false,
+        })
+    }
+
+    /// What the environments are.
+    pub fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn fill(
+        &mut self,
+        weights: &Versioned<ByPolicy<Params>>,
+        clock: &mut StateClock<WorkerState>,
+    ) -> Result<MultiAgentBatch, SampleError> {
+        // To hand out a fragment, and to wait for room in the queue, says nothing about how long to wait for groups. Some rounds
+        // have that between them and others have not.
+        self.round_began += self.left_off.elapsed();
+        loop {
+            if self.links.tether.is_cut() {
+                return Err(SampleError::Closed);
+            }
+            if !self.ready.is_empty() {
+                clock.enter(WorkerState::Inferring);
+                let began = Instant::now();
+                self.infer(weights)?;
+                let left_off = Instant::now();
+                if let Some(batch) = self.take_full()? {
+                    self.left_off = left_off;
+                    return Ok(batch);
+                }
+                let rows = self.act()?;
+                if let Some(adaptive) = &mut self.adaptive {
+                    adaptive.inferred(rows, began.elapsed());
+                }
+            }
+            clock.enter(WorkerState::Stepping);
+            let steps = self.gather()?;
+            if let Some(adaptive) = &mut self.adaptive {
+                let now = Instant::now();
+                adaptive.round(steps, now - std::mem::replace(&mut self.round_began, now));
+            }
+        }
+    }
+
+    /// Computes what the policy thinks of every environment that is ready, and completes the steps that led there.
+    fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
+        self.close_columns(weights)?;
+        let BatchShape { obs_len, state_len, .. } = self.shape;
+        let size = self.groups.group_size();
+        self.part.clear_rows();
+        for &group in &self.ready {
+            let Some(step) = &self.slots[group].step else { continue };
+            for (lane, env) in (group * size..(group + 1) * size).enumerate() {
+                let state = &self.state[env * state_len..(env + 1) * state_len];
+                self.part.add_row(env, step.obs.view().row(lane, obs_len), state);
+                if let Some(mask) = self.part.add_mask() {
+                    let len = mask.len();
+                    mask.copy_from_slice(&step.masks[lane * len..(lane + 1) * len]);
+                }
+            }
+        }
+        self.part.infer(weights, 1)?;
+        self.part.complete();
+        Ok(())
+    }
+
+    /// Completes the columns that end with observations on another scale than the next ones begin with: the same state, but for
+    /// the network other numbers, and so another value.
+    fn close_columns(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
+        let BatchShape { obs_len, state_len, .. } = self.shape;
+        let size = self.groups.group_size();
+        self.part.clear_rows();
+        for &group in &self.ready {
+            let Some(step) = self.slots[group].step.as_ref().filter(|step| !step.closing_obs.is_empty()) else {
+                continue;
+            };
+            for (row, env) in step.closing_obs.chunks_exact(obs_len).zip(group * size..) {
+                self.part.add_row(env, row.into(), &self.state[env * state_len..(env + 1) * state_len]);
+            }
+        }
+        self.part.infer(weights, 1)?;
+        self.part.complete();
+        Ok(())
+    }
+
+    /// A fragment, if as many columns are full as it has.
+    fn take_full(&mut self) -> Result<Option<MultiAgentBatch>, SampleError> {
+        let width = self.shape.columns;
+        if self.part.columns().is_none_or(|columns| columns.n_full() < width) {
+            return Ok(None);
+        }
+        let tag = Tag { worker: self.worker, incarnation: self.incarnation, sequence: self.sequence };
+        self.sequence += 1;
+        let batch = self.part.take_batch(width, &self.links.pool, tag).map_err(SampleError::Batch)?;
+        Ok(batch.map(MultiAgentBatch::single))
+    }
+
+    /// Has every group that is ready do what the policy says. How many environments that were.
+    fn act(&mut self) -> Result<usize, SampleError> {
+        let Self { part, slots, groups, ready, state, shape, .. } = self;
+        let (size, act_len, state_len) = (groups.group_size(), shape.act_len, shape.state_len);
+        part.choose()?;
+        part.actions(|env, action| {
+            if let Some(step) = &mut slots[env / size].step {
+                action.copy_into(step.actions.view_mut().into_row(env % size, act_len));
+            }
+        });
+        part.memories(|env, memory| state[env * state_len..(env + 1) * state_len].copy_from_slice(memory));
+        let rows = ready.len() * size;
+        for group in std::mem::take(&mut self.ready) {
+            self.send(group, Order::Step);
+        }
+        Ok(rows)
+    }
+
+    fn send(&mut self, group: usize, order: Order) {
+        let first_env = group * self.groups.group_size();
+        // All environments of a group are as far in their columns.
+        let ends_fragment = self.part.columns().is_some_and(|columns| columns.begun(first_env) == columns.steps());
+        if let Some(mut step) = self.slots[group].step.take() {
+            step.order = order;
+            step.ends_fragment = ends_fragment;
+            self.groups.send(group, step);
+            self.n_running += 1;
+            if self.gather == Gather::InTurn {
+                self.turns.push_back(group);
+            }
+        }
+    }
+
+    /// Waits for groups as long as the rule says. How many steps they took.
+    fn gather(&mut self) -> Result<usize, SampleError> {
+        self.begin_anew()?;
+        let rule = match (&self.adaptive, self.gather) {
+            (Some(adaptive), _) => adaptive.rule(),
+            (None, rule) => rule,
+        };
+        let mut waiting = Waiting {
+            groups: self.groups.as_mut(),
+            turn: self.turns.pop_front(),
+            early: &mut self.early,
+            began: Instant::now(),
+        };
+        let answers = rule.collect(self.n_running, &mut waiting).map_err(|_closed| SampleError::Closed)?;
+        let is_step = |answer: &&Answer| answer.outcome.is_ok() && answer.step.order == Order::Step;
+        let steps = answers.iter().filter(is_step).count() * self.groups.group_size();
+        for answer in answers {
+            self.take_in(answer)?;
+        }
+        self.ready.sort_unstable();
+        Ok(steps)
+    }
+
+    /// Resets groups that failed and whose pause is over; if nobody steps, it waits until one may.
+    fn begin_anew(&mut self) -> Result<(), SampleError> {
+        let Some(first) = self.pausing.iter().map(|(due, _)| *due).min() else { return Ok(()) };
+        if self.n_running == 0 && self.ready.is_empty() {
+            if std::mem::take(&mut self.untold) {
+                return Err(SampleError::AllFailed);
+            }
+            let pause = first.saturating_duration_since(Instant::now());
+            self.links.tether.sleep(pause).map_err(|_closed| SampleError::Closed)?;
+        }
+        let now = Instant::now();
+        for (_, group) in self.pausing.extract_if(.., |(due, _)| *due <= now).collect::<Vec<_>>() {
+            self.send(group, Order::Reset);
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, answer: Answer) -> Result<(), SampleError> {
+        let Answer { group, mut step, took, outcome } = answer;
+        self.n_running -= 1;
+        let size = self.groups.group_size();
+        let envs = group * size..(group + 1) * size;
+        let state_len = self.shape.state_len;
+        self.episodes.append(&mut step.episodes);
+        if let Err(failure) = outcome {
+            self.slots[group].step = Some(step);
+            self.give_up_group(group, failure);
+            return Ok(());
+        }
+        if step.order == Order::Step {
+            self.made += size as u64;
+            self.slots[group].failures_in_a_row = 0;
+            if let Some(adaptive) = &mut self.adaptive {
+                adaptive.stepped(took);
+            }
+            let Some(columns) = self.part.columns() else { return Ok(()) };
+            for (lane, env) in envs.enumerate() {
+                columns.pay(env, step.rewards[lane]);
+                let end = step.ends[lane];
+                if end != End::No {
+                    let cut_off_from = step.final_obs.get(0, lane);
+                    columns.end(env, end, cut_off_from.unwrap_or(EMPTY)).map_err(SampleError::Batch)?;
+                    self.state[env * state_len..(env + 1) * state_len].fill(0.0);
+                }
+            }
+        } else {
+            self.state[envs.start * state_len..envs.end * state_len].fill(0.0);
+        }
+        self.slots[group].step = Some(step);
+        self.ready.push(group);
+        Ok(())
+    }
+
+    /// What a group was filling is lost, and it pauses.
+    fn give_up_group(&mut self, group: usize, failure: GroupFailure) {
+        let GroupFailure { mut failure, left_behind } = failure;
+        let size = self.groups.group_size();
+        let Some(columns) = self.part.columns() else { return };
+        if let FailureCause::Hang { last_obs: last_obs @ None, .. } = &mut failure.cause {
+            *last_obs = columns.last_obs(failure.index as usize);
+        }
+        let mut lost = failure.steps_made as u64;
+        for env in group * size..(group + 1) * size {
+            // The last step that was begun is the one that failed.
+            lost += columns.begun(env).saturating_sub(1) as u64;
+            columns.forget(env);
+        }
+        self.made += failure.steps_made as u64;
+        self.made -= lost;
+        if lost > 0 {
+            self.links.steps.sampled(Steps { env: lost, agent: lost }).lost(failure.cause.key());
+        }
+        let slot = &mut self.slots[group];
+        slot.failures_in_a_row = slot.failures_in_a_row.saturating_add(1);
+        self.pausing.push((Instant::now() + self.restart.backoff(slot.failures_in_a_row), group));
+        self.left_behind.extend(left_behind.map(|thread| format!("{thread}: {failure}")));
+        self.failures.push(failure);
+        self.untold = true;
+    }
+
+    /// Counts steps as sampled.
+    fn book(&mut self, steps: u64) -> StepTicket {
+        self.made -= steps;
+        self.links.steps.sampled(Steps { env: steps, agent: steps })
+    }
+
+    /// Counts what was not sent as lost to `cause`, or dropped because the run ends.
+    fn give_up(&mut self, cause: Option<&'static str>) {
+        if let Some(columns) = self.part.columns() {
+            columns.clear();
+        }
+        if self.made > 0 {
+            let ticket = self.book(self.made);
+            match cause {
+                Some(cause) => ticket.lost(cause),
+                None => ticket.dropped(SHUTDOWN),
+            }
+        }
+    }
+}
+
+/// Where a terminated episode would have gone on from: nowhere.
+const EMPTY: ObsView<'static> = ObsView::F32(&[]);
+
+#[cfg(test)]
+mod tests;

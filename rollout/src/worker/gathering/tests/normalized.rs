@@ -1,0 +1,40 @@
+//! Environments whose observations are normalised.
+
+use super::*;
+use crate::pool::AsyncEnvs;
+use crate::testing::{Constant, of_default};
+use crate::vector::{Normalizer, NormalizerConfig};
+use crate::worker::gathering::tests::tasks::Awaited;
+
+#[test]
+fn every_row_of_a_column_is_on_that_columns_scale_and_so_is_its_value() {
+    let spec = Constant.spec();
+    let network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
+    let weights = Versioned { version: 0, weights: of_default(network.init_params(1).unwrap()) };
+    let on_threads: Arc<dyn EnvFactory> = Arc::new(|_: &EnvContext| Constant);
+    let as_tasks: Arc<dyn EnvFactory> = Arc::new(AsyncEnvs::new(|_: EnvContext| async { Awaited(Constant) }));
+    for (factory, n_groups) in [(on_threads, 2), (as_tasks, 1)] {
+        for gather in [Gather::All, Gather::InTurn, at_least(1)] {
+            let (links, _steps, _lifeline) = links();
+            let normalizer = Normalizer::new(NormalizerConfig { observations: true, return_gamma: None });
+            let factory = Arc::new(normalizer.wrap(Arc::clone(&factory)));
+            let network = Box::new(CpuNetwork::new(&network).unwrap());
+            let mut worker = GatheringWorker::new(of_groups(4, n_groups, gather), factory, network, links).unwrap();
+            let mut clipped = 0;
+            for fragment in fragments(&mut worker, &weights, 8) {
+                let batch = only(&fragment);
+                let (obs, values) = (batch.obs().as_f32().unwrap(), batch.behaviour_values());
+                for b in 0..4 {
+                    // Clipped until something is known of them, in an environment's first column; at the mean from then on.
+                    let column: Vec<f32> = obs.iter().copied().skip(b).step_by(4).collect();
+                    assert!(column == [10.0; 5] || column == [0.0; 5], "{n_groups} {gather:?}: {column:?}");
+                    clipped += usize::from(column[0] == 10.0);
+                    let values: Vec<f32> = values.iter().copied().skip(b).step_by(4).collect();
+                    assert_eq!(values, [values[0]; 5], "{n_groups} {gather:?}: {column:?}");
+                }
+            }
+            // A slow group's first column may not be full yet.
+            assert!((1..=4).contains(&clipped), "{n_groups} {gather:?}: {clipped}");
+        }
+    }
+}

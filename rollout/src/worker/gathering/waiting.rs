@@ -1,0 +1,38 @@
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use pronk_buffer::Closed;
+
+use crate::pool::{Answer, Arrivals, EnvGroups};
+
+/// Answers of groups, as a rule for gathering sees them.
+pub(super) struct Waiting<'a> {
+    pub(super) groups: &'a mut dyn EnvGroups,
+    /// The only group whose answer is wanted; `None` for whoever answers.
+    pub(super) turn: Option<usize>,
+    pub(super) early: &'a mut BTreeMap<usize, Answer>,
+    pub(super) began: Instant,
+}
+
+impl Arrivals for Waiting<'_> {
+    type Answer = Answer;
+    type Error = Closed;
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn next(&mut self, deadline: Option<Duration>) -> Result<Option<Answer>, Closed> {
+        if let Some(answer) = self.turn.and_then(|turn| self.early.remove(&turn)) {
+            return Ok(Some(answer));
+        }
+        loop {
+            let timeout = deadline.map(|deadline| deadline.saturating_sub(self.now()));
+            let Some(answer) = self.groups.recv(timeout)? else { return Ok(None) };
+            if self.turn.is_none_or(|turn| turn == answer.group) {
+                return Ok(Some(answer));
+            }
+            self.early.insert(answer.group, answer);
+        }
+    }
+}

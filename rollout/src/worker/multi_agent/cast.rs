@@ -1,0 +1,289 @@
+use pronk_buffer::{BatchError, End, Fold, MultiAgentBatch, Pool, Tag, Versioned};
+use pronk_metrics::{ByPolicy, PolicyId, StateClock, Steps};
+use pronk_policy::{Params, Rng, Space};
+
+use crate::act::{MappingError, Part, PolicyMapping, WorkerPolicy};
+use crate::env::{EpisodeStat, MultiAgentSpec, ReturnStat, VectorContext, seed};
+use crate::vector::MultiAgentEnvs;
+use crate::worker::{BuildError, SampleError, WorkerState};
+
+/// Who plays which policy, what they did, and what came of it.
+///
+/// Agents are numbered across the environments: seat `env * n_agents + agent`.
+pub(super) struct Cast {
+    mapping: PolicyMapping,
+    spec: MultiAgentSpec,
+    /// In the order of their names.
+    parts: Vec<Part>,
+    /// `[seats]`.
+    players: Vec<Player>,
+    /// Steps that are not booked: of the environments since the last fragment, and of agents in columns that were not sent.
+    made: Steps,
+    /// Steps of agents whose policy is frozen, not booked.
+    untrained: u64,
+    episodes: Vec<EpisodeStat>,
+    policy_returns: ByPolicy<ReturnStat>,
+}
+
+/// An agent of an environment, in its episode.
+#[derive(Default)]
+struct Player {
+    /// Which of the parts it plays.
+    part: usize,
+    /// `[state_len]` of that policy: what it remembers of the episode.
+    state: Vec<f32>,
+    /// What it has earned.
+    episode_return: f64,
+}
+
+impl Cast {
+    /// Holds the policies against the agents of the environments, in columns of `length` steps.
+    pub(super) fn new(
+        policies: ByPolicy<WorkerPolicy>,
+        mapping: PolicyMapping,
+        envs: &MultiAgentEnvs,
+        length: usize,
+        context: &VectorContext,
+    ) -> Result<Self, BuildError> {
+        let spec = envs.spec().clone();
+        let masked = |action: &Space| spec.agents.iter().any(|agent| agent.action_mask && agent.action == *action);
+        let n_seats = envs.len() * spec.agents.len();
+        let mut parts = Vec::with_capacity(policies.len());
+        for (number, (id, policy)) in policies.into_iter().enumerate() {
+            let masked = masked(&policy.action);
+            parts.push(Part::new(id, policy.into(), masked, (length, n_seats), acting_stream(context, number))?);
+        }
+        if !parts.iter().any(Part::is_trained) {
+            return Err(BuildError::NothingTrained { frozen: parts.len() });
+        }
+        let cast = Self {
+            mapping,
+            spec,
+            parts,
+            players: (0..n_seats).map(|_| Player::default()).collect(),
+            made: Steps::default(),
+            untrained: 0,
+            episodes: Vec::new(),
+            policy_returns: ByPolicy::new(),
+        };
+        for env in 0..envs.len() {
+            for agent in 0..cast.spec.agents.len() {
+                cast.part_of(agent, envs.first_episode_seed(env))?;
+            }
+        }
+        Ok(cast)
+    }
+
+    /// Begins the random numbers of an incarnation.
+    pub(super) fn begin(&mut self, context: &VectorContext) {
+        for (number, part) in self.parts.iter_mut().enumerate() {
+            part.draw_from(acting_stream(context, number));
+        }
+    }
+
+    /// Begins the next episode of an environment, and gives its agents their policies.
+    pub(super) fn reset(&mut self, env: usize, envs: &mut MultiAgentEnvs) -> Result<(), SampleError> {
+        envs.reset(env)?;
+        let n_agents = self.spec.agents.len();
+        for agent in 0..n_agents {
+            let part =
+                self.part_of(agent, envs.episode_seed(env)).map_err(|error| SampleError::Policy(error.into()))?;
+            let state_len = self.parts[part].acting().state_len();
+            let player = &mut self.players[env * n_agents + agent];
+            player.part = part;
+            player.state.clear();
+            player.state.resize(state_len, 0.0);
+            player.episode_return = 0.0;
+        }
+        Ok(())
+    }
+
+    /// Has every policy say what its agents do, all of them at once, and tells the environments.
+    pub(super) fn act(
+        &mut self,
+        envs: &mut MultiAgentEnvs,
+        weights: &Versioned<ByPolicy<Params>>,
+        clock: &mut StateClock<WorkerState>,
+    ) -> Result<(), SampleError> {
+        clock.enter(WorkerState::Stepping);
+        let n_agents = self.spec.agents.len();
+        let Self { parts, players, .. } = self;
+        parts.iter_mut().for_each(Part::clear_rows);
+        for (seat, player) in players.iter().enumerate() {
+            let (env, agent) = (seat / n_agents, seat % n_agents);
+            if envs.agents(env).is_asked(agent) {
+                let part = &mut parts[player.part];
+                part.add_row(seat, envs.agents(env).obs(agent), &player.state);
+                if let Some(mask) = part.add_mask() {
+                    envs.mask(env, agent, mask)?;
+                }
+            }
+        }
+        clock.enter(WorkerState::Inferring);
+        for part in parts {
+            part.infer(weights, n_agents)?;
+            part.complete();
+            part.choose()?;
+            part.actions(|seat, action| envs.agents_mut(seat / n_agents).set_action(seat % n_agents, action));
+            part.memories(|seat, memory| players[seat].state.copy_from_slice(memory));
+        }
+        Ok(())
+    }
+
+    /// Takes one step of an environment, and begins its next episode if this one is over.
+    pub(super) fn step(&mut self, env: usize, envs: &mut MultiAgentEnvs) -> Result<(), SampleError> {
+        let over = envs.step(env)?;
+        let agents = envs.agents(env);
+        self.made.env += 1;
+        let n_agents = agents.len();
+        for (agent, player) in self.players[env * n_agents..(env + 1) * n_agents].iter_mut().enumerate() {
+            let seat = env * n_agents + agent;
+            let part = &mut self.parts[player.part];
+            if agents.acts(agent) {
+                match part.is_trained() {
+                    true => self.made.agent += 1,
+                    false => self.untrained += 1,
+                }
+            }
+            let (reward, end) = (agents.reward_of(agent), agents.end_of(agent));
+            player.episode_return += f64::from(reward);
+            if let Some(columns) = part.columns() {
+                columns.pay(seat, reward);
+            }
+            if end == End::No {
+                continue;
+            }
+            if let Some(columns) = part.columns() {
+                columns.end(seat, end, agents.obs(agent)).map_err(SampleError::Batch)?;
+            }
+            player.state.fill(0.0);
+            if agents.has_acted(agent) {
+                let one = ReturnStat::of(player.episode_return);
+                self.policy_returns.entry(part.id().clone()).and_modify(|all| all.fold(one)).or_insert(one);
+            }
+        }
+        if let Some(episode) = over {
+            self.episodes.push(episode);
+            self.reset(env, envs)?;
+        }
+        Ok(())
+    }
+
+    /// Steps of policies that are trained that were not sent.
+    pub(super) fn trained_steps(&self) -> u64 {
+        self.made.agent
+    }
+
+    /// The policies that are trained.
+    pub(super) fn trained(&self) -> impl Iterator<Item = &PolicyId> {
+        self.parts.iter().filter(|part| part.is_trained()).map(Part::id)
+    }
+
+    /// Whether a policy that is trained has a column that is full, or is but for its last row.
+    pub(super) fn has_full_column(&mut self, envs: &MultiAgentEnvs) -> bool {
+        self.parts.iter_mut().filter_map(Part::columns).any(|columns| columns.n_full() > 0)
+            || (0..self.players.len()).any(|seat| self.lacks_the_last_row(seat, envs))
+    }
+
+    /// Adds the last rows that are known, with their values, to the columns that lack nothing else.
+    pub(super) fn close(
+        &mut self,
+        envs: &MultiAgentEnvs,
+        weights: &Versioned<ByPolicy<Params>>,
+    ) -> Result<(), SampleError> {
+        let n_agents = self.spec.agents.len();
+        self.parts.iter_mut().for_each(Part::clear_rows);
+        for seat in 0..self.players.len() {
+            if self.lacks_the_last_row(seat, envs) {
+                let player = &self.players[seat];
+                let obs = envs.agents(seat / n_agents).obs(seat % n_agents);
+                self.parts[player.part].add_row(seat, obs, &player.state);
+            }
+        }
+        for part in &mut self.parts {
+            part.infer(weights, n_agents)?;
+            part.complete();
+        }
+        Ok(())
+    }
+
+    /// Moves all full columns into a batch.
+    pub(super) fn take_batch(&mut self, pool: &Pool, tag: Tag) -> Result<MultiAgentBatch, BatchError> {
+        let mut batches = ByPolicy::new();
+        for part in &mut self.parts {
+            if let Some(batch) = part.take_batch(usize::MAX, pool, tag)? {
+                batches.insert(part.id().clone(), batch);
+            }
+        }
+        MultiAgentBatch::new(batches, self.made.env)
+    }
+
+    /// Steps that were not sent; those of frozen policies are not among them.
+    pub(super) fn made(&self) -> Steps {
+        self.made
+    }
+
+    /// Steps that are booked with their fragment.
+    pub(super) fn sent(&mut self, steps: Steps) {
+        self.made -= steps;
+    }
+
+    /// Forgets all that was not sent: so many steps.
+    pub(super) fn give_up(&mut self) -> Steps {
+        self.parts.iter_mut().filter_map(Part::columns).for_each(|columns| columns.clear());
+        std::mem::take(&mut self.made)
+    }
+
+    /// Steps of frozen policies since the last call.
+    pub(super) fn take_untrained(&mut self) -> u64 {
+        std::mem::take(&mut self.untrained)
+    }
+
+    /// Episodes that finished since the last call.
+    pub(super) fn take_episodes(&mut self) -> Vec<EpisodeStat> {
+        std::mem::take(&mut self.episodes)
+    }
+
+    /// Returns of agents whose episodes finished since the last call.
+    pub(super) fn take_policy_returns(&mut self) -> ByPolicy<ReturnStat> {
+        std::mem::take(&mut self.policy_returns)
+    }
+
+    /// Whether a column would be full if it were told what its agent, which is asked to act, acts upon.
+    fn lacks_the_last_row(&mut self, seat: usize, envs: &MultiAgentEnvs) -> bool {
+        let n_agents = self.spec.agents.len();
+        let part = &mut self.parts[self.players[seat].part];
+        envs.agents(seat / n_agents).is_asked(seat % n_agents)
+            && part.columns().is_some_and(|columns| columns.lacks_the_last_row(seat))
+    }
+
+    /// Which of the parts an agent plays in an episode.
+    fn part_of(&self, agent: usize, episode_seed: u64) -> Result<usize, MappingError> {
+        let agent = &self.spec.agents[agent];
+        let name = || agent.name.clone();
+        let Some(policy) = self.mapping.policy_of(&agent.name, episode_seed) else {
+            return Err(MappingError::NoPolicy { agent: name() });
+        };
+        let Ok(number) = self.parts.binary_search_by(|part| part.id().cmp(&policy)) else {
+            let known: Vec<_> = self.parts.iter().map(|part| format!("`{}`", part.id())).collect();
+            return Err(MappingError::UnknownPolicy { agent: name(), policy, episode_seed, known: known.join(", ") });
+        };
+        let acting = self.parts[number].acting();
+        if (acting.observation(), acting.action()) == (&agent.observation, &agent.action) {
+            return Ok(number);
+        }
+        Err(MappingError::WrongSpaces {
+            agent: name(),
+            policy,
+            episode_seed,
+            agent_spaces: Box::new((agent.observation.clone(), agent.action.clone())),
+            policy_spaces: Box::new((acting.observation().clone(), acting.action().clone())),
+        })
+    }
+}
+
+/// The random numbers by which a policy draws actions.
+fn acting_stream(context: &VectorContext, part: usize) -> Rng {
+    let path = [seed::ACTING, context.worker.into(), context.incarnation.into(), part as u64];
+    Rng::stream(context.seed, &path)
+}

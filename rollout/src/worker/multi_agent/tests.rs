@@ -1,0 +1,91 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod acting;
+mod columns;
+mod failures;
+mod mapping;
+mod oracle;
+mod script;
+
+use std::num::NonZeroUsize;
+
+use pronk_buffer::{Lifeline, Pool, lifeline};
+use pronk_metrics::{StepLedger, default_policy};
+use pronk_policy::GaussianConfig;
+
+use super::*;
+use crate::act::{PolicyMapping, WorkerPolicy};
+use crate::env::MultiAgentEnv;
+use crate::testing::{OneWeight, params};
+
+use script::{Diary, Manner, Script};
+
+fn clock() -> StateClock<WorkerState> {
+    StateClock::new("rollout-1", WorkerState::Starting)
+}
+
+/// A policy in the spaces of a [`Script`], with [`OneWeight`].
+fn scripted(frozen: Option<f32>) -> WorkerPolicy {
+    let spec = Script::new(
+        &crate::env::EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 },
+        &Diary::default(),
+        Manner::Together,
+    )
+    .spec();
+    WorkerPolicy {
+        network: Box::new(OneWeight::new()),
+        observation: spec.agents[0].observation.clone(),
+        action: spec.agents[0].action.clone(),
+        gaussian: GaussianConfig::default(),
+        frozen: frozen.map(|w| Arc::new(params(w))),
+    }
+}
+
+/// `T` = 5 steps of `B` = 3 environments.
+fn config(policies: ByPolicy<WorkerPolicy>, mapping: PolicyMapping) -> MultiAgentWorkerConfig {
+    let n = |n| NonZeroUsize::new(n).unwrap();
+    let (num_envs_per_worker, rollout_fragment_length) = (n(3), n(5));
+    MultiAgentWorkerConfig {
+        worker: 1,
+        incarnation: 0,
+        seed: 0,
+        num_envs_per_worker,
+        rollout_fragment_length,
+        policies,
+        mapping,
+    }
+}
+
+fn links() -> (WorkerLinks, StepLedger, Lifeline) {
+    let (lifeline, tether) = lifeline();
+    let steps = StepLedger::new();
+    (WorkerLinks::new(Pool::new(4), steps.clone(), tether), steps, lifeline)
+}
+
+/// One weight for each of the policies.
+fn weights(version: u64, policies: &[&str], w: f32) -> Versioned<ByPolicy<Params>> {
+    Versioned { version, weights: policies.iter().map(|policy| ((*policy).into(), params(w))).collect() }
+}
+
+/// Policies `a` and `b` are trained, `c` is frozen; which agent plays which is another in every episode.
+fn three_policies() -> (ByPolicy<WorkerPolicy>, PolicyMapping) {
+    let policies = [("a", None), ("b", None), ("c", Some(0.0))];
+    let policies = policies.into_iter().map(|(id, frozen)| (id.into(), scripted(frozen))).collect();
+    (policies, PolicyMapping::new(policy_in_turns))
+}
+
+fn policy_in_turns(agent: &str, seed: u64) -> pronk_metrics::PolicyId {
+    ["a", "b", "c"][(agent.len() as u64 + seed) as usize % 3].into()
+}
+
+#[test]
+fn the_policy_of_a_single_agent_may_be_the_default_one() {
+    let policies = ByPolicy::from([(default_policy(), scripted(None))]);
+    let diary = Diary::default();
+    let (links, _steps, _lifeline) = links();
+    let factory = move |context: &crate::env::EnvContext| Script::new(context, &diary, Manner::Together);
+    let config = config(policies, PolicyMapping::shared(default_policy()));
+    let mut worker = MultiAgentWorker::new(config, Arc::new(factory), links).unwrap();
+    let fragment = worker.sample(&crate::testing::weights(3, 0.0), &mut clock()).unwrap();
+    assert!(fragment.versions().all(|version| version == 3));
+}
