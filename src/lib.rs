@@ -45,11 +45,15 @@ pub use pronk_env_process as env_process;
 
 // The rooms, for who wires a run of their own.
 pub use {
-    pronk_buffer as buffer, pronk_learner as learner, pronk_metrics as metrics, pronk_policy as policy,
-    pronk_rollout as rollout,
+    pronk_buffer as buffer, pronk_groups as groups, pronk_learner as learner, pronk_metrics as metrics,
+    pronk_policy as policy, pronk_rollout as rollout,
 };
 
 pub use pronk_buffer::{Gate, MultiAgentBatch, SampleBatch};
+pub use pronk_groups::{
+    CallResult, GroupError, GroupErrorCause, GroupPlace, GroupWorker, GroupsStartError, OnWorkerError, Restarts,
+    StopOutcome, Stopper, WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId, WorkerTime,
+};
 pub use pronk_learner::{
     Algorithm, AlgorithmConfig, AppoConfig, AppoForm, ImpalaConfig, InitialState, LearnError, Learned, Learner,
     LearnerFailure, LearnerState, OnStarved, PolicyLag, PpoConfig, Schedule, TrainBatch,
@@ -63,10 +67,8 @@ pub use pronk_policy::{
     Policy, PolicyError, Rng, Space, Torso,
 };
 pub use pronk_rollout::{
-    AbandonedThreads, ActionRef, AgentSpec, Agents, AsyncEnv, AsyncEnvs, CallResult, End, Env, EnvContext, EnvError,
-    EnvFactory, EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation, Gather, GroupError, GroupErrorCause,
-    GroupPlace, GroupWorker, GroupsStartError, Kernel, MultiAgentEnv, MultiAgentFactory, MultiAgentSpec, ObsMut,
-    OnWorkerError, Outcome, PolicyMapping, RestartPolicy, ReturnStat, Step, StopOutcome, Stopper, Vectorised,
-    WorkerFailure, WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId, WorkerStatus, WorkerTime, check_env,
-    check_multi_agent_env, evaluate,
+    AbandonedThreads, ActionRef, AgentSpec, Agents, AsyncEnv, AsyncEnvs, End, Env, EnvContext, EnvError, EnvFactory,
+    EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation, Gather, Kernel, MultiAgentEnv, MultiAgentFactory,
+    MultiAgentSpec, ObsMut, Outcome, PolicyMapping, RestartPolicy, ReturnStat, Step, Vectorised, WorkerFailure,
+    WorkerStatus, check_env, check_multi_agent_env, evaluate,
 };

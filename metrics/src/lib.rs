@@ -7,6 +7,7 @@
 //!
 //! This room knows no other room and no tensor library.
 
+mod catch;
 mod ids;
 mod numbers;
 
@@ -25,6 +26,7 @@ mod reporter;
 mod spans;
 mod timer_tree;
 
+pub use catch::{catch, panic_text};
 pub use ids::{ByPolicy, DEFAULT_POLICY, PolicyId, default_policy};
 pub use numbers::round_half_even;
 

@@ -2,7 +2,6 @@
 
 mod agents;
 mod async_env;
-mod catch;
 mod context;
 mod episode;
 mod error;
@@ -19,15 +18,14 @@ mod watch;
 
 pub use agents::Agents;
 pub use async_env::{AsyncEnv, IntoAsyncEnv};
-pub(crate) use catch::catch;
 pub use context::{EnvContext, VectorContext};
 pub use episode::{EpisodeStat, Episodes, ReturnStat};
 pub use error::EnvError;
 pub use failure::{EnvFailure, FailureCause, FailurePlace};
-pub use multi_agent::MultiAgentEnv;
+pub use multi_agent::{IntoMultiAgentEnv, MultiAgentEnv};
 pub use multi_agent_spec::{AgentSpec, MultiAgentSpec};
 pub use reaper::{Reaper, ReaperHandle};
-pub use single_agent::{Env, Step};
+pub use single_agent::{Env, IntoEnv, Step};
 pub use spec::EnvSpec;
 pub use views::{ActionRef, ObsMut};
 pub(crate) use views::{act_kind, first_non_finite, obs_kind};

@@ -3,7 +3,7 @@
 //! An [`Env`] is what a user writes; a [`VectorEnv`] steps several of them together and resets each as its episode ends;
 //! a [`RolloutWorker`] turns weights into fragments. With several agents it is a [`MultiAgentEnv`] and a [`MultiAgentWorker`].
 //! A [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs one on the thread of its caller, whatever kind they are.
-//! An environment that fails costs its fragment, never the run. [`WorkerGroups`] are threads for anything else.
+//! An environment that fails costs its fragment, never the run.
 
 mod act;
 mod check;
@@ -14,8 +14,6 @@ mod run;
 mod vector;
 mod worker;
 mod wrappers;
-
-mod worker_groups;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used)]
@@ -30,15 +28,15 @@ pub use act::{
 pub use check::{EnvCheckError, EnvFault, check_env, check_multi_agent_env};
 pub use env::{
     ActionRef, AgentSpec, Agents, AsyncEnv, Env, EnvCall, EnvContext, EnvError, EnvFailure, EnvSpec, EpisodeStat,
-    Episodes, FailureCause, FailurePlace, IntoAsyncEnv, MultiAgentEnv, MultiAgentSpec, ObsMut, Reaper, ReaperHandle,
-    ReturnStat, Step, VectorContext, Watch,
+    Episodes, FailureCause, FailurePlace, IntoAsyncEnv, IntoEnv, IntoMultiAgentEnv, MultiAgentEnv, MultiAgentSpec,
+    ObsMut, Reaper, ReaperHandle, ReturnStat, Step, VectorContext, Watch,
 };
 pub use envs::{
     Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,
 };
 pub use pool::{
-    Arrivals, AsyncEnvs, EnvFactory, EnvTasks, EnvThreadState, Gather, IntoEnv, IntoMultiAgentEnv, MultiAgentFactory,
-    Vectorised, probe_multi_agent_spec, probe_spec,
+    Arrivals, AsyncEnvs, EnvFactory, EnvTasks, EnvThreadState, Gather, MultiAgentFactory, Vectorised,
+    probe_multi_agent_spec, probe_spec,
 };
 pub use run::{
     AbandonedThreads, EvaluateError, Evaluation, InlineSource, JoinOutcome, StartError, SupervisorState, WorkerEdges,
@@ -52,9 +50,5 @@ pub use worker::{
     AnyEnvSpec, BuildError, GatheringWorker, GatheringWorkerConfig, MakeSampler, MultiAgentWorker,
     MultiAgentWorkerConfig, RestartPolicy, RolloutWorker, SampleError, Sampler, WorkerConfig, WorkerLinks, WorkerSeat,
     WorkerState,
-};
-pub use worker_groups::{
-    CallResult, GroupError, GroupErrorCause, GroupPlace, GroupWorker, GroupsStartError, OnWorkerError, StopOutcome,
-    Stopper, WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId, WorkerTime,
 };
 pub use wrappers::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 use pronk_buffer::{Gate, InqueueReceiver, ObsColumn, Tether, WeightCell, inqueue};
-use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, TimeLedger, default_policy, thread_states};
+use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, TimeLedger, catch, default_policy, thread_states};
 use pronk_policy::{Input, Memory, Network, Outputs, Params};
 use tracing::debug_span;
 
 use super::convert;
 use super::error::PolicyFault;
 use super::inference::{InferencePort, Request, Task};
-use crate::env::catch;
 
 /// Requests that wait before workers do.
 const CAPACITY: usize = 1024;

@@ -1,11 +1,12 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pronk_buffer::{End, ObsColumn, ObsView};
+use pronk_metrics::catch;
 use pronk_policy::{Rng, Space};
 
 use super::error::{EnvCheckError, EnvFault};
 use super::unwritten::{Background, is_unwritten};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, catch, first_non_finite, mask, obs_kind};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, first_non_finite, mask, obs_kind};
 
 /// After so many steps an episode without a time limit counts as never ending.
 pub(crate) const PATIENCE_STEPS: u32 = 10_000;

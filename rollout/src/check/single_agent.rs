@@ -1,11 +1,12 @@
 //! Holds an environment against the rules of [`Env`], before a run trusts it.
 
+use pronk_metrics::catch;
 use pronk_policy::derive_seed;
 
 use super::error::{EnvCheckError, EnvFault};
 use super::play::play;
 use super::unwritten::Background;
-use crate::env::{Env, EnvSpec, catch};
+use crate::env::{Env, EnvSpec};
 
 /// Episodes that are played, each twice.
 const N_EPISODES: u64 = 3;

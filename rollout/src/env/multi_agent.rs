@@ -129,3 +129,31 @@ impl<E: MultiAgentEnv + ?Sized> MultiAgentEnv for Box<E> {
         (**self).action_mask(agent, mask)
     }
 }
+
+/// What a factory closure may return: an environment, or a `Result` of one.
+pub trait IntoMultiAgentEnv {
+    /// The environment.
+    type Env: MultiAgentEnv;
+
+    /// The environment, or why there is none.
+    ///
+    /// # Errors
+    /// What the closure returned.
+    fn into_env(self) -> Result<Self::Env, EnvError>;
+}
+
+impl<E: MultiAgentEnv> IntoMultiAgentEnv for E {
+    type Env = E;
+
+    fn into_env(self) -> Result<E, EnvError> {
+        Ok(self)
+    }
+}
+
+impl<E: MultiAgentEnv> IntoMultiAgentEnv for Result<E, EnvError> {
+    type Env = E;
+
+    fn into_env(self) -> Result<E, EnvError> {
+        self
+    }
+}

@@ -6,8 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
-
-use super::catch::catch;
+use pronk_metrics::catch;
 
 /// Ends what environments leave behind when they are dropped, such as their processes, on threads of its own.
 ///

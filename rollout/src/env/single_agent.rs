@@ -132,3 +132,31 @@ pub struct Step {
     /// Whether the episode goes on, reached an end of its own, or was cut off.
     pub end: End,
 }
+
+/// What a factory closure may return: an environment, or a `Result` of one.
+pub trait IntoEnv {
+    /// The environment.
+    type Env: Env;
+
+    /// The environment, or why there is none.
+    ///
+    /// # Errors
+    /// What the closure returned.
+    fn into_env(self) -> Result<Self::Env, EnvError>;
+}
+
+impl<E: Env> IntoEnv for E {
+    type Env = E;
+
+    fn into_env(self) -> Result<E, EnvError> {
+        Ok(self)
+    }
+}
+
+impl<E: Env> IntoEnv for Result<E, EnvError> {
+    type Env = E;
+
+    fn into_env(self) -> Result<E, EnvError> {
+        self
+    }
+}

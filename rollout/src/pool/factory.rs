@@ -1,6 +1,8 @@
 //! How environments are made: any closure is a factory.
 
-use crate::env::{Env, EnvContext, EnvError, EnvFailure, EnvSpec, FailureCause, VectorContext, Watch, catch};
+use pronk_metrics::catch;
+
+use crate::env::{EnvContext, EnvFailure, EnvSpec, FailureCause, IntoEnv, VectorContext, Watch};
 use crate::pool::EnvTasks;
 use crate::vector::{SerialVectorEnv, VectorEnv};
 
@@ -63,34 +65,6 @@ where
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let envs = SerialVectorEnv::new(context, n_envs, watch, |context| self(context).into_env())?;
         Ok(Box::new(envs))
-    }
-}
-
-/// What a factory closure may return: an environment, or a `Result` of one.
-pub trait IntoEnv {
-    /// The environment.
-    type Env: Env;
-
-    /// The environment, or why there is none.
-    ///
-    /// # Errors
-    /// What the closure returned.
-    fn into_env(self) -> Result<Self::Env, EnvError>;
-}
-
-impl<E: Env> IntoEnv for E {
-    type Env = E;
-
-    fn into_env(self) -> Result<E, EnvError> {
-        Ok(self)
-    }
-}
-
-impl<E: Env> IntoEnv for Result<E, EnvError> {
-    type Env = E;
-
-    fn into_env(self) -> Result<E, EnvError> {
-        self
     }
 }
 

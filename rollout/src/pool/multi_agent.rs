@@ -1,4 +1,6 @@
-use crate::env::{EnvContext, EnvError, EnvFailure, MultiAgentEnv, MultiAgentSpec, VectorContext, Watch};
+use crate::env::{
+    EnvContext, EnvError, EnvFailure, IntoMultiAgentEnv, MultiAgentEnv, MultiAgentSpec, VectorContext, Watch,
+};
 use crate::vector::MultiAgentEnvs;
 
 /// Makes the environments with several agents of every worker.
@@ -35,34 +37,6 @@ where
 {
     fn make(&self, context: &EnvContext, _watch: &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
         Ok(Box::new(self(context).into_env()?))
-    }
-}
-
-/// What a factory closure may return: an environment, or a `Result` of one.
-pub trait IntoMultiAgentEnv {
-    /// The environment.
-    type Env: MultiAgentEnv;
-
-    /// The environment, or why there is none.
-    ///
-    /// # Errors
-    /// What the closure returned.
-    fn into_env(self) -> Result<Self::Env, EnvError>;
-}
-
-impl<E: MultiAgentEnv> IntoMultiAgentEnv for E {
-    type Env = E;
-
-    fn into_env(self) -> Result<E, EnvError> {
-        Ok(self)
-    }
-}
-
-impl<E: MultiAgentEnv> IntoMultiAgentEnv for Result<E, EnvError> {
-    type Env = E;
-
-    fn into_env(self) -> Result<E, EnvError> {
-        self
     }
 }
 

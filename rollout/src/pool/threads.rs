@@ -6,15 +6,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, Tether, inqueue};
-use pronk_metrics::StateClock;
+use pronk_metrics::{StateClock, catch};
 
 use super::env_pool::{CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupsConfig};
 use super::factory::EnvFactory;
 use super::hang::{Looks, Waited};
 use super::step::{Answer, GroupFailure, GroupStep, Order};
-use crate::env::{
-    EnvCall, EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext, Vigil, Watch, catch,
-};
+use crate::env::{EnvCall, EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext, Vigil, Watch};
 use crate::vector::{VectorEnv, VectorStep};
 
 /// Environments that step on threads of their own, in groups: `rollout-1-envs-0`, `rollout-1-envs-1`, …

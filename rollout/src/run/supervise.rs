@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{MailboxSender, MultiAgentBatch, Tether, WeightCell};
-use pronk_metrics::{ByPolicy, ClockReader, StateClock, StepLedger};
+use pronk_metrics::{ByPolicy, ClockReader, StateClock, StepLedger, catch};
 use pronk_policy::Params;
 use tracing::debug_span;
 
 use super::budget::RestartBudget;
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
-use crate::env::{EnvError, EnvFailure, FailureCause, VectorContext, catch};
+use crate::env::{EnvError, EnvFailure, FailureCause, VectorContext};
 use crate::worker::{AnyEnvSpec, BuildError, MakeSampler, SHUTDOWN, SampleError, Sampler, WorkerSeat, WorkerState};
 
 /// What a worker is supervised with.

@@ -1,9 +1,10 @@
 use pronk_buffer::{End, ObsView};
+use pronk_metrics::catch;
 use pronk_policy::derive_seed;
 
 use crate::env::{
     AgentSpec, Agents, EnvContext, EnvError, EnvFailure, EpisodeStat, FailureCause, FailurePlace, Inside,
-    MultiAgentEnv, MultiAgentSpec, VectorContext, Watch, catch, first_non_finite, mask,
+    MultiAgentEnv, MultiAgentSpec, VectorContext, Watch, first_non_finite, mask,
 };
 
 /// Makes one environment.

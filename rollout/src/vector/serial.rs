@@ -1,10 +1,11 @@
 use pronk_buffer::{BatchError, End, FinalObs};
+use pronk_metrics::catch;
 use pronk_policy::Space;
 
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
     ActionRef, Env, EnvContext, EnvError, EnvFailure, EnvSpec, EpisodeStat, Episodes, FailureCause, FailurePlace,
-    ObsMut, VectorContext, Watch, catch, mask,
+    ObsMut, VectorContext, Watch, mask,
 };
 
 /// Environments stepped one after the other on the calling thread.

@@ -6,7 +6,7 @@ mod config;
 use std::sync::Arc;
 
 use pronk_buffer::{MultiAgentBatch, Tag, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps};
+use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps, catch};
 use pronk_policy::Params;
 
 use super::config::{SHUTDOWN, WorkerLinks, WorkerState};
@@ -15,7 +15,6 @@ use super::sampler::{AnyEnvSpec, Sampler};
 use crate::act::PolicyFault;
 use crate::env::{
     EnvError, EnvFailure, EpisodeStat, FailureCause, FailurePlace, MultiAgentSpec, ReturnStat, VectorContext, Watch,
-    catch,
 };
 use crate::pool::{MultiAgentFactory, make_envs};
 use crate::vector::MultiAgentEnvs;

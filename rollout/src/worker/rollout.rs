@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pronk_buffer::{BatchShape, MultiAgentBatch, ObsColumn, SampleBatch, Tag, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps};
+use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps, catch};
 use pronk_policy::Params;
 
 use super::actor::Actor;
@@ -11,7 +11,7 @@ use super::config::{SHUTDOWN, WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::sampler::{AnyEnvSpec, Sampler};
 use crate::act::{Inference, copy_obs};
-use crate::env::{EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, FailurePlace, VectorContext, Watch, catch};
+use crate::env::{EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, FailurePlace, VectorContext, Watch};
 use crate::pool::EnvFactory;
 use crate::vector::{VectorEnv, VectorStep};
 

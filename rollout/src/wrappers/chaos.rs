@@ -2,8 +2,7 @@ use std::time::Duration;
 
 use pronk_policy::{Rng, derive_seed};
 
-use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, ObsMut, Step};
-use crate::pool::IntoEnv;
+use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, IntoEnv, ObsMut, Step};
 
 /// What goes wrong in an environment under [`Chaos`], and how often.
 ///

@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use pronk_rollout::{CallResult, GroupPlace, GroupWorker, WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId};
+use pronk_groups::{CallResult, GroupPlace, GroupWorker, WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId};
 use serde_json::{Value, json};
 
 use crate::json::{array_at, bool_at, get, section, str_at, usize_at, usizes_at};

@@ -14,6 +14,7 @@ pub(super) const ROOMS: &[Room] = &[
     Room::new("policy", "pronk-policy", &[]),
     Room::new("rollout", "pronk-rollout", &["buffer", "policy", "metrics"]),
     Room::new("learner", "pronk-learner", &["buffer", "policy", "metrics"]),
+    Room::new("groups", "pronk-groups", &["buffer", "metrics"]),
     Room::new("envs/process", "pronk-env-process", &["rollout", "buffer", "policy", "metrics"]),
 ];
 

@@ -5,11 +5,12 @@ use std::task::Poll;
 use std::time::Instant;
 
 use pronk_buffer::{End, ObsColumn, ObsView};
+use pronk_metrics::catch;
 
 use super::request::{Call, Orders, Reply, Seat, Shared, Told};
 use crate::env::{
     AsyncEnv, EnvContext, EnvError, EnvFailure, EnvSpec, Episodes, FailureCause, FailurePlace, ObsMut, VectorContext,
-    catch, mask,
+    mask,
 };
 use crate::pool::{Answer, GroupFailure, GroupStep, Order};
 use crate::vector::Normalization;

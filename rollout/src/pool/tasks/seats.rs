@@ -7,10 +7,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use pronk_buffer::{Fold, Mailbox};
+use pronk_metrics::catch;
 
 use super::make::EnvTasks;
 use super::request::{Orders, Seat, Shared, Told};
-use crate::env::{FailureCause, LOOKS, catch, time_between_looks};
+use crate::env::{FailureCause, LOOKS, time_between_looks};
 use crate::pool::Looks;
 
 /// Tasks that have their turn before connections and timers have theirs again.

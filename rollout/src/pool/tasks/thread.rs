@@ -6,12 +6,12 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use pronk_buffer::{Bell, Gate, InqueueReceiver, MailboxSender, Tether, inqueue, mailbox};
-use pronk_metrics::{StateClock, TimeLedger};
+use pronk_metrics::{StateClock, TimeLedger, catch};
 
 use super::make::EnvTasks;
 use super::request::{Reply, Shared};
 use super::seats::{Batch, Seats};
-use crate::env::{EnvError, EnvSpec, Vigil, Watch, catch};
+use crate::env::{EnvError, EnvSpec, Vigil, Watch};
 use crate::pool::{EnvThreadState, GroupsConfig};
 
 /// The thread that the tasks take turns on.

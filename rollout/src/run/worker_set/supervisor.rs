@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use pronk_buffer::{Closed, MailboxSender, Tether};
-use pronk_metrics::{StateClock, thread_states};
+use pronk_metrics::{StateClock, catch, thread_states};
 use tracing::debug_span;
 
 use super::edges::WorkerEdges;
 use super::error::StartError;
 use super::roster::{Member, Roster};
-use crate::env::{EnvCall, EnvFailure, FailureCause, Vigil, Watch, catch, time_between_looks};
+use crate::env::{EnvCall, EnvFailure, FailureCause, Vigil, Watch, time_between_looks};
 use crate::run::{
     NoFragment, RestartBudget, SupervisedWorker, Supervision, WorkerFailure, WorkerFailureCause, WorkerReport,
     thread_name,

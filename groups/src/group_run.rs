@@ -7,66 +7,14 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::{Lifeline, Tether, lifeline};
 
-use super::error::{GroupErrorCause, GroupPlace, thread_name};
-use super::group::{OnWorkerError, WorkerGroup, WorkerId, lock};
-
-/// What a worker's calls know of their worker.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use pronk_rollout::{WorkerGroup, WorkerGroupConfig};
-///
-/// WorkerGroup::new(WorkerGroupConfig::default(), |worker| {
-///     for part in 0..1000 {
-///         if worker.is_stopping() {
-///             break; // long calls look now and then
-///         }
-///         println!("worker {} of {} has done part {part}", worker.id(), worker.group());
-///     }
-///     worker.sleep(Duration::from_secs(1));
-///     Ok(())
-/// });
-/// ```
-#[derive(Debug)]
-pub struct GroupWorker {
-    id: WorkerId,
-    group: Arc<WorkerGroup>,
-    tether: Tether,
-}
-
-impl GroupWorker {
-    /// The worker's number.
-    pub fn id(&self) -> WorkerId {
-        self.id
-    }
-
-    /// The name of its group.
-    pub fn group(&self) -> &str {
-        &self.group.config().name
-    }
-
-    /// True from the moment the group is to stop.
-    pub fn is_stopping(&self) -> bool {
-        self.tether.is_cut()
-    }
-
-    /// Sleeps for `duration`, or until the group is to stop.
-    pub fn sleep(&self, duration: Duration) {
-        // Who sleeps to the end and who is woken both go on: the worker leaves after the call.
-        let _ = self.tether.sleep(duration);
-    }
-
-    /// What is cut when the group is to stop: for queues and threads of the worker's own.
-    pub fn tether(&self) -> &Tether {
-        &self.tether
-    }
-}
+use crate::error::{GroupErrorCause, GroupPlace};
+use crate::group::{OnWorkerError, WorkerGroup, lock};
+use crate::worker::{GroupWorker, WorkerId, thread_name};
 
 /// One start of a group.
-pub(super) struct Shift {
+pub(crate) struct GroupRun {
     group: Arc<WorkerGroup>,
-    /// What holds the shift up. Whoever takes it shuts the group down, so nobody else can.
+    /// What holds the run up. Whoever takes it shuts the group down, so nobody else can.
     held: Mutex<Option<Held>>,
     /// Cut when the workers are to leave.
     tether: Tether,
@@ -82,36 +30,36 @@ struct Held {
 }
 
 /// A worker's thread.
-pub(super) struct GroupThread {
-    pub(super) name: String,
+pub(crate) struct GroupThread {
+    pub(crate) name: String,
     handle: JoinHandle<()>,
     /// Cut when the thread's work is over.
     works: Tether,
 }
 
-impl Shift {
-    pub(super) fn begin(group: Arc<WorkerGroup>) -> Arc<Self> {
+impl GroupRun {
+    pub(crate) fn begin(group: Arc<WorkerGroup>) -> Arc<Self> {
         let (workers, tether) = lifeline();
         let (shutdown, shut_down) = lifeline();
         Arc::new(Self { group, held: Mutex::new(Some(Held { workers, shutdown })), tether, shut_down })
     }
 
     /// Whether nothing has ended it yet.
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         !self.tether.is_cut()
     }
 
     /// Cut when the shutdown function has returned.
-    pub(super) fn shut_down(&self) -> &Tether {
+    pub(crate) fn shut_down(&self) -> &Tether {
         &self.shut_down
     }
 
     /// Tells all workers to leave and then shuts the groups down, but for those that somebody ended before.
-    pub(super) fn end_all<'a>(shifts: impl IntoIterator<Item = &'a Self>) {
-        let relieved = shifts.into_iter().filter_map(|shift| shift.relieve().map(|shutdown| (shift, shutdown)));
+    pub(crate) fn end_all<'a>(runs: impl IntoIterator<Item = &'a Self>) {
+        let relieved = runs.into_iter().filter_map(|run| run.relieve().map(|shutdown| (run, shutdown)));
         let relieved: Vec<_> = relieved.collect();
-        for (shift, shutdown) in relieved {
-            shift.group.shut_down();
+        for (run, shutdown) in relieved {
+            run.group.shut_down();
             drop(shutdown);
         }
     }
@@ -125,12 +73,12 @@ impl Shift {
         Some(shutdown)
     }
 
-    pub(super) fn spawn(self: &Arc<Self>, id: WorkerId) -> io::Result<GroupThread> {
+    pub(crate) fn spawn(self: &Arc<Self>, id: WorkerId) -> io::Result<GroupThread> {
         let name = thread_name(&self.group.config().name, id);
         let (working, works) = lifeline();
-        let shift = Arc::clone(self);
+        let run = Arc::clone(self);
         let body = move || {
-            shift.work(id);
+            run.work(id);
             drop(working);
         };
         let handle = thread::Builder::new().name(name.clone()).spawn(body)?;
@@ -139,7 +87,7 @@ impl Shift {
 
     /// The life of a worker.
     fn work(&self, id: WorkerId) {
-        let worker = GroupWorker { id, group: Arc::clone(&self.group), tether: self.tether.clone() };
+        let worker = GroupWorker { id, group: self.group.config().name.as_str().into(), tether: self.tether.clone() };
         let (mut worker_time, mut calls, mut failures_in_a_row) = (Duration::ZERO, 0_u64, 0_u32);
         while !worker.is_stopping() {
             let began = Instant::now();
@@ -169,8 +117,8 @@ impl Shift {
         self.group.note(GroupPlace::Worker(worker), cause);
         match self.group.config().on_error {
             OnWorkerError::Ignore => return Duration::ZERO,
-            OnWorkerError::Restart(policy) if failures_in_a_row <= policy.num_consecutive_worker_failures_tolerance => {
-                return policy.backoff(failures_in_a_row);
+            OnWorkerError::Restart(restarts) if failures_in_a_row <= restarts.failures_in_a_row => {
+                return restarts.pause(failures_in_a_row);
             }
             OnWorkerError::Restart(_) | OnWorkerError::StopGroup => {}
         }
@@ -180,17 +128,17 @@ impl Shift {
 }
 
 impl GroupThread {
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         !self.works.is_cut()
     }
 
     /// Whether the thread has ended, now or within `timeout`.
-    pub(super) fn ends_within(&self, timeout: Duration) -> bool {
+    pub(crate) fn ends_within(&self, timeout: Duration) -> bool {
         self.works.sleep(timeout).is_err()
     }
 
     /// Takes a thread down whose work is over.
-    pub(super) fn join(self) {
+    pub(crate) fn join(self) {
         // Its work was its last act, so this does not wait; what it had to say stands in the group's errors.
         let _ = self.handle.join();
     }

@@ -1,32 +1,16 @@
-//! Named groups of threads that call functions again and again, whatever these do.
-
-mod error;
-mod group;
-mod shift;
+//! All groups of a program: started, stopped and started again by name.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use group::lock;
-use shift::{GroupThread, Shift};
-
-pub use error::GroupError;
-pub use error::GroupErrorCause;
-pub use error::GroupPlace;
-pub use error::GroupsStartError;
-pub use error::StopOutcome;
-pub use group::CallResult;
-pub use group::OnWorkerError;
-pub use group::WorkerGroup;
-pub use group::WorkerGroupConfig;
-pub use group::WorkerId;
-pub use group::WorkerTime;
-pub use shift::GroupWorker;
+use crate::error::{GroupError, GroupsStartError, StopOutcome};
+use crate::group::{WorkerGroup, lock};
+use crate::group_run::{GroupRun, GroupThread};
+use crate::worker::{WorkerId, thread_name};
 
 /// Starts and stops named groups of workers.
 ///
-/// It knows nothing of reinforcement learning. What a [`WorkerSet`](crate::WorkerSet) is for rollout workers of a run, this is
-/// for any other thread with something to do again and again: loading data, evaluating, copying files away.
+/// For threads beside a run that repeat one function: loading data, evaluating, copying files away.
 ///
 /// - [`start`](Self::start) calls the init functions of all groups one after the other and then starts all threads.
 /// - A worker calls its group's function until the group is stopped. An error or a panic stops the group, or what
@@ -43,7 +27,7 @@ pub use shift::GroupWorker;
 /// use std::time::Duration;
 ///
 /// use pronk_buffer::{Closed, Gate, inqueue, lifeline};
-/// use pronk_rollout::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
+/// use pronk_groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
 /// let (lifeline, tether) = lifeline();
 /// let (sender, loaded) = inqueue(4, Gate::Bounded, &tether)?;
@@ -78,7 +62,7 @@ pub use shift::GroupWorker;
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk_rollout::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
+/// use pronk_groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
 /// fn on_signal(handler: impl FnOnce() + Send + 'static) {
 ///     // whatever the program handles signals with; here the signal comes at once
@@ -96,7 +80,7 @@ pub use shift::GroupWorker;
 /// assert!(groups.wait(Duration::MAX)); // until the signal comes, or all groups have failed
 /// let outcome = groups.stop(Duration::from_secs(5));
 /// assert!(outcome.is_clean(), "{outcome:?}");
-/// # Ok::<(), pronk_rollout::GroupsStartError>(())
+/// # Ok::<(), pronk_groups::GroupsStartError>(())
 /// ```
 #[derive(Default)]
 pub struct WorkerGroups {
@@ -109,7 +93,7 @@ pub struct WorkerGroups {
 struct Entry {
     group: Arc<WorkerGroup>,
     /// Of the newest start; none before the first.
-    shift: Option<Arc<Shift>>,
+    run: Option<Arc<GroupRun>>,
     /// Of all starts; those of earlier ones only while they run.
     threads: Vec<GroupThread>,
 }
@@ -122,7 +106,7 @@ impl WorkerGroups {
 
     /// Adds a group, which begins with the next [`start`](Self::start).
     pub fn add(&mut self, group: WorkerGroup) {
-        self.groups.push(Entry { group: Arc::new(group), shift: None, threads: Vec::new() });
+        self.groups.push(Entry { group: Arc::new(group), run: None, threads: Vec::new() });
     }
 
     /// Starts every group that does not run: new ones, and those that failed.
@@ -138,21 +122,21 @@ impl WorkerGroups {
     pub fn start(&mut self) -> Result<(), GroupsStartError> {
         self.roster.check()?;
         let mut begun = Vec::new();
-        let started = self.begin_shifts(&mut begun).and_then(|()| self.spawn_workers(&begun));
+        let started = self.begin_runs(&mut begun).and_then(|()| self.spawn_workers(&begun));
         if started.is_err() {
-            Shift::end_all(begun.iter().map(|begun| &*begun.shift));
+            GroupRun::end_all(begun.iter().map(|begun| &*begun.run));
         }
         started
     }
 
     /// Calls the init functions.
-    fn begin_shifts(&mut self, begun: &mut Vec<Begun>) -> Result<(), GroupsStartError> {
+    fn begin_runs(&mut self, begun: &mut Vec<Begun>) -> Result<(), GroupsStartError> {
         for (index, entry) in self.groups.iter_mut().enumerate() {
-            match &entry.shift {
-                Some(shift) if shift.is_on() => continue,
-                Some(shift) => {
+            match &entry.run {
+                Some(run) if run.is_on() => continue,
+                Some(run) => {
                     // An init that met the shutdown of the start before it would be no clean start.
-                    let _ = shift.shut_down().sleep(Duration::MAX);
+                    let _ = run.shut_down().sleep(Duration::MAX);
                 }
                 None => {}
             }
@@ -160,21 +144,21 @@ impl WorkerGroups {
             self.next_id += entry.group.config().num_workers.get() as u64;
             let workers: Vec<_> = (first..self.next_id).map(WorkerId).collect();
             entry.group.init(&workers).map_err(GroupsStartError::Init)?;
-            let shift = Shift::begin(Arc::clone(&entry.group));
-            entry.shift = Some(Arc::clone(&shift));
-            begun.push(Begun { index, shift: Arc::clone(&shift), workers });
-            self.roster.add(&shift)?;
+            let run = GroupRun::begin(Arc::clone(&entry.group));
+            entry.run = Some(Arc::clone(&run));
+            begun.push(Begun { index, run: Arc::clone(&run), workers });
+            self.roster.add(&run)?;
         }
         Ok(())
     }
 
     fn spawn_workers(&mut self, begun: &[Begun]) -> Result<(), GroupsStartError> {
-        for Begun { index, shift, workers } in begun {
+        for Begun { index, run, workers } in begun {
             let threads = &mut self.groups[*index].threads;
             threads.retain(GroupThread::is_running);
             for &worker in workers {
-                let thread = shift.spawn(worker).map_err(|cause| GroupsStartError::Spawn {
-                    thread: error::thread_name(&self.groups[*index].group.config().name, worker),
+                let thread = run.spawn(worker).map_err(|cause| GroupsStartError::Spawn {
+                    thread: thread_name(&self.groups[*index].group.config().name, worker),
                     cause,
                 })?;
                 self.groups[*index].threads.push(thread);
@@ -235,7 +219,7 @@ impl WorkerGroups {
 
 impl Drop for WorkerGroups {
     fn drop(&mut self) {
-        Shift::end_all(self.groups.iter().filter_map(|entry| entry.shift.as_deref()));
+        GroupRun::end_all(self.groups.iter().filter_map(|entry| entry.run.as_deref()));
     }
 }
 
@@ -243,13 +227,13 @@ impl Drop for WorkerGroups {
 struct Begun {
     /// Which of the groups.
     index: usize,
-    shift: Arc<Shift>,
+    run: Arc<GroupRun>,
     workers: Vec<WorkerId>,
 }
 
 /// Ends groups and says how.
 fn end(entries: Vec<Entry>, within: Duration) -> StopOutcome {
-    Shift::end_all(entries.iter().filter_map(|entry| entry.shift.as_deref()));
+    GroupRun::end_all(entries.iter().filter_map(|entry| entry.run.as_deref()));
     let deadline = Deadline::from_now(within);
     let mut outcome = StopOutcome::default();
     for entry in entries {
@@ -266,7 +250,7 @@ impl Entry {
     fn not_ended_before(&self, deadline: &Deadline) -> Vec<String> {
         let threads = self.threads.iter().filter(|thread| !thread.ends_within(deadline.left()));
         let mut names: Vec<_> = threads.map(|thread| thread.name.clone()).collect();
-        if self.shift.as_ref().is_some_and(|shift| shift.shut_down().sleep(deadline.left()).is_ok()) {
+        if self.run.as_ref().is_some_and(|run| run.shut_down().sleep(deadline.left()).is_ok()) {
             names.push(format!("the shutdown function of group `{}`", self.group.config().name));
         }
         names
@@ -289,16 +273,16 @@ impl Deadline {
     }
 }
 
-/// The shifts that a [`Stopper`] would end. It takes the list away, and then nothing starts any more.
+/// The runs that a [`Stopper`] would end. It takes the list away, and then nothing starts any more.
 #[derive(Clone)]
 struct Roster {
     /// Weak, so that what the functions of a stopped group hold is dropped with the group.
-    shifts: Arc<Mutex<Option<Vec<Weak<Shift>>>>>,
+    runs: Arc<Mutex<Option<Vec<Weak<GroupRun>>>>>,
 }
 
 impl Default for Roster {
     fn default() -> Self {
-        Self { shifts: Arc::new(Mutex::new(Some(Vec::new()))) }
+        Self { runs: Arc::new(Mutex::new(Some(Vec::new()))) }
     }
 }
 
@@ -306,16 +290,16 @@ impl Roster {
     /// # Errors
     /// [`GroupsStartError::Stopped`] when the list was taken away.
     fn check(&self) -> Result<(), GroupsStartError> {
-        lock(&self.shifts).as_ref().map(|_| ()).ok_or(GroupsStartError::Stopped)
+        lock(&self.runs).as_ref().map(|_| ()).ok_or(GroupsStartError::Stopped)
     }
 
     /// # Errors
     /// [`GroupsStartError::Stopped`] when the list was taken away.
-    fn add(&self, shift: &Arc<Shift>) -> Result<(), GroupsStartError> {
-        let mut shifts = lock(&self.shifts);
-        let shifts = shifts.as_mut().ok_or(GroupsStartError::Stopped)?;
-        shifts.retain(|shift| shift.strong_count() > 0);
-        shifts.push(Arc::downgrade(shift));
+    fn add(&self, run: &Arc<GroupRun>) -> Result<(), GroupsStartError> {
+        let mut runs = lock(&self.runs);
+        let runs = runs.as_mut().ok_or(GroupsStartError::Stopped)?;
+        runs.retain(|run| run.strong_count() > 0);
+        runs.push(Arc::downgrade(run));
         Ok(())
     }
 }
@@ -323,7 +307,7 @@ impl Roster {
 /// Stops all groups of one [`WorkerGroups`] from any thread, and for good: made for whoever handles signals.
 ///
 /// ```
-/// use pronk_rollout::{GroupsStartError, WorkerGroup, WorkerGroupConfig, WorkerGroups};
+/// use pronk_groups::{GroupsStartError, WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
 /// let mut groups = WorkerGroups::new();
 /// groups.stopper().stop();
@@ -341,9 +325,9 @@ impl Stopper {
     ///
     /// From then on [`WorkerGroups::start`] starts nothing, so that a signal that comes between two groups is not lost.
     pub fn stop(&self) {
-        let shifts: Vec<_> =
-            lock(&self.roster.shifts).take().into_iter().flatten().filter_map(|shift| shift.upgrade()).collect();
-        Shift::end_all(shifts.iter().map(|shift| &**shift));
+        let runs: Vec<_> =
+            lock(&self.roster.runs).take().into_iter().flatten().filter_map(|run| run.upgrade()).collect();
+        GroupRun::end_all(runs.iter().map(|run| &**run));
     }
 }
 

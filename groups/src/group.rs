@@ -7,10 +7,10 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::error::{GroupError, GroupErrorCause, GroupPlace};
-use super::shift::GroupWorker;
-use crate::env::catch;
-use crate::worker::RestartPolicy;
+use pronk_metrics::catch;
+
+use crate::error::{GroupError, GroupErrorCause, GroupPlace};
+use crate::worker::{GroupWorker, WorkerId};
 
 /// What a function of a group returns. Every error goes into it by `?`, and a text by `.into()`.
 pub type CallResult = Result<(), Box<dyn Error + Send + Sync>>;
@@ -18,11 +18,11 @@ pub type CallResult = Result<(), Box<dyn Error + Send + Sync>>;
 /// The settings of a group.
 ///
 /// ```
-/// use pronk_rollout::{OnWorkerError, RestartPolicy, WorkerGroupConfig};
+/// use pronk_groups::{OnWorkerError, Restarts, WorkerGroupConfig};
 ///
 /// let config = WorkerGroupConfig {
 ///     name: "loader".into(),
-///     on_error: OnWorkerError::Restart(RestartPolicy::default()),
+///     on_error: OnWorkerError::Restart(Restarts::default()),
 ///     ..WorkerGroupConfig::default()
 /// };
 /// assert_eq!(config.num_workers.get(), 2);
@@ -49,7 +49,7 @@ impl Default for WorkerGroupConfig {
 /// What follows when a call of a worker fails. The error is kept in each case.
 ///
 /// ```
-/// use pronk_rollout::OnWorkerError;
+/// use pronk_groups::OnWorkerError;
 ///
 /// assert_eq!(OnWorkerError::default(), OnWorkerError::StopGroup);
 /// ```
@@ -59,46 +59,50 @@ pub enum OnWorkerError {
     #[default]
     StopGroup,
     /// The worker goes on after a pause. The whole group stops when one worker fails more often in a row than is tolerated.
-    /// There is no budget: of the policy's figures, those for failures in a row and for pauses count.
-    Restart(RestartPolicy),
+    Restart(Restarts),
     /// The worker goes on at once.
     Ignore,
 }
 
-/// The number of a worker: from 0, in the order in which workers are started, and never given twice by one
-/// [`WorkerGroups`](super::WorkerGroups).
+/// How many failures in a row a worker survives, and its pauses after them.
 ///
 /// ```
-/// use pronk_rollout::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
+/// use std::time::Duration;
+/// use pronk_groups::Restarts;
 ///
-/// let mut groups = WorkerGroups::new();
-/// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |_| Ok(())).on_init(|workers| {
-///     assert_eq!(workers.iter().map(|id| id.get()).collect::<Vec<_>>(), [0, 1]);
-///     Ok(())
-/// }));
-/// groups.start()?;
-/// # Ok::<(), pronk_rollout::GroupsStartError>(())
+/// let restarts = Restarts { first_pause: Duration::from_millis(100), ..Restarts::default() };
+/// assert_eq!(restarts.pause(3), Duration::from_millis(400));
+/// assert_eq!(restarts.pause(1000), restarts.longest_pause);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WorkerId(pub(super) u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restarts {
+    /// Failures in a row that a worker survives; one more stops its group.
+    pub failures_in_a_row: u32,
+    /// The pause after the first failure; it doubles with every further one in a row.
+    pub first_pause: Duration,
+    /// The longest pause.
+    pub longest_pause: Duration,
+}
 
-impl WorkerId {
-    /// The plain number.
-    pub fn get(self) -> u64 {
-        self.0
+impl Default for Restarts {
+    /// Ten failures in a row, with pauses from 10 ms to 1 s.
+    fn default() -> Self {
+        Self { failures_in_a_row: 10, first_pause: Duration::from_millis(10), longest_pause: Duration::from_secs(1) }
     }
 }
 
-impl fmt::Display for WorkerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+impl Restarts {
+    /// The pause after that many failures in a row.
+    pub fn pause(&self, failures_in_a_row: u32) -> Duration {
+        let doublings = failures_in_a_row.saturating_sub(1).min(31);
+        self.first_pause.saturating_mul(1 << doublings).min(self.longest_pause)
     }
 }
 
 /// What loggers are shown after each call of a worker.
 ///
 /// ```
-/// use pronk_rollout::WorkerTime;
+/// use pronk_groups::WorkerTime;
 ///
 /// fn mean_secs(time: &WorkerTime<'_>) -> f64 {
 ///     time.worker_time.as_secs_f64() / time.worker_time_count as f64
@@ -137,7 +141,7 @@ type Logger = dyn FnMut(&WorkerTime<'_>) -> CallResult + Send;
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk_rollout::{WorkerGroup, WorkerGroupConfig};
+/// use pronk_groups::{WorkerGroup, WorkerGroupConfig};
 ///
 /// let polling = WorkerGroup::new(WorkerGroupConfig { name: "poll".into(), ..Default::default() }, |worker| {
 ///     worker.sleep(Duration::from_secs(60)); // a stop wakes it
@@ -212,25 +216,25 @@ impl WorkerGroup {
         &self.config
     }
 
-    pub(super) fn init(&self, workers: &[WorkerId]) -> Result<(), GroupError> {
+    pub(crate) fn init(&self, workers: &[WorkerId]) -> Result<(), GroupError> {
         let mut init = lock(&self.init);
         let done = call(|| init.as_mut().map_or(Ok(()), |init| init(workers)));
         done.map_err(|cause| self.error(GroupPlace::Init, cause))
     }
 
-    pub(super) fn shut_down(&self) {
+    pub(crate) fn shut_down(&self) {
         let mut shutdown = lock(&self.shutdown);
         if let Err(cause) = call(|| shutdown.as_mut().map_or(Ok(()), |shutdown| shutdown())) {
             self.note(GroupPlace::Shutdown, cause);
         }
     }
 
-    pub(super) fn work(&self, worker: &GroupWorker) -> Result<(), GroupErrorCause> {
+    pub(crate) fn work(&self, worker: &GroupWorker) -> Result<(), GroupErrorCause> {
         call(|| (self.body)(worker))
     }
 
     /// Adds a worker's last call to the group's time and shows it to the loggers.
-    pub(super) fn log(&self, worker: WorkerId, took: Duration, worker_time: Duration, worker_time_count: u64) {
+    pub(crate) fn log(&self, worker: WorkerId, took: Duration, worker_time: Duration, worker_time_count: u64) {
         let mut times = lock(&self.times);
         times.group_time += took;
         times.group_time_count += 1;
@@ -251,7 +255,7 @@ impl WorkerGroup {
     }
 
     /// Keeps the newest error of a place, and how many there were.
-    pub(super) fn note(&self, place: GroupPlace, cause: GroupErrorCause) {
+    pub(crate) fn note(&self, place: GroupPlace, cause: GroupErrorCause) {
         let error = self.error(place, cause);
         let mut errors = lock(&self.errors);
         let before = errors.get(&place).map_or(0, |earlier| earlier.failed_calls);
@@ -259,7 +263,7 @@ impl WorkerGroup {
     }
 
     /// What went wrong so far, one for each place.
-    pub(super) fn errors(&self) -> Vec<GroupError> {
+    pub(crate) fn errors(&self) -> Vec<GroupError> {
         lock(&self.errors).values().cloned().collect()
     }
 
@@ -284,6 +288,6 @@ fn call(function: impl FnOnce() -> CallResult) -> Result<(), GroupErrorCause> {
 }
 
 /// A panic of the user's functions is caught below every lock of this module, so none is left half-changed.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

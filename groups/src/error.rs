@@ -4,14 +4,14 @@ use std::error::Error;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use super::group::WorkerId;
+use crate::worker::{WorkerId, thread_name};
 
 /// A function of a group that failed.
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk_rollout::{GroupPlace, WorkerGroup, WorkerGroupConfig, WorkerGroups};
+/// use pronk_groups::{GroupPlace, WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
 /// let mut groups = WorkerGroups::new();
 /// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |worker| match worker.id().get() {
@@ -24,7 +24,7 @@ use super::group::WorkerId;
 /// let outcome = groups.stop(Duration::from_secs(5));
 /// assert_eq!(outcome.errors[0].to_string(), "worker train-0 failed: boom");
 /// assert!(matches!(outcome.errors[0].place, GroupPlace::Worker(id) if id.get() == 0));
-/// # Ok::<(), pronk_rollout::GroupsStartError>(())
+/// # Ok::<(), pronk_groups::GroupsStartError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct GroupError {
@@ -41,7 +41,7 @@ pub struct GroupError {
 /// Which function of a group: [`GroupError`] shows one in use.
 ///
 /// ```
-/// use pronk_rollout::GroupPlace;
+/// use pronk_groups::GroupPlace;
 ///
 /// assert_ne!(GroupPlace::Logger(0), GroupPlace::Shutdown);
 /// ```
@@ -60,7 +60,7 @@ pub enum GroupPlace {
 /// Why a function of a group failed.
 ///
 /// ```
-/// use pronk_rollout::GroupErrorCause;
+/// use pronk_groups::GroupErrorCause;
 ///
 /// let cause = GroupErrorCause::Panic("index out of bounds".into());
 /// assert_eq!(cause.to_string(), "it panicked: index out of bounds");
@@ -111,7 +111,7 @@ impl Error for GroupError {
 /// Why groups did not start. None of those that were to start runs.
 ///
 /// ```
-/// use pronk_rollout::{GroupsStartError, WorkerGroup, WorkerGroupConfig, WorkerGroups};
+/// use pronk_groups::{GroupsStartError, WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
 /// let mut groups = WorkerGroups::new();
 /// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |_| Ok(())).on_init(|_| Err("no such folder".into())));
@@ -143,7 +143,7 @@ pub enum GroupsStartError {
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk_rollout::WorkerGroups;
+/// use pronk_groups::WorkerGroups;
 ///
 /// let outcome = WorkerGroups::new().stop(Duration::ZERO);
 /// assert!(outcome.is_clean() && outcome.stopped.is_empty());
@@ -164,9 +164,4 @@ impl StopOutcome {
     pub fn is_clean(&self) -> bool {
         self.not_ended.is_empty() && self.errors.is_empty()
     }
-}
-
-/// The name of a worker's thread.
-pub(super) fn thread_name(group: &str, worker: WorkerId) -> String {
-    format!("{group}-{worker}")
 }

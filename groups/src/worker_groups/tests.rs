@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::num::NonZeroUsize;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -7,8 +8,22 @@ use std::thread;
 use crossbeam_channel::bounded;
 
 use super::*;
-use crate::testing::{LONG, n, until};
-use crate::worker::RestartPolicy;
+use crate::{CallResult, GroupWorker, OnWorkerError, Restarts, WorkerGroupConfig};
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn n(n: usize) -> NonZeroUsize {
+    NonZeroUsize::new(n).unwrap()
+}
+
+/// Spins until `condition` holds.
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < LONG, "{what} did not happen");
+        thread::yield_now();
+    }
+}
 
 /// What groups under test tell, in order.
 #[derive(Clone, Default)]
@@ -389,11 +404,10 @@ fn the_times_of_a_group_are_those_of_its_workers_over_all_starts() {
 
 #[test]
 fn a_worker_that_may_restart_pauses_and_gives_up_after_too_many_failures_in_a_row() {
-    let policy = RestartPolicy {
-        num_consecutive_worker_failures_tolerance: 3,
-        first_backoff: Duration::from_millis(2),
-        max_backoff: Duration::from_millis(4),
-        ..RestartPolicy::default()
+    let policy = Restarts {
+        failures_in_a_row: 3,
+        first_pause: Duration::from_millis(2),
+        longest_pause: Duration::from_millis(4),
     };
     let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
     let calls = AtomicU64::new(0);
@@ -423,7 +437,7 @@ fn a_worker_that_may_restart_pauses_and_gives_up_after_too_many_failures_in_a_ro
 
 #[test]
 fn a_stop_ends_the_pause_before_a_restart() {
-    let policy = RestartPolicy { first_backoff: Duration::MAX, max_backoff: Duration::MAX, ..RestartPolicy::default() };
+    let policy = Restarts { first_pause: Duration::MAX, longest_pause: Duration::MAX, ..Restarts::default() };
     let mut groups = WorkerGroups::new();
     let config = WorkerGroupConfig { on_error: OnWorkerError::Restart(policy), ..config("a", 1) };
     groups.add(WorkerGroup::new(config, |_| Err("boom".into())));
