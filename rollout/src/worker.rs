@@ -1,19 +1,20 @@
 //! How is a fragment made?
 
-mod actor;
+mod account;
 mod config;
 mod error;
+mod fragment_worker;
 mod gathering;
+mod lockstep;
 mod multi_agent;
 mod restart;
-mod rollout;
 mod sampler;
 
 pub(crate) use config::SHUTDOWN;
 pub use config::{WorkerConfig, WorkerLinks, WorkerState};
 pub use error::{BuildError, SampleError};
 pub use gathering::{GatheringWorker, GatheringWorkerConfig};
+pub use lockstep::RolloutWorker;
 pub use multi_agent::{MultiAgentWorker, MultiAgentWorkerConfig};
 pub use restart::RestartPolicy;
-pub use rollout::RolloutWorker;
 pub use sampler::{AnyEnvSpec, MakeSampler, Sampler, WorkerSeat};

@@ -1,7 +1,6 @@
 //! One worker whose environments step elsewhere: it acts for those that have answered.
 
 mod config;
-mod sampler;
 mod start;
 mod waiting;
 
@@ -9,15 +8,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsView, Tag, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps, default_policy};
+use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsView, Versioned};
+use pronk_metrics::{ByPolicy, StateClock, Steps, default_policy};
 use pronk_policy::{Params, Rng};
 
-use super::config::{SHUTDOWN, WorkerConfig, WorkerLinks, WorkerState};
+use super::account::Account;
+use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
+use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::restart::RestartPolicy;
+use super::sampler::AnyEnvSpec;
 use crate::act::{Inference, Part, Role};
-use crate::env::{EnvFailure, EnvSpec, EpisodeStat, FailureCause, seed};
+use crate::env::{EnvSpec, FailureCause, seed};
 use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvGroups, Gather, GroupFailure, GroupStep, Order};
 
 use waiting::Waiting;
@@ -73,14 +75,14 @@ pub use config::GatheringWorkerConfig;
 /// assert_eq!(fragment.env_steps(), 40);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct GatheringWorker {
-    worker: u32,
-    incarnation: u32,
+pub type GatheringWorker = FragmentWorker<Gathering>;
+
+/// Acts for groups of environments, whichever have answered.
+pub struct Gathering {
     restart: RestartPolicy,
     gather: Gather,
     /// `Some` if the number of groups to wait for is found out.
     adaptive: Option<AdaptiveGather>,
-    links: WorkerLinks,
     spec: EnvSpec,
     /// Of a fragment.
     shape: BatchShape,
@@ -97,21 +99,12 @@ pub struct GatheringWorker {
     turns: VecDeque<usize>,
     /// Answers that came before it was their turn.
     early: BTreeMap<usize, Answer>,
-    /// `[B, state_len]`: what the network remembers of every environment's episode.
+    /// `[B, state_len]`: the recurrent state of every environment's episode.
     state: Vec<f32>,
-    /// Number of the next fragment.
-    sequence: u64,
-    /// Steps that were not sent.
-    made: u64,
     /// When the last round ended, as if nothing had been done between fragments.
     round_began: Instant,
     /// When a fragment was full last.
     left_off: Instant,
-    episodes: Vec<EpisodeStat>,
-    failures: Vec<EnvFailure>,
-    /// Whether some of them are newer than what was handed out last.
-    untold: bool,
-    left_behind: Vec<String>,
     is_closed: bool,
 }
 
@@ -141,7 +134,7 @@ impl GatheringWorker {
     }
 
     /// Acts for groups of any kind.
-    pub(crate) fn over(
+    pub(super) fn over(
         groups: Box<dyn EnvGroups>,
         config: &WorkerConfig,
         gather: Gather,
@@ -159,19 +152,17 @@ impl GatheringWorker {
             frozen: None,
         };
         let WorkerConfig { worker, incarnation, seed, .. } = *config;
+        let account = Account::new(worker, incarnation, links);
         let rng = Rng::stream(seed, &[seed::ACTING, worker.into(), incarnation.into()]);
         let length = config.rollout_fragment_length.get();
         let part = Part::new(default_policy(), role, spec.action_mask, (length, n_envs), rng)?;
         let shape = part.acting().batch_shape(length, n_envs);
         let adaptive = (gather == Gather::Adaptive).then(|| AdaptiveGather::new(n_groups, groups.group_size()));
         let step = || Some(Box::new(GroupStep::new(&spec, groups.group_size())));
-        Ok(Self {
-            worker,
-            incarnation,
+        let maker = Gathering {
             restart,
             gather,
             adaptive,
-            links,
             shape,
             state: vec![0.0; n_envs * shape.state_len],
             part,
@@ -184,25 +175,30 @@ impl GatheringWorker {
             n_running: 0,
             turns: VecDeque::new(),
             early: BTreeMap::new(),
-            sequence: 0,
-            made: 0,
             round_began: Instant::now(),
             left_off: Instant::now(),
-            episodes: Vec::new(),
-            failures: Vec::new(),
-            untold: false,
-            left_behind: Vec::new(),
             is_closed: false,
-        })
+        };
+        Ok(Self { maker, account })
     }
 
     /// What the environments are.
     pub fn spec(&self) -> &EnvSpec {
-        &self.spec
+        &self.maker.spec
+    }
+}
+
+impl MakeFragments for Gathering {
+    fn env_spec(&self) -> AnyEnvSpec {
+        AnyEnvSpec::Single(self.spec.clone())
     }
 
+    /// Blocks until `B` columns are full; when the run ends, not at all.
+    ///
+    /// A group that fails costs its own columns, and the account has its failure; only when all have failed is there none.
     fn fill(
         &mut self,
+        account: &mut Account,
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError> {
@@ -210,7 +206,7 @@ impl GatheringWorker {
         // have that between them and others have not.
         self.round_began += self.left_off.elapsed();
         loop {
-            if self.links.tether.is_cut() {
+            if account.links.tether.is_cut() {
                 return Err(SampleError::Closed);
             }
             if !self.ready.is_empty() {
@@ -218,7 +214,7 @@ impl GatheringWorker {
                 let began = Instant::now();
                 self.infer(weights)?;
                 let left_off = Instant::now();
-                if let Some(batch) = self.take_full()? {
+                if let Some(batch) = self.take_full(account)? {
                     self.left_off = left_off;
                     return Ok(batch);
                 }
@@ -228,7 +224,7 @@ impl GatheringWorker {
                 }
             }
             clock.enter(WorkerState::Stepping);
-            let steps = self.gather()?;
+            let steps = self.gather(account)?;
             if let Some(adaptive) = &mut self.adaptive {
                 let now = Instant::now();
                 adaptive.round(steps, now - std::mem::replace(&mut self.round_began, now));
@@ -236,6 +232,25 @@ impl GatheringWorker {
         }
     }
 
+    fn forget(&mut self) {
+        if let Some(columns) = self.part.columns() {
+            columns.clear();
+        }
+    }
+
+    fn drop_envs(&mut self, _account: &Account) {
+        self.close();
+    }
+
+    fn close(&mut self) -> Vec<String> {
+        match std::mem::replace(&mut self.is_closed, true) {
+            true => Vec::new(),
+            false => self.groups.close(),
+        }
+    }
+}
+
+impl Gathering {
     /// Computes what the policy thinks of every environment that is ready, and completes the steps that led there.
     fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
         self.close_columns(weights)?;
@@ -278,14 +293,12 @@ impl GatheringWorker {
     }
 
     /// A fragment, if as many columns are full as it has.
-    fn take_full(&mut self) -> Result<Option<MultiAgentBatch>, SampleError> {
+    fn take_full(&mut self, account: &Account) -> Result<Option<MultiAgentBatch>, SampleError> {
         let width = self.shape.columns;
         if self.part.columns().is_none_or(|columns| columns.n_full() < width) {
             return Ok(None);
         }
-        let tag = Tag { worker: self.worker, incarnation: self.incarnation, sequence: self.sequence };
-        self.sequence += 1;
-        let batch = self.part.take_batch(width, &self.links.pool, tag).map_err(SampleError::Batch)?;
+        let batch = self.part.take_batch(width, &account.links.pool, account.tag()).map_err(SampleError::Batch)?;
         Ok(batch.map(MultiAgentBatch::single))
     }
 
@@ -323,8 +336,8 @@ impl GatheringWorker {
     }
 
     /// Waits for groups as long as the rule says. How many steps they took.
-    fn gather(&mut self) -> Result<usize, SampleError> {
-        self.begin_anew()?;
+    fn gather(&mut self, account: &mut Account) -> Result<usize, SampleError> {
+        self.begin_anew(account)?;
         let rule = match (&self.adaptive, self.gather) {
             (Some(adaptive), _) => adaptive.rule(),
             (None, rule) => rule,
@@ -339,21 +352,21 @@ impl GatheringWorker {
         let is_step = |answer: &&Answer| answer.outcome.is_ok() && answer.step.order == Order::Step;
         let steps = answers.iter().filter(is_step).count() * self.groups.group_size();
         for answer in answers {
-            self.take_in(answer)?;
+            self.take_in(account, answer)?;
         }
         self.ready.sort_unstable();
         Ok(steps)
     }
 
     /// Resets groups that failed and whose pause is over; if nobody steps, it waits until one may.
-    fn begin_anew(&mut self) -> Result<(), SampleError> {
+    fn begin_anew(&mut self, account: &mut Account) -> Result<(), SampleError> {
         let Some(first) = self.pausing.iter().map(|(due, _)| *due).min() else { return Ok(()) };
         if self.n_running == 0 && self.ready.is_empty() {
-            if std::mem::take(&mut self.untold) {
+            if account.take_new_failures() {
                 return Err(SampleError::AllFailed);
             }
             let pause = first.saturating_duration_since(Instant::now());
-            self.links.tether.sleep(pause).map_err(|_closed| SampleError::Closed)?;
+            account.links.tether.sleep(pause).map_err(|_closed| SampleError::Closed)?;
         }
         let now = Instant::now();
         for (_, group) in self.pausing.extract_if(.., |(due, _)| *due <= now).collect::<Vec<_>>() {
@@ -362,20 +375,20 @@ impl GatheringWorker {
         Ok(())
     }
 
-    fn take_in(&mut self, answer: Answer) -> Result<(), SampleError> {
+    fn take_in(&mut self, account: &mut Account, answer: Answer) -> Result<(), SampleError> {
         let Answer { group, mut step, took, outcome } = answer;
         self.n_running -= 1;
         let size = self.groups.group_size();
         let envs = group * size..(group + 1) * size;
         let state_len = self.shape.state_len;
-        self.episodes.append(&mut step.episodes);
+        account.episodes.append(&mut step.episodes);
         if let Err(failure) = outcome {
             self.slots[group].step = Some(step);
-            self.give_up_group(group, failure);
+            self.give_up_group(account, group, failure);
             return Ok(());
         }
         if step.order == Order::Step {
-            self.made += size as u64;
+            account.add(steps_of(size as u64));
             self.slots[group].failures_in_a_row = 0;
             if let Some(adaptive) = &mut self.adaptive {
                 adaptive.stepped(took);
@@ -399,7 +412,7 @@ impl GatheringWorker {
     }
 
     /// What a group was filling is lost, and it pauses.
-    fn give_up_group(&mut self, group: usize, failure: GroupFailure) {
+    fn give_up_group(&mut self, account: &mut Account, group: usize, failure: GroupFailure) {
         let GroupFailure { mut failure, left_behind } = failure;
         let size = self.groups.group_size();
         let Some(columns) = self.part.columns() else { return };
@@ -412,38 +425,21 @@ impl GatheringWorker {
             lost += columns.begun(env).saturating_sub(1) as u64;
             columns.forget(env);
         }
-        self.made += failure.steps_made as u64;
-        self.made -= lost;
+        account.add(steps_of(failure.steps_made as u64));
         if lost > 0 {
-            self.links.steps.sampled(Steps { env: lost, agent: lost }).lost(failure.cause.key());
+            account.lose(steps_of(lost), failure.cause.key());
         }
         let slot = &mut self.slots[group];
         slot.failures_in_a_row = slot.failures_in_a_row.saturating_add(1);
         self.pausing.push((Instant::now() + self.restart.backoff(slot.failures_in_a_row), group));
-        self.left_behind.extend(left_behind.map(|thread| format!("{thread}: {failure}")));
-        self.failures.push(failure);
-        self.untold = true;
+        account.abandoned.extend(left_behind.map(|thread| format!("{thread}: {failure}")));
+        account.add_failure(failure);
     }
+}
 
-    /// Counts steps as sampled.
-    fn book(&mut self, steps: u64) -> StepTicket {
-        self.made -= steps;
-        self.links.steps.sampled(Steps { env: steps, agent: steps })
-    }
-
-    /// Counts what was not sent as lost to `cause`, or dropped because the run ends.
-    fn give_up(&mut self, cause: Option<&'static str>) {
-        if let Some(columns) = self.part.columns() {
-            columns.clear();
-        }
-        if self.made > 0 {
-            let ticket = self.book(self.made);
-            match cause {
-                Some(cause) => ticket.lost(cause),
-                None => ticket.dropped(SHUTDOWN),
-            }
-        }
-    }
+/// Steps of environments with one agent.
+fn steps_of(n: u64) -> Steps {
+    Steps { env: n, agent: n }
 }
 
 /// Where a terminated episode would have gone on from: nowhere.

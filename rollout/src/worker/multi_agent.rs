@@ -5,26 +5,23 @@ mod config;
 
 use std::sync::Arc;
 
-use pronk_buffer::{MultiAgentBatch, Tag, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, StepTicket, Steps, catch};
+use pronk_buffer::{MultiAgentBatch, Versioned};
+use pronk_metrics::{ByPolicy, StateClock};
 use pronk_policy::Params;
 
-use super::config::{SHUTDOWN, WorkerLinks, WorkerState};
+use super::account::Account;
+use super::config::{WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
+use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::sampler::{AnyEnvSpec, Sampler};
 use crate::act::PolicyFault;
-use crate::env::{
-    EnvError, EnvFailure, EpisodeStat, FailureCause, FailurePlace, MultiAgentSpec, ReturnStat, VectorContext, Watch,
-};
+use crate::env::{EnvError, EnvFailure, FailureCause, MultiAgentSpec, VectorContext, Watch};
 use crate::pool::{MultiAgentFactory, make_envs};
 use crate::vector::MultiAgentEnvs;
 
 use cast::Cast;
 
 pub use config::MultiAgentWorkerConfig;
-
-/// The reason under which steps of frozen policies are dropped.
-const NOT_TRAINED: &str = "not_trained";
 
 /// Fragments' lengths without a step of a policy that is trained, after which there will be none.
 const NOBODY_FOR: usize = 1000;
@@ -84,21 +81,19 @@ const NOBODY_FOR: usize = 1000;
 /// assert_eq!(steps.snapshot().in_flight, fragment.steps());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct MultiAgentWorker {
-    worker: u32,
+pub type MultiAgentWorker = FragmentWorker<MultiAgent>;
+
+/// Steps environments with several agents, and has every policy act for the agents that play it.
+pub struct MultiAgent {
     seed: u64,
     n_envs: usize,
     /// `T`.
     length: usize,
-    links: WorkerLinks,
     factory: Arc<dyn MultiAgentFactory>,
     spec: MultiAgentSpec,
     cast: Cast,
     /// `None` once they failed; the next fragment then begins with making new ones.
     envs: Option<MultiAgentEnvs>,
-    incarnation: u32,
-    /// Number of the next fragment within the incarnation.
-    sequence: u64,
     /// Whether the environments are in the middle of what the columns tell, or must be reset first.
     under_way: bool,
 }
@@ -120,29 +115,25 @@ impl MultiAgentWorker {
         let envs = make_envs(factory.as_ref(), context, n_envs, &links.watch)?;
         let spec = envs.spec().clone();
         let cast = Cast::new(policies, mapping, &envs, length, &context)?;
-        Ok(Self {
-            worker,
-            seed,
-            n_envs,
-            length,
-            links,
-            factory,
-            spec,
-            cast,
-            envs: Some(envs),
-            incarnation,
-            sequence: 0,
-            under_way: false,
-        })
+        let maker = MultiAgent { seed, n_envs, length, factory, spec, cast, envs: Some(envs), under_way: false };
+        Ok(Self { maker, account: Account::new(worker, incarnation, links) })
     }
 
-    /// What the environments are.
+    /// The spec of the environments.
     pub fn spec(&self) -> &MultiAgentSpec {
-        &self.spec
+        &self.maker.spec
+    }
+}
+
+impl MakeFragments for MultiAgent {
+    fn env_spec(&self) -> AnyEnvSpec {
+        AnyEnvSpec::MultiAgent(self.spec.clone())
     }
 
+    /// Blocks for `T` steps of every environment, and until a column of a policy that is trained is full.
     fn fill(
         &mut self,
+        account: &mut Account,
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError> {
@@ -150,155 +141,56 @@ impl MultiAgentWorker {
             Some(envs) => envs,
             None => {
                 clock.enter(WorkerState::Restarting);
-                self.incarnation += 1;
-                self.sequence = 0;
-                let context =
-                    VectorContext { worker: self.worker, incarnation: self.incarnation, first_env: 0, seed: self.seed };
+                let (incarnation, seed) = (account.begin_incarnation(), self.seed);
+                let context = VectorContext { worker: account.worker(), incarnation, first_env: 0, seed };
                 self.cast.begin(&context);
-                let (factory, watch) = (self.factory.as_ref(), &self.links.watch);
+                let (factory, watch) = (self.factory.as_ref(), &account.links.watch);
                 self.envs.insert(remake_envs(factory, context, self.n_envs, watch, &self.spec)?)
             }
         };
 
-        // Whatever goes wrong from here on, the environments will have moved past what the columns tell.
+        // Should anything fail from here on, the environments have moved past what the columns tell.
         if !std::mem::take(&mut self.under_way) {
             clock.enter(WorkerState::Stepping);
             for env in 0..self.n_envs {
                 self.cast.reset(env, envs)?;
             }
         }
-        let (mut steps, mut acted) = (0, self.cast.trained_steps());
+        let (mut steps, mut acted) = (0, account.made().agent);
         while steps < self.length || !self.cast.has_full_column(envs) {
-            if self.links.tether.is_cut() || self.links.watch.is_taken_over() {
+            if account.is_ending() {
                 return Err(SampleError::Closed);
             }
             self.cast.act(envs, weights, clock)?;
             clock.enter(WorkerState::Stepping);
             for env in 0..self.n_envs {
-                self.cast.step(env, envs)?;
+                self.cast.step(env, envs, account)?;
             }
-            self.links.watch.made(self.cast.made());
             steps += 1;
             if steps.is_multiple_of(NOBODY_FOR.saturating_mul(self.length)) {
-                if self.cast.trained_steps() == acted {
+                if account.made().agent == acted {
                     let policies = self.cast.trained().cloned().collect();
                     return Err(SampleError::Policy(PolicyFault::NobodyPlays { policies, steps }));
                 }
-                acted = self.cast.trained_steps();
+                acted = account.made().agent;
             }
         }
         clock.enter(WorkerState::Inferring);
         self.cast.close(envs, weights)?;
 
-        let tag = Tag { worker: self.worker, incarnation: self.incarnation, sequence: self.sequence };
-        let batch = self.cast.take_batch(&self.links.pool, tag).map_err(SampleError::Batch)?;
+        let (pool, env_steps) = (&account.links.pool, account.made().env);
+        let batch = self.cast.take_batch(pool, account.tag(), env_steps).map_err(SampleError::Batch)?;
         self.under_way = true;
-        self.sequence += 1;
         Ok(batch)
     }
 
-    /// Counts `steps` as sampled, and what frozen policies did as dropped; `None` if somebody else has, because the worker was
-    /// replaced.
-    fn book(&mut self, steps: Steps) -> Option<StepTicket> {
-        let untrained = Steps { env: 0, agent: self.cast.take_untrained() };
-        let ledger = &self.links.steps;
-        let ticket = self.links.watch.book(|| {
-            if untrained.agent > 0 {
-                ledger.sampled(untrained).dropped(NOT_TRAINED);
-            }
-            ledger.sampled(steps)
-        });
-        // What waits in columns that are not full stays to be booked.
-        self.links.watch.made(self.cast.made());
-        ticket
-    }
-
-    /// Forgets what was not sent, and counts it as lost to `cause`, or dropped because the run ends.
-    fn give_up(&mut self, cause: Option<&'static str>) {
+    fn forget(&mut self) {
         self.under_way = false;
-        let made = self.cast.give_up();
-        match (self.book(made), cause) {
-            (Some(ticket), Some(cause)) => ticket.lost(cause),
-            (Some(ticket), None) => ticket.dropped(SHUTDOWN),
-            (None, _) => {}
-        }
-    }
-}
-
-impl Sampler for MultiAgentWorker {
-    fn worker(&self) -> u32 {
-        self.worker
+        self.cast.forget();
     }
 
-    fn incarnation(&self) -> u32 {
-        self.incarnation
-    }
-
-    fn env_spec(&self) -> AnyEnvSpec {
-        AnyEnvSpec::MultiAgent(self.spec.clone())
-    }
-
-    /// Makes one fragment, with one version of the weights.
-    ///
-    /// It goes on where the one before ended. After a failure it begins with new environments, of the next incarnation: other
-    /// episodes, so that a seed which leads to the failure is not tried again.
-    ///
-    /// Blocks: for `T` steps of every environment, and until a column of a policy that is trained is full; when the run ends,
-    /// for one step.
-    ///
-    /// # Errors
-    /// All steps that no fragment holds are then booked as lost under a short name of the cause, or as dropped under
-    /// `"shutdown"` when the run ends.
-    fn sample(
-        &mut self,
-        weights: &Versioned<ByPolicy<Params>>,
-        clock: &mut StateClock<WorkerState>,
-    ) -> Result<MultiAgentBatch, SampleError> {
-        match self.fill(weights, clock) {
-            Ok(batch) => {
-                self.cast.sent(batch.steps());
-                let ticket = self.book(batch.steps()).ok_or(SampleError::Closed)?;
-                Ok(batch.with_ticket(ticket))
-            }
-            Err(error) => {
-                if let SampleError::Environment(_) = &error {
-                    self.drop_envs();
-                    // Somebody has reported it long since.
-                    if self.links.watch.is_taken_over() {
-                        return Err(SampleError::Closed);
-                    }
-                }
-                self.give_up(error.cause_key());
-                Err(error)
-            }
-        }
-    }
-
-    fn take_episodes(&mut self) -> Vec<EpisodeStat> {
-        self.cast.take_episodes()
-    }
-
-    fn take_policy_returns(&mut self) -> ByPolicy<ReturnStat> {
-        self.cast.take_policy_returns()
-    }
-
-    fn lose_fragment(&mut self, cause: &'static str) {
-        self.give_up(Some(cause));
-    }
-
-    fn drop_envs(&mut self) {
-        let failed = self.envs.take();
-        self.links.watch.at(0, FailurePlace::Unknown);
-        let _inside = self.links.watch.enter(self.incarnation);
-        // What failed may panic once more while it is dropped. The failure that is reported is the first.
-        let _ = catch(|| drop(failed));
-    }
-}
-
-impl Drop for MultiAgentWorker {
-    /// Columns that are not full when the worker ends are learned from by nobody.
-    fn drop(&mut self) {
-        self.give_up(None);
+    fn drop_envs(&mut self, account: &Account) {
+        account.drop_envs(self.envs.take());
     }
 }
 

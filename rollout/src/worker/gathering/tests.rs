@@ -9,7 +9,7 @@ use pronk_buffer::SampleBatch;
 use pronk_policy::{CpuNetwork, NetworkSpec};
 
 use super::*;
-use crate::env::{ActionRef, Env, EnvContext, ObsMut, VectorContext, Watch};
+use crate::env::{ActionRef, Env, EnvContext, EnvFailure, EpisodeStat, ObsMut, VectorContext, Watch};
 use crate::envs::{CartPole, Recall};
 use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, config, links, n, until, weights};
 use crate::vector::{VectorEnv, VectorStep};

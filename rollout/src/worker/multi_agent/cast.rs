@@ -3,8 +3,9 @@ use pronk_metrics::{ByPolicy, PolicyId, StateClock, Steps};
 use pronk_policy::{Params, Rng, Space};
 
 use crate::act::{MappingError, Part, PolicyMapping, WorkerPolicy};
-use crate::env::{EpisodeStat, MultiAgentSpec, ReturnStat, VectorContext, seed};
+use crate::env::{MultiAgentSpec, ReturnStat, VectorContext, seed};
 use crate::vector::MultiAgentEnvs;
+use crate::worker::account::Account;
 use crate::worker::{BuildError, SampleError, WorkerState};
 
 /// Who plays which policy, what they did, and what came of it.
@@ -17,12 +18,6 @@ pub(super) struct Cast {
     parts: Vec<Part>,
     /// `[seats]`.
     players: Vec<Player>,
-    /// Steps that are not booked: of the environments since the last fragment, and of agents in columns that were not sent.
-    made: Steps,
-    /// Steps of agents whose policy is frozen, not booked.
-    untrained: u64,
-    episodes: Vec<EpisodeStat>,
-    policy_returns: ByPolicy<ReturnStat>,
 }
 
 /// An agent of an environment, in its episode.
@@ -56,16 +51,7 @@ impl Cast {
         if !parts.iter().any(Part::is_trained) {
             return Err(BuildError::NothingTrained { frozen: parts.len() });
         }
-        let cast = Self {
-            mapping,
-            spec,
-            parts,
-            players: (0..n_seats).map(|_| Player::default()).collect(),
-            made: Steps::default(),
-            untrained: 0,
-            episodes: Vec::new(),
-            policy_returns: ByPolicy::new(),
-        };
+        let cast = Self { mapping, spec, parts, players: (0..n_seats).map(|_| Player::default()).collect() };
         for env in 0..envs.len() {
             for agent in 0..cast.spec.agents.len() {
                 cast.part_of(agent, envs.first_episode_seed(env))?;
@@ -131,18 +117,23 @@ impl Cast {
     }
 
     /// Takes one step of an environment, and begins its next episode if this one is over.
-    pub(super) fn step(&mut self, env: usize, envs: &mut MultiAgentEnvs) -> Result<(), SampleError> {
+    pub(super) fn step(
+        &mut self,
+        env: usize,
+        envs: &mut MultiAgentEnvs,
+        account: &mut Account,
+    ) -> Result<(), SampleError> {
         let over = envs.step(env)?;
         let agents = envs.agents(env);
-        self.made.env += 1;
+        let mut made = Steps { env: 1, agent: 0 };
         let n_agents = agents.len();
         for (agent, player) in self.players[env * n_agents..(env + 1) * n_agents].iter_mut().enumerate() {
             let seat = env * n_agents + agent;
             let part = &mut self.parts[player.part];
             if agents.acts(agent) {
                 match part.is_trained() {
-                    true => self.made.agent += 1,
-                    false => self.untrained += 1,
+                    true => made.agent += 1,
+                    false => account.add_untrained(1),
                 }
             }
             let (reward, end) = (agents.reward_of(agent), agents.end_of(agent));
@@ -159,19 +150,15 @@ impl Cast {
             player.state.fill(0.0);
             if agents.has_acted(agent) {
                 let one = ReturnStat::of(player.episode_return);
-                self.policy_returns.entry(part.id().clone()).and_modify(|all| all.fold(one)).or_insert(one);
+                account.policy_returns.entry(part.id().clone()).and_modify(|all| all.fold(one)).or_insert(one);
             }
         }
+        account.add(made);
         if let Some(episode) = over {
-            self.episodes.push(episode);
+            account.episodes.push(episode);
             self.reset(env, envs)?;
         }
         Ok(())
-    }
-
-    /// Steps of policies that are trained that were not sent.
-    pub(super) fn trained_steps(&self) -> u64 {
-        self.made.agent
     }
 
     /// The policies that are trained.
@@ -208,45 +195,19 @@ impl Cast {
     }
 
     /// Moves all full columns into a batch.
-    pub(super) fn take_batch(&mut self, pool: &Pool, tag: Tag) -> Result<MultiAgentBatch, BatchError> {
+    pub(super) fn take_batch(&mut self, pool: &Pool, tag: Tag, env_steps: u64) -> Result<MultiAgentBatch, BatchError> {
         let mut batches = ByPolicy::new();
         for part in &mut self.parts {
             if let Some(batch) = part.take_batch(usize::MAX, pool, tag)? {
                 batches.insert(part.id().clone(), batch);
             }
         }
-        MultiAgentBatch::new(batches, self.made.env)
+        MultiAgentBatch::new(batches, env_steps)
     }
 
-    /// Steps that were not sent; those of frozen policies are not among them.
-    pub(super) fn made(&self) -> Steps {
-        self.made
-    }
-
-    /// Steps that are booked with their fragment.
-    pub(super) fn sent(&mut self, steps: Steps) {
-        self.made -= steps;
-    }
-
-    /// Forgets all that was not sent: so many steps.
-    pub(super) fn give_up(&mut self) -> Steps {
+    /// Forgets all columns.
+    pub(super) fn forget(&mut self) {
         self.parts.iter_mut().filter_map(Part::columns).for_each(|columns| columns.clear());
-        std::mem::take(&mut self.made)
-    }
-
-    /// Steps of frozen policies since the last call.
-    pub(super) fn take_untrained(&mut self) -> u64 {
-        std::mem::take(&mut self.untrained)
-    }
-
-    /// Episodes that finished since the last call.
-    pub(super) fn take_episodes(&mut self) -> Vec<EpisodeStat> {
-        std::mem::take(&mut self.episodes)
-    }
-
-    /// Returns of agents whose episodes finished since the last call.
-    pub(super) fn take_policy_returns(&mut self) -> ByPolicy<ReturnStat> {
-        std::mem::take(&mut self.policy_returns)
     }
 
     /// Whether a column would be full if it were told what its agent, which is asked to act, acts upon.

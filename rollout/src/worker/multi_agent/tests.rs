@@ -17,6 +17,7 @@ use super::*;
 use crate::act::{PolicyMapping, WorkerPolicy};
 use crate::env::MultiAgentEnv;
 use crate::testing::{OneWeight, params};
+use crate::worker::Sampler;
 
 use script::{Diary, Manner, Script};
 

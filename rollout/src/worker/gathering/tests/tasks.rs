@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pronk_policy::{Choice, Policy};
 
 use super::*;
-use crate::env::{AsyncEnv, EnvError, EnvSpec, Step};
+use crate::env::{AsyncEnv, EnvError, EnvSpec, EpisodeStat, Step};
 use crate::envs::Masked;
 use crate::pool::AsyncEnvs;
 use crate::run::evaluate;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use pronk_buffer::{ActionView, End, SampleBatch};
-use pronk_metrics::PolicyId;
+use pronk_metrics::{PolicyId, Steps};
 use pronk_policy::{
     CpuNetwork, Input, Memory, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
     PolicyError, Space,

@@ -1,6 +1,7 @@
 use std::sync::atomic::Ordering;
 
-use pronk_buffer::End;
+use pronk_buffer::{End, Tag};
+use pronk_metrics::Steps;
 
 use super::*;
 use crate::env::EnvContext;

@@ -2,8 +2,8 @@ use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Bell, Gate, NextError, Source, inqueue, weight_cell};
-use pronk_metrics::TimeLedger;
+use pronk_buffer::{Bell, Gate, NextError, Source, Tag, inqueue, weight_cell};
+use pronk_metrics::{Steps, TimeLedger};
 
 use super::*;
 use crate::env::EnvContext;

@@ -2,19 +2,20 @@
 
 use std::sync::{Arc, Mutex};
 
-use pronk_buffer::{ActionView, End, ObsView};
+use pronk_buffer::{ActionView, End, ObsView, Tag};
 use pronk_metrics::StateClock;
 use pronk_policy::{CpuNetwork, Network, NetworkSpec, Space};
 
 use super::*;
 use crate::act::{PolicyFault, convert};
-use crate::env::{ActionRef, Env, EnvContext, ObsMut};
+use crate::env::{ActionRef, Env, EnvContext, EpisodeStat, ObsMut};
 use crate::envs::{CartPole, Masked};
 use crate::testing::{
     Constant, Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n,
     of_default, weights,
 };
 use crate::vector::{Normalizer, NormalizerConfig};
+use crate::worker::Sampler;
 
 fn clock() -> StateClock<WorkerState> {
     StateClock::new("rollout-1", WorkerState::Starting)
