@@ -1,6 +1,7 @@
 //! Fragments and train batches: time-major columns whose lengths were checked once.
 
 mod columns;
+mod copy;
 mod error;
 mod join;
 mod multi_agent;

@@ -11,7 +11,6 @@ mod mapping;
 mod part;
 
 pub(crate) use acting::{Acting, WeightsOf};
-pub(crate) use column_slots::copy_obs;
 pub use error::{PolicyBuildError, PolicyFault};
 pub use inference::{Inference, InferenceClient, InferencePort};
 pub use inference_thread::{InferenceState, InferenceThread};

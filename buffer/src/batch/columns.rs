@@ -1,4 +1,3 @@
-use super::observations::kind_name;
 use super::{ActionKind, BatchError, BatchShape, FinalObs, ObsColumn};
 
 /// Whether and how an episode ended with a step.
@@ -220,16 +219,12 @@ impl Columns {
 
         for (column, got) in [("obs", self.obs.view().kind()), ("final_obs", self.final_obs.rows().view().kind())] {
             if got != shape.obs_kind {
-                return Err(BatchError::WrongKind { column, expected: kind_name(shape.obs_kind), got: kind_name(got) });
+                return Err(BatchError::WrongKind { column, expected: shape.obs_kind.name(), got: got.name() });
             }
         }
         let got = self.actions.view().kind();
         if got != shape.act_kind {
-            return Err(BatchError::WrongKind {
-                column: "actions",
-                expected: action_kind_name(shape.act_kind),
-                got: action_kind_name(got),
-            });
+            return Err(BatchError::WrongKind { column: "actions", expected: shape.act_kind.name(), got: got.name() });
         }
         Ok(())
     }
@@ -244,11 +239,4 @@ fn check_length(column: &'static str, got: usize, sizes: &[(&str, usize)]) -> Re
     let dimensions: Vec<String> = sizes.iter().map(|(name, size)| format!("{name}={size}")).collect();
     let expected = format!("[{}] = {expected}", dimensions.join(", "));
     Err(BatchError::WrongLength { column, expected, got })
-}
-
-fn action_kind_name(kind: ActionKind) -> &'static str {
-    match kind {
-        ActionKind::U32 => "u32",
-        ActionKind::F32 => "f32",
-    }
 }

@@ -120,3 +120,11 @@ impl BatchError {
         Self::MisplacedFinalObs { t: t as usize, b: b as usize, why }
     }
 }
+
+impl BatchError {
+    /// A column of one element type where another is expected.
+    #[cold]
+    pub(super) fn wrong_kind(column: &'static str, expected: &'static str, got: &'static str) -> Self {
+        Self::WrongKind { column, expected, got }
+    }
+}

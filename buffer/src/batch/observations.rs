@@ -224,8 +224,8 @@ impl FinalObs {
             (rows, row) => {
                 return Err(BatchError::WrongKind {
                     column: "final_obs",
-                    expected: kind_name(rows.view().kind()),
-                    got: kind_name(row.kind()),
+                    expected: rows.view().kind().name(),
+                    got: row.kind().name(),
                 });
             }
         }
@@ -285,12 +285,5 @@ impl FinalObs {
             _ => return,
         }
         self.index.extend(part.index.iter().map(|&(t, b)| (t, b + first_column as u32)));
-    }
-}
-
-pub(super) fn kind_name(kind: ObsKind) -> &'static str {
-    match kind {
-        ObsKind::F32 => "f32",
-        ObsKind::U8 => "u8",
     }
 }

@@ -9,6 +9,16 @@ pub enum ObsKind {
     U8,
 }
 
+impl ObsKind {
+    /// The element type's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::U8 => "u8",
+        }
+    }
+}
+
 /// The element type of an action column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ActionKind {
@@ -16,6 +26,16 @@ pub enum ActionKind {
     U32,
     /// Continuous actions.
     F32,
+}
+
+impl ActionKind {
+    /// The element type's name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::U32 => "u32",
+            Self::F32 => "f32",
+        }
+    }
 }
 
 /// The sizes of a [`SampleBatch`](crate::SampleBatch): `T` steps of `B` columns, and the lengths of their rows.

@@ -89,14 +89,9 @@ impl Slots {
     /// Makes room for one column more.
     pub(super) fn add(&mut self) -> usize {
         let BatchShape { steps, obs_len, obs_kind, act_len, .. } = self.shape;
-        match &mut self.obs {
-            ObsColumn::F32(obs) => lengthen(obs, (steps + 1) * obs_len, 0.0),
-            ObsColumn::U8(obs) => lengthen(obs, (steps + 1) * obs_len, 0),
-        }
-        match &mut self.actions {
-            ActionColumn::U32(actions) => lengthen(actions, steps * act_len, 0),
-            ActionColumn::F32(actions) => lengthen(actions, steps * act_len, 0.0),
-        }
+        let slots = self.progress.len() + 1;
+        self.obs.resize(slots * (steps + 1) * obs_len);
+        self.actions.resize(slots * steps * act_len);
         lengthen(&mut self.numbers, self.layout.len, 0.0);
         lengthen(&mut self.ends, steps, End::No);
         lengthen(&mut self.versions, steps, 0);
@@ -104,15 +99,15 @@ impl Slots {
         self.progress.len() - 1
     }
 
-    pub(super) fn begin(&mut self, slot: usize, step: &Begun<'_>) {
+    pub(super) fn begin(&mut self, slot: usize, step: &Begun<'_>) -> Result<(), BatchError> {
         let BatchShape { steps, act_len, dist_len, .. } = self.shape;
         let Layout { values, rewards, logp, inputs, state, .. } = self.layout;
         let Progress { len, is_open, .. } = &mut self.progress[slot];
         let t = *len;
         (*len, *is_open) = (t + 1, true);
         let row = slot * steps + t;
-        copy_obs(step.obs, self.obs_row(slot, t));
-        copy_actions(step.action, self.actions.view_mut().into_row(row, act_len));
+        self.obs_row(slot, t).copy_from(step.obs)?;
+        self.actions.view_mut().into_row(row, act_len).copy_from(step.action)?;
         self.ends[row] = End::No;
         self.versions[row] = step.version;
         let numbers = self.numbers_mut(slot);
@@ -123,6 +118,7 @@ impl Slots {
         numbers[rewards + t] = 0.0;
         numbers[logp + t] = step.logp;
         numbers[inputs + t * dist_len..inputs + (t + 1) * dist_len].copy_from_slice(step.inputs);
+        Ok(())
     }
 
     pub(super) fn clear(&mut self, slot: usize) {
@@ -146,13 +142,12 @@ impl Slots {
         match (self.obs.view(), batch.obs_mut()) {
             (ObsView::F32(from), ObsViewMut::F32(to)) => spread(from, to, written, whole(steps + 1, obs_len)),
             (ObsView::U8(from), ObsViewMut::U8(to)) => spread(from, to, written, whole(steps + 1, obs_len)),
-            // Both were made from the same shape.
-            (ObsView::F32(_), ObsViewMut::U8(_)) | (ObsView::U8(_), ObsViewMut::F32(_)) => {}
+            (from, to) => return to.copy_from(from),
         }
         match (self.actions.view(), batch.actions_mut()) {
             (ActionView::U32(from), ActionViewMut::U32(to)) => spread(from, to, written, whole(steps, act_len)),
             (ActionView::F32(from), ActionViewMut::F32(to)) => spread(from, to, written, whole(steps, act_len)),
-            (ActionView::U32(_), ActionViewMut::F32(_)) | (ActionView::F32(_), ActionViewMut::U32(_)) => {}
+            (from, to) => return to.copy_from(from),
         }
         spread(&self.ends, batch.ends_mut(), written, whole(steps, 1));
         spread(&self.versions, batch.versions_mut(), written, whole(steps, 1));
@@ -218,26 +213,9 @@ fn spread_short<T: Copy, const LEN: usize>(from: &[T], to: &mut [T], written: &[
     }
 }
 
-/// Rows of one policy are of one kind: both sides were made for its spaces.
-pub(crate) fn copy_obs(from: ObsView<'_>, to: ObsViewMut<'_>) {
-    match (from, to) {
-        (ObsView::F32(from), ObsViewMut::F32(to)) => to.copy_from_slice(from),
-        (ObsView::U8(from), ObsViewMut::U8(to)) => to.copy_from_slice(from),
-        (ObsView::F32(_), ObsViewMut::U8(_)) | (ObsView::U8(_), ObsViewMut::F32(_)) => {}
-    }
-}
-
 pub(super) fn clear_obs(row: ObsViewMut<'_>) {
     match row {
         ObsViewMut::F32(row) => row.fill(0.0),
         ObsViewMut::U8(row) => row.fill(0),
-    }
-}
-
-fn copy_actions(from: ActionView<'_>, to: ActionViewMut<'_>) {
-    match (from, to) {
-        (ActionView::U32(from), ActionViewMut::U32(to)) => to.copy_from_slice(from),
-        (ActionView::F32(from), ActionViewMut::F32(to)) => to.copy_from_slice(from),
-        (ActionView::U32(_), ActionViewMut::F32(_)) | (ActionView::F32(_), ActionViewMut::U32(_)) => {}
     }
 }

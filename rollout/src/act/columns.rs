@@ -1,6 +1,6 @@
 use pronk_buffer::{BatchError, BatchShape, End, ObsColumn, ObsView, SampleBatch};
 
-use super::column_slots::{Begun, Progress, Slots, clear_obs, copy_obs};
+use super::column_slots::{Begun, Progress, Slots, clear_obs};
 
 /// The columns of one policy: for every seat (an agent of an environment) the one that is being filled, and those that are
 /// full.
@@ -55,21 +55,22 @@ impl Columns {
     }
 
     /// The agent is asked to act upon `obs`: its last step is complete, and so may be its column.
-    pub(crate) fn ask(&mut self, seat: usize, obs: ObsView<'_>, value: f32) {
-        let Some(slot) = self.filling[seat] else { return };
+    pub(crate) fn ask(&mut self, seat: usize, obs: ObsView<'_>, value: f32) -> Result<(), BatchError> {
+        let Some(slot) = self.filling[seat] else { return Ok(()) };
         let Progress { len, is_open, .. } = &mut self.slots.progress[slot];
         if std::mem::take(is_open) && *len == self.shape.steps {
-            copy_obs(obs, self.slots.obs_row(slot, self.shape.steps));
+            self.slots.obs_row(slot, self.shape.steps).copy_from(obs)?;
             self.slots.numbers_mut(slot)[self.shape.steps] = value;
             self.set_aside(seat);
         }
+        Ok(())
     }
 
     /// The agent, which was asked, acts.
-    pub(crate) fn begin(&mut self, seat: usize, step: &Begun<'_>) {
+    pub(crate) fn begin(&mut self, seat: usize, step: &Begun<'_>) -> Result<(), BatchError> {
         let slot = self.filling[seat].unwrap_or_else(|| self.take_slot(seat));
         self.filling[seat] = Some(slot);
-        self.slots.begin(slot, step);
+        self.slots.begin(slot, step)
     }
 
     /// The agent is paid for what it did last; nothing, if it has done nothing in this episode.

@@ -115,6 +115,9 @@ pub enum PolicyFault {
         /// Steps of each environment without one of theirs.
         steps: usize,
     },
+    /// What it saw or did has another element type or length than its columns.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
     /// No action could be drawn.
     #[error("no action could be drawn")]
     Distribution {

@@ -114,7 +114,8 @@ impl InferenceClient {
         task.rows = rows;
         task.version = None;
         task.fault = None;
-        copy_rows(obs, &mut task.obs);
+        task.obs.resize(0);
+        task.obs.append(obs)?;
         task.state.clear();
         task.state.extend_from_slice(memory.map_or(&[], |memory| memory.state));
         std::mem::swap(&mut task.outputs, out);
@@ -158,22 +159,6 @@ pub(super) struct Task {
     pub(super) version: Option<u64>,
     /// Why it could not be.
     pub(super) fault: Option<Arc<PolicyFault>>,
-}
-
-/// Copies rows; a column of the other kind becomes one of this kind.
-fn copy_rows(from: ObsView<'_>, to: &mut ObsColumn) {
-    match (from, to) {
-        (ObsView::F32(from), ObsColumn::F32(to)) => {
-            to.clear();
-            to.extend_from_slice(from);
-        }
-        (ObsView::U8(from), ObsColumn::U8(to)) => {
-            to.clear();
-            to.extend_from_slice(from);
-        }
-        (ObsView::F32(from), to) => *to = ObsColumn::F32(from.to_vec()),
-        (ObsView::U8(from), to) => *to = ObsColumn::U8(from.to_vec()),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
-use pronk_buffer::{Gate, InqueueReceiver, ObsColumn, Tether, WeightCell, inqueue};
+use pronk_buffer::{Gate, InqueueReceiver, Tether, WeightCell, inqueue};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, TimeLedger, catch, default_policy, thread_states};
 use pronk_policy::{Input, Memory, Network, Outputs, Params};
 use tracing::debug_span;
@@ -138,11 +138,11 @@ impl Server {
         let Some(params) = newest.weights.get(DEFAULT_POLICY) else {
             return Err(PolicyFault::NoWeights { policy: default_policy(), version });
         };
-        clear(&mut batch.obs);
+        batch.obs.resize(0);
         batch.state.clear();
         batch.rows = 0;
         for Request { task, .. } in requests {
-            append(&task.obs, &mut batch.obs);
+            batch.obs.append(task.obs.view())?;
             batch.state.extend_from_slice(&task.state);
             batch.rows += task.rows;
         }
@@ -179,21 +179,5 @@ impl Server {
             // Refused only when the worker is gone: then nobody waits for it.
             let _ = answer.send(task);
         }
-    }
-}
-
-fn clear(obs: &mut ObsColumn) {
-    match obs {
-        ObsColumn::F32(obs) => obs.clear(),
-        ObsColumn::U8(obs) => obs.clear(),
-    }
-}
-
-/// Appends rows; an empty column of the other kind becomes one of this kind.
-fn append(from: &ObsColumn, to: &mut ObsColumn) {
-    match (from, to) {
-        (ObsColumn::F32(from), ObsColumn::F32(to)) => to.extend_from_slice(from),
-        (ObsColumn::U8(from), ObsColumn::U8(to)) => to.extend_from_slice(from),
-        (from, to) => *to = from.clone(),
     }
 }

@@ -1,8 +1,6 @@
 use std::sync::Arc;
 
-use pronk_buffer::{
-    ActionColumn, ActionView, ActionViewMut, BatchError, ObsColumn, ObsView, Pool, SampleBatch, Tag, Versioned,
-};
+use pronk_buffer::{ActionColumn, BatchError, ObsColumn, ObsView, Pool, SampleBatch, Tag, Versioned};
 use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_policy::{GaussianConfig, Network, Params, Rng, Space};
 
@@ -182,25 +180,18 @@ impl Part {
     pub(crate) fn clear_rows(&mut self) {
         let Rows { seats, obs, state, masks, .. } = &mut self.rows;
         seats.clear();
-        match obs {
-            ObsColumn::F32(obs) => obs.clear(),
-            ObsColumn::U8(obs) => obs.clear(),
-        }
+        obs.resize(0);
         state.clear();
         masks.clear();
     }
 
     /// Adds the row of an agent that acts upon `obs`.
-    pub(crate) fn add_row(&mut self, seat: usize, obs: ObsView<'_>, state: &[f32]) {
+    pub(crate) fn add_row(&mut self, seat: usize, obs: ObsView<'_>, state: &[f32]) -> Result<(), BatchError> {
         let rows = &mut self.rows;
+        rows.obs.append(obs)?;
         rows.seats.push(seat);
-        match (&mut rows.obs, obs) {
-            (ObsColumn::F32(rows), ObsView::F32(row)) => rows.extend_from_slice(row),
-            (ObsColumn::U8(rows), ObsView::U8(row)) => rows.extend_from_slice(row),
-            // The agent was given this policy because it has its spaces.
-            (ObsColumn::F32(_), ObsView::U8(_)) | (ObsColumn::U8(_), ObsView::F32(_)) => {}
-        }
         rows.state.extend_from_slice(state);
+        Ok(())
     }
 
     /// Adds the mask of the row added last, `[dist_len]`, to be written; `None` if no agent has one.
@@ -238,12 +229,13 @@ impl Part {
     }
 
     /// Steps of agents that are asked to act are complete; `obs` and values of the rows are what follows them.
-    pub(crate) fn complete(&mut self) {
-        let Self { acting, weights: Weights::Trained(columns), rows, .. } = self else { return };
+    pub(crate) fn complete(&mut self) -> Result<(), BatchError> {
+        let Self { acting, weights: Weights::Trained(columns), rows, .. } = self else { return Ok(()) };
         let obs_len = acting.observation().obs_len();
         for (row, seat) in rows.seats.iter().enumerate() {
-            columns.ask(*seat, rows.obs.view().row(row, obs_len), acting.values()[row]);
+            columns.ask(*seat, rows.obs.view().row(row, obs_len), acting.values()[row])?;
         }
+        Ok(())
     }
 
     /// Draws an action for every row, and nothing that a mask rules out, and begins the steps.
@@ -256,18 +248,9 @@ impl Part {
         }
         let (obs_len, act_len) = (acting.observation().obs_len(), acting.action().act_len());
         rows.logp.resize(n, 0.0);
-        let actions = match &mut rows.actions {
-            ActionColumn::U32(actions) => {
-                actions.resize(n * act_len, 0);
-                ActionViewMut::U32(actions)
-            }
-            ActionColumn::F32(actions) => {
-                actions.resize(n * act_len, 0.0);
-                ActionViewMut::F32(actions)
-            }
-        };
+        rows.actions.resize(n * act_len);
         let masks = masked.then_some(rows.masks.as_slice());
-        if let Err(fault) = acting.choose(masks, actions, &mut rows.logp) {
+        if let Err(fault) = acting.choose(masks, rows.actions.view_mut(), &mut rows.logp) {
             return Err(self.fault(fault));
         }
         let Weights::Trained(columns) = weights else { return Ok(()) };
@@ -283,24 +266,24 @@ impl Part {
                 state: &rows.state[row * state_len..(row + 1) * state_len],
                 version,
             };
-            columns.begin(*seat, &step);
+            columns.begin(*seat, &step)?;
         }
         Ok(())
     }
 
     /// Tells what every agent does, as its environment takes it.
-    pub(crate) fn actions(&mut self, mut tell: impl FnMut(usize, ActionRef<'_>)) {
+    pub(crate) fn actions(
+        &mut self,
+        mut tell: impl FnMut(usize, ActionRef<'_>) -> Result<(), BatchError>,
+    ) -> Result<(), BatchError> {
         let Self { acting, rows, .. } = self;
         let act_len = acting.action().act_len();
-        let n = rows.seats.len() * act_len;
-        let drawn = match &rows.actions {
-            ActionColumn::U32(actions) => ActionView::U32(&actions[..n]),
-            ActionColumn::F32(actions) => ActionView::F32(&actions[..n]),
-        };
-        let actions = acting.for_env(drawn);
-        for (row, seat) in rows.seats.iter().enumerate() {
-            tell(*seat, actions.part(row * act_len, act_len));
+        if rows.seats.is_empty() {
+            return Ok(());
         }
+        let actions = acting.for_env(rows.actions.view());
+        let mut rows = rows.seats.iter().enumerate();
+        rows.try_for_each(|(row, seat)| tell(*seat, actions.part(row * act_len, act_len)))
     }
 
     /// Tells what is now remembered of every agent's episode, `[state_len]`.

@@ -6,7 +6,7 @@ use super::error::{EnvCheckError, EnvFault};
 use super::play::{Action, PATIENCE_STEPS, Played, call, check_row, hash_obs};
 use super::single_agent::{check_name, seeds};
 use super::unwritten::Background;
-use crate::env::{MultiAgentEnv, MultiAgentSpec};
+use crate::env::{EnvError, MultiAgentEnv, MultiAgentSpec};
 use crate::vector::Slot;
 
 /// Plays a few episodes with random actions, of those that are possible, and reports the first rule that the environment breaks.
@@ -70,7 +70,8 @@ fn play(slot: &mut Slot, spec: &MultiAgentSpec, seed: u64, background: Backgroun
         for (number, agent) in spec.agents.iter().enumerate() {
             if slot.agents().is_asked(number) {
                 actions[number].draw(&agent.action, &mut rng);
-                slot.agents_mut().set_action(number, actions[number].as_ref());
+                let set = slot.agents_mut().set_action(number, actions[number].as_ref());
+                set.map_err(|error| fault_at(step)(EnvFault::Error(EnvError::new(error))))?;
             }
         }
         slot.agents_mut().rows_mut().for_each(|row| background.fill(row));

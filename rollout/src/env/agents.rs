@@ -1,4 +1,4 @@
-use pronk_buffer::{ActionColumn, End, ObsColumn, ObsView};
+use pronk_buffer::{ActionColumn, BatchError, End, ObsColumn, ObsView};
 
 use super::error::EnvError;
 use super::multi_agent_spec::{AgentSpec, MultiAgentSpec};
@@ -274,14 +274,12 @@ impl Agents {
         !self.seats[agent].fresh
     }
 
-    /// What it is to do in the next step, of the kind and length of its space.
-    pub(crate) fn set_action(&mut self, agent: usize, action: ActionRef<'_>) {
-        match (&mut self.seats[agent].action, action) {
-            (ActionColumn::U32(own), ActionRef::Discrete(action)) => own.copy_from_slice(action),
-            (ActionColumn::F32(own), ActionRef::Continuous(action)) => own.copy_from_slice(action),
-            // Both were made for the same space.
-            (ActionColumn::U32(_), ActionRef::Continuous(_)) | (ActionColumn::F32(_), ActionRef::Discrete(_)) => {}
-        }
+    /// Sets its action in the next step.
+    ///
+    /// # Errors
+    /// An action of another element type or length than that of its space.
+    pub(crate) fn set_action(&mut self, agent: usize, action: ActionRef<'_>) -> Result<(), BatchError> {
+        self.seats[agent].action.view_mut().copy_from(action.view())
     }
 
     /// Every row, to be spoilt before it is written.

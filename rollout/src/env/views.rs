@@ -1,4 +1,4 @@
-use pronk_buffer::{ActionKind, ActionView, ActionViewMut, ObsKind, ObsViewMut};
+use pronk_buffer::{ActionKind, ActionView, BatchError, ObsKind, ObsView, ObsViewMut};
 use pronk_policy::{ObsDtype, Space};
 
 use super::error::EnvError;
@@ -87,6 +87,17 @@ impl<'a> ObsMut<'a> {
         }
     }
 
+    /// Copies observations here.
+    ///
+    /// # Errors
+    /// Another element type, or another number of elements.
+    pub(crate) fn copy_from(self, from: ObsView<'_>) -> Result<(), BatchError> {
+        match self {
+            ObsMut::F32(row) => ObsViewMut::F32(row).copy_from(from),
+            ObsMut::U8(row) => ObsViewMut::U8(row).copy_from(from),
+        }
+    }
+
     /// Whether what is written can be seen. Bytes always can.
     ///
     /// # Errors
@@ -172,12 +183,11 @@ impl<'a> ActionRef<'a> {
         }
     }
 
-    /// Copies the actions; both sides are of one kind, since both were made for one space.
-    pub(crate) fn copy_into(self, to: ActionViewMut<'_>) {
-        match (self, to) {
-            (ActionRef::Discrete(from), ActionViewMut::U32(to)) => to.copy_from_slice(from),
-            (ActionRef::Continuous(from), ActionViewMut::F32(to)) => to.copy_from_slice(from),
-            (ActionRef::Discrete(_), ActionViewMut::F32(_)) | (ActionRef::Continuous(_), ActionViewMut::U32(_)) => {}
+    /// The actions as a batch has them.
+    pub(crate) fn view(self) -> ActionView<'a> {
+        match self {
+            ActionRef::Discrete(indices) => ActionView::U32(indices),
+            ActionRef::Continuous(numbers) => ActionView::F32(numbers),
         }
     }
 

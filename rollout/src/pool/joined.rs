@@ -1,4 +1,4 @@
-use pronk_buffer::{ActionColumn, Lifeline, ObsView};
+use pronk_buffer::{ActionColumn, BatchError, Lifeline};
 
 use super::env_pool::EnvGroups;
 use super::step::{GroupStep, Order};
@@ -24,12 +24,17 @@ impl JoinedVectorEnv {
     }
 
     /// Has all groups do something and waits for all of them.
-    fn all(&mut self, order: Order, mut prepare: impl FnMut(usize, &mut ActionColumn)) -> Result<(), EnvFailure> {
+    fn all(
+        &mut self,
+        order: Order,
+        mut prepare: impl FnMut(usize, &mut ActionColumn) -> Result<(), BatchError>,
+    ) -> Result<(), EnvFailure> {
         let lost = || self.context.failure_to_make(FailureCause::Error(EnvError::new("it has failed before")));
         for (group, slot) in self.steps.iter_mut().enumerate() {
             let mut step = slot.take().ok_or_else(lost)?;
             step.order = order;
-            prepare(group, &mut step.actions);
+            prepare(group, &mut step.actions)
+                .map_err(|error| self.context.failure_to_make(FailureCause::Error(EnvError::new(error))))?;
             self.groups.send(group, step);
         }
         let size = self.groups.group_size();
@@ -54,16 +59,18 @@ impl JoinedVectorEnv {
         self.steps.iter().enumerate().filter_map(move |(group, step)| Some((group * size, &**step.as_ref()?)))
     }
 
-    fn show(&self, mut obs: ObsMut<'_>) {
+    fn show(&self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
         let obs_len = self.spec().observation.obs_len();
         for (first, step) in self.answers() {
-            match (step.obs.view(), obs.part(first * obs_len, self.groups.group_size() * obs_len)) {
-                (ObsView::F32(from), ObsMut::F32(to)) => to.copy_from_slice(from),
-                (ObsView::U8(from), ObsMut::U8(to)) => to.copy_from_slice(from),
-                // Both were made for one space.
-                (ObsView::F32(_), ObsMut::U8(_)) | (ObsView::U8(_), ObsMut::F32(_)) => {}
-            }
+            let rows = obs.part(first * obs_len, self.groups.group_size() * obs_len);
+            rows.copy_from(step.obs.view()).map_err(|error| self.failure(error))?;
         }
+        Ok(())
+    }
+
+    #[cold]
+    fn failure(&self, error: BatchError) -> EnvFailure {
+        self.context.failure_to_make(FailureCause::Error(EnvError::new(error)))
     }
 }
 
@@ -77,27 +84,23 @@ impl VectorEnv for JoinedVectorEnv {
     }
 
     fn reset_all(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
-        self.all(Order::Reset, |_, _| {})?;
-        self.show(obs);
-        Ok(())
+        self.all(Order::Reset, |_, _| Ok(()))?;
+        self.show(obs)
     }
 
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
         let of_group = self.groups.group_size() * self.spec().action.act_len();
-        self.all(Order::Step, |group, own| {
-            actions.part(group * of_group, of_group).copy_into(own.view_mut());
-        })?;
+        self.all(Order::Step, |group, own| own.view_mut().copy_from(actions.part(group * of_group, of_group).view()))?;
         for (first, step) in self.answers() {
             let envs = first..first + self.groups.group_size();
             out.rewards[envs.clone()].copy_from_slice(&step.rewards);
             out.ends[envs].copy_from_slice(&step.ends);
             for (_, index, row) in step.final_obs.iter() {
-                let failed = |error| self.context.failure_to_make(FailureCause::Error(EnvError::new(error)));
-                out.final_obs.push(out.t, first + index as usize, row).map_err(failed)?;
+                let pushed = out.final_obs.push(out.t, first + index as usize, row);
+                pushed.map_err(|error| self.failure(error))?;
             }
         }
-        self.show(out.obs);
-        Ok(())
+        self.show(out.obs)
     }
 
     fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {

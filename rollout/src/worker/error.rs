@@ -99,7 +99,7 @@ pub enum SampleError {
     Policy(#[from] PolicyFault),
     /// The vector environment wrote something that cannot be.
     #[error("the vector environment broke its rules: {0}")]
-    Batch(BatchError),
+    Batch(#[from] BatchError),
 }
 
 impl SampleError {

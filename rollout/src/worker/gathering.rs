@@ -261,7 +261,7 @@ impl Gathering {
             let Some(step) = &self.slots[group].step else { continue };
             for (lane, env) in (group * size..(group + 1) * size).enumerate() {
                 let state = &self.state[env * state_len..(env + 1) * state_len];
-                self.part.add_row(env, step.obs.view().row(lane, obs_len), state);
+                self.part.add_row(env, step.obs.view().row(lane, obs_len), state)?;
                 if let Some(mask) = self.part.add_mask() {
                     let len = mask.len();
                     mask.copy_from_slice(&step.masks[lane * len..(lane + 1) * len]);
@@ -269,7 +269,7 @@ impl Gathering {
             }
         }
         self.part.infer(weights, 1)?;
-        self.part.complete();
+        self.part.complete()?;
         Ok(())
     }
 
@@ -284,11 +284,11 @@ impl Gathering {
                 continue;
             };
             for (row, env) in step.closing_obs.chunks_exact(obs_len).zip(group * size..) {
-                self.part.add_row(env, row.into(), &self.state[env * state_len..(env + 1) * state_len]);
+                self.part.add_row(env, row.into(), &self.state[env * state_len..(env + 1) * state_len])?;
             }
         }
         self.part.infer(weights, 1)?;
-        self.part.complete();
+        self.part.complete()?;
         Ok(())
     }
 
@@ -298,7 +298,7 @@ impl Gathering {
         if self.part.columns().is_none_or(|columns| columns.n_full() < width) {
             return Ok(None);
         }
-        let batch = self.part.take_batch(width, &account.links.pool, account.tag()).map_err(SampleError::Batch)?;
+        let batch = self.part.take_batch(width, &account.links.pool, account.tag())?;
         Ok(batch.map(MultiAgentBatch::single))
     }
 
@@ -307,11 +307,10 @@ impl Gathering {
         let Self { part, slots, groups, ready, state, shape, .. } = self;
         let (size, act_len, state_len) = (groups.group_size(), shape.act_len, shape.state_len);
         part.choose()?;
-        part.actions(|env, action| {
-            if let Some(step) = &mut slots[env / size].step {
-                action.copy_into(step.actions.view_mut().into_row(env % size, act_len));
-            }
-        });
+        part.actions(|env, action| match &mut slots[env / size].step {
+            Some(step) => step.actions.view_mut().into_row(env % size, act_len).copy_from(action.view()),
+            None => Ok(()),
+        })?;
         part.memories(|env, memory| state[env * state_len..(env + 1) * state_len].copy_from_slice(memory));
         let rows = ready.len() * size;
         for group in std::mem::take(&mut self.ready) {
@@ -399,7 +398,7 @@ impl Gathering {
                 let end = step.ends[lane];
                 if end != End::No {
                     let cut_off_from = step.final_obs.get(0, lane);
-                    columns.end(env, end, cut_off_from.unwrap_or(EMPTY)).map_err(SampleError::Batch)?;
+                    columns.end(env, end, cut_off_from.unwrap_or(EMPTY))?;
                     self.state[env * state_len..(env + 1) * state_len].fill(0.0);
                 }
             }

@@ -11,7 +11,7 @@ use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::sampler::AnyEnvSpec;
-use crate::act::{Acting, Inference, PolicyFault, WeightsOf, copy_obs};
+use crate::act::{Acting, Inference, PolicyFault, WeightsOf};
 use crate::env::{EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext, Watch, seed};
 use crate::pool::EnvFactory;
 use crate::vector::{VectorEnv, VectorStep};
@@ -143,7 +143,7 @@ impl Lockstep {
         let mut batch = account.links.pool.take(*shape, account.tag());
         // Should anything fail from here on, the environments have moved past the observations kept.
         if std::mem::take(under_way) {
-            copy_obs(obs.view(), batch.obs_row_mut(0));
+            batch.obs_row_mut(0).copy_from(obs.view())?;
             let _inside = account.enter();
             envs.begin_fragment(batch.obs_row_mut(0).into())?;
         } else {
@@ -197,8 +197,8 @@ impl Lockstep {
         clock.enter(WorkerState::Inferring);
         acting.infer(weights, batch.obs_row(steps), columns, state)?;
         batch.behaviour_values_mut()[steps * columns..].copy_from_slice(acting.values());
-        batch.check_ends().map_err(SampleError::Batch)?;
-        copy_obs(batch.obs_row(steps), obs.view_mut());
+        batch.check_ends()?;
+        obs.view_mut().copy_from(batch.obs_row(steps))?;
         *under_way = true;
         Ok(batch)
     }

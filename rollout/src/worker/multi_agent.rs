@@ -13,7 +13,7 @@ use super::account::Account;
 use super::config::{WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::fragment_worker::{FragmentWorker, MakeFragments};
-use super::sampler::{AnyEnvSpec, Sampler};
+use super::sampler::AnyEnvSpec;
 use crate::act::PolicyFault;
 use crate::env::{EnvError, EnvFailure, FailureCause, MultiAgentSpec, VectorContext, Watch};
 use crate::pool::{MultiAgentFactory, make_envs};
@@ -179,7 +179,7 @@ impl MakeFragments for MultiAgent {
         self.cast.close(envs, weights)?;
 
         let (pool, env_steps) = (&account.links.pool, account.made().env);
-        let batch = self.cast.take_batch(pool, account.tag(), env_steps).map_err(SampleError::Batch)?;
+        let batch = self.cast.take_batch(pool, account.tag(), env_steps)?;
         self.under_way = true;
         Ok(batch)
     }

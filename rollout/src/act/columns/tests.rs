@@ -43,7 +43,7 @@ fn begin(columns: &mut Columns, seat: usize, number: usize) {
         state: &[tell + 0.75],
         version: number as u64,
     };
-    columns.begin(seat, &step);
+    columns.begin(seat, &step).unwrap();
     columns.pay(seat, tell + 0.125);
 }
 
@@ -60,7 +60,7 @@ fn what_was_done_is_where_it_belongs_and_seats_fill_slots_of_their_own() {
                 continue;
             }
             let tell = (10_000 * seat + steps_of[seat]) as f32;
-            columns.ask(seat, ObsView::F32(&[tell, -tell]), tell + 0.5);
+            columns.ask(seat, ObsView::F32(&[tell, -tell]), tell + 0.5).unwrap();
             begin(&mut columns, seat, steps_of[seat]);
             slots_of[seat].extend(columns.filling[seat]);
             steps_of[seat] += 1;

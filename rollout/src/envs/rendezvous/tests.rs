@@ -38,7 +38,7 @@ fn begin(cells: [(i64, i64); 2]) -> Slot {
 fn act(slot: &mut Slot, actions: [u32; 2]) -> bool {
     for (agent, action) in actions.iter().enumerate() {
         assert!(slot.agents().is_asked(agent), "both act in every step");
-        slot.agents_mut().set_action(agent, ActionRef::Discrete(std::slice::from_ref(action)));
+        slot.agents_mut().set_action(agent, ActionRef::Discrete(std::slice::from_ref(action))).unwrap();
     }
     slot.step(Some(30)).unwrap()
 }

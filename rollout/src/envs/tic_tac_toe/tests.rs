@@ -17,7 +17,7 @@ fn play(cells: &[u32]) -> Result<(Slot, bool), FailureCause> {
         assert!(!is_over, "a move after the end");
         let mover = turn % 2;
         assert_eq!([0, 1].map(|agent| slot.agents().is_asked(agent)), [mover == 0, mover == 1]);
-        slot.agents_mut().set_action(mover, ActionRef::Discrete(std::slice::from_ref(cell)));
+        slot.agents_mut().set_action(mover, ActionRef::Discrete(std::slice::from_ref(cell))).unwrap();
         is_over = slot.step(None)?;
     }
     Ok((slot, is_over))

@@ -99,7 +99,7 @@ impl Cast {
             let (env, agent) = (seat / n_agents, seat % n_agents);
             if envs.agents(env).is_asked(agent) {
                 let part = &mut parts[player.part];
-                part.add_row(seat, envs.agents(env).obs(agent), &player.state);
+                part.add_row(seat, envs.agents(env).obs(agent), &player.state)?;
                 if let Some(mask) = part.add_mask() {
                     envs.mask(env, agent, mask)?;
                 }
@@ -108,9 +108,9 @@ impl Cast {
         clock.enter(WorkerState::Inferring);
         for part in parts {
             part.infer(weights, n_agents)?;
-            part.complete();
+            part.complete()?;
             part.choose()?;
-            part.actions(|seat, action| envs.agents_mut(seat / n_agents).set_action(seat % n_agents, action));
+            part.actions(|seat, action| envs.agents_mut(seat / n_agents).set_action(seat % n_agents, action))?;
             part.memories(|seat, memory| players[seat].state.copy_from_slice(memory));
         }
         Ok(())
@@ -145,7 +145,7 @@ impl Cast {
                 continue;
             }
             if let Some(columns) = part.columns() {
-                columns.end(seat, end, agents.obs(agent)).map_err(SampleError::Batch)?;
+                columns.end(seat, end, agents.obs(agent))?;
             }
             player.state.fill(0.0);
             if agents.has_acted(agent) {
@@ -184,12 +184,12 @@ impl Cast {
             if self.lacks_the_last_row(seat, envs) {
                 let player = &self.players[seat];
                 let obs = envs.agents(seat / n_agents).obs(seat % n_agents);
-                self.parts[player.part].add_row(seat, obs, &player.state);
+                self.parts[player.part].add_row(seat, obs, &player.state)?;
             }
         }
         for part in &mut self.parts {
             part.infer(weights, n_agents)?;
-            part.complete();
+            part.complete()?;
         }
         Ok(())
     }
