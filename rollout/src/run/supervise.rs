@@ -11,7 +11,7 @@ use tracing::debug_span;
 use super::budget::RestartBudget;
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
-use crate::env::{EnvError, EnvFailure, FailureCause, VectorContext};
+use crate::env::{EnvFailure, FailureCause, VectorContext};
 use crate::worker::{AnyEnvSpec, BuildError, MakeSampler, SHUTDOWN, SampleError, Sampler, WorkerSeat, WorkerState};
 
 /// What a worker is supervised with.
@@ -300,14 +300,11 @@ fn make(supervision: &Supervision) -> Result<Box<dyn Sampler>, BuildError> {
     let Supervision { make, seat, spaces, .. } = supervision;
     let worker = catch(|| make(seat))
         .unwrap_or_else(|text| Err(BuildError::Panic { what: "the making of the worker", text }))?;
-    match spaces {
-        Some(spaces) if !worker.env_spec().has_spaces_of(spaces) => {
-            let text = format!("the environment made anew is {}, but the run began with {spaces}", worker.env_spec());
-            let context = VectorContext { worker: seat.worker, incarnation: seat.incarnation, first_env: 0, seed: 0 };
-            Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))).into())
-        }
-        _ => Ok(worker),
+    if let Some(spaces) = spaces {
+        let context = VectorContext { worker: seat.worker, incarnation: seat.incarnation, first_env: 0, seed: 0 };
+        spaces.check_rebuilt(&worker.env_spec(), &context)?;
     }
+    Ok(worker)
 }
 
 impl From<BuildError> for Missed {

@@ -131,7 +131,10 @@ impl Lockstep {
                 clock.enter(WorkerState::Restarting);
                 let incarnation = account.begin_incarnation();
                 acting.draw_from(acting_stream(config, incarnation));
-                envs.insert(remake_envs(factory.as_ref(), config, incarnation, &account.links.watch, spec)?)
+                let rebuilt = make_envs(factory.as_ref(), config, incarnation, &account.links.watch)?;
+                let now = AnyEnvSpec::Single(rebuilt.spec().clone());
+                AnyEnvSpec::Single(spec.clone()).check_rebuilt(&now, &context(config, incarnation))?;
+                envs.insert(rebuilt)
             }
         };
         let BatchShape { columns, state_len, steps, .. } = *shape;
@@ -237,6 +240,10 @@ fn acting_stream(config: &WorkerConfig, incarnation: u32) -> Rng {
     Rng::stream(config.seed, &[seed::ACTING, config.worker.into(), incarnation.into()])
 }
 
+fn context(config: &WorkerConfig, incarnation: u32) -> VectorContext {
+    VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed }
+}
+
 /// Makes the environments of one incarnation; a panic of the factory is a failure like any other.
 fn make_envs(
     factory: &dyn EnvFactory,
@@ -245,7 +252,7 @@ fn make_envs(
     watch: &Watch,
 ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
     let n_envs = config.num_envs_per_worker.get();
-    let context = VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed };
+    let context = context(config, incarnation);
     watch.at(0, FailurePlace::Make);
     let inside = watch.enter(incarnation);
     let envs = catch(|| factory.make_vector(&context, n_envs, watch))
@@ -257,23 +264,6 @@ fn make_envs(
         let text = format!("the factory was asked for {n_envs} environments and made {}", envs.n_envs());
         Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
     }
-}
-
-/// Makes the environments anew and holds their spaces against the ones that the worker began with.
-fn remake_envs(
-    factory: &dyn EnvFactory,
-    config: &WorkerConfig,
-    incarnation: u32,
-    watch: &Watch,
-    spec: &EnvSpec,
-) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-    let envs = make_envs(factory, config, incarnation, watch)?;
-    if envs.spec().has_spaces_of(spec) {
-        return Ok(envs);
-    }
-    let text = format!("the rebuilt environment has {:?}, but the run began with {spec:?}", envs.spec());
-    let context = VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed };
-    Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
 }
 
 #[cfg(test)]

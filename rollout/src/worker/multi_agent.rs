@@ -15,7 +15,7 @@ use super::error::{BuildError, SampleError};
 use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::sampler::AnyEnvSpec;
 use crate::act::PolicyFault;
-use crate::env::{EnvError, EnvFailure, FailureCause, MultiAgentSpec, VectorContext, Watch};
+use crate::env::{MultiAgentSpec, VectorContext};
 use crate::pool::{MultiAgentFactory, make_envs};
 use crate::vector::MultiAgentEnvs;
 
@@ -145,7 +145,10 @@ impl MakeFragments for MultiAgent {
                 let context = VectorContext { worker: account.worker(), incarnation, first_env: 0, seed };
                 self.cast.begin(&context);
                 let (factory, watch) = (self.factory.as_ref(), &account.links.watch);
-                self.envs.insert(remake_envs(factory, context, self.n_envs, watch, &self.spec)?)
+                let rebuilt = make_envs(factory, context, self.n_envs, watch)?;
+                let now = AnyEnvSpec::MultiAgent(rebuilt.spec().clone());
+                AnyEnvSpec::MultiAgent(self.spec.clone()).check_rebuilt(&now, &context)?;
+                self.envs.insert(rebuilt)
             }
         };
 
@@ -192,22 +195,6 @@ impl MakeFragments for MultiAgent {
     fn drop_envs(&mut self, account: &Account) {
         account.drop_envs(self.envs.take());
     }
-}
-
-/// Makes the environments anew and holds their agents against the ones that the worker began with.
-fn remake_envs(
-    factory: &dyn MultiAgentFactory,
-    context: VectorContext,
-    n_envs: usize,
-    watch: &Watch,
-    spec: &MultiAgentSpec,
-) -> Result<MultiAgentEnvs, EnvFailure> {
-    let envs = make_envs(factory, context, n_envs, watch)?;
-    if envs.spec().has_spaces_of(spec) {
-        return Ok(envs);
-    }
-    let text = format!("the rebuilt environment is {}, but the run began with {spec}", envs.spec());
-    Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
 }
 
 #[cfg(test)]

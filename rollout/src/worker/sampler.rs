@@ -8,7 +8,9 @@ use pronk_policy::Params;
 
 use super::config::WorkerState;
 use super::error::{BuildError, SampleError};
-use crate::env::{EnvFailure, EnvSpec, EpisodeStat, MultiAgentSpec, ReturnStat, Watch};
+use crate::env::{
+    EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, MultiAgentSpec, ReturnStat, VectorContext, Watch,
+};
 
 /// Weights in, fragments out: what a run keeps going, restarts after failures and takes down at its end.
 ///
@@ -131,9 +133,16 @@ impl AnyEnvSpec {
             _ => false,
         }
     }
-}
 
-impl AnyEnvSpec {
+    /// Checks environments that were made anew against those that the run began with, these.
+    pub(crate) fn check_rebuilt(&self, rebuilt: &AnyEnvSpec, context: &VectorContext) -> Result<(), EnvFailure> {
+        if self.has_spaces_of(rebuilt) {
+            return Ok(());
+        }
+        let text = format!("the rebuilt environment is {rebuilt}, but the run began with {self}");
+        Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
+    }
+
     /// The environment's name.
     pub fn name(&self) -> &str {
         match self {

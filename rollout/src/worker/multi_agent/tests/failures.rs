@@ -1,3 +1,5 @@
+use crate::env::EnvError;
+use crate::env::Watch;
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -1,3 +1,4 @@
+use crate::env::EnvError;
 use pronk_metrics::PolicyId;
 use pronk_policy::{NetworkSpec, Space};
 
