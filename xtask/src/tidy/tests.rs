@@ -37,6 +37,8 @@ const TIDY_HOUSE: &[(&str, &str)] = &[
     ("rollout/README.md", "How data is made.\n"),
     ("rollout/src/lib.rs", "//! Rollout.\n"),
     ("rollout/src/worker/tests.rs", "fn t() { std::thread::spawn(|| {}); }\n"),
+    ("groups/README.md", "Threads beside a run.\n"),
+    ("groups/src/lib.rs", "//! Groups.\n"),
     ("learner/Cargo.toml", "[dependencies]\npronk-buffer = { workspace = true }\n"),
     ("learner/README.md", "Data to weights.\n"),
     ("learner/src/lib.rs", "//! Learner. It says \"unsafe\", `todo!` and `pub use x::*` in a comment only.\n"),
