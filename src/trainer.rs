@@ -1,5 +1,6 @@
 //! [`Trainer`]: the rooms joined into a run.
 
+mod batches;
 mod compose;
 mod ending;
 mod engine;
@@ -9,7 +10,9 @@ mod log;
 mod model;
 mod networks;
 mod periodic;
+mod periodic_saves;
 mod processors;
+mod remains;
 mod reporters;
 mod run;
 mod start;
@@ -30,29 +33,22 @@ use pronk_policy::Params;
 use pronk_rollout::{AbandonedThreads, EnvSpec, Reaper, WorkerFailure, WorkerStatus};
 use tracing::debug_span;
 
-pub use run::{Run, RunSummary, Whole};
-
 use crate::checkpoint::{CheckpointError, save_all};
 use crate::config::TrainerConfig;
 use crate::error::{FailedRun, TrainError};
 use crate::result::TrainResult;
 use crate::signals;
 use crate::stop::{StopReason, StopWhen};
-use ending::{Counters, Remains};
+
 use engine::{Engine, Stepped};
 use episodes::EpisodeHistory;
 use iteration::Iteration;
 use model::Model;
-use periodic::Periodic;
+use periodic_saves::Periodic;
+use remains::{Counters, Remains};
 use reporters::Reporters;
 
-/// How long workers and a dropped trainer are waited for. Threads that do not end by then are left behind; with them, too, a
-/// trainer is dropped within a second. Only processes of environments that are closing are waited for longer: as long as they may take.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
-
-/// How long a run that ends, well or not, waits for the learner to finish the pass it is in, so that its state can be saved.
-/// Workers are waited for no longer than [`SHUTDOWN_DEADLINE`].
-const FINISH_DEADLINE: Duration = Duration::from_secs(60);
+pub use run::{Run, RunSummary, Whole};
 
 /// How long the trainer lets reports gather after it was woken, so that it does not compete with those who work.
 const GATHER: Duration = Duration::from_millis(5);

@@ -1,7 +1,9 @@
 //! Fragments and train batches: time-major columns whose lengths were checked once.
 
+mod check_shape;
 mod columns;
 mod copy;
+mod end;
 mod error;
 mod join;
 mod multi_agent;
@@ -9,13 +11,16 @@ mod observations;
 mod sample;
 mod select;
 mod shape;
+mod tag;
 
-pub use columns::{ActionColumn, ActionView, ActionViewMut, Columns, End};
+pub use columns::{ActionColumn, ActionView, ActionViewMut, Columns};
+pub use end::End;
 pub use error::BatchError;
 pub use multi_agent::MultiAgentBatch;
 pub use observations::{FinalObs, ObsColumn, ObsView, ObsViewMut};
-pub use sample::{SampleBatch, StepMut, Tag};
+pub use sample::{SampleBatch, StepMut};
 pub use shape::{ActionKind, BatchShape, ObsKind};
+pub use tag::Tag;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,18 +1,22 @@
 //! The bounded queue from rollout workers to the learner.
 
+pub use receive::PopError;
+pub(crate) use receive::receive;
+
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
 
 use crate::lifeline::{Closed, Lifeline, Tether, lifeline};
 
+use gate::{Draining, Filling, fill_then_drain};
+
 mod gate;
+mod receive;
 #[cfg(test)]
 mod tests;
 
 pub use gate::Gate;
-
-use gate::{Draining, Filling, fill_then_drain};
 
 /// Makes a queue that holds at most `capacity` items and ends with the run that `tether` belongs to.
 ///
@@ -217,38 +221,6 @@ impl<T> Drop for InqueueReceiver<T> {
         self.open = None;
         self.items.try_iter().for_each(drop);
     }
-}
-
-/// The next message of a channel, unless the run ends before it comes.
-fn receive<M>(channel: &Receiver<M>, tether: &Tether, timeout: Duration) -> Result<M, PopError> {
-    match channel.try_recv() {
-        Ok(message) => return Ok(message),
-        Err(TryRecvError::Disconnected) => return Err(PopError::Closed),
-        Err(TryRecvError::Empty) if timeout.is_zero() => return Err(PopError::TimedOut),
-        Err(TryRecvError::Empty) => {}
-    }
-    let mut wait = Select::new();
-    let message = wait.recv(channel);
-    wait.recv(tether.ended());
-    let Ok(ready) = wait.select_timeout(timeout) else {
-        return Err(PopError::TimedOut);
-    };
-    if ready.index() == message {
-        return ready.recv(channel).map_err(|_| PopError::Closed);
-    }
-    let _ = ready.recv(tether.ended());
-    Err(PopError::Closed)
-}
-
-/// Why a queue or mailbox gave nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PopError {
-    /// Nothing came in time.
-    #[error("nothing came within the timeout")]
-    TimedOut,
-    /// Nothing will come any more.
-    #[error("closed: all senders were dropped or the run is ending")]
-    Closed,
 }
 
 /// Why an item was not pushed; it holds the item.

@@ -2,9 +2,12 @@
 
 mod failure;
 mod loaded;
+mod loader;
 mod metrics;
 mod thread;
 mod upstream;
+
+pub use loader::Loader;
 
 use std::error::Error;
 use std::fmt;
@@ -16,36 +19,20 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Select, TryRecvError, bounded};
 use pronk_metrics::{StateClock, TimeLedger};
 
-pub use failure::{LoaderCause, LoaderError, LoaderFailure};
-pub use loaded::Loaded;
-pub use metrics::LoaderMetrics;
-use metrics::SharedTimer;
-pub use thread::LoaderState;
-use thread::{LoaderThread, Ready};
-use upstream::Upstream;
-
 use crate::lifeline::{Lifeline, Tether, lifeline};
 use crate::source::{NextError, Source};
 
+use metrics::SharedTimer;
+use thread::{LoaderThread, Ready};
+use upstream::Upstream;
+
+pub use failure::{LoaderCause, LoaderError, LoaderFailure};
+pub use loaded::Loaded;
+pub use metrics::LoaderMetrics;
+pub use thread::LoaderState;
+
 #[cfg(test)]
 mod tests;
-
-/// Copies batches to where they are learned from, for example into the memory of a device.
-///
-/// What the batch carries besides samples, its step ticket above all, goes into the stack with them. Whoever learns from
-/// the stack takes the ticket out and settles it. One that was forgotten there settles itself when the stack is loaded
-/// anew or freed, because the new one takes its place.
-pub trait Loader<B> {
-    /// What batches are loaded into, again and again.
-    type Stack;
-
-    /// Loads `batch` into `stack`, in place of what was there before.
-    ///
-    /// # Errors
-    /// Ends the run: the thread's name and the error come out of [`LoaderStacks`]. The batch was dropped then, and its
-    /// ticket counts its steps.
-    fn load(&mut self, batch: B, stack: &mut Self::Stack) -> Result<(), Box<dyn Error + Send + Sync>>;
-}
 
 /// How many threads load, and how they end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::batch::{BatchShape, Columns, End, SampleBatch, Tag};
+use crate::batch::{BatchShape, Columns, End, Tag};
 
-/// Storage for batches that comes back by itself: dropping a [`SampleBatch`] made here returns its vectors.
+/// Storage for batches that comes back by itself: dropping a [`SampleBatch`](crate::SampleBatch) made here returns its vectors.
 ///
 /// A steady run takes as many batches of a shape as it drops, so after the first few it allocates nothing. Clones share
 /// the storage. It may be dropped before the batches made from it.
@@ -55,24 +55,14 @@ impl Pool {
         Self { shelf: Arc::new(Shelf { max_idle, idle: Mutex::new(VecDeque::new()) }) }
     }
 
-    /// A batch of this shape, from recycled storage when there is some, to be written in place. For shapes that passed
-    /// [`BatchShape::check`].
-    ///
-    /// Every end is [`End::No`] and there are no final observations; the other columns hold whatever was in them, so
-    /// write all of them.
-    pub fn take(&self, shape: BatchShape, tag: Tag) -> SampleBatch {
-        let mut batch = self.take_untagged(shape);
-        batch.tags_mut().push(tag);
-        batch
-    }
-
     /// How many unused batches are kept.
     pub fn idle(&self) -> usize {
         self.shelf.lock().len()
     }
 
-    pub(crate) fn take_untagged(&self, shape: BatchShape) -> SampleBatch {
-        let (columns, tags) = match self.shelf.find(&shape) {
+    /// The columns and tags of a batch of this shape, without ends, final observations and tags.
+    pub(crate) fn take_storage(&self, shape: BatchShape) -> (Columns, Vec<Tag>) {
+        match self.shelf.find(&shape) {
             Some(Idle { shape: kept, mut columns, mut tags }) => {
                 if kept != shape {
                     columns.resize(&shape);
@@ -83,8 +73,7 @@ impl Pool {
                 (columns, tags)
             }
             None => (Columns::zeros(&shape), Vec::new()),
-        };
-        SampleBatch::from_storage(shape, columns, tags, self.clone())
+        }
     }
 
     pub(crate) fn put_back(&self, shape: BatchShape, columns: Columns, tags: Vec<Tag>) {
@@ -119,6 +108,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::batch::SampleBatch;
     use crate::batch::tests::shape;
 
     /// Where the storage of every column lies, and how much there is.

@@ -2,31 +2,34 @@
 
 mod beginning;
 mod minibatches;
+mod obs_ref;
 mod publications;
 mod recall;
 mod target;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use obs_ref::obs_ref;
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use pronk_buffer::{MultiAgentBatch, ObsView, SampleBatch};
+use pronk_buffer::{MultiAgentBatch, SampleBatch};
 use pronk_metrics::{ByPolicy, Info, InfoTree, LearnerInfo, PolicyId, Reduction, default_policy};
-use pronk_policy::{
-    Distribution, Input, LoadedObs, Network, ObsLoader, ObsRef, OutputGrads, Outputs, Params, PolicyError,
-};
+use pronk_policy::{Distribution, Input, LoadedObs, Network, ObsLoader, OutputGrads, Outputs, Params, PolicyError};
 
 use crate::{
     Algorithm, AlgorithmState, ClippedNorm, LearnError, Learned, Learner, LearnerState, LossInputs, Optimizer,
     Schedule, ShapeError, StepOptions, TrainBatch, clip_global_norm,
 };
+
 use beginning::Beginning;
-pub use beginning::InitialState;
 use minibatches::Minibatches;
 use publications::Publications;
 use recall::Recall;
 use target::Target;
+
+pub use beginning::InitialState;
 
 /// What an [`ActorCriticLearner`] is made of.
 pub struct ActorCriticParts {
@@ -469,12 +472,5 @@ fn check_layout(network: &dyn Network, params: &Params) -> Result<(), LearnError
 fn rule_out(behaviour_inputs: &[f32], logits: &mut [f32]) {
     for (logit, &then) in logits.iter_mut().zip(behaviour_inputs) {
         *logit = if then == f32::NEG_INFINITY { then } else { *logit };
-    }
-}
-
-pub(crate) fn obs_ref(obs: ObsView<'_>) -> ObsRef<'_> {
-    match obs {
-        ObsView::F32(obs) => ObsRef::F32(obs),
-        ObsView::U8(obs) => ObsRef::U8(obs),
     }
 }

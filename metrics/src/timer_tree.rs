@@ -3,15 +3,19 @@
 mod clock;
 mod gauge;
 mod nodes;
+mod work;
 
 use std::ops::{Deref, DerefMut};
 
-pub use clock::{SystemClock, TreeClock};
-pub use gauge::Gauge;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use nodes::{NodeId, Nodes};
+
+pub use work::Work;
+
+pub use clock::{SystemClock, TreeClock};
+pub use gauge::Gauge;
 
 /// The timers of one thread as a tree: under each node the scopes that were opened inside it, in order of first use.
 ///
@@ -231,23 +235,6 @@ impl<C: TreeClock> TimerTree<C> {
     fn innermost(&self) -> NodeId {
         self.open.last().map_or(Nodes::ROOT, |open| open.node)
     }
-}
-
-/// Whether merged timers ran beside each other or one after the other. Once merged as parallel, a node stays so.
-///
-/// ```
-/// use pronk_metrics::{RootTime, TimerTree, Work};
-///
-/// let (mut main, mut worker) = (TimerTree::new(), TimerTree::new());
-/// main.merge(&mut worker, Some("worker"), Work::Parallel, RootTime::Refreshed);
-/// assert_eq!(main.tree()["children"]["worker"]["is_parallel"], true);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// One after the other: totals are parts of the time that passed.
-    Serial,
-    /// Beside each other: totals can be more than the time that passed.
-    Parallel,
 }
 
 /// What the root of a merged tree counts.

@@ -13,16 +13,18 @@ use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Init, VarBuilder};
 
 use self::draw::draw;
-pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput};
 use self::recorder::{Parameter, Recorder};
 use self::spec_model::SpecModel;
 use crate::error::check_len;
 use crate::loaded::Place;
-use crate::network::{Kept, check_layout};
+use crate::network::Kept;
+use crate::params::check_layout;
 use crate::{
     Input, LoadedObs, Memory, Network, NetworkShape, NetworkSpec, ObsDtype, ObsLoader, ObsRef, OutputGrads, Outputs,
     ParamEntry, ParamLayout, Params, PolicyError, Rng, Space,
 };
+
+pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput};
 
 /// A [`Network`] on any candle device, for every [`NetworkSpec`] and for models of one's own.
 ///

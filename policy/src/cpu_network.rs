@@ -6,6 +6,7 @@ mod crew;
 mod dense;
 mod images;
 mod lstm;
+mod observations;
 mod packing;
 mod piece;
 mod residual;
@@ -16,13 +17,15 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use self::crew::{Crew, Job};
+use self::observations::Span;
 use self::packing::Packing;
-use self::piece::{Piece, Span};
+use self::piece::Piece;
 use self::tower::{Keep, Scratch, Tower};
 use self::weights::Weights;
 use crate::error::check_len;
-use crate::network::{Kept, check_layout};
+use crate::network::Kept;
 use crate::ops::add;
+use crate::params::check_layout;
 use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
 
 /// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that use what

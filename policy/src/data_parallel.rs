@@ -9,7 +9,8 @@ use std::thread::Builder;
 
 use crate::error::check_len;
 use crate::loaded::{Place, Shard, deal};
-use crate::network::{Kept, check_layout};
+use crate::network::Kept;
+use crate::params::check_layout;
 use crate::{
     Input, LoadedObs, Memory, Network, NetworkShape, ObsLoader, ObsRef, OutputGrads, Outputs, ParamLayout, Params,
     PolicyError,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Categorical, DiagGaussian, LogStdRange, MultiCategorical, PolicyError, Rng, Space, SquashedGaussian};
+use crate::{LogStdRange, PolicyError, Rng};
 
 /// A family of distributions over actions, told apart by the numbers a network puts out for each row.
 ///
@@ -125,52 +125,6 @@ impl From<Gaussian> for GaussianConfig {
     fn from(gaussian: Gaussian) -> Self {
         Self { gaussian, ..Self::default() }
     }
-}
-
-/// The distribution over an action space: [`Categorical`] for `Discrete`, [`MultiCategorical`] for `MultiDiscrete`,
-/// [`DiagGaussian`] for `Box`.
-///
-/// The actions of a `Box` are on the scale that is learned on; [`ActionScale`](crate::ActionScale) brings them into the
-/// bounds of the space.
-///
-/// ```
-/// use pronk_policy::{ActionsMut, Rng, Space, distribution_for};
-///
-/// let distribution = distribution_for(&Space::discrete(2)?)?;
-/// let (mut action, mut logp) = ([0], [0.0]);
-/// distribution.sample(&[0.0, 100.0], &mut Rng::seed_from(0), ActionsMut::Discrete(&mut action), &mut logp)?;
-/// assert_eq!((action, logp), ([1], [0.0]));
-/// # Ok::<(), pronk_policy::PolicyError>(())
-/// ```
-pub fn distribution_for(space: &Space) -> Result<Box<dyn Distribution>, PolicyError> {
-    distribution_with(space, Gaussian::default())
-}
-
-/// The distribution over an action space, and for a `Box` the one that `gaussian` says.
-///
-/// ```
-/// use pronk_policy::{Gaussian, Space, distribution_with};
-///
-/// let torques = Space::boxed(vec![-2.0; 3], vec![2.0; 3], vec![3])?;
-/// assert_eq!(distribution_with(&torques, Gaussian::Squashed)?.dist_len(), torques.dist_len());
-/// # Ok::<(), pronk_policy::PolicyError>(())
-/// ```
-pub fn distribution_with(
-    space: &Space,
-    gaussian: impl Into<GaussianConfig>,
-) -> Result<Box<dyn Distribution>, PolicyError> {
-    space.check()?;
-    let GaussianConfig { gaussian, log_std_range } = gaussian.into();
-    Ok(match (space, gaussian) {
-        (Space::Discrete { n }, _) => Box::new(Categorical::new(*n)?),
-        (Space::MultiDiscrete { nvec }, _) => Box::new(MultiCategorical::new(nvec.clone())?),
-        (Space::Box { .. }, Gaussian::Diagonal) => {
-            Box::new(DiagGaussian::new(space.act_len())?.with_log_std_range(log_std_range))
-        }
-        (Space::Box { .. }, Gaussian::Squashed) => {
-            Box::new(SquashedGaussian::new(space.act_len())?.with_log_std_range(log_std_range))
-        }
-    })
 }
 
 /// Actions to read, `[rows, act_len]`.

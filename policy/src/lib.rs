@@ -4,6 +4,7 @@
 //! one flat vector, a [`Network`] maps slices to slices and gradients back, and a [`Distribution`] turns what it says
 //! into actions. No other room names a tensor library.
 
+mod action_distribution;
 mod action_scale;
 mod candle_network;
 pub mod categorical;
@@ -22,6 +23,7 @@ mod network;
 mod normal;
 mod number_rows;
 mod obs_normalizer;
+mod obs_ref;
 mod ops;
 mod params;
 mod policy;
@@ -30,6 +32,7 @@ mod space;
 mod spec;
 pub mod squashed_gaussian;
 
+pub use action_distribution::{distribution_for, distribution_with};
 pub use action_scale::ActionScale;
 /// The tensor library, for models of one's own: the version that [`CandleModel`] is written in.
 pub use candle_core;
@@ -41,16 +44,15 @@ pub use cpu_network::CpuNetwork;
 pub use data_parallel::DataParallel;
 pub use device::DeviceSpec;
 pub use diag_gaussian::DiagGaussian;
-pub use distribution::{
-    ActionsMut, ActionsRef, Distribution, Gaussian, GaussianConfig, distribution_for, distribution_with,
-};
+pub use distribution::{ActionsMut, ActionsRef, Distribution, Gaussian, GaussianConfig};
 pub use error::PolicyError;
 pub use loaded::{LoadedObs, ObsLoader};
 pub use log_std_range::LogStdRange;
 pub use mask::mask_logits;
 pub use multi_categorical::MultiCategorical;
-pub use network::{Input, Memory, Network, NetworkShape, ObsRef, OutputGrads, Outputs};
+pub use network::{Input, Memory, Network, NetworkShape, OutputGrads, Outputs};
 pub use obs_normalizer::ObsNormalizer;
+pub use obs_ref::ObsRef;
 pub use params::{LoadError, ParamEntry, ParamLayout, Params};
 pub use policy::{Choice, Policy};
 pub use rng::{Rng, derive_seed};

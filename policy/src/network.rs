@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::check_len;
+use crate::obs_ref::ObsRef;
 use crate::{LoadedObs, ObsDtype, ObsLoader, ParamLayout, Params, PolicyError, Space};
 
 /// A policy and value network: observations to the inputs of an action distribution and a value, and back.
@@ -68,22 +69,6 @@ pub struct NetworkShape {
     pub dist_len: usize,
     /// How many numbers the network remembers from step to step; 0 for one that remembers nothing.
     pub state_len: usize,
-}
-
-/// `Ok` if parameters of layout `got` can be read as `expected`.
-pub(crate) fn check_layout(expected: &ParamLayout, got: &ParamLayout) -> Result<(), PolicyError> {
-    if std::ptr::eq(expected, got) || expected == got {
-        return Ok(());
-    }
-    let differing = expected.entries().iter().zip(got.entries()).find(|(expected, got)| expected != got);
-    let reason = match differing {
-        Some((expected, got)) => {
-            let (a, b) = (&expected.name, &got.name);
-            format!("expected `{a}` of shape {:?}, got `{b}` of shape {:?}", expected.shape, got.shape)
-        }
-        None => format!("expected {} tensors, got {}", expected.entries().len(), got.entries().len()),
-    };
-    Err(PolicyError::WrongParams { reason })
 }
 
 /// What a network has kept for `backward`: the batch's rows, and the stamp of its parameters.
@@ -157,30 +142,6 @@ impl Memory<'_> {
     /// How many columns there are, for a network that remembers `state_len` numbers.
     pub fn columns(&self, state_len: usize) -> usize {
         self.state.len().checked_div(state_len).unwrap_or(0)
-    }
-}
-
-/// Observations to read, row-major.
-#[derive(Clone, Copy, Debug)]
-pub enum ObsRef<'a> {
-    /// Stored as floats.
-    F32(&'a [f32]),
-    /// Stored as bytes; networks scale them by 1/255.
-    U8(&'a [u8]),
-}
-
-impl ObsRef<'_> {
-    /// How many numbers.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::F32(obs) => obs.len(),
-            Self::U8(obs) => obs.len(),
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

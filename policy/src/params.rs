@@ -2,16 +2,19 @@
 //!
 //! One vector makes publishing weights one copy, an optimiser step one pass, an average over replicas one buffer.
 
+mod check;
 mod file;
+
+pub(crate) use check::check_layout;
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use file::LoadError;
-
 use crate::PolicyError;
 use crate::error::check_len;
+
+pub use file::LoadError;
 
 /// Where each named tensor lies in the flat vector: one after the other, in order, without gaps.
 ///
@@ -114,7 +117,7 @@ impl ParamLayout {
     /// # Errors
     /// [`PolicyError::WrongParams`] with the first difference.
     pub fn check_same(&self, got: &Self) -> Result<(), PolicyError> {
-        crate::network::check_layout(self, got)
+        check_layout(self, got)
     }
 }
 

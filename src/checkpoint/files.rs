@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use super::CheckpointError;
-use super::manifest::MANIFEST;
 
+/// The file that names all others.
+pub(crate) const MANIFEST: &str = "manifest.json";
 const EXTENSION: &str = "safetensors";
 
 /// How the names of files begin that are being written.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use pronk_metrics::{ByPolicy, PolicyId};
 
+use super::files::MANIFEST;
 use super::files::Writer;
-use super::manifest::{MANIFEST, Manifest, PolicyEntry};
+use super::manifest::{Manifest, PolicyEntry};
 use super::{Checkpoint, CheckpointError};
 
 /// How often a load begins again. Before each time, another process completed a save between the reading of the manifest and

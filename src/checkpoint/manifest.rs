@@ -17,7 +17,6 @@ use super::layout::{self, Tensor};
 use super::{Checkpoint, CheckpointError};
 use crate::config::TrainerConfig;
 
-pub(crate) const MANIFEST: &str = "manifest.json";
 const FORMAT: &str = "pronk checkpoint";
 
 /// The version that is written.

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pronk_policy::Params;
-use pronk_rollout::CartPole;
+use pronk_rollout::{CartPole, NormalizerMoments};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::files::{TEMPORARY, Writer, temporary_file};
 use super::*;
+use crate::config::TrainerConfig;
 use crate::{EnvContext, Run, StopWhen, TrainError, Trainer};
 
 fn config() -> TrainerConfig {

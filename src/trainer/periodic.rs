@@ -1,22 +1,11 @@
 //! Checkpoints that a run writes by itself.
 
-use std::mem::discriminant;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Trainer;
+use super::periodic_saves::Periodic;
 use super::run::Whole;
-use crate::checkpoint::CheckpointError;
-
-/// A folder that the run saves into.
-pub(super) struct Periodic {
-    every: Duration,
-    dir: PathBuf,
-    /// When it was last tried.
-    last: Instant,
-    /// The first failure of each cause.
-    pub(super) failures: Vec<CheckpointError>,
-}
 
 impl Trainer {
     /// Saves into `dir` as [`save`](Self::save) does: at the end of the first iteration in which `every` has passed since the last
@@ -76,26 +65,5 @@ impl Trainer {
         }
         periodic.last = Instant::now();
         self.periodic = Some(periodic);
-    }
-}
-
-impl Periodic {
-    fn note(&mut self, error: CheckpointError) {
-        if self.failures.iter().all(|known| !is_same_cause(known, &error)) {
-            tracing::warn!(%error, "a periodic checkpoint could not be saved; the run goes on");
-            self.failures.push(error);
-        }
-    }
-}
-
-/// Whether two failures differ in nothing but the file: every checkpoint has files of other names.
-fn is_same_cause(one: &CheckpointError, other: &CheckpointError) -> bool {
-    use CheckpointError::{Io, NoState};
-    match (one, other) {
-        (Io { doing, cause, .. }, Io { doing: other_doing, cause: other_cause, .. }) => {
-            doing == other_doing && cause.kind() == other_cause.kind()
-        }
-        (NoState { reason }, NoState { reason: other_reason }) => reason == other_reason,
-        _ => discriminant(one) == discriminant(other),
     }
 }

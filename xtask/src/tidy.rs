@@ -5,7 +5,10 @@
 //! ask, builds in seconds, and a rule stays ten lines long.
 
 mod absent;
+mod files;
+mod finding;
 mod flags;
+mod layers;
 mod layout;
 mod repo;
 mod rooms;
@@ -13,35 +16,20 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use finding::Finding;
+
 use std::fmt;
 use std::path::Path;
 
 use anyhow::Result;
 
-use repo::{Repo, RepoFile};
+use repo::Repo;
 
 /// A rule: what it is called, why it is there, and where it is broken.
 struct Rule {
     name: &'static str,
     reason: &'static str,
     check: fn(&Repo) -> Vec<Finding>,
-}
-
-/// Where a rule is broken, and by what.
-struct Finding {
-    path: String,
-    line: usize,
-    what: String,
-}
-
-impl Finding {
-    fn new(file: &RepoFile, line: usize, what: impl Into<String>) -> Self {
-        Self::at(&file.path, line, what)
-    }
-
-    fn at(path: &str, line: usize, what: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, what: what.into() }
-    }
 }
 
 /// One place that breaks a rule.
@@ -65,6 +53,16 @@ const RULES: &[Rule] = &[
         reason: "a room knows only the rooms ARCHITECTURE.md lists for it, rollout and learner never each other, \
                  and nobody the facade; a new edge is a decision to record",
         check: rooms::edges,
+    },
+    Rule {
+        name: "no-circles",
+        reason: "files that import each other can only be read together: move what both need into a file of its own",
+        check: layers::circles,
+    },
+    Rule {
+        name: "layers",
+        reason: "a layer is built on those below it: move what it needs down, or itself up",
+        check: layers::layers,
     },
     Rule {
         name: "tensor-library",

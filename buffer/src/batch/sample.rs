@@ -1,22 +1,11 @@
-use std::fmt;
-use std::mem;
+use std::{fmt, mem};
 
+use super::tag::Tag;
 use super::{
     ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs, ObsColumn, ObsView,
     ObsViewMut,
 };
 use crate::Pool;
-
-/// Which fragment this is: it identifies samples in the ledger and orders them in a deterministic run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag {
-    /// Number of the rollout worker.
-    pub worker: u32,
-    /// How often that worker was restarted before.
-    pub incarnation: u32,
-    /// Number of the fragment within the incarnation.
-    pub sequence: u64,
-}
 
 /// `T` steps of `B` columns, time-major, with every length checked.
 ///
@@ -312,6 +301,24 @@ impl SampleBatch {
 
     pub(crate) fn tags_mut(&mut self) -> &mut Vec<Tag> {
         &mut self.tags
+    }
+}
+
+impl Pool {
+    /// A batch of this shape, from recycled storage when there is some, to be written in place. For shapes that passed
+    /// [`BatchShape::check`].
+    ///
+    /// Every end is [`End::No`] and there are no final observations; the other columns hold whatever was in them, so
+    /// write all of them.
+    pub fn take(&self, shape: BatchShape, tag: Tag) -> SampleBatch {
+        let mut batch = self.take_untagged(shape);
+        batch.tags_mut().push(tag);
+        batch
+    }
+
+    pub(crate) fn take_untagged(&self, shape: BatchShape) -> SampleBatch {
+        let (columns, tags) = self.take_storage(shape);
+        SampleBatch::from_storage(shape, columns, tags, self.clone())
     }
 }
 

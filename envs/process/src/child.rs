@@ -15,11 +15,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::clock::{ChildProcessorTime, ChildState};
-use crate::envs::ChildOutput;
 use crate::error::ProcessError;
 use crate::greeting::excerpt;
 use crate::memory::text_file;
 use crate::program::Program;
+use crate::settings::ChildOutput;
 
 /// Where a child finds what.
 const MEMORY: i32 = 3;

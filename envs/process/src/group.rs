@@ -4,14 +4,14 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 use pronk_policy::ObsDtype;
-use pronk_rollout::{ActionRef, AgentSpec, End, EnvError, MultiAgentSpec, ObsMut, Watch};
+use pronk_rollout::{ActionRef, AgentSpec, End, EnvError, EnvSpec, MultiAgentSpec, ObsMut, Watch};
 
 use crate::child::{Child, GRACE, Patience};
-use crate::envs::ProcessEnvs;
 use crate::error::ProcessError;
 use crate::greeting::{self, BadLine, Greeting, PROTOCOL, Size};
 use crate::layout::{Layout, MAGIC, header, mask_len};
 use crate::memory::{Memory, Unmapped};
+use crate::settings::ProcessEnvs;
 
 /// What a group can be told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,4 +359,16 @@ impl Drop for Groups {
         let limit = self.close_timeout.saturating_add(2 * GRACE);
         self.watch.reap(&self.thread, limit, move || drop(groups));
     }
+}
+
+/// As the one agent that there is sees it.
+pub(crate) fn spec_alone(spec: &MultiAgentSpec) -> Option<EnvSpec> {
+    let [AgentSpec { observation, action, action_mask, .. }] = &*spec.agents else { return None };
+    Some(EnvSpec {
+        name: spec.name.clone(),
+        observation: observation.clone(),
+        action: action.clone(),
+        max_episode_steps: spec.max_episode_steps,
+        action_mask: *action_mask,
+    })
 }

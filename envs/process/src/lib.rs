@@ -18,11 +18,12 @@ mod layout;
 mod memory;
 mod program;
 mod python;
+mod settings;
 mod single;
 mod vector;
 
-pub use envs::{ChildOutput, ProcessEnvs};
 pub use error::ProcessError;
 pub use program::Program;
 pub use python::{AtariVector, Gymnasium, PettingZoo, Wrapper};
+pub use settings::{ChildOutput, ProcessEnvs};
 pub use single::ProcessEnv;

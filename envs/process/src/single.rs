@@ -2,13 +2,13 @@
 
 use pronk_buffer::End;
 use pronk_rollout::{
-    ActionRef, AgentSpec, Agents, Env, EnvContext, EnvError, EnvSpec, MultiAgentEnv, MultiAgentSpec, ObsMut, Step,
-    Watch,
+    ActionRef, Agents, Env, EnvContext, EnvError, EnvSpec, MultiAgentEnv, MultiAgentSpec, ObsMut, Step, Watch,
 };
 
-use crate::envs::ProcessEnvs;
 use crate::error::ProcessError;
+use crate::group::spec_alone;
 use crate::group::{Failed, Group, Groups, Order, Starting};
+use crate::settings::ProcessEnvs;
 
 /// An environment alone in its process, to be stepped by hand or held against the rules of an [`Env`].
 ///
@@ -163,16 +163,4 @@ impl One {
     fn ask(&self, agent: usize, agents: &mut Agents) -> Result<(), EnvError> {
         if self.group().is_asked(agent, 0) { self.group().observe(agent, 0, agents.ask(agent)?) } else { Ok(()) }
     }
-}
-
-/// As the one agent that there is sees it.
-pub(crate) fn spec_alone(spec: &MultiAgentSpec) -> Option<EnvSpec> {
-    let [AgentSpec { observation, action, action_mask, .. }] = &*spec.agents else { return None };
-    Some(EnvSpec {
-        name: spec.name.clone(),
-        observation: observation.clone(),
-        action: action.clone(),
-        max_episode_steps: spec.max_episode_steps,
-        action_mask: *action_mask,
-    })
 }

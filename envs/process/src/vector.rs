@@ -8,10 +8,10 @@ use pronk_rollout::{
 };
 
 use crate::child::Patience;
-use crate::envs::ProcessEnvs;
 use crate::error::ProcessError;
+use crate::group::spec_alone;
 use crate::group::{Failed, Groups, Order, Starting};
-use crate::single::spec_alone;
+use crate::settings::ProcessEnvs;
 
 /// Environments in processes, which step beside each other.
 pub(crate) struct ProcessVectorEnv {

@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use pronk_buffer::{ActionKind, ActionViewMut, BatchShape, End, ObsKind, Tag};
-use pronk_policy::{ActionsMut, Activation, CpuNetwork, Encoder, NetworkSpec, Rng, Space, Torso, distribution_for};
+use pronk_policy::{
+    ActionsMut, Activation, CpuNetwork, Encoder, NetworkSpec, ObsRef, Rng, Space, Torso, distribution_for,
+};
 
 use super::*;
 

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use pronk_metrics::ThreadTime;
 
+/// Name of the learner's thread, in the operating system, in the time ledger and in errors.
+pub(crate) const THREAD_NAME: &str = "learner";
+
 /// How many threads a diagnosis names: those longest in their state, which are the ones to look at.
 const THREADS_NAMED: usize = 8;
 
@@ -37,7 +40,7 @@ impl fmt::Display for Diagnosis {
             self.backlog,
             self.passes,
         )?;
-        let mut others: Vec<_> = self.threads.iter().filter(|time| time.thread != super::THREAD_NAME).collect();
+        let mut others: Vec<_> = self.threads.iter().filter(|time| time.thread != THREAD_NAME).collect();
         others.sort_by(|a, b| b.since_secs.total_cmp(&a.since_secs));
         for (index, time) in others.iter().take(THREADS_NAMED).enumerate() {
             f.write_str(if index == 0 { "; threads: " } else { ", " })?;

@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::contract::{Actions, keeps_its_promises};
-use super::{ActionsMut, ActionsRef, Gaussian, distribution_for, distribution_with};
-use crate::{NetworkSpec, PolicyError, Rng, Space};
+use super::{ActionsMut, ActionsRef, Gaussian};
+use crate::{NetworkSpec, PolicyError, Rng, Space, distribution_for, distribution_with};
 
 fn spaces() -> [Space; 4] {
     [

@@ -1,6 +1,6 @@
 //! What is absent from the code.
 
-use super::Finding;
+use super::finding::Finding;
 use super::repo::Repo;
 
 const PRELUDE_NAMES: usize = 12;

@@ -1,6 +1,6 @@
 //! What programs take from the command line.
 
-use super::Finding;
+use super::finding::Finding;
 use super::repo::Repo;
 
 /// Types whose values may be negative.

@@ -1,6 +1,6 @@
 //! Files: how long, what they are called, and that what pages name is there.
 
-use super::Finding;
+use super::finding::Finding;
 use super::repo::{ROOMS, Repo, RepoFile};
 
 const MAX_LINES: usize = 500;

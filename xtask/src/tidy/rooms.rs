@@ -1,6 +1,6 @@
 //! Who knows whom: the edges between rooms, and what stays out of a room altogether.
 
-use super::Finding;
+use super::finding::Finding;
 use super::repo::{ROOMS, Repo, RepoFile};
 
 const FACADE: &str = "pronk";

@@ -3,7 +3,7 @@
 
 use pulp::Simd;
 
-use super::{BLOCK, CACHED, Finish, Group, PANEL, Product, Segment, Start, Values};
+use super::operands::{BLOCK, CACHED, Finish, Group, PANEL, Product, Segment, Start, Values};
 
 /// Computes the product.
 ///

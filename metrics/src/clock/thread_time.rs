@@ -1,0 +1,99 @@
+use std::fmt;
+use std::time::Duration;
+
+/// Says how much processor time a process that works for the run has used: see [`TimeLedger::start_process`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pronk_metrics::ProcessorClock;
+///
+/// /// A process that the system says nothing of.
+/// #[derive(Debug)]
+/// struct Unknown;
+///
+/// impl ProcessorClock for Unknown {
+///     fn processor_time(&self) -> Option<Duration> {
+///         None
+///     }
+/// }
+/// ```
+pub trait ProcessorClock: fmt::Debug + Send + Sync {
+    /// Processor time that all its threads together have used until now, or until its end; `None` if that is not known. It never
+    /// goes back.
+    fn processor_time(&self) -> Option<Duration>;
+}
+
+/// Where a thread's time went, or that of several threads of one name together.
+///
+/// ```
+/// # pronk_metrics::thread_states! { enum S { Idle = "idle", Busy = "busy" } }
+/// let clock = pronk_metrics::StateClock::new("learner", S::Idle);
+/// let time = clock.reader().read();
+/// assert_eq!((time.states[0].0, time.states[1]), ("idle", ("busy", 0.0)));
+/// assert_eq!(time.sum_secs(), time.states[0].1);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadTime {
+    /// The thread's name.
+    pub thread: String,
+    /// Seconds from the making of the clock until now or until the thread's end. Taken from these two instants
+    /// alone, so that comparing it with the states proves something.
+    pub wall_secs: f64,
+    /// Every state the thread can be in, with the seconds spent in it.
+    pub states: Vec<(&'static str, f64)>,
+    /// The state the thread is in, the newest of several; `None` once all have ended.
+    pub current: Option<&'static str>,
+    /// Seconds in the current state so far; 0 once the thread has ended.
+    pub since_secs: f64,
+    /// How many threads this is the sum over.
+    pub n_threads: u64,
+    /// How often a state was left for another.
+    pub n_switches: u64,
+    /// Seconds of processor time used outside of this process; `None` for its own threads, whose time the system counts
+    /// together.
+    pub processor_secs: Option<f64>,
+}
+
+impl ThreadTime {
+    /// The seconds of all states together.
+    pub fn sum_secs(&self) -> f64 {
+        self.states.iter().map(|(_, secs)| secs).sum()
+    }
+
+    /// Whether the states account for the wall time: to 0.1 % and a microsecond.
+    pub fn is_closed(&self) -> bool {
+        (self.sum_secs() - self.wall_secs).abs() <= 1e-3 * self.wall_secs + 1e-6
+    }
+
+    /// Takes away what the same thread had spent `before`.
+    pub(super) fn subtract(&mut self, before: &ThreadTime) {
+        for (state, secs) in &mut self.states {
+            let earlier = before.states.iter().find(|(known, _)| known == state).map_or(0.0, |(_, secs)| *secs);
+            *secs = (*secs - earlier).max(0.0);
+        }
+        self.wall_secs = (self.wall_secs - before.wall_secs).max(0.0);
+        self.n_switches -= before.n_switches.min(self.n_switches);
+        let earlier = before.processor_secs.unwrap_or(0.0);
+        self.processor_secs = self.processor_secs.map(|secs| (secs - earlier).max(0.0));
+    }
+
+    /// Adds the time of `later`, a younger thread of the same name.
+    pub fn add(&mut self, later: &ThreadTime) {
+        for &(state, secs) in &later.states {
+            match self.states.iter_mut().find(|(known, _)| *known == state) {
+                Some((_, sum)) => *sum += secs,
+                None => self.states.push((state, secs)),
+            }
+        }
+        self.wall_secs += later.wall_secs;
+        self.n_threads += later.n_threads;
+        self.n_switches += later.n_switches;
+        if let Some(secs) = later.processor_secs {
+            *self.processor_secs.get_or_insert_default() += secs;
+        }
+        if later.current.is_some() {
+            (self.current, self.since_secs) = (later.current, later.since_secs);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+use crate::cpu_network::canvas::Canvas;
+use crate::ops::interleave;
+use crate::{Input, ObsRef};
+
+/// Observations of a piece.
+#[derive(Debug, Default)]
+pub(crate) struct Observations {
+    rows: usize,
+    numbers: Vec<f32>,
+    bytes: Vec<u8>,
+}
+
+impl Observations {
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// All of them as numbers; bytes are scaled when they come.
+    pub(super) fn numbers(&self) -> &[f32] {
+        &self.numbers
+    }
+
+    /// Draws image number `i` onto a canvas.
+    pub(super) fn draw(&self, i: usize, canvas: Canvas, to: &mut [f32]) {
+        let len = canvas.height * canvas.width * canvas.channels;
+        let (size, inside) = ((canvas.height, canvas.width), &mut to[canvas.at(0, 0)..]);
+        if self.bytes.is_empty() {
+            interleave(&self.numbers[i * len..][..len], size, inside, canvas.row());
+        } else {
+            interleave(&self.bytes[i * len..][..len], size, inside, canvas.row());
+        }
+    }
+
+    /// Copies rows of a batch. Bytes stay bytes for those who draw images, which scale them as they draw.
+    pub(super) fn load(&mut self, input: &Input<'_>, span: Span, obs_len: usize, images: bool) {
+        self.rows = span.rows();
+        self.numbers.clear();
+        self.bytes.clear();
+        let ranges = span.first_rows().map(|row| row * obs_len..(row + span.columns) * obs_len);
+        for range in ranges {
+            match input.obs {
+                ObsRef::F32(obs) => self.numbers.extend_from_slice(&obs[range]),
+                ObsRef::U8(obs) if images => self.bytes.extend_from_slice(&obs[range]),
+                ObsRef::U8(obs) => {
+                    self.numbers.extend(obs[range].iter().map(|&byte| f32::from(byte) * (1.0 / 255.0)));
+                }
+            }
+        }
+    }
+}
+
+/// Which rows of a batch: some columns of every step. A batch without memory is one step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span {
+    pub(super) first_column: usize,
+    pub(super) columns: usize,
+    pub(super) steps: usize,
+    /// Columns of the batch.
+    pub(super) of: usize,
+}
+
+impl Span {
+    pub(super) fn rows(self) -> usize {
+        self.steps * self.columns
+    }
+
+    /// The first row of each step in the batch.
+    pub(super) fn first_rows(self) -> impl Iterator<Item = usize> {
+        (0..self.steps).map(move |step| step * self.of + self.first_column)
+    }
+}

@@ -1,0 +1,23 @@
+/// Observations to read, row-major.
+#[derive(Clone, Copy, Debug)]
+pub enum ObsRef<'a> {
+    /// Stored as floats.
+    F32(&'a [f32]),
+    /// Stored as bytes; networks scale them by 1/255.
+    U8(&'a [u8]),
+}
+
+impl ObsRef<'_> {
+    /// How many numbers.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F32(obs) => obs.len(),
+            Self::U8(obs) => obs.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
