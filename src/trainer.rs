@@ -1,18 +1,18 @@
 //! [`Trainer`]: the rooms joined into a run.
 
+mod builder;
 mod compose;
 mod ending;
 mod engine;
 mod episodes;
 mod iteration;
 mod log;
-mod model;
 mod networks;
 mod periodic;
 mod processors;
 mod reporters;
 mod run;
-mod start;
+mod run_spec;
 #[cfg(test)]
 mod tests;
 mod wiring;
@@ -30,6 +30,7 @@ use pronk_policy::Params;
 use pronk_rollout::{AbandonedThreads, EnvSpec, Reaper, WorkerFailure, WorkerStatus};
 use tracing::debug_span;
 
+pub use builder::{OneAgent, SeveralAgents, TrainerBuilder};
 pub use run::{Run, RunSummary, Whole};
 
 use crate::checkpoint::{CheckpointError, save_all};
@@ -42,9 +43,9 @@ use ending::{Counters, Remains};
 use engine::{Engine, Stepped};
 use episodes::EpisodeHistory;
 use iteration::Iteration;
-use model::Model;
 use periodic::Periodic;
 use reporters::Reporters;
+use run_spec::RunSpec;
 
 /// How long workers and a dropped trainer are waited for. Threads that do not end by then are left behind; with them, too, a
 /// trainer is dropped within a second. Only processes of environments that are closing are waited for longer: as long as they may take.
@@ -103,7 +104,7 @@ thread_states! {
 /// ```
 pub struct Trainer {
     config: TrainerConfig,
-    model: Arc<Model>,
+    spec: Arc<RunSpec>,
     /// `None` once the run has ended.
     engine: Option<Engine>,
     /// Ends what environments leave behind.
@@ -168,7 +169,7 @@ impl Trainer {
 
     /// The policies of the run, each with what the environments said about themselves to it: its spaces.
     pub fn env_specs(&self) -> impl Iterator<Item = (&PolicyId, &EnvSpec)> {
-        self.model.specs()
+        self.spec.specs()
     }
 
     /// What every worker is doing at this moment, and since when: what of a worker with a thread can be seen from outside.
@@ -253,7 +254,7 @@ impl Trainer {
         };
         let state = engine.learner_state(self.finish_deadline);
         let state = state.map_err(|error| CheckpointError::NoState { reason: error.to_string() })?;
-        save_all(&self.model.checkpoints(&self.config, state), dir.as_ref())
+        save_all(&self.spec.checkpoints(&self.config, state), dir.as_ref())
     }
 
     /// The next result, awaited instead of blocked on; `None` once the run has ended.
