@@ -210,9 +210,9 @@ fn play(mode: &Mode) {
     let tasks = AsyncEnvs::new(move |context: EnvContext| std::future::ready(Hanging::new(&context, hangs, blocks)));
     let threads = move |context: &EnvContext| Hanging::new(context, hangs, blocks);
     let mut trainer = match kind {
-        Kind::Agents => {
-            Trainer::multi_agent(config, |_: &EnvContext| Rendezvous::new(), MultiAgentConfig::shared("all"))
-        }
+        Kind::Agents => Trainer::builder(config)
+            .multi_agent_env(|_: &EnvContext| Rendezvous::new(), MultiAgentConfig::shared("all"))
+            .build(),
         Kind::Tasks | Kind::BlockingTasks | Kind::InlineTasks => Trainer::new(config, tasks),
         _ => Trainer::new(config, threads),
     }

@@ -101,7 +101,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 policies_to_train: Some(["learner".into()].into()),
             };
             let stop = StopWhen { policy_return_mean: Some(("learner".into(), 0.8)), ..limit };
-            (Trainer::multi_agent(config, |_: &EnvContext| TicTacToe::new(), agents)?, stop)
+            (Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents).build()?, stop)
         }
         Game::Rendezvous => {
             let agents = match args.policies {
@@ -109,7 +109,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 Policies::Separate => MultiAgentConfig::separate([("agent_0", "first"), ("agent_1", "second")]),
             };
             let stop = StopWhen { episode_return_mean: Some(1.8), ..limit };
-            (Trainer::multi_agent(config, |_: &EnvContext| Rendezvous::new(), agents)?, stop)
+            (Trainer::builder(config).multi_agent_env(|_: &EnvContext| Rendezvous::new(), agents).build()?, stop)
         }
     };
     if !args.quiet {

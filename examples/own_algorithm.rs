@@ -80,7 +80,8 @@ fn main() -> anyhow::Result<ExitCode> {
         min_time_s_per_iteration: 0.1,
         ..TrainerConfig::default()
     };
-    let trainer = Trainer::with_algorithm(config, |_: &EnvContext| CartPole::new(), Reinforce { gamma: 0.98 })?;
+    let trainer =
+        Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).algorithm(Reinforce { gamma: 0.98 }).build()?;
     let run = trainer.run(StopWhen {
         episode_return_mean: Some(200.0),
         env_steps: Some(2_000_000),

@@ -95,7 +95,7 @@ fn main() -> anyhow::Result<ExitCode> {
         min_time_s_per_iteration: 0.1,
         ..TrainerConfig::default()
     };
-    let mut trainer = Trainer::with_network(config, |_: &EnvContext| CartPole::new(), network)?;
+    let mut trainer = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).network(network).build()?;
     let out = match &args.out {
         Some(out) => RunFolder::at(out)?,
         None => RunFolder::create("runs/own_network", args.seed)?,

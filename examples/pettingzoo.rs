@@ -56,7 +56,8 @@ struct Args {
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let envs = ProcessEnvs::new(PettingZoo { python: args.python.clone(), ..PettingZoo::new(&args.module) });
-    let mut trainer = Trainer::multi_agent(config(&args), envs, MultiAgentConfig::shared("team"))?;
+    let mut trainer =
+        Trainer::builder(config(&args)).multi_agent_env(envs, MultiAgentConfig::shared("team")).build()?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
     }

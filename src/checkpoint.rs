@@ -52,15 +52,14 @@ impl Checkpoint {
     ///
     /// let folder = tempfile::tempdir()?;
     /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
-    /// let mut agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
-    /// let trainer = Trainer::multi_agent(config.clone(), |_: &EnvContext| TicTacToe::new(), agents.clone())?;
-    /// trainer.run(StopWhen { iterations: Some(1), ..StopWhen::default() })?.save(folder.path())?;
+    /// let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+    /// let game = || {
+    ///     Trainer::builder(config.clone()).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents.clone())
+    /// };
+    /// game().build()?.run(StopWhen { iterations: Some(1), ..StopWhen::default() })?.save(folder.path())?;
     ///
     /// // Both go on.
-    /// for (policy, checkpoint) in Checkpoint::load_all(folder.path())? {
-    ///     agents.policies.insert(policy, Some(checkpoint));
-    /// }
-    /// let trainer = Trainer::multi_agent(config, |_: &EnvContext| TicTacToe::new(), agents)?;
+    /// let trainer = game().resume(Checkpoint::load_all(folder.path())?).build()?;
     /// # drop(trainer);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -5,7 +5,7 @@ use std::fmt;
 
 use pronk_buffer::{LoaderError, LoaderFailure, NextError};
 use pronk_learner::{FailureCause, LearnError, LearnerFailure, LearnerLoopError};
-use pronk_metrics::PolicyId;
+use pronk_metrics::{PolicyId, ReportError};
 use pronk_policy::PolicyError;
 use pronk_rollout::{EnvFailure, StartError, WorkerFailure};
 
@@ -53,6 +53,8 @@ pub enum TrainError {
     Loader(Box<LoaderFailure>),
     /// A checkpoint does not fit, or could not be read.
     Checkpoint(Box<CheckpointError>),
+    /// What the run was to be written down in, or shown to, cannot be set up.
+    Report(Box<ReportError>),
     /// One of several policies cannot be part of the run.
     OfPolicy {
         /// The policy.
@@ -84,6 +86,7 @@ impl fmt::Display for TrainError {
             Self::StartLoaders(error) => write!(f, "the run could not start: {error}"),
             Self::Loader(failure) => write!(f, "the run ended: {failure}"),
             Self::Checkpoint(error) => error.fmt(f),
+            Self::Report(error) => error.fmt(f),
             Self::OfPolicy { policy, cause } => write!(f, "policy '{policy}': {cause}"),
             Self::Ended { failure } => {
                 f.write_str("the run has ended already; build another trainer to go on")?;
@@ -106,6 +109,7 @@ impl Error for TrainError {
             Self::StartLoaders(error) => error.source(),
             Self::Loader(failure) => failure.source(),
             Self::Checkpoint(error) => error.source(),
+            Self::Report(error) => error.source(),
             Self::OfPolicy { cause, .. } => cause.source(),
             Self::Ended { .. } => None,
         }
@@ -195,6 +199,7 @@ boxed!(
     LoaderError => StartLoaders,
     LoaderFailure => Loader,
     CheckpointError => Checkpoint,
+    ReportError => Report,
 );
 
 impl From<WorkerFailure> for TrainError {

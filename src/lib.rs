@@ -32,7 +32,7 @@ pub use result::TrainResult;
 pub use run_folder::{RunFolder, RunFolderError};
 pub use signals::{CtrlC, on_ctrl_c};
 pub use stop::{StopReason, StopWhen};
-pub use trainer::{Run, RunSummary, Trainer, TrainerState, Whole};
+pub use trainer::{OneAgent, Run, RunSummary, SeveralAgents, Trainer, TrainerBuilder, TrainerState, Whole};
 
 /// Wrappers: an environment around another one, that changes one thing about it.
 pub mod wrappers {

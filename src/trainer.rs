@@ -1,13 +1,13 @@
 //! [`Trainer`]: the rooms joined into a run.
 
 mod batches;
+mod builder;
 mod compose;
 mod ending;
 mod engine;
 mod episodes;
 mod iteration;
 mod log;
-mod model;
 mod networks;
 mod periodic;
 mod periodic_saves;
@@ -15,7 +15,7 @@ mod processors;
 mod remains;
 mod reporters;
 mod run;
-mod start;
+mod run_spec;
 #[cfg(test)]
 mod tests;
 mod wiring;
@@ -39,15 +39,15 @@ use crate::error::{FailedRun, TrainError};
 use crate::result::TrainResult;
 use crate::signals;
 use crate::stop::{StopReason, StopWhen};
-
 use engine::{Engine, Stepped};
 use episodes::EpisodeHistory;
 use iteration::Iteration;
-use model::Model;
 use periodic_saves::Periodic;
 use remains::{Counters, Remains};
 use reporters::Reporters;
+use run_spec::RunSpec;
 
+pub use builder::{OneAgent, SeveralAgents, TrainerBuilder};
 pub use run::{Run, RunSummary, Whole};
 
 /// How long the trainer lets reports gather after it was woken, so that it does not compete with those who work.
@@ -99,7 +99,7 @@ thread_states! {
 /// ```
 pub struct Trainer {
     config: TrainerConfig,
-    model: Arc<Model>,
+    spec: Arc<RunSpec>,
     /// `None` once the run has ended.
     engine: Option<Engine>,
     /// Ends what environments leave behind.
@@ -164,7 +164,7 @@ impl Trainer {
 
     /// The policies of the run, each with what the environments said about themselves to it: its spaces.
     pub fn env_specs(&self) -> impl Iterator<Item = (&PolicyId, &EnvSpec)> {
-        self.model.specs()
+        self.spec.specs()
     }
 
     /// What every worker is doing at this moment, and since when: what of a worker with a thread can be seen from outside.
@@ -249,7 +249,7 @@ impl Trainer {
         };
         let state = engine.learner_state(self.finish_deadline);
         let state = state.map_err(|error| CheckpointError::NoState { reason: error.to_string() })?;
-        save_all(&self.model.checkpoints(&self.config, state), dir.as_ref())
+        save_all(&self.spec.checkpoints(&self.config, state), dir.as_ref())
     }
 
     /// The next result, awaited instead of blocked on; `None` once the run has ended.

@@ -72,8 +72,8 @@ pub enum CheckpointError {
     },
     /// It is of a network that only its user's code describes.
     #[error(
-        "checkpoint: it is of a network of your own, which it does not hold; resume with that network by \
-         Trainer::resume_with_network"
+        "checkpoint: it is of a network of your own, which it does not hold; resume with that network given to \
+         TrainerBuilder::network"
     )]
     OwnNetwork,
     /// It has other parameters than the network of the user's own that is to go on from it.

@@ -202,7 +202,7 @@ fn a_folder_that_cannot_be_written_is_named() {
 fn training_goes_on_from_a_checkpoint_and_refuses_one_of_another_network() {
     let (dir, _) = saved();
     let checkpoint = Checkpoint::load(dir.path()).unwrap();
-    let resume = |config| Trainer::resume(config, |_: &EnvContext| CartPole::new(), &checkpoint);
+    let resume = |config| Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).resume(&checkpoint).build();
     let stop = StopWhen { iterations: Some(2), ..StopWhen::default() };
     let run = resume(config()).unwrap().run(stop).unwrap();
     assert_eq!((only(&run).state.updates, only(&run).state.global_step), (5, 80));

@@ -61,7 +61,7 @@ impl Trainer {
 
         let mut dict = ResultDict::new();
         dict.set("training_iteration", result.iteration);
-        dict.set("life", self.model.life);
+        dict.set("life", self.spec.life);
         dict.set("time_this_iter_s", time_this_iteration.as_secs_f64());
         dict.set("time_total_s", time_total.as_secs_f64());
         if let Some(progress) = stop.and_then(|stop| stop.progress(&result)) {

@@ -80,7 +80,7 @@ impl Trainer {
             Some(states) => (Whole::Learner, states),
             None => self.published_states(),
         };
-        let checkpoints = self.model.checkpoints(&self.config, states);
+        let checkpoints = self.spec.checkpoints(&self.config, states);
         self.remains = Remains { whole, checkpoints, not_joined: ended.not_joined, time, env_steps_per_s };
         ended.learner.failure
     }
@@ -124,7 +124,7 @@ impl Trainer {
             }
         };
         let state = |(policy, params)| {
-            let state = self.model.state_with(&self.config, params, counted(&policy))?;
+            let state = self.spec.state_with(&self.config, &policy, params, counted(&policy))?;
             Ok((policy, state))
         };
         let states = published.weights.clone().into_iter().map(state).collect::<Result<_, TrainError>>();
@@ -158,7 +158,7 @@ impl Trainer {
             steps: self.steps.snapshot(),
             thread_times: self.time.read(),
             config: self.config.clone(),
-            env: self.model.env.clone(),
+            env: self.spec.env.clone(),
             whole,
             checkpoints,
             not_joined,

@@ -58,7 +58,7 @@ impl Trainer {
     fn settings(&self) -> Value {
         // Settings are numbers, texts and lists of them; what JSON could not say is left out.
         let config = serde_json::to_value(&self.config).unwrap_or_default();
-        let mut settings = json!({ "env": self.model.env });
+        let mut settings = json!({ "env": self.spec.env });
         if let (Value::Object(settings), Value::Object(config)) = (&mut settings, config) {
             settings.extend(config);
         }

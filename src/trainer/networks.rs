@@ -27,13 +27,25 @@ pub(super) enum Networks {
 
 /// The user's function, and the layout that all its networks have to have.
 pub(super) struct OwnNetworks {
-    make: Box<MakeNetwork>,
+    make: Arc<MakeNetwork>,
     layout: Arc<ParamLayout>,
 }
 
 impl Networks {
+    /// Networks for such an environment: those that `own` makes, or else those of the config.
+    pub(super) fn new(
+        own: Option<Arc<MakeNetwork>>,
+        config: &TrainerConfig,
+        env: &EnvSpec,
+    ) -> Result<Self, TrainError> {
+        match own {
+            Some(make) => Self::own(make, env),
+            None => Self::described(config, env),
+        }
+    }
+
     /// The network that the config describes for such an environment.
-    pub(super) fn described(config: &TrainerConfig, env: &EnvSpec) -> Result<Self, TrainError> {
+    fn described(config: &TrainerConfig, env: &EnvSpec) -> Result<Self, TrainError> {
         let spec = NetworkSpec {
             encoder: encoder(config, &env.observation),
             torso: config.model.torso,
@@ -52,11 +64,11 @@ impl Networks {
     }
 
     /// Looks at a network of the user's and holds it against the environment.
-    pub(super) fn own(make: Box<MakeNetwork>, env: &EnvSpec) -> Result<Self, TrainError> {
+    fn own(make: Arc<MakeNetwork>, env: &EnvSpec) -> Result<Self, TrainError> {
         // Before the network is made: it can do nothing about actions that have no distribution.
         distribution_for(&env.action)?;
         let looked_at = || {
-            let network = make_one(&make, env, DeviceSpec::Cpu)?;
+            let network = make_one(&*make, env, DeviceSpec::Cpu)?;
             let layout = Arc::clone(network.layout());
             layout.check_names()?;
             if layout.is_empty() {
@@ -140,7 +152,7 @@ impl Networks {
 impl OwnNetworks {
     /// One more network, which has to be like the first.
     fn one_more(&self, env: &EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
-        let network = make_one(&self.make, env, device)?;
+        let network = make_one(&*self.make, env, device)?;
         self.layout.check_same(network.layout())?;
         Ok(network)
     }

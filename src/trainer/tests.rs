@@ -61,7 +61,7 @@ fn a_learner_that_takes_too_long_is_named_and_the_published_weights_are_handed_b
     let config = TrainerConfig { num_rollout_workers: 1, min_time_s_per_iteration: 0.0, ..TrainerConfig::default() };
     let make = |_: &EnvContext| CartPole::new();
     let late = |inner| Ok(Box::new(Late { inner, updates: 0, entered, hang }) as Box<dyn Learner>);
-    let mut trainer = Trainer::with_learner(config, make, late).unwrap();
+    let mut trainer = Trainer::builder(config).env(make).learner(late).build().unwrap();
     trainer.finish_deadline = Duration::from_millis(50);
     assert!(trainer.next().unwrap().is_ok());
     inside.recv().unwrap();

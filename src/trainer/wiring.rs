@@ -20,10 +20,10 @@ use super::batches::{TrainBatchSource, TrainBatches};
 use super::engine::{Engine, FINISH_DEADLINE, SHUTDOWN_DEADLINE};
 use super::episodes::EpisodeHistory;
 use super::iteration::Iteration;
-use super::model::{Model, at_least_one};
 use super::processors::ProcessorTime;
 use super::remains::{Counters, Remains};
 use super::reporters::Reporters;
+use super::run_spec::{RunSpec, at_least_one};
 use super::{Trainer, TrainerState};
 use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
@@ -39,7 +39,7 @@ const OUTQUEUE_CAPACITY: usize = 1024;
 ///       ▲   └───────────────── worker reports ───────────────────────────────────────────────────────────▶│
 ///       └───────── WeightCell ◀──────────────────────────┘
 /// ```
-pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Learner>) -> Result<Trainer, TrainError> {
+pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Learner>) -> Result<Trainer, TrainError> {
     let started = Instant::now();
     // Before all else, so that a run that cannot be started waits for its environments to close.
     let reaper = Reaper::new();
@@ -53,7 +53,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
     // One fragment in the making and one being pushed for each worker, what waits, and what is being joined.
     let fragments = 2 * config.num_rollout_workers.max(1) + config.inqueue_size() + config.fragments_of_a_batch();
     let pool = Pool::new(fragments);
-    let train_batches = TrainBatches { config: &config, seed: model.seed(&config), version: weights.version_reader() };
+    let train_batches = TrainBatches { config: &config, seed: spec.seed(&config), version: weights.version_reader() };
     let parts = LearnerParts {
         source: (),
         learner,
@@ -65,15 +65,15 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
         bell: bell.clone(),
     };
     let published = weights.clone();
-    let (inference, port) = share_inference(&config, &model, weights.clone(), &tether, &time)?.unzip();
-    let model = Arc::new(model);
+    let (inference, port) = share_inference(&config, &spec, weights.clone(), &tether, &time)?.unzip();
+    let spec = Arc::new(spec);
     // Kept for workers that replace others.
     let make_worker = {
-        let (model, config, time, reaper) = (Arc::clone(&model), config.clone(), time.clone(), reaper.handle());
+        let (spec, config, time, reaper) = (Arc::clone(&spec), config.clone(), time.clone(), reaper.handle());
         let links = WorkerLinks::new(pool, steps.clone(), tether.clone());
         Arc::new(move |seat: &WorkerSeat| {
             let links = WorkerLinks { watch: seat.watch.of_run(&time, &reaper), ..links.clone() };
-            model.worker(seat, &config, port.as_ref(), links)
+            spec.worker(seat, &config, port.as_ref(), links)
         })
     };
 
@@ -109,7 +109,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
     };
     let processors = ProcessorTime::now(&time.read());
     Ok(Trainer {
-        model,
+        spec,
         engine: Some(engine),
         reaper,
         lifeline: SharedLifeline::new(lifeline),
@@ -147,7 +147,7 @@ pub(super) fn connect(config: TrainerConfig, model: Model, learner: Box<dyn Lear
 /// Starts the thread that computes for all workers, where the config has one.
 fn share_inference(
     config: &TrainerConfig,
-    model: &Model,
+    spec: &RunSpec,
     weights: WeightCell<ByPolicy<Params>>,
     tether: &Tether,
     time: &TimeLedger,
@@ -155,7 +155,7 @@ fn share_inference(
     if config.inference == InferencePlacement::PerWorker {
         return Ok(None);
     }
-    let started = InferenceThread::start(model.acting_network()?, weights, tether, time);
+    let started = InferenceThread::start(spec.acting_network()?, weights, tether, time);
     let no_thread = |cause| StartError::Spawn { thread: InferenceThread::NAME.to_owned(), cause };
     Ok(Some(started.map_err(no_thread)?))
 }

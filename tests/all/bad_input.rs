@@ -123,11 +123,10 @@ fn a_loss_that_is_not_finite_ends_the_run_with_that_error_and_no_nan_weights() {
 
 #[test]
 fn a_learner_that_cannot_be_built_is_an_error() {
-    let replaced = Trainer::with_learner(
-        small(1),
-        |_: &EnvContext| CartPole::new(),
-        |_| Err(LearnError::Config { reason: "no learner today".to_owned() }.into()),
-    );
+    let replaced = Trainer::builder(small(1))
+        .env(|_: &EnvContext| CartPole::new())
+        .learner(|_| Err(LearnError::Config { reason: "no learner today".to_owned() }.into()))
+        .build();
     let Err(error) = replaced else { panic!("it was to be refused") };
     assert!(error.to_string().contains("no learner today"), "{error}");
 }

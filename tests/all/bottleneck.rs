@@ -49,8 +49,11 @@ fn measure(workers: usize, step: Duration, update: Duration) -> (f64, Bottleneck
         Ok(())
     };
     let learner = move |learner| Ok(Hooked::boxed(learner, slow));
-    let mut trainer =
-        Trainer::with_learner(config, move |_: &EnvContext| Slow(CartPole::new(), step), learner).unwrap();
+    let mut trainer = Trainer::builder(config)
+        .env(move |_: &EnvContext| Slow(CartPole::new(), step))
+        .learner(learner)
+        .build()
+        .unwrap();
     let first = trainer.next().unwrap().unwrap();
     let last = trainer.by_ref().take(5).map(Result::unwrap).last().unwrap();
     let steps = last.env_steps_trained - first.env_steps_trained;

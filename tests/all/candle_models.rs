@@ -164,7 +164,13 @@ fn assert_learns(what: &'static str, goal: f64, run: impl FnOnce(StopWhen) -> Ru
 #[test]
 fn linear_layers_of_candle_nn_learn_cartpole() {
     assert_learns("linear layers", 100.0, |stop| {
-        Trainer::with_network(learning(1), |_: &EnvContext| CartPole::new(), mlp).unwrap().run(stop).unwrap()
+        Trainer::builder(learning(1))
+            .env(|_: &EnvContext| CartPole::new())
+            .network(mlp)
+            .build()
+            .unwrap()
+            .run(stop)
+            .unwrap()
     });
 }
 
@@ -172,7 +178,7 @@ fn linear_layers_of_candle_nn_learn_cartpole() {
 fn a_convolution_and_a_layer_norm_learn_from_bytes_on_two_devices() {
     let config = TrainerConfig { devices: vec![DeviceSpec::Cpu; 2], ..learning(1) };
     assert_learns("vision", 9.0, |stop| {
-        Trainer::with_network(config, |_: &EnvContext| Sides::new(), vision).unwrap().run(stop).unwrap()
+        Trainer::builder(config).env(|_: &EnvContext| Sides::new()).network(vision).build().unwrap().run(stop).unwrap()
     });
 }
 
@@ -191,7 +197,13 @@ fn an_lstm_of_candle_nn_recalls_what_it_saw() {
     };
     // A network that forgets gets half its answers wrong, which is 0 on average.
     assert_learns("lstm", 0.9, |stop| {
-        Trainer::with_network(config, |_: &EnvContext| Recall::new(3), recurrent).unwrap().run(stop).unwrap()
+        Trainer::builder(config)
+            .env(|_: &EnvContext| Recall::new(3))
+            .network(recurrent)
+            .build()
+            .unwrap()
+            .run(stop)
+            .unwrap()
     });
 }
 
@@ -199,7 +211,7 @@ fn an_lstm_of_candle_nn_recalls_what_it_saw() {
 fn the_first_weights_are_drawn_from_the_seed_of_the_run_as_the_modules_say() {
     let first = |seed, workers| {
         let config = TrainerConfig { seed, ..small(workers) };
-        let trainer = Trainer::with_network(config, |_: &EnvContext| CartPole::new(), mlp).unwrap();
+        let trainer = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).network(mlp).build().unwrap();
         only(&trainer.finish().unwrap())
     };
     assert_eq!(bits(&first(1, 0)), bits(&first(1, 2)));
@@ -216,14 +228,14 @@ fn assert_goes_on<E: Env + 'static>(
     network: fn(&EnvSpec, DeviceSpec) -> Made,
     obs: ObsRef<'_>,
 ) {
-    let trained = || Trainer::with_network(small(0), env, network).unwrap().run(iterations(3)).unwrap();
+    let trained = || Trainer::builder(small(0)).env(env).network(network).build().unwrap().run(iterations(3)).unwrap();
     let (dir, run) = (TempDir::new().unwrap(), trained());
     assert_eq!(bits(&only(&run)), bits(&only(&trained())), "the same seed, other weights");
     run.save(dir.path()).unwrap();
     let checkpoint = Checkpoint::load(dir.path()).unwrap();
     assert_eq!(checkpoint.state.params.layout(), only(&run).state.params.layout());
 
-    let resume = || Trainer::resume_with_network(small(0), env, network, &checkpoint).unwrap();
+    let resume = || Trainer::builder(small(0)).env(env).network(network).resume(&checkpoint).build().unwrap();
     assert_eq!(bits(&only(&resume().finish().unwrap())), bits(&only(&run)));
     let later = only(&resume().run(iterations(2)).unwrap());
     assert_eq!(later.state.updates, checkpoint.state.updates + 2);
@@ -256,7 +268,7 @@ fn a_model_that_asks_in_another_order_the_next_time_starts_nothing() {
             Ok(Model { encoder, core: None, heads: Heads { value: late.unwrap_or(heads.value), ..heads } })
         })
     };
-    let started = Trainer::with_network(small(2), |_: &EnvContext| CartPole::new(), swapping);
+    let started = Trainer::builder(small(2)).env(|_: &EnvContext| CartPole::new()).network(swapping).build();
     let Err(error @ TrainError::Network(_)) = started else { panic!("two layouts") };
     let said = error.to_string();
     let words = "expected `hidden.weight` of shape [64, 4], got `value.weight` of shape [1, 64]";
@@ -272,7 +284,7 @@ fn a_layer_that_candle_cannot_differentiate_starts_nothing() {
             Ok(Model { encoder, core: None, heads: Heads::new(16, 2, &vb)? })
         })
     };
-    let started = Trainer::with_network(small(0), |_: &EnvContext| Sides::new(), with_bias);
+    let started = Trainer::builder(small(0)).env(|_: &EnvContext| Sides::new()).network(with_bias).build();
     let Err(error @ TrainError::Network(_)) = started else { panic!("its convolution would never learn") };
     let said = error.to_string();
     assert!(said.contains("`conv.weight` of shape [4, 1, 2, 2] has no gradient"), "{said}");

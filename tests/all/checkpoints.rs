@@ -23,7 +23,7 @@ const POLICIES: [&str; 2] = ["crosses", "noughts"];
 fn both_sides() -> Run {
     let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
     let game = |_: &EnvContext| TicTacToe::new();
-    Trainer::multi_agent(small(0), game, agents).unwrap().run(iterations(1)).unwrap()
+    Trainer::builder(small(0)).multi_agent_env(game, agents).build().unwrap().run(iterations(1)).unwrap()
 }
 
 /// What all numbers of a policy are in a generation.
@@ -195,7 +195,7 @@ fn folders_of_format_2_are_read_and_gone_on_from() {
         Checkpoint::load_all(format_2("one")).unwrap().keys().map(|policy| &**policy).collect::<Vec<_>>(),
         [DEFAULT_POLICY]
     );
-    let on = Trainer::resume(one.config.clone(), |_: &EnvContext| CartPole::new(), &one).unwrap();
+    let on = Trainer::builder(one.config.clone()).env(|_: &EnvContext| CartPole::new()).resume(&one).build().unwrap();
     assert_eq!(only(&on.run(iterations(1)).unwrap()).state.updates, 4);
 
     for (policy, updates, first) in [("crosses", 3, -0.305_541_52), ("noughts", 1, -0.175_110_03)] {

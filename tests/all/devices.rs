@@ -184,7 +184,7 @@ fn rigged(workers: usize, token: Arc<()>, fault: Fault) -> Result<Run, FailedRun
         })
     };
     let config = TrainerConfig { devices: vec![DeviceSpec::Cpu; 2], ..with_stacks(2, 2, small(workers)) };
-    Trainer::with_network(config, cartpole, network).unwrap().run(iterations(1_000_000))
+    Trainer::builder(config).env(cartpole).network(network).build().unwrap().run(iterations(1_000_000))
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_loader_that_hangs_is_left_behind_and_named() {
         };
         let stop = StopWhen { time: Some(std::time::Duration::from_millis(50)), ..StopWhen::default() };
         let config = with_stacks(1, 1, small(1));
-        Trainer::with_network(config, cartpole, network).unwrap().run(stop).unwrap()
+        Trainer::builder(config).env(cartpole).network(network).build().unwrap().run(stop).unwrap()
     });
     assert_eq!(run.not_joined, ["loader-1"]);
     drop(let_go);

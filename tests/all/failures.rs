@@ -53,12 +53,15 @@ fn faulty(
 /// A run with a learner that goes wrong at its third pass.
 fn sabotaged(workers: usize, token: Arc<()>, at_third: fn() -> Result<(), LearnError>) -> Result<Run, FailedRun> {
     let env = cartpole(token.clone());
-    let trainer = Trainer::with_learner(small(workers), env, |inner| {
-        Ok(Hooked::boxed(inner, move |pass| {
-            let _held = &token;
-            if pass == 3 { at_third() } else { Ok(()) }
-        }))
-    });
+    let trainer = Trainer::builder(small(workers))
+        .env(env)
+        .learner(move |inner| {
+            Ok(Hooked::boxed(inner, move |pass| {
+                let _held = &token;
+                if pass == 3 { at_third() } else { Ok(()) }
+            }))
+        })
+        .build();
     trainer.unwrap().run(iterations(1_000_000))
 }
 

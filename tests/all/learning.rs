@@ -208,10 +208,11 @@ fn a_checkpoint_goes_on_with_its_own_algorithm_only() {
     let checkpoint = only(&run);
     let target = checkpoint.state.algorithm.target.as_ref().unwrap();
     assert_ne!(target.params.values(), checkpoint.state.params.values());
-    let refused = Trainer::resume(many_passes(ppo(0.98), 0, 0), make, &checkpoint).map(drop).unwrap_err();
+    let refused =
+        Trainer::builder(many_passes(ppo(0.98), 0, 0)).env(make).resume(&checkpoint).build().map(drop).unwrap_err();
     assert!(refused.to_string().contains("algorithm"), "{refused}");
 
-    let resumed = Trainer::resume(many_passes(appo(), 0, 0), make, &checkpoint).unwrap();
+    let resumed = Trainer::builder(many_passes(appo(), 0, 0)).env(make).resume(&checkpoint).build().unwrap();
     let again = only(&resumed.finish().unwrap()).state.algorithm;
     assert_eq!(again.numbers, checkpoint.state.algorithm.numbers);
     assert_eq!(again.target.unwrap().params.values(), target.params.values());

@@ -89,7 +89,8 @@ fn the_same_holds_for_groups_stacks_and_several_agents() {
     for workers in [0, 2] {
         let run = without_hanging("a limit", move || {
             let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
-            let trainer = Trainer::multi_agent(endless(workers), |_: &EnvContext| TicTacToe::new(), agents);
+            let trainer =
+                Trainer::builder(endless(workers)).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents).build();
             trainer.unwrap().run(at(500)).unwrap()
         });
         check(&run, 500);

@@ -64,7 +64,7 @@ fn train(workers: usize, from: Option<&Checkpoint>) -> (Run, Vec<(u64, Vec<u32>)
     let notes = Arc::clone(&beginnings);
     let make = move |_: &EnvContext| Noted { inner: CartPole::new(), beginnings: Arc::clone(&notes) };
     let trainer = match from {
-        Some(checkpoint) => Trainer::resume(small(workers), make, checkpoint),
+        Some(checkpoint) => Trainer::builder(small(workers)).env(make).resume(checkpoint).build(),
         None => Trainer::new(small(workers), make),
     };
     let run = trainer.unwrap().run(StopWhen { env_steps: Some(3_000), ..StopWhen::default() }).unwrap();
@@ -120,7 +120,7 @@ fn policies_that_go_on_play_no_episode_again() {
             // The other one begins anew; still the run goes on from somewhere.
             agents.policies.insert("crosses".into(), Some(checkpoint.clone()));
         }
-        let trainer = Trainer::multi_agent(small(0), make, agents).unwrap();
+        let trainer = Trainer::builder(small(0)).multi_agent_env(make, agents).build().unwrap();
         let run = trainer.run(iterations(20)).unwrap();
         let seeds: BTreeSet<u64> = beginnings.lock().unwrap().iter().map(|(seed, _)| *seed).collect();
         (run.checkpoints["crosses"].clone(), seeds)

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, mpsc};
 
 use pronk::envs::{Rendezvous, TicTacToe};
+use pronk::learner::{Impala, Ppo};
+use pronk::policy::{CpuNetwork, Encoder, NetworkSpec};
 use pronk::prelude::*;
 use pronk::{
-    Checkpoint, Gaussian, ModelConfig, MultiAgentConfig, PolicyMapping, PpoConfig, Run, Schedule, Torso, TrainError,
+    Activation, Algorithm, Checkpoint, EnvSpec, Gaussian, ImpalaConfig, ModelConfig, MultiAgentConfig, PolicyId,
+    PolicyMapping, PpoConfig, Run, Schedule, Torso, TrainError,
 };
 use tempfile::TempDir;
 
-use crate::fixtures::{iterations, small, without_hanging};
+use crate::fixtures::{Hooked, iterations, small, without_hanging};
 
 fn game(_: &EnvContext) -> TicTacToe {
     TicTacToe::new()
@@ -52,7 +56,7 @@ fn meet(what: &str, agents: MultiAgentConfig) -> Run {
     let stop = StopWhen { episode_return_mean: Some(1.6), env_steps: Some(3_000_000), ..StopWhen::default() };
     let run = without_hanging("a game of meeting", move || {
         let make = |_: &EnvContext| Rendezvous::new();
-        Trainer::multi_agent(config(0), make, agents).unwrap().run(stop).unwrap()
+        Trainer::builder(config(0)).multi_agent_env(make, agents).build().unwrap().run(stop).unwrap()
     });
     println!("{what}: {}", run.summary());
     assert!(run.reached() && run.ledger_closed(), "{what}: {}", run.summary());
@@ -86,7 +90,7 @@ fn a_game_against_a_frozen_opponent_is_won() {
         ..StopWhen::default()
     };
     let run = without_hanging("a game of noughts and crosses", move || {
-        Trainer::multi_agent(config(1), game, agents).unwrap().run(stop).unwrap()
+        Trainer::builder(config(1)).multi_agent_env(game, agents).build().unwrap().run(stop).unwrap()
     });
     println!("tic-tac-toe: {}", run.summary());
     assert!(run.reached() && run.ledger_closed(), "{}", run.summary());
@@ -111,7 +115,7 @@ fn turns_on_threads_and_behind_stacks_are_counted_to_the_last_step() {
         let config = TrainerConfig { num_multi_gpu_tower_stacks: stacks, num_sgd_iter: 2, ..small(3) };
         let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
         let run = without_hanging("a game on threads", move || {
-            Trainer::multi_agent(config, game, agents).unwrap().run(iterations(30)).unwrap()
+            Trainer::builder(config).multi_agent_env(game, agents).build().unwrap().run(iterations(30)).unwrap()
         });
         assert!(run.ledger_closed() && run.not_joined.is_empty(), "{:?}", run.steps);
         // In this game an env-step is always one agent's.
@@ -123,7 +127,7 @@ fn turns_on_threads_and_behind_stacks_are_counted_to_the_last_step() {
 /// A short run of both sides.
 fn both_sides(stop: u64) -> Run {
     let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
-    Trainer::multi_agent(small(0), game, agents).unwrap().run(iterations(stop)).unwrap()
+    Trainer::builder(small(0)).multi_agent_env(game, agents).build().unwrap().run(iterations(stop)).unwrap()
 }
 
 fn weights(checkpoint: &Checkpoint) -> Vec<u32> {
@@ -142,20 +146,29 @@ fn policies_are_saved_apart_and_go_on_or_play_along_as_they_were() {
     assert!(load("noughts").policy().is_ok());
 
     // Both go on.
+    let separate = || MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
     let agents = || {
-        let mut agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+        let mut agents = separate();
         agents.policies.insert("crosses".into(), Some(load("crosses")));
         agents.policies.insert("noughts".into(), Some(load("noughts")));
         agents
     };
     let updates = run.checkpoints["crosses"].state.updates;
-    let on = Trainer::multi_agent(small(0), game, agents()).unwrap().run(iterations(3)).unwrap();
+    let on = Trainer::builder(small(0)).multi_agent_env(game, agents()).build().unwrap().run(iterations(3)).unwrap();
     assert!(on.checkpoints["crosses"].state.updates > updates);
+    let resumed = Trainer::builder(small(0))
+        .multi_agent_env(game, separate())
+        .resume(Checkpoint::load_all(dir.path()).unwrap())
+        .build()
+        .unwrap()
+        .run(iterations(3))
+        .unwrap();
+    assert_eq!(weights(&resumed.checkpoints["noughts"]), weights(&on.checkpoints["noughts"]), "the same in short");
 
     // One goes on against the other as it was. Against other weights it learns something else.
     let frozen = |agents: MultiAgentConfig| {
         let agents = MultiAgentConfig { policies_to_train: to_train("crosses"), ..agents };
-        let run = Trainer::multi_agent(small(0), game, agents).unwrap().run(iterations(4)).unwrap();
+        let run = Trainer::builder(small(0)).multi_agent_env(game, agents).build().unwrap().run(iterations(4)).unwrap();
         assert!(run.ledger_closed() && run.checkpoints.len() == 1);
         weights(&run.checkpoints["crosses"])
     };
@@ -178,10 +191,19 @@ fn a_policy_that_is_seldom_played_begins_with_a_checkpoint() {
     };
     // Nobody plays it, as far as anybody can see beforehand.
     agents.policies.insert("champion".into(), None);
-    let refused = Trainer::multi_agent(small(0), game, agents.clone()).map(drop).unwrap_err().to_string();
+    let refused =
+        Trainer::builder(small(0)).multi_agent_env(game, agents.clone()).build().map(drop).unwrap_err().to_string();
     assert!(refused.contains("champion") && refused.contains("checkpoint"), "{refused}");
     agents.policies.insert("champion".into(), run.checkpoints.into_values().next());
-    assert!(Trainer::multi_agent(small(0), game, agents).unwrap().run(iterations(1)).unwrap().ledger_closed());
+    assert!(
+        Trainer::builder(small(0))
+            .multi_agent_env(game, agents)
+            .build()
+            .unwrap()
+            .run(iterations(1))
+            .unwrap()
+            .ledger_closed()
+    );
 }
 
 #[test]
@@ -194,9 +216,15 @@ fn numbers_are_acted_with_as_they_were_learned() {
     let make = |_: &EnvContext| Pendulum::new();
     let run = Trainer::new(squashed(Gaussian::Squashed), make).unwrap().run(iterations(1)).unwrap();
     let checkpoint = run.checkpoints.into_values().next().unwrap();
-    let refused = Trainer::resume(squashed(Gaussian::Diagonal), make, &checkpoint).map(drop).unwrap_err().to_string();
+    let refused = Trainer::builder(squashed(Gaussian::Diagonal))
+        .env(make)
+        .resume(&checkpoint)
+        .build()
+        .map(drop)
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("model.gaussian"), "{refused}");
-    assert!(Trainer::resume(squashed(Gaussian::Squashed), make, &checkpoint).is_ok());
+    assert!(Trainer::builder(squashed(Gaussian::Squashed)).env(make).resume(&checkpoint).build().is_ok());
 }
 
 #[test]
@@ -225,23 +253,68 @@ fn what_cannot_work_with_policies_is_refused_with_the_reason() {
         ),
     ];
     for (agents, field, words) in cases {
-        let error = Trainer::multi_agent(small(0), game, agents).map(drop).unwrap_err();
+        let error = Trainer::builder(small(0)).multi_agent_env(game, agents).build().map(drop).unwrap_err();
         let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
         assert!(error.field == field && error.reason.contains(words), "{error}");
     }
     for name in ["", "..", "a/b", "batch_count", "default_policy"] {
-        let error = Trainer::multi_agent(small(0), game, MultiAgentConfig::shared(name)).map(drop).unwrap_err();
+        let error = Trainer::builder(small(0))
+            .multi_agent_env(game, MultiAgentConfig::shared(name))
+            .build()
+            .map(drop)
+            .unwrap_err();
         assert!(error.to_string().contains("another name") || error.to_string().contains("another one"), "{error}");
     }
     let panics = PolicyMapping::new(|agent, _| panic!("who is {agent}?"));
     let agents = MultiAgentConfig { policy_mapping: panics, ..MultiAgentConfig::separate(pairs) };
-    let error = Trainer::multi_agent(small(0), game, agents).map(drop).unwrap_err().to_string();
+    let error = Trainer::builder(small(0)).multi_agent_env(game, agents).build().map(drop).unwrap_err().to_string();
     assert!(error.contains("policy_mapping") && error.contains("panics"), "{error}");
 
     let mut agents = MultiAgentConfig::separate(pairs);
     let cartpole = Trainer::new(small(0), |_: &EnvContext| pronk::envs::CartPole::new()).unwrap();
     let run = cartpole.run(iterations(1)).unwrap();
     agents.policies.insert("noughts".into(), run.checkpoints.into_values().next());
-    let error = Trainer::multi_agent(small(0), game, agents).map(drop).unwrap_err().to_string();
+    let error = Trainer::builder(small(0)).multi_agent_env(game, agents).build().map(drop).unwrap_err().to_string();
     assert!(error.contains("noughts") && error.contains("observation space"), "{error}");
+}
+
+#[test]
+fn every_policy_has_a_network_and_an_algorithm_of_its_own_beside_a_learner_and_goes_on_with_them() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let agents = || MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+    let start = || {
+        let asked = Arc::clone(&asked);
+        Trainer::builder(small(0))
+            .multi_agent_env(game, agents())
+            .network(|env: &EnvSpec, _| {
+                let encoder = Encoder::Mlp { hidden: vec![5], activation: Activation::Relu };
+                let spec = NetworkSpec { encoder, ..NetworkSpec::for_spaces(&env.observation, &env.action)? };
+                Ok(Box::new(CpuNetwork::new(&spec)?))
+            })
+            .algorithm(move |policy: &PolicyId| {
+                asked.lock().unwrap().push(policy.to_string());
+                Ok(match &**policy {
+                    "crosses" => Box::new(Ppo::new(PpoConfig::default())?) as Box<dyn Algorithm>,
+                    _ => Box::new(Impala::new(ImpalaConfig::default())?),
+                })
+            })
+    };
+    let (passes, seen) = mpsc::channel();
+    let hook = move |pass| {
+        let _ = passes.send(pass);
+        Ok(())
+    };
+    let run = start().learner(move |inner| Ok(Hooked::boxed(inner, hook))).build().unwrap().run(iterations(2)).unwrap();
+    assert!(run.ledger_closed() && seen.try_iter().count() > 1);
+    assert_eq!(*asked.lock().unwrap(), ["crosses", "noughts"]);
+    let (crosses, noughts) = (&run.checkpoints["crosses"], &run.checkpoints["noughts"]);
+    assert_eq!((crosses.algorithm.as_str(), noughts.algorithm.as_str()), ("ppo", "impala"));
+    assert!(crosses.network.is_none() && noughts.network.is_none(), "the user's own");
+
+    let updates = crosses.state.updates;
+    let on = start().resume(run.checkpoints.clone()).build().unwrap().run(iterations(1)).unwrap();
+    assert!(on.checkpoints["crosses"].state.updates > updates);
+    let swapped = [("crosses".into(), noughts.clone()), ("noughts".into(), crosses.clone())].into();
+    let refused = start().resume(swapped).build().map(drop).unwrap_err().to_string();
+    assert!(refused.contains("policy 'crosses'") && refused.contains("algorithm"), "{refused}");
 }

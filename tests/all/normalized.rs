@@ -73,7 +73,7 @@ fn pendulum(config: TrainerConfig, checkpoint: Option<&Checkpoint>) -> Result<Ru
     let make = |_: &EnvContext| Pendulum::new();
     let trainer = match checkpoint {
         None => Trainer::new(config, make),
-        Some(checkpoint) => Trainer::resume(config, make, checkpoint),
+        Some(checkpoint) => Trainer::builder(config).env(make).resume(checkpoint).build(),
     }?;
     Ok(trainer.run(iterations(20))?)
 }
@@ -155,7 +155,8 @@ fn bytes_and_several_agents_are_refused_with_the_reason() {
     };
     refused(Trainer::new(filtered(small(0)), |_: &EnvContext| Pixels).err(), "observation_filter");
     let agents = || MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
-    let games = |config| Trainer::multi_agent(config, |_: &EnvContext| TicTacToe::new(), agents()).err();
+    let games =
+        |config| Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents()).build().err();
     refused(games(filtered(small(0))), "observation_filter");
     refused(games(TrainerConfig { normalize_rewards: true, ..small(0) }), "normalize_rewards");
     let rewards_only = TrainerConfig { normalize_rewards: true, ..small(0) };

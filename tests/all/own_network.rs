@@ -104,7 +104,7 @@ fn bits(checkpoint: &Checkpoint) -> Vec<u32> {
 
 /// What a run of three updates leaves behind.
 fn trained() -> pronk::Run {
-    Trainer::with_network(small(0), cartpole, linear).unwrap().run(iterations(3)).unwrap()
+    Trainer::builder(small(0)).env(cartpole).network(linear).build().unwrap().run(iterations(3)).unwrap()
 }
 
 fn has_words(text: &str, words: &[&str]) {
@@ -117,12 +117,12 @@ fn has_words(text: &str, words: &[&str]) {
 fn it_learns_and_the_ledger_closes() {
     for workers in [0, 2] {
         let run = without_hanging("own network", move || {
-            let trainer = Trainer::with_network(small(workers), cartpole, linear).unwrap();
+            let trainer = Trainer::builder(small(workers)).env(cartpole).network(linear).build().unwrap();
             trainer.run(iterations(20)).unwrap()
         });
         assert!(run.ledger_closed(), "{workers} workers: {:?}", run.steps);
         assert!(only(&run).state.updates > 0 && only(&run).network.is_none());
-        let first = Trainer::with_network(small(0), cartpole, linear).unwrap().finish().unwrap();
+        let first = Trainer::builder(small(0)).env(cartpole).network(linear).build().unwrap().finish().unwrap();
         assert_ne!(bits(&only(&run)), bits(&only(&first)), "{workers} workers: the weights are the first ones");
     }
     assert_eq!(bits(&only(&trained())), bits(&only(&trained())), "the same seed, other weights");
@@ -137,7 +137,7 @@ fn the_learner_computes_on_the_device_of_the_config_and_workers_on_the_cpu() {
         linear(env, device)
     };
     let config = TrainerConfig { devices: vec![DeviceSpec::Cuda(1)], ..small(2) };
-    Trainer::with_network(config, cartpole, recording).unwrap().finish().unwrap();
+    Trainer::builder(config).env(cartpole).network(recording).build().unwrap().finish().unwrap();
     let cpu = DeviceSpec::Cpu;
     assert_eq!(*devices.lock().unwrap(), [cpu, DeviceSpec::Cuda(1), cpu, cpu]);
 }
@@ -151,7 +151,7 @@ fn its_weights_are_saved_and_loaded_and_gone_on_from() {
     assert_eq!(checkpoint.state.params.layout(), only(&run).state.params.layout());
     assert!(checkpoint.network.is_none());
 
-    let resume = || Trainer::resume_with_network(small(0), cartpole, linear, &checkpoint).unwrap();
+    let resume = || Trainer::builder(small(0)).env(cartpole).network(linear).resume(&checkpoint).build().unwrap();
     assert_eq!(bits(&only(&resume().finish().unwrap())), bits(&checkpoint));
     let later = only(&resume().run(iterations(2)).unwrap());
     assert_eq!((later.state.updates, later.state.global_step), (5, 80));
@@ -180,7 +180,9 @@ fn a_network_that_does_not_fit_the_environment_starts_nothing() {
         for workers in [0, 2] {
             let shape = shape.clone();
             let make = move |_: &EnvSpec, _: DeviceSpec| -> Made { Ok(Box::new(Linear::new(shape.clone(), names))) };
-            let Err(error) = Trainer::with_network(small(workers), cartpole, make) else { panic!("{words:?}") };
+            let Err(error) = Trainer::builder(small(workers)).env(cartpole).network(make).build() else {
+                panic!("{words:?}")
+            };
             assert!(matches!(error, TrainError::Network(_)), "{error:?}");
             has_words(&error.to_string(), words);
         }
@@ -190,7 +192,7 @@ fn a_network_that_does_not_fit_the_environment_starts_nothing() {
 #[test]
 fn a_function_that_makes_no_network_or_another_one_each_time_starts_nothing() {
     let refused = |make: fn(&EnvSpec, DeviceSpec) -> Made, words: &[&str]| {
-        let Err(error) = Trainer::with_network(small(2), cartpole, make) else { panic!("{words:?}") };
+        let Err(error) = Trainer::builder(small(2)).env(cartpole).network(make).build() else { panic!("{words:?}") };
         has_words(&error.to_string(), words);
     };
     refused(|_, _| panic!("no licence"), &["network of your own", "panicked: no licence"]);
@@ -209,7 +211,7 @@ fn a_function_that_makes_no_network_or_another_one_each_time_starts_nothing() {
                 _ => linear(env, device),
             }
         };
-        let Err(error) = Trainer::with_network(small(2), cartpole, make) else { panic!("{words:?}") };
+        let Err(error) = Trainer::builder(small(2)).env(cartpole).network(make).build() else { panic!("{words:?}") };
         has_words(&error.to_string(), &words);
     }
 }
@@ -221,7 +223,7 @@ fn a_network_that_puts_out_something_else_than_it_says_ends_the_run_by_name() {
             let make = |_: &EnvSpec, _: DeviceSpec| -> Made {
                 Ok(Box::new(Linear { surplus: 1, ..Linear::new(shape(), NAMES) }))
             };
-            let trainer = Trainer::with_network(small(workers), cartpole, make).unwrap();
+            let trainer = Trainer::builder(small(workers)).env(cartpole).network(make).build().unwrap();
             trainer.run(iterations(1_000_000)).expect_err("five logits are not four")
         });
         assert!(error.cause.thread().is_some_and(|thread| thread.starts_with("rollout-")), "{error:?}");
@@ -235,21 +237,24 @@ fn a_checkpoint_of_it_says_what_it_is_needed_for() {
     let error = checkpoint.policy().map(drop).unwrap_err().to_string();
     has_words(&error, &["Policy::with_network", "state.params"]);
 
-    let Err(error) = Trainer::resume(small(0), cartpole, &checkpoint) else { panic!("the config has another") };
-    has_words(&error.to_string(), &["a network of your own", "resume_with_network"]);
+    let Err(error) = Trainer::builder(small(0)).env(cartpole).resume(&checkpoint).build() else {
+        panic!("the config has another")
+    };
+    has_words(&error.to_string(), &["a network of your own", "TrainerBuilder::network"]);
 }
 
 #[test]
 fn a_checkpoint_of_other_parameters_is_refused_and_of_the_same_is_not() {
     let described = only(&Trainer::new(small(0), cartpole).unwrap().finish().unwrap());
-    let resume = Trainer::resume_with_network(small(0), cartpole, linear, &described);
+    let resume = Trainer::builder(small(0)).env(cartpole).network(linear).resume(&described).build();
     let Err(TrainError::Checkpoint(error)) = resume else { panic!("it has a hidden layer") };
     assert!(matches!(*error, CheckpointError::OtherParams { .. }), "{error:?}");
     has_words(&error.to_string(), &["expected `policy.weight` of shape [4, 2]", "got `torso.0.weight`"]);
 
     // The same network in other hands.
     let make = |_: &EnvSpec, _: DeviceSpec| -> Made { Ok(Box::new(CpuNetwork::new(&spec_of_small())?)) };
-    let resumed = Trainer::resume_with_network(small(0), cartpole, make, &described).unwrap().finish().unwrap();
+    let resumed =
+        Trainer::builder(small(0)).env(cartpole).network(make).resume(&described).build().unwrap().finish().unwrap();
     assert_eq!(bits(&only(&resumed)), bits(&described));
 }
 

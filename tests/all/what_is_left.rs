@@ -19,7 +19,7 @@ pub(crate) fn hooked(
     hook: impl FnMut(u64) -> Result<(), LearnError> + Send + 'static,
 ) -> Trainer {
     let make = |_: &EnvContext| CartPole::new();
-    Trainer::with_learner(config, make, |inner| Ok(Hooked::boxed(inner, hook))).unwrap()
+    Trainer::builder(config).env(make).learner(|inner| Ok(Hooked::boxed(inner, hook))).build().unwrap()
 }
 
 /// CartPole that errs in every step once the flag is set.
@@ -56,7 +56,7 @@ fn doomed(workers: usize) -> Trainer {
         }
         Ok(())
     };
-    Trainer::with_learner(small(workers), make, |inner| Ok(Hooked::boxed(inner, hook))).unwrap()
+    Trainer::builder(small(workers)).env(make).learner(|inner| Ok(Hooked::boxed(inner, hook))).build().unwrap()
 }
 
 /// The policy in a folder.
@@ -146,7 +146,8 @@ fn of_a_learner_that_panics_or_errs_the_newest_published_weights_are_left_and_a_
             // Two updates of 16 env-steps each were published.
             assert_eq!((checkpoint.state.updates, checkpoint.state.global_step), (2, 32));
             checkpoint.policy().unwrap();
-            let resumed = Trainer::resume(config, |_: &EnvContext| CartPole::new(), &checkpoint).unwrap();
+            let resumed =
+                Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).resume(&checkpoint).build().unwrap();
             assert!(only(&resumed.run(iterations(2)).unwrap()).state.updates > 2);
         }
     }
@@ -157,7 +158,8 @@ fn of_a_learner_that_panics_when_its_state_is_saved_the_published_weights_are_le
     for workers in [0, 2] {
         let run = without_hanging("a run whose learner cannot be saved", move || {
             let learner = |inner| Ok(Hooked::boxed_with(inner, |_| Ok(()), || panic!("sabotage")));
-            let trainer = Trainer::with_learner(small(workers), |_: &EnvContext| CartPole::new(), learner);
+            let trainer =
+                Trainer::builder(small(workers)).env(|_: &EnvContext| CartPole::new()).learner(learner).build();
             trainer.unwrap().run(iterations(3)).unwrap()
         });
         assert_eq!(run.whole, Whole::PublishedWeights);
@@ -169,7 +171,8 @@ fn of_a_learner_that_panics_when_its_state_is_saved_the_published_weights_are_le
 fn a_learner_that_panics_when_a_checkpoint_is_taken_on_the_way_costs_that_checkpoint_only() {
     let folder = tempfile::tempdir().unwrap();
     let learner = |inner| Ok(Hooked::boxed_with(inner, |_| Ok(()), || panic!("sabotage")));
-    let mut trainer = Trainer::with_learner(small(0), |_: &EnvContext| CartPole::new(), learner).unwrap();
+    let mut trainer =
+        Trainer::builder(small(0)).env(|_: &EnvContext| CartPole::new()).learner(learner).build().unwrap();
     trainer.checkpoint_every(Duration::ZERO, folder.path());
     let run = trainer.run(iterations(3)).unwrap();
     assert_eq!((run.result.iteration, run.whole), (3, Whole::PublishedWeights));

@@ -219,9 +219,13 @@ fn environments_that_cannot_be_made_say_why() {
         quiet(Gymnasium { python: python(), wrappers, ..Gymnasium::new("CartPole-v1") })
     };
     says(&refusal(wrapped("gymnasium.wrappers:NoSuchWrapper")), &["there is no gymnasium.wrappers:NoSuchWrapper"]);
-    says(&refusal(pettingzoo("pronk_test_parallel", no.clone())), &["it has several agents", "`Trainer::multi_agent`"]);
+    says(
+        &refusal(pettingzoo("pronk_test_parallel", no.clone())),
+        &["it has several agents", "`TrainerBuilder::multi_agent_env`"],
+    );
     let team = MultiAgentConfig::shared("team");
-    let refused = Trainer::multi_agent(small(1), pettingzoo("no_such_game", no), team).err().unwrap();
+    let refused =
+        Trainer::builder(small(1)).multi_agent_env(pettingzoo("no_such_game", no), team).build().err().unwrap();
     says(&refused.to_string(), &["has no module `no_such_game`"]);
 }
 
@@ -272,7 +276,7 @@ fn a_worker_whose_environments_cannot_be_made_again_says_so() {
 fn agents_of_a_process_that_fails_say_so() {
     let envs = pettingzoo("pronk_test_parallel", json!({ "fault": "step", "at": 2 }));
     let agents = MultiAgentConfig::separate([("runner", "runner"), ("chaser", "chaser")]);
-    let result = Trainer::multi_agent(small(1), envs, agents).unwrap().run(iterations(1_000_000));
+    let result = Trainer::builder(small(1)).multi_agent_env(envs, agents).build().unwrap().run(iterations(1_000_000));
     let Err(FailedRun { cause: TrainError::Workers(causes), .. }) = &result else { panic!("{result:?}") };
     says(&causes[0].to_string(), &["at step 2", "ValueError: the gripper is stuck", "Traceback"]);
 }

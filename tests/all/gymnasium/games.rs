@@ -159,7 +159,8 @@ fn what_agents_earn_and_how_they_end_reaches_the_run() {
     let agents = || MultiAgentConfig::separate([("runner", "runner"), ("chaser", "chaser")]);
     let envs = pettingzoo("pronk_test_parallel", json!({}));
     without_hanging("a run of two agents", move || {
-        let run = Trainer::multi_agent(small(1), envs, agents()).unwrap().run(iterations(40)).unwrap();
+        let run =
+            Trainer::builder(small(1)).multi_agent_env(envs, agents()).build().unwrap().run(iterations(40)).unwrap();
         assert!(run.ledger_closed(), "{:?}", run.steps);
         // The runner earns 1, 2, 3, 4 and is caught; the chaser pays a quarter of the step for six steps.
         let mean = |policy: &str| run.result.policy_returns[policy].mean();
@@ -174,7 +175,7 @@ fn a_game_of_pettingzoo_runs_with_one_policy_for_all_agents() {
     without_hanging("a run of three agents", move || {
         let team =
             MultiAgentConfig { policy_mapping: PolicyMapping::shared("team"), ..MultiAgentConfig::shared("team") };
-        let run = Trainer::multi_agent(small(1), envs, team).unwrap().run(iterations(10)).unwrap();
+        let run = Trainer::builder(small(1)).multi_agent_env(envs, team).build().unwrap().run(iterations(10)).unwrap();
         assert!(run.ledger_closed(), "{:?}", run.steps);
         assert_eq!(run.steps.sampled.agent, 3 * run.steps.sampled.env);
     });

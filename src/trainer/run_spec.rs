@@ -1,12 +1,12 @@
-//! [`Model`]: what is trained, environment, networks and algorithm as they belong together.
+//! [`RunSpec`]: what is trained, environment, networks and algorithm as they belong together.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 
 use pronk_learner::{
-    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, AlgorithmState, InitialState, Learner,
-    LearnerState, OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
+    ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, AlgorithmState, InitialState, LearnError,
+    Learner, LearnerState, OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{ByPolicy, PolicyId, default_policy};
 use pronk_policy::{GaussianConfig, Network, Params, PolicyError, derive_seed, distribution_with};
@@ -33,11 +33,10 @@ const LIFE_STREAM: u64 = 0x4c49_4645;
 const MINIBATCH_STREAM: u64 = 0x4d49_4e49_4241_5443;
 
 /// What is trained: environments, policies and algorithm as they belong together.
-pub(super) struct Model {
+pub(super) struct RunSpec {
     pub(super) env: String,
     agents: Agents,
-    policies: ByPolicy<PolicyModel>,
-    algorithm: &'static str,
+    policies: ByPolicy<PolicySpec>,
     /// What brings observations and rewards to scale, where the config wants that.
     normalizer: Option<Normalizer>,
     /// How often the run was resumed.
@@ -53,10 +52,12 @@ enum Agents {
 }
 
 /// One policy of a run.
-struct PolicyModel {
+struct PolicySpec {
     /// Its spaces, as an environment of its own would have them.
     spec: EnvSpec,
     networks: Networks,
+    /// Name of the algorithm that trains it.
+    algorithm: &'static str,
     /// How its actions are distributed where they are numbers.
     gaussian: GaussianConfig,
     part: Part,
@@ -66,19 +67,20 @@ struct PolicyModel {
 
 /// What becomes of a policy in a run.
 enum Part {
-    /// It is trained, from a checkpoint or anew.
+    /// It is trained, from a checkpoint, which its learner takes, or anew.
     Trained(Option<Box<Checkpoint>>),
     /// It plays along as it is.
     Frozen(Arc<Params>),
 }
 
-impl Model {
-    /// Looks at an environment with one agent, and at a network for it: one that `own` makes, or else the one of the config.
+impl RunSpec {
+    /// Looks at an environment with one agent, at a network for it, one that `own` makes or else the one of the config, and at the
+    /// checkpoint that the run goes on from, if there is one.
     pub(super) fn for_env(
         config: &TrainerConfig,
         env: Arc<dyn EnvFactory>,
-        own: Option<Box<MakeNetwork>>,
-        algorithm: &'static str,
+        own: Option<Arc<MakeNetwork>>,
+        checkpoint: Option<Checkpoint>,
     ) -> Result<Self, TrainError> {
         config.check_env(env.as_ref())?;
         let spec = probe_spec(env.as_ref(), config.seed)?;
@@ -88,15 +90,25 @@ impl Model {
             Some(normalizer) => Arc::new(normalizer.wrap(env)) as Arc<dyn EnvFactory>,
             None => env,
         };
-        let networks = match own {
-            Some(make) => Networks::own(make, &spec)?,
-            None => Networks::described(config, &spec)?,
-        };
+        let networks = Networks::new(own, config, &spec)?;
+        if let Some(checkpoint) = &checkpoint {
+            check_fits(&spec, normalizer.as_ref(), &networks, checkpoint)?;
+        }
+        if let (Some(normalizer), Some(checkpoint)) = (&normalizer, &checkpoint) {
+            normalizer.go_on_from(checkpoint.normalizer.clone());
+        }
+        let life = checkpoint.as_ref().map_or(0, Checkpoint::next_life);
         let name = spec.name.clone();
-        let gaussian = config.model.gaussian();
-        let only = PolicyModel { spec, networks, gaussian, part: Part::Trained(None), stream: None };
+        let only = PolicySpec {
+            spec,
+            networks,
+            algorithm: config.algorithm.name(),
+            gaussian: config.model.gaussian(),
+            part: Part::Trained(checkpoint.map(Box::new)),
+            stream: None,
+        };
         let policies = ByPolicy::from([(default_policy(), only)]);
-        Ok(Self { env: name, agents: Agents::One(env), policies, algorithm, normalizer, life: 0 })
+        Ok(Self { env: name, agents: Agents::One(env), policies, normalizer, life })
     }
 
     /// Looks at an environment with several agents, and at which policy plays whom.
@@ -104,18 +116,16 @@ impl Model {
         config: &TrainerConfig,
         env: Arc<dyn MultiAgentFactory>,
         agents: MultiAgentConfig,
+        own: Option<&Arc<MakeNetwork>>,
     ) -> Result<Self, TrainError> {
         let (name, cast) = agents.cast(env.as_ref(), config.seed)?;
-        let algorithm = config.algorithm.name();
         let mut policies = ByPolicy::new();
         let mut life = 0;
         for (stream, role) in (1..).zip(cast) {
             let of_policy = |cause| TrainError::of_policy(&role.policy, cause);
-            let networks = Networks::described(config, &role.spec).map_err(of_policy)?;
+            let networks = Networks::new(own.cloned(), config, &role.spec).map_err(of_policy)?;
             if let Some(checkpoint) = &role.checkpoint {
-                check_spaces(&role.spec, checkpoint).map_err(|cause| of_policy(cause.into()))?;
-                check_normalized(None, checkpoint).map_err(|cause| of_policy(cause.into()))?;
-                networks.check_fits(checkpoint).map_err(|cause| of_policy(cause.into()))?;
+                check_fits(&role.spec, None, &networks, checkpoint).map_err(|cause| of_policy(cause.into()))?;
             }
             let mut gaussian = config.model.gaussian();
             let part = match (role.checkpoint, role.is_trained) {
@@ -134,11 +144,12 @@ impl Model {
                     Part::Frozen(Arc::new(first_weights(config, config.seed, &*network, Some(stream))))
                 }
             };
-            let model = PolicyModel { spec: role.spec, networks, gaussian, part, stream: Some(stream) };
-            policies.insert(role.policy, model);
+            let algorithm = config.algorithm.name();
+            let policy = PolicySpec { spec: role.spec, networks, algorithm, gaussian, part, stream: Some(stream) };
+            policies.insert(role.policy, policy);
         }
         let agents = Agents::Several(env, agents.policy_mapping);
-        Ok(Self { env: name, agents, policies, algorithm, normalizer: None, life })
+        Ok(Self { env: name, agents, policies, normalizer: None, life })
     }
 
     /// The policies with their spaces, each as an environment of its own would have them.
@@ -152,60 +163,29 @@ impl Model {
         if self.life == 0 { config.seed } else { derive_seed(config.seed, &[LIFE_STREAM, self.life]) }
     }
 
-    /// The learner that the config describes, with an algorithm for each policy that is trained.
+    /// The learner that the config describes, with an algorithm for each policy that is trained, and where their checkpoints left it.
     pub(super) fn learner(
-        &self,
+        &mut self,
         config: &TrainerConfig,
-        mut algorithm: impl FnMut() -> Result<Box<dyn Algorithm>, TrainError>,
+        mut algorithm: impl FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>,
     ) -> Result<Box<dyn Learner>, TrainError> {
+        let seed = self.seed(config);
+        let is_only = matches!(self.agents, Agents::One(_));
         let mut learners = Vec::new();
-        for (policy, model) in &self.policies {
-            let Part::Trained(checkpoint) = &model.part else { continue };
-            let mut learner = model.learner(config, self.seed(config), policy, algorithm()?)?;
-            if let Some(checkpoint) = checkpoint {
-                let of_policy = |cause| TrainError::of_policy(policy, cause);
-                self.check_goes_on(model, checkpoint).map_err(|cause| of_policy(cause.into()))?;
-                learner.load_state(checkpoint.state.clone()).map_err(|cause| of_policy(cause.into()))?;
+        for (policy, spec) in &mut self.policies {
+            let of_policy = |cause| if is_only { cause } else { TrainError::of_policy(policy, cause) };
+            if let Part::Trained(_) = spec.part {
+                let algorithm = algorithm(policy).map_err(|cause| of_policy(cause.into()))?;
+                learners.push(spec.learner(config, seed, policy, algorithm).map_err(of_policy)?);
             }
-            learners.push(learner);
         }
-        match (learners.pop(), learners.is_empty(), &self.agents) {
-            (Some(only), true, Agents::One(_)) => Ok(Box::new(only)),
-            (last, _, _) => {
+        match (learners.pop(), learners.is_empty()) {
+            (Some(only), true) if is_only => Ok(Box::new(only)),
+            (last, _) => {
                 learners.extend(last);
                 Ok(Box::new(PolicyLearners::new(learners)?))
             }
         }
-    }
-
-    /// Has the learner of the only policy go on from a checkpoint; one of another policy is refused by the name of what differs.
-    pub(super) fn go_on(
-        &self,
-        mut learner: Box<dyn Learner>,
-        checkpoint: &Checkpoint,
-    ) -> Result<Box<dyn Learner>, TrainError> {
-        for (policy, model) in &self.policies {
-            check_spaces(&model.spec, checkpoint)?;
-            check_normalized(self.normalizer.as_ref(), checkpoint)?;
-            self.check_goes_on(model, checkpoint)?;
-            model.networks.check_fits(checkpoint)?;
-            learner.load(ByPolicy::from([(policy.clone(), checkpoint.state.clone())]))?;
-        }
-        if let Some(normalizer) = &self.normalizer {
-            normalizer.go_on_from(checkpoint.normalizer.clone());
-        }
-        Ok(learner)
-    }
-
-    /// Whether learning goes on where the checkpoint left it.
-    fn check_goes_on(&self, model: &PolicyModel, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
-        if checkpoint.algorithm != self.algorithm {
-            return Err(CheckpointError::DoesNotFit { what: "algorithm" });
-        }
-        if !model.spec.action.has_discrete_actions() && checkpoint.config.model.gaussian != model.gaussian.gaussian {
-            return Err(CheckpointError::DoesNotFit { what: "distribution of actions, `model.gaussian`," });
-        }
-        Ok(())
     }
 
     /// Makes the worker of a seat, on the thread that calls it.
@@ -246,7 +226,7 @@ impl Model {
                 Ok(Box::new(GatheringWorker::new(gathering, Arc::clone(env), inference, links)?))
             }
             Agents::Several(env, mapping) => {
-                let policy = |(policy, model): (&PolicyId, &PolicyModel)| {
+                let policy = |(policy, model): (&PolicyId, &PolicySpec)| {
                     let policy_of_worker = WorkerPolicy {
                         network: model.networks.acting(&model.spec)?,
                         observation: model.spec.observation.clone(),
@@ -286,7 +266,7 @@ impl Model {
             let model = self.policies.get(&policy)?;
             let checkpoint = Checkpoint {
                 env: self.env.clone(),
-                algorithm: self.algorithm.to_owned(),
+                algorithm: model.algorithm.to_owned(),
                 observation: model.spec.observation.clone(),
                 action: model.spec.action.clone(),
                 network: model.networks.spec().cloned(),
@@ -301,17 +281,22 @@ impl Model {
     }
 }
 
-impl Model {
-    /// What a learner would have that had made so many updates and begins with `params`: an optimiser that has seen nothing.
+impl RunSpec {
+    /// What a policy's learner would have that had made so many updates and begins with `params`: an optimiser that has seen nothing.
     pub(super) fn state_with(
         &self,
         config: &TrainerConfig,
+        policy: &PolicyId,
         params: Params,
         counters: Counters,
     ) -> Result<LearnerState, TrainError> {
         let algorithm = algorithm(config)?;
         // What an algorithm of the user's own keeps is known to that algorithm alone.
-        let numbers = if algorithm.name() == self.algorithm { algorithm.save() } else { BTreeMap::new() };
+        let numbers = if self.policies.get(policy).is_some_and(|spec| spec.algorithm == algorithm.name()) {
+            algorithm.save()
+        } else {
+            BTreeMap::new()
+        };
         Ok(LearnerState {
             optimizer: optimizer(config).build(params.values().len())?.state(),
             params,
@@ -322,14 +307,16 @@ impl Model {
     }
 }
 
-impl PolicyModel {
+impl PolicySpec {
+    /// Its learner, which goes on from its checkpoint, if it has one.
     fn learner(
-        &self,
+        &mut self,
         config: &TrainerConfig,
         seed: u64,
         policy: &PolicyId,
         algorithm: Box<dyn Algorithm>,
     ) -> Result<ActorCriticLearner, TrainError> {
+        self.algorithm = algorithm.name();
         let network = self.networks.learning(config, &self.spec)?;
         check_memory(config, network.shape().state_len)?;
         let params = first_weights(config, seed, &*network, self.stream);
@@ -349,7 +336,25 @@ impl PolicyModel {
             initial_state: config.model.initial_state,
             burn_in: config.model.burn_in,
         };
-        Ok(ActorCriticLearner::new(parts, options)?)
+        let mut learner = ActorCriticLearner::new(parts, options)?;
+        if let Part::Trained(checkpoint) = &mut self.part
+            && let Some(checkpoint) = checkpoint.take()
+        {
+            self.check_goes_on(&checkpoint)?;
+            learner.load_state(checkpoint.state)?;
+        }
+        Ok(learner)
+    }
+
+    /// Whether learning goes on where the checkpoint left it.
+    fn check_goes_on(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        if checkpoint.algorithm != self.algorithm {
+            return Err(CheckpointError::DoesNotFit { what: "algorithm" });
+        }
+        if !self.spec.action.has_discrete_actions() && checkpoint.config.model.gaussian != self.gaussian.gaussian {
+            return Err(CheckpointError::DoesNotFit { what: "distribution of actions, `model.gaussian`," });
+        }
+        Ok(())
     }
 }
 
@@ -395,14 +400,21 @@ fn check_memory(config: &TrainerConfig, state_len: usize) -> Result<(), ConfigEr
     }
 }
 
-fn check_spaces(spec: &EnvSpec, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+/// Refuses the checkpoint of other spaces, another scale or another network, by the name of what differs.
+fn check_fits(
+    spec: &EnvSpec,
+    normalizer: Option<&Normalizer>,
+    networks: &Networks,
+    checkpoint: &Checkpoint,
+) -> Result<(), CheckpointError> {
     if checkpoint.observation != spec.observation {
         return Err(CheckpointError::DoesNotFit { what: "observation space" });
     }
     if checkpoint.action != spec.action {
         return Err(CheckpointError::DoesNotFit { what: "action space" });
     }
-    Ok(())
+    check_normalized(normalizer, checkpoint)?;
+    networks.check_fits(checkpoint)
 }
 
 /// What learned from numbers that were brought to scale cannot go on with others, nor the other way round.
@@ -419,7 +431,7 @@ fn check_normalized(normalizer: Option<&Normalizer>, checkpoint: &Checkpoint) ->
 }
 
 /// The algorithm of the config. What it leaves open depends on how often the run updates the weights.
-pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, TrainError> {
+pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, LearnError> {
     let at_least_one = |count: u64| NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN);
     let minibatches = config.columns_of_a_batch().div_ceil(config.columns_of_an_update());
     let updates = config.num_sgd_iter as u64 * minibatches as u64;
@@ -427,7 +439,7 @@ pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, Tr
         per_train_batch: at_least_one(updates),
         per_buffer: at_least_one(updates * config.minibatch_buffer_size as u64),
     };
-    Ok(config.algorithm.build(rhythm)?)
+    config.algorithm.build(rhythm)
 }
 
 /// `value`, which the config's check has found not to be 0.
