@@ -92,7 +92,8 @@ thread_states! {
 /// use pronk::envs::CartPole;
 /// use pronk::prelude::*;
 ///
-/// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+/// let mut config = TrainerConfig::default();
+/// config.results.min_time_s_per_iteration = 0.01;
 /// let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
 /// for result in trainer.by_ref().take(2) {
 ///     let result = result?;
@@ -181,7 +182,8 @@ impl Trainer {
     /// use pronk::envs::CartPole;
     /// use pronk::prelude::*;
     ///
-    /// let config = TrainerConfig { num_rollout_workers: 2, ..TrainerConfig::default() };
+    /// let mut config = TrainerConfig::default();
+    /// config.workers.num_rollout_workers = 2;
     /// let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
     /// for worker in trainer.workers() {
     ///     println!("{} {:?} since {:?}, in {:?}", worker.thread, worker.state, worker.since, worker.call);
@@ -272,7 +274,8 @@ impl Trainer {
     /// use pronk::envs::CartPole;
     /// use pronk::prelude::*;
     ///
-    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let mut config = TrainerConfig::default();
+    /// config.results.min_time_s_per_iteration = 0.01;
     /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     /// runtime.block_on(async {
     ///     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;

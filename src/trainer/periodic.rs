@@ -41,7 +41,8 @@ impl Trainer {
     /// use pronk::Checkpoint;
     ///
     /// let folder = tempfile::tempdir()?;
-    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let mut config = TrainerConfig::default();
+    /// config.results.min_time_s_per_iteration = 0.01;
     /// let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
     /// trainer.checkpoint_every(Duration::from_secs(60), folder.path());
     /// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;

@@ -58,7 +58,9 @@ impl Learner for Late {
 fn a_learner_that_takes_too_long_is_named_and_the_published_weights_are_handed_back() {
     let (entered, inside) = mpsc::channel();
     let (let_go, hang) = mpsc::channel();
-    let config = TrainerConfig { num_rollout_workers: 1, min_time_s_per_iteration: 0.0, ..TrainerConfig::default() };
+    let mut config = TrainerConfig::default();
+    config.workers.num_rollout_workers = 1;
+    config.results.min_time_s_per_iteration = 0.0;
     let make = |_: &EnvContext| CartPole::new();
     let late = |inner| Ok(Box::new(Late { inner, updates: 0, entered, hang }) as Box<dyn Learner>);
     let mut trainer = Trainer::builder(config).env(make).learner(late).build().unwrap();
