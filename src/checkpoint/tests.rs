@@ -238,15 +238,20 @@ fn a_running_trainer_can_be_saved() {
 }
 
 #[test]
-fn a_checkpoint_from_before_there_were_scales_still_loads() {
-    let (dir, _) = saved();
+fn a_checkpoint_from_before_there_were_scales_and_groups_still_loads() {
+    let (dir, saved) = saved();
     edit_entry(dir.path(), |entry| {
         assert!(entry.get("normalizer").is_none(), "nothing is said of what is not there");
         let config = entry["config"].as_object_mut().unwrap();
+        for group in ["workers", "learner", "supervision", "results"] {
+            let Some(Value::Object(keys)) = config.remove(group) else { panic!("{group} is no table") };
+            config.extend(keys);
+        }
         config.remove("observation_filter").unwrap();
         config.remove("normalize_rewards").unwrap();
     });
     let checkpoint = Checkpoint::load(dir.path()).unwrap();
+    assert_eq!(checkpoint.config, saved.config);
     assert_eq!(checkpoint.normalizer, NormalizerMoments::default());
     assert!(checkpoint.policy().is_ok());
 }

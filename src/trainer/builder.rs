@@ -9,9 +9,10 @@ use pronk_metrics::{ByPolicy, PolicyId, ReportError, Reporter};
 use pronk_policy::{DeviceSpec, Network, PolicyError};
 use pronk_rollout::{EnvFactory, EnvSpec, MultiAgentFactory};
 
+use super::handle::Trainer;
 use super::networks::MakeNetwork;
 use super::run_spec::{self, RunSpec};
-use super::{Trainer, wiring};
+use super::wiring;
 use crate::checkpoint::Checkpoint;
 use crate::config::TrainerConfig;
 use crate::error::TrainError;

@@ -9,7 +9,7 @@ use pronk_metrics::{
 use pronk_rollout::ReturnStat;
 use serde_json::{Value, json};
 
-use super::Trainer;
+use super::handle::Trainer;
 use super::iteration::Iteration;
 use super::processors::ProcessorTime;
 use crate::bottleneck::{Bottleneck, Processors};

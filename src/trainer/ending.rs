@@ -7,36 +7,12 @@ use pronk_learner::{LearnerFailure, LearnerState};
 use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_rollout::WorkerFailure;
 
-use super::engine::{Ended, is_late, saved};
+use super::engine::{Ended, SHUTDOWN_DEADLINE, is_late, saved};
+use super::handle::{Trainer, TrainerState};
+use super::remains::{Counters, Remains};
 use super::run::{Run, Whole};
-use super::{SHUTDOWN_DEADLINE, Trainer, TrainerState};
-use crate::checkpoint::Checkpoint;
 use crate::error::{FailedRun, TrainError};
 use crate::stop::{StopReason, StopWhen};
-
-/// What is left of a run whose threads have ended.
-#[derive(Default)]
-pub(super) struct Remains {
-    pub(super) whole: Whole,
-    pub(super) checkpoints: ByPolicy<Checkpoint>,
-    not_joined: Vec<String>,
-    /// From building the trainer to the end of training.
-    time: Duration,
-    env_steps_per_s: Option<f64>,
-}
-
-/// Updates made and env-steps trained on by a learner, those of earlier runs included.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Counters {
-    pub(super) updates: u64,
-    pub(super) env_steps: u64,
-}
-
-impl Counters {
-    pub(super) fn of(state: &LearnerState) -> Self {
-        Self { updates: state.updates, env_steps: state.global_step }
-    }
-}
 
 impl Trainer {
     /// Ends the run well, unless the learner failed meanwhile or the run had ended before.

@@ -5,7 +5,7 @@ use std::path::Path;
 use pronk_metrics::{Csv, HtmlReport, JsonLines, ReportError, TensorBoard};
 use serde_json::{Value, json};
 
-use super::Trainer;
+use super::handle::Trainer;
 use crate::run_folder;
 
 impl Trainer {

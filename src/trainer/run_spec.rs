@@ -16,8 +16,8 @@ use pronk_rollout::{
     WorkerConfig, WorkerLinks, WorkerPolicy, WorkerSeat, probe_spec,
 };
 
-use super::ending::Counters;
 use super::networks::{MakeNetwork, Networks};
+use super::remains::Counters;
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig};
 use crate::error::TrainError;

@@ -1,6 +1,6 @@
 //! What only the deadline of the learner shows, which is a minute outside of here.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pronk_learner::{LearnError, Learned, Learner, LearnerState, TrainBatch};
@@ -9,6 +9,7 @@ use pronk_policy::{ObsLoader, Params};
 use pronk_rollout::EnvContext;
 
 use super::*;
+use crate::config::TrainerConfig;
 use crate::envs::CartPole;
 
 /// A learner that does not come back from its third update until the other end is dropped.

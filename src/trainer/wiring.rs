@@ -5,34 +5,32 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pronk_buffer::{
-    Assemble, Bell, InqueueReceiver, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MixInConfig, MixInReplay,
-    MultiAgentBatch, Pool, Source, Tether, VersionReader, WeightCell, inqueue, lifeline, weight_cell,
+    Bell, InqueueReceiver, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MultiAgentBatch, Pool, Tether,
+    WeightCell, inqueue, lifeline, weight_cell,
 };
 use pronk_learner::{Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerThread, Stack, StackLoader};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat};
-use pronk_policy::{Params, Rng};
+use pronk_policy::Params;
 use pronk_rollout::{
     AbandonedThreads, InferencePort, InferenceThread, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks,
     WorkerSeat, WorkerSet, WorkerSetConfig,
 };
 
-use super::ending::{Counters, Remains};
-use super::engine::Engine;
+use super::engine::{Engine, SHUTDOWN_DEADLINE};
 use super::episodes::EpisodeHistory;
+use super::handle::{FINISH_DEADLINE, Trainer, TrainerState};
 use super::iteration::Iteration;
 use super::processors::ProcessorTime;
+use super::remains::{Counters, Remains};
 use super::reporters::Reporters;
 use super::run_spec::{RunSpec, at_least_one};
-use super::{FINISH_DEADLINE, SHUTDOWN_DEADLINE, Trainer, TrainerState};
+use super::train_batches::{TrainBatchSource, TrainBatches};
 use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
 use crate::signals::SharedLifeline;
 
 /// Reports of the learner that wait for the trainer before they are folded together.
 const OUTQUEUE_CAPACITY: usize = 1024;
-
-/// Names the stream that decides what is replayed.
-const REPLAY_STREAM: u64 = 0x0052_4550_4c41_5953;
 
 /// Joins the rooms and starts the run.
 ///
@@ -191,43 +189,6 @@ fn spawn_learner(
 fn over<S>(parts: LearnerParts<()>, source: S) -> LearnerParts<S> {
     let LearnerParts { source: (), learner, publisher, loaders, steps, time, tether, bell } = parts;
     LearnerParts { source, learner, publisher, loaders, steps, time, tether, bell }
-}
-
-/// What a learner's loop takes its batches from: fragments of a source, some used again, joined.
-pub(super) type TrainBatchSource<S> = Assemble<MixInReplay<S, Draws>>;
-
-/// Uniform numbers in `[0, 1)`.
-type Draws = Box<dyn FnMut() -> f64 + Send>;
-
-/// How train batches are made.
-struct TrainBatches<'a> {
-    config: &'a TrainerConfig,
-    /// What decides which fragments are replayed.
-    seed: u64,
-    version: VersionReader,
-}
-
-impl TrainBatches<'_> {
-    /// The train batches made of `source`'s fragments.
-    fn of<S: Source<Item = MultiAgentBatch>>(self, source: S) -> Result<TrainBatchSource<S>, ConfigError> {
-        let Self { config, seed, version } = self;
-        let replay = MixInConfig {
-            replay_buffer_num_slots: config.learner.replay_buffer_num_slots,
-            replay_proportion: config.learner.replay_proportion,
-        };
-        let mut draws = Rng::stream(seed, &[REPLAY_STREAM]);
-        // Fragments that are kept, and replayed ones in the train batches.
-        let pool = Pool::new(2 * config.learner.replay_buffer_num_slots);
-        let source = MixInReplay::new(source, replay, pool, Box::new(move || draws.next_f64()) as Draws)
-            .map_err(|error| ConfigError::caused_by("replay_proportion", config.learner.replay_proportion, &error))?;
-        // Train batches in the ring and in stacks, and one that is being joined by each thread that may join one.
-        let held = config.learner.minibatch_buffer_size + config.learner.num_multi_gpu_tower_stacks;
-        let mut assemble = Assemble::new(source, config.learner.train_batch_size as u64, Pool::new(held + 1));
-        if let Some(max_lag) = config.learner.max_lag {
-            assemble = assemble.with_max_lag(max_lag, version);
-        }
-        Ok(assemble)
-    }
 }
 
 fn loop_config(config: &TrainerConfig) -> LearnerLoopConfig {

@@ -1,0 +1,46 @@
+//! [`TrainBatches`]: how fragments become train batches.
+
+use pronk_buffer::{Assemble, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, VersionReader};
+use pronk_policy::Rng;
+
+use crate::config::{ConfigError, TrainerConfig};
+
+/// Names the stream that decides what is replayed.
+const REPLAY_STREAM: u64 = 0x0052_4550_4c41_5953;
+
+/// What a learner's loop takes its batches from: fragments of a source, some used again, joined.
+pub(super) type TrainBatchSource<S> = Assemble<MixInReplay<S, Draws>>;
+
+/// Uniform numbers in `[0, 1)`.
+type Draws = Box<dyn FnMut() -> f64 + Send>;
+
+/// How train batches are made.
+pub(super) struct TrainBatches<'a> {
+    pub(super) config: &'a TrainerConfig,
+    /// What decides which fragments are replayed.
+    pub(super) seed: u64,
+    pub(super) version: VersionReader,
+}
+
+impl TrainBatches<'_> {
+    /// The train batches made of `source`'s fragments.
+    pub(super) fn of<S: Source<Item = MultiAgentBatch>>(self, source: S) -> Result<TrainBatchSource<S>, ConfigError> {
+        let Self { config, seed, version } = self;
+        let replay = MixInConfig {
+            replay_buffer_num_slots: config.learner.replay_buffer_num_slots,
+            replay_proportion: config.learner.replay_proportion,
+        };
+        let mut draws = Rng::stream(seed, &[REPLAY_STREAM]);
+        // Fragments that are kept, and replayed ones in the train batches.
+        let pool = Pool::new(2 * config.learner.replay_buffer_num_slots);
+        let source = MixInReplay::new(source, replay, pool, Box::new(move || draws.next_f64()) as Draws)
+            .map_err(|error| ConfigError::caused_by("replay_proportion", config.learner.replay_proportion, &error))?;
+        // Train batches in the ring and in stacks, and one that is being joined by each thread that may join one.
+        let held = config.learner.minibatch_buffer_size + config.learner.num_multi_gpu_tower_stacks;
+        let mut assemble = Assemble::new(source, config.learner.train_batch_size as u64, Pool::new(held + 1));
+        if let Some(max_lag) = config.learner.max_lag {
+            assemble = assemble.with_max_lag(max_lag, version);
+        }
+        Ok(assemble)
+    }
+}
