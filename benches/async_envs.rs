@@ -35,7 +35,7 @@ use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec};
 use pronk::prelude::*;
 use pronk::rollout::{GatheringWorker, GatheringWorkerConfig, Sampler, WorkerConfig, WorkerLinks, WorkerState};
-use pronk::{ActionRef, AsyncEnv, AsyncEnvs, EnvError, EnvSpec, Gather, ModelConfig, ObsMut, RestartPolicy, Step};
+use pronk::{AsyncEnv, AsyncEnvs, Gather, RestartPolicy};
 
 const LATENCY: Duration = Duration::from_millis(50);
 /// Steps of a fragment's columns.
@@ -147,16 +147,14 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
 
 /// Steps a second of a run that learns.
 fn run(n_envs: usize, time: Duration) -> f64 {
-    let config = TrainerConfig {
-        num_rollout_workers: 1,
-        num_envs_per_worker: n_envs,
-        rollout_fragment_length: STEPS,
-        train_batch_size: n_envs * STEPS,
-        gather: Gather::AtLeast(NonZeroUsize::MIN),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    };
+    let mut config = TrainerConfig::default();
+    config.workers.num_rollout_workers = 1;
+    config.workers.num_envs_per_worker = n_envs;
+    config.workers.rollout_fragment_length = STEPS;
+    config.learner.train_batch_size = n_envs * STEPS;
+    config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.results.min_time_s_per_iteration = 0.1;
     let mut trainer = Trainer::new(config, remote()).unwrap();
     // The first result is the one in which all begin.
     let first = trainer.next().unwrap().unwrap();

@@ -8,31 +8,20 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "../examples/cartpole/config.rs"]
+mod cartpole;
+
 use std::time::Duration;
 
+use pronk::Run;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Activation, ModelConfig, Run};
 
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(2);
 
 fn run(workers: usize) -> Run {
-    let config = TrainerConfig {
-        num_rollout_workers: workers,
-        num_envs_per_worker: 32,
-        rollout_fragment_length: 20,
-        train_batch_size: 640,
-        lr: 0.001,
-        model: ModelConfig {
-            fcnet_hiddens: vec![64, 64],
-            fcnet_activation: Activation::Relu,
-            ..ModelConfig::default()
-        },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    };
-    let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    let trainer = Trainer::new(cartpole::config(workers, 32), |_: &EnvContext| CartPole::new()).unwrap();
     trainer.run(StopWhen { time: Some(ROUND), ..StopWhen::default() }).unwrap()
 }
 

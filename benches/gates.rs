@@ -13,12 +13,15 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "../examples/cartpole/config.rs"]
+mod cartpole;
+
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{ActionRef, Activation, EnvError, EnvSpec, Gate, ModelConfig, ObsMut, Run, Step};
+use pronk::{Gate, Run};
 
 const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_secs(1);
@@ -59,23 +62,12 @@ struct Setting {
 
 fn run(setting: Setting, inqueue_gate: Gate, round: Duration) -> Run {
     let Setting { step_takes, num_sgd_iter, learner_queue_size } = setting;
-    let config = TrainerConfig {
-        num_rollout_workers: 2,
-        num_envs_per_worker: 16,
-        rollout_fragment_length: 20,
-        train_batch_size: 640,
-        num_sgd_iter,
-        learner_queue_size: Some(learner_queue_size),
-        inqueue_gate,
-        lr: 0.0003,
-        model: ModelConfig {
-            fcnet_hiddens: vec![64, 64],
-            fcnet_activation: Activation::Relu,
-            ..ModelConfig::default()
-        },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    };
+    let mut config = cartpole::config(2, 16);
+    config.learner.train_batch_size = 640;
+    config.learner.num_sgd_iter = num_sgd_iter;
+    config.learner.learner_queue_size = Some(learner_queue_size);
+    config.learner.inqueue_gate = inqueue_gate;
+    config.learner.lr = 0.0003;
     let make = move |_: &EnvContext| Costly { inner: CartPole::new(), step_takes };
     let trainer = Trainer::new(config, make).unwrap();
     trainer.run(StopWhen { time: Some(round), ..StopWhen::default() }).unwrap()

@@ -24,13 +24,16 @@
 //! So what shows a run costs less than rounds differ by, which is some percent, and the ledger a third of a percent.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
+#[path = "../examples/cartpole/config.rs"]
+mod cartpole;
+
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
 use pronk::metrics::StateClock;
 use pronk::prelude::*;
-use pronk::{Activation, ModelConfig, Prometheus, ThreadTime, Timeline, Timers, TrainerState};
+use pronk::{Prometheus, ThreadTime, Timeline, Timers, TrainerState};
 use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -80,19 +83,6 @@ fn child(variant: &str, secs: &str) -> Value {
 
 /// Trains for that long after a second of warming up, and says how fast it was.
 fn run(variant: &str, time: Duration) -> Value {
-    let config = TrainerConfig {
-        num_rollout_workers: 1,
-        num_envs_per_worker: 64,
-        rollout_fragment_length: 20,
-        train_batch_size: 20 * 64,
-        model: ModelConfig {
-            fcnet_hiddens: vec![64, 64],
-            fcnet_activation: Activation::Relu,
-            ..ModelConfig::default()
-        },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    };
     let folder = tempfile::tempdir().unwrap();
     let (sinks, spans) = (["sinks", "all"].contains(&variant), ["spans", "all"].contains(&variant));
     let timers = Timers::new();
@@ -100,7 +90,7 @@ fn run(variant: &str, time: Duration) -> Value {
     if spans {
         tracing_subscriber::registry().with(timers.layer()).with(timeline.layer()).init();
     }
-    let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    let mut trainer = Trainer::new(cartpole::config(1, 64), |_: &EnvContext| CartPole::new()).unwrap();
     if spans {
         trainer.add_reporter(timers.file(folder.path().join("timers.json")));
         trainer.add_reporter(timeline);

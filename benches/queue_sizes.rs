@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use pronk::envs::{Acrobot, CartPole, Pendulum};
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, ModelConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, Schedule, Torso};
 
 /// `None` is the default: what makes a train batch with the fragments that blocked workers hold.
 const QUEUE_SIZES: [Option<usize>; 5] = [None, Some(1), Some(2), Some(4), Some(16)];
@@ -45,22 +45,23 @@ const TASKS: &[Task] = &[
         name: "CartPole-v1, a batch is ten fragments",
         start: |config| Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap(),
         solved: 475.0,
-        config: || TrainerConfig {
-            num_envs_per_worker: TrainerConfig::default().num_envs_per_worker,
-            rollout_fragment_length: TrainerConfig::default().rollout_fragment_length,
-            train_batch_size: TrainerConfig::default().train_batch_size,
-            ..small(impala(0.99))
+        config: || {
+            let (default, mut config) = (TrainerConfig::default(), small(impala(0.99)));
+            config.workers = default.workers;
+            config.learner.train_batch_size = default.learner.train_batch_size;
+            config
         },
     },
     Task {
         name: "Acrobot-v1",
         start: |config| Trainer::new(config, |_: &EnvContext| Acrobot::new()).unwrap(),
         solved: -100.0,
-        config: || TrainerConfig {
-            num_sgd_iter: 1,
-            sgd_minibatch_size: None,
-            grad_clip: Some(40.0),
-            ..many_passes(impala(0.99))
+        config: || {
+            let mut config = many_passes(impala(0.99));
+            config.learner.num_sgd_iter = 1;
+            config.learner.sgd_minibatch_size = None;
+            config.learner.grad_clip = Some(40.0);
+            config
         },
     },
     Task {
@@ -74,7 +75,11 @@ const TASKS: &[Task] = &[
         name: "InvertedPendulum-v5",
         start: |config| Trainer::new(config, gymnasium("InvertedPendulum-v5")).unwrap(),
         solved: 950.0,
-        config: || TrainerConfig { num_envs_per_worker: 8, ..many_passes(appo(0.99)) },
+        config: || {
+            let mut config = many_passes(appo(0.99));
+            config.workers.num_envs_per_worker = 8;
+            config
+        },
     },
 ];
 
@@ -103,30 +108,27 @@ fn appo(gamma: f64) -> AlgorithmConfig {
 
 /// A small network on a small environment, one pass over each batch.
 fn small(algorithm: AlgorithmConfig) -> TrainerConfig {
-    TrainerConfig {
-        num_envs_per_worker: 16,
-        rollout_fragment_length: 20,
-        train_batch_size: 320,
-        lr: 0.001,
-        grad_clip: None,
-        algorithm,
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    }
+    let mut config = TrainerConfig { algorithm, ..TrainerConfig::default() };
+    config.workers.num_envs_per_worker = 16;
+    config.workers.rollout_fragment_length = 20;
+    config.learner.train_batch_size = 320;
+    config.learner.lr = 0.001;
+    config.learner.grad_clip = None;
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.results.min_time_s_per_iteration = 0.1;
+    config
 }
 
 /// Several passes in minibatches, as continuous control wants them.
 fn many_passes(algorithm: AlgorithmConfig) -> TrainerConfig {
-    TrainerConfig {
-        rollout_fragment_length: 64,
-        train_batch_size: 1024,
-        num_sgd_iter: 10,
-        sgd_minibatch_size: NonZeroUsize::new(256),
-        grad_clip: Some(0.5),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
-        ..small(algorithm)
-    }
+    let mut config = small(algorithm);
+    config.model.torso = Torso::Separate;
+    config.workers.rollout_fragment_length = 64;
+    config.learner.train_batch_size = 1024;
+    config.learner.num_sgd_iter = 10;
+    config.learner.sgd_minibatch_size = NonZeroUsize::new(256);
+    config.learner.grad_clip = Some(0.5);
+    config
 }
 
 /// What became of one run.
@@ -138,7 +140,8 @@ struct Outcome {
 }
 
 fn run(task: &Task, learner_queue_size: Option<usize>, seed: u64) -> Outcome {
-    let config = TrainerConfig { seed, learner_queue_size, ..(task.config)() };
+    let mut config = TrainerConfig { seed, ..(task.config)() };
+    config.learner.learner_queue_size = learner_queue_size;
     let stop = StopWhen { episode_return_mean: Some(task.solved), time: Some(TIME_LIMIT), ..StopWhen::default() };
     let run = (task.start)(config).run(stop).unwrap();
     Outcome {

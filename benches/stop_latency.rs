@@ -19,8 +19,7 @@ use std::time::{Duration, Instant};
 use pronk::envs::{CartPole, Rendezvous};
 use pronk::prelude::*;
 use pronk::{
-    ActionRef, AsyncEnv, AsyncEnvs, EnvError, EnvSpec, Gather, InferencePlacement, ModelConfig, MultiAgentConfig,
-    ObsMut, ReportError, ResultDict, Step, StopReason,
+    AsyncEnv, AsyncEnvs, Gather, InferencePlacement, MultiAgentConfig, ReportError, Reporter, ResultDict, StopReason,
 };
 
 const MODE: &str = "PRONK_BENCH_MODE";
@@ -184,28 +183,28 @@ fn stop(mode: &Mode) -> Duration {
 /// A run that only Ctrl-C ends.
 fn play(mode: &Mode) {
     let Mode { kind, hangs, .. } = *mode;
-    let base = TrainerConfig {
-        num_rollout_workers: 2,
-        num_envs_per_worker: 4,
-        rollout_fragment_length: 20,
-        train_batch_size: 160,
-        env_hang_timeout: Some(Duration::from_secs(3600)),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
-        // A hanging run says that it hangs; nobody is to be told of results before.
-        min_time_s_per_iteration: if hangs { 3600.0 } else { 0.05 },
-        ..TrainerConfig::default()
-    };
-    let groups = TrainerConfig { num_env_groups: 2, gather: Gather::All, ..base.clone() };
-    let config = match kind {
-        Kind::Threads | Kind::Agents => base,
-        Kind::Groups => groups,
-        Kind::SharedInference => TrainerConfig { inference: InferencePlacement::Shared, ..base },
-        Kind::Stacks => TrainerConfig { num_multi_gpu_tower_stacks: 2, num_data_load_threads: 2, ..base },
-        Kind::Tasks => TrainerConfig { gather: Gather::AtLeast(NonZeroUsize::MIN), ..base },
-        Kind::BlockingTasks => base,
-        Kind::Inline | Kind::InlineTasks => TrainerConfig { num_rollout_workers: 0, ..base },
-        Kind::InlineGroups => TrainerConfig { num_rollout_workers: 0, ..groups },
-    };
+    let mut config = TrainerConfig::default();
+    config.workers.num_rollout_workers = 2;
+    config.workers.num_envs_per_worker = 4;
+    config.workers.rollout_fragment_length = 20;
+    config.learner.train_batch_size = 160;
+    config.supervision.env_hang_timeout = Some(Duration::from_secs(3600));
+    config.model.fcnet_hiddens = vec![64, 64];
+    // A hanging run says that it hangs; nobody is to be told of results before.
+    config.results.min_time_s_per_iteration = if hangs { 3600.0 } else { 0.05 };
+    if matches!(kind, Kind::Groups | Kind::InlineGroups) {
+        config.workers.num_env_groups = 2;
+    }
+    match kind {
+        Kind::SharedInference => config.workers.inference = InferencePlacement::Shared,
+        Kind::Stacks => {
+            config.learner.num_multi_gpu_tower_stacks = 2;
+            config.learner.num_data_load_threads = 2;
+        }
+        Kind::Tasks => config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN),
+        Kind::Inline | Kind::InlineTasks | Kind::InlineGroups => config.workers.num_rollout_workers = 0,
+        Kind::Threads | Kind::Agents | Kind::Groups | Kind::BlockingTasks => {}
+    }
     let blocks = kind == Kind::BlockingTasks;
     let tasks = AsyncEnvs::new(move |context: EnvContext| std::future::ready(Hanging::new(&context, hangs, blocks)));
     let threads = move |context: &EnvContext| Hanging::new(context, hangs, blocks);

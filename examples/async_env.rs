@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use pronk::prelude::*;
-use pronk::{AsyncEnvs, Gather, ModelConfig};
+use pronk::{AsyncEnvs, Gather};
 
 use remote::{RemoteCartPole, serve};
 
@@ -49,22 +49,19 @@ fn main() -> anyhow::Result<ExitCode> {
     let latency = Duration::from_millis(args.latency_ms);
     let address = serve(move |_, request| Some(if request % 100 == 99 { 10 * latency } else { latency }))?;
 
-    let config = TrainerConfig {
-        seed: args.seed,
-        num_rollout_workers: 1,
-        num_envs_per_worker: args.num_envs_per_worker,
-        // The policy acts for whoever has been answered. Nobody waits for the slow ones.
-        gather: Gather::AtLeast(NonZeroUsize::MIN),
-        // An environment whose server says nothing for so long is dropped and connects again.
-        env_hang_timeout: Some(Duration::from_secs(10)),
-        rollout_fragment_length: 16,
-        train_batch_size: 16 * args.num_envs_per_worker,
-        lr: 0.001,
-        num_sgd_iter: 4,
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
-        min_time_s_per_iteration: 1.0,
-        ..TrainerConfig::default()
-    };
+    let mut config = TrainerConfig { seed: args.seed, ..TrainerConfig::default() };
+    config.workers.num_rollout_workers = 1;
+    config.workers.num_envs_per_worker = args.num_envs_per_worker;
+    // The policy acts for whoever has been answered. Nobody waits for the slow ones.
+    config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
+    // An environment whose server says nothing for so long is dropped and connects again.
+    config.supervision.env_hang_timeout = Some(Duration::from_secs(10));
+    config.workers.rollout_fragment_length = 16;
+    config.learner.train_batch_size = 16 * args.num_envs_per_worker;
+    config.learner.lr = 0.001;
+    config.learner.num_sgd_iter = 4;
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.results.min_time_s_per_iteration = 1.0;
     let envs = AsyncEnvs::new(move |_: EnvContext| RemoteCartPole::connect(address));
     let mut trainer = Trainer::new(config, envs)?;
     trainer.add_reporter(Console::stderr());

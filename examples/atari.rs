@@ -132,17 +132,8 @@ fn folder(args: &Args) -> Result<RunFolder, RunFolderError> {
 }
 
 fn config(args: &Args) -> TrainerConfig {
-    TrainerConfig {
+    let mut config = TrainerConfig {
         seed: args.seed,
-        num_rollout_workers: args.workers,
-        num_envs_per_worker: args.envs,
-        // By default shorter than a rally of many games: a minibatch should not hold one scene only.
-        rollout_fragment_length: args.fragment,
-        train_batch_size: 2 * args.fragment * args.envs,
-        num_sgd_iter: args.num_sgd_iter,
-        sgd_minibatch_size: Some(args.minibatch),
-        lr: 0.00025,
-        grad_clip: Some(0.5),
         algorithm: AppoConfig {
             gamma: 0.99,
             // Rewards are rare: advantages brought to one scale outweigh the entropy bonus from the beginning.
@@ -155,9 +146,19 @@ fn config(args: &Args) -> TrainerConfig {
             ..AppoConfig::default()
         }
         .into(),
-        min_time_s_per_iteration: 10.0,
         ..TrainerConfig::default()
-    }
+    };
+    config.workers.num_rollout_workers = args.workers;
+    config.workers.num_envs_per_worker = args.envs;
+    // By default shorter than a rally of many games: a minibatch should not hold one scene only.
+    config.workers.rollout_fragment_length = args.fragment;
+    config.learner.train_batch_size = 2 * args.fragment * args.envs;
+    config.learner.num_sgd_iter = args.num_sgd_iter;
+    config.learner.sgd_minibatch_size = Some(args.minibatch);
+    config.learner.lr = 0.00025;
+    config.learner.grad_clip = Some(0.5);
+    config.results.min_time_s_per_iteration = 10.0;
+    config
 }
 
 /// As ROMs are called: `MsPacman` is `ms_pacman`.

@@ -17,6 +17,8 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "cartpole/config.rs"]
+mod config;
 #[path = "cartpole/measure.rs"]
 mod measure;
 
@@ -27,7 +29,7 @@ use std::time::Duration;
 use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Activation, ImpalaConfig, ModelConfig, Prometheus, RunFolder, RunFolderError, Schedule, Timeline, Timers};
+use pronk::{ImpalaConfig, Prometheus, RunFolder, RunFolderError, Schedule, Timeline, Timers};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -83,9 +85,9 @@ fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let mut config = if args.frugal { frugal(&args)? } else { fast(&args)? };
     if args.bench {
-        config.min_time_s_per_iteration = measure::ITERATION_SECS;
+        config.results.min_time_s_per_iteration = measure::ITERATION_SECS;
     }
-    let train_batch_size = config.train_batch_size;
+    let train_batch_size = config.learner.train_batch_size;
     // Before the threads begin, so that their first spans are seen as well.
     let timers = Timers::new();
     let timeline = args.trace.as_ref().map(|path| Timeline::create(path, Timeline::DEFAULT_EVENTS)).transpose()?;
@@ -141,39 +143,21 @@ fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
     // So many updates, however large the batches are.
     let falls_for = 156_250.0 * envs as f64;
     let falling = |from, to| Schedule::piecewise_linear([(0.0, from), (falls_for, to)]);
-    Ok(TrainerConfig {
-        seed: args.seed,
-        num_rollout_workers: args.workers,
-        num_envs_per_worker: envs,
-        rollout_fragment_length: 20,
-        train_batch_size: 20 * envs,
-        // Both fall as the policy gets good: at the full rate it would now and then throw a solved policy away, and once there
-        // is nothing left to gain, a bonus for entropy would be all that it learns from.
-        lr_schedule: Some(falling(0.001, 0.000_02)?),
-        algorithm: ImpalaConfig { entropy_coeff: falling(0.01, 0.0)?, ..ImpalaConfig::default() }.into(),
-        // The loss is a sum over the batch. Where a pole falls, its gradient has a norm of ten thousand, and else one of ten:
-        // clipped to 40, the batches that say what went wrong would count no more than those that say nothing.
-        grad_clip: None,
-        model: ModelConfig {
-            fcnet_hiddens: vec![64, 64],
-            fcnet_activation: Activation::Relu,
-            ..ModelConfig::default()
-        },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    })
+    let mut config = TrainerConfig { seed: args.seed, ..config::config(args.workers, envs) };
+    // Both fall as the policy gets good: at the full rate it would now and then throw a solved policy away, and once there
+    // is nothing left to gain, a bonus for entropy would be all that it learns from.
+    config.learner.lr_schedule = Some(falling(0.001, 0.000_02)?);
+    config.algorithm = ImpalaConfig { entropy_coeff: falling(0.01, 0.0)?, ..ImpalaConfig::default() }.into();
+    // The loss is a sum over the batch. Where a pole falls, its gradient has a norm of ten thousand, and else one of ten:
+    // clipped to 40, the batches that say what went wrong would count no more than those that say nothing.
+    config.learner.grad_clip = None;
+    Ok(config)
 }
 
 /// Few env-steps: small batches, several passes over each, no lag between acting and learning, and a nearer horizon.
 fn frugal(args: &Args) -> anyhow::Result<TrainerConfig> {
-    Ok(TrainerConfig {
+    let mut config = TrainerConfig {
         seed: args.seed,
-        num_rollout_workers: 0,
-        num_envs_per_worker: 4,
-        rollout_fragment_length: 16,
-        train_batch_size: 64,
-        num_sgd_iter: 4,
-        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (100_000.0, 0.000_1)])?),
         algorithm: ImpalaConfig {
             entropy_coeff: Schedule::Constant(0.003),
             // Returns are large numbers: at full weight their errors would shape what the policy sees.
@@ -182,10 +166,17 @@ fn frugal(args: &Args) -> anyhow::Result<TrainerConfig> {
             ..ImpalaConfig::default()
         }
         .into(),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
-        // A look after each thousand env-steps, so that it stops soon after the return is reached.
-        min_time_s_per_iteration: 0.0,
-        min_sample_timesteps_per_iteration: 1_000,
         ..TrainerConfig::default()
-    })
+    };
+    config.workers.num_rollout_workers = 0;
+    config.workers.num_envs_per_worker = 4;
+    config.workers.rollout_fragment_length = 16;
+    config.learner.train_batch_size = 64;
+    config.learner.num_sgd_iter = 4;
+    config.learner.lr_schedule = Some(Schedule::piecewise_linear([(0.0, 0.001), (100_000.0, 0.000_1)])?);
+    config.model.fcnet_hiddens = vec![64, 64];
+    // A look after each thousand env-steps, so that it stops soon after the return is reached.
+    config.results.min_time_s_per_iteration = 0.0;
+    config.results.min_sample_timesteps_per_iteration = 1_000;
+    Ok(config)
 }

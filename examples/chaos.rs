@@ -11,6 +11,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "cartpole/config.rs"]
+mod cartpole;
+
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -18,7 +21,7 @@ use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::ChaosConfig;
-use pronk::{Activation, Choice, DEFAULT_POLICY, ModelConfig, Schedule, TrainResult, evaluate};
+use pronk::{Choice, DEFAULT_POLICY, Schedule, TrainResult, evaluate};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -56,27 +59,17 @@ fn main() -> anyhow::Result<ExitCode> {
         // Long after it was left behind, so that the process is not full of threads after a while.
         hang_for: Some(Duration::from_secs(5)),
     };
-    let config = TrainerConfig {
-        seed: args.seed,
-        num_rollout_workers: args.workers,
-        num_envs_per_worker: 2,
-        rollout_fragment_length: 16,
-        train_batch_size: 640,
-        // Two fragments in five fail: a hundred in a row never do.
-        num_consecutive_worker_failures_tolerance: 100,
-        max_num_worker_restarts: u32::MAX,
-        worker_restart_backoff: Duration::from_micros(100),
-        worker_restart_backoff_max: Duration::from_millis(10),
-        env_hang_timeout: Some(Duration::from_millis(500)),
-        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (3_000_000.0, 0.000_02)])?),
-        model: ModelConfig {
-            fcnet_hiddens: vec![64, 64],
-            fcnet_activation: Activation::Relu,
-            ..ModelConfig::default()
-        },
-        min_time_s_per_iteration: 1.0,
-        ..TrainerConfig::default()
-    };
+    let mut config = TrainerConfig { seed: args.seed, ..cartpole::config(args.workers, 2) };
+    config.workers.rollout_fragment_length = 16;
+    config.learner.train_batch_size = 640;
+    // Two fragments in five fail: a hundred in a row never do.
+    config.supervision.num_consecutive_worker_failures_tolerance = 100;
+    config.supervision.max_num_worker_restarts = u32::MAX;
+    config.supervision.worker_restart_backoff = Duration::from_micros(100);
+    config.supervision.worker_restart_backoff_max = Duration::from_millis(10);
+    config.supervision.env_hang_timeout = Some(Duration::from_millis(500));
+    config.learner.lr_schedule = Some(Schedule::piecewise_linear([(0.0, 0.001), (3_000_000.0, 0.000_02)])?);
+    config.results.min_time_s_per_iteration = 1.0;
     let mut trainer = Trainer::new(config, chaos.wrap(|_| CartPole::new()))?;
     let (began, all) = (Instant::now(), Duration::try_from_secs_f64(60.0 * args.minutes)?);
     let mut said = Instant::now();

@@ -17,9 +17,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use pronk::envs::{Acrobot, CartPole, MountainCarContinuous, Pendulum};
 use pronk::prelude::*;
-use pronk::{
-    AlgorithmConfig, AppoConfig, DeviceSpec, ImpalaConfig, ModelConfig, ObservationFilter, PpoConfig, Schedule, Torso,
-};
+use pronk::{AlgorithmConfig, AppoConfig, DeviceSpec, ImpalaConfig, ObservationFilter, PpoConfig, Schedule, Torso};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -123,24 +121,29 @@ fn config(args: &Args) -> TrainerConfig {
         // rarely to recover.
         AlgorithmName::Impala => continuous && args.env != EnvName::MountainCarContinuous,
     };
-    TrainerConfig {
-        seed: args.seed,
-        num_rollout_workers: args.workers.unwrap_or(if ppo { 0 } else { 1 }),
-        num_envs_per_worker: 16,
-        observation_filter: if normalize { ObservationFilter::MeanStdFilter } else { ObservationFilter::NoFilter },
-        normalize_rewards: normalize,
-        rollout_fragment_length: 64,
-        train_batch_size: 1024,
-        num_sgd_iter: if many_passes { 10 } else { 1 },
-        sgd_minibatch_size: if many_passes { NonZeroUsize::new(256) } else { None },
-        devices: vec![DeviceSpec::Cpu; args.devices],
-        num_multi_gpu_tower_stacks: args.stacks,
-        lr: 0.001,
-        grad_clip: Some(if many_passes { 0.5 } else { 40.0 }),
-        algorithm: algorithm(args, gamma, continuous),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
+    {
+        let mut config = TrainerConfig {
+            seed: args.seed,
+            algorithm: algorithm(args, gamma, continuous),
+            ..TrainerConfig::default()
+        };
+        config.workers.num_rollout_workers = args.workers.unwrap_or(if ppo { 0 } else { 1 });
+        config.workers.num_envs_per_worker = 16;
+        config.workers.observation_filter =
+            if normalize { ObservationFilter::MeanStdFilter } else { ObservationFilter::NoFilter };
+        config.workers.normalize_rewards = normalize;
+        config.workers.rollout_fragment_length = 64;
+        config.learner.train_batch_size = 1024;
+        config.learner.num_sgd_iter = if many_passes { 10 } else { 1 };
+        config.learner.sgd_minibatch_size = if many_passes { NonZeroUsize::new(256) } else { None };
+        config.learner.devices = vec![DeviceSpec::Cpu; args.devices];
+        config.learner.num_multi_gpu_tower_stacks = args.stacks;
+        config.learner.lr = 0.001;
+        config.learner.grad_clip = Some(if many_passes { 0.5 } else { 40.0 });
+        config.model.fcnet_hiddens = vec![64, 64];
+        config.model.torso = Torso::Separate;
+        config.results.min_time_s_per_iteration = 0.1;
+        config
     }
 }
 

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use pronk::env_process::{Gymnasium, ProcessEnvs};
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, LogStdRange, ModelConfig, ObservationFilter, PpoConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, LogStdRange, ObservationFilter, PpoConfig, Schedule, Torso};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -95,30 +95,25 @@ fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
         // as old as its first step and V-trace forgets over old data: decision 0020.
         AlgorithmName::Appo => (args.processes, args.envs_per_process, 32),
     };
-    Ok(TrainerConfig {
-        seed: args.seed,
-        num_rollout_workers,
-        num_envs_per_worker,
-        rollout_fragment_length,
-        train_batch_size: 64 * n_envs,
-        num_sgd_iter: 10,
-        sgd_minibatch_size: NonZeroUsize::new(256),
-        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.0005), (args.max_env_steps as f64, 0.000_05)])?),
-        grad_clip: Some(0.5),
-        // Environments of any scale.
-        observation_filter: ObservationFilter::MeanStdFilter,
-        normalize_rewards: true,
-        algorithm: algorithm(args),
-        model: ModelConfig {
-            fcnet_hiddens: vec![64, 64],
-            torso: Torso::Separate,
-            // With smaller deviations some runs of Hopper settle for the first gait that stands: decision 0020.
-            log_std_range: LogStdRange::new(-0.5, 2.0)?,
-            ..ModelConfig::default()
-        },
-        min_time_s_per_iteration: 0.5,
-        ..TrainerConfig::default()
-    })
+    let mut config = TrainerConfig { seed: args.seed, algorithm: algorithm(args), ..TrainerConfig::default() };
+    config.workers.num_rollout_workers = num_rollout_workers;
+    config.workers.num_envs_per_worker = num_envs_per_worker;
+    config.workers.rollout_fragment_length = rollout_fragment_length;
+    config.learner.train_batch_size = 64 * n_envs;
+    config.learner.num_sgd_iter = 10;
+    config.learner.sgd_minibatch_size = NonZeroUsize::new(256);
+    config.learner.lr_schedule =
+        Some(Schedule::piecewise_linear([(0.0, 0.0005), (args.max_env_steps as f64, 0.000_05)])?);
+    config.learner.grad_clip = Some(0.5);
+    // Environments of any scale.
+    config.workers.observation_filter = ObservationFilter::MeanStdFilter;
+    config.workers.normalize_rewards = true;
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.model.torso = Torso::Separate;
+    // With smaller deviations some runs of Hopper settle for the first gait that stands: decision 0020.
+    config.model.log_std_range = LogStdRange::new(-0.5, 2.0)?;
+    config.results.min_time_s_per_iteration = 0.5;
+    Ok(config)
 }
 
 /// The same horizon, clipping and weights for both.

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use pronk::envs::{Rendezvous, TicTacToe};
 use pronk::prelude::*;
-use pronk::{Checkpoint, ModelConfig, MultiAgentConfig, PolicyMapping, PpoConfig, Schedule, Torso};
+use pronk::{Checkpoint, MultiAgentConfig, PolicyMapping, PpoConfig, Schedule, Torso};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -63,16 +63,8 @@ enum Policies {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let config = TrainerConfig {
+    let mut config = TrainerConfig {
         seed: args.seed,
-        num_rollout_workers: 0,
-        num_envs_per_worker: 32,
-        rollout_fragment_length: 32,
-        train_batch_size: 1024,
-        num_sgd_iter: 6,
-        sgd_minibatch_size: NonZeroUsize::new(256),
-        lr: 0.001,
-        grad_clip: Some(0.5),
         algorithm: PpoConfig {
             gamma: 0.97,
             lambda: 0.95,
@@ -83,10 +75,19 @@ fn main() -> anyhow::Result<ExitCode> {
             ..PpoConfig::default()
         }
         .into(),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.1,
         ..TrainerConfig::default()
     };
+    config.workers.num_rollout_workers = 0;
+    config.workers.num_envs_per_worker = 32;
+    config.workers.rollout_fragment_length = 32;
+    config.learner.train_batch_size = 1024;
+    config.learner.num_sgd_iter = 6;
+    config.learner.sgd_minibatch_size = NonZeroUsize::new(256);
+    config.learner.lr = 0.001;
+    config.learner.grad_clip = Some(0.5);
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.model.torso = Torso::Separate;
+    config.results.min_time_s_per_iteration = 0.1;
     let limit = StopWhen { env_steps: Some(args.max_env_steps), ..StopWhen::default() };
     let (mut trainer, stop) = match args.game {
         Game::TicTacToe => {

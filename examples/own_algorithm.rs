@@ -18,7 +18,7 @@ use pronk::learner::{Advantages, EpisodeEnds, GaeInput, GaeOutput, LossInputs, g
 use pronk::metrics::Info;
 use pronk::policy::{ActionsRef, OutputGrads};
 use pronk::prelude::*;
-use pronk::{Algorithm, LearnError, ModelConfig};
+use pronk::{Algorithm, LearnError};
 
 /// Makes actions likelier by how much better their return was than the value said, and the value the return.
 struct Reinforce {
@@ -70,16 +70,14 @@ impl Algorithm for Reinforce {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let config = TrainerConfig {
-        num_rollout_workers: 0,
-        num_envs_per_worker: 16,
-        rollout_fragment_length: 32,
-        train_batch_size: 512,
-        lr: 0.002,
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    };
+    let mut config = TrainerConfig::default();
+    config.workers.num_rollout_workers = 0;
+    config.workers.num_envs_per_worker = 16;
+    config.workers.rollout_fragment_length = 32;
+    config.learner.train_batch_size = 512;
+    config.learner.lr = 0.002;
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.results.min_time_s_per_iteration = 0.1;
     let trainer =
         Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).algorithm(Reinforce { gamma: 0.98 }).build()?;
     let run = trainer.run(StopWhen {

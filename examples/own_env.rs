@@ -11,7 +11,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use pronk::prelude::*;
-use pronk::{ActionRef, End, EnvError, EnvSpec, ModelConfig, ObsDtype, ObsMut, RunFolder, Space, Step, check_env};
 
 /// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -28,8 +27,13 @@ impl Env for Corridor {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "Corridor".to_owned(),
-            observation: Space::Box { low: vec![0.0], high: vec![1.0], shape: vec![1], dtype: ObsDtype::F32 },
-            action: Space::Discrete { n: 2 },
+            observation: pronk::Space::Box {
+                low: vec![0.0],
+                high: vec![1.0],
+                shape: vec![1],
+                dtype: pronk::ObsDtype::F32,
+            },
+            action: pronk::Space::Discrete { n: 2 },
             max_episode_steps: Some(100),
             action_mask: false,
         }
@@ -67,22 +71,19 @@ struct Args {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    check_env(Corridor { cell: 0 }, args.seed)?;
-    let config = TrainerConfig {
-        seed: args.seed,
-        num_rollout_workers: 1,
-        num_envs_per_worker: 16,
-        rollout_fragment_length: 20,
-        train_batch_size: 320,
-        lr: 0.001,
-        model: ModelConfig { fcnet_hiddens: vec![32], ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    };
+    pronk::check_env(Corridor { cell: 0 }, args.seed)?;
+    let mut config = TrainerConfig { seed: args.seed, ..TrainerConfig::default() };
+    config.workers.num_rollout_workers = 1;
+    config.workers.num_envs_per_worker = 16;
+    config.workers.rollout_fragment_length = 20;
+    config.learner.train_batch_size = 320;
+    config.learner.lr = 0.001;
+    config.model.fcnet_hiddens = vec![32];
+    config.results.min_time_s_per_iteration = 0.1;
     let mut trainer = Trainer::new(config, |_: &EnvContext| Corridor { cell: 0 })?;
     let out = match &args.out {
-        Some(out) => RunFolder::at(out)?,
-        None => RunFolder::create("runs/own_env", args.seed)?,
+        Some(out) => pronk::RunFolder::at(out)?,
+        None => pronk::RunFolder::create("runs/own_env", args.seed)?,
     };
     trainer.log_to(&out)?;
     if !args.quiet {

@@ -10,6 +10,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "cartpole/config.rs"]
+mod cartpole;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,7 +24,7 @@ use pronk::policy::candle_nn::{
 };
 use pronk::policy::{CandleInput, CandleModel, CandleNetwork, CandleOutput, NetworkShape};
 use pronk::prelude::*;
-use pronk::{DeviceSpec, EnvSpec, Network, PolicyError, RunFolder};
+use pronk::{DeviceSpec, Network, PolicyError, RunFolder};
 
 /// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -85,16 +88,7 @@ struct Args {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let config = TrainerConfig {
-        seed: args.seed,
-        num_rollout_workers: 1,
-        num_envs_per_worker: 16,
-        rollout_fragment_length: 20,
-        train_batch_size: 320,
-        lr: 0.001,
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    };
+    let config = TrainerConfig { seed: args.seed, ..cartpole::config(1, 16) };
     let mut trainer = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).network(network).build()?;
     let out = match &args.out {
         Some(out) => RunFolder::at(out)?,

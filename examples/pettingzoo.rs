@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use pronk::env_process::{PettingZoo, ProcessEnvs};
 use pronk::prelude::*;
-use pronk::{ModelConfig, MultiAgentConfig, PpoConfig, Schedule, Torso};
+use pronk::{MultiAgentConfig, PpoConfig, Schedule, Torso};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -71,16 +71,8 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn config(args: &Args) -> TrainerConfig {
-    TrainerConfig {
+    let mut config = TrainerConfig {
         seed: args.seed,
-        num_rollout_workers: args.workers,
-        num_envs_per_worker: args.envs,
-        rollout_fragment_length: 100,
-        train_batch_size: 100 * args.envs * args.workers,
-        num_sgd_iter: 6,
-        sgd_minibatch_size: NonZeroUsize::new(600),
-        lr: 0.001,
-        grad_clip: Some(0.5),
         algorithm: PpoConfig {
             gamma: 0.95,
             lambda: 0.95,
@@ -91,8 +83,18 @@ fn config(args: &Args) -> TrainerConfig {
             ..PpoConfig::default()
         }
         .into(),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
-        min_time_s_per_iteration: 1.0,
         ..TrainerConfig::default()
-    }
+    };
+    config.workers.num_rollout_workers = args.workers;
+    config.workers.num_envs_per_worker = args.envs;
+    config.workers.rollout_fragment_length = 100;
+    config.learner.train_batch_size = 100 * args.envs * args.workers;
+    config.learner.num_sgd_iter = 6;
+    config.learner.sgd_minibatch_size = NonZeroUsize::new(600);
+    config.learner.lr = 0.001;
+    config.learner.grad_clip = Some(0.5);
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.model.torso = Torso::Separate;
+    config.results.min_time_s_per_iteration = 1.0;
+    config
 }

@@ -51,7 +51,8 @@ impl Checkpoint {
     /// use pronk::{Checkpoint, MultiAgentConfig};
     ///
     /// let folder = tempfile::tempdir()?;
-    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let mut config = TrainerConfig::default();
+    /// config.results.min_time_s_per_iteration = 0.01;
     /// let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
     /// let game = || {
     ///     Trainer::builder(config.clone()).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents.clone())

@@ -24,7 +24,8 @@ use crate::trainer::{Run, Whole};
 /// use pronk::prelude::*;
 /// use pronk::TrainError;
 ///
-/// let config = TrainerConfig { num_sgd_iter: 0, ..TrainerConfig::default() };
+/// let mut config = TrainerConfig::default();
+/// config.learner.num_sgd_iter = 0;
 /// let refused = Trainer::new(config, |_: &EnvContext| CartPole::new()).err();
 /// assert!(matches!(refused, Some(TrainError::Config(error)) if error.field == "num_sgd_iter"));
 /// ```
@@ -127,7 +128,9 @@ impl Error for TrainError {
 /// use pronk::Whole;
 ///
 /// // A learning rate at which no update is finite, sooner or later.
-/// let config = TrainerConfig { num_rollout_workers: 0, lr: 1e38, ..TrainerConfig::default() };
+/// let mut config = TrainerConfig::default();
+/// config.workers.num_rollout_workers = 0;
+/// config.learner.lr = 1e38;
 /// let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
 /// let failed = trainer.run(StopWhen::default()).expect_err("no update is finite");
 /// println!("{failed}");

@@ -24,7 +24,10 @@ pub mod envs {
 
 pub use bottleneck::{Advice, Bottleneck, Limit, Processors};
 pub use checkpoint::{Checkpoint, CheckpointError};
-pub use config::{ConfigError, InferencePlacement, ModelConfig, ObservationFilter, OptType, TrainerConfig, Vision};
+pub use config::{
+    ConfigError, InferencePlacement, LearnerConfig, ModelConfig, ObservationFilter, OptType, ResultsConfig,
+    SupervisionConfig, TrainerConfig, Vision, WorkersConfig,
+};
 pub use error::{FailedRun, TrainError};
 pub use multi_agent::MultiAgentConfig;
 pub use prometheus::{Prometheus, PrometheusError};

@@ -1,3 +1,5 @@
-//! What almost every program with pronk needs.
+//! What a program that trains needs, and what the methods of an [`Env`] name.
 
-pub use crate::{Console, Env, EnvContext, JsonLines, Reporter, StopWhen, Trainer, TrainerConfig};
+pub use crate::{
+    ActionRef, Console, End, Env, EnvContext, EnvError, EnvSpec, ObsMut, Step, StopWhen, Trainer, TrainerConfig,
+};

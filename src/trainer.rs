@@ -1,155 +1,48 @@
 //! [`Trainer`]: the rooms joined into a run.
 
-mod batches;
 mod builder;
 mod compose;
 mod ending;
 mod engine;
 mod episodes;
+mod handle;
 mod iteration;
 mod log;
 mod networks;
 mod periodic;
-mod periodic_saves;
 mod processors;
 mod remains;
 mod reporters;
 mod run;
 mod run_spec;
+mod saving;
 #[cfg(test)]
 mod tests;
+mod train_batches;
 mod wiring;
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Bell, Fold, WeightCell};
-use pronk_learner::LearnerMetrics;
-use pronk_metrics::{
-    ByPolicy, PolicyId, Reporter, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states,
-};
-use pronk_policy::Params;
-use pronk_rollout::{AbandonedThreads, EnvSpec, Reaper, WorkerFailure, WorkerStatus};
+use pronk_buffer::Fold;
+use pronk_metrics::{PolicyId, Reporter};
+use pronk_rollout::{EnvSpec, WorkerFailure, WorkerStatus};
 use tracing::debug_span;
 
-use crate::checkpoint::{CheckpointError, save_all};
-use crate::config::TrainerConfig;
+pub use builder::{OneAgent, SeveralAgents, TrainerBuilder};
+pub use handle::{Trainer, TrainerState};
+pub use run::{Run, RunSummary, Whole};
+
 use crate::error::{FailedRun, TrainError};
 use crate::result::TrainResult;
 use crate::signals;
 use crate::stop::{StopReason, StopWhen};
 use engine::{Engine, Stepped};
-use episodes::EpisodeHistory;
-use iteration::Iteration;
-use periodic_saves::Periodic;
-use remains::{Counters, Remains};
-use reporters::Reporters;
-use run_spec::RunSpec;
-
-pub use builder::{OneAgent, SeveralAgents, TrainerBuilder};
-pub use run::{Run, RunSummary, Whole};
 
 /// How long the trainer lets reports gather after it was woken, so that it does not compete with those who work.
 const GATHER: Duration = Duration::from_millis(5);
 
 /// Longest wait of the trainer when no iteration time bounds it.
 const LISTEN: Duration = Duration::from_secs(1);
-
-thread_states! {
-    /// What the thread that owns the trainer is doing.
-    pub enum TrainerState {
-        /// Running code that is not the trainer's.
-        Away = "away",
-        /// Waiting for reports of workers and learner.
-        Listening = "listening",
-        /// Running worker and learner itself, because there are no threads; their own clocks split this time.
-        Training = "training",
-        /// Composing a result and showing it to reporters.
-        Reporting = "reporting",
-    }
-}
-
-/// A run: rollout workers, a learner, and this thread, which listens to both.
-///
-/// It is an iterator of results, one per iteration, or runs to the end with [`run`](Self::run). With
-/// `num_rollout_workers: 0` there are no threads: workers and learner run inside `next`. With threads, the workers begin when the first
-/// result is asked for, and go on from then whether or not it is.
-///
-/// *Blocks*: each `next` for one iteration. Dropping a trainer ends its threads and waits for them, a second at most, and for
-/// processes of environments as long as these may take to close.
-///
-/// *Errors*: the first failure that ended the run, with the thread's name; the iterator ends after it. What is whole can then be
-/// saved with [`save`](Self::save), or is in the error of [`finish`](Self::finish).
-///
-/// # Example
-/// ```
-/// use pronk::envs::CartPole;
-/// use pronk::prelude::*;
-///
-/// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
-/// let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
-/// for result in trainer.by_ref().take(2) {
-///     let result = result?;
-///     println!("{} env-steps, return {:?}", result.env_steps_sampled, result.episode_return_mean);
-/// }
-/// let run = trainer.finish()?;
-/// assert!(run.ledger_closed());
-/// # Ok::<(), pronk::TrainError>(())
-/// ```
-pub struct Trainer {
-    config: TrainerConfig,
-    spec: Arc<RunSpec>,
-    /// `None` once the run has ended.
-    engine: Option<Engine>,
-    /// Ends what environments leave behind.
-    reaper: Reaper,
-    /// Cutting it ends every wait of the run.
-    lifeline: signals::SharedLifeline,
-    /// Rung with every report.
-    bell: Bell,
-    learner_metrics: LearnerMetrics,
-    steps: StepLedger,
-    time: TimeLedger,
-    clock: StateClock<TrainerState>,
-    reporters: Reporters,
-    history: EpisodeHistory,
-    started: Instant,
-    iterations: u64,
-    training_iteration: TimerStat,
-    /// Showing results to the reporters.
-    reporting: TimerStat,
-    worker_restarts: u64,
-    /// Workers that gave up, and why.
-    worker_failures: Vec<WorkerFailure>,
-    /// Threads that were left behind in environments that hang.
-    abandoned: AbandonedThreads,
-    /// Steps of the fragments that were completed.
-    fragments_added: Steps,
-    /// When the first update was seen, and how many env-steps were sampled by then.
-    first_update: Option<(Instant, u64)>,
-    /// Whether the learner has ended because nothing more is sampled.
-    source_ended: bool,
-    /// What ended the run, if something did.
-    failure: Option<String>,
-    /// Newest published version of the weights.
-    version: u64,
-    /// The published weights themselves.
-    weights: WeightCell<ByPolicy<Params>>,
-    /// Where the learner of each policy stood as the run began.
-    begun: ByPolicy<Counters>,
-    /// Updates of the run.
-    updates: u64,
-    /// What has gathered since the last result.
-    iteration: Iteration,
-    last: Option<TrainResult>,
-    /// Checkpoints that it writes by itself.
-    periodic: Option<Periodic>,
-    /// [`FINISH_DEADLINE`]; a test need not wait that long.
-    finish_deadline: Duration,
-    /// What is left, once the run has ended.
-    remains: Remains,
-}
 
 impl Trainer {
     /// Adds something that is shown every result. One that fails is named in the results from then on and left out.
@@ -176,7 +69,8 @@ impl Trainer {
     /// use pronk::envs::CartPole;
     /// use pronk::prelude::*;
     ///
-    /// let config = TrainerConfig { num_rollout_workers: 2, ..TrainerConfig::default() };
+    /// let mut config = TrainerConfig::default();
+    /// config.workers.num_rollout_workers = 2;
     /// let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
     /// for worker in trainer.workers() {
     ///     println!("{} {:?} since {:?}, in {:?}", worker.thread, worker.state, worker.since, worker.call);
@@ -236,22 +130,6 @@ impl Trainer {
         self.end(None, &StopWhen::default())
     }
 
-    /// Writes weights and optimiser into `dir`: see [`Run::save`]. While the run goes on, it goes on; after a failure, it writes
-    /// what of them is whole, as [`Run::whole`] says.
-    ///
-    /// *Blocks* until the learner has finished the pass it is in, and on the disk.
-    ///
-    /// # Errors
-    /// The learner takes too long, nothing is whole, or the folder could not be written.
-    pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
-        let Some(engine) = &self.engine else {
-            return run::save_whole(&self.remains.checkpoints, dir.as_ref());
-        };
-        let state = engine.learner_state(self.finish_deadline);
-        let state = state.map_err(|error| CheckpointError::NoState { reason: error.to_string() })?;
-        save_all(&self.spec.checkpoints(&self.config, state), dir.as_ref())
-    }
-
     /// The next result, awaited instead of blocked on; `None` once the run has ended.
     ///
     /// A future dropped half-way loses nothing: the next one goes on with the same iteration. Without threads
@@ -267,7 +145,8 @@ impl Trainer {
     /// use pronk::envs::CartPole;
     /// use pronk::prelude::*;
     ///
-    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let mut config = TrainerConfig::default();
+    /// config.results.min_time_s_per_iteration = 0.01;
     /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     /// runtime.block_on(async {
     ///     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
@@ -281,10 +160,10 @@ impl Trainer {
     pub async fn next_result(&mut self) -> Option<Result<TrainResult, TrainError>> {
         self.engine.as_mut()?.begin();
         while !self.iteration_is_complete() {
-            if let Some(patience) = self.patience() {
+            if let Some(wait_limit) = self.wait_limit() {
                 // Both ends of the wait mean the same: look again.
-                let _ = tokio::time::timeout(patience, self.bell.rung()).await;
-                tokio::time::sleep(GATHER.min(patience)).await;
+                let _ = tokio::time::timeout(wait_limit, self.bell.rung()).await;
+                tokio::time::sleep(GATHER.min(wait_limit)).await;
             }
             if let Err(error) = debug_span!("take_in").in_scope(|| self.take_in()) {
                 return Some(Err(error));
@@ -305,12 +184,12 @@ impl Trainer {
         let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.started.elapsed()));
         while !(interrupted().is_some() || time_is_up(self) || self.has_learned_all() || self.iteration_is_complete()) {
             let listen = debug_span!("listen").entered();
-            if let Some(patience) = self.patience()
-                && self.bell.wait(patience)
+            if let Some(wait_limit) = self.wait_limit()
+                && self.bell.wait(wait_limit)
             {
                 // Milliseconds, so that reports gather; there is nothing that could end it sooner.
                 #[allow(clippy::disallowed_methods)]
-                std::thread::sleep(GATHER.min(patience));
+                std::thread::sleep(GATHER.min(wait_limit));
             }
             drop(listen);
             debug_span!("take_in").in_scope(|| self.take_in())?;
@@ -338,7 +217,7 @@ impl Trainer {
     }
 
     /// How long to wait for the bell before the next look; `None` without threads, where nobody else would ring it.
-    fn patience(&mut self) -> Option<Duration> {
+    fn wait_limit(&mut self) -> Option<Duration> {
         match self.engine {
             Some(Engine::Threads { .. }) => {
                 self.clock.enter(TrainerState::Listening);

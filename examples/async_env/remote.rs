@@ -7,9 +7,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use pronk::AsyncEnv;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{ActionRef, AsyncEnv, End, EnvError, EnvSpec, ObsMut, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -14,14 +14,13 @@ use crate::config::TrainerConfig;
 use crate::{EnvContext, Run, StopWhen, TrainError, Trainer};
 
 fn config() -> TrainerConfig {
-    TrainerConfig {
-        num_rollout_workers: 0,
-        num_envs_per_worker: 2,
-        rollout_fragment_length: 8,
-        train_batch_size: 16,
-        min_time_s_per_iteration: 0.0,
-        ..TrainerConfig::default()
-    }
+    let mut config = TrainerConfig::default();
+    config.workers.num_rollout_workers = 0;
+    config.workers.num_envs_per_worker = 2;
+    config.workers.rollout_fragment_length = 8;
+    config.learner.train_batch_size = 16;
+    config.results.min_time_s_per_iteration = 0.0;
+    config
 }
 
 fn trained(updates: u64) -> Run {
@@ -219,7 +218,8 @@ fn training_goes_on_from_a_checkpoint_and_refuses_one_of_another_network() {
         resume(other),
         Err(TrainError::Checkpoint(error)) if matches!(*error, CheckpointError::DoesNotFit { what: "network" })
     ));
-    let other = TrainerConfig { opt_type: crate::OptType::RmsProp, ..config() };
+    let mut other = config();
+    other.learner.opt_type = crate::OptType::RmsProp;
     assert!(matches!(resume(other), Err(TrainError::Learn(_))));
 }
 
@@ -227,7 +227,8 @@ fn training_goes_on_from_a_checkpoint_and_refuses_one_of_another_network() {
 fn a_running_trainer_can_be_saved() {
     for workers in [0, 2] {
         let dir = TempDir::new().unwrap();
-        let config = TrainerConfig { num_rollout_workers: workers, ..config() };
+        let mut config = config();
+        config.workers.num_rollout_workers = workers;
         let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
         trainer.next().unwrap().unwrap();
         trainer.save(dir.path()).unwrap();
@@ -238,15 +239,20 @@ fn a_running_trainer_can_be_saved() {
 }
 
 #[test]
-fn a_checkpoint_from_before_there_were_scales_still_loads() {
-    let (dir, _) = saved();
+fn a_checkpoint_from_before_there_were_scales_and_groups_still_loads() {
+    let (dir, saved) = saved();
     edit_entry(dir.path(), |entry| {
         assert!(entry.get("normalizer").is_none(), "nothing is said of what is not there");
         let config = entry["config"].as_object_mut().unwrap();
+        for group in ["workers", "learner", "supervision", "results"] {
+            let Some(Value::Object(keys)) = config.remove(group) else { panic!("{group} is no table") };
+            config.extend(keys);
+        }
         config.remove("observation_filter").unwrap();
         config.remove("normalize_rewards").unwrap();
     });
     let checkpoint = Checkpoint::load(dir.path()).unwrap();
+    assert_eq!(checkpoint.config, saved.config);
     assert_eq!(checkpoint.normalizer, NormalizerMoments::default());
     assert!(checkpoint.policy().is_ok());
 }

@@ -32,31 +32,33 @@ impl TrainerConfig {
 
     /// How workers are restarted.
     pub(crate) fn restart_policy(&self) -> RestartPolicy {
+        let Self { supervision, .. } = self;
         RestartPolicy {
-            num_consecutive_worker_failures_tolerance: self.num_consecutive_worker_failures_tolerance,
-            max_num_worker_restarts: self.max_num_worker_restarts,
-            restart_window: self.worker_restart_window,
-            first_backoff: self.worker_restart_backoff,
-            max_backoff: self.worker_restart_backoff_max,
+            num_consecutive_worker_failures_tolerance: supervision.num_consecutive_worker_failures_tolerance,
+            max_num_worker_restarts: supervision.max_num_worker_restarts,
+            restart_window: supervision.worker_restart_window,
+            first_backoff: supervision.worker_restart_backoff,
+            max_backoff: supervision.worker_restart_backoff_max,
         }
     }
 
     /// Refuses what is only there for environments with one agent.
     pub(crate) fn check_for_agents(&self) -> Result<(), ConfigError> {
+        let Self { workers, .. } = self;
         let reason = "the agents of an environment may observe different things and are not normalised; transform what \
                       they observe or earn in the environment, and leave it";
-        if self.observation_filter != ObservationFilter::NoFilter {
-            return Err(refuse("observation_filter", self.observation_filter, reason));
+        if workers.observation_filter != ObservationFilter::NoFilter {
+            return Err(refuse("observation_filter", workers.observation_filter, reason));
         }
-        if self.normalize_rewards {
+        if workers.normalize_rewards {
             return Err(refuse("normalize_rewards", true, reason));
         }
-        if self.num_env_groups > 1 {
+        if workers.num_env_groups > 1 {
             let reason = "environments with several agents are stepped by their worker; leave it at 1, or raise \
                           num_rollout_workers";
-            return Err(refuse("num_env_groups", self.num_env_groups, reason));
+            return Err(refuse("num_env_groups", workers.num_env_groups, reason));
         }
-        if self.inference == InferencePlacement::Shared {
+        if workers.inference == InferencePlacement::Shared {
             let reason = "one thread for all workers infers for one policy; leave it at per_worker for several agents";
             return Err(refuse("inference", "shared", reason));
         }
@@ -65,57 +67,58 @@ impl TrainerConfig {
 
     /// Refuses to filter observations that cannot be.
     pub(crate) fn check_observation(&self, observation: &Space) -> Result<(), ConfigError> {
-        if self.observation_filter == ObservationFilter::NoFilter || observation.obs_dtype() == ObsDtype::F32 {
+        if self.workers.observation_filter == ObservationFilter::NoFilter || observation.obs_dtype() == ObsDtype::F32 {
             return Ok(());
         }
         let reason = format!("observations of {observation} are bytes, which the network scales itself; leave it");
-        Err(refuse("observation_filter", self.observation_filter, &reason))
+        Err(refuse("observation_filter", self.workers.observation_filter, &reason))
     }
 
     /// Columns of one update of a single-agent run: whole fragments make a train batch, and whole columns a minibatch.
     pub(crate) fn columns_of_an_update(&self) -> usize {
         let columns = self.columns_of_a_batch();
-        let in_minibatch = |size: NonZeroUsize| (size.get() / self.rollout_fragment_length).max(1);
-        self.sgd_minibatch_size.map_or(columns, |size| in_minibatch(size).min(columns))
+        let in_minibatch = |size: NonZeroUsize| (size.get() / self.workers.rollout_fragment_length).max(1);
+        self.learner.sgd_minibatch_size.map_or(columns, |size| in_minibatch(size).min(columns))
     }
 
     /// Columns of one train batch of a single-agent run.
     pub(crate) fn columns_of_a_batch(&self) -> usize {
-        self.num_envs_per_worker * self.fragments_of_a_batch()
+        self.workers.num_envs_per_worker * self.fragments_of_a_batch()
     }
 
     /// Fragments that make a train batch.
     pub(crate) fn fragments_of_a_batch(&self) -> usize {
-        self.train_batch_size.div_ceil(self.rollout_fragment_length * self.num_envs_per_worker)
+        self.learner.train_batch_size.div_ceil(self.workers.rollout_fragment_length * self.workers.num_envs_per_worker)
     }
 
     /// Fragments that may wait for the learner.
     pub(crate) fn inqueue_size(&self) -> usize {
-        let held_by_workers = match self.inqueue_gate {
-            Gate::Bounded => self.num_rollout_workers,
+        let held_by_workers = match self.learner.inqueue_gate {
+            Gate::Bounded => self.workers.num_rollout_workers,
             // The learner empties the queue alone.
             Gate::FillThenDrain => 0,
         };
         let rest_of_a_batch = self.fragments_of_a_batch().saturating_sub(held_by_workers).clamp(1, LONGEST_QUEUE);
-        self.learner_queue_size.unwrap_or(rest_of_a_batch)
+        self.learner.learner_queue_size.unwrap_or(rest_of_a_batch)
     }
 
     fn check_sizes(&self) -> Result<(), ConfigError> {
+        let Self { workers, learner, model, .. } = self;
         let sizes = [
-            ("num_envs_per_worker", self.num_envs_per_worker, "a worker needs an environment to step"),
-            ("num_env_groups", self.num_env_groups, "a worker's environments are at least one group"),
-            ("rollout_fragment_length", self.rollout_fragment_length, "a fragment needs at least one step"),
-            ("train_batch_size", self.train_batch_size, "a train batch needs at least one env-step"),
-            ("num_sgd_iter", self.num_sgd_iter, "a batch that is never used trains nothing; set at least 1"),
-            ("minibatch_buffer_size", self.minibatch_buffer_size, "the minibatch buffer needs at least one slot"),
+            ("num_envs_per_worker", workers.num_envs_per_worker, "a worker needs an environment to step"),
+            ("num_env_groups", workers.num_env_groups, "a worker's environments are at least one group"),
+            ("rollout_fragment_length", workers.rollout_fragment_length, "a fragment needs at least one step"),
+            ("train_batch_size", learner.train_batch_size, "a train batch needs at least one env-step"),
+            ("num_sgd_iter", learner.num_sgd_iter, "a batch that is never used trains nothing; set at least 1"),
+            ("minibatch_buffer_size", learner.minibatch_buffer_size, "the minibatch buffer needs at least one slot"),
             (
                 "learner_queue_size",
-                self.learner_queue_size.unwrap_or(1),
+                learner.learner_queue_size.unwrap_or(1),
                 "every queue is bounded, or memory is not; set at least 1 (RLlib's 0 meant no bound)",
             ),
             (
                 "metrics_num_episodes_for_smoothing",
-                self.metrics_num_episodes_for_smoothing,
+                self.results.metrics_num_episodes_for_smoothing,
                 "episode statistics need at least one episode",
             ),
         ];
@@ -125,40 +128,40 @@ impl TrainerConfig {
             }
         }
         self.check_groups()?;
-        let Some(fragment) = self.rollout_fragment_length.checked_mul(self.num_envs_per_worker) else {
+        let Some(fragment) = workers.rollout_fragment_length.checked_mul(workers.num_envs_per_worker) else {
             return Err(refuse(
                 "rollout_fragment_length",
-                self.rollout_fragment_length,
+                workers.rollout_fragment_length,
                 "times num_envs_per_worker it is more steps than a machine can count",
             ));
         };
         if fragment > u32::MAX as usize {
             return Err(refuse(
                 "rollout_fragment_length",
-                self.rollout_fragment_length,
+                workers.rollout_fragment_length,
                 "times num_envs_per_worker it is more than 2^32 steps in one fragment",
             ));
         }
         let limits = [
-            ("train_batch_size", self.train_batch_size, 1 << 30, "no machine holds a train batch this large"),
-            ("minibatch_buffer_size", self.minibatch_buffer_size, 1 << 16, "each slot holds a whole train batch"),
+            ("train_batch_size", learner.train_batch_size, 1 << 30, "no machine holds a train batch this large"),
+            ("minibatch_buffer_size", learner.minibatch_buffer_size, 1 << 16, "each slot holds a whole train batch"),
             (
                 "learner_queue_size",
-                self.learner_queue_size.unwrap_or(1),
+                learner.learner_queue_size.unwrap_or(1),
                 LONGEST_QUEUE,
                 "a queue this long only makes data old",
             ),
-            ("replay_buffer_num_slots", self.replay_buffer_num_slots, 1 << 24, "each slot holds a whole fragment"),
+            ("replay_buffer_num_slots", learner.replay_buffer_num_slots, 1 << 24, "each slot holds a whole fragment"),
             (
                 "num_multi_gpu_tower_stacks",
-                self.num_multi_gpu_tower_stacks,
+                learner.num_multi_gpu_tower_stacks,
                 1 << 10,
                 "each stack holds a whole train batch",
             ),
-            ("num_sgd_iter", self.num_sgd_iter, 1 << 20, "no batch is worth this many passes"),
+            ("num_sgd_iter", learner.num_sgd_iter, 1 << 20, "no batch is worth this many passes"),
             (
                 "num_rollout_workers",
-                self.num_rollout_workers,
+                workers.num_rollout_workers,
                 4096,
                 "each is a thread; raise num_envs_per_worker instead",
             ),
@@ -168,33 +171,37 @@ impl TrainerConfig {
                 return Err(refuse(field, value, reason));
             }
         }
-        if self.model.burn_in >= self.rollout_fragment_length {
+        if model.burn_in >= workers.rollout_fragment_length {
             return Err(refuse(
                 "model.burn_in",
-                self.model.burn_in,
+                model.burn_in,
                 "no step of a fragment is left to learn from; set it below rollout_fragment_length",
             ));
         }
-        let fewest = self.model.burn_in + self.algorithm.fewest_steps();
-        if self.rollout_fragment_length < fewest {
+        let fewest = model.burn_in + self.algorithm.fewest_steps();
+        if workers.rollout_fragment_length < fewest {
             let reason = format!(
                 "vtrace_drop_last_ts leaves the last step out and model.burn_in the first ones, and then nothing is left; set \
                  at least {fewest}"
             );
-            return Err(refuse("rollout_fragment_length", self.rollout_fragment_length, &reason));
+            return Err(refuse("rollout_fragment_length", workers.rollout_fragment_length, &reason));
         }
-        if !(self.replay_proportion.is_finite() && self.replay_proportion >= 0.0) {
-            return Err(refuse("replay_proportion", self.replay_proportion, "it is a number of fragments, 0 or more"));
+        if !(learner.replay_proportion.is_finite() && learner.replay_proportion >= 0.0) {
+            return Err(refuse(
+                "replay_proportion",
+                learner.replay_proportion,
+                "it is a number of fragments, 0 or more",
+            ));
         }
-        if self.replay_proportion > 0.0 && self.replay_buffer_num_slots == 0 {
+        if learner.replay_proportion > 0.0 && learner.replay_buffer_num_slots == 0 {
             return Err(refuse(
                 "replay_buffer_num_slots",
                 0,
                 "replay_proportion is above 0 and there is nowhere to keep fragments; set both or neither",
             ));
         }
-        if let Some(size) = self.sgd_minibatch_size
-            && size.get() < self.rollout_fragment_length
+        if let Some(size) = learner.sgd_minibatch_size
+            && size.get() < workers.rollout_fragment_length
         {
             return Err(refuse(
                 "sgd_minibatch_size",
@@ -206,13 +213,13 @@ impl TrainerConfig {
     }
 
     fn check_gate(&self) -> Result<(), ConfigError> {
-        if self.inqueue_gate == Gate::Bounded {
+        if self.learner.inqueue_gate == Gate::Bounded {
             return Ok(());
         }
-        if self.num_rollout_workers == 0 {
+        if self.workers.num_rollout_workers == 0 {
             return Err(refuse(
                 "inqueue_gate",
-                self.inqueue_gate,
+                self.learner.inqueue_gate,
                 "num_rollout_workers = 0 is a run without threads, and so without an inqueue; set one of them otherwise",
             ));
         }
@@ -228,25 +235,26 @@ impl TrainerConfig {
     }
 
     fn check_devices(&self) -> Result<(), ConfigError> {
-        let stacks = self.num_multi_gpu_tower_stacks;
-        if self.devices.is_empty() {
+        let Self { learner, .. } = self;
+        let stacks = learner.num_multi_gpu_tower_stacks;
+        if learner.devices.is_empty() {
             return Err(refuse(
                 "devices",
-                &self.devices,
+                &learner.devices,
                 "the learner has to compute somewhere; `cpu` is always there",
             ));
         }
         if stacks == 0 {
             return Ok(());
         }
-        if self.num_rollout_workers == 0 {
+        if self.workers.num_rollout_workers == 0 {
             return Err(refuse(
                 "num_multi_gpu_tower_stacks",
                 stacks,
                 "stacks are loaded by threads, and num_rollout_workers = 0 is a run without threads; set one of them otherwise",
             ));
         }
-        if self.minibatch_buffer_size > stacks {
+        if learner.minibatch_buffer_size > stacks {
             return Err(refuse(
                 "num_multi_gpu_tower_stacks",
                 stacks,
@@ -254,7 +262,7 @@ impl TrainerConfig {
                  stacks, and more of them for loading ahead",
             ));
         }
-        match self.num_data_load_threads {
+        match learner.num_data_load_threads {
             0 => Err(refuse("num_data_load_threads", 0, "nothing would load the stacks; set at least 1")),
             threads if threads > stacks => Err(refuse(
                 "num_data_load_threads",
@@ -271,7 +279,8 @@ impl TrainerConfig {
     /// # Errors
     /// The batch or minibatch that cannot be shared out evenly.
     pub(crate) fn check_columns(&self) -> Result<(), ConfigError> {
-        let (devices, steps) = (self.devices.len(), self.rollout_fragment_length);
+        let Self { learner, .. } = self;
+        let (devices, steps) = (learner.devices.len(), self.workers.rollout_fragment_length);
         let (batch, update) = (self.columns_of_a_batch(), self.columns_of_an_update());
         let reason = |columns: usize, multiple: usize| {
             format!(
@@ -279,50 +288,52 @@ impl TrainerConfig {
                  each; make it a multiple of {multiple}, or choose another number of devices"
             )
         };
-        match self.sgd_minibatch_size {
+        match learner.sgd_minibatch_size {
             Some(size) if !update.is_multiple_of(devices) => {
                 Err(refuse("sgd_minibatch_size", size, &reason(update, devices * steps)))
             }
             _ if !(batch % update).is_multiple_of(devices) || !batch.is_multiple_of(devices) => {
                 let columns = if batch.is_multiple_of(devices) { batch % update } else { batch };
-                let multiple = steps * lcm(devices, self.num_envs_per_worker);
-                Err(refuse("train_batch_size", self.train_batch_size, &reason(columns, multiple)))
+                let multiple = steps * lcm(devices, self.workers.num_envs_per_worker);
+                Err(refuse("train_batch_size", learner.train_batch_size, &reason(columns, multiple)))
             }
             _ => Ok(()),
         }
     }
 
     fn check_groups(&self) -> Result<(), ConfigError> {
-        if !self.num_envs_per_worker.is_multiple_of(self.num_env_groups) {
+        let Self { workers, .. } = self;
+        if !workers.num_envs_per_worker.is_multiple_of(workers.num_env_groups) {
             let reason = format!(
                 "num_envs_per_worker = {} environments do not make groups of one size; set a divisor of it",
-                self.num_envs_per_worker
+                workers.num_envs_per_worker
             );
-            return Err(refuse("num_env_groups", self.num_env_groups, &reason));
+            return Err(refuse("num_env_groups", workers.num_env_groups, &reason));
         }
-        if self.inference == InferencePlacement::Shared && self.num_rollout_workers == 0 {
+        if workers.inference == InferencePlacement::Shared && workers.num_rollout_workers == 0 {
             let reason = "without rollout workers there is nobody to share it with, and a run that repeats itself has no such thread";
             return Err(refuse("inference", "shared", reason));
         }
         // Tasks are a group each; where there are none, it is looked at again.
-        self.check_gather(self.num_envs_per_worker)
+        self.check_gather(workers.num_envs_per_worker)
     }
 
     /// Refuses to wait for more groups of environments than a worker has, and to make groups of tasks.
     pub(crate) fn check_env(&self, env: &dyn EnvFactory) -> Result<(), ConfigError> {
+        let Self { workers, .. } = self;
         if env.tasks().is_none() {
-            return self.check_gather(self.num_env_groups);
+            return self.check_gather(workers.num_env_groups);
         }
-        if self.num_env_groups > 1 {
+        if workers.num_env_groups > 1 {
             let reason = "environments that are tasks are each a group by themselves; leave it at 1, and say by gather for how \
                           many of them to wait";
-            return Err(refuse("num_env_groups", self.num_env_groups, reason));
+            return Err(refuse("num_env_groups", workers.num_env_groups, reason));
         }
         Ok(())
     }
 
     fn check_gather(&self, n_groups: usize) -> Result<(), ConfigError> {
-        match self.gather {
+        match self.workers.gather {
             Gather::AtLeast(n) if n.get() > n_groups => Err(refuse(
                 "gather.at_least",
                 n,
@@ -333,49 +344,50 @@ impl TrainerConfig {
     }
 
     fn check_waits(&self) -> Result<(), ConfigError> {
-        if self.learner_queue_timeout.is_zero() {
+        let Self { learner, supervision, results, .. } = self;
+        if learner.learner_queue_timeout.is_zero() {
             return Err(refuse(
                 "learner_queue_timeout",
-                self.learner_queue_timeout,
+                learner.learner_queue_timeout,
                 "the learner would call itself starved without waiting",
             ));
         }
         let waits = [
-            ("learner_queue_timeout", self.learner_queue_timeout),
-            ("worker_restart_backoff_max", self.worker_restart_backoff_max),
-            ("worker_restart_window", self.worker_restart_window),
-            ("env_hang_timeout", self.env_hang_timeout.unwrap_or_default()),
+            ("learner_queue_timeout", learner.learner_queue_timeout),
+            ("worker_restart_backoff_max", supervision.worker_restart_backoff_max),
+            ("worker_restart_window", supervision.worker_restart_window),
+            ("env_hang_timeout", supervision.env_hang_timeout.unwrap_or_default()),
         ];
         for (field, wait) in waits {
             if wait > LONGEST_WAIT {
                 return Err(refuse(field, wait, "it is longer than any run; a year is as good as for ever"));
             }
         }
-        if self.worker_restart_backoff > self.worker_restart_backoff_max {
+        if supervision.worker_restart_backoff > supervision.worker_restart_backoff_max {
             return Err(refuse(
                 "worker_restart_backoff",
-                self.worker_restart_backoff,
+                supervision.worker_restart_backoff,
                 "it is longer than worker_restart_backoff_max",
             ));
         }
-        if self.env_hang_timeout.is_some_and(|timeout| timeout.is_zero()) {
+        if supervision.env_hang_timeout.is_some_and(|timeout| timeout.is_zero()) {
             let reason = "every step would count as hanging; set it far above the slowest step and the slowest reset, or to \"never\"";
             return Err(refuse("env_hang_timeout", 0, reason));
         }
-        if self.broadcast_interval == 0 {
+        if learner.broadcast_interval == 0 {
             return Err(refuse("broadcast_interval", 0, "the workers would never see new weights; set at least 1"));
         }
-        if self.max_consecutive_quarantined == 0 {
+        if learner.max_consecutive_quarantined == 0 {
             return Err(refuse(
                 "max_consecutive_quarantined",
                 0,
                 "the count is of batches allowed before the run ends; set at least 1",
             ));
         }
-        if !(self.min_time_s_per_iteration.is_finite() && self.min_time_s_per_iteration >= 0.0) {
+        if !(results.min_time_s_per_iteration.is_finite() && results.min_time_s_per_iteration >= 0.0) {
             return Err(refuse(
                 "min_time_s_per_iteration",
-                self.min_time_s_per_iteration,
+                results.min_time_s_per_iteration,
                 "it is a time in seconds: finite and not negative",
             ));
         }
@@ -383,20 +395,21 @@ impl TrainerConfig {
     }
 
     fn check_optimiser(&self) -> Result<(), ConfigError> {
-        positive("lr", self.lr)?;
-        never_negative("lr_schedule", self.lr_schedule.as_ref())?;
-        if let Some(clip) = self.grad_clip {
+        let Self { learner, .. } = self;
+        positive("lr", learner.lr)?;
+        never_negative("lr_schedule", learner.lr_schedule.as_ref())?;
+        if let Some(clip) = learner.grad_clip {
             positive("grad_clip", clip)?;
         }
-        within("decay", self.decay, 0.0, 1.0)?;
-        within("momentum", self.momentum, 0.0, 1.0)?;
-        if self.decay == 1.0 {
-            return Err(refuse("decay", self.decay, "the squared gradients would never change; set it below 1"));
+        within("decay", learner.decay, 0.0, 1.0)?;
+        within("momentum", learner.momentum, 0.0, 1.0)?;
+        if learner.decay == 1.0 {
+            return Err(refuse("decay", learner.decay, "the squared gradients would never change; set it below 1"));
         }
-        if self.momentum == 1.0 {
-            return Err(refuse("momentum", self.momentum, "steps would add up for ever; set it below 1"));
+        if learner.momentum == 1.0 {
+            return Err(refuse("momentum", learner.momentum, "steps would add up for ever; set it below 1"));
         }
-        positive("epsilon", self.epsilon)
+        positive("epsilon", learner.epsilon)
     }
 
     fn check_algorithm(&self) -> Result<(), ConfigError> {
@@ -405,14 +418,11 @@ impl TrainerConfig {
     }
 
     fn check_model(&self) -> Result<(), ConfigError> {
-        if self.model.fcnet_hiddens.contains(&0) {
-            return Err(refuse(
-                "model.fcnet_hiddens",
-                &self.model.fcnet_hiddens,
-                "a layer of width 0 lets nothing through",
-            ));
+        let Self { model, .. } = self;
+        if model.fcnet_hiddens.contains(&0) {
+            return Err(refuse("model.fcnet_hiddens", &model.fcnet_hiddens, "a layer of width 0 lets nothing through"));
         }
-        if self.model.lstm_cell_size == 0 {
+        if model.lstm_cell_size == 0 {
             return Err(refuse("model.lstm_cell_size", 0, "an LSTM of width 0 remembers nothing"));
         }
         Ok(())

@@ -1,5 +1,9 @@
 #![allow(clippy::unwrap_used)]
-use pronk_learner::{AppoConfig, ImpalaConfig, PpoConfig};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use pronk_buffer::Gate;
+use pronk_learner::{AppoConfig, ImpalaConfig, PpoConfig, Schedule};
 
 use super::*;
 
@@ -8,61 +12,61 @@ type Change = fn(&mut TrainerConfig);
 #[test]
 fn every_relation_that_cannot_work_is_refused_by_name() {
     let wrong: &[(&str, Change)] = &[
-        ("num_envs_per_worker", |c| c.num_envs_per_worker = 0),
-        ("rollout_fragment_length", |c| c.rollout_fragment_length = 0),
+        ("num_envs_per_worker", |c| c.workers.num_envs_per_worker = 0),
+        ("rollout_fragment_length", |c| c.workers.rollout_fragment_length = 0),
         ("rollout_fragment_length", |c| {
-            c.rollout_fragment_length = usize::MAX;
-            c.num_envs_per_worker = 2;
+            c.workers.rollout_fragment_length = usize::MAX;
+            c.workers.num_envs_per_worker = 2;
         }),
-        ("rollout_fragment_length", |c| c.rollout_fragment_length = 1 << 33),
+        ("rollout_fragment_length", |c| c.workers.rollout_fragment_length = 1 << 33),
         ("rollout_fragment_length", |c| {
-            c.rollout_fragment_length = 1;
+            c.workers.rollout_fragment_length = 1;
             c.algorithm = ImpalaConfig { vtrace_drop_last_ts: true, ..ImpalaConfig::default() }.into();
         }),
-        ("num_rollout_workers", |c| c.num_rollout_workers = 1 << 20),
-        ("train_batch_size", |c| c.train_batch_size = 0),
-        ("train_batch_size", |c| c.train_batch_size = usize::MAX),
-        ("minibatch_buffer_size", |c| c.minibatch_buffer_size = usize::MAX),
-        ("learner_queue_timeout", |c| c.learner_queue_timeout = Duration::MAX),
-        ("worker_restart_backoff_max", |c| c.worker_restart_backoff_max = Duration::MAX),
-        ("lr", |c| c.lr = 1e39),
-        ("epsilon", |c| c.epsilon = 1e-60),
-        ("replay_proportion", |c| c.replay_proportion = f64::NAN),
-        ("replay_proportion", |c| c.replay_proportion = -1.0),
-        ("replay_buffer_num_slots", |c| c.replay_proportion = 0.5),
-        ("replay_buffer_num_slots", |c| c.replay_buffer_num_slots = 1 << 30),
-        ("num_sgd_iter", |c| c.num_sgd_iter = 0),
-        ("num_sgd_iter", |c| c.num_sgd_iter = 1 << 40),
-        ("minibatch_buffer_size", |c| c.minibatch_buffer_size = 0),
-        ("learner_queue_size", |c| c.learner_queue_size = Some(0)),
-        ("learner_queue_size", |c| c.learner_queue_size = Some(usize::MAX)),
+        ("num_rollout_workers", |c| c.workers.num_rollout_workers = 1 << 20),
+        ("train_batch_size", |c| c.learner.train_batch_size = 0),
+        ("train_batch_size", |c| c.learner.train_batch_size = usize::MAX),
+        ("minibatch_buffer_size", |c| c.learner.minibatch_buffer_size = usize::MAX),
+        ("learner_queue_timeout", |c| c.learner.learner_queue_timeout = Duration::MAX),
+        ("worker_restart_backoff_max", |c| c.supervision.worker_restart_backoff_max = Duration::MAX),
+        ("lr", |c| c.learner.lr = 1e39),
+        ("epsilon", |c| c.learner.epsilon = 1e-60),
+        ("replay_proportion", |c| c.learner.replay_proportion = f64::NAN),
+        ("replay_proportion", |c| c.learner.replay_proportion = -1.0),
+        ("replay_buffer_num_slots", |c| c.learner.replay_proportion = 0.5),
+        ("replay_buffer_num_slots", |c| c.learner.replay_buffer_num_slots = 1 << 30),
+        ("num_sgd_iter", |c| c.learner.num_sgd_iter = 0),
+        ("num_sgd_iter", |c| c.learner.num_sgd_iter = 1 << 40),
+        ("minibatch_buffer_size", |c| c.learner.minibatch_buffer_size = 0),
+        ("learner_queue_size", |c| c.learner.learner_queue_size = Some(0)),
+        ("learner_queue_size", |c| c.learner.learner_queue_size = Some(usize::MAX)),
         ("learner_queue_size", |c| {
-            c.inqueue_gate = Gate::FillThenDrain;
-            c.learner_queue_size = Some(9);
+            c.learner.inqueue_gate = Gate::FillThenDrain;
+            c.learner.learner_queue_size = Some(9);
         }),
         ("inqueue_gate", |c| {
-            c.inqueue_gate = Gate::FillThenDrain;
-            c.num_rollout_workers = 0;
+            c.learner.inqueue_gate = Gate::FillThenDrain;
+            c.workers.num_rollout_workers = 0;
         }),
-        ("metrics_num_episodes_for_smoothing", |c| c.metrics_num_episodes_for_smoothing = 0),
-        ("learner_queue_timeout", |c| c.learner_queue_timeout = Duration::ZERO),
-        ("worker_restart_backoff", |c| c.worker_restart_backoff = Duration::from_secs(9)),
-        ("broadcast_interval", |c| c.broadcast_interval = 0),
-        ("max_consecutive_quarantined", |c| c.max_consecutive_quarantined = 0),
-        ("min_time_s_per_iteration", |c| c.min_time_s_per_iteration = f64::NAN),
-        ("min_time_s_per_iteration", |c| c.min_time_s_per_iteration = -1.0),
-        ("lr", |c| c.lr = 0.0),
-        ("lr", |c| c.lr = f64::NAN),
-        ("lr_schedule", |c| c.lr_schedule = Some(Schedule::Constant(-0.1))),
-        ("grad_clip", |c| c.grad_clip = Some(0.0)),
-        ("decay", |c| c.decay = 1.0),
-        ("momentum", |c| c.momentum = -0.1),
-        ("momentum", |c| c.momentum = 1.0),
-        ("epsilon", |c| c.epsilon = 0.0),
+        ("metrics_num_episodes_for_smoothing", |c| c.results.metrics_num_episodes_for_smoothing = 0),
+        ("learner_queue_timeout", |c| c.learner.learner_queue_timeout = Duration::ZERO),
+        ("worker_restart_backoff", |c| c.supervision.worker_restart_backoff = Duration::from_secs(9)),
+        ("broadcast_interval", |c| c.learner.broadcast_interval = 0),
+        ("max_consecutive_quarantined", |c| c.learner.max_consecutive_quarantined = 0),
+        ("min_time_s_per_iteration", |c| c.results.min_time_s_per_iteration = f64::NAN),
+        ("min_time_s_per_iteration", |c| c.results.min_time_s_per_iteration = -1.0),
+        ("lr", |c| c.learner.lr = 0.0),
+        ("lr", |c| c.learner.lr = f64::NAN),
+        ("lr_schedule", |c| c.learner.lr_schedule = Some(Schedule::Constant(-0.1))),
+        ("grad_clip", |c| c.learner.grad_clip = Some(0.0)),
+        ("decay", |c| c.learner.decay = 1.0),
+        ("momentum", |c| c.learner.momentum = -0.1),
+        ("momentum", |c| c.learner.momentum = 1.0),
+        ("epsilon", |c| c.learner.epsilon = 0.0),
         ("algorithm", |c| c.algorithm = ImpalaConfig { gamma: 1.01, ..ImpalaConfig::default() }.into()),
         ("algorithm", |c| c.algorithm = AppoConfig { clip_param: 0.0, ..AppoConfig::default() }.into()),
         ("algorithm", |c| c.algorithm = PpoConfig { kl_target: f64::NAN, ..PpoConfig::default() }.into()),
-        ("sgd_minibatch_size", |c| c.sgd_minibatch_size = NonZeroUsize::new(10)),
+        ("sgd_minibatch_size", |c| c.learner.sgd_minibatch_size = NonZeroUsize::new(10)),
         ("model.lstm_cell_size", |c| c.model.lstm_cell_size = 0),
         ("model.fcnet_hiddens", |c| c.model.fcnet_hiddens = vec![64, 0]),
     ];
@@ -78,35 +82,77 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
 
 #[test]
 fn the_queue_holds_what_makes_a_train_batch_with_the_fragments_of_blocked_workers() {
-    let batch_of_ten = TrainerConfig::default();
-    assert_eq!(batch_of_ten.fragments_of_a_batch(), 10);
-    let cases = [
-        (TrainerConfig { num_rollout_workers: 3, ..batch_of_ten.clone() }, 7),
-        (TrainerConfig { num_rollout_workers: 30, ..batch_of_ten.clone() }, 1),
-        (TrainerConfig { num_rollout_workers: 3, train_batch_size: 1, ..batch_of_ten.clone() }, 1),
-        (TrainerConfig { num_rollout_workers: 3, inqueue_gate: Gate::FillThenDrain, ..batch_of_ten.clone() }, 10),
-        (TrainerConfig { num_rollout_workers: 3, learner_queue_size: Some(5), ..batch_of_ten }, 5),
+    assert_eq!(TrainerConfig::default().fragments_of_a_batch(), 10);
+    let cases: [(usize, Change, usize); 5] = [
+        (3, |_| {}, 7),
+        (30, |_| {}, 1),
+        (3, |c| c.learner.train_batch_size = 1, 1),
+        (3, |c| c.learner.inqueue_gate = Gate::FillThenDrain, 10),
+        (3, |c| c.learner.learner_queue_size = Some(5), 5),
     ];
-    for (config, size) in cases {
+    for (workers, change, size) in cases {
+        let mut config = TrainerConfig::default();
+        config.workers.num_rollout_workers = workers;
+        change(&mut config);
         config.check().unwrap();
         assert_eq!(config.inqueue_size(), size, "{config:?}");
     }
 }
 
 #[test]
-fn a_config_survives_json_and_unknown_keys_are_refused() {
-    let config = TrainerConfig {
-        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.01), (1000.0, 0.0)]).unwrap()),
-        worker_restart_backoff: Duration::from_millis(250),
-        inqueue_gate: Gate::FillThenDrain,
-        ..TrainerConfig::default()
-    };
+fn a_config_survives_json() {
+    let mut config = TrainerConfig::default();
+    config.learner.lr_schedule = Some(Schedule::piecewise_linear([(0.0, 0.01), (1000.0, 0.0)]).unwrap());
+    config.supervision.worker_restart_backoff = Duration::from_millis(250);
+    config.learner.inqueue_gate = Gate::FillThenDrain;
     let text = serde_json::to_string(&config).unwrap();
     assert!(text.contains(r#""inqueue_gate":"fill_then_drain""#), "{text}");
-    assert_eq!(serde_json::from_str::<TrainerConfig>(&text).unwrap(), config);
-    assert_eq!(serde_json::from_str::<TrainerConfig>("{}").unwrap(), TrainerConfig::default());
-    let unknown = serde_json::from_str::<TrainerConfig>(r#"{"learning_rate": 1}"#).unwrap_err();
-    assert!(unknown.to_string().contains("learning_rate"), "{unknown}");
-    let negative = serde_json::from_str::<TrainerConfig>(r#"{"learner_queue_timeout": -1}"#).unwrap_err();
-    assert!(negative.to_string().contains("-1"), "{negative}");
+    assert_eq!(read(&text).unwrap(), config);
+    assert_eq!(read("{}").unwrap(), TrainerConfig::default());
+}
+
+fn read(text: &str) -> Result<TrainerConfig, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_file_has_a_table_for_each_group_or_its_keys_at_the_top() {
+    let mut config = TrainerConfig { seed: 3, ..TrainerConfig::default() };
+    config.workers.num_envs_per_worker = 4;
+    config.learner.lr = 0.002;
+    config.supervision.env_hang_timeout = None;
+    config.results.min_time_s_per_iteration = 0.5;
+    config.model.burn_in = 2;
+    let written = serde_json::to_value(&config).unwrap();
+    assert_eq!((&written["learner"]["lr"], written.get("lr")), (&0.002.into(), None), "what is written is grouped");
+
+    let mut flat = written.clone();
+    for group in ["workers", "learner", "supervision", "results"] {
+        let table = flat.as_object_mut().unwrap().remove(group).unwrap();
+        flat.as_object_mut().unwrap().extend(table.as_object().unwrap().clone());
+    }
+    assert_eq!(read(&flat.to_string()).unwrap(), config);
+    let mixed = r#"{"learner": {"lr": 0.1, "num_sgd_iter": 2}, "train_batch_size": 7}"#;
+    let mixed = read(mixed).unwrap().learner;
+    assert_eq!((mixed.lr, mixed.num_sgd_iter, mixed.train_batch_size), (0.1, 2, 7));
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_refused_by_its_key() {
+    let wrong = [
+        (r#"{"learning_rate": 1}"#, ["`learning_rate`", "`learner`"]),
+        (r#"{"learner": {"learning_rate": 1}}"#, ["`learning_rate` in `learner`", "`lr`"]),
+        (r#"{"learner": {"num_rollout_workers": 1}}"#, ["`num_rollout_workers` in `learner`", "`workers`"]),
+        (r#"{"model": {"lr": 1}}"#, ["`model`", "unknown field `lr`"]),
+        (r#"{"lr": 1, "learner": {"lr": 1}}"#, ["`lr`", "twice"]),
+        (r#"{"learner": {"lr": 1}, "lr": 1}"#, ["`lr`", "twice"]),
+        (r#"{"seed": 1, "seed": 2}"#, ["`seed`", "twice"]),
+        (r#"{"learner_queue_timeout": -1}"#, ["`learner_queue_timeout`", "-1"]),
+        (r#"{"learner": {"lr": "fast"}}"#, ["`lr` in `learner`", "fast"]),
+        (r#"{"learner": 3}"#, ["`learner`", "3"]),
+    ];
+    for (text, words) in wrong {
+        let error = read(text).unwrap_err();
+        assert!(words.iter().all(|word| error.contains(word)), "{text}: {error}");
+    }
 }

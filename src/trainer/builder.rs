@@ -9,9 +9,10 @@ use pronk_metrics::{ByPolicy, PolicyId, ReportError, Reporter};
 use pronk_policy::{DeviceSpec, Network, PolicyError};
 use pronk_rollout::{EnvFactory, EnvSpec, MultiAgentFactory};
 
+use super::handle::Trainer;
 use super::networks::MakeNetwork;
 use super::run_spec::{self, RunSpec};
-use super::{Trainer, wiring};
+use super::wiring;
 use crate::checkpoint::Checkpoint;
 use crate::config::TrainerConfig;
 use crate::error::TrainError;
@@ -35,7 +36,7 @@ type Observe = dyn FnOnce(&mut Trainer) -> Result<(), ReportError>;
 ///
 /// let folder = tempfile::tempdir()?;
 /// let mut config = TrainerConfig::default();
-/// config.min_time_s_per_iteration = 0.01;
+/// config.results.min_time_s_per_iteration = 0.01;
 /// let ppo = || Ppo::new(PpoConfig::default());
 ///
 /// let trainer = Trainer::builder(config.clone()).env(|_: &EnvContext| CartPole::new()).algorithm(ppo()?).build()?;
@@ -110,7 +111,7 @@ impl TrainerBuilder {
     /// use pronk::MultiAgentConfig;
     ///
     /// let mut config = TrainerConfig::default();
-    /// config.min_time_s_per_iteration = 0.01;
+    /// config.results.min_time_s_per_iteration = 0.01;
     /// let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
     /// let trainer = Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents).build()?;
     /// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
@@ -179,7 +180,7 @@ impl<Agents> TrainerBuilder<Agents> {
     /// }
     ///
     /// let mut config = TrainerConfig::default();
-    /// config.min_time_s_per_iteration = 0.01;
+    /// config.results.min_time_s_per_iteration = 0.01;
     /// let trainer = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).network(network).build()?;
     /// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
     /// assert!(run.ledger_closed());

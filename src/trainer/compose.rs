@@ -9,7 +9,7 @@ use pronk_metrics::{
 use pronk_rollout::ReturnStat;
 use serde_json::{Value, json};
 
-use super::Trainer;
+use super::handle::Trainer;
 use super::iteration::Iteration;
 use super::processors::ProcessorTime;
 use crate::bottleneck::{Bottleneck, Processors};
@@ -48,7 +48,7 @@ impl Trainer {
             episodes_covered: episodes.covered,
             enough_episodes: episodes.enough,
             policy_returns: self.history.policies(&iteration.workers),
-            episodes_asked: self.config.metrics_num_episodes_for_smoothing as u64,
+            episodes_asked: self.config.results.metrics_num_episodes_for_smoothing as u64,
             time_total,
             time_this_iteration,
             learner_info: iteration.take_info(),
@@ -98,7 +98,7 @@ impl Trainer {
         before: &[ThreadTime],
         processors: Option<Processors>,
     ) -> Option<Bottleneck> {
-        let workers = self.config.num_rollout_workers;
+        let workers = self.config.workers.num_rollout_workers;
         let found = Bottleneck::find(now, before, workers, processors)?;
         let are_all_there = self.engine.as_ref().is_some_and(|engine| engine.healthy_workers() == workers.max(1));
         Some(if are_all_there { found } else { Bottleneck { advice: None, ..found } })

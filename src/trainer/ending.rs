@@ -8,9 +8,9 @@ use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_rollout::WorkerFailure;
 
 use super::engine::{Ended, SHUTDOWN_DEADLINE, is_late, saved};
+use super::handle::{Trainer, TrainerState};
 use super::remains::{Counters, Remains};
 use super::run::{Run, Whole};
-use super::{Trainer, TrainerState};
 use crate::error::{FailedRun, TrainError};
 use crate::stop::{StopReason, StopWhen};
 

@@ -11,16 +11,12 @@ use pronk_learner::{
 use pronk_metrics::ByPolicy;
 use pronk_rollout::{InferenceThread, InlineSource, Watch, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
 
-use super::batches::TrainBatchSource;
+use super::train_batches::TrainBatchSource;
 use crate::error::TrainError;
 
 /// How long workers and a dropped trainer are waited for. Threads that do not end by then are left behind; with them, too, a
 /// trainer is dropped within a second. Only processes of environments that are closing are waited for longer: as long as they may take.
 pub(super) const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
-
-/// How long a run that ends, well or not, waits for the learner to finish the pass it is in, so that its state can be saved.
-/// Workers are waited for no longer than [`SHUTDOWN_DEADLINE`].
-pub(super) const FINISH_DEADLINE: Duration = Duration::from_secs(60);
 
 /// What runs a run.
 #[allow(clippy::large_enum_variant)] // there is one in a run, and it is never moved about

@@ -78,13 +78,13 @@ impl Iteration {
             return false;
         }
         let sampled = || steps.snapshot().sampled.env - self.steps_before.sampled.env;
-        (self.learner.passes > 0 && sampled() >= config.min_sample_timesteps_per_iteration)
+        (self.learner.passes > 0 && sampled() >= config.results.min_sample_timesteps_per_iteration)
             || (self.started.elapsed() >= STARVED && learner.read().starved.is_some())
     }
 
     /// What is left of the shortest time an iteration may take.
     pub(super) fn time_left(&self, config: &TrainerConfig) -> Option<Duration> {
-        let least = Duration::try_from_secs_f64(config.min_time_s_per_iteration).unwrap_or(Duration::MAX);
+        let least = Duration::try_from_secs_f64(config.results.min_time_s_per_iteration).unwrap_or(Duration::MAX);
         least.checked_sub(self.started.elapsed()).filter(|left| !left.is_zero())
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use pronk_metrics::{Csv, HtmlReport, JsonLines, ReportError, TensorBoard};
 use serde_json::{Value, json};
 
-use super::Trainer;
+use super::handle::Trainer;
 use crate::run_folder;
 
 impl Trainer {
@@ -34,7 +34,8 @@ impl Trainer {
     /// use pronk::prelude::*;
     ///
     /// let folder = tempfile::tempdir()?;
-    /// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    /// let mut config = TrainerConfig::default();
+    /// config.results.min_time_s_per_iteration = 0.01;
     /// let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
     /// trainer.log_to(folder.path())?;
     /// trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;

@@ -99,7 +99,7 @@ impl Networks {
     /// The network that learns, on the devices of the config.
     pub(super) fn learning(&self, config: &TrainerConfig, env: &EnvSpec) -> Result<Box<dyn Network>, TrainError> {
         let replica = |device: &DeviceSpec| self.on_device(*device, config, env);
-        let mut replicas = config.devices.iter().map(replica).collect::<Result<Vec<_>, _>>()?;
+        let mut replicas = config.learner.devices.iter().map(replica).collect::<Result<Vec<_>, _>>()?;
         match (replicas.pop(), replicas.is_empty()) {
             (Some(only), true) => Ok(only),
             (last, _) => {
@@ -193,11 +193,11 @@ fn refused(cause: PolicyError) -> TrainError {
 
 /// Threads for each CPU device of the config.
 fn learner_threads(config: &TrainerConfig) -> NonZeroUsize {
-    let all = config.num_learner_threads.unwrap_or_else(|| match config.num_rollout_workers {
+    let all = config.learner.num_learner_threads.unwrap_or_else(|| match config.workers.num_rollout_workers {
         0 => NonZeroUsize::MIN,
         _ => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
     });
-    let cpus = config.devices.iter().filter(|device| **device == DeviceSpec::Cpu).count();
+    let cpus = config.learner.devices.iter().filter(|device| **device == DeviceSpec::Cpu).count();
     NonZeroUsize::new(all.get() / cpus.max(1)).unwrap_or(NonZeroUsize::MIN)
 }
 

@@ -1,14 +1,16 @@
+//! [`Remains`]: what is left of a run whose threads have ended.
+
 use std::time::Duration;
 
 use pronk_learner::LearnerState;
 use pronk_metrics::ByPolicy;
 
+use super::run::Whole;
 use crate::checkpoint::Checkpoint;
-use crate::trainer::run::Whole;
 
 /// What is left of a run whose threads have ended.
 #[derive(Default)]
-pub(crate) struct Remains {
+pub(super) struct Remains {
     pub(super) whole: Whole,
     pub(super) checkpoints: ByPolicy<Checkpoint>,
     pub(super) not_joined: Vec<String>,
@@ -19,7 +21,7 @@ pub(crate) struct Remains {
 
 /// Updates made and env-steps trained on by a learner, those of earlier runs included.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Counters {
+pub(super) struct Counters {
     pub(super) updates: u64,
     pub(super) env_steps: u64,
 }

@@ -63,7 +63,8 @@ pub struct Run {
 /// use pronk::prelude::*;
 /// use pronk::Whole;
 ///
-/// let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+/// let mut config = TrainerConfig::default();
+/// config.results.min_time_s_per_iteration = 0.01;
 /// let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
 /// assert_eq!(trainer.finish()?.whole, Whole::Learner);
 /// # Ok::<(), pronk::TrainError>(())
@@ -117,7 +118,8 @@ impl Run {
     /// use pronk::prelude::*;
     ///
     /// fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
-    ///     let config = TrainerConfig { min_time_s_per_iteration: 0.01, ..TrainerConfig::default() };
+    ///     let mut config = TrainerConfig::default();
+    ///     config.results.min_time_s_per_iteration = 0.01;
     ///     let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
     ///     let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
     ///     println!("{}", run.summary());
@@ -160,7 +162,7 @@ impl fmt::Display for RunSummary<'_> {
             "env": run.env,
             "algorithm": run.checkpoints.values().next().map(|checkpoint| &checkpoint.algorithm),
             "seed": run.config.seed,
-            "num_sgd_iter": run.config.num_sgd_iter,
+            "num_sgd_iter": run.config.learner.num_sgd_iter,
             "env_steps": env_steps,
             "seconds": secs,
             "env_steps_per_s": if secs > 0.0 { env_steps as f64 / secs } else { 0.0 },

@@ -196,8 +196,8 @@ impl RunSpec {
         shared: Option<&InferencePort>,
         links: WorkerLinks,
     ) -> Result<Box<dyn Sampler>, BuildError> {
-        let num_envs_per_worker = at_least_one(config.num_envs_per_worker);
-        let rollout_fragment_length = at_least_one(config.rollout_fragment_length);
+        let num_envs_per_worker = at_least_one(config.workers.num_envs_per_worker);
+        let rollout_fragment_length = at_least_one(config.workers.rollout_fragment_length);
         match &self.agents {
             Agents::One(env) => {
                 let only = self.policies.values().next().ok_or(BuildError::NothingTrained { frozen: 0 })?;
@@ -213,14 +213,14 @@ impl RunSpec {
                     Some(port) => port.client().into(),
                     None => Inference::from(only.networks.acting(&only.spec)?),
                 };
-                if config.num_env_groups == 1 && env.tasks().is_none() {
+                if config.workers.num_env_groups == 1 && env.tasks().is_none() {
                     return Ok(Box::new(RolloutWorker::new(worker, Arc::clone(env), inference, links)?));
                 }
                 let gathering = GatheringWorkerConfig {
                     worker,
-                    num_env_groups: at_least_one(config.num_env_groups),
-                    gather: config.gather,
-                    env_hang_timeout: config.env_hang_timeout,
+                    num_env_groups: at_least_one(config.workers.num_env_groups),
+                    gather: config.workers.gather,
+                    env_hang_timeout: config.supervision.env_hang_timeout,
                     restart: config.restart_policy(),
                 };
                 Ok(Box::new(GatheringWorker::new(gathering, Arc::clone(env), inference, links)?))
@@ -329,9 +329,9 @@ impl PolicySpec {
         };
         let options = ActorCriticConfig {
             policy: policy.clone(),
-            lr: config.lr_schedule.clone().unwrap_or(Schedule::Constant(config.lr)),
-            grad_clip: config.grad_clip,
-            sgd_minibatch_size: config.sgd_minibatch_size,
+            lr: config.learner.lr_schedule.clone().unwrap_or(Schedule::Constant(config.learner.lr)),
+            grad_clip: config.learner.grad_clip,
+            sgd_minibatch_size: config.learner.sgd_minibatch_size,
             seed: stream(seed, MINIBATCH_STREAM, self.stream),
             initial_state: config.model.initial_state,
             burn_in: config.model.burn_in,
@@ -360,12 +360,12 @@ impl PolicySpec {
 
 /// The optimiser of the config.
 fn optimizer(config: &TrainerConfig) -> OptimizerConfig {
-    match config.opt_type {
+    match config.learner.opt_type {
         OptType::Adam => OptimizerConfig::default(),
         OptType::RmsProp => OptimizerConfig::RmsProp(RmsPropConfig {
-            decay: config.decay,
-            momentum: config.momentum,
-            eps: config.epsilon,
+            decay: config.learner.decay,
+            momentum: config.learner.momentum,
+            eps: config.learner.epsilon,
             ..RmsPropConfig::default()
         }),
     }
@@ -434,10 +434,10 @@ fn check_normalized(normalizer: Option<&Normalizer>, checkpoint: &Checkpoint) ->
 pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, LearnError> {
     let at_least_one = |count: u64| NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN);
     let minibatches = config.columns_of_a_batch().div_ceil(config.columns_of_an_update());
-    let updates = config.num_sgd_iter as u64 * minibatches as u64;
+    let updates = config.learner.num_sgd_iter as u64 * minibatches as u64;
     let rhythm = UpdateRhythm {
         per_train_batch: at_least_one(updates),
-        per_buffer: at_least_one(updates * config.minibatch_buffer_size as u64),
+        per_buffer: at_least_one(updates * config.learner.minibatch_buffer_size as u64),
     };
     config.algorithm.build(rhythm)
 }

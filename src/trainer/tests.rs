@@ -1,6 +1,6 @@
 //! What only the deadline of the learner shows, which is a minute outside of here.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pronk_learner::{LearnError, Learned, Learner, LearnerState, TrainBatch};
@@ -9,6 +9,7 @@ use pronk_policy::{ObsLoader, Params};
 use pronk_rollout::EnvContext;
 
 use super::*;
+use crate::config::TrainerConfig;
 use crate::envs::CartPole;
 
 /// A learner that does not come back from its third update until the other end is dropped.
@@ -58,7 +59,9 @@ impl Learner for Late {
 fn a_learner_that_takes_too_long_is_named_and_the_published_weights_are_handed_back() {
     let (entered, inside) = mpsc::channel();
     let (let_go, hang) = mpsc::channel();
-    let config = TrainerConfig { num_rollout_workers: 1, min_time_s_per_iteration: 0.0, ..TrainerConfig::default() };
+    let mut config = TrainerConfig::default();
+    config.workers.num_rollout_workers = 1;
+    config.results.min_time_s_per_iteration = 0.0;
     let make = |_: &EnvContext| CartPole::new();
     let late = |inner| Ok(Box::new(Late { inner, updates: 0, entered, hang }) as Box<dyn Learner>);
     let mut trainer = Trainer::builder(config).env(make).learner(late).build().unwrap();

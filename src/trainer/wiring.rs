@@ -16,15 +16,15 @@ use pronk_rollout::{
     WorkerSeat, WorkerSet, WorkerSetConfig,
 };
 
-use super::batches::{TrainBatchSource, TrainBatches};
-use super::engine::{Engine, FINISH_DEADLINE, SHUTDOWN_DEADLINE};
+use super::engine::{Engine, SHUTDOWN_DEADLINE};
 use super::episodes::EpisodeHistory;
+use super::handle::{FINISH_DEADLINE, Trainer, TrainerState};
 use super::iteration::Iteration;
 use super::processors::ProcessorTime;
 use super::remains::{Counters, Remains};
 use super::reporters::Reporters;
 use super::run_spec::{RunSpec, at_least_one};
-use super::{Trainer, TrainerState};
+use super::train_batches::{TrainBatchSource, TrainBatches};
 use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
 use crate::signals::SharedLifeline;
@@ -51,7 +51,8 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
     let begun = learner.save().into_iter().map(|(policy, state)| (policy, Counters::of(&state))).collect();
 
     // One fragment in the making and one being pushed for each worker, what waits, and what is being joined.
-    let fragments = 2 * config.num_rollout_workers.max(1) + config.inqueue_size() + config.fragments_of_a_batch();
+    let fragments =
+        2 * config.workers.num_rollout_workers.max(1) + config.inqueue_size() + config.fragments_of_a_batch();
     let pool = Pool::new(fragments);
     let train_batches = TrainBatches { config: &config, seed: spec.seed(&config), version: weights.version_reader() };
     let parts = LearnerParts {
@@ -77,7 +78,7 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
         })
     };
 
-    let (engine, learner_metrics) = match NonZeroU32::new(config.num_rollout_workers as u32) {
+    let (engine, learner_metrics) = match NonZeroU32::new(config.workers.num_rollout_workers as u32) {
         None => {
             let (source, reports) = InlineSource::new(
                 make_worker,
@@ -95,9 +96,9 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
             (Engine::Inline { learner_loop, outqueue, reports, watch }, metrics)
         }
         Some(num_rollout_workers) => {
-            let (sender, receiver) = inqueue(config.inqueue_size(), config.inqueue_gate, &tether)
+            let (sender, receiver) = inqueue(config.inqueue_size(), config.learner.inqueue_gate, &tether)
                 .map_err(|error| ConfigError::caused_by("learner_queue_size", config.inqueue_size(), &error))?;
-            let env_hang_timeout = config.env_hang_timeout;
+            let env_hang_timeout = config.supervision.env_hang_timeout;
             let set = WorkerSetConfig { num_rollout_workers, restart: config.restart_policy(), env_hang_timeout };
             let (bell, time, steps) = (bell.clone(), time.clone(), steps.clone());
             let edges = WorkerEdges { fragments: sender, weights, bell, time, steps };
@@ -119,7 +120,7 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
         time,
         clock,
         reporters: Reporters::default(),
-        history: EpisodeHistory::new(config.metrics_num_episodes_for_smoothing),
+        history: EpisodeHistory::new(config.results.metrics_num_episodes_for_smoothing),
         started,
         iterations: 0,
         training_iteration: TimerStat::new(),
@@ -152,7 +153,7 @@ fn share_inference(
     tether: &Tether,
     time: &TimeLedger,
 ) -> Result<Option<(InferenceThread, InferencePort)>, TrainError> {
-    if config.inference == InferencePlacement::PerWorker {
+    if config.workers.inference == InferencePlacement::PerWorker {
         return Ok(None);
     }
     let started = InferenceThread::start(spec.acting_network()?, weights, tether, time);
@@ -166,15 +167,15 @@ fn spawn_learner(
     source: TrainBatchSource<InqueueReceiver<MultiAgentBatch>>,
     parts: LearnerParts<()>,
 ) -> Result<(LearnerThread, Option<LoaderMetrics>), TrainError> {
-    if config.num_multi_gpu_tower_stacks == 0 {
+    if config.learner.num_multi_gpu_tower_stacks == 0 {
         let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), over(parts, source));
         return Ok((LearnerThread::spawn(learner_loop, outqueue)?, None));
     }
     let loaders = LoaderConfig {
-        num_data_load_threads: at_least_one(config.num_data_load_threads),
+        num_data_load_threads: at_least_one(config.learner.num_data_load_threads),
         join_within: SHUTDOWN_DEADLINE,
     };
-    let stacks = std::iter::repeat_with(Stack::default).take(config.num_multi_gpu_tower_stacks).collect();
+    let stacks = std::iter::repeat_with(Stack::default).take(config.learner.num_multi_gpu_tower_stacks).collect();
     let loader_parts = LoaderParts { source, stacks, time: parts.time.clone(), tether: parts.tether.clone() };
     let loader = StackLoader::new(parts.learner.obs_loaders());
     let stacks = LoaderStacks::start(loaders, loader_parts, move |_| Ok(loader.clone()))?;
@@ -192,13 +193,14 @@ fn over<S>(parts: LearnerParts<()>, source: S) -> LearnerParts<S> {
 
 fn loop_config(config: &TrainerConfig) -> LearnerLoopConfig {
     LearnerLoopConfig {
-        num_sgd_iter: NonZeroU32::new(config.num_sgd_iter as u32).unwrap_or(NonZeroU32::MIN),
-        init_num_sgd_iter: (config.num_multi_gpu_tower_stacks > 0).then_some(NonZeroU32::MIN),
-        minibatch_buffer_size: at_least_one(config.minibatch_buffer_size),
-        learner_queue_timeout: config.learner_queue_timeout,
-        on_starved: config.on_starved,
-        broadcast_interval: NonZeroU64::new(config.broadcast_interval).unwrap_or(NonZeroU64::MIN),
-        max_consecutive_quarantined: NonZeroU32::new(config.max_consecutive_quarantined).unwrap_or(NonZeroU32::MIN),
+        num_sgd_iter: NonZeroU32::new(config.learner.num_sgd_iter as u32).unwrap_or(NonZeroU32::MIN),
+        init_num_sgd_iter: (config.learner.num_multi_gpu_tower_stacks > 0).then_some(NonZeroU32::MIN),
+        minibatch_buffer_size: at_least_one(config.learner.minibatch_buffer_size),
+        learner_queue_timeout: config.learner.learner_queue_timeout,
+        on_starved: config.learner.on_starved,
+        broadcast_interval: NonZeroU64::new(config.learner.broadcast_interval).unwrap_or(NonZeroU64::MIN),
+        max_consecutive_quarantined: NonZeroU32::new(config.learner.max_consecutive_quarantined)
+            .unwrap_or(NonZeroU32::MIN),
         outqueue_capacity: at_least_one(OUTQUEUE_CAPACITY),
     }
 }

@@ -7,18 +7,16 @@ use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{AsyncEnvs, Gather, StopReason, TrainError};
 
-use crate::fixtures::{iterations, small, without_hanging};
+use crate::fixtures::{iterations, small, with, without_hanging};
 use crate::learning;
 use crate::remote::{RemoteCartPole, serve};
 
 /// A run that acts for whoever has answered.
-fn of_connections(num_envs_per_worker: usize, config: TrainerConfig) -> TrainerConfig {
-    TrainerConfig {
-        num_envs_per_worker,
-        gather: Gather::AtLeast(NonZeroUsize::MIN),
-        env_hang_timeout: Some(Duration::from_millis(500)),
-        ..config
-    }
+fn of_connections(num_envs_per_worker: usize, mut config: TrainerConfig) -> TrainerConfig {
+    config.workers.num_envs_per_worker = num_envs_per_worker;
+    config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
+    config.supervision.env_hang_timeout = Some(Duration::from_millis(500));
+    config
 }
 
 #[test]
@@ -73,7 +71,8 @@ fn a_run_without_threads_waits_for_all_and_repeats_itself() {
     let returns = || {
         without_hanging("a run that repeats itself", || {
             let address = serve(|_, _| Some(Duration::ZERO)).unwrap();
-            let config = TrainerConfig { gather: Gather::All, ..of_connections(4, small(0)) };
+            let mut config = of_connections(4, small(0));
+            config.workers.gather = Gather::All;
             let envs = AsyncEnvs::new(move |_: EnvContext| RemoteCartPole::connect(address));
             let run = Trainer::new(config, envs).unwrap().run(iterations(20)).unwrap();
             assert_eq!(run.reason, Some(StopReason::Iterations));
@@ -81,7 +80,8 @@ fn a_run_without_threads_waits_for_all_and_repeats_itself() {
         })
     };
     let on_thread = without_hanging("the same on one thread", || {
-        let config = TrainerConfig { num_envs_per_worker: 4, ..small(0) };
+        let mut config = small(0);
+        config.workers.num_envs_per_worker = 4;
         let run = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap().run(iterations(20)).unwrap();
         run.checkpoints["default_policy"].state.params.values().to_vec()
     });
@@ -99,12 +99,11 @@ fn settings_that_cannot_work_are_refused() {
             Err(error) => error.to_string(),
         }
     };
-    let text = refused(TrainerConfig { num_env_groups: 2, ..of_connections(4, small(1)) });
+    let text = refused(with(of_connections(4, small(1)), |c| c.workers.num_env_groups = 2));
     assert!(text.contains("num_env_groups = 2") && text.contains("leave it at 1"), "{text}");
-    let text = refused(TrainerConfig {
-        gather: Gather::AtLeast(NonZeroUsize::new(5).unwrap()),
-        ..of_connections(4, small(1))
-    });
+    let text = refused(with(of_connections(4, small(1)), |c| {
+        c.workers.gather = Gather::AtLeast(NonZeroUsize::new(5).unwrap())
+    }));
     assert!(text.contains("gather.at_least = 5"), "{text}");
     // Nobody listens there.
     let nowhere = AsyncEnvs::new(|_: EnvContext| RemoteCartPole::connect(([127, 0, 0, 1], 1).into()));

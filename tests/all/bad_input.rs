@@ -2,7 +2,7 @@
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{ActionRef, EnvError, EnvSpec, LearnError, ObsMut, Space, Step, TrainError};
+use pronk::{LearnError, Space, TrainError};
 
 use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
 
@@ -50,7 +50,8 @@ fn refused<E: Env + 'static>(
 
 #[test]
 fn a_config_that_cannot_work_starts_nothing() {
-    let config = TrainerConfig { train_batch_size: 0, ..small(1) };
+    let mut config = small(1);
+    config.learner.train_batch_size = 0;
     let Err(error) = Trainer::new(config, |_: &EnvContext| CartPole::new()) else { panic!("it was to be refused") };
     assert!(matches!(error, TrainError::Config(_)), "{error:?}");
     assert!(error.to_string().contains("train_batch_size"), "{error}");
@@ -112,7 +113,10 @@ fn a_loss_that_is_not_finite_ends_the_run_with_that_error_and_no_nan_weights() {
     // The first update throws the weights so far away that every later loss overflows.
     for workers in [0, 2] {
         let error = without_hanging("overflow", move || {
-            let config = TrainerConfig { lr: 1e30, grad_clip: None, max_consecutive_quarantined: 3, ..small(workers) };
+            let mut config = small(workers);
+            config.learner.lr = 1e30;
+            config.learner.grad_clip = None;
+            config.learner.max_consecutive_quarantined = 3;
             let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
             trainer.run(iterations(1_000_000)).expect_err("1e30 is no learning rate")
         });

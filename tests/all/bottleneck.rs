@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{ActionRef, Bottleneck, EnvError, EnvSpec, Limit, ModelConfig, ObsMut, Step};
+use pronk::{Bottleneck, Limit};
 
 use crate::fixtures::{Hooked, alone, small};
 use crate::measure;
@@ -34,15 +34,13 @@ impl Env for Slow {
 
 /// Env-steps a second of a run of so many workers, and what the explainer says about it.
 fn measure(workers: usize, step: Duration, update: Duration) -> (f64, Bottleneck) {
-    let config = TrainerConfig {
-        num_rollout_workers: workers,
-        rollout_fragment_length: 10,
-        train_batch_size: 20,
-        learner_queue_size: Some(4),
-        model: ModelConfig { fcnet_hiddens: vec![16], ..ModelConfig::default() },
-        min_time_s_per_iteration: WARM_UP.as_secs_f64(),
-        ..TrainerConfig::default()
-    };
+    let mut config = TrainerConfig::default();
+    config.workers.num_rollout_workers = workers;
+    config.workers.rollout_fragment_length = 10;
+    config.learner.train_batch_size = 20;
+    config.learner.learner_queue_size = Some(4);
+    config.model.fcnet_hiddens = vec![16];
+    config.results.min_time_s_per_iteration = WARM_UP.as_secs_f64();
     #[allow(clippy::disallowed_methods)] // What the learner is slow by is time.
     let slow = move |_| {
         thread::sleep(update);
@@ -106,7 +104,8 @@ fn more_workers_bring_no_more_than_the_learner_can_take() {
 
 #[test]
 fn what_is_measured_names_a_stage_as_the_limit_and_no_thread_that_waits() {
-    let config = TrainerConfig { min_time_s_per_iteration: measure::ITERATION_SECS / 20.0, ..small(1) };
+    let mut config = small(1);
+    config.results.min_time_s_per_iteration = measure::ITERATION_SECS / 20.0;
     let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
     let line = measure::measure(trainer, 16).unwrap();
     let limit = line.get("limit").and_then(|limit| limit.as_str()).unwrap();

@@ -11,12 +11,10 @@ use pronk::policy::candle_nn::{
 };
 use pronk::policy::{ActionsMut, CandleInput, CandleModel, CandleNetwork, CandleOutput, NetworkShape, ObsRef};
 use pronk::prelude::*;
-use pronk::{
-    ActionRef, Checkpoint, Choice, DeviceSpec, End, EnvError, EnvSpec, Network, ObsMut, Policy, PolicyError, PpoConfig,
-    Rng, Run, Space, Step, TrainError,
-};
+use pronk::{Checkpoint, Choice, DeviceSpec, Network, Policy, PolicyError, PpoConfig, Rng, Run, Space, TrainError};
 use tempfile::TempDir;
 
+use crate::cartpole;
 use crate::fixtures::{iterations, only, small, without_hanging};
 
 struct Heads {
@@ -143,15 +141,9 @@ fn bits(checkpoint: &Checkpoint) -> Vec<u32> {
 }
 
 fn learning(workers: usize) -> TrainerConfig {
-    TrainerConfig {
-        num_rollout_workers: workers,
-        num_envs_per_worker: 16,
-        rollout_fragment_length: 20,
-        train_batch_size: 320,
-        lr: 0.002,
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    }
+    let mut config = cartpole::config(workers, 16);
+    config.learner.lr = 0.002;
+    config
 }
 
 fn assert_learns(what: &'static str, goal: f64, run: impl FnOnce(StopWhen) -> Run + Send + 'static) {
@@ -176,7 +168,8 @@ fn linear_layers_of_candle_nn_learn_cartpole() {
 
 #[test]
 fn a_convolution_and_a_layer_norm_learn_from_bytes_on_two_devices() {
-    let config = TrainerConfig { devices: vec![DeviceSpec::Cpu; 2], ..learning(1) };
+    let mut config = learning(1);
+    config.learner.devices = vec![DeviceSpec::Cpu; 2];
     assert_learns("vision", 9.0, |stop| {
         Trainer::builder(config).env(|_: &EnvContext| Sides::new()).network(vision).build().unwrap().run(stop).unwrap()
     });
@@ -185,16 +178,13 @@ fn a_convolution_and_a_layer_norm_learn_from_bytes_on_two_devices() {
 #[test]
 fn an_lstm_of_candle_nn_recalls_what_it_saw() {
     let ppo = PpoConfig { gamma: 0.98, clip_param: 0.2, vf_clip_param: None, kl_coeff: 0.0, ..PpoConfig::default() };
-    let config = TrainerConfig {
-        rollout_fragment_length: 64,
-        train_batch_size: 1024,
-        num_sgd_iter: 4,
-        sgd_minibatch_size: NonZeroUsize::new(256),
-        lr: 0.003,
-        grad_clip: Some(0.5),
-        algorithm: ppo.into(),
-        ..learning(0)
-    };
+    let mut config = TrainerConfig { algorithm: ppo.into(), ..learning(0) };
+    config.workers.rollout_fragment_length = 64;
+    config.learner.train_batch_size = 1024;
+    config.learner.num_sgd_iter = 4;
+    config.learner.sgd_minibatch_size = NonZeroUsize::new(256);
+    config.learner.lr = 0.003;
+    config.learner.grad_clip = Some(0.5);
     // A network that forgets gets half its answers wrong, which is 0 on average.
     assert_learns("lstm", 0.9, |stop| {
         Trainer::builder(config)

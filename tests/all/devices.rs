@@ -8,17 +8,19 @@ use pronk::policy::{
     CpuNetwork, Input, LoadedObs, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
 };
 use pronk::prelude::*;
-use pronk::{DeviceSpec, EnvSpec, FailedRun, Network, ObsLoader, Params, PolicyError, Run, TrainError};
+use pronk::{DeviceSpec, FailedRun, Network, ObsLoader, Params, PolicyError, Run, TrainError};
 
 use crate::failures::{check, repeat};
-use crate::fixtures::{iterations, only, small, without_hanging};
+use crate::fixtures::{iterations, only, small, with, without_hanging};
 
 fn cartpole(_: &EnvContext) -> CartPole {
     CartPole::new()
 }
 
-fn with_stacks(stacks: usize, threads: usize, config: TrainerConfig) -> TrainerConfig {
-    TrainerConfig { num_multi_gpu_tower_stacks: stacks, num_data_load_threads: threads, ..config }
+fn with_stacks(stacks: usize, threads: usize, mut config: TrainerConfig) -> TrainerConfig {
+    config.learner.num_multi_gpu_tower_stacks = stacks;
+    config.learner.num_data_load_threads = threads;
+    config
 }
 
 #[test]
@@ -27,14 +29,12 @@ fn stacks_and_devices_change_nothing_about_the_books() {
     for (devices, stacks, threads, ring, passes) in [(1, 1, 1, 1, 1), (2, 2, 1, 2, 3), (2, 4, 4, 2, 2), (4, 3, 2, 1, 1)]
     {
         let what = format!("{devices} devices, {stacks} stacks, {threads} threads, a ring of {ring}, {passes} passes");
-        let config = TrainerConfig {
-            devices: vec![DeviceSpec::Cpu; devices],
-            num_envs_per_worker: 4,
-            train_batch_size: 32,
-            minibatch_buffer_size: ring,
-            num_sgd_iter: passes,
-            ..with_stacks(stacks, threads, small(2))
-        };
+        let mut config = with_stacks(stacks, threads, small(2));
+        config.learner.devices = vec![DeviceSpec::Cpu; devices];
+        config.workers.num_envs_per_worker = 4;
+        config.learner.train_batch_size = 32;
+        config.learner.minibatch_buffer_size = ring;
+        config.learner.num_sgd_iter = passes;
         let run = without_hanging("a run with stacks", move || {
             Trainer::new(config, cartpole).unwrap().run(iterations(20)).unwrap()
         });
@@ -55,12 +55,10 @@ fn stacks_and_devices_change_nothing_about_the_books() {
 #[test]
 fn a_run_without_threads_learns_the_same_on_any_number_of_devices() {
     let weights = |devices: usize| {
-        let config = TrainerConfig {
-            devices: vec![DeviceSpec::Cpu; devices],
-            num_envs_per_worker: 4,
-            train_batch_size: 32,
-            ..small(0)
-        };
+        let mut config = small(0);
+        config.learner.devices = vec![DeviceSpec::Cpu; devices];
+        config.workers.num_envs_per_worker = 4;
+        config.learner.train_batch_size = 32;
         only(&Trainer::new(config, cartpole).unwrap().run(iterations(20)).unwrap()).state.params.values().to_vec()
     };
     let one = weights(1);
@@ -73,17 +71,17 @@ fn a_run_without_threads_learns_the_same_on_any_number_of_devices() {
 
 #[test]
 fn two_devices_behind_stacks_learn() {
-    let config = TrainerConfig {
-        num_rollout_workers: 1,
-        num_envs_per_worker: 8,
-        rollout_fragment_length: 16,
-        train_batch_size: 256,
-        devices: vec![DeviceSpec::Cpu; 2],
-        lr: 0.002,
-        min_time_s_per_iteration: 0.1,
+    let mut config = TrainerConfig {
         model: pronk::ModelConfig { fcnet_hiddens: vec![64, 64], ..pronk::ModelConfig::default() },
         ..with_stacks(2, 1, TrainerConfig::default())
     };
+    config.workers.num_rollout_workers = 1;
+    config.workers.num_envs_per_worker = 8;
+    config.workers.rollout_fragment_length = 16;
+    config.learner.train_batch_size = 256;
+    config.learner.devices = vec![DeviceSpec::Cpu; 2];
+    config.learner.lr = 0.002;
+    config.results.min_time_s_per_iteration = 0.1;
     let stop = StopWhen { episode_return_mean: Some(150.0), env_steps: Some(4_000_000), ..StopWhen::default() };
     let run =
         without_hanging("learning behind stacks", move || Trainer::new(config, cartpole).unwrap().run(stop).unwrap());
@@ -183,7 +181,8 @@ fn rigged(workers: usize, token: Arc<()>, fault: Fault) -> Result<Run, FailedRun
             _ => Box::new(inner),
         })
     };
-    let config = TrainerConfig { devices: vec![DeviceSpec::Cpu; 2], ..with_stacks(2, 2, small(workers)) };
+    let mut config = with_stacks(2, 2, small(workers));
+    config.learner.devices = vec![DeviceSpec::Cpu; 2];
     Trainer::builder(config).env(cartpole).network(network).build().unwrap().run(iterations(1_000_000))
 }
 
@@ -234,18 +233,22 @@ fn a_device_panics() {
 
 #[test]
 fn what_cannot_work_with_devices_and_stacks_is_refused_with_the_reason() {
-    let cpus = |n| TrainerConfig { devices: vec![DeviceSpec::Cpu; n], ..small(2) };
+    let cpus = |n| {
+        let mut config = small(2);
+        config.learner.devices = vec![DeviceSpec::Cpu; n];
+        config
+    };
     let cases = [
-        (TrainerConfig { devices: Vec::new(), ..small(2) }, "devices", "has to compute somewhere"),
+        (with(small(2), |c| c.learner.devices = Vec::new()), "devices", "has to compute somewhere"),
         (cpus(3), "train_batch_size", "2 columns"),
         (
-            TrainerConfig { sgd_minibatch_size: std::num::NonZeroUsize::new(8), ..cpus(2) },
+            with(cpus(2), |c| c.learner.sgd_minibatch_size = std::num::NonZeroUsize::new(8)),
             "sgd_minibatch_size",
             "1 columns",
         ),
         (with_stacks(1, 1, small(0)), "num_multi_gpu_tower_stacks", "run without threads"),
         (
-            TrainerConfig { minibatch_buffer_size: 3, ..with_stacks(2, 1, small(2)) },
+            with(with_stacks(2, 1, small(2)), |c| c.learner.minibatch_buffer_size = 3),
             "num_multi_gpu_tower_stacks",
             "holds them all",
         ),

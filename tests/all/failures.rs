@@ -7,12 +7,9 @@ use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{
-    ActionRef, EnvError, EnvSpec, FailedRun, LearnError, ObsMut, ReportError, ResultDict, Run, Step, StopReason,
-    TrainError, TrainResult,
-};
+use pronk::{FailedRun, LearnError, ReportError, Reporter, ResultDict, Run, StopReason, TrainError, TrainResult};
 
-use crate::fixtures::{Fault, Faulty, Hooked, iterations, only, small, without_hanging};
+use crate::fixtures::{Fault, Faulty, Hooked, iterations, only, small, with, without_hanging};
 
 const REPEATS: usize = 50;
 
@@ -273,7 +270,8 @@ fn an_environment_that_hangs_is_replaced_and_the_run_goes_on() {
         };
         // Far longer than any step takes, on a busy machine too.
         let env_hang_timeout = Some(Duration::from_millis(300));
-        let mut trainer = Trainer::new(TrainerConfig { env_hang_timeout, ..small(1) }, make).unwrap();
+        let mut trainer =
+            Trainer::new(with(small(1), |c| c.supervision.env_hang_timeout = env_hang_timeout), make).unwrap();
         let trained = trainer.by_ref().map(Result::unwrap).find(|result| result.env_steps_trained > 0).unwrap();
         let abandoned = trained.dict.get("workers.abandoned").and_then(|list| list.as_array()).map(Vec::len);
         assert_eq!(abandoned, Some(1));
@@ -291,14 +289,12 @@ fn results_do_not_grow_with_the_threads_that_were_left_behind() {
     let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
     without_hanging("a run that leaves 1,000 threads behind", move || {
         let make = move |_: &EnvContext| Stuck { inner: CartPole::new(), hang: Some(hang.clone()) };
-        let config = TrainerConfig {
-            num_envs_per_worker: 1,
-            train_batch_size: 8,
-            env_hang_timeout: Some(Duration::from_millis(2)),
-            max_num_worker_restarts: u32::MAX,
-            learner_queue_timeout: Duration::from_millis(1),
-            ..small(8)
-        };
+        let mut config = small(8);
+        config.workers.num_envs_per_worker = 1;
+        config.learner.train_batch_size = 8;
+        config.supervision.env_hang_timeout = Some(Duration::from_millis(2));
+        config.supervision.max_num_worker_restarts = u32::MAX;
+        config.learner.learner_queue_timeout = Duration::from_millis(1);
         let mut trainer = Trainer::new(config, make).unwrap();
         let mut after = |restarts: f64| {
             let late = |result: &TrainResult| result.dict.number("workers.restarts") >= Some(restarts);
@@ -324,7 +320,9 @@ fn a_run_whose_only_environment_hangs_ends_when_the_budget_is_spent() {
     without_hanging("a run of hung environments", move || {
         let make = move |_: &EnvContext| Stuck { inner: CartPole::new(), hang: Some(hang.clone()) };
         let env_hang_timeout = Some(Duration::from_millis(100));
-        let config = TrainerConfig { env_hang_timeout, max_num_worker_restarts: 2, ..small(1) };
+        let mut config = small(1);
+        config.supervision.env_hang_timeout = env_hang_timeout;
+        config.supervision.max_num_worker_restarts = 2;
         let result = Trainer::new(config, make).unwrap().run(iterations(1_000_000));
         check(result, "rollout-1.2", &["has not come back", "max_num_worker_restarts", "step 1"]);
     });
@@ -336,7 +334,8 @@ fn a_starved_learner_is_in_the_results() {
     let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
     without_hanging("a run whose learner starves", move || {
         let make = move |_: &EnvContext| Stuck { inner: CartPole::new(), hang: Some(hang.clone()) };
-        let config = TrainerConfig { learner_queue_timeout: Duration::from_millis(50), ..small(1) };
+        let mut config = small(1);
+        config.learner.learner_queue_timeout = Duration::from_millis(50);
         let mut trainer = Trainer::new(config, make).unwrap();
         let result = trainer.by_ref().take(2).map(Result::unwrap).last().unwrap();
         let starved = result.dict.get("learner_health.starved").and_then(|text| text.as_str());
@@ -394,7 +393,8 @@ fn what_was_reached_is_kept_though_environments_panic_as_they_are_dropped() {
                 _ => Box::new(Explosive(CartPole::new())),
             };
             // One for each worker: a second panic while the first unwinds ends any process.
-            let config = TrainerConfig { num_envs_per_worker: 1, ..small(workers) };
+            let mut config = small(workers);
+            config.workers.num_envs_per_worker = 1;
             Trainer::new(config, make).unwrap().run(iterations(3)).unwrap()
         });
         assert!(run.ledger_closed());

@@ -6,25 +6,30 @@ use std::time::Duration;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
-    ActionRef, ByPolicy, Checkpoint, DEFAULT_POLICY, End, EnvError, EnvSpec, LearnError, Learned, Learner,
-    LearnerState, ModelConfig, ObsLoader, ObsMut, Params, Run, Step, TrainBatch,
+    ByPolicy, Checkpoint, DEFAULT_POLICY, LearnError, Learned, Learner, LearnerState, ObsLoader, Params, Run,
+    TrainBatch,
 };
 
 /// A run that needs milliseconds: tiny network, small batches, a result after every update.
 pub(crate) fn small(workers: usize) -> TrainerConfig {
-    TrainerConfig {
-        num_rollout_workers: workers,
-        num_envs_per_worker: 2,
-        rollout_fragment_length: 8,
-        train_batch_size: 16,
-        learner_queue_size: Some(2),
-        model: ModelConfig { fcnet_hiddens: vec![8], ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.0,
-        worker_restart_backoff: Duration::from_micros(100),
-        worker_restart_backoff_max: Duration::from_millis(1),
-        num_consecutive_worker_failures_tolerance: 3,
-        ..TrainerConfig::default()
-    }
+    let mut config = TrainerConfig::default();
+    config.workers.num_rollout_workers = workers;
+    config.workers.num_envs_per_worker = 2;
+    config.workers.rollout_fragment_length = 8;
+    config.learner.train_batch_size = 16;
+    config.learner.learner_queue_size = Some(2);
+    config.model.fcnet_hiddens = vec![8];
+    config.results.min_time_s_per_iteration = 0.0;
+    config.supervision.worker_restart_backoff = Duration::from_micros(100);
+    config.supervision.worker_restart_backoff_max = Duration::from_millis(1);
+    config.supervision.num_consecutive_worker_failures_tolerance = 3;
+    config
+}
+
+/// The settings with a change.
+pub(crate) fn with(mut config: TrainerConfig, change: impl FnOnce(&mut TrainerConfig)) -> TrainerConfig {
+    change(&mut config);
+    config
 }
 
 pub(crate) fn iterations(n: u64) -> StopWhen {

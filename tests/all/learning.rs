@@ -5,30 +5,19 @@ use std::num::NonZeroUsize;
 use pronk::envs::{CartPole, Masked, MountainCarContinuous, Pendulum, Recall};
 use pronk::prelude::*;
 use pronk::{
-    Activation, AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, InferencePlacement, InitialState,
-    ModelConfig, ObservationFilter, PpoConfig, Run, Schedule, Torso,
+    AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, InferencePlacement, InitialState, ModelConfig,
+    ObservationFilter, PpoConfig, Run, Schedule, Torso,
 };
 
+use crate::cartpole;
 use crate::fixtures::{only, without_hanging};
 
 /// Much as the `cartpole` example: many env-steps a second.
 pub(crate) fn config(seed: u64, workers: usize) -> TrainerConfig {
-    TrainerConfig {
-        seed,
-        num_rollout_workers: workers,
-        num_envs_per_worker: 32,
-        rollout_fragment_length: 20,
-        train_batch_size: 640,
-        // Falls as the policy gets good: at full speed it would now and then throw a solved policy away.
-        lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.001), (5_000_000.0, 0.000_02)]).unwrap()),
-        model: ModelConfig {
-            fcnet_hiddens: vec![64, 64],
-            fcnet_activation: Activation::Relu,
-            ..ModelConfig::default()
-        },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    }
+    let mut config = TrainerConfig { seed, ..cartpole::config(workers, 32) };
+    // Falls as the policy gets good: at full speed it would now and then throw a solved policy away.
+    config.learner.lr_schedule = Some(Schedule::piecewise_linear([(0.0, 0.001), (5_000_000.0, 0.000_02)]).unwrap());
+    config
 }
 
 #[test]
@@ -53,7 +42,9 @@ fn cartpole_is_solved_by_environments_on_threads_of_their_own_whatever_the_rule(
         [(1, 2, Gather::InTurn), (2, 4, Gather::All), (3, 8, Gather::AtLeast(four)), (4, 8, Gather::Adaptive)]
     {
         let run = without_hanging("learning", move || {
-            let config = TrainerConfig { num_env_groups, gather, ..config(seed, 1) };
+            let mut config = config(seed, 1);
+            config.workers.num_env_groups = num_env_groups;
+            config.workers.gather = gather;
             let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
             let stop =
                 StopWhen { episode_return_mean: Some(475.0), env_steps: Some(10_000_000), ..StopWhen::default() };
@@ -71,7 +62,9 @@ fn cartpole_is_solved_by_environments_on_threads_of_their_own_whatever_the_rule(
 fn cartpole_is_solved_with_one_thread_that_infers_for_all_workers() {
     let run = without_hanging("learning", move || {
         let inference = InferencePlacement::Shared;
-        let config = TrainerConfig { inference, num_envs_per_worker: 16, ..config(1, 4) };
+        let mut config = config(1, 4);
+        config.workers.inference = inference;
+        config.workers.num_envs_per_worker = 16;
         let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
         let stop = StopWhen { episode_return_mean: Some(475.0), env_steps: Some(10_000_000), ..StopWhen::default() };
         trainer.run(stop).unwrap()
@@ -84,21 +77,19 @@ fn cartpole_is_solved_with_one_thread_that_infers_for_all_workers() {
 
 /// The settings of the `classic_control` example where batches are used many times.
 fn many_passes(algorithm: AlgorithmConfig, seed: u64, workers: usize) -> TrainerConfig {
-    TrainerConfig {
-        seed,
-        num_rollout_workers: workers,
-        num_envs_per_worker: 16,
-        rollout_fragment_length: 64,
-        train_batch_size: 1024,
-        num_sgd_iter: 10,
-        sgd_minibatch_size: NonZeroUsize::new(256),
-        lr: 0.001,
-        grad_clip: Some(0.5),
-        algorithm,
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.1,
-        ..TrainerConfig::default()
-    }
+    let mut config = TrainerConfig { seed, algorithm, ..TrainerConfig::default() };
+    config.workers.num_rollout_workers = workers;
+    config.workers.num_envs_per_worker = 16;
+    config.workers.rollout_fragment_length = 64;
+    config.learner.train_batch_size = 1024;
+    config.learner.num_sgd_iter = 10;
+    config.learner.sgd_minibatch_size = NonZeroUsize::new(256);
+    config.learner.lr = 0.001;
+    config.learner.grad_clip = Some(0.5);
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.model.torso = Torso::Separate;
+    config.results.min_time_s_per_iteration = 0.1;
+    config
 }
 
 fn ppo(gamma: f64) -> AlgorithmConfig {
@@ -124,8 +115,10 @@ fn cartpole_is_solved_by_ppo_and_by_appo() {
     for seed in [1, 2] {
         learns("ppo", many_passes(ppo(0.98), seed, 0), make, 475.0, 1_000_000);
         let appo = AppoConfig { gamma: 0.98, entropy_coeff: Schedule::Constant(0.0), ..AppoConfig::default() };
-        let config = TrainerConfig { num_sgd_iter: 1, grad_clip: Some(40.0), ..many_passes(appo.into(), seed, 1) };
-        let config = TrainerConfig { sgd_minibatch_size: None, ..config };
+        let mut config = many_passes(appo.into(), seed, 1);
+        config.learner.num_sgd_iter = 1;
+        config.learner.grad_clip = Some(40.0);
+        config.learner.sgd_minibatch_size = None;
         learns("appo", config, make, 475.0, 5_000_000);
     }
 }
@@ -157,11 +150,9 @@ fn a_goal_that_chance_hardly_finds_is_learned_on_one_scale_and_with_a_far_horizo
     // At first one episode in a hundred gets out of the valley. Without scales, or with a nearer horizon, standing still is
     // learned before that, which earns 0.
     for seed in [1, 2] {
-        let config = TrainerConfig {
-            observation_filter: ObservationFilter::MeanStdFilter,
-            normalize_rewards: true,
-            ..many_passes(ppo(0.999), seed, 0)
-        };
+        let mut config = many_passes(ppo(0.999), seed, 0);
+        config.workers.observation_filter = ObservationFilter::MeanStdFilter;
+        config.workers.normalize_rewards = true;
         learns("ppo", config, |_: &EnvContext| MountainCarContinuous::new(), 90.0, 200_000);
     }
 }
@@ -173,7 +164,8 @@ fn what_a_mask_rules_out_is_never_taken_and_the_best_of_the_rest_is_learned() {
     let impala = ImpalaConfig { gamma: 0.5, ..ImpalaConfig::default() }.into();
     let appo = AppoConfig { gamma: 0.5, use_kl_loss: true, kl_coeff: 0.1, ..AppoConfig::default() }.into();
     for (what, algorithm) in [("impala", impala), ("appo", appo), ("ppo", ppo(0.5))] {
-        let config = TrainerConfig { num_sgd_iter: 2, ..many_passes(algorithm, 0, 1) };
+        let mut config = many_passes(algorithm, 0, 1);
+        config.learner.num_sgd_iter = 2;
         let run = learns(what, config, make, 19.0, 3_000_000);
         let failures = run.result.dict.get("workers.restarts").and_then(|n| n.as_u64());
         assert_eq!(failures, Some(0), "{what}");
@@ -183,12 +175,10 @@ fn what_a_mask_rules_out_is_never_taken_and_the_best_of_the_rest_is_learned() {
 #[test]
 fn replayed_fragments_are_passes_and_no_new_steps() {
     let impala = ImpalaConfig::default().into();
-    let config = TrainerConfig {
-        num_sgd_iter: 1,
-        replay_proportion: 1.0,
-        replay_buffer_num_slots: 8,
-        ..many_passes(impala, 0, 0)
-    };
+    let mut config = many_passes(impala, 0, 0);
+    config.learner.num_sgd_iter = 1;
+    config.learner.replay_proportion = 1.0;
+    config.learner.replay_buffer_num_slots = 8;
     let run = learns("impala with replay", config, |_: &EnvContext| CartPole::new(), 60.0, 3_000_000);
     let steps = &run.result.steps;
     let share = steps.trained_passes.env as f64 / steps.trained_once.env as f64;
@@ -232,7 +222,9 @@ fn only_a_network_with_memory_recalls_what_it_saw() {
             burn_in,
             ..ModelConfig::default()
         };
-        let config = TrainerConfig { num_sgd_iter: 4, lr: 0.003, model, ..config };
+        let mut config = TrainerConfig { model, ..config };
+        config.learner.num_sgd_iter = 4;
+        config.learner.lr = 0.003;
         without_hanging("recall", move || {
             let stop = StopWhen { episode_return_mean: Some(0.9), env_steps: Some(400_000), ..StopWhen::default() };
             Trainer::new(config, |_: &EnvContext| Recall::new(6)).unwrap().run(stop).unwrap()

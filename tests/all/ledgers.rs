@@ -11,7 +11,8 @@ use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
 fn they_close_at_every_result_and_nothing_is_in_flight_at_the_end() {
     for workers in [0, 1, 3] {
         let run = without_hanging("ledger", move || {
-            let config = TrainerConfig { num_sgd_iter: 3, ..small(workers) };
+            let mut config = small(workers);
+            config.learner.num_sgd_iter = 3;
             let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
             for result in trainer.by_ref().take(50) {
                 let result = result.unwrap();
@@ -36,11 +37,9 @@ fn they_close_while_environments_die_at_random() {
             let made = MADE.fetch_add(1, Ordering::Relaxed);
             Faulty::new(faults[made as usize % faults.len()], 6)
         };
-        let config = TrainerConfig {
-            num_consecutive_worker_failures_tolerance: 1_000,
-            max_num_worker_restarts: 1_000_000,
-            ..small(3)
-        };
+        let mut config = small(3);
+        config.supervision.num_consecutive_worker_failures_tolerance = 1_000;
+        config.supervision.max_num_worker_restarts = 1_000_000;
         let mut trainer = Trainer::new(config, make).unwrap();
         for result in trainer.by_ref().take(300) {
             let result = result.unwrap();

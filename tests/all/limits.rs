@@ -9,7 +9,7 @@ use pronk::{Gather, MultiAgentConfig, Run, StopReason};
 use serde_json::Value;
 
 use crate::failures::Stuck;
-use crate::fixtures::{small, without_hanging};
+use crate::fixtures::{small, with, without_hanging};
 
 /// Longer than any of these runs: what ends them is the limit.
 const LONG: Duration = Duration::from_secs(60);
@@ -20,13 +20,15 @@ fn at(env_steps: u64) -> StopWhen {
 
 /// A run whose first iteration would never be over.
 fn endless(workers: usize) -> TrainerConfig {
-    TrainerConfig { min_time_s_per_iteration: 3600.0, ..small(workers) }
+    let mut config = small(workers);
+    config.results.min_time_s_per_iteration = 3600.0;
+    config
 }
 
 /// The promise of [`StopWhen::env_steps`].
 fn check(run: &Run, limit: u64) {
     let config = &run.config;
-    let most = limit + (config.num_rollout_workers.max(1) * config.train_batch_size) as u64;
+    let most = limit + (config.workers.num_rollout_workers.max(1) * config.learner.train_batch_size) as u64;
     assert_eq!(run.reason, Some(StopReason::EnvSteps), "limit {limit}: {}", run.summary());
     assert!((limit..=most).contains(&run.steps.sampled.env), "limit {limit}: {}", run.summary());
     assert!(run.ledger_closed(), "{:?}", run.steps);
@@ -36,7 +38,8 @@ fn check(run: &Run, limit: u64) {
 fn a_limit_in_env_steps_ends_a_run_within_a_train_batch_of_each_worker() {
     for workers in [0, 1, 2] {
         for limit in [1, 16, 1000] {
-            let config = TrainerConfig { num_sgd_iter: 2, ..endless(workers) };
+            let mut config = endless(workers);
+            config.learner.num_sgd_iter = 2;
             let run = without_hanging("a limit", move || {
                 let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
                 // Time in which a program adds its reporters, say. Nothing is sampled in it.
@@ -46,7 +49,7 @@ fn a_limit_in_env_steps_ends_a_run_within_a_train_batch_of_each_worker() {
             check(&run, limit);
             // What was sampled was learned from, but for what makes no train batch.
             let untrained = run.steps.sampled.env - run.steps.trained_once.env;
-            assert!(untrained < run.config.train_batch_size as u64, "{workers} workers: {:?}", run.steps);
+            assert!(untrained < run.config.learner.train_batch_size as u64, "{workers} workers: {:?}", run.steps);
             assert_eq!(run.result.env_steps_sampled, run.steps.sampled.env);
         }
     }
@@ -54,7 +57,8 @@ fn a_limit_in_env_steps_ends_a_run_within_a_train_batch_of_each_worker() {
 
 #[test]
 fn the_last_line_says_over_how_many_episodes_with_how_many_passes_and_how_fast_after_start_up() {
-    let config = TrainerConfig { num_sgd_iter: 3, ..endless(0) };
+    let mut config = endless(0);
+    config.learner.num_sgd_iter = 3;
     // As a slow import would, and twice: a trainer also asks for the spaces.
     let slow_to_make = |_: &EnvContext| {
         let _ = crossbeam_channel::after(Duration::from_millis(200)).recv();
@@ -69,7 +73,8 @@ fn the_last_line_says_over_how_many_episodes_with_how_many_passes_and_how_fast_a
     assert!(rate("env_steps_per_s_after_start_up") > rate("env_steps_per_s"), "{line}");
 
     // Without an update there is nothing to measure, and no episode has ended.
-    let config = TrainerConfig { train_batch_size: 1000, ..endless(0) };
+    let mut config = endless(0);
+    config.learner.train_batch_size = 1000;
     let run = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap().run(at(1)).unwrap();
     let line: Value = serde_json::from_str(&run.summary().to_string()).unwrap();
     assert_eq!((&line["env_steps_per_s_after_start_up"], &line["episodes"]), (&Value::Null, &0.into()), "{line}");
@@ -78,8 +83,16 @@ fn the_last_line_says_over_how_many_episodes_with_how_many_passes_and_how_fast_a
 #[test]
 fn the_same_holds_for_groups_stacks_and_several_agents() {
     // Columns of three fragments may be under way where environments do not wait for each other.
-    let groups = |gather| TrainerConfig { num_env_groups: 2, train_batch_size: 48, gather, ..endless(2) };
-    let stacks = TrainerConfig { num_multi_gpu_tower_stacks: 2, num_data_load_threads: 1, ..endless(2) };
+    let groups = |gather| {
+        with(endless(2), |c| {
+            c.workers.num_env_groups = 2;
+            c.learner.train_batch_size = 48;
+            c.workers.gather = gather
+        })
+    };
+    let mut stacks = endless(2);
+    stacks.learner.num_multi_gpu_tower_stacks = 2;
+    stacks.learner.num_data_load_threads = 1;
     for config in [groups(Gather::All), groups(Gather::AtLeast(NonZeroUsize::MIN)), stacks] {
         let run = without_hanging("a limit", move || {
             Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap().run(at(500)).unwrap()
@@ -101,8 +114,9 @@ fn the_same_holds_for_groups_stacks_and_several_agents() {
 fn a_worker_that_hangs_holds_no_limit_up() {
     let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
     let run = without_hanging("a limit", move || {
-        let config =
-            TrainerConfig { env_hang_timeout: None, learner_queue_timeout: Duration::from_millis(300), ..endless(2) };
+        let mut config = endless(2);
+        config.supervision.env_hang_timeout = None;
+        config.learner.learner_queue_timeout = Duration::from_millis(300);
         let make = move |context: &EnvContext| Stuck {
             inner: CartPole::new(),
             hang: (context.worker == 2).then(|| hang.clone()),

@@ -5,10 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use pronk::envs::{CartPole, TicTacToe};
 use pronk::prelude::*;
-use pronk::{
-    ActionRef, Agents, Checkpoint, EnvError, EnvSpec, MultiAgentConfig, MultiAgentEnv, MultiAgentSpec, ObsMut, Run,
-    Step,
-};
+use pronk::{Agents, Checkpoint, MultiAgentConfig, MultiAgentEnv, MultiAgentSpec, Run};
 
 use crate::fixtures::{iterations, only, small};
 

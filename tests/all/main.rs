@@ -29,6 +29,8 @@ mod signals;
 mod sinks;
 mod what_is_left;
 
+#[path = "../../examples/cartpole/config.rs"]
+mod cartpole;
 #[path = "../../examples/cartpole/measure.rs"]
 mod measure;
 #[path = "../../examples/async_env/remote.rs"]

@@ -9,8 +9,8 @@ use pronk::learner::{Impala, Ppo};
 use pronk::policy::{CpuNetwork, Encoder, NetworkSpec};
 use pronk::prelude::*;
 use pronk::{
-    Activation, Algorithm, Checkpoint, EnvSpec, Gaussian, ImpalaConfig, ModelConfig, MultiAgentConfig, PolicyId,
-    PolicyMapping, PpoConfig, Run, Schedule, Torso, TrainError,
+    Activation, Algorithm, Checkpoint, Gaussian, ImpalaConfig, ModelConfig, MultiAgentConfig, PolicyId, PolicyMapping,
+    PpoConfig, Run, Schedule, Torso, TrainError,
 };
 use tempfile::TempDir;
 
@@ -21,16 +21,8 @@ fn game(_: &EnvContext) -> TicTacToe {
 }
 
 fn config(seed: u64) -> TrainerConfig {
-    TrainerConfig {
+    let mut config = TrainerConfig {
         seed,
-        num_rollout_workers: 0,
-        num_envs_per_worker: 32,
-        rollout_fragment_length: 32,
-        train_batch_size: 1024,
-        num_sgd_iter: 6,
-        sgd_minibatch_size: NonZeroUsize::new(256),
-        lr: 0.001,
-        grad_clip: Some(0.5),
         algorithm: PpoConfig {
             gamma: 0.97,
             lambda: 0.95,
@@ -41,10 +33,20 @@ fn config(seed: u64) -> TrainerConfig {
             ..PpoConfig::default()
         }
         .into(),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.05,
         ..TrainerConfig::default()
-    }
+    };
+    config.workers.num_rollout_workers = 0;
+    config.workers.num_envs_per_worker = 32;
+    config.workers.rollout_fragment_length = 32;
+    config.learner.train_batch_size = 1024;
+    config.learner.num_sgd_iter = 6;
+    config.learner.sgd_minibatch_size = NonZeroUsize::new(256);
+    config.learner.lr = 0.001;
+    config.learner.grad_clip = Some(0.5);
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.model.torso = Torso::Separate;
+    config.results.min_time_s_per_iteration = 0.05;
+    config
 }
 
 fn to_train(policy: &str) -> Option<BTreeSet<pronk::PolicyId>> {
@@ -112,7 +114,9 @@ fn a_game_against_a_frozen_opponent_is_won() {
 #[test]
 fn turns_on_threads_and_behind_stacks_are_counted_to_the_last_step() {
     for stacks in [0, 2] {
-        let config = TrainerConfig { num_multi_gpu_tower_stacks: stacks, num_sgd_iter: 2, ..small(3) };
+        let mut config = small(3);
+        config.learner.num_multi_gpu_tower_stacks = stacks;
+        config.learner.num_sgd_iter = 2;
         let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
         let run = without_hanging("a game on threads", move || {
             Trainer::builder(config).multi_agent_env(game, agents).build().unwrap().run(iterations(30)).unwrap()

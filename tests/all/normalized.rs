@@ -4,12 +4,13 @@ use pronk::envs::{CartPole, Pendulum, TicTacToe};
 use pronk::prelude::*;
 use pronk::wrappers::{TransformObservation, TransformReward};
 use pronk::{
-    Activation, Checkpoint, CheckpointError, Choice, EnvError, MultiAgentConfig, ObservationFilter, Run, Schedule,
-    Space, TrainError, evaluate,
+    Checkpoint, CheckpointError, Choice, MultiAgentConfig, ObservationFilter, Run, Schedule, Space, TrainError,
+    evaluate,
 };
 use tempfile::TempDir;
 
-use crate::fixtures::{iterations, only, small, without_hanging};
+use crate::cartpole;
+use crate::fixtures::{iterations, only, small, with, without_hanging};
 
 /// CartPole whose observations are large numbers, far from 0.
 fn badly_scaled(_: &EnvContext) -> Result<impl Env + use<>, EnvError> {
@@ -21,8 +22,9 @@ fn badly_scaled(_: &EnvContext) -> Result<impl Env + use<>, EnvError> {
     })
 }
 
-fn filtered(config: TrainerConfig) -> TrainerConfig {
-    TrainerConfig { observation_filter: ObservationFilter::MeanStdFilter, ..config }
+fn filtered(mut config: TrainerConfig) -> TrainerConfig {
+    config.workers.observation_filter = ObservationFilter::MeanStdFilter;
+    config
 }
 
 #[test]
@@ -34,20 +36,11 @@ fn badly_scaled_observations_are_learned_from_and_the_policy_acts_on_them_as_the
     };
     let saved = dir.path().to_owned();
     let run = without_hanging("learning", move || {
-        let mut config = filtered(TrainerConfig {
-            seed: 1,
-            num_rollout_workers: 1,
-            num_envs_per_worker: 32,
-            rollout_fragment_length: 20,
-            train_batch_size: 640,
-            // Half of what CartPole learns well with as it is: inputs of size 1, ten times as large, make every step of the
-            // optimiser go further, and 0.001 ends in a collapse in 3 of 100 runs, with a scale that never moves as well.
-            lr_schedule: Some(Schedule::piecewise_linear([(0.0, 0.0005), (5_000_000.0, 0.000_02)]).unwrap()),
-            min_time_s_per_iteration: 0.1,
-            ..TrainerConfig::default()
-        });
-        config.model.fcnet_hiddens = vec![64, 64];
-        config.model.fcnet_activation = Activation::Relu;
+        let mut config = filtered(TrainerConfig { seed: 1, ..cartpole::config(1, 32) });
+        // Half of what CartPole learns well with as it is: inputs of size 1, ten times as large, make every step of the
+        // optimiser go further, and 0.001 ends in a collapse in 3 of 100 runs, with a scale that never moves as well.
+        let falling = Schedule::piecewise_linear([(0.0, 0.0005), (5_000_000.0, 0.000_02)]).unwrap();
+        config.learner.lr_schedule = Some(falling);
         let mut trainer = Trainer::new(config, badly_scaled).unwrap();
         // The newest weights are some updates past those that the mean is of, and swing: both are to be good at once.
         while let Some(result) = trainer.next().map(Result::unwrap) {
@@ -79,7 +72,9 @@ fn pendulum(config: TrainerConfig, checkpoint: Option<&Checkpoint>) -> Result<Ru
 }
 
 fn both(workers: usize) -> TrainerConfig {
-    TrainerConfig { normalize_rewards: true, ..filtered(small(workers)) }
+    let mut config = filtered(small(workers));
+    config.workers.normalize_rewards = true;
+    config
 }
 
 #[test]
@@ -128,7 +123,8 @@ fn a_run_does_not_go_on_from_other_scales() {
 #[test]
 fn episode_returns_stay_those_of_the_environment() {
     let large = |_: &EnvContext| TransformReward::new(CartPole::new(), |reward| 1000.0 * reward);
-    let config = TrainerConfig { normalize_rewards: true, ..small(0) };
+    let mut config = small(0);
+    config.workers.normalize_rewards = true;
     let run = Trainer::new(config, large).unwrap().run(iterations(40)).unwrap();
     assert!(run.result.episode_return_mean.unwrap() >= 8000.0, "{:?}", run.result.episode_return_mean);
 }
@@ -158,7 +154,8 @@ fn bytes_and_several_agents_are_refused_with_the_reason() {
     let games =
         |config| Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents()).build().err();
     refused(games(filtered(small(0))), "observation_filter");
-    refused(games(TrainerConfig { normalize_rewards: true, ..small(0) }), "normalize_rewards");
-    let rewards_only = TrainerConfig { normalize_rewards: true, ..small(0) };
+    refused(games(with(small(0), |c| c.workers.normalize_rewards = true)), "normalize_rewards");
+    let mut rewards_only = small(0);
+    rewards_only.workers.normalize_rewards = true;
     assert!(Trainer::new(rewards_only, |_: &EnvContext| Pixels).is_ok(), "rewards of images can be normalised");
 }

@@ -8,9 +8,7 @@ use pronk::policy::{
     ActionsMut, CpuNetwork, Encoder, Input, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
 };
 use pronk::prelude::*;
-use pronk::{
-    Checkpoint, CheckpointError, Choice, DeviceSpec, EnvSpec, Network, Params, Policy, PolicyError, Space, TrainError,
-};
+use pronk::{Checkpoint, CheckpointError, Choice, DeviceSpec, Network, Params, Policy, PolicyError, Space, TrainError};
 use tempfile::TempDir;
 
 use crate::fixtures::{iterations, only, small, without_hanging};
@@ -136,7 +134,8 @@ fn the_learner_computes_on_the_device_of_the_config_and_workers_on_the_cpu() {
         seen.lock().unwrap().push(device);
         linear(env, device)
     };
-    let config = TrainerConfig { devices: vec![DeviceSpec::Cuda(1)], ..small(2) };
+    let mut config = small(2);
+    config.learner.devices = vec![DeviceSpec::Cuda(1)];
     Trainer::builder(config).env(cartpole).network(recording).build().unwrap().finish().unwrap();
     let cpu = DeviceSpec::Cpu;
     assert_eq!(*devices.lock().unwrap(), [cpu, DeviceSpec::Cuda(1), cpu, cpu]);

@@ -56,13 +56,11 @@ fn of_processes(threads: &[ThreadTime]) -> Vec<&ThreadTime> {
 
 /// Results of a run whose children are busy, and how it ended.
 fn busy_run(workers: usize) -> (Vec<TrainResult>, Run) {
-    let config = TrainerConfig {
-        num_envs_per_worker: 2 * ENVS_PER_PROCESS,
-        rollout_fragment_length: 10,
-        train_batch_size: 40,
-        min_time_s_per_iteration: 0.3,
-        ..small(workers)
-    };
+    let mut config = small(workers);
+    config.workers.num_envs_per_worker = 2 * ENVS_PER_PROCESS;
+    config.workers.rollout_fragment_length = 10;
+    config.learner.train_batch_size = 40;
+    config.results.min_time_s_per_iteration = 0.3;
     let mut trainer = Trainer::new(config, corridors("busy")).unwrap();
     let results = trainer.by_ref().take(4).map(Result::unwrap).collect();
     (results, trainer.finish().unwrap())
@@ -148,8 +146,10 @@ fn a_close_that_takes_its_time_is_no_hang_and_ends() {
     let name = "processes::a_close_that_takes_its_time_is_no_hang_and_ends";
     let said = alone(name, || {
         for (workers, num_env_groups) in [(0, 1), (1, 1), (2, 1), (1, 2)] {
-            let config =
-                TrainerConfig { num_envs_per_worker: 4, train_batch_size: 32, num_env_groups, ..small(workers) };
+            let mut config = small(workers);
+            config.workers.num_envs_per_worker = 4;
+            config.learner.train_batch_size = 32;
+            config.workers.num_env_groups = num_env_groups;
             let run = without_hanging("a run with slow ends", || {
                 Trainer::new(config, corridors("slow")).unwrap().run(iterations(2)).unwrap()
             });

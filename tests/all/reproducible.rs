@@ -6,13 +6,10 @@ use pronk::prelude::*;
 use crate::fixtures::{Fault, Faulty, iterations, only, small};
 
 fn trained(seed: u64, env: impl pronk::EnvFactory + 'static) -> Vec<u32> {
-    let config = TrainerConfig {
-        seed,
-        num_sgd_iter: 2,
-        minibatch_buffer_size: 2,
-        num_consecutive_worker_failures_tolerance: 1_000,
-        ..small(0)
-    };
+    let mut config = TrainerConfig { seed, ..small(0) };
+    config.learner.num_sgd_iter = 2;
+    config.learner.minibatch_buffer_size = 2;
+    config.supervision.num_consecutive_worker_failures_tolerance = 1_000;
     let run = Trainer::new(config, env).unwrap().run(iterations(40)).unwrap();
     only(&run).state.params.values().iter().map(|value| value.to_bits()).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{InferencePlacement, JsonLines, PpoConfig, ReportError, ResultDict, StopReason};
+use pronk::{InferencePlacement, JsonLines, PpoConfig, ReportError, Reporter, ResultDict, StopReason};
 use serde_json::Value;
 
 use crate::fixtures::{iterations, small};
@@ -72,10 +72,15 @@ fn results() -> Vec<Value> {
         Value::Object(dict.as_json().clone())
     };
     let of = |config| Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
-    let loading = TrainerConfig { num_multi_gpu_tower_stacks: 2, max_lag: Some(0), ..small(2) };
-    let shared =
-        TrainerConfig { inference: InferencePlacement::Shared, num_env_groups: 2, num_envs_per_worker: 2, ..small(1) };
-    let ppo = TrainerConfig { algorithm: PpoConfig::default().into(), num_sgd_iter: 2, ..small(0) };
+    let mut loading = small(2);
+    loading.learner.num_multi_gpu_tower_stacks = 2;
+    loading.learner.max_lag = Some(0);
+    let mut shared = small(1);
+    shared.workers.inference = InferencePlacement::Shared;
+    shared.workers.num_env_groups = 2;
+    shared.workers.num_envs_per_worker = 2;
+    let mut ppo = TrainerConfig { algorithm: PpoConfig::default().into(), ..small(0) };
+    ppo.learner.num_sgd_iter = 2;
     vec![last(of(small(0))), last(of(small(2))), last(of(loading)), last(of(shared)), last(of(ppo)), of_failures()]
 }
 
@@ -83,7 +88,8 @@ fn results() -> Vec<Value> {
 fn of_failures() -> Value {
     let failing = ChaosConfig { error: 0.02, ..ChaosConfig::default() };
     let chaos = move |env: &EnvContext| Chaos::new(CartPole::new(), ChaosConfig { seed: env.seed, ..failing });
-    let config = TrainerConfig { num_consecutive_worker_failures_tolerance: 1000, ..small(1) };
+    let mut config = small(1);
+    config.supervision.num_consecutive_worker_failures_tolerance = 1000;
     let mut trainer = Trainer::new(config, chaos).unwrap();
     trainer.add_reporter(Refusing);
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -175,7 +181,8 @@ fn every_figure_of_the_learner_is_there_from_the_first_result_on() {
 
 #[test]
 fn counters_count_passes_and_steps_as_rllib_does() {
-    let config = TrainerConfig { num_sgd_iter: 3, ..small(0) };
+    let mut config = small(0);
+    config.learner.num_sgd_iter = 3;
     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
     let last = trainer.by_ref().take(9).map(Result::unwrap).last().unwrap();
     let number = |key: &str| last.dict.number(key).unwrap();
@@ -210,7 +217,8 @@ fn nothing_falls_between_two_iterations() {
 #[test]
 fn a_return_is_reached_only_over_enough_episodes() {
     let trainer = |smoothing| {
-        let config = TrainerConfig { metrics_num_episodes_for_smoothing: smoothing, ..small(0) };
+        let mut config = small(0);
+        config.results.metrics_num_episodes_for_smoothing = smoothing;
         Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap()
     };
     let stop = StopWhen { episode_return_mean: Some(1.0), iterations: Some(20), ..StopWhen::default() };
@@ -264,7 +272,8 @@ fn the_summary_is_one_json_object_with_its_twelve_keys() {
 fn results_can_be_awaited_and_a_wait_given_up_loses_nothing() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     for workers in [0, 2] {
-        let config = TrainerConfig { min_time_s_per_iteration: 0.02, ..small(workers) };
+        let mut config = small(workers);
+        config.results.min_time_s_per_iteration = 0.02;
         let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
         let run = runtime.block_on(async {
             for _ in 0..20 {

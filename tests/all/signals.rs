@@ -8,10 +8,7 @@ use std::time::Duration;
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{
-    ActionRef, Checkpoint, EnvError, EnvSpec, ObsMut, ReportError, ResultDict, Step, StopReason, WorkerGroup,
-    WorkerGroupConfig, WorkerGroups,
-};
+use pronk::{Checkpoint, ReportError, Reporter, ResultDict, StopReason, WorkerGroup, WorkerGroupConfig, WorkerGroups};
 
 use crate::fixtures::{small, without_hanging};
 use crate::what_is_left::hooked;
@@ -86,7 +83,8 @@ impl Reporter for Herald {
 
 /// A run that only a signal ends, in a program as examples are.
 fn run(folder: &Path) {
-    let config = TrainerConfig { min_time_s_per_iteration: 0.05, ..small(2) };
+    let mut config = small(2);
+    config.results.min_time_s_per_iteration = 0.05;
     let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
     trainer.log_to(folder).unwrap();
     trainer.checkpoint_every(Duration::from_secs(3600), folder);
@@ -181,7 +179,8 @@ fn run_with_a_group_that_hangs(_: &Path) {
             _ => Box::new(CartPole::new()),
         }
     };
-    let config = TrainerConfig { num_env_groups: 2, ..small(0) };
+    let mut config = small(0);
+    config.workers.num_env_groups = 2;
     let run = Trainer::new(config, make).unwrap().run(StopWhen::default()).unwrap();
     assert_eq!(run.reason, Some(StopReason::Interrupted));
     assert!(run.ledger_closed());

@@ -11,7 +11,10 @@ use std::time::Duration;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{Csv, HtmlReport, Prometheus, ResultDict, Run, RunFolder, TensorBoard, Timeline, Timers, reporter_fn};
+use pronk::{
+    Csv, HtmlReport, JsonLines, Prometheus, Reporter, ResultDict, Run, RunFolder, TensorBoard, Timeline, Timers,
+    reporter_fn,
+};
 use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt;
 

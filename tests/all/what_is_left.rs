@@ -7,8 +7,8 @@ use std::time::Duration;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
-    ActionRef, AlgorithmConfig, AppoConfig, Checkpoint, CheckpointError, EnvError, EnvSpec, FailedRun, ImpalaConfig,
-    LearnError, ObsMut, PpoConfig, Run, Step, TrainError, Whole,
+    AlgorithmConfig, AppoConfig, Checkpoint, CheckpointError, FailedRun, ImpalaConfig, LearnError, PpoConfig, Run,
+    TrainError, Whole,
 };
 
 use crate::fixtures::{Hooked, iterations, only, small, without_hanging};
@@ -182,7 +182,8 @@ fn a_learner_that_panics_when_a_checkpoint_is_taken_on_the_way_costs_that_checkp
 #[test]
 fn a_learner_that_only_met_bad_numbers_is_whole() {
     for workers in [0, 2] {
-        let config = TrainerConfig { max_consecutive_quarantined: 2, ..small(workers) };
+        let mut config = small(workers);
+        config.learner.max_consecutive_quarantined = 2;
         let failed = left_by(config, || Err(LearnError::NonFinite { what: "the total loss", at: "a test".to_owned() }));
         assert!(failed.to_string().contains("quarantined"), "{failed}");
         assert_eq!(failed.run.whole, Whole::Learner);

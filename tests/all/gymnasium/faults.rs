@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pronk::env_process::{Gymnasium, ProcessEnvs, Program, Wrapper};
 use pronk::prelude::*;
 use pronk::rollout::{VectorContext, VectorEnv, Watch};
-use pronk::{ActionRef, EnvFactory, EnvFailure, FailedRun, MultiAgentConfig, TrainError};
+use pronk::{EnvFactory, EnvFailure, FailedRun, MultiAgentConfig, TrainError};
 use serde_json::json;
 
 use super::{Stepped, gymnasium, object, pettingzoo, python, quiet};
@@ -67,7 +67,9 @@ fn every_fault_costs_a_fragment_and_not_the_run() {
         for (fault, _) in FAULTS {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("it-has-happened");
-            let config = TrainerConfig { num_envs_per_worker: 3, train_batch_size: 24, ..small(1) };
+            let mut config = small(1);
+            config.workers.num_envs_per_worker = 3;
+            config.learner.train_batch_size = 24;
             let mut trainer = Trainer::new(config, faulty(fault, Some(file.clone()))).unwrap();
             // What was queued before is still learned from while the worker restarts, so these may be of several results.
             let mut newest_failures = None;

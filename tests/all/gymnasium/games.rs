@@ -3,10 +3,7 @@
 use pronk::env_process::{AtariVector, Gymnasium};
 use pronk::prelude::*;
 use pronk::rollout::Watch;
-use pronk::{
-    ActionRef, MultiAgentConfig, MultiAgentFactory, ObsDtype, ObsMut, PolicyMapping, Space, check_env,
-    check_multi_agent_env,
-};
+use pronk::{MultiAgentConfig, MultiAgentFactory, ObsDtype, PolicyMapping, Space, check_env, check_multi_agent_env};
 use serde_json::json;
 
 use super::{Stepped, object, pettingzoo, python, quiet};

@@ -4,23 +4,15 @@ use std::num::NonZeroUsize;
 
 use pronk::env_process::ProcessEnvs;
 use pronk::prelude::*;
-use pronk::{Choice, ModelConfig, PpoConfig, Schedule, Torso, evaluate};
+use pronk::{Choice, PpoConfig, Schedule, Torso, evaluate};
 use serde_json::json;
 
 use super::gymnasium;
 use crate::fixtures::{only, without_hanging};
 
 fn ppo(seed: u64) -> TrainerConfig {
-    TrainerConfig {
+    let mut config = TrainerConfig {
         seed,
-        num_rollout_workers: 0,
-        num_envs_per_worker: 8,
-        rollout_fragment_length: 128,
-        train_batch_size: 1024,
-        num_sgd_iter: 10,
-        sgd_minibatch_size: NonZeroUsize::new(256),
-        lr: 0.001,
-        grad_clip: Some(0.5),
         algorithm: PpoConfig {
             gamma: 0.98,
             lambda: 0.95,
@@ -32,10 +24,20 @@ fn ppo(seed: u64) -> TrainerConfig {
             ..PpoConfig::default()
         }
         .into(),
-        model: ModelConfig { fcnet_hiddens: vec![64, 64], torso: Torso::Separate, ..ModelConfig::default() },
-        min_time_s_per_iteration: 0.0,
         ..TrainerConfig::default()
-    }
+    };
+    config.workers.num_rollout_workers = 0;
+    config.workers.num_envs_per_worker = 8;
+    config.workers.rollout_fragment_length = 128;
+    config.learner.train_batch_size = 1024;
+    config.learner.num_sgd_iter = 10;
+    config.learner.sgd_minibatch_size = NonZeroUsize::new(256);
+    config.learner.lr = 0.001;
+    config.learner.grad_clip = Some(0.5);
+    config.model.fcnet_hiddens = vec![64, 64];
+    config.model.torso = Torso::Separate;
+    config.results.min_time_s_per_iteration = 0.0;
+    config
 }
 
 #[test]

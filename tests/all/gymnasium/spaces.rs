@@ -2,7 +2,7 @@
 
 use pronk::env_process::{Gymnasium, ProcessEnvs, Wrapper};
 use pronk::prelude::*;
-use pronk::{ActionRef, End, EnvSpec, ObsDtype, ObsMut, Space, check_env};
+use pronk::{ObsDtype, Space, check_env};
 use serde_json::json;
 
 use super::{Stepped, gymnasium, python, quiet};

@@ -1,11 +1,11 @@
 //! Gymnasium's classic control, in a process, and pronk's own make the same episodes from the same states.
 
+use pronk::Rng;
 use pronk::buffer::{FinalObs, ObsKind};
 use pronk::env_process::{Gymnasium, Wrapper};
 use pronk::envs::{CartPole, Pendulum};
 use pronk::prelude::*;
 use pronk::rollout::{NativeVectorEnv, VectorContext, VectorEnv, VectorStep};
-use pronk::{ActionRef, End, ObsMut, Rng};
 
 use super::{Stepped, python, quiet};
 

@@ -171,6 +171,32 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
+/// Top-level keys of a golden file that describe it rather than hold entries.
+pub(crate) const NOT_SECTIONS: &[&str] = &["source", "notes"];
+
+/// (kind, name) of every entry: the objects in the file's top-level arrays. The kind is the section,
+/// followed by the entry's own algorithm or kind where it states one.
+pub(crate) fn entries(file: &Value) -> Vec<(String, String)> {
+    let Some(sections) = file.as_object() else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (section, content) in sections {
+        let Value::Array(items) = content else {
+            continue;
+        };
+        if NOT_SECTIONS.contains(&section.as_str()) {
+            continue;
+        }
+        for (index, item) in items.iter().enumerate().filter(|(_, i)| i.is_object()) {
+            let stated = ["algo", "kind", "env"].iter().filter_map(|key| item.get(key).and_then(Value::as_str));
+            let kind: Vec<&str> = [section.as_str()].into_iter().chain(stated).collect();
+            found.push((kind.join("/"), name_of(item, index)));
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

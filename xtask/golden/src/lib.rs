@@ -13,6 +13,7 @@ mod recorder;
 mod report;
 mod row_distribution;
 mod run;
+mod scripted;
 
 mod classic_control;
 mod distributions;

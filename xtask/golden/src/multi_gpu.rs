@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::Case;
 use crate::json::{array_at, get, number, optional, usize_at};
 use crate::learner_info::{compare_info, learner_info_from};
-use crate::learner_thread::{Script, ScriptedLearner, blank};
+use crate::scripted::{Script, ScriptedLearner, blank};
 
 const TOLERANCE: f64 = 1e-9;
 

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
+use crate::json::entries;
 use crate::report::{Failure, FileReport, NotRun};
-use crate::run::entries;
 
 /// The smallest magnitude that an error is measured against.
 ///

@@ -7,12 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::Runner;
+use crate::json::entries;
 use crate::recorder::{Recorder, panic_text};
 use crate::report::{FileReport, Report};
-use crate::{Runner, json};
-
-/// Top-level keys of a golden file that describe it rather than hold entries.
-const NOT_SECTIONS: &[&str] = &["source", "notes"];
 
 pub(crate) fn run_dir(dir: &Path, runners: &[(&str, Runner)]) -> Result<Report> {
     let mut paths = Vec::new();
@@ -69,29 +67,6 @@ fn load(path: &Path) -> Result<Value> {
     Ok(file)
 }
 
-/// (kind, name) of every entry: the objects in the file's top-level arrays. The kind is the section,
-/// followed by the entry's own algorithm or kind where it states one.
-pub(crate) fn entries(file: &Value) -> Vec<(String, String)> {
-    let Some(sections) = file.as_object() else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for (section, content) in sections {
-        let Value::Array(items) = content else {
-            continue;
-        };
-        if NOT_SECTIONS.contains(&section.as_str()) {
-            continue;
-        }
-        for (index, item) in items.iter().enumerate().filter(|(_, i)| i.is_object()) {
-            let stated = ["algo", "kind", "env"].iter().filter_map(|key| item.get(key).and_then(Value::as_str));
-            let kind: Vec<&str> = [section.as_str()].into_iter().chain(stated).collect();
-            found.push((kind.join("/"), json::name_of(item, index)));
-        }
-    }
-    found
-}
-
 fn file_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()
@@ -105,6 +80,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::json;
 
     fn dir_with(files: &[(&str, &str)]) -> TempDir {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! How fragments become train batches.
+//! [`TrainBatches`]: how fragments become train batches.
 
 use pronk_buffer::{Assemble, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, VersionReader};
 use pronk_policy::Rng;
@@ -6,16 +6,16 @@ use pronk_policy::Rng;
 use crate::config::{ConfigError, TrainerConfig};
 
 /// Names the stream that decides what is replayed.
-pub(crate) const REPLAY_STREAM: u64 = 0x0052_4550_4c41_5953;
+const REPLAY_STREAM: u64 = 0x0052_4550_4c41_5953;
 
 /// What a learner's loop takes its batches from: fragments of a source, some used again, joined.
-pub(crate) type TrainBatchSource<S> = Assemble<MixInReplay<S, Draws>>;
+pub(super) type TrainBatchSource<S> = Assemble<MixInReplay<S, Draws>>;
 
 /// Uniform numbers in `[0, 1)`.
-pub(crate) type Draws = Box<dyn FnMut() -> f64 + Send>;
+type Draws = Box<dyn FnMut() -> f64 + Send>;
 
 /// How train batches are made.
-pub(crate) struct TrainBatches<'a> {
+pub(super) struct TrainBatches<'a> {
     pub(super) config: &'a TrainerConfig,
     /// What decides which fragments are replayed.
     pub(super) seed: u64,
@@ -27,18 +27,18 @@ impl TrainBatches<'_> {
     pub(super) fn of<S: Source<Item = MultiAgentBatch>>(self, source: S) -> Result<TrainBatchSource<S>, ConfigError> {
         let Self { config, seed, version } = self;
         let replay = MixInConfig {
-            replay_buffer_num_slots: config.replay_buffer_num_slots,
-            replay_proportion: config.replay_proportion,
+            replay_buffer_num_slots: config.learner.replay_buffer_num_slots,
+            replay_proportion: config.learner.replay_proportion,
         };
         let mut draws = Rng::stream(seed, &[REPLAY_STREAM]);
         // Fragments that are kept, and replayed ones in the train batches.
-        let pool = Pool::new(2 * config.replay_buffer_num_slots);
+        let pool = Pool::new(2 * config.learner.replay_buffer_num_slots);
         let source = MixInReplay::new(source, replay, pool, Box::new(move || draws.next_f64()) as Draws)
-            .map_err(|error| ConfigError::caused_by("replay_proportion", config.replay_proportion, &error))?;
+            .map_err(|error| ConfigError::caused_by("replay_proportion", config.learner.replay_proportion, &error))?;
         // Train batches in the ring and in stacks, and one that is being joined by each thread that may join one.
-        let held = config.minibatch_buffer_size + config.num_multi_gpu_tower_stacks;
-        let mut assemble = Assemble::new(source, config.train_batch_size as u64, Pool::new(held + 1));
-        if let Some(max_lag) = config.max_lag {
+        let held = config.learner.minibatch_buffer_size + config.learner.num_multi_gpu_tower_stacks;
+        let mut assemble = Assemble::new(source, config.learner.train_batch_size as u64, Pool::new(held + 1));
+        if let Some(max_lag) = config.learner.max_lag {
             assemble = assemble.with_max_lag(max_lag, version);
         }
         Ok(assemble)

@@ -1,0 +1,25 @@
+//! [`ResultsConfig`]: what a result covers.
+
+use serde::{Deserialize, Serialize};
+
+/// What a result of the trainer covers. Names and defaults are RLlib's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ResultsConfig {
+    /// Shortest time of one iteration: one result of the trainer covers at least this much.
+    pub min_time_s_per_iteration: f64,
+    /// Fewest env-steps sampled in one iteration.
+    pub min_sample_timesteps_per_iteration: u64,
+    /// Episodes that episode statistics cover at least, topped up from earlier iterations.
+    pub metrics_num_episodes_for_smoothing: usize,
+}
+
+impl Default for ResultsConfig {
+    fn default() -> Self {
+        Self {
+            min_time_s_per_iteration: 10.0,
+            min_sample_timesteps_per_iteration: 0,
+            metrics_num_episodes_for_smoothing: 100,
+        }
+    }
+}
