@@ -71,12 +71,7 @@ const PLANTS: &[(&str, &str, &str, usize)] = &[
         "// through the page\nuse crate::env::Failure;\npub struct Spec(Failure);\n",
         2,
     ),
-    (
-        "no-circles",
-        "metrics/src/lib.rs",
-        "//! Metrics.\nmod spans;\npub struct Time;\nfn now() -> spans::Span {}\n",
-        4,
-    ),
+    ("no-circles", "metrics/src/lib.rs", "//! Metrics.\nmod spans;\npub struct Time;\nfn now() -> spans::Span {}\n", 4),
     ("layers", "rollout/src/env/extra.rs", "pub struct Extra;\nfn f(worker: crate::worker::Reports) {}\n", 2),
     ("layers", "rollout/src/drawer.rs", "use crate::env::Spec;\n", 1),
     ("room-edges", "envs/process/Cargo.toml", "[dependencies]\npronk-learner.workspace = true\n", 2),
