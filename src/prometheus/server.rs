@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::http;
 
 /// How long a client may take from its connection to its end.
-pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const DEADLINE: Duration = Duration::from_secs(4);
 
 /// How many connections there are at once; more wait to be accepted.
 pub(super) const MAX_CONNECTIONS: usize = 64;
@@ -30,7 +30,7 @@ pub(super) async fn accept(listener: TcpListener, newest: watch::Receiver<Arc<st
                 let newest = newest.clone();
                 tokio::spawn(async move {
                     // A client that is slow or gone is its own affair: it gets no answer, and nobody else notices.
-                    let _ = timeout(PATIENCE, converse(stream, newest)).await;
+                    let _ = timeout(DEADLINE, converse(stream, newest)).await;
                     drop(place);
                 });
             }

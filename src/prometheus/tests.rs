@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 const GET: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -20,7 +20,7 @@ fn prometheus() -> Prometheus {
 
 fn connect(prometheus: &Prometheus) -> TcpStream {
     let stream = TcpStream::connect(prometheus.addr()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream
 }
 
@@ -123,7 +123,7 @@ fn a_silent_client_is_dropped_and_blocks_nobody() {
     silent.write_all(b"GET /metr").unwrap();
     let started = Instant::now();
     scrape(&prometheus);
-    assert!(started.elapsed() < server::PATIENCE, "{:?}", started.elapsed());
+    assert!(started.elapsed() < server::DEADLINE, "{:?}", started.elapsed());
     assert_eq!(rest_of(silent), "");
 }
 
@@ -133,10 +133,10 @@ fn clients_beyond_the_bound_are_served_once_there_is_a_place() {
     let silent: Vec<_> = (0..server::MAX_CONNECTIONS).map(|_| connect(&prometheus)).collect();
     let mut late = connect(&prometheus);
     late.write_all(GET.as_bytes()).unwrap();
-    late.set_read_timeout(Some(server::PATIENCE / 8)).unwrap();
+    late.set_read_timeout(Some(server::DEADLINE / 8)).unwrap();
     assert!(late.read(&mut [0]).is_err(), "there was a place too many");
     drop(silent);
-    late.set_read_timeout(Some(PATIENCE)).unwrap();
+    late.set_read_timeout(Some(DEADLINE)).unwrap();
     scraped(&rest_of(late));
 }
 
@@ -217,7 +217,7 @@ fn the_thread_ends_when_the_reporter_is_finished_or_dropped() {
             end(prometheus);
             sender.send(()).unwrap();
         });
-        // Well below the patience with a client.
+        // Well below the deadline of a client.
         ended.recv_timeout(Duration::from_secs(3)).expect("the thread goes on");
         ending.unwrap().join().unwrap();
         assert_eq!(clock.read().current, None);

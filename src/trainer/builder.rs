@@ -51,6 +51,13 @@ type Observe = dyn FnOnce(&mut Trainer) -> Result<(), ReportError>;
 /// assert_eq!(trainer.finish()?.checkpoints["default_policy"].life, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Without environments there is no run:
+/// ```compile_fail,E0599
+/// use pronk::prelude::*;
+///
+/// let trainer = Trainer::builder(TrainerConfig::default()).build();
+/// ```
 #[must_use = "a run starts with `build`"]
 pub struct TrainerBuilder<Agents = ()> {
     config: TrainerConfig,

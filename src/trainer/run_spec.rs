@@ -279,9 +279,7 @@ impl RunSpec {
         };
         states.into_iter().filter_map(checkpoint).collect()
     }
-}
 
-impl RunSpec {
     /// What a policy's learner would have that had made so many updates and begins with `params`: an optimiser that has seen nothing.
     pub(super) fn state_with(
         &self,

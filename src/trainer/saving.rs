@@ -9,8 +9,8 @@ use super::run::{self, Whole};
 use crate::checkpoint::{CheckpointError, save_all};
 
 impl Trainer {
-    /// Writes weights and optimiser into `dir`: see [`Run::save`]. While the run goes on, it goes on; after a failure, it writes
-    /// what of them is whole, as [`Run::whole`] says.
+    /// Writes weights and optimiser into `dir`: see [`Run::save`](crate::Run::save). While the run goes on, it goes on; after a failure, it writes
+    /// what of them is whole, as [`Run::whole`](crate::Run::whole) says.
     ///
     /// *Blocks* until the learner has finished the pass it is in, and on the disk.
     ///
