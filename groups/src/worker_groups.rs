@@ -14,7 +14,7 @@ use crate::worker::{WorkerId, thread_name};
 ///
 /// - [`start`](Self::start) calls the init functions of all groups one after the other and then starts all threads.
 /// - A worker calls its group's function until the group is stopped. An error or a panic stops the group, or what
-///   [`OnWorkerError`] says; the others go on.
+///   [`OnWorkerError`](crate::OnWorkerError) says; the others go on.
 /// - However a group comes to its end, its shutdown function is called once for every start.
 /// - [`stop`](Self::stop) has one deadline for all threads, and names those that missed it.
 /// - A group that failed can be started again: with new threads, new numbers, and its init function called again.

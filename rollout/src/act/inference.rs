@@ -77,7 +77,7 @@ impl From<InferenceClient> for Inference {
     }
 }
 
-/// The way to an [`InferenceThread`]. Clones lead to the same; with the last of them and of its clients the thread ends.
+/// The way to an [`InferenceThread`](crate::InferenceThread). Clones lead to the same; with the last of them and of its clients the thread ends.
 #[derive(Clone)]
 pub struct InferencePort {
     pub(super) requests: InqueueSender<Request>,

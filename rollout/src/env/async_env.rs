@@ -11,7 +11,7 @@ use super::views::{ActionRef, ObsMut};
 /// wanted, because the environment was silent for too long or the run ends, is cancelled: its future is dropped where it waits,
 /// and so is the environment. Nothing it does may block its thread, as a read from a blocking socket would.
 ///
-/// [`AsyncEnvs`] makes a factory of them, and has an example.
+/// [`AsyncEnvs`](crate::AsyncEnvs) makes a factory of them, and has an example.
 pub trait AsyncEnv: Send {
     /// As [`Env::spec`](crate::Env::spec).
     fn spec(&self) -> EnvSpec;
@@ -37,7 +37,7 @@ pub trait AsyncEnv: Send {
     }
 }
 
-/// What a closure of [`AsyncEnvs`] may give: an environment, or a `Result` of one.
+/// What a closure of [`AsyncEnvs`](crate::AsyncEnvs) may give: an environment, or a `Result` of one.
 pub trait IntoAsyncEnv: Send {
     /// The environment.
     type Env: AsyncEnv;

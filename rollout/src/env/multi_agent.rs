@@ -22,7 +22,7 @@ use super::multi_agent_spec::MultiAgentSpec;
 /// | PettingZoo AEC: `agent_selection`, `last()` | [`Agents::ask`] the agent that is selected |
 /// | RLlib: who is in the dict of observations acts next | [`Agents::ask`] |
 /// | RLlib: `terminateds["__all__"]`, `truncateds["__all__"]` | [`Agents::terminate_all`], [`Agents::truncate_all`] |
-/// | an action mask in the observation or the info | [`AgentSpec::action_mask`] and [`action_mask`](Self::action_mask) |
+/// | an action mask in the observation or the info | [`AgentSpec::action_mask`](crate::AgentSpec::action_mask) and [`action_mask`](Self::action_mask) |
 ///
 /// A whole game, in which two players in turns take one or two of the stones on a heap, and who takes the last one wins:
 ///
@@ -100,10 +100,10 @@ pub trait MultiAgentEnv: Send {
 
     /// Says what is possible for an agent that was asked: whatever `mask` says false of it will not do.
     ///
-    /// Asked before every action of an agent with [`AgentSpec::action_mask`]. Every element is true at first. Something must
+    /// Asked before every action of an agent with [`AgentSpec::action_mask`](crate::AgentSpec::action_mask). Every element is true at first. Something must
     /// remain possible of every choice.
     ///
-    /// *Shape*: `[n]` for [`Space::Discrete`]; for [`Space::MultiDiscrete`] the things of one choice after the other.
+    /// *Shape*: `[n]` for [`Space::Discrete`](pronk_policy::Space::Discrete); for [`Space::MultiDiscrete`](pronk_policy::Space::MultiDiscrete) the things of one choice after the other.
     ///
     /// # Errors
     /// As [`reset`](Self::reset).

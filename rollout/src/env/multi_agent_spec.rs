@@ -19,7 +19,7 @@ use super::spec::EnvSpec;
 pub struct MultiAgentSpec {
     /// The name that reports and errors use.
     pub name: String,
-    /// Everybody who may ever act, under the numbers that [`Agents`] takes.
+    /// Everybody who may ever act, under the numbers that [`Agents`](crate::Agents) takes.
     pub agents: Vec<AgentSpec>,
     /// After how many steps of the environment those who have not ended are cut off as [`End::Truncated`](crate::End::Truncated);
     /// `None` when only the environment ends them.
@@ -49,7 +49,7 @@ pub struct AgentSpec {
     pub observation: Space,
     /// What it can do.
     pub action: Space,
-    /// Whether [`MultiAgentEnv::action_mask`] is to be asked before its every action.
+    /// Whether [`MultiAgentEnv::action_mask`](crate::MultiAgentEnv::action_mask) is to be asked before its every action.
     pub action_mask: bool,
 }
 

@@ -77,7 +77,7 @@ pub trait Env: Send {
     /// Asked before every action, if [`EnvSpec::action_mask`] is set. Every element is true at first. Something must remain
     /// possible of every choice.
     ///
-    /// *Shape*: `[n]` for [`Space::Discrete`]; for [`Space::MultiDiscrete`] the things of one choice after the other.
+    /// *Shape*: `[n]` for [`Space::Discrete`](pronk_policy::Space::Discrete); for [`Space::MultiDiscrete`](pronk_policy::Space::MultiDiscrete) the things of one choice after the other.
     ///
     /// # Errors
     /// As [`reset`](Env::reset).

@@ -14,9 +14,9 @@ pub struct EnvSpec {
     pub observation: Space,
     /// What can be done.
     pub action: Space,
-    /// After how many steps an episode is cut off as [`End::Truncated`]; `None` when only the environment ends it.
+    /// After how many steps an episode is cut off as [`End::Truncated`](crate::End::Truncated); `None` when only the environment ends it.
     pub max_episode_steps: Option<u32>,
-    /// Whether [`Env::action_mask`] is to be asked before every action, because not everything is always possible.
+    /// Whether [`Env::action_mask`](crate::Env::action_mask) is to be asked before every action, because not everything is always possible.
     pub action_mask: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::vector::{SerialVectorEnv, VectorEnv};
 
 /// Makes the environments of every worker.
 ///
-/// Any closure from [`&EnvContext`](EnvContext) to an [`Env`], or to a `Result` of one, is a factory: its
+/// Any closure from [`&EnvContext`](EnvContext) to an [`Env`](crate::Env), or to a `Result` of one, is a factory: its
 /// environments are stepped one after the other by [`SerialVectorEnv`]. Implement the trait itself for a vector
 /// environment of another kind.
 ///

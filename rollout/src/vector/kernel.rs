@@ -3,7 +3,7 @@ use crate::env::EnvSpec;
 
 /// The dynamics of one environment as functions of its state, from which the compiler makes code for many at once.
 ///
-/// Every environment of a [`NativeVectorEnv`] goes through the same functions, several in one instruction. They stay fast
+/// Every environment of a [`NativeVectorEnv`](crate::NativeVectorEnv) goes through the same functions, several in one instruction. They stay fast
 /// as long as they are marked `#[inline(always)]` and choose between *numbers* instead of between ways: `if` and `clamp` on
 /// numbers are fine, a loop whose length depends on the state, a table or a call of the mathematical library is not.
 /// The time limit of [`EnvSpec`] is enforced outside; a kernel says when an episode ends by itself.

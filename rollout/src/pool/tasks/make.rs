@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::request::Seat;
 use crate::vector::Normalizer;
 
-/// Environments that are tasks, of whatever type: what [`EnvFactory::tasks`] gives.
+/// Environments that are tasks, of whatever type: what [`EnvFactory::tasks`](crate::EnvFactory::tasks) gives.
 #[derive(Clone)]
 pub struct EnvTasks {
     pub(crate) make: Arc<dyn MakeTask>,
