@@ -98,10 +98,10 @@ pub trait Distribution: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaussian {
-    /// Independent normal numbers, which may lie beyond the bounds of actions: [`DiagGaussian`].
+    /// Independent normal numbers, which may lie beyond the bounds of actions: [`DiagGaussian`](crate::DiagGaussian).
     #[default]
     Diagonal,
-    /// The same squashed into (−1, 1): [`SquashedGaussian`].
+    /// The same squashed into (−1, 1): [`SquashedGaussian`](crate::SquashedGaussian).
     Squashed,
 }
 

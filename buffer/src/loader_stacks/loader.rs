@@ -12,7 +12,7 @@ pub trait Loader<B> {
     /// Loads `batch` into `stack`, in place of what was there before.
     ///
     /// # Errors
-    /// Ends the run: the thread's name and the error come out of [`LoaderStacks`]. The batch was dropped then, and its
+    /// Ends the run: the thread's name and the error come out of [`LoaderStacks`](crate::LoaderStacks). The batch was dropped then, and its
     /// ticket counts its steps.
     fn load(&mut self, batch: B, stack: &mut Self::Stack) -> Result<(), Box<dyn Error + Send + Sync>>;
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Says how much processor time a process that works for the run has used: see [`TimeLedger::start_process`].
+/// Says how much processor time a process that works for the run has used: see [`TimeLedger::start_process`](crate::TimeLedger::start_process).
 ///
 /// ```
 /// use std::time::Duration;
