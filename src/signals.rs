@@ -157,7 +157,7 @@ impl Interrupts {
         let (sender, mailbox) = mailbox(NonZeroUsize::MIN, bell);
         let (run, tether) = lifeline();
         let listening = listen(Box::new(move |signal| {
-            // Refused only when the run is over: then nobody is left who could be told.
+            // Refused only when the run is over: then there is nobody to report to.
             let _ = sender.post(signal);
             if let Some((lifeline, watch)) = on_this_thread {
                 lifeline.cut();

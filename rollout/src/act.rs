@@ -1,6 +1,6 @@
 //! How does a policy act for rows of observations?
 
-mod acting;
+mod action_sampler;
 mod column_slots;
 mod columns;
 pub(crate) mod convert;
@@ -8,12 +8,12 @@ mod error;
 mod inference;
 mod inference_thread;
 mod mapping;
-mod part;
+mod policy_actor;
 
-pub(crate) use acting::{Acting, WeightsOf};
+pub(crate) use action_sampler::{ActionSampler, WeightsOf};
 pub use error::{PolicyBuildError, PolicyFault};
 pub use inference::{Inference, InferenceClient, InferencePort};
 pub use inference_thread::{InferenceState, InferenceThread};
 pub use mapping::{MappingError, PolicyMapping};
-pub use part::WorkerPolicy;
-pub(crate) use part::{Part, Role};
+pub use policy_actor::WorkerPolicy;
+pub(crate) use policy_actor::{PolicyActor, Role};

@@ -30,4 +30,4 @@ pub use spec::EnvSpec;
 pub use views::{ActionRef, ObsMut};
 pub(crate) use views::{act_kind, first_non_finite, obs_kind};
 pub use watch::{EnvCall, Watch};
-pub(crate) use watch::{Inside, LOOKS, Vigil, time_between_looks};
+pub(crate) use watch::{HangDetector, Inside, LOOKS, time_between_looks};

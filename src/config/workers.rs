@@ -14,7 +14,7 @@ pub struct WorkersConfig {
     /// Groups that a worker's environments are shared out to, each stepped by a thread of its own; with 1 the worker steps them
     /// itself. For environments that take their time. 2 with `gather: in_turn` is double-buffered sampling.
     pub num_env_groups: usize,
-    /// Who computes what the policy thinks: every worker by itself, or one thread for all of them.
+    /// Where inference runs: in every worker, or on one thread for all of them.
     pub inference: InferencePlacement,
     /// For how many groups a worker waits before its policy acts for them. (RLlib: `remote_env_batch_wait_ms`.)
     pub gather: Gather,
@@ -44,13 +44,13 @@ impl Default for WorkersConfig {
     }
 }
 
-/// Who computes what the policy thinks.
+/// Where inference runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InferencePlacement {
     /// Every worker for its own environments. Weights change between fragments.
     PerWorker,
-    /// One thread, `inference`, for all workers: whoever asks while it computes is in the next batch. For networks that are dear and
+    /// One thread, `inference`, for all workers: whoever asks while it computes is in the next batch. For expensive networks and
     /// workers with few environments each. Weights change between batches, and each step says which decided it.
     Shared,
 }

@@ -1,4 +1,4 @@
-//! What runs a run: threads, or the caller's own.
+//! The execution backend of a run: threaded, or inline on the caller's thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::error::TrainError;
 /// trainer is dropped within a second. Only processes of environments that are closing are waited for longer: as long as they may take.
 pub(super) const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
 
-/// What runs a run.
+/// The execution backend of a run.
 #[allow(clippy::large_enum_variant)] // there is one in a run, and it is never moved about
 pub(super) enum Engine {
     /// A thread for the learner and one for each worker.

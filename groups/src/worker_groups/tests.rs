@@ -528,7 +528,10 @@ fn dropping_the_groups_stops_them() {
     groups.start().unwrap();
     drop(groups);
     assert_eq!(diary.lines(), ["init a [0, 1]", "shutdown a"]);
-    assert!(gone.recv_timeout(LONG).is_err_and(|error| error.is_disconnected()), "the threads end and let go of all");
+    assert!(
+        gone.recv_timeout(LONG).is_err_and(|error| error.is_disconnected()),
+        "the threads end and drop what they hold"
+    );
 }
 
 #[test]

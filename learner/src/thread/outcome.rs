@@ -48,6 +48,6 @@ pub enum ClosedBy {
     Source,
     /// Nobody reads the outqueue any more.
     Outqueue,
-    /// The owner of the run let go of it.
+    /// The owner dropped the run.
     Lifeline,
 }

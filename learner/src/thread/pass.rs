@@ -15,7 +15,7 @@ pub(super) enum PassError {
     Panicked(String),
 }
 
-/// Learns from `batch`, returning the seconds it took beside what came of it.
+/// Learns from `batch`; returns the result and the seconds it took.
 pub(super) fn learn(
     learner: &mut dyn Learner,
     batch: TrainBatch<'_>,

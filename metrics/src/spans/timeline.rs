@@ -88,7 +88,7 @@ impl Reporter for Timeline {
     /// Hands what is written so far to the system.
     ///
     /// # Errors
-    /// The file could not be written, now or since the last call. It is told once; nothing more is written.
+    /// The file could not be written, now or since the last call. It is reported once; nothing more is written.
     fn report(&mut self, _: &ResultDict) -> Result<(), ReportError> {
         let outcome = lock(&self.shared.trace).flush();
         self.named(outcome)

@@ -146,7 +146,7 @@ pub(super) struct Request {
     pub(super) answer: Sender<Box<Task>>,
 }
 
-/// What is to be computed, and what came of it. It moves to the thread and back.
+/// One request with its answer. It moves to the thread and back.
 #[derive(Default)]
 pub(super) struct Task {
     pub(super) rows: usize,

@@ -26,7 +26,7 @@ thread_states! {
     }
 }
 
-/// A thread that computes what the policy thinks for many workers: whoever asks while it is busy is in the next batch.
+/// A thread that infers for many workers: requests that arrive while it is busy make the next batch.
 ///
 /// It computes with the newest weights, so they change between two batches, also in the middle of a fragment; every step says
 /// which version decided it.

@@ -130,7 +130,7 @@ fn ask_mask(env: &impl Env, spec: &EnvSpec, mask: &mut [bool]) -> Result<(), Env
     }
     mask.fill(true);
     call(|| env.action_mask(mask))?;
-    match mask::first_without_a_way(mask, &spec.action) {
+    match mask::first_fully_masked(mask, &spec.action) {
         None => Ok(()),
         Some(choice) => Err(EnvFault::NothingPossible { choice }),
     }

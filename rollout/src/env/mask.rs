@@ -18,7 +18,7 @@ pub(crate) fn choices<'a>(mask: &'a [bool], action: &'a Space) -> impl Iterator<
 }
 
 /// The first choice of which nothing is possible.
-pub(crate) fn first_without_a_way(mask: &[bool], action: &Space) -> Option<usize> {
+pub(crate) fn first_fully_masked(mask: &[bool], action: &Space) -> Option<usize> {
     choices(mask, action).position(|choice| !choice.contains(&true))
 }
 
@@ -29,9 +29,9 @@ mod tests {
     #[test]
     fn a_choice_without_a_way_is_found_among_others() {
         let two = Space::MultiDiscrete { nvec: vec![2, 3] };
-        assert_eq!(first_without_a_way(&[false, true, false, false, true], &two), None);
-        assert_eq!(first_without_a_way(&[true, true, false, false, false], &two), Some(1));
-        assert_eq!(first_without_a_way(&[false, false, true, true, true], &two), Some(0));
-        assert_eq!(first_without_a_way(&[false; 4], &Space::Discrete { n: 4 }), Some(0));
+        assert_eq!(first_fully_masked(&[false, true, false, false, true], &two), None);
+        assert_eq!(first_fully_masked(&[true, true, false, false, false], &two), Some(1));
+        assert_eq!(first_fully_masked(&[false, false, true, true, true], &two), Some(0));
+        assert_eq!(first_fully_masked(&[false; 4], &Space::Discrete { n: 4 }), Some(0));
     }
 }

@@ -96,7 +96,7 @@ impl ReaperHandle {
     pub(crate) fn add(&self, thread: &str, limit: Duration, end: impl FnOnce() + Send + 'static) {
         let (ending, over) = bounded::<Infallible>(0);
         let body = move || {
-            // What panics as it ends takes nothing else along.
+            // A panic while it ends is contained.
             let _ = catch(end);
             drop(ending);
         };

@@ -44,7 +44,7 @@ impl EnvSpec {
 
     /// The first choice of which a mask, `[dist_len]`, leaves nothing possible; 0 for an action that is only one.
     pub fn nothing_possible(&self, mask: &[bool]) -> Option<usize> {
-        mask::first_without_a_way(mask, &self.action)
+        mask::first_fully_masked(mask, &self.action)
     }
 
     /// A mask for each of so many environments, `[B, dist_len]`; `None` where every action is always possible.

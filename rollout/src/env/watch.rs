@@ -253,11 +253,11 @@ pub(crate) fn time_between_looks(timeout: Duration) -> Duration {
 
 /// Finds out for how long a worker has been in one call. It is looked at from time to time, because the worker itself does not
 /// look at clocks.
-pub(crate) struct Vigil {
+pub(crate) struct HangDetector {
     known: Option<(EnvCall, Instant)>,
 }
 
-impl Vigil {
+impl HangDetector {
     pub(crate) fn new() -> Self {
         Self { known: None }
     }

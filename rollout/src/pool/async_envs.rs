@@ -8,13 +8,13 @@ use std::sync::Arc;
 use pronk_metrics::TimeLedger;
 
 use super::blocking::Blocking;
-use super::env_pool::GroupsConfig;
+use super::env_pool::PoolConfig;
 use super::factory::EnvFactory;
-use super::joined::JoinedVectorEnv;
+use super::pool_vector_env::PoolVectorEnv;
 use crate::check::{EnvCheckError, EnvFault, check_env};
 use crate::env::{EnvContext, EnvFailure, IntoAsyncEnv, VectorContext, Watch};
 use crate::pool::tasks::play;
-use crate::pool::{EnvTasks, MakeTask, Seat, TaskGroups};
+use crate::pool::{EnvTasks, MakeTask, Seat, TaskPool};
 use crate::vector::VectorEnv;
 
 /// A factory of environments that are waited for, from any closure that makes one: `async` itself, as a connection has to be
@@ -130,10 +130,10 @@ where
         _watch: &Watch,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let (lifeline, tether) = pronk_buffer::lifeline();
-        let config = GroupsConfig { context: *context, n_groups: n_envs, group_size: 1, env_hang_timeout: None };
+        let config = PoolConfig { context: *context, n_groups: n_envs, group_size: 1, env_hang_timeout: None };
         let tasks = EnvTasks { make: Arc::new(self.clone()), normalizer: None };
-        let groups = TaskGroups::new(config, tasks, (&tether, &TimeLedger::new()))?;
-        Ok(Box::new(JoinedVectorEnv::new(*context, Box::new(groups), lifeline)))
+        let groups = TaskPool::new(config, tasks, (&tether, &TimeLedger::new()))?;
+        Ok(Box::new(PoolVectorEnv::new(*context, Box::new(groups), lifeline)))
     }
 
     fn tasks(&self) -> Option<EnvTasks> {

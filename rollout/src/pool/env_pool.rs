@@ -21,7 +21,7 @@ thread_states! {
 
 /// What the groups of one worker are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct GroupsConfig {
+pub(crate) struct PoolConfig {
     /// Of all the worker's environments.
     pub(crate) context: VectorContext,
     pub(crate) n_groups: usize,
@@ -35,7 +35,7 @@ pub(crate) struct GroupsConfig {
 ///
 /// A group is sent orders and answers each of them once, in any order among the groups. One that fails says so in its answer,
 /// and makes its environments anew when it is next told to reset them.
-pub(crate) trait EnvGroups: Send {
+pub(crate) trait EnvPool: Send {
     /// The spec that all the environments share.
     fn spec(&self) -> &EnvSpec;
 

@@ -21,7 +21,7 @@ pub(crate) struct GroupFailure {
     pub(crate) left_behind: Option<String>,
 }
 
-/// One step of a group's environments: what it is told to do and what came of it. It moves to the group and back.
+/// One step of a group's environments: the order and its answer. It moves to the group and back.
 pub(crate) struct GroupStep {
     pub(crate) order: Order,
     /// Whether the step is the last of a fragment, after which a group does what is done once a fragment.

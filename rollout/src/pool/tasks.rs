@@ -11,4 +11,4 @@ pub use make::EnvTasks;
 pub(crate) use make::MakeTask;
 pub(crate) use play::play;
 pub(crate) use request::Seat;
-pub(crate) use task_pool::TaskGroups;
+pub(crate) use task_pool::TaskPool;

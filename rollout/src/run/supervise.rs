@@ -93,7 +93,7 @@ impl SupervisedWorker {
         self.worker.as_ref().map(|worker| worker.env_spec())
     }
 
-    /// Drops the environments; one that panics at it takes nobody along.
+    /// Drops the environments; a panic while one is dropped is contained.
     pub(crate) fn drop_envs(&mut self) {
         if let Some(worker) = &mut self.worker {
             worker.drop_envs();
@@ -195,7 +195,7 @@ impl SupervisedWorker {
             report.restarts += 1;
             report.add_failure(failure.to_string());
             let failure = Arc::new(failure);
-            // Whoever is lost with another has done nothing.
+            // Collateral failures do not consume the budget.
             if !matches!(failure.cause, FailureCause::Lost { .. }) {
                 over = over.or(supervision.budget.spend(Arc::clone(&failure)).err());
             }
@@ -245,7 +245,7 @@ impl SupervisedWorker {
             report.add_failure(format!("{thread} panicked while its environments were dropped: {text}"));
         }
         if report.n_failures > 0 || report.abandoned.count > 0 {
-            // Refused only when the reader is gone: then nobody is left who could be told.
+            // Refused only when the reader is gone: then there is nobody to report to.
             let _ = reports.post(report);
         }
     }
@@ -290,7 +290,7 @@ impl SupervisedWorker {
     }
 
     fn post(&self, report: WorkerReport) {
-        // Refused only when the reader is gone: then nobody is left who could be told.
+        // Refused only when the reader is gone: then there is nobody to report to.
         let _ = self.supervision.reports.post(report);
     }
 }

@@ -207,7 +207,7 @@ impl Slot {
         }
         let asked = call(|| self.env.action_mask(agent, mask));
         asked
-            .and_then(|()| match mask::first_without_a_way(mask, action) {
+            .and_then(|()| match mask::first_fully_masked(mask, action) {
                 None => Ok(()),
                 Some(choice) => Err(FailureCause::NothingPossible { choice }),
             })
@@ -258,7 +258,7 @@ fn check_finite(agents: &Agents) -> Result<(), FailureCause> {
     Ok(())
 }
 
-/// Who is cut off has something to go on from.
+/// Truncated agents need a final observation.
 fn check_cut_off(agents: &Agents) -> Result<(), FailureCause> {
     let blind =
         |agent: &usize| agents.end_of(*agent) == End::Truncated && agents.has_acted(*agent) && agents.is_stale(*agent);

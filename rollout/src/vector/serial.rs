@@ -171,7 +171,7 @@ impl<E: Env> Slot<E> {
 
     fn mask(&self, mask: &mut [bool], action: &Space) -> Result<(), FailureCause> {
         match catch(|| self.env.action_mask(mask)) {
-            Ok(Ok(())) => match mask::first_without_a_way(mask, action) {
+            Ok(Ok(())) => match mask::first_fully_masked(mask, action) {
                 None => Ok(()),
                 Some(choice) => Err(FailureCause::NothingPossible { choice }),
             },

@@ -18,9 +18,9 @@ use super::error::{BuildError, SampleError};
 use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::restart::RestartPolicy;
 use super::sampler::AnyEnvSpec;
-use crate::act::{Inference, Part, Role};
+use crate::act::{Inference, PolicyActor, Role};
 use crate::env::{EnvSpec, FailureCause, seed};
-use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvGroups, Gather, GroupFailure, GroupStep, Order};
+use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvPool, Gather, GroupFailure, GroupStep, Order};
 
 use waiting::Waiting;
 
@@ -86,8 +86,8 @@ pub struct Gathering {
     spec: EnvSpec,
     /// Of a fragment.
     shape: BatchShape,
-    part: Part,
-    groups: Box<dyn EnvGroups>,
+    actor: PolicyActor,
+    groups: Box<dyn EnvPool>,
     slots: Vec<Slot>,
     /// Groups that failed, and when each may begin anew.
     pausing: Vec<(Instant, usize)>,
@@ -135,7 +135,7 @@ impl GatheringWorker {
 
     /// Acts for groups of any kind.
     pub(super) fn over(
-        groups: Box<dyn EnvGroups>,
+        groups: Box<dyn EnvPool>,
         config: &WorkerConfig,
         gather: Gather,
         restart: RestartPolicy,
@@ -155,8 +155,8 @@ impl GatheringWorker {
         let account = Account::new(worker, incarnation, links);
         let rng = Rng::stream(seed, &[seed::ACTING, worker.into(), incarnation.into()]);
         let length = config.rollout_fragment_length.get();
-        let part = Part::new(default_policy(), role, spec.action_mask, (length, n_envs), rng)?;
-        let shape = part.acting().batch_shape(length, n_envs);
+        let actor = PolicyActor::new(default_policy(), role, spec.action_mask, (length, n_envs), rng)?;
+        let shape = actor.acting().batch_shape(length, n_envs);
         let adaptive = (gather == Gather::Adaptive).then(|| AdaptiveGather::new(n_groups, groups.group_size()));
         let step = || Some(Box::new(GroupStep::new(&spec, groups.group_size())));
         let maker = Gathering {
@@ -165,7 +165,7 @@ impl GatheringWorker {
             adaptive,
             shape,
             state: vec![0.0; n_envs * shape.state_len],
-            part,
+            actor,
             slots: (0..n_groups).map(|_| Slot { step: step(), ..Slot::default() }).collect(),
             // All begin with a reset that is due at once.
             pausing: (0..n_groups).map(|group| (Instant::now(), group)).collect(),
@@ -233,7 +233,7 @@ impl MakeFragments for Gathering {
     }
 
     fn forget(&mut self) {
-        if let Some(columns) = self.part.columns() {
+        if let Some(columns) = self.actor.columns() {
             columns.clear();
         }
     }
@@ -251,25 +251,25 @@ impl MakeFragments for Gathering {
 }
 
 impl Gathering {
-    /// Computes what the policy thinks of every environment that is ready, and completes the steps that led there.
+    /// Infers for every environment that is ready, and completes the steps that led there.
     fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
         self.close_columns(weights)?;
         let BatchShape { obs_len, state_len, .. } = self.shape;
         let size = self.groups.group_size();
-        self.part.clear_rows();
+        self.actor.clear_rows();
         for &group in &self.ready {
             let Some(step) = &self.slots[group].step else { continue };
             for (lane, env) in (group * size..(group + 1) * size).enumerate() {
                 let state = &self.state[env * state_len..(env + 1) * state_len];
-                self.part.add_row(env, step.obs.view().row(lane, obs_len), state)?;
-                if let Some(mask) = self.part.add_mask() {
+                self.actor.add_row(env, step.obs.view().row(lane, obs_len), state)?;
+                if let Some(mask) = self.actor.add_mask() {
                     let len = mask.len();
                     mask.copy_from_slice(&step.masks[lane * len..(lane + 1) * len]);
                 }
             }
         }
-        self.part.infer(weights, 1)?;
-        self.part.complete()?;
+        self.actor.infer(weights, 1)?;
+        self.actor.complete()?;
         Ok(())
     }
 
@@ -278,40 +278,40 @@ impl Gathering {
     fn close_columns(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
         let BatchShape { obs_len, state_len, .. } = self.shape;
         let size = self.groups.group_size();
-        self.part.clear_rows();
+        self.actor.clear_rows();
         for &group in &self.ready {
             let Some(step) = self.slots[group].step.as_ref().filter(|step| !step.closing_obs.is_empty()) else {
                 continue;
             };
             for (row, env) in step.closing_obs.chunks_exact(obs_len).zip(group * size..) {
-                self.part.add_row(env, row.into(), &self.state[env * state_len..(env + 1) * state_len])?;
+                self.actor.add_row(env, row.into(), &self.state[env * state_len..(env + 1) * state_len])?;
             }
         }
-        self.part.infer(weights, 1)?;
-        self.part.complete()?;
+        self.actor.infer(weights, 1)?;
+        self.actor.complete()?;
         Ok(())
     }
 
     /// A fragment, if as many columns are full as it has.
     fn take_full(&mut self, account: &Account) -> Result<Option<MultiAgentBatch>, SampleError> {
         let width = self.shape.columns;
-        if self.part.columns().is_none_or(|columns| columns.n_full() < width) {
+        if self.actor.columns().is_none_or(|columns| columns.n_full() < width) {
             return Ok(None);
         }
-        let batch = self.part.take_batch(width, &account.links.pool, account.tag())?;
+        let batch = self.actor.take_batch(width, &account.links.pool, account.tag())?;
         Ok(batch.map(MultiAgentBatch::single))
     }
 
     /// Has every group that is ready do what the policy says. How many environments that were.
     fn act(&mut self) -> Result<usize, SampleError> {
-        let Self { part, slots, groups, ready, state, shape, .. } = self;
+        let Self { actor, slots, groups, ready, state, shape, .. } = self;
         let (size, act_len, state_len) = (groups.group_size(), shape.act_len, shape.state_len);
-        part.choose()?;
-        part.actions(|env, action| match &mut slots[env / size].step {
+        actor.choose()?;
+        actor.actions(|env, action| match &mut slots[env / size].step {
             Some(step) => step.actions.view_mut().into_row(env % size, act_len).copy_from(action.view()),
             None => Ok(()),
         })?;
-        part.memories(|env, memory| state[env * state_len..(env + 1) * state_len].copy_from_slice(memory));
+        actor.memories(|env, memory| state[env * state_len..(env + 1) * state_len].copy_from_slice(memory));
         let rows = ready.len() * size;
         for group in std::mem::take(&mut self.ready) {
             self.send(group, Order::Step);
@@ -322,7 +322,7 @@ impl Gathering {
     fn send(&mut self, group: usize, order: Order) {
         let first_env = group * self.groups.group_size();
         // All environments of a group are as far in their columns.
-        let ends_fragment = self.part.columns().is_some_and(|columns| columns.begun(first_env) == columns.steps());
+        let ends_fragment = self.actor.columns().is_some_and(|columns| columns.begun(first_env) == columns.steps());
         if let Some(mut step) = self.slots[group].step.take() {
             step.order = order;
             step.ends_fragment = ends_fragment;
@@ -392,7 +392,7 @@ impl Gathering {
             if let Some(adaptive) = &mut self.adaptive {
                 adaptive.stepped(took);
             }
-            let Some(columns) = self.part.columns() else { return Ok(()) };
+            let Some(columns) = self.actor.columns() else { return Ok(()) };
             for (lane, env) in envs.enumerate() {
                 columns.pay(env, step.rewards[lane]);
                 let end = step.ends[lane];
@@ -414,7 +414,7 @@ impl Gathering {
     fn give_up_group(&mut self, account: &mut Account, group: usize, failure: GroupFailure) {
         let GroupFailure { mut failure, left_behind } = failure;
         let size = self.groups.group_size();
-        let Some(columns) = self.part.columns() else { return };
+        let Some(columns) = self.actor.columns() else { return };
         if let FailureCause::Hang { last_obs: last_obs @ None, .. } = &mut failure.cause {
             *last_obs = columns.last_obs(failure.index as usize);
         }

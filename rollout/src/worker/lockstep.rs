@@ -11,7 +11,7 @@ use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::sampler::AnyEnvSpec;
-use crate::act::{Acting, Inference, PolicyFault, WeightsOf};
+use crate::act::{ActionSampler, Inference, PolicyFault, WeightsOf};
 use crate::env::{EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext, Watch, seed};
 use crate::pool::EnvFactory;
 use crate::vector::{VectorEnv, VectorStep};
@@ -60,7 +60,7 @@ pub struct Lockstep {
     factory: Arc<dyn EnvFactory>,
     spec: EnvSpec,
     shape: BatchShape,
-    acting: Acting,
+    acting: ActionSampler,
     /// `[B, state_len]`: the recurrent state of every environment's episode.
     state: Vec<f32>,
     /// `None` once they failed; the next fragment then begins with making new ones.
@@ -88,7 +88,7 @@ impl RolloutWorker {
         let spec = envs.spec().clone();
         let rng = acting_stream(&config, config.incarnation);
         let spaces = (&spec.observation, &spec.action);
-        let acting = Acting::new(&spec.name, spaces, config.gaussian, inference.into(), rng)?;
+        let acting = ActionSampler::new(&spec.name, spaces, config.gaussian, inference.into(), rng)?;
         let shape = acting.batch_shape(config.rollout_fragment_length.get(), config.num_envs_per_worker.get());
         shape.check()?;
         let maker = Lockstep {

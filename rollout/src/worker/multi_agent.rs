@@ -1,7 +1,7 @@
 //! One worker of environments with several agents: weights in, fragments out.
 
-mod cast;
 mod config;
+mod policy_router;
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::env::{MultiAgentSpec, VectorContext};
 use crate::pool::{MultiAgentFactory, make_envs};
 use crate::vector::MultiAgentEnvs;
 
-use cast::Cast;
+use policy_router::PolicyRouter;
 
 pub use config::MultiAgentWorkerConfig;
 
@@ -91,7 +91,7 @@ pub struct MultiAgent {
     length: usize,
     factory: Arc<dyn MultiAgentFactory>,
     spec: MultiAgentSpec,
-    cast: Cast,
+    router: PolicyRouter,
     /// `None` once they failed; the next fragment then begins with making new ones.
     envs: Option<MultiAgentEnvs>,
     /// Whether the environments are in the middle of what the columns tell, or must be reset first.
@@ -114,8 +114,8 @@ impl MultiAgentWorker {
         let context = VectorContext { worker, incarnation, first_env: 0, seed };
         let envs = make_envs(factory.as_ref(), context, n_envs, &links.watch)?;
         let spec = envs.spec().clone();
-        let cast = Cast::new(policies, mapping, &envs, length, &context)?;
-        let maker = MultiAgent { seed, n_envs, length, factory, spec, cast, envs: Some(envs), under_way: false };
+        let router = PolicyRouter::new(policies, mapping, &envs, length, &context)?;
+        let maker = MultiAgent { seed, n_envs, length, factory, spec, router, envs: Some(envs), under_way: false };
         Ok(Self { maker, account: Account::new(worker, incarnation, links) })
     }
 
@@ -143,7 +143,7 @@ impl MakeFragments for MultiAgent {
                 clock.enter(WorkerState::Restarting);
                 let (incarnation, seed) = (account.begin_incarnation(), self.seed);
                 let context = VectorContext { worker: account.worker(), incarnation, first_env: 0, seed };
-                self.cast.begin(&context);
+                self.router.begin(&context);
                 let (factory, watch) = (self.factory.as_ref(), &account.links.watch);
                 let rebuilt = make_envs(factory, context, self.n_envs, watch)?;
                 let now = AnyEnvSpec::MultiAgent(rebuilt.spec().clone());
@@ -156,40 +156,40 @@ impl MakeFragments for MultiAgent {
         if !std::mem::take(&mut self.under_way) {
             clock.enter(WorkerState::Stepping);
             for env in 0..self.n_envs {
-                self.cast.reset(env, envs)?;
+                self.router.reset(env, envs)?;
             }
         }
         let (mut steps, mut acted) = (0, account.made().agent);
-        while steps < self.length || !self.cast.has_full_column(envs) {
+        while steps < self.length || !self.router.has_full_column(envs) {
             if account.is_ending() {
                 return Err(SampleError::Closed);
             }
-            self.cast.act(envs, weights, clock)?;
+            self.router.act(envs, weights, clock)?;
             clock.enter(WorkerState::Stepping);
             for env in 0..self.n_envs {
-                self.cast.step(env, envs, account)?;
+                self.router.step(env, envs, account)?;
             }
             steps += 1;
             if steps.is_multiple_of(NOBODY_FOR.saturating_mul(self.length)) {
                 if account.made().agent == acted {
-                    let policies = self.cast.trained().cloned().collect();
+                    let policies = self.router.trained().cloned().collect();
                     return Err(SampleError::Policy(PolicyFault::NobodyPlays { policies, steps }));
                 }
                 acted = account.made().agent;
             }
         }
         clock.enter(WorkerState::Inferring);
-        self.cast.close(envs, weights)?;
+        self.router.close(envs, weights)?;
 
         let (pool, env_steps) = (&account.links.pool, account.made().env);
-        let batch = self.cast.take_batch(pool, account.tag(), env_steps)?;
+        let batch = self.router.take_batch(pool, account.tag(), env_steps)?;
         self.under_way = true;
         Ok(batch)
     }
 
     fn forget(&mut self) {
         self.under_way = false;
-        self.cast.forget();
+        self.router.forget();
     }
 
     fn drop_envs(&mut self, account: &Account) {

@@ -82,7 +82,7 @@ pub trait Sampler: Send {
     /// Books what was made before [`sample`](Self::sample) panicked as lost to `cause`.
     fn lose_fragment(&mut self, cause: &'static str);
 
-    /// Drops the environments; one that panics at it takes nobody along.
+    /// Drops the environments; a panic while one is dropped is contained.
     fn drop_envs(&mut self);
 }
 

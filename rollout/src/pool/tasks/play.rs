@@ -7,7 +7,7 @@ use std::time::Instant;
 use pronk_buffer::{End, ObsColumn, ObsView};
 use pronk_metrics::catch;
 
-use super::request::{Call, Orders, Reply, Seat, Shared, Told};
+use super::request::{Call, Orders, Reply, Seat, Shared, TaskRequest};
 use crate::env::{
     AsyncEnv, EnvContext, EnvError, EnvFailure, EnvSpec, Episodes, FailureCause, FailurePlace, ObsMut, VectorContext,
     mask,
@@ -22,7 +22,7 @@ where
     M: Future<Output = Result<E, EnvError>> + Send,
 {
     let mut life = None;
-    let caller = |incarnation| Caller { shared: &seat.shared, orders: &seat.orders, index: seat.index, incarnation };
+    let caller = |incarnation| TaskCall { shared: &seat.shared, orders: &seat.orders, index: seat.index, incarnation };
     if seat.is_first {
         let caller = caller(seat.shared.context.incarnation);
         let made = caller.make(&make).await.map(|made| life.insert(made).spec.clone());
@@ -31,7 +31,7 @@ where
         }
     }
     loop {
-        let Told { incarnation, mut step } = seat.orders.next().await;
+        let TaskRequest { incarnation, mut step } = seat.orders.next().await;
         let began = Instant::now();
         let caller = caller(incarnation);
         let outcome = caller.carry_out(&make, &mut life, &mut step).await.map_err(|fault| caller.failure(fault));
@@ -49,7 +49,7 @@ where
 }
 
 /// An environment, from when it was made until it fails.
-struct Life<E> {
+struct EnvInstance<E> {
     env: E,
     spec: EnvSpec,
     episodes: Episodes,
@@ -71,15 +71,15 @@ impl From<(FailurePlace, FailureCause)> for Fault {
 
 /// Who calls an environment.
 #[derive(Clone, Copy)]
-struct Caller<'a> {
+struct TaskCall<'a> {
     shared: &'a Shared,
     orders: &'a Orders,
     index: u32,
     incarnation: u32,
 }
 
-impl Caller<'_> {
-    async fn make<E, M>(&self, make: impl Fn(EnvContext) -> M + Sync) -> Result<Life<E>, Fault>
+impl TaskCall<'_> {
+    async fn make<E, M>(&self, make: impl Fn(EnvContext) -> M + Sync) -> Result<EnvInstance<E>, Fault>
     where
         E: AsyncEnv,
         M: Future<Output = Result<E, EnvError>> + Send,
@@ -97,7 +97,7 @@ impl Caller<'_> {
         let normalizer = self.shared.normalizer.as_ref();
         let obs_len = spec.observation.obs_len();
         let normalization = normalizer.map(|normalizer| Normalization::new(normalizer.clone(), 1, obs_len));
-        Ok(Life { env, spec, episodes: Episodes::new(context), normalization })
+        Ok(EnvInstance { env, spec, episodes: Episodes::new(context), normalization })
     }
 
     /// Whether it is such an environment as the others.
@@ -114,7 +114,7 @@ impl Caller<'_> {
     async fn carry_out<E, M>(
         &self,
         make: impl Fn(EnvContext) -> M + Sync,
-        life: &mut Option<Life<E>>,
+        life: &mut Option<EnvInstance<E>>,
         step: &mut GroupStep,
     ) -> Result<(), Fault>
     where
@@ -150,7 +150,7 @@ impl Caller<'_> {
         }
     }
 
-    async fn begin_episode<E: AsyncEnv>(&self, life: &mut Life<E>, step: &mut GroupStep) -> Result<(), Fault> {
+    async fn begin_episode<E: AsyncEnv>(&self, life: &mut EnvInstance<E>, step: &mut GroupStep) -> Result<(), Fault> {
         let seed = life.episodes.begin();
         let place = life.episodes.reset_place();
         let steps_made = usize::from(step.order == Order::Step);
@@ -159,7 +159,7 @@ impl Caller<'_> {
         life.observe(step).map_err(|error| (place, FailureCause::Error(error)).into())
     }
 
-    async fn step<E: AsyncEnv>(&self, life: &mut Life<E>, step: &mut GroupStep) -> Result<(), Fault> {
+    async fn step<E: AsyncEnv>(&self, life: &mut EnvInstance<E>, step: &mut GroupStep) -> Result<(), Fault> {
         let place = life.episodes.next_place();
         let made = self
             .call(place, 0, async { life.env.step(step.actions.view().into(), step.obs.view_mut().into()).await })
@@ -186,12 +186,12 @@ impl Caller<'_> {
         Ok(())
     }
 
-    fn mask<E: AsyncEnv>(&self, life: &Life<E>, masks: &mut [bool]) -> Result<(), Fault> {
+    fn mask<E: AsyncEnv>(&self, life: &EnvInstance<E>, masks: &mut [bool]) -> Result<(), Fault> {
         let place = life.episodes.mask_place();
         let _inside = self.enter(place);
         masks.fill(true);
         let cause = match catch(|| life.env.action_mask(masks)) {
-            Ok(Ok(())) => match mask::first_without_a_way(masks, &life.spec.action) {
+            Ok(Ok(())) => match mask::first_fully_masked(masks, &life.spec.action) {
                 None => return Ok(()),
                 Some(choice) => FailureCause::NothingPossible { choice },
             },
@@ -243,7 +243,7 @@ impl Caller<'_> {
     }
 }
 
-impl<E> Life<E> {
+impl<E> EnvInstance<E> {
     fn begin_normalizing(&mut self) {
         if let Some(normalization) = &mut self.normalization {
             normalization.begin();

@@ -10,8 +10,8 @@ use crate::env::{EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext,
 use crate::pool::{Answer, GroupFailure, GroupStep};
 use crate::vector::Normalizer;
 
-/// What a task is told.
-pub(super) struct Told {
+/// What a task is asked to do.
+pub(super) struct TaskRequest {
     pub(super) incarnation: u32,
     pub(super) step: Box<GroupStep>,
 }
@@ -61,7 +61,7 @@ impl Shared {
 /// Where the task of one environment sits.
 pub(crate) struct Seat {
     pub(super) index: u32,
-    /// Whether it makes its environment without being told.
+    /// Whether it makes its environment without being asked.
     pub(super) is_first: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) orders: Arc<Orders>,
@@ -70,7 +70,7 @@ pub(crate) struct Seat {
 /// Where a task finds its next order, of which there is never more than one, and says what it waits for.
 #[derive(Default)]
 pub(super) struct Orders {
-    next: Mutex<Option<Told>>,
+    next: Mutex<Option<TaskRequest>>,
     call: Mutex<Option<Call>>,
 }
 
@@ -87,8 +87,8 @@ pub(super) struct Call {
 
 impl Orders {
     /// The task is to have its turn after this.
-    pub(super) fn give(&self, told: Told) {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+    pub(super) fn give(&self, request: TaskRequest) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
     }
 
     /// What is waited for.
@@ -101,9 +101,9 @@ impl Orders {
     }
 
     /// Waits for the next order.
-    pub(super) async fn next(&self) -> Told {
+    pub(super) async fn next(&self) -> TaskRequest {
         poll_fn(|_| match self.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(told) => Poll::Ready(told),
+            Some(request) => Poll::Ready(request),
             // Whoever gives one gives the task its turn, too.
             None => Poll::Pending,
         })

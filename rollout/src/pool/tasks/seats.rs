@@ -10,7 +10,7 @@ use pronk_buffer::{Fold, Mailbox};
 use pronk_metrics::catch;
 
 use super::make::EnvTasks;
-use super::request::{Orders, Seat, Shared, Told};
+use super::request::{Orders, Seat, Shared, TaskRequest};
 use crate::env::{FailureCause, LOOKS, time_between_looks};
 use crate::pool::Looks;
 
@@ -22,7 +22,7 @@ const AT_ONCE: usize = 16;
 
 /// Orders, and for which groups.
 #[derive(Default)]
-pub(super) struct Batch(pub(super) Vec<(usize, Told)>);
+pub(super) struct Batch(pub(super) Vec<(usize, TaskRequest)>);
 
 impl Fold for Batch {
     fn fold(&mut self, mut later: Self) {
@@ -50,7 +50,7 @@ pub(super) struct Seats {
 struct Taken {
     orders: Arc<Orders>,
     task: Pin<Box<dyn Future<Output = ()> + Send>>,
-    alarm: Arc<Alarm>,
+    alarm: Arc<TaskWaker>,
     waker: Waker,
 }
 
@@ -90,8 +90,8 @@ impl Seats {
             match self.next(&received, &looks).await {
                 Event::End => break,
                 Event::Orders(Batch(orders)) => {
-                    for (group, told) in orders {
-                        self.carry_out(group, told);
+                    for (group, request) in orders {
+                        self.carry_out(group, request);
                         self.pause().await;
                     }
                 }
@@ -140,12 +140,12 @@ impl Seats {
         }
     }
 
-    fn carry_out(&mut self, group: usize, told: Told) {
+    fn carry_out(&mut self, group: usize, request: TaskRequest) {
         if self.seats[group].is_none() {
             self.begin(group, false);
         }
         if let Some(taken) = &self.seats[group] {
-            taken.orders.give(told);
+            taken.orders.give(request);
         }
         self.turn(group);
     }
@@ -154,7 +154,7 @@ impl Seats {
         let orders = Arc::new(Orders::default());
         let shared = Arc::clone(&self.shared);
         let task = self.tasks.make.task(Seat { index: group as u32, is_first, shared, orders: Arc::clone(&orders) });
-        let alarm = Arc::new(Alarm { group, rings: AtomicBool::new(false), woken: Arc::clone(&self.woken) });
+        let alarm = Arc::new(TaskWaker { group, rings: AtomicBool::new(false), woken: Arc::clone(&self.woken) });
         let waker = Waker::from(Arc::clone(&alarm));
         self.seats[group] = Some(Taken { orders, task, alarm, waker });
     }
@@ -194,14 +194,14 @@ impl Seats {
 }
 
 /// What a task is woken by.
-struct Alarm {
+struct TaskWaker {
     group: usize,
     /// Whether it has rung since the task's last turn.
     rings: AtomicBool,
     woken: Arc<Woken>,
 }
 
-impl Wake for Alarm {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -5,15 +5,15 @@ use pronk_buffer::{Closed, PopError, Tether};
 use pronk_metrics::TimeLedger;
 
 use super::make::EnvTasks;
-use super::request::{Reply, Told};
+use super::request::{Reply, TaskRequest};
 use super::seats::Batch;
 use super::thread::{Generation, TaskThread};
 use crate::env::{EnvCall, EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext};
-use crate::pool::{Answer, CLOSE_WITHIN, EnvGroups, GroupFailure, GroupStep, GroupsConfig, Looks, Waited};
+use crate::pool::{Answer, CLOSE_WITHIN, EnvPool, GroupFailure, GroupStep, Looks, PoolConfig, Waited};
 
 /// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group by itself.
-pub(crate) struct TaskGroups {
-    config: GroupsConfig,
+pub(crate) struct TaskPool {
+    config: PoolConfig,
     tasks: EnvTasks,
     tether: Tether,
     time: TimeLedger,
@@ -33,14 +33,14 @@ pub(crate) struct TaskGroups {
     looks: Looks,
 }
 
-impl TaskGroups {
-    /// Starts the thread and makes the first environment, which says what all are. The others are made when they are first told
+impl TaskPool {
+    /// Starts the thread and makes the first environment, which says what all are. The others are made when they are first asked
     /// to reset.
     ///
     /// # Errors
     /// Why the first environment could not be made, or made in time; or why there was no thread.
     pub(crate) fn new(
-        config: GroupsConfig,
+        config: PoolConfig,
         tasks: EnvTasks,
         (tether, time): (&Tether, &TimeLedger),
     ) -> Result<Self, EnvFailure> {
@@ -88,7 +88,7 @@ impl TaskGroups {
         }
         let orders = std::mem::take(&mut self.outbox);
         let Err((refused, why)) = self.give(orders) else { return };
-        for (group, Told { step, .. }) in refused.0 {
+        for (group, TaskRequest { step, .. }) in refused.0 {
             self.lose(group, step, FailurePlace::Unknown, FailureCause::Error(EnvError::new(why.clone())), None);
         }
     }
@@ -113,7 +113,7 @@ impl TaskGroups {
     fn find_blocking(&mut self) {
         let Some(timeout) = self.config.env_hang_timeout else { return };
         let Some(thread) = &mut self.thread else { return };
-        let Some((call, silent_for)) = thread.vigil.look(&thread.watch) else { return };
+        let Some((call, silent_for)) = thread.hang_detector.look(&thread.watch) else { return };
         // What it has answered before it was blocked is taken first.
         if silent_for < timeout || !thread.answers.is_empty() || thread.watch.take_over(&call).is_none() {
             return;
@@ -161,7 +161,7 @@ impl TaskGroups {
     }
 }
 
-impl EnvGroups for TaskGroups {
+impl EnvPool for TaskPool {
     fn spec(&self) -> &EnvSpec {
         &self.spec
     }
@@ -176,7 +176,7 @@ impl EnvGroups for TaskGroups {
 
     fn send(&mut self, group: usize, order: Box<GroupStep>) {
         self.running[group] = true;
-        self.outbox.0.push((group, Told { incarnation: self.incarnations[group], step: order }));
+        self.outbox.0.push((group, TaskRequest { incarnation: self.incarnations[group], step: order }));
     }
 
     fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed> {

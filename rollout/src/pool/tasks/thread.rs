@@ -11,8 +11,8 @@ use pronk_metrics::{StateClock, TimeLedger, catch};
 use super::make::EnvTasks;
 use super::request::{Reply, Shared};
 use super::seats::{Batch, Seats};
-use crate::env::{EnvError, EnvSpec, Vigil, Watch};
-use crate::pool::{EnvThreadState, GroupsConfig};
+use crate::env::{EnvError, EnvSpec, HangDetector, Watch};
+use crate::pool::{EnvThreadState, PoolConfig};
 
 /// The thread that the tasks take turns on.
 pub(super) struct TaskThread {
@@ -23,7 +23,7 @@ pub(super) struct TaskThread {
     pub(super) ended: Receiver<Infallible>,
     pub(super) name: String,
     pub(super) watch: Watch,
-    pub(super) vigil: Vigil,
+    pub(super) hang_detector: HangDetector,
 }
 
 /// Which thread of a worker.
@@ -39,7 +39,7 @@ pub(super) struct Generation {
 impl TaskThread {
     /// Starts the thread, and the task of the first environment if nobody knows what they are.
     pub(super) fn start(
-        config: &GroupsConfig,
+        config: &PoolConfig,
         tasks: &EnvTasks,
         (tether, time): (&Tether, &TimeLedger),
         generation: Generation,
@@ -80,7 +80,7 @@ impl TaskThread {
         let runtime = runtime.map_err(|error| EnvError::new(format!("there is no runtime for tasks: {error}")))?;
         let (ending, ended) = bounded(0);
         let body = move || {
-            // Environments that panic as they are dropped take nobody along.
+            // A panic while environments are dropped is contained.
             let _ = catch(|| {
                 // Tokio would have a task that does as much as this one make pauses.
                 runtime.block_on(tokio::task::unconstrained(seats.attend(received, is_first)));
@@ -94,6 +94,6 @@ impl TaskThread {
             .spawn(body)
             .map_err(|error| EnvError::new(format!("the thread {name} could not be started: {error}")))?;
         time.add(reader);
-        Ok(Self { orders, answers, ended, name, watch, vigil: Vigil::new() })
+        Ok(Self { orders, answers, ended, name, watch, hang_detector: HangDetector::new() })
     }
 }

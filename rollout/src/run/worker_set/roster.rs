@@ -60,7 +60,7 @@ impl Roster {
         self.lock().add(seat, worker)
     }
 
-    /// Leaves a thread behind and adds the worker that takes its place, at once: nobody finds a moment with neither.
+    /// Atomically swaps an abandoned thread for the worker that takes its place.
     pub(super) fn replace(&self, id: usize, seat: &WorkerSeat, worker: &SupervisedWorker) -> Member {
         let mut all = self.lock();
         all.leave_behind(id);

@@ -11,7 +11,7 @@ use tracing::debug_span;
 use super::edges::WorkerEdges;
 use super::error::StartError;
 use super::roster::{Member, Roster};
-use crate::env::{EnvCall, EnvFailure, FailureCause, Vigil, Watch, time_between_looks};
+use crate::env::{EnvCall, EnvFailure, FailureCause, HangDetector, Watch, time_between_looks};
 use crate::run::{
     NoFragment, RestartBudget, SupervisedWorker, Supervision, WorkerFailure, WorkerFailureCause, WorkerReport,
     thread_name,
@@ -62,26 +62,26 @@ impl Supervisor {
     }
 
     fn run(mut self, unwanted: &Receiver<()>) {
-        let mut vigils = BTreeMap::new();
+        let mut hang_detectors = BTreeMap::new();
         let pause = self.env_hang_timeout.map(|timeout| time_between_looks(timeout).min(RAREST));
         let news = self.threads.news.clone();
         while self.roster.n_running() > 0 {
             let pause = pause.map_or_else(crossbeam_channel::never, crossbeam_channel::after);
             select! {
                 recv(news) -> news => match news {
-                    Ok(News::Leaves { id }) => self.let_go(id),
+                    Ok(News::Leaves { id }) => self.left(id),
                     Ok(News::Ended { id, result }) => self.ended(id, result),
                     Err(_) => return,
                 },
                 recv(unwanted) -> _ => return,
-                recv(pause) -> _ => self.look(&mut vigils),
+                recv(pause) -> _ => self.look(&mut hang_detectors),
             }
         }
     }
 
-    /// A worker has let go of its edges. The last one takes ours along, so that the inqueue closes at once: its environments
+    /// A worker dropped its channel handles. With the last one we drop ours, so that the inqueue closes at once: its environments
     /// may take their time to be dropped.
-    fn let_go(&mut self, id: usize) {
+    fn left(&mut self, id: usize) {
         self.threads.pushing.remove(&id);
         if self.threads.pushing.is_empty() {
             self.edges = None;
@@ -90,7 +90,7 @@ impl Supervisor {
 
     fn ended(&mut self, id: usize, result: Result<(), WorkerFailure>) {
         self.threads.join(id);
-        // First why, then that: whoever sees nobody at work finds the failure.
+        // The failure is recorded before the worker is removed, so that a reader who finds no worker finds the failure.
         if let Err(failure) = result {
             self.roster.fail(failure);
         }
@@ -98,13 +98,13 @@ impl Supervisor {
     }
 
     /// Looks which workers have been in the same call for too long.
-    fn look(&mut self, vigils: &mut BTreeMap<usize, Vigil>) {
+    fn look(&mut self, hang_detectors: &mut BTreeMap<usize, HangDetector>) {
         let Some(timeout) = self.env_hang_timeout else { return };
         let running = self.roster.running();
-        vigils.retain(|id, _| running.iter().any(|member| member.id == *id));
+        hang_detectors.retain(|id, _| running.iter().any(|member| member.id == *id));
         for member in running {
-            let vigil = vigils.entry(member.id).or_insert_with(Vigil::new);
-            if let Some((call, silent_for)) = vigil.look(&member.watch)
+            let hang_detector = hang_detectors.entry(member.id).or_insert_with(HangDetector::new);
+            if let Some((call, silent_for)) = hang_detector.look(&member.watch)
                 && silent_for >= timeout
                 // Who hangs when the run ends is named by the join.
                 && !self.tether.is_cut()
@@ -143,14 +143,14 @@ impl Supervisor {
         match replaced {
             Ok(()) => report.restarts = 1,
             Err(cause) => {
-                self.let_go(member.id);
+                self.left(member.id);
                 let failure = WorkerFailure { thread: member.thread.clone(), consecutive_failures: 1, cause };
                 self.roster.fail(failure.clone());
                 self.roster.leave_behind(member.id);
                 report.ended.push(failure);
             }
         }
-        // Refused only when the reader is gone: then nobody is left who could be told.
+        // Refused only when the reader is gone: then there is nobody to report to.
         let _ = self.reports.post(report);
     }
 
@@ -188,7 +188,7 @@ impl Supervisor {
 /// The threads of a set, and what they say of their ends.
 pub(super) struct Threads {
     handles: BTreeMap<usize, JoinHandle<()>>,
-    /// Those at work that have not let go of their edges.
+    /// Workers that still hold their channel handles.
     pushing: BTreeSet<usize>,
     /// How often each worker was replaced.
     replaced: BTreeMap<u32, u32>,
@@ -198,7 +198,7 @@ pub(super) struct Threads {
 
 /// What a thread says of its end.
 enum News {
-    /// It has let go of its edges.
+    /// It dropped its channel handles.
     Leaves { id: usize },
     /// Its last word.
     Ended { id: usize, result: Result<(), WorkerFailure> },
@@ -225,7 +225,7 @@ impl Threads {
                 true => run(worker, edges, || teller.send(News::Leaves { id }).is_ok()),
                 false => Ok(()),
             };
-            // Refused only when the supervisor is gone: then nobody is left who could be told.
+            // Refused only when the supervisor is gone: then there is nobody to report to.
             let _ = teller.send(News::Ended { id, result });
         };
         let spawned = thread::Builder::new().name(member.thread.clone()).spawn(body);

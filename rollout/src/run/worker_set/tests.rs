@@ -176,7 +176,7 @@ fn either_all_workers_start_or_none() {
         let Err(error) = set else { panic!("{how}: the set started") };
         assert_eq!(error.to_string(), format!("rollout-3 could not be made, so no worker was started: {words}"));
         assert!(run.time.read().is_empty(), "no thread ran");
-        assert_eq!(run.fragments.pop(LONG).unwrap_err(), PopError::Closed, "the inqueue is let go of");
+        assert_eq!(run.fragments.pop(LONG).unwrap_err(), PopError::Closed, "the inqueue is dropped");
     }
     assert_eq!(resets.load(Ordering::SeqCst), 0, "no environment was reset");
 }

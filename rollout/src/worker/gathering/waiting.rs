@@ -3,11 +3,11 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::Closed;
 
-use crate::pool::{Answer, Arrivals, EnvGroups};
+use crate::pool::{Answer, Arrivals, EnvPool};
 
 /// Answers of groups, as a rule for gathering sees them.
 pub(super) struct Waiting<'a> {
-    pub(super) groups: &'a mut dyn EnvGroups,
+    pub(super) groups: &'a mut dyn EnvPool,
     /// The only group whose answer is wanted; `None` for whoever answers.
     pub(super) turn: Option<usize>,
     pub(super) early: &'a mut BTreeMap<usize, Answer>,

@@ -4,7 +4,7 @@ use pronk_buffer::{ActionColumn, BatchError, ObsColumn, ObsView, Pool, SampleBat
 use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_policy::{GaussianConfig, Network, Params, Rng, Space};
 
-use super::acting::{Acting, WeightsOf};
+use super::action_sampler::{ActionSampler, WeightsOf};
 use super::column_slots::Begun;
 use super::columns::Columns;
 use super::error::{PolicyBuildError, PolicyFault};
@@ -44,9 +44,9 @@ pub struct WorkerPolicy {
 }
 
 /// One policy with the rows that it acts for now, and with the columns of what was done.
-pub(crate) struct Part {
+pub(crate) struct PolicyActor {
     id: PolicyId,
-    acting: Acting,
+    acting: ActionSampler,
     weights: Weights,
     /// Whether some agents with its actions have masks.
     masked: bool,
@@ -98,7 +98,7 @@ struct Rows {
     logp: Vec<f32>,
 }
 
-impl Part {
+impl PolicyActor {
     /// Makes a policy that plays in `n_seats` seats, with columns of `steps` steps; `masked` says whether some of those who play
     /// it have masks.
     pub(crate) fn new(
@@ -122,7 +122,7 @@ impl Part {
         let Role { inference, observation, action, gaussian, frozen } = role;
         observation.check()?;
         action.check()?;
-        let acting = Acting::new("its spaces", (&observation, &action), gaussian, inference, rng)?;
+        let acting = ActionSampler::new("its spaces", (&observation, &action), gaussian, inference, rng)?;
         let shape = acting.batch_shape(steps, 1);
         acting.batch_shape(steps, n_seats).check()?;
         let weights = match frozen {
@@ -147,7 +147,7 @@ impl Part {
     }
 }
 
-impl Part {
+impl PolicyActor {
     /// The policy's name.
     pub(crate) fn id(&self) -> &PolicyId {
         &self.id
@@ -159,7 +159,7 @@ impl Part {
     }
 
     /// The policy, with what it sees and does.
-    pub(crate) fn acting(&self) -> &Acting {
+    pub(crate) fn acting(&self) -> &ActionSampler {
         &self.acting
     }
 

@@ -8,16 +8,18 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, Tether, inqueue};
 use pronk_metrics::{StateClock, catch};
 
-use super::env_pool::{CLOSE_WITHIN, EnvGroups, EnvThreadState, GroupsConfig};
+use super::env_pool::{CLOSE_WITHIN, EnvPool, EnvThreadState, PoolConfig};
 use super::factory::EnvFactory;
 use super::hang::{Looks, Waited};
 use super::step::{Answer, GroupFailure, GroupStep, Order};
-use crate::env::{EnvCall, EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext, Vigil, Watch};
+use crate::env::{
+    EnvCall, EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, HangDetector, VectorContext, Watch,
+};
 use crate::vector::{VectorEnv, VectorStep};
 
 /// Environments that step on threads of their own, in groups: `rollout-1-envs-0`, `rollout-1-envs-1`, …
-pub(crate) struct ThreadedVectorEnv {
-    config: GroupsConfig,
+pub(crate) struct ThreadedPool {
+    config: PoolConfig,
     factory: Arc<dyn EnvFactory>,
     spec: EnvSpec,
     groups: Vec<Group>,
@@ -40,7 +42,7 @@ struct Group {
     /// How many threads the group has had before.
     generation: u32,
     watch: Watch,
-    vigil: Vigil,
+    hang_detector: HangDetector,
     /// When the order was sent that it has not answered.
     sent: Option<Instant>,
 }
@@ -56,13 +58,13 @@ enum ReplyBody {
     Done { step: Box<GroupStep>, took: Duration, outcome: Result<(), EnvFailure> },
 }
 
-impl ThreadedVectorEnv {
+impl ThreadedPool {
     /// Starts the threads, which make their environments at once and next to each other.
     ///
     /// # Errors
     /// The environment that could not be made, or made in time; or why there was no thread.
     pub(crate) fn new(
-        config: GroupsConfig,
+        config: PoolConfig,
         factory: Arc<dyn EnvFactory>,
         tether: &Tether,
         watch: &Watch,
@@ -144,7 +146,7 @@ impl ThreadedVectorEnv {
     }
 }
 
-impl EnvGroups for ThreadedVectorEnv {
+impl EnvPool for ThreadedPool {
     fn spec(&self) -> &EnvSpec {
         &self.spec
     }
@@ -210,7 +212,7 @@ impl EnvGroups for ThreadedVectorEnv {
 
 /// Waits until every group has made its environments.
 fn wait_for_specs(
-    config: &GroupsConfig,
+    config: &PoolConfig,
     (groups, looks): (&mut [Group], &mut Looks),
     answers: &InqueueReceiver<Reply>,
 ) -> Result<Vec<EnvSpec>, EnvFailure> {
@@ -236,7 +238,7 @@ fn wait_for_specs(
     Ok(specs.into_iter().flatten().collect())
 }
 
-fn context_of(config: &GroupsConfig, group: usize) -> VectorContext {
+fn context_of(config: &PoolConfig, group: usize) -> VectorContext {
     VectorContext { first_env: (group * config.group_size) as u32, ..config.context }
 }
 
@@ -260,11 +262,11 @@ impl Group {
     /// The call that it has been in for too long, and for how long.
     fn hangs(&mut self, env_hang_timeout: Option<Duration>) -> Option<(EnvCall, Duration)> {
         let timeout = env_hang_timeout?;
-        self.vigil.look(&self.watch).filter(|(_, silent_for)| *silent_for >= timeout)
+        self.hang_detector.look(&self.watch).filter(|(_, silent_for)| *silent_for >= timeout)
     }
 
     fn spawn(
-        config: &GroupsConfig,
+        config: &PoolConfig,
         generation: Generation,
         factory: &Arc<dyn EnvFactory>,
         replies: &InqueueSender<Reply>,
@@ -297,7 +299,7 @@ impl Group {
             if made {
                 stepper.run(&received, |step, took, outcome| reply(ReplyBody::Done { step, took, outcome }));
             }
-            // One that panics as it is dropped takes nobody along.
+            // A panic while environments are dropped is contained.
             let _ = catch(|| drop(stepper));
             drop::<Sender<Infallible>>(ending);
         };
@@ -306,8 +308,8 @@ impl Group {
             config.context.failure_to_make(FailureCause::Error(EnvError::new(text)))
         })?;
         watch.time().add(clock);
-        let vigil = Vigil::new();
-        Ok(Self { orders: Some(orders), ended, thread: name, generation: number, watch, vigil, sent: None })
+        let hang_detector = HangDetector::new();
+        Ok(Self { orders: Some(orders), ended, thread: name, generation: number, watch, hang_detector, sent: None })
     }
 }
 

@@ -1,14 +1,14 @@
 use pronk_buffer::{ActionColumn, BatchError, Lifeline};
 
-use super::env_pool::EnvGroups;
+use super::env_pool::EnvPool;
 use super::step::{GroupStep, Order};
 use crate::env::{ActionRef, EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, ObsMut, VectorContext};
 use crate::vector::{VectorEnv, VectorStep};
 
 /// Environments that step elsewhere and all wait for each other.
-pub(crate) struct JoinedVectorEnv {
+pub(crate) struct PoolVectorEnv {
     context: VectorContext,
-    groups: Box<dyn EnvGroups>,
+    groups: Box<dyn EnvPool>,
     /// What each group answered last; `None` while it steps, and once it has failed.
     steps: Vec<Option<Box<GroupStep>>>,
     finished: Vec<EpisodeStat>,
@@ -16,8 +16,8 @@ pub(crate) struct JoinedVectorEnv {
     _lifeline: Lifeline,
 }
 
-impl JoinedVectorEnv {
-    pub(crate) fn new(context: VectorContext, groups: Box<dyn EnvGroups>, lifeline: Lifeline) -> Self {
+impl PoolVectorEnv {
+    pub(crate) fn new(context: VectorContext, groups: Box<dyn EnvPool>, lifeline: Lifeline) -> Self {
         let step = || Some(Box::new(GroupStep::new(groups.spec(), groups.group_size())));
         let steps = (0..groups.n_groups()).map(|_| step()).collect();
         Self { context, groups, steps, finished: Vec::new(), _lifeline: lifeline }
@@ -74,7 +74,7 @@ impl JoinedVectorEnv {
     }
 }
 
-impl VectorEnv for JoinedVectorEnv {
+impl VectorEnv for PoolVectorEnv {
     fn spec(&self) -> &EnvSpec {
         self.groups.spec()
     }
@@ -117,7 +117,7 @@ impl VectorEnv for JoinedVectorEnv {
     }
 }
 
-impl Drop for JoinedVectorEnv {
+impl Drop for PoolVectorEnv {
     fn drop(&mut self) {
         self.groups.close();
     }

@@ -1,4 +1,4 @@
-//! A policy as workers use it: one inference for many rows, then one draw for each.
+//! A policy as workers use it: one inference for many rows, then one action sampled for each.
 
 use pronk_buffer::{ActionView, ActionViewMut, BatchShape, ObsView};
 use pronk_policy::{
@@ -11,7 +11,7 @@ use super::inference::Inference;
 use crate::env::{ActionRef, act_kind, first_non_finite, obs_kind};
 
 /// A network with what turns its outputs into actions. It keeps nothing of a row but the last outputs.
-pub(crate) struct Acting {
+pub(crate) struct ActionSampler {
     inference: Inference,
     observation: Space,
     action: Space,
@@ -32,7 +32,7 @@ pub(crate) struct WeightsOf<'a> {
     pub(crate) version: u64,
 }
 
-impl Acting {
+impl ActionSampler {
     /// Holds the network against the spaces that it is to act in; `whose` names them in the error.
     pub(crate) fn new(
         whose: &str,

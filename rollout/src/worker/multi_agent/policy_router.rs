@@ -2,20 +2,20 @@ use pronk_buffer::{BatchError, End, Fold, MultiAgentBatch, Pool, Tag, Versioned}
 use pronk_metrics::{ByPolicy, PolicyId, StateClock, Steps};
 use pronk_policy::{Params, Rng, Space};
 
-use crate::act::{MappingError, Part, PolicyMapping, WorkerPolicy};
+use crate::act::{MappingError, PolicyActor, PolicyMapping, WorkerPolicy};
 use crate::env::{MultiAgentSpec, ReturnStat, VectorContext, seed};
 use crate::vector::MultiAgentEnvs;
 use crate::worker::account::Account;
 use crate::worker::{BuildError, SampleError, WorkerState};
 
-/// Who plays which policy, what they did, and what came of it.
+/// Routes each agent to the policy that it plays, and its steps, rewards and ends to that policy's columns.
 ///
 /// Agents are numbered across the environments: seat `env * n_agents + agent`.
-pub(super) struct Cast {
+pub(super) struct PolicyRouter {
     mapping: PolicyMapping,
     spec: MultiAgentSpec,
     /// In the order of their names.
-    parts: Vec<Part>,
+    parts: Vec<PolicyActor>,
     /// `[seats]`.
     players: Vec<Player>,
 }
@@ -31,7 +31,7 @@ struct Player {
     episode_return: f64,
 }
 
-impl Cast {
+impl PolicyRouter {
     /// Holds the policies against the agents of the environments, in columns of `length` steps.
     pub(super) fn new(
         policies: ByPolicy<WorkerPolicy>,
@@ -46,18 +46,18 @@ impl Cast {
         let mut parts = Vec::with_capacity(policies.len());
         for (number, (id, policy)) in policies.into_iter().enumerate() {
             let masked = masked(&policy.action);
-            parts.push(Part::new(id, policy.into(), masked, (length, n_seats), acting_stream(context, number))?);
+            parts.push(PolicyActor::new(id, policy.into(), masked, (length, n_seats), acting_stream(context, number))?);
         }
-        if !parts.iter().any(Part::is_trained) {
+        if !parts.iter().any(PolicyActor::is_trained) {
             return Err(BuildError::NothingTrained { frozen: parts.len() });
         }
-        let cast = Self { mapping, spec, parts, players: (0..n_seats).map(|_| Player::default()).collect() };
+        let router = Self { mapping, spec, parts, players: (0..n_seats).map(|_| Player::default()).collect() };
         for env in 0..envs.len() {
-            for agent in 0..cast.spec.agents.len() {
-                cast.part_of(agent, envs.first_episode_seed(env))?;
+            for agent in 0..router.spec.agents.len() {
+                router.part_of(agent, envs.first_episode_seed(env))?;
             }
         }
-        Ok(cast)
+        Ok(router)
     }
 
     /// Begins the random numbers of an incarnation.
@@ -94,7 +94,7 @@ impl Cast {
         clock.enter(WorkerState::Stepping);
         let n_agents = self.spec.agents.len();
         let Self { parts, players, .. } = self;
-        parts.iter_mut().for_each(Part::clear_rows);
+        parts.iter_mut().for_each(PolicyActor::clear_rows);
         for (seat, player) in players.iter().enumerate() {
             let (env, agent) = (seat / n_agents, seat % n_agents);
             if envs.agents(env).is_asked(agent) {
@@ -163,12 +163,12 @@ impl Cast {
 
     /// The policies that are trained.
     pub(super) fn trained(&self) -> impl Iterator<Item = &PolicyId> {
-        self.parts.iter().filter(|part| part.is_trained()).map(Part::id)
+        self.parts.iter().filter(|part| part.is_trained()).map(PolicyActor::id)
     }
 
     /// Whether a policy that is trained has a column that is full, or is but for its last row.
     pub(super) fn has_full_column(&mut self, envs: &MultiAgentEnvs) -> bool {
-        self.parts.iter_mut().filter_map(Part::columns).any(|columns| columns.n_full() > 0)
+        self.parts.iter_mut().filter_map(PolicyActor::columns).any(|columns| columns.n_full() > 0)
             || (0..self.players.len()).any(|seat| self.lacks_the_last_row(seat, envs))
     }
 
@@ -179,7 +179,7 @@ impl Cast {
         weights: &Versioned<ByPolicy<Params>>,
     ) -> Result<(), SampleError> {
         let n_agents = self.spec.agents.len();
-        self.parts.iter_mut().for_each(Part::clear_rows);
+        self.parts.iter_mut().for_each(PolicyActor::clear_rows);
         for seat in 0..self.players.len() {
             if self.lacks_the_last_row(seat, envs) {
                 let player = &self.players[seat];
@@ -207,7 +207,7 @@ impl Cast {
 
     /// Forgets all columns.
     pub(super) fn forget(&mut self) {
-        self.parts.iter_mut().filter_map(Part::columns).for_each(|columns| columns.clear());
+        self.parts.iter_mut().filter_map(PolicyActor::columns).for_each(|columns| columns.clear());
     }
 
     /// Whether a column would be full if it were told what its agent, which is asked to act, acts upon.
