@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pronk::buffer::{Pool, Versioned, lifeline};
+use pronk::buffer::{Pool, Versioned, shutdown};
 use pronk::envs::CartPole;
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec};
@@ -116,7 +116,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
     };
     let weights = ByPolicy::from([(default_policy(), network.init_params(1).unwrap())]);
     let weights = Versioned { version: 0, weights };
-    let (_lifeline, tether) = lifeline();
+    let (_lifeline, token) = shutdown();
     let config = GatheringWorkerConfig {
         worker: WorkerConfig {
             worker: 1,
@@ -131,7 +131,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
         env_hang_timeout: Some(Duration::from_secs(120)),
         restart: RestartPolicy::default(),
     };
-    let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
+    let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
     let network = Box::new(CpuNetwork::new(&network).unwrap());
     let mut worker = GatheringWorker::new(config, Arc::new(remote()), network, links).unwrap();
     let mut clock = StateClock::new("rollout-1", WorkerState::Starting);

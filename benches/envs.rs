@@ -18,13 +18,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pronk::buffer::{FinalObs, ObsKind, Pool, Versioned, lifeline};
+use pronk::buffer::{FinalObs, ObsKind, Pool, Versioned, shutdown};
 use pronk::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec, Rng, Torso};
 use pronk::rollout::{
-    ActionRef, End, Env, EnvContext, EnvFactory, Kernel, ObsMut, RolloutWorker, Sampler, VectorContext, VectorEnv,
-    VectorStep, Vectorised, Watch, WorkerConfig, WorkerLinks, WorkerState,
+    ActionRef, CallMonitor, End, Env, EnvContext, EnvFactory, Kernel, ObsMut, RolloutWorker, Sampler, VectorContext,
+    VectorEnv, VectorStep, Vectorised, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -121,7 +121,7 @@ struct Stepping {
 impl Stepping {
     fn new(factory: &dyn EnvFactory, n_envs: usize) -> Self {
         let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 1 };
-        let mut envs = factory.make_vector(&context, n_envs, &Watch::new()).unwrap();
+        let mut envs = factory.make_vector(&context, n_envs, &CallMonitor::new()).unwrap();
         let (spec, mut rng) = (envs.spec().clone(), Rng::seed_from(2));
         let (len, obs_len) = (STEPS * n_envs, spec.observation.obs_len());
         let (mut choices, mut numbers) = (Vec::new(), Vec::new());
@@ -184,7 +184,7 @@ struct Sampling {
     worker: RolloutWorker,
     weights: Versioned<ByPolicy<pronk::Params>>,
     clock: StateClock<WorkerState>,
-    _lifeline: pronk::buffer::Lifeline,
+    _lifeline: pronk::buffer::ShutdownGuard,
 }
 
 impl Sampling {
@@ -199,7 +199,7 @@ impl Sampling {
             ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap()
         };
         let weights = ByPolicy::from([(default_policy(), network.init_params(1).unwrap())]);
-        let (_lifeline, tether) = lifeline();
+        let (_lifeline, token) = shutdown();
         let config = WorkerConfig {
             worker: 1,
             incarnation: 0,
@@ -208,7 +208,7 @@ impl Sampling {
             rollout_fragment_length: NonZeroUsize::new(Self::STEPS).unwrap(),
             gaussian: GaussianConfig::default(),
         };
-        let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
+        let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
         let network = Box::new(CpuNetwork::new(&network).unwrap());
         Self {
             worker: RolloutWorker::new(config, factory, network, links).unwrap(),

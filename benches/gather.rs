@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use pronk::buffer::{Lifeline, Pool, Versioned, lifeline};
+use pronk::buffer::{Pool, ShutdownGuard, Versioned, shutdown};
 use pronk::envs::CartPole;
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{
@@ -179,7 +179,7 @@ struct Case {
     weights: Versioned<ByPolicy<Params>>,
     clock: StateClock<WorkerState>,
     inferred: Arc<Inferred>,
-    _lifeline: Lifeline,
+    _lifeline: ShutdownGuard,
 }
 
 impl Case {
@@ -191,7 +191,7 @@ impl Case {
             ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap()
         };
         let weights = ByPolicy::from([(default_policy(), network.init_params(1).unwrap())]);
-        let (_lifeline, tether) = lifeline();
+        let (_lifeline, token) = shutdown();
         let config = GatheringWorkerConfig {
             worker: WorkerConfig {
                 worker: 1,
@@ -206,7 +206,7 @@ impl Case {
             env_hang_timeout: None,
             restart: RestartPolicy::default(),
         };
-        let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
+        let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
         let inferred = Arc::new(Inferred::default());
         let network: Box<dyn Network> =
             Box::new(Counting { network: CpuNetwork::new(&network).unwrap(), inferred: Arc::clone(&inferred) });

@@ -125,11 +125,11 @@ fn working_secs(time: &ThreadTime) -> f64 {
 /// How long it takes to switch a clock.
 fn switch_secs() -> f64 {
     const SWITCHES: usize = 200_000;
-    let mut clock = StateClock::new("bench", TrainerState::Away);
+    let mut clock = StateClock::new("bench", TrainerState::Caller);
     let began = Instant::now();
     for _ in 0..SWITCHES / 2 {
         clock.enter(TrainerState::Training);
-        clock.enter(TrainerState::Away);
+        clock.enter(TrainerState::Caller);
     }
     began.elapsed().as_secs_f64() / SWITCHES as f64
 }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use pronk::buffer::{FinalObs, ObsColumn, ObsKind};
 use pronk::env_process::{AtariVector, ChildOutput, Gymnasium, ProcessEnvs, Program};
 use pronk::policy::Rng;
-use pronk::rollout::{VectorContext, VectorEnv, VectorStep, Watch};
+use pronk::rollout::{CallMonitor, VectorContext, VectorEnv, VectorStep};
 use pronk::{ActionRef, End, EnvFactory, ObsDtype, Space};
 use serde_json::json;
 
@@ -136,7 +136,7 @@ struct Ours {
 impl Ours {
     fn new(factory: &ProcessEnvs, n_envs: usize) -> Self {
         let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-        let mut envs = factory.make_vector(&context, n_envs, &Watch::new()).unwrap();
+        let mut envs = factory.make_vector(&context, n_envs, &CallMonitor::new()).unwrap();
         let Space::Discrete { n } = envs.spec().action else { panic!("actions are numbers") };
         let obs_len = envs.spec().observation.obs_len();
         let (mut obs, kind) = match envs.spec().observation.obs_dtype() {

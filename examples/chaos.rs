@@ -21,7 +21,7 @@ use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::ChaosConfig;
-use pronk::{Choice, DEFAULT_POLICY, Schedule, TrainResult, evaluate};
+use pronk::{ActionSelection, DEFAULT_POLICY, Schedule, TrainResult, evaluate};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -56,7 +56,7 @@ fn main() -> anyhow::Result<ExitCode> {
         slow: other,
         slow_for: Duration::from_millis(1),
         hang,
-        // Long after it was left behind, so that the process is not full of threads after a while.
+        // Long after it was abandoned, so that the process is not full of threads after a while.
         hang_for: Some(Duration::from_secs(5)),
     };
     let mut config = TrainerConfig { seed: args.seed, ..cartpole::config(args.workers, 2) };
@@ -88,7 +88,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
     let checkpoint = run.checkpoints.get(DEFAULT_POLICY).ok_or_else(|| anyhow::anyhow!("nothing was trained"))?;
     let clean = |_: &EnvContext| CartPole::new();
-    let judged = evaluate(&mut checkpoint.policy()?, &mut Choice::Mode, &clean, 100, 1)?;
+    let judged = evaluate(&mut checkpoint.policy()?, &mut ActionSelection::Mode, &clean, 100, 1)?;
     let mean = judged.return_mean().unwrap_or(0.0);
     let lost: Vec<_> = run.steps.lost.iter().map(|(cause, steps)| format!("{cause} {}", steps.env)).collect();
     println!(

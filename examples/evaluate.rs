@@ -16,7 +16,7 @@ use anyhow::ensure;
 use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Checkpoint, Choice, Rng, RunFolder, evaluate};
+use pronk::{ActionSelection, Checkpoint, Rng, RunFolder, evaluate};
 
 /// Keeps freed memory for the next forward pass; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -34,7 +34,7 @@ struct Args {
     /// Seed of the episodes
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Draw actions from the policy's distribution, as training does, instead of taking the most likely one
+    /// RandomSource actions from the policy's distribution, as training does, instead of taking the most likely one
     #[arg(long)]
     sample: bool,
 }
@@ -46,7 +46,8 @@ fn main() -> anyhow::Result<()> {
     ensure!(checkpoint.env == env, "the policy was trained on {}, not on {env}", checkpoint.env);
 
     let mut policy = checkpoint.policy()?;
-    let mut choice = if args.sample { Choice::Sample(Rng::seed_from(args.seed)) } else { Choice::Mode };
+    let mut choice =
+        if args.sample { ActionSelection::Sample(Rng::seed_from(args.seed)) } else { ActionSelection::Mode };
     let factory = |_: &EnvContext| CartPole::new();
     let evaluation = evaluate(&mut policy, &mut choice, &factory, args.episodes, args.seed)?;
 

@@ -16,7 +16,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use clap::Parser;
-use pronk::buffer::{Pool, Versioned, lifeline};
+use pronk::buffer::{Pool, Versioned, shutdown};
 use pronk::envs::CartPole;
 use pronk::learner::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Impala, Learner, OptimizerConfig};
 use pronk::metrics::{StateClock, StepLedger};
@@ -86,7 +86,7 @@ fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> 
     let config = ActorCriticConfig { lr: Schedule::Constant(args.lr), ..ActorCriticConfig::default() };
     let mut learner = ActorCriticLearner::new(parts, config)?;
 
-    let (_lifeline, tether) = lifeline();
+    let (_lifeline, token) = shutdown();
     let worker = WorkerConfig {
         worker: 0,
         incarnation: 0,
@@ -95,7 +95,7 @@ fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> 
         rollout_fragment_length: NonZeroUsize::MIN.saturating_add(19),
         gaussian: GaussianConfig::default(),
     };
-    let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
+    let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
     let mut worker = RolloutWorker::new(worker, Arc::new(make), Box::new(CpuNetwork::new(&spec)?), links)?;
     let mut clock = StateClock::new("rollout-0", WorkerState::Starting);
 

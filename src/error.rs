@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use pronk_buffer::{LoaderError, LoaderFailure, NextError};
-use pronk_learner::{FailureCause, LearnError, LearnerFailure, LearnerLoopError};
+use pronk_learner::{LearnError, LearnerFailure, LearnerFailureCause, LearnerLoopError};
 use pronk_metrics::{PolicyId, ReportError};
 use pronk_policy::PolicyError;
 use pronk_rollout::{EnvFailure, StartError, WorkerFailure};
@@ -215,12 +215,13 @@ impl From<LearnerFailure> for TrainError {
     /// A learner that ends because a loader failed is not what failed.
     fn from(LearnerFailure { thread, cause }: LearnerFailure) -> Self {
         let cause = match cause {
-            FailureCause::Failed(LearnerLoopError::Source { passes, source: NextError::Failed(source) }) => {
+            LearnerFailureCause::Failed(LearnerLoopError::Source { passes, source: NextError::Failed(source) }) => {
                 match source.downcast::<LoaderFailure>() {
                     Ok(failure) => return Self::Loader(failure),
-                    Err(source) => {
-                        FailureCause::Failed(LearnerLoopError::Source { passes, source: NextError::Failed(source) })
-                    }
+                    Err(source) => LearnerFailureCause::Failed(LearnerLoopError::Source {
+                        passes,
+                        source: NextError::Failed(source),
+                    }),
                 }
             }
             cause => cause,

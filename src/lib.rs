@@ -66,8 +66,8 @@ pub use pronk_metrics::{
     ResultDict, StepTotals, Steps, TensorBoard, ThreadTime, Timeline, Timers, reporter_fn,
 };
 pub use pronk_policy::{
-    Activation, Choice, DeviceSpec, Gaussian, GaussianConfig, Init, LogStdRange, Network, ObsDtype, ObsLoader, Params,
-    Policy, PolicyError, Rng, Space, Torso,
+    ActionSelection, Activation, DeviceSpec, Gaussian, GaussianConfig, Init, LogStdRange, Network, ObsDtype, ObsLoader,
+    Params, Policy, PolicyError, Rng, Space, Torso,
 };
 pub use pronk_rollout::{
     AbandonedThreads, ActionRef, AgentSpec, Agents, AsyncEnv, AsyncEnvs, End, Env, EnvContext, EnvError, EnvFactory,

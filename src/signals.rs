@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use pronk_buffer::{Bell, Fold, Lifeline, Mailbox, Tether, lifeline, mailbox};
-use pronk_rollout::Watch;
+use pronk_buffer::{Fold, Mailbox, Notifier, ShutdownGuard, ShutdownToken, mailbox, shutdown};
+use pronk_rollout::CallMonitor;
 
 use crate::stop::StopReason;
 
@@ -120,13 +120,13 @@ impl Fold for Signal {
     fn fold(&mut self, _later: Self) {}
 }
 
-/// The lifeline of a run, for whoever may end it.
+/// The shutdown guard of a run, for whoever may end it.
 #[derive(Clone)]
-pub(crate) struct SharedLifeline(Arc<Mutex<Option<Lifeline>>>);
+pub(crate) struct SharedLifeline(Arc<Mutex<Option<ShutdownGuard>>>);
 
 impl SharedLifeline {
-    pub(crate) fn new(lifeline: Lifeline) -> Self {
-        Self(Arc::new(Mutex::new(Some(lifeline))))
+    pub(crate) fn new(shutdown: ShutdownGuard) -> Self {
+        Self(Arc::new(Mutex::new(Some(shutdown))))
     }
 
     /// Ends every wait of the run.
@@ -142,26 +142,26 @@ pub(crate) struct Interrupts {
     first: Option<Signal>,
     _listening: CtrlC,
     /// Tells who listened that the run has ended.
-    _run: Lifeline,
+    _run: ShutdownGuard,
 }
 
 impl Interrupts {
-    /// Has a run hear of the first signal from now on, and `bell` rung.
+    /// Has a run hear of the first signal from now on, and `notifier` rung.
     ///
     /// A run `on_this_thread` cannot listen while it waits, so its waits are ended; and if an environment does not come back, which
-    /// its watch shows, so is the process.
+    /// its monitor shows, so is the process.
     ///
     /// # Errors
     /// Those of [`on_ctrl_c`]; a run can go on without.
-    pub(crate) fn new(bell: &Bell, on_this_thread: Option<(SharedLifeline, Watch)>) -> io::Result<Self> {
-        let (sender, mailbox) = mailbox(NonZeroUsize::MIN, bell);
-        let (run, tether) = lifeline();
+    pub(crate) fn new(notifier: &Notifier, on_this_thread: Option<(SharedLifeline, CallMonitor)>) -> io::Result<Self> {
+        let (sender, mailbox) = mailbox(NonZeroUsize::MIN, notifier);
+        let (run, token) = shutdown();
         let listening = listen(Box::new(move |signal| {
             // Refused only when the run is over: then there is nobody to report to.
             let _ = sender.post(signal);
-            if let Some((lifeline, watch)) = on_this_thread {
-                lifeline.cut();
-                end_if_it_hangs(signal, &watch, &tether);
+            if let Some((shutdown, monitor)) = on_this_thread {
+                shutdown.cut();
+                end_if_it_hangs(signal, &monitor, &token);
             }
         }))?;
         Ok(Self { mailbox, first: None, _listening: listening, _run: run })
@@ -187,14 +187,14 @@ fn listeners() -> MutexGuard<'static, Vec<Listener>> {
 }
 
 /// Ends the process if the run's only thread stays in one call of an environment; nothing else could.
-fn end_if_it_hangs(signal: Signal, watch: &Watch, run: &Tether) {
+fn end_if_it_hangs(signal: Signal, monitor: &CallMonitor, run: &ShutdownToken) {
     loop {
-        let call = watch.call();
+        let call = monitor.call();
         if run.sleep(PATIENCE).is_err() {
             return;
         }
         if let Some(call) = call
-            && watch.call() == Some(call)
+            && monitor.call() == Some(call)
         {
             let (env, place) = (call.index, call.place);
             tracing::error!(

@@ -98,9 +98,9 @@ impl Trainer {
         if let Some(env_steps) = stop.env_steps {
             self.steps.limit_env_steps(env_steps);
         }
-        let watch = self.engine.as_ref().and_then(Engine::watch);
-        let on_this_thread = watch.map(|watch| (self.lifeline.clone(), watch));
-        let mut interrupts = match signals::Interrupts::new(&self.bell, on_this_thread) {
+        let monitor = self.engine.as_ref().and_then(Engine::monitor);
+        let on_this_thread = monitor.map(|monitor| (self.shutdown.clone(), monitor));
+        let mut interrupts = match signals::Interrupts::new(&self.notifier, on_this_thread) {
             Ok(interrupts) => Some(interrupts),
             Err(error) => {
                 tracing::warn!(%error, "Ctrl-C and SIGTERM will end the process instead of the run");
@@ -162,7 +162,7 @@ impl Trainer {
         while !self.iteration_is_complete() {
             if let Some(wait_limit) = self.wait_limit() {
                 // Both ends of the wait mean the same: look again.
-                let _ = tokio::time::timeout(wait_limit, self.bell.rung()).await;
+                let _ = tokio::time::timeout(wait_limit, self.notifier.notified()).await;
                 tokio::time::sleep(GATHER.min(wait_limit)).await;
             }
             if let Err(error) = debug_span!("take_in").in_scope(|| self.take_in()) {
@@ -185,7 +185,7 @@ impl Trainer {
         while !(interrupted().is_some() || time_is_up(self) || self.has_learned_all() || self.iteration_is_complete()) {
             let listen = debug_span!("listen").entered();
             if let Some(wait_limit) = self.wait_limit()
-                && self.bell.wait(wait_limit)
+                && self.notifier.wait(wait_limit)
             {
                 // Milliseconds, so that reports gather; there is nothing that could end it sooner.
                 #[allow(clippy::disallowed_methods)]
@@ -211,12 +211,12 @@ impl Trainer {
         self.clock.enter(TrainerState::Reporting);
         debug_span!("save").in_scope(|| self.save_when_due());
         let result = debug_span!("report").in_scope(|| self.compose(stop));
-        self.clock.enter(TrainerState::Away);
+        self.clock.enter(TrainerState::Caller);
         self.last = Some(result.clone());
         result
     }
 
-    /// How long to wait for the bell before the next look; `None` without threads, where nobody else would ring it.
+    /// How long to wait for the notifier before the next look; `None` without threads, where nobody else would ring it.
     fn wait_limit(&mut self) -> Option<Duration> {
         match self.engine {
             Some(Engine::Threads { .. }) => {

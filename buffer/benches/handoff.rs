@@ -15,8 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{
-    ActionKind, Assemble, BatchShape, Gate, InqueueReceiver, InqueueSender, Lifeline, MinibatchBuffer, MultiAgentBatch,
-    ObsKind, Pool, Tag, inqueue, lifeline,
+    ActionKind, Assemble, BatchShape, Gate, InqueueReceiver, InqueueSender, MinibatchBuffer, MultiAgentBatch, ObsKind,
+    Pool, ShutdownGuard, Tag, inqueue, shutdown,
 };
 use pronk_metrics::StepLedger;
 
@@ -145,12 +145,12 @@ fn whole_path_in_two_threads(batches: usize) -> Duration {
 
 type Buffer = MinibatchBuffer<Assemble<InqueueReceiver<MultiAgentBatch>>>;
 
-fn whole_path(worker: &Worker, joined: usize) -> (InqueueSender<MultiAgentBatch>, Buffer, Lifeline) {
-    let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(QUEUE_SIZE, Gate::Bounded, &tether).unwrap();
+fn whole_path(worker: &Worker, joined: usize) -> (InqueueSender<MultiAgentBatch>, Buffer, ShutdownGuard) {
+    let (shutdown, token) = shutdown();
+    let (sender, receiver) = inqueue(QUEUE_SIZE, Gate::Bounded, &token).unwrap();
     let train_batch_size = SHAPE.agent_steps() * joined as u64;
     let batches = Assemble::new(receiver, train_batch_size, worker.pool.clone());
-    (sender, MinibatchBuffer::new(batches, NonZeroUsize::MIN, 1, 1), lifeline)
+    (sender, MinibatchBuffer::new(batches, NonZeroUsize::MIN, 1, 1), shutdown)
 }
 
 fn last_pass(buffer: &mut Buffer) -> MultiAgentBatch {

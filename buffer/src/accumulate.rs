@@ -20,7 +20,7 @@ pub struct Accumulate<T> {
     gathered: Gathered<T>,
 }
 
-/// Pieces in the order they came, and the sum of their sizes.
+/// MicroBatches in the order they came, and the sum of their sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered<T> {
     /// The pieces.

@@ -14,7 +14,7 @@ mod tests;
 ///
 /// ```
 /// use std::time::Duration;
-/// use pronk_buffer::{Assemble, Gate, MultiAgentBatch, Pool, Source, inqueue, lifeline};
+/// use pronk_buffer::{Assemble, Gate, MultiAgentBatch, Pool, Source, inqueue, shutdown};
 /// # use pronk_buffer::{ActionKind, BatchShape, ObsKind, SampleBatch, Tag};
 /// # let shape = BatchShape {
 /// #     steps: 50,
@@ -28,8 +28,8 @@ mod tests;
 /// # };
 /// # let fragment = || MultiAgentBatch::single(SampleBatch::blank(shape, Tag::default()));
 ///
-/// let (_lifeline, tether) = lifeline();
-/// let (sender, receiver) = inqueue(16, Gate::Bounded, &tether)?;
+/// let (_lifeline, token) = shutdown();
+/// let (sender, receiver) = inqueue(16, Gate::Bounded, &token)?;
 /// let mut batches = Assemble::new(receiver, 100, Pool::new(8));
 /// sender.push(fragment())?; // 50 steps
 /// sender.push(fragment())?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
 
-use crate::lifeline::{Closed, Lifeline, Tether, lifeline};
+use crate::shutdown::{Closed, ShutdownGuard, ShutdownToken, shutdown};
 
 use gate::{Draining, Filling, fill_then_drain};
 
@@ -18,7 +18,7 @@ mod tests;
 
 pub use gate::Gate;
 
-/// Makes a queue that holds at most `capacity` items and ends with the run that `tether` belongs to.
+/// Makes a queue that holds at most `capacity` items and ends with the run that `token` belongs to.
 ///
 /// Ownership moves through it. A full queue makes senders wait: that is the only throttle a run has. `gate` says whether they
 /// may go on as soon as there is room, or once the queue is empty.
@@ -31,8 +31,8 @@ pub use gate::Gate;
 ///
 /// use pronk_buffer::Gate;
 ///
-/// let (_lifeline, tether) = pronk_buffer::lifeline();
-/// let (sender, receiver) = pronk_buffer::inqueue(16, Gate::Bounded, &tether)?;
+/// let (_lifeline, token) = pronk_buffer::shutdown();
+/// let (sender, receiver) = pronk_buffer::inqueue(16, Gate::Bounded, &token)?;
 /// sender.push("fragment").unwrap();
 /// assert_eq!(receiver.pop(Duration::ZERO), Ok("fragment"));
 ///
@@ -44,13 +44,13 @@ pub use gate::Gate;
 pub fn inqueue<T>(
     capacity: usize,
     gate: Gate,
-    tether: &Tether,
+    token: &ShutdownToken,
 ) -> Result<(InqueueSender<T>, InqueueReceiver<T>), ZeroCapacity> {
     if capacity == 0 {
         return Err(ZeroCapacity);
     }
     let (items, received) = bounded(capacity);
-    let (open, receiver) = lifeline();
+    let (open, receiver) = shutdown();
     let (filling, draining) = match gate {
         Gate::Bounded => (None, None),
         Gate::FillThenDrain => {
@@ -58,8 +58,8 @@ pub fn inqueue<T>(
             (Some(filling), Some(draining))
         }
     };
-    let sender = InqueueSender { items, filling, capacity, receiver, tether: tether.clone() };
-    Ok((sender, InqueueReceiver { items: received, draining, open: Some(open), tether: tether.clone() }))
+    let sender = InqueueSender { items, filling, capacity, receiver, token: token.clone() };
+    Ok((sender, InqueueReceiver { items: received, draining, open: Some(open), token: token.clone() }))
 }
 
 /// The end that rollout workers push into; each has a clone.
@@ -71,8 +71,8 @@ pub struct InqueueSender<T> {
     filling: Option<Filling>,
     capacity: usize,
     /// Cut when the receiver is dropped.
-    receiver: Tether,
-    tether: Tether,
+    receiver: ShutdownToken,
+    token: ShutdownToken,
 }
 
 impl<T> InqueueSender<T> {
@@ -96,7 +96,7 @@ impl<T> InqueueSender<T> {
     /// The item comes back: [`TryPushError::Full`], or [`TryPushError::Closed`] when the receiver is gone or the run
     /// ended.
     pub fn try_push(&self, item: T) -> Result<(), TryPushError<T>> {
-        if self.tether.is_cut() || self.receiver.is_cut() {
+        if self.token.is_shut_down() || self.receiver.is_shut_down() {
             return Err(TryPushError::Closed(item));
         }
         if let Some(filling) = &self.filling {
@@ -131,15 +131,15 @@ impl<T> InqueueSender<T> {
         let began = Instant::now();
         // Biased to the ends: room that the receiver makes as it goes is no room.
         let mut wait = Select::new_biased();
-        let ends = [&self.tether, &self.receiver].map(|tether| (wait.recv(tether.ended()), tether));
+        let ends = [&self.token, &self.receiver].map(|token| (wait.recv(token.ended()), token));
         match &self.filling {
             None => wait.send(&self.items),
             Some(filling) => wait.recv(&filling.places),
         };
         let ready = wait.select();
-        if let Some((_, tether)) = ends.into_iter().find(|(end, _)| *end == ready.index()) {
-            // A selected operation must be completed; this one says that the other end of the tether is gone.
-            let _ = ready.recv(tether.ended());
+        if let Some((_, token)) = ends.into_iter().find(|(end, _)| *end == ready.index()) {
+            // A selected operation must be completed; this one says that the other end of the shutdown token is gone.
+            let _ = ready.recv(token.ended());
             return Err(Closed(item));
         }
         let pushed = match &self.filling {
@@ -160,7 +160,7 @@ impl<T> Clone for InqueueSender<T> {
             filling: self.filling.clone(),
             capacity: self.capacity,
             receiver: self.receiver.clone(),
-            tether: self.tether.clone(),
+            token: self.token.clone(),
         }
     }
 }
@@ -172,8 +172,8 @@ pub struct InqueueReceiver<T> {
     /// The receiver's side of [`Gate::FillThenDrain`].
     draining: Option<Draining>,
     /// Dropped first of all, so that senders see the end before the room that draining makes.
-    open: Option<Lifeline>,
-    tether: Tether,
+    open: Option<ShutdownGuard>,
+    token: ShutdownToken,
 }
 
 impl<T> InqueueReceiver<T> {
@@ -185,12 +185,12 @@ impl<T> InqueueReceiver<T> {
     /// [`PopError::TimedOut`] when nothing came or the gate stayed closed. [`PopError::Closed`] when all senders are gone and
     /// everything they pushed was taken, or as soon as the run ended; [`drain`](Self::drain) then gives what is left.
     pub fn pop(&self, timeout: Duration) -> Result<T, PopError> {
-        if self.tether.is_cut() {
+        if self.token.is_shut_down() {
             return Err(PopError::Closed);
         }
         match &self.draining {
-            None => receive(&self.items, &self.tether, timeout),
-            Some(draining) => draining.pop(&self.items, &self.tether, timeout),
+            None => receive(&self.items, &self.token, timeout),
+            Some(draining) => draining.pop(&self.items, &self.token, timeout),
         }
     }
 

@@ -3,9 +3,9 @@
 //! Everything between two threads of a run is here: fragments and train batches ([`SampleBatch`],
 //! [`MultiAgentBatch`]) with the [`Pool`] their storage returns to; the bounded [`inqueue`] and what stands behind it
 //! ([`Assemble`], [`MinibatchBuffer`]); the [`WeightCell`] that carries weights back; the [`Mailbox`] that carries
-//! reports sideways. A [`Lifeline`] ends them all: closing is dropping, there are no stop flags.
+//! reports sideways. A [`ShutdownGuard`] ends them all: closing is dropping, there are no stop flags.
 
-mod lifeline;
+mod shutdown;
 
 mod batch;
 mod pool;
@@ -22,10 +22,10 @@ mod replay;
 
 mod weights;
 
-mod bell;
 mod mailbox;
+mod notifier;
 
-pub use lifeline::{Closed, Lifeline, Tether, lifeline};
+pub use shutdown::{Closed, ShutdownGuard, ShutdownToken, shutdown};
 
 pub use batch::{
     ActionColumn, ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs,
@@ -43,9 +43,9 @@ pub use loader_stacks::{
     LoaderState,
 };
 pub use minibatch::{MinibatchBuffer, Pass, Shown};
-pub use replay::{Draw, MixIn, MixInConfig, MixInError, MixInReplay, RatioReplay};
+pub use replay::{MixIn, MixInConfig, MixInError, MixInReplay, RandomSource, RatioReplay};
 
 pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell};
 
-pub use bell::Bell;
 pub use mailbox::{Fold, Mailbox, MailboxSender, mailbox};
+pub use notifier::Notifier;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Select, TryRecvError, bounded};
 use pronk_metrics::{StateClock, TimeLedger};
 
-use crate::lifeline::{Lifeline, Tether, lifeline};
+use crate::shutdown::{ShutdownGuard, ShutdownToken, shutdown};
 use crate::source::{NextError, Source};
 
 use metrics::SharedTimer;
@@ -63,7 +63,7 @@ pub struct LoaderParts<S, T> {
     /// Where the threads' time is accounted for.
     pub time: TimeLedger,
     /// Ends the threads when it is cut.
-    pub tether: Tether,
+    pub token: ShutdownToken,
 }
 
 /// A source of stacks with batches in them, which threads called `loader-1`, `loader-2`, … keep loaded ahead.
@@ -84,7 +84,7 @@ pub struct LoaderParts<S, T> {
 /// use std::error::Error;
 /// use std::num::NonZeroUsize;
 /// use std::time::Duration;
-/// use pronk_buffer::{Gate, Loader, LoaderConfig, LoaderParts, LoaderStacks, Source, inqueue, lifeline};
+/// use pronk_buffer::{Gate, Loader, LoaderConfig, LoaderParts, LoaderStacks, Source, inqueue, shutdown};
 /// use pronk_metrics::TimeLedger;
 ///
 /// /// Copies numbers into a vector.
@@ -100,10 +100,10 @@ pub struct LoaderParts<S, T> {
 ///     }
 /// }
 ///
-/// let (_lifeline, tether) = lifeline();
-/// let (sender, source) = inqueue(4, Gate::Bounded, &tether)?;
+/// let (_lifeline, token) = shutdown();
+/// let (sender, source) = inqueue(4, Gate::Bounded, &token)?;
 /// let config = LoaderConfig { num_data_load_threads: NonZeroUsize::MIN, ..LoaderConfig::default() };
-/// let parts = LoaderParts { source, stacks: vec![Vec::new(); 2], time: TimeLedger::new(), tether };
+/// let parts = LoaderParts { source, stacks: vec![Vec::new(); 2], time: TimeLedger::new(), token };
 /// let mut stacks = LoaderStacks::start(config, parts, |_| Ok(ToVec))?;
 /// sender.push(vec![1.0, 2.0])?;
 /// let loaded = stacks.next(Duration::from_secs(10))?;
@@ -116,8 +116,8 @@ pub struct LoaderStacks<S: Source, T> {
     failures: Receiver<LoaderFailure>,
     idle: Receiver<T>,
     /// Dropped to end the threads.
-    open: Option<Lifeline>,
-    tether: Tether,
+    open: Option<ShutdownGuard>,
+    token: ShutdownToken,
     handles: Vec<JoinHandle<()>>,
     metrics: LoaderMetrics,
     join_within: Duration,
@@ -138,7 +138,7 @@ where
         L: Loader<S::Item, Stack = T>,
         F: Fn(usize) -> Result<L, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
     {
-        let LoaderParts { source, stacks, time, tether } = parts;
+        let LoaderParts { source, stacks, time, token } = parts;
         if stacks.is_empty() {
             return Err(LoaderError::NoStacks);
         }
@@ -149,7 +149,7 @@ where
             // There is room for every stack.
             drop(home.try_send(stack));
         }
-        let (open, closing) = lifeline();
+        let (open, closing) = shutdown();
         let metrics = LoaderMetrics {
             queue_timer: SharedTimer::default(),
             load_timer: SharedTimer::default(),
@@ -161,7 +161,7 @@ where
             failures,
             idle,
             open: Some(open),
-            tether,
+            token,
             handles: Vec::new(),
             metrics,
             join_within: config.join_within,
@@ -179,7 +179,7 @@ where
                 home: home.clone(),
                 ready: passed_on.clone(),
                 failures: failed.clone(),
-                tethers: [closing.clone(), adapter.tether.clone()],
+                tethers: [closing.clone(), adapter.token.clone()],
                 queue_timer: adapter.metrics.queue_timer.clone(),
                 load_timer: adapter.metrics.load_timer.clone(),
                 clock,
@@ -196,7 +196,7 @@ where
         make_loader: impl FnOnce() -> Result<L, Box<dyn Error + Send + Sync>> + Send + 'static,
     ) -> Result<(), LoaderError> {
         let name = thread.name.clone();
-        let (alive, ended) = lifeline();
+        let (alive, ended) = shutdown();
         let spawned = std::thread::Builder::new().name(name.clone()).spawn(move || {
             thread.run(make_loader);
             drop(alive); // last of all: who sees it knows that the thread holds nothing any more
@@ -243,7 +243,7 @@ impl<S: Source, T> LoaderStacks<S, T> {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
-        if self.open.is_none() || self.tether.is_cut() {
+        if self.open.is_none() || self.token.is_shut_down() {
             return Err(NextError::Closed);
         }
         match self.ready.try_recv() {
@@ -278,7 +278,7 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
             let mut wait = Select::new();
             wait.recv(&self.ready);
             wait.recv(&self.failures);
-            wait.recv(self.tether.ended());
+            wait.recv(self.token.ended());
             if wait.ready_timeout(timeout.saturating_sub(began.elapsed())).is_err() {
                 return Err(NextError::TimedOut);
             }

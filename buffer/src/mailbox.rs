@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::bell::Bell;
 use crate::inqueue::PopError;
-use crate::lifeline::Closed;
+use crate::notifier::Notifier;
+use crate::shutdown::Closed;
 
 #[cfg(test)]
 mod tests;
@@ -18,11 +18,11 @@ pub trait Fold {
     fn fold(&mut self, later: Self);
 }
 
-/// Makes a mailbox that holds at most `capacity` reports and rings `bell` for each.
+/// Makes a mailbox that holds at most `capacity` reports and rings `notifier` for each.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
-/// use pronk_buffer::{Bell, Fold, mailbox};
+/// use pronk_buffer::{Notifier, Fold, mailbox};
 ///
 /// #[derive(Debug, PartialEq)]
 /// struct Count(u64);
@@ -33,14 +33,14 @@ pub trait Fold {
 ///     }
 /// }
 ///
-/// let (sender, reports) = mailbox(NonZeroUsize::MIN, &Bell::new());
+/// let (sender, reports) = mailbox(NonZeroUsize::MIN, &Notifier::new());
 /// sender.post(Count(2)).unwrap();
 /// sender.post(Count(3)).unwrap(); // full: folded into the newest
 /// assert_eq!(reports.drain(), [Count(5)]);
 /// ```
-pub fn mailbox<R: Fold>(capacity: NonZeroUsize, bell: &Bell) -> (MailboxSender<R>, Mailbox<R>) {
+pub fn mailbox<R: Fold>(capacity: NonZeroUsize, notifier: &Notifier) -> (MailboxSender<R>, Mailbox<R>) {
     let state = State { reports: VecDeque::new(), senders: 1, has_reader: true };
-    let shared = Arc::new(Shared { capacity: capacity.get(), state: Mutex::new(state), bell: bell.clone() });
+    let shared = Arc::new(Shared { capacity: capacity.get(), state: Mutex::new(state), notifier: notifier.clone() });
     (MailboxSender { shared: Arc::clone(&shared) }, Mailbox { shared })
 }
 
@@ -48,7 +48,7 @@ pub fn mailbox<R: Fold>(capacity: NonZeroUsize, bell: &Bell) -> (MailboxSender<R
 struct Shared<R> {
     capacity: usize,
     state: Mutex<State<R>>,
-    bell: Bell,
+    notifier: Notifier,
 }
 
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl<R: Fold> MailboxSender<R> {
             _ => state.reports.push_back(report),
         }
         drop(state);
-        self.shared.bell.ring();
+        self.shared.notifier.notify();
         Ok(())
     }
 }
@@ -107,12 +107,12 @@ impl<R> Drop for MailboxSender<R> {
         let closed = state.senders == 0;
         drop(state);
         if closed {
-            self.shared.bell.ring();
+            self.shared.notifier.notify();
         }
     }
 }
 
-/// The reader's end. It can be blocked on, awaited, or looked into after its [`Bell`] rang.
+/// The reader's end. It can be blocked on, awaited, or looked into after its [`Notifier`] rang.
 #[derive(Debug)]
 pub struct Mailbox<R> {
     shared: Arc<Shared<R>>,
@@ -132,14 +132,14 @@ impl<R> Mailbox<R> {
     /// [`PopError::Closed`] when all senders are gone and every report was taken.
     pub fn take(&self, timeout: Duration) -> Result<R, PopError> {
         let began = Instant::now();
-        let bell = self.shared.bell.clone(); // own ears: other waiters on this bell do not take its rings away
+        let notifier = self.shared.notifier.clone(); // own ears: other waiters on this notifier do not take its rings away
         loop {
             match self.look() {
                 Err(PopError::TimedOut) => {}
                 found => return found,
             }
-            // The bell may be shared: it can ring for another mailbox.
-            if !bell.wait(timeout.saturating_sub(began.elapsed())) {
+            // The notifier may be shared: it can ring for another mailbox.
+            if !notifier.wait(timeout.saturating_sub(began.elapsed())) {
                 return self.look();
             }
         }
@@ -148,12 +148,12 @@ impl<R> Mailbox<R> {
     /// The oldest report, awaited on any runtime; `None` when all senders are gone and every report was taken.
     /// Dropping it half-way loses nothing.
     pub async fn recv(&self) -> Option<R> {
-        let bell = self.shared.bell.clone();
+        let notifier = self.shared.notifier.clone();
         loop {
             match self.look() {
                 Ok(report) => return Some(report),
                 Err(PopError::Closed) => return None,
-                Err(PopError::TimedOut) => bell.rung().await,
+                Err(PopError::TimedOut) => notifier.notified().await,
             }
         }
     }

@@ -20,10 +20,10 @@ mod tests;
 /// ```
 /// use std::num::NonZeroUsize;
 /// use std::time::Duration;
-/// use pronk_buffer::{Gate, MinibatchBuffer, Pass, inqueue, lifeline};
+/// use pronk_buffer::{Gate, MinibatchBuffer, Pass, inqueue, shutdown};
 ///
-/// let (_lifeline, tether) = lifeline();
-/// let (sender, receiver) = inqueue(4, Gate::Bounded, &tether)?;
+/// let (_lifeline, token) = shutdown();
+/// let (sender, receiver) = inqueue(4, Gate::Bounded, &token)?;
 /// let mut buffer = MinibatchBuffer::new(receiver, NonZeroUsize::MIN, 2, 2);
 /// sender.push("batch")?;
 ///

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use copy::copy_without_ticket;
-pub use mix_in::{Draw, MixIn, MixInConfig, MixInError};
+pub use mix_in::{MixIn, MixInConfig, MixInError, RandomSource};
 pub use ratio::RatioReplay;
 
 use crate::{MultiAgentBatch, NextError, Pool, SampleBatch, Source};
@@ -31,7 +31,7 @@ mod tests;
 ///
 /// ```
 /// use std::time::Duration;
-/// use pronk_buffer::{Gate, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, inqueue, lifeline};
+/// use pronk_buffer::{Gate, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, inqueue, shutdown};
 /// # use pronk_buffer::{ActionKind, BatchShape, ObsKind, SampleBatch, Tag};
 /// # let shape = BatchShape {
 /// #     steps: 50,
@@ -45,8 +45,8 @@ mod tests;
 /// # };
 /// # let fragment = || MultiAgentBatch::single(SampleBatch::blank(shape, Tag::default()));
 ///
-/// let (_lifeline, tether) = lifeline();
-/// let (sender, receiver) = inqueue(16, Gate::Bounded, &tether)?;
+/// let (_lifeline, token) = shutdown();
+/// let (sender, receiver) = inqueue(16, Gate::Bounded, &token)?;
 /// let config = MixInConfig { replay_buffer_num_slots: 100, replay_proportion: 1.0 };
 /// let uniform = || 0.5; // a run passes a seeded generator
 /// let mut fragments = MixInReplay::new(receiver, config, Pool::new(128), uniform)?;
@@ -63,7 +63,7 @@ pub struct MixInReplay<S, D> {
     draw: D,
 }
 
-impl<S: Source<Item = MultiAgentBatch>, D: Draw> MixInReplay<S, D> {
+impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> MixInReplay<S, D> {
     /// Takes fragments from `source`; the storage of copies comes from `pool`, and what is random from `draw`.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl<S: Source<Item = MultiAgentBatch>, D: Draw> MixInReplay<S, D> {
     }
 }
 
-impl<S: Source<Item = MultiAgentBatch>, D: Draw> Source for MixInReplay<S, D> {
+impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> Source for MixInReplay<S, D> {
     type Item = MultiAgentBatch;
 
     fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {

@@ -4,19 +4,19 @@
 //!
 //! ```
 //! use pronk_buffer::source_contract::{Rig, check_all};
-//! use pronk_buffer::{Gate, inqueue, lifeline};
+//! use pronk_buffer::{Gate, inqueue, shutdown};
 //!
 //! check_all(|| {
-//!     let (lifeline, tether) = lifeline();
-//!     let (sender, source) = inqueue(8, Gate::Bounded, &tether).unwrap();
-//!     Rig { source, feed: move |n| drop(sender.push(n)), number: |n| *n, lifeline }
+//!     let (shutdown, token) = shutdown();
+//!     let (sender, source) = inqueue(8, Gate::Bounded, &token).unwrap();
+//!     Rig { source, feed: move |n| drop(sender.push(n)), number: |n| *n, shutdown }
 //! });
 //! ```
 
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::lifeline::Lifeline;
+use crate::shutdown::ShutdownGuard;
 use crate::source::{NextError, Source};
 
 /// Longer than any wait that ends as promised.
@@ -32,7 +32,7 @@ pub struct Rig<S: Source, F> {
     /// The number of an item.
     pub number: fn(&S::Item) -> u64,
     /// What ends the run that the source belongs to.
-    pub lifeline: Lifeline,
+    pub shutdown: ShutdownGuard,
 }
 
 /// Calls every function of this module.
@@ -69,21 +69,21 @@ pub fn a_time_out_loses_nothing<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: 
 pub fn what_was_sent_comes_before_closed<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
     (rig.feed)(1);
     (rig.feed)(2);
-    let Rig { mut source, feed, number, lifeline } = rig;
+    let Rig { mut source, feed, number, shutdown } = rig;
     drop(feed);
     for n in 1..=2 {
         expect(&mut source, number, n);
     }
     expect_closed(&mut source);
     expect_closed(&mut source);
-    drop(lifeline);
+    drop(shutdown);
 }
 
-/// A waiting source gives up as soon as the lifeline is dropped.
+/// A waiting source gives up as soon as the shutdown guard is dropped.
 pub fn ending_the_run_ends_a_wait<S: Source<Item: Debug>, F: FnMut(u64)>(rig: Rig<S, F>) {
-    let Rig { mut source, feed, lifeline, .. } = rig;
+    let Rig { mut source, feed, shutdown, .. } = rig;
     std::thread::scope(|scope| {
-        scope.spawn(move || drop(lifeline));
+        scope.spawn(move || drop(shutdown));
         expect_closed(&mut source);
     });
     drop(feed); // alive until here, so it was not the missing sender that closed the source
@@ -95,8 +95,8 @@ pub fn drain_gives_what_is_left_when_the_run_ended<S: Source<Item: Debug>, F: Fn
         (rig.feed)(n);
     }
     rig.expect(1);
-    let Rig { mut source, feed, number, lifeline } = rig;
-    drop(lifeline);
+    let Rig { mut source, feed, number, shutdown } = rig;
+    drop(shutdown);
     expect_closed(&mut source);
     let left: Vec<u64> = source.drain().iter().map(number).collect();
     assert_eq!(left, [2, 3], "drain gives what is left, in order");

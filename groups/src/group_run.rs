@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Lifeline, Tether, lifeline};
+use pronk_buffer::{ShutdownGuard, ShutdownToken, shutdown};
 
 use crate::error::{GroupErrorCause, GroupPlace};
 use crate::group::{OnWorkerError, WorkerGroup, lock};
@@ -15,18 +15,18 @@ use crate::worker::{GroupWorker, WorkerId, thread_name};
 pub(crate) struct GroupRun {
     group: Arc<WorkerGroup>,
     /// What holds the run up. Whoever takes it shuts the group down, so nobody else can.
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<Guards>>,
     /// Cut when the workers are to leave.
-    tether: Tether,
+    token: ShutdownToken,
     /// Cut when the shutdown function has returned.
-    shut_down: Tether,
+    shut_down: ShutdownToken,
 }
 
-struct Held {
+struct Guards {
     /// Dropped when the workers are to leave.
-    workers: Lifeline,
+    workers: ShutdownGuard,
     /// Dropped when the shutdown function has returned.
-    shutdown: Lifeline,
+    shutdown: ShutdownGuard,
 }
 
 /// A worker's thread.
@@ -34,23 +34,23 @@ pub(crate) struct GroupThread {
     pub(crate) name: String,
     handle: JoinHandle<()>,
     /// Cut when the thread's work is over.
-    works: Tether,
+    works: ShutdownToken,
 }
 
 impl GroupRun {
     pub(crate) fn begin(group: Arc<WorkerGroup>) -> Arc<Self> {
-        let (workers, tether) = lifeline();
-        let (shutdown, shut_down) = lifeline();
-        Arc::new(Self { group, held: Mutex::new(Some(Held { workers, shutdown })), tether, shut_down })
+        let (workers, token) = shutdown();
+        let (shutdown, shut_down) = shutdown();
+        Arc::new(Self { group, held: Mutex::new(Some(Guards { workers, shutdown })), token, shut_down })
     }
 
     /// Whether nothing has ended it yet.
     pub(crate) fn is_on(&self) -> bool {
-        !self.tether.is_cut()
+        !self.token.is_shut_down()
     }
 
     /// Cut when the shutdown function has returned.
-    pub(crate) fn shut_down(&self) -> &Tether {
+    pub(crate) fn shut_down(&self) -> &ShutdownToken {
         &self.shut_down
     }
 
@@ -65,9 +65,9 @@ impl GroupRun {
     }
 
     /// Tells the workers to leave. Whoever is the first to do so gets what is to be dropped after the shutdown.
-    fn relieve(&self) -> Option<Lifeline> {
+    fn relieve(&self) -> Option<ShutdownGuard> {
         let mut held = lock(&self.held);
-        let Held { workers, shutdown } = held.take()?;
+        let Guards { workers, shutdown } = held.take()?;
         // Under the lock: a worker that failed and comes second must find itself stopped, or it would make another call.
         drop(workers);
         Some(shutdown)
@@ -75,7 +75,7 @@ impl GroupRun {
 
     pub(crate) fn spawn(self: &Arc<Self>, id: WorkerId) -> io::Result<GroupThread> {
         let name = thread_name(&self.group.config().name, id);
-        let (working, works) = lifeline();
+        let (working, works) = shutdown();
         let run = Arc::clone(self);
         let body = move || {
             run.work(id);
@@ -87,7 +87,7 @@ impl GroupRun {
 
     /// The life of a worker.
     fn work(&self, id: WorkerId) {
-        let worker = GroupWorker { id, group: self.group.config().name.as_str().into(), tether: self.tether.clone() };
+        let worker = GroupWorker { id, group: self.group.config().name.as_str().into(), token: self.token.clone() };
         let (mut worker_time, mut calls, mut failures_in_a_row) = (Duration::ZERO, 0_u64, 0_u32);
         while !worker.is_stopping() {
             let began = Instant::now();
@@ -129,7 +129,7 @@ impl GroupRun {
 
 impl GroupThread {
     pub(crate) fn is_running(&self) -> bool {
-        !self.works.is_cut()
+        !self.works.is_shut_down()
     }
 
     /// Whether the thread has ended, now or within `timeout`.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::Tether;
+use pronk_buffer::ShutdownToken;
 
 /// The number of a worker: from 0, in the order in which workers are started, and never given twice by one
 /// [`WorkerGroups`](super::WorkerGroups).
@@ -58,7 +58,7 @@ impl fmt::Display for WorkerId {
 pub struct GroupWorker {
     pub(crate) id: WorkerId,
     pub(crate) group: Arc<str>,
-    pub(crate) tether: Tether,
+    pub(crate) token: ShutdownToken,
 }
 
 impl GroupWorker {
@@ -74,18 +74,18 @@ impl GroupWorker {
 
     /// True from the moment the group is to stop.
     pub fn is_stopping(&self) -> bool {
-        self.tether.is_cut()
+        self.token.is_shut_down()
     }
 
     /// Sleeps for `duration`, or until the group is to stop.
     pub fn sleep(&self, duration: Duration) {
         // Who sleeps to the end and who is woken both go on: the worker leaves after the call.
-        let _ = self.tether.sleep(duration);
+        let _ = self.token.sleep(duration);
     }
 
     /// What is cut when the group is to stop: for queues and threads of the worker's own.
-    pub fn tether(&self) -> &Tether {
-        &self.tether
+    pub fn token(&self) -> &ShutdownToken {
+        &self.token
     }
 }
 

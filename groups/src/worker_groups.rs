@@ -26,12 +26,12 @@ use crate::worker::{WorkerId, thread_name};
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk_buffer::{Closed, Gate, inqueue, lifeline};
+/// use pronk_buffer::{Closed, Gate, inqueue, shutdown};
 /// use pronk_groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
-/// let (lifeline, tether) = lifeline();
-/// let (sender, loaded) = inqueue(4, Gate::Bounded, &tether)?;
-/// let mut open = Some(lifeline);
+/// let (shutdown, token) = shutdown();
+/// let (sender, loaded) = inqueue(4, Gate::Bounded, &token)?;
+/// let mut open = Some(shutdown);
 ///
 /// let config = WorkerGroupConfig { name: "loader".into(), ..WorkerGroupConfig::default() };
 /// let loaders = WorkerGroup::new(config, move |worker| {
@@ -86,7 +86,7 @@ use crate::worker::{WorkerId, thread_name};
 pub struct WorkerGroups {
     next_id: u64,
     groups: Vec<Entry>,
-    roster: Roster,
+    live_runs: LiveRuns,
 }
 
 /// A group that was added, with its threads.
@@ -120,7 +120,7 @@ impl WorkerGroups {
     /// [`GroupsStartError`]. Then all that were to start stay where they are: a group whose init function had been called gets
     /// its shutdown, and the next start tries again.
     pub fn start(&mut self) -> Result<(), GroupsStartError> {
-        self.roster.check()?;
+        self.live_runs.check()?;
         let mut begun = Vec::new();
         let started = self.begin_runs(&mut begun).and_then(|()| self.spawn_workers(&begun));
         if started.is_err() {
@@ -147,7 +147,7 @@ impl WorkerGroups {
             let run = GroupRun::begin(Arc::clone(&entry.group));
             entry.run = Some(Arc::clone(&run));
             begun.push(Begun { index, run: Arc::clone(&run), workers });
-            self.roster.add(&run)?;
+            self.live_runs.add(&run)?;
         }
         Ok(())
     }
@@ -213,7 +213,7 @@ impl WorkerGroups {
 
     /// What stops all groups from another thread, for good.
     pub fn stopper(&self) -> Stopper {
-        Stopper { roster: self.roster.clone() }
+        Stopper { live_runs: self.live_runs.clone() }
     }
 }
 
@@ -275,18 +275,18 @@ impl Deadline {
 
 /// The runs that a [`Stopper`] would end. It takes the list away, and then nothing starts any more.
 #[derive(Clone)]
-struct Roster {
+struct LiveRuns {
     /// Weak, so that what the functions of a stopped group hold is dropped with the group.
     runs: Arc<Mutex<Option<Vec<Weak<GroupRun>>>>>,
 }
 
-impl Default for Roster {
+impl Default for LiveRuns {
     fn default() -> Self {
         Self { runs: Arc::new(Mutex::new(Some(Vec::new()))) }
     }
 }
 
-impl Roster {
+impl LiveRuns {
     /// # Errors
     /// [`GroupsStartError::Stopped`] when the list was taken away.
     fn check(&self) -> Result<(), GroupsStartError> {
@@ -316,7 +316,7 @@ impl Roster {
 /// ```
 #[derive(Clone)]
 pub struct Stopper {
-    roster: Roster,
+    live_runs: LiveRuns,
 }
 
 impl Stopper {
@@ -326,7 +326,7 @@ impl Stopper {
     /// From then on [`WorkerGroups::start`] starts nothing, so that a signal that comes between two groups is not lost.
     pub fn stop(&self) {
         let runs: Vec<_> =
-            lock(&self.roster.runs).take().into_iter().flatten().filter_map(|run| run.upgrade()).collect();
+            lock(&self.live_runs.runs).take().into_iter().flatten().filter_map(|run| run.upgrade()).collect();
         GroupRun::end_all(runs.iter().map(|run| &**run));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pronk_buffer::{
-    ActionKind, BatchShape, Bell, MultiAgentBatch, NextError, ObsKind, Pool, Source, Tag, lifeline, weight_cell,
+    ActionKind, BatchShape, MultiAgentBatch, NextError, Notifier, ObsKind, Pool, Source, Tag, shutdown, weight_cell,
 };
 use pronk_learner::{
     ActorCriticConfig, ActorCriticLearner, ActorCriticParts, AlgorithmState, Impala, ImpalaConfig, LearnError, Learned,
@@ -55,7 +55,7 @@ enum Reader {
 }
 
 fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -> Result<(), Box<dyn Error>> {
-    let (_lifeline, tether) = lifeline();
+    let (_lifeline, token) = shutdown();
     let (publisher, _cell) =
         weight_cell(learner.weights().into_iter().map(|(policy, params)| (policy, params.clone())).collect());
     let (steps, time) = (StepLedger::new(), TimeLedger::new());
@@ -66,8 +66,8 @@ fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -
         loaders: None,
         steps,
         time: time.clone(),
-        tether: tether.clone(),
-        bell: Bell::new(),
+        token: token.clone(),
+        notifier: Notifier::new(),
     };
     let (learner_loop, outqueue) = LearnerLoop::new(LearnerLoopConfig::default(), parts);
     let thread = LearnerThread::spawn(learner_loop, outqueue)?;
@@ -75,7 +75,7 @@ fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -
     match reader {
         Reader::Gathers => {
             while !thread.outqueue().is_closed() {
-                tether.sleep(Duration::from_millis(2))?;
+                token.sleep(Duration::from_millis(2))?;
                 drop(thread.outqueue().drain());
             }
         }

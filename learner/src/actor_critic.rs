@@ -1,10 +1,10 @@
 //! The learner for an algorithm with a policy and a value network.
 
-mod beginning;
+mod burn_in;
 mod minibatches;
 mod obs_ref;
 mod publications;
-mod recall;
+mod sequence_input;
 mod target;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -23,13 +23,13 @@ use crate::{
     Schedule, ShapeError, StepOptions, TrainBatch, clip_global_norm,
 };
 
-use beginning::Beginning;
+use burn_in::BurnIn;
 use minibatches::Minibatches;
 use publications::Publications;
-use recall::Recall;
+use sequence_input::SequenceInput;
 use target::Target;
 
-pub use beginning::InitialState;
+pub use burn_in::InitialState;
 
 /// What an [`ActorCriticLearner`] is made of.
 pub struct ActorCriticParts {
@@ -146,13 +146,13 @@ pub struct ActorCriticLearner {
     global_step: u64,
     publications: Publications,
     minibatches: Minibatches,
-    beginning: Beginning,
+    burn_in: BurnIn,
     target: Option<Target>,
     /// Of all `T+1` rows.
     outputs: Outputs,
     /// Of the final observations.
     final_outputs: Outputs,
-    recall: Recall,
+    sequence_input: SequenceInput,
     output_grads: OutputGrads,
     grad: Vec<f32>,
 }
@@ -182,8 +182,8 @@ impl ActorCriticLearner {
         let target = algorithm.target_update_period().map(|period| Target::new(&params, period));
         Ok(Self {
             minibatches: Minibatches::new(config.sgd_minibatch_size, config.seed),
-            beginning: Beginning::new(config.initial_state, config.burn_in),
-            recall: Recall::default(),
+            burn_in: BurnIn::new(config.initial_state, config.burn_in),
+            sequence_input: SequenceInput::default(),
             target,
             config,
             network,
@@ -302,7 +302,7 @@ impl ActorCriticLearner {
         ShapeError::check_shape("state_in", part.state_in().len(), columns * state_len, || {
             format!("[columns, state_len] = [{columns}, {state_len}]")
         })?;
-        let rest = self.beginning.begin(&mut *self.network, &self.params, part)?;
+        let rest = self.burn_in.begin(&mut *self.network, &self.params, part)?;
         let (part, loaded) = rest.as_ref().map_or((part, loaded), |rest| (rest, None));
         let stats = self.compute_gradient(part, loaded)?;
         let norm = self.gradient_norm()?;
@@ -315,17 +315,17 @@ impl ActorCriticLearner {
     /// Fills `grad` and returns the algorithm's statistics.
     fn compute_gradient(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<Info, LearnError> {
         let final_obs = part.final_obs();
-        let memory = self.beginning.state();
+        let memory = self.burn_in.state();
         if final_obs.is_empty() {
             self.final_outputs.values.clear();
         } else if !memory.is_empty() {
             let values = &mut self.final_outputs.values;
-            self.recall.final_values(&mut *self.network, &self.params, part, memory, values)?;
+            self.sequence_input.final_values(&mut *self.network, &self.params, part, memory, values)?;
         } else {
             let input = Input::new(obs_ref(final_obs.rows().view()), final_obs.len());
             self.network.forward(&self.params, &input, &mut self.final_outputs)?;
         }
-        let input = Input { loaded, ..self.recall.input(part, memory) };
+        let input = Input { loaded, ..self.sequence_input.input(part, memory) };
         let target_logits = match &mut self.target {
             None => &[],
             Some(target) => {
@@ -447,7 +447,7 @@ impl Learner for ActorCriticLearner {
 
     fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
         // Otherwise observations are chosen when they are used.
-        let uses_all = self.config.sgd_minibatch_size.is_none() && self.beginning.is_at_once();
+        let uses_all = self.config.sgd_minibatch_size.is_none() && self.burn_in.is_empty();
         let loader = if uses_all { self.network.obs_loader() } else { None };
         loader.into_iter().map(|loader| (self.config.policy.clone(), loader)).collect()
     }

@@ -10,15 +10,15 @@ pub use timers::{Timers, TimersFile, TimersLayer};
 
 /// What one thread keeps for each of several owners, say for each [`Timers`].
 ///
-/// Held in a thread-local, it tells every owner that is left when the thread ends.
-struct PerOwner<O, T: AtThreadEnd<O>>(Vec<Held<O, T>>);
+/// Entry in a thread-local, it tells every owner that is left when the thread ends.
+struct PerOwner<O, T: AtThreadEnd<O>>(Vec<Entry<O, T>>);
 
 /// Something that a thread keeps for an owner and hands over as it ends.
 trait AtThreadEnd<O> {
     fn hand_over(&mut self, owner: &Arc<O>);
 }
 
-struct Held<O, T: AtThreadEnd<O>> {
+struct Entry<O, T: AtThreadEnd<O>> {
     // Also keeps the address taken, so that no later owner is mistaken for this one.
     owner: Weak<O>,
     kept: T,
@@ -37,11 +37,11 @@ impl<O, T: AtThreadEnd<O>> PerOwner<O, T> {
     /// Keeps `kept` for an owner that has nothing here, and forgets owners that are gone.
     fn keep(&mut self, owner: &Arc<O>, kept: T) {
         self.0.retain(|held| held.owner.strong_count() > 0);
-        self.0.push(Held { owner: Arc::downgrade(owner), kept });
+        self.0.push(Entry { owner: Arc::downgrade(owner), kept });
     }
 }
 
-impl<O, T: AtThreadEnd<O>> Drop for Held<O, T> {
+impl<O, T: AtThreadEnd<O>> Drop for Entry<O, T> {
     fn drop(&mut self) {
         if let Some(owner) = self.owner.upgrade() {
             self.kept.hand_over(&owner);

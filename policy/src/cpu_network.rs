@@ -2,24 +2,24 @@
 
 mod canvas;
 mod conv;
-mod crew;
 mod dense;
 mod images;
 mod lstm;
+mod micro_batch;
 mod observations;
 mod packing;
-mod piece;
 mod residual;
+mod thread_pool;
 mod tower;
 mod weights;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use self::crew::{Crew, Job};
+use self::micro_batch::MicroBatch;
 use self::observations::Span;
 use self::packing::Packing;
-use self::piece::Piece;
+use self::thread_pool::{Job, ThreadPool};
 use self::tower::{Keep, Scratch, Tower};
 use self::weights::Weights;
 use crate::error::check_len;
@@ -57,10 +57,10 @@ pub struct CpuNetwork {
     layout: Arc<ParamLayout>,
     layers: Arc<Layers>,
     acting: Weights,
-    acting_piece: Piece,
+    acting_piece: MicroBatch,
     acting_scratch: Scratch,
     learning: Arc<Weights>,
-    crew: Crew<Share>,
+    threads: ThreadPool<Share>,
     shares: Vec<Share>,
     /// Shares of larger batches, with the memory they have: the first of them on top.
     spare: Vec<Share>,
@@ -83,8 +83,8 @@ struct Layers {
 /// their gradients.
 #[derive(Default)]
 struct Share {
-    pieces: Vec<Piece>,
-    /// Pieces of this batch; others are left from a larger one.
+    pieces: Vec<MicroBatch>,
+    /// MicroBatches of this batch; others are left from a larger one.
     used: usize,
     grad: Vec<f32>,
     scratch: Scratch,
@@ -161,10 +161,10 @@ impl CpuNetwork {
             layout,
             layers: Arc::new(layers),
             acting: Weights::default(),
-            acting_piece: Piece::default(),
+            acting_piece: MicroBatch::default(),
             acting_scratch: Scratch::default(),
             learning: Arc::default(),
-            crew: Crew::new(threads.get().min(SHARES), SHARES)?,
+            threads: ThreadPool::new(threads.get().min(SHARES), SHARES)?,
             shares: Vec::with_capacity(SHARES),
             spare: Vec::with_capacity(SHARES),
             kept: None,
@@ -176,13 +176,13 @@ impl CpuNetwork {
         input.check(&self.shape)
     }
 
-    /// Has the crew do a pass over all shares.
+    /// Runs one pass over all shares on the thread pool.
     fn run(&mut self, pass: Pass) -> Result<(), PolicyError> {
         for share in &mut self.shares {
             let (layers, weights) = (Arc::clone(&self.layers), Arc::clone(&self.learning));
             share.task = Some(Task { pass, layers, weights });
         }
-        self.crew.run(&mut self.shares)
+        self.threads.run(&mut self.shares)
     }
 
     /// Copies the batch into the pieces of the shares.
@@ -201,7 +201,7 @@ impl CpuNetwork {
         for (i, share) in self.shares.iter_mut().enumerate() {
             share.used = pieces / shares + usize::from(i < pieces % shares);
             let most = share.pieces.len().max(share.used);
-            share.pieces.resize_with(most, Piece::default);
+            share.pieces.resize_with(most, MicroBatch::default);
             for (piece, span) in share.pieces[..share.used].iter_mut().zip(spans.by_ref()) {
                 piece.load(input, span, obs_len, state_len, images);
             }

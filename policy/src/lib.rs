@@ -54,7 +54,7 @@ pub use network::{Input, Memory, Network, NetworkShape, OutputGrads, Outputs};
 pub use obs_normalizer::ObsNormalizer;
 pub use obs_ref::ObsRef;
 pub use params::{LoadError, ParamEntry, ParamLayout, Params};
-pub use policy::{Choice, Policy};
+pub use policy::{ActionSelection, Policy};
 pub use rng::{Rng, derive_seed};
 pub use space::{ObsDtype, Space};
 pub use spec::{Activation, Encoder, Init, NetworkSpec, Torso};

@@ -8,7 +8,7 @@ use crate::{
 
 /// How a policy chooses its actions.
 #[derive(Clone, Debug)]
-pub enum Choice {
+pub enum ActionSelection {
     /// The most likely action.
     Mode,
     /// An action drawn from the distribution.
@@ -20,7 +20,7 @@ pub enum Choice {
 /// Actions that are numbers come out in the bounds of the action space: [`ActionScale`] has been applied.
 ///
 /// ```
-/// use pronk_policy::{ActionsMut, Choice, NetworkSpec, ObsRef, Policy, Space};
+/// use pronk_policy::{ActionsMut, ActionSelection, NetworkSpec, ObsRef, Policy, Space};
 ///
 /// let (observation, action) = (Space::boxed(vec![-1.0; 2], vec![1.0; 2], vec![2])?, Space::discrete(3)?);
 /// let spec = NetworkSpec::for_spaces(&observation, &action)?;
@@ -29,7 +29,7 @@ pub enum Choice {
 ///
 /// let mut actions = [u32::MAX; 2];
 /// let observations = [0.1, 0.2, -0.3, 0.4];
-/// policy.act(ObsRef::F32(&observations), 2, &mut Choice::Mode, ActionsMut::Discrete(&mut actions))?;
+/// policy.act(ObsRef::F32(&observations), 2, &mut ActionSelection::Mode, ActionsMut::Discrete(&mut actions))?;
 /// assert!(actions.iter().all(|&action| action < 3));
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
@@ -125,7 +125,7 @@ impl Policy {
         &mut self,
         obs: ObsRef<'_>,
         rows: usize,
-        choice: &mut Choice,
+        choice: &mut ActionSelection,
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
         self.look(obs, rows)?;
@@ -150,7 +150,7 @@ impl Policy {
         obs: ObsRef<'_>,
         rows: usize,
         mask: &[bool],
-        choice: &mut Choice,
+        choice: &mut ActionSelection,
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
         self.look(obs, rows)?;
@@ -202,10 +202,15 @@ impl Policy {
         Ok(())
     }
 
-    fn choose(&mut self, rows: usize, choice: &mut Choice, actions: ActionsMut<'_>) -> Result<(), PolicyError> {
+    fn choose(
+        &mut self,
+        rows: usize,
+        choice: &mut ActionSelection,
+        actions: ActionsMut<'_>,
+    ) -> Result<(), PolicyError> {
         match choice {
-            Choice::Mode => self.distribution.mode(&self.outputs.logits, actions),
-            Choice::Sample(rng) => {
+            ActionSelection::Mode => self.distribution.mode(&self.outputs.logits, actions),
+            ActionSelection::Sample(rng) => {
                 self.logp.resize(rows, 0.0);
                 self.distribution.sample(&self.outputs.logits, rng, actions, &mut self.logp)
             }
@@ -237,21 +242,21 @@ mod tests {
         let params = spec.init_params(5).unwrap();
         let mut policy = Policy::new(spec, params, &action).unwrap();
         let obs = [1.0, 0.0, 0.0, 1.0];
-        let mut act = |possible: &[bool], choice: &mut Choice| {
+        let mut act = |possible: &[bool], choice: &mut ActionSelection| {
             let mut actions = [u32::MAX; 2];
             let obs = ObsRef::F32(&obs);
             policy.act_masked(obs, 2, possible, choice, ActionsMut::Discrete(&mut actions)).map(|()| actions)
         };
-        let best = act(&[true; 6], &mut Choice::Mode).unwrap();
+        let best = act(&[true; 6], &mut ActionSelection::Mode).unwrap();
         let mut possible = [true; 6];
         possible[best[0] as usize] = false;
-        let second = act(&possible, &mut Choice::Mode).unwrap();
+        let second = act(&possible, &mut ActionSelection::Mode).unwrap();
         assert!(second[0] != best[0] && second[1] == best[1], "{best:?}, then {second:?}");
 
         let one_way = [false, true, false, false, false, true];
-        let mut sample = Choice::Sample(Rng::seed_from(0));
+        let mut sample = ActionSelection::Sample(Rng::seed_from(0));
         assert!((0..100).all(|_| act(&one_way, &mut sample).unwrap() == [1, 2]));
-        for choice in [&mut Choice::Mode, &mut sample] {
+        for choice in [&mut ActionSelection::Mode, &mut sample] {
             let error = act(&[true, true, true, false, false, false], choice).unwrap_err();
             assert!(matches!(error, PolicyError::NothingToChoose { row: 1, .. }), "{error}");
             let error = act(&[true; 5], choice).unwrap_err();
@@ -267,7 +272,7 @@ mod tests {
         let bare = || Policy::new(spec.clone(), spec.init_params(5).unwrap(), &action).unwrap();
         let values = |mut policy: Policy, obs: [f32; 4]| {
             let mut actions = [0; 2];
-            policy.act(ObsRef::F32(&obs), 2, &mut Choice::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
+            policy.act(ObsRef::F32(&obs), 2, &mut ActionSelection::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
             policy.values().to_vec()
         };
         let normalizer = ObsNormalizer { mean: vec![100.0, -4.0], std: vec![50.0, 2.0], clip: 10.0 };
@@ -290,7 +295,7 @@ mod tests {
         let mut policy = Policy::new(spec, params, &action).unwrap();
         let values = |policy: &mut Policy, obs: &[f32]| {
             let (rows, mut actions) = (obs.len() / 2, vec![0; obs.len() / 2]);
-            policy.act(ObsRef::F32(obs), rows, &mut Choice::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
+            policy.act(ObsRef::F32(obs), rows, &mut ActionSelection::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
             policy.values().to_vec()
         };
         let both = [1.0, 0.0, 1.0, 0.0];
@@ -332,7 +337,7 @@ mod tests {
         let obs: Vec<f32> = [1.0, 0.0, 0.0, 0.0].repeat(rows);
         for gaussian in [Gaussian::Diagonal, Gaussian::Squashed] {
             let mut policy = policy().with_gaussian(gaussian).unwrap();
-            for mut choice in [Choice::Mode, Choice::Sample(Rng::seed_from(1))] {
+            for mut choice in [ActionSelection::Mode, ActionSelection::Sample(Rng::seed_from(1))] {
                 let mut numbers = vec![f32::NAN; rows * 2];
                 policy.act(ObsRef::F32(&obs), rows, &mut choice, ActionsMut::Continuous(&mut numbers)).unwrap();
                 assert!(
@@ -346,7 +351,7 @@ mod tests {
         }
         let sampled = |gaussian| {
             let mut numbers = [0.0; 2];
-            let mut choice = Choice::Sample(Rng::seed_from(1));
+            let mut choice = ActionSelection::Sample(Rng::seed_from(1));
             let mut policy = policy().with_gaussian(gaussian).unwrap();
             policy.act(ObsRef::F32(&obs[..4]), 1, &mut choice, ActionsMut::Continuous(&mut numbers)).unwrap();
             numbers
@@ -361,7 +366,9 @@ mod tests {
         let mut policy = Policy::new(spec.clone(), spec.init_params(3).unwrap(), &action).unwrap();
         let mut choices = [9; 4];
         let obs = ObsRef::F32(&[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
-        policy.act(obs, 2, &mut Choice::Sample(Rng::seed_from(0)), ActionsMut::Discrete(&mut choices)).unwrap();
+        policy
+            .act(obs, 2, &mut ActionSelection::Sample(Rng::seed_from(0)), ActionsMut::Discrete(&mut choices))
+            .unwrap();
         assert!(choices.chunks_exact(2).all(|choice| action.contains_discrete(choice)), "{choices:?}");
     }
 }

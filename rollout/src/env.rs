@@ -2,6 +2,7 @@
 
 mod agents;
 mod async_env;
+mod call_monitor;
 mod context;
 mod episode;
 mod error;
@@ -14,14 +15,15 @@ pub(crate) mod seed;
 mod single_agent;
 mod spec;
 mod views;
-mod watch;
 
 pub use agents::Agents;
 pub use async_env::{AsyncEnv, IntoAsyncEnv};
+pub use call_monitor::{CallMonitor, EnvCall};
+pub(crate) use call_monitor::{HangDetector, Inside, LOOKS, time_between_looks};
 pub use context::{EnvContext, VectorContext};
 pub use episode::{EpisodeStat, Episodes, ReturnStat};
 pub use error::EnvError;
-pub use failure::{EnvFailure, FailureCause, FailurePlace};
+pub use failure::{EnvFailure, EnvFailureCause, FailurePlace};
 pub use multi_agent::{IntoMultiAgentEnv, MultiAgentEnv};
 pub use multi_agent_spec::{AgentSpec, MultiAgentSpec};
 pub use reaper::{Reaper, ReaperHandle};
@@ -29,5 +31,3 @@ pub use single_agent::{Env, IntoEnv, Step};
 pub use spec::EnvSpec;
 pub use views::{ActionRef, ObsMut};
 pub(crate) use views::{act_kind, first_non_finite, obs_kind};
-pub use watch::{EnvCall, Watch};
-pub(crate) use watch::{HangDetector, Inside, LOOKS, time_between_looks};

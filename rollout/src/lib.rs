@@ -27,9 +27,9 @@ pub use act::{
 };
 pub use check::{EnvCheckError, EnvFault, check_env, check_multi_agent_env};
 pub use env::{
-    ActionRef, AgentSpec, Agents, AsyncEnv, Env, EnvCall, EnvContext, EnvError, EnvFailure, EnvSpec, EpisodeStat,
-    Episodes, FailureCause, FailurePlace, IntoAsyncEnv, IntoEnv, IntoMultiAgentEnv, MultiAgentEnv, MultiAgentSpec,
-    ObsMut, Reaper, ReaperHandle, ReturnStat, Step, VectorContext, Watch,
+    ActionRef, AgentSpec, Agents, AsyncEnv, CallMonitor, Env, EnvCall, EnvContext, EnvError, EnvFailure,
+    EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace, IntoAsyncEnv, IntoEnv, IntoMultiAgentEnv,
+    MultiAgentEnv, MultiAgentSpec, ObsMut, Reaper, ReaperHandle, ReturnStat, Step, VectorContext,
 };
 pub use envs::{
     Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,

@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{End, Lifeline, Pool, Versioned, lifeline};
+use pronk_buffer::{End, Pool, ShutdownGuard, Versioned, shutdown};
 use pronk_metrics::{ByPolicy, StepLedger, default_policy};
 use pronk_policy::{
     Input, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError, Space,
@@ -350,7 +350,7 @@ pub(crate) fn make_workers<F: EnvFactory + 'static>(factory: F, seed: u64, links
         let factory = Arc::clone(&factory) as Arc<dyn EnvFactory>;
         let network = Box::new(OneWeight::new());
         let config = WorkerConfig { incarnation: seat.incarnation, ..config(seat.worker, seed) };
-        let links = WorkerLinks { watch: seat.watch.clone(), ..links.clone() };
+        let links = WorkerLinks { monitor: seat.monitor.clone(), ..links.clone() };
         Ok(Box::new(RolloutWorker::new(config, factory, network, links)?) as Box<dyn Sampler>)
     })
 }
@@ -361,9 +361,9 @@ pub(crate) fn config(worker: u32, seed: u64) -> WorkerConfig {
     WorkerConfig { worker, incarnation: 0, seed, num_envs_per_worker: n(2), rollout_fragment_length: n(4), gaussian }
 }
 
-/// What a worker needs from a run, and the lifeline that ends it.
-pub(crate) fn links() -> (WorkerLinks, StepLedger, Lifeline) {
-    let (lifeline, tether) = lifeline();
+/// What a worker needs from a run, and the shutdown guard that ends it.
+pub(crate) fn links() -> (WorkerLinks, StepLedger, ShutdownGuard) {
+    let (shutdown, token) = shutdown();
     let steps = StepLedger::new();
-    (WorkerLinks::new(Pool::new(4), steps.clone(), tether), steps, lifeline)
+    (WorkerLinks::new(Pool::new(4), steps.clone(), token), steps, shutdown)
 }

@@ -25,7 +25,7 @@ pub struct SupervisionConfig {
     /// Longest wait before a restart.
     #[serde(with = "seconds")]
     pub worker_restart_backoff_max: Duration,
-    /// How long one call of an environment may take before it counts as hanging: the thread that is in it is then left behind and
+    /// How long one call of an environment may take before it counts as hanging: the thread that is in it is then abandoned and
     /// another takes its place, of the worker or of the group; a task is cancelled. In a file, seconds or `"never"`. A worker
     /// that steps its environments on the trainer's own thread cannot be replaced.
     #[serde(with = "seconds_or_never")]

@@ -7,7 +7,7 @@ use pronk_learner::{LearnerFailure, LearnerState};
 use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_rollout::WorkerFailure;
 
-use super::engine::{Ended, SHUTDOWN_DEADLINE, is_late, saved};
+use super::engine::{EngineEnd, SHUTDOWN_DEADLINE, is_late, saved};
 use super::handle::{Trainer, TrainerState};
 use super::remains::{Counters, Remains};
 use super::run::{Run, Whole};
@@ -86,8 +86,8 @@ impl Trainer {
     }
 
     /// Ends every thread and joins it, the learner's before `learner_deadline`. `None` if the run has ended before.
-    fn stop_threads(&mut self, learner_deadline: Duration) -> Option<Ended> {
-        self.lifeline.cut();
+    fn stop_threads(&mut self, learner_deadline: Duration) -> Option<EngineEnd> {
+        self.shutdown.cut();
         let ended = self.engine.take()?.join(learner_deadline);
         for thread in &ended.not_joined {
             tracing::warn!(%thread, "this thread did not end in time and is left behind");
@@ -96,7 +96,7 @@ impl Trainer {
     }
 
     /// Adds the workers that gave up as the run ended. They take nothing away from what was reached.
-    fn note_failures(&mut self, ended: &Ended) {
+    fn note_failures(&mut self, ended: &EngineEnd) {
         for failure in ended.worker_failures() {
             if self.worker_failures.iter().all(|known| known.thread != failure.thread) {
                 self.worker_failures.push(failure);
@@ -141,7 +141,7 @@ impl Trainer {
     fn hand_back(&mut self, reason: Option<StopReason>, stop: &StopWhen) -> Run {
         self.clock.enter(TrainerState::Reporting);
         self.reporters.finish();
-        self.clock.enter(TrainerState::Away);
+        self.clock.enter(TrainerState::Caller);
         // Last of all: processes of environments may take longer to close than a checkpoint or a report should have to wait.
         self.remains.not_joined.extend(self.reaper.wait());
         let result = match self.last.take() {

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::{LoaderMetrics, Mailbox, NextError};
 use pronk_learner::{
-    ClosedBy, FailureCause, Learner, LearnerEnd, LearnerFailure, LearnerLoop, LearnerLoopError, LearnerReport,
+    ClosedBy, Learner, LearnerEnd, LearnerFailure, LearnerFailureCause, LearnerLoop, LearnerLoopError, LearnerReport,
     LearnerState, LearnerThread, StateError, StepOutcome,
 };
 use pronk_metrics::ByPolicy;
-use pronk_rollout::{InferenceThread, InlineSource, Watch, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
+use pronk_rollout::{CallMonitor, InferenceThread, InlineSource, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
 
 use super::train_batches::TrainBatchSource;
 use crate::error::TrainError;
 
-/// How long workers and a dropped trainer are waited for. Threads that do not end by then are left behind; with them, too, a
+/// How long workers and a dropped trainer are waited for. Threads that do not end by then are abandoned; with them, too, a
 /// trainer is dropped within a second. Only processes of environments that are closing are waited for longer: as long as they may take.
 pub(super) const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
 
@@ -36,7 +36,7 @@ pub(super) enum Engine {
         outqueue: Mailbox<LearnerReport>,
         reports: Mailbox<WorkerReport>,
         /// What the worker does in its environments.
-        watch: Watch,
+        monitor: CallMonitor,
     },
 }
 
@@ -50,7 +50,7 @@ pub(super) enum Stepped {
 
 /// How a run's threads ended.
 #[derive(Default)]
-pub(super) struct Ended {
+pub(super) struct EngineEnd {
     pub(super) learner: LearnerEnd,
     /// Reports of workers that had not been read.
     pub(super) unread: Vec<WorkerReport>,
@@ -106,10 +106,10 @@ impl Engine {
     }
 
     /// Without threads: what the only worker does in its environments, while this thread is in there.
-    pub(super) fn watch(&self) -> Option<Watch> {
+    pub(super) fn monitor(&self) -> Option<CallMonitor> {
         match self {
             Self::Threads { .. } => None,
-            Self::Inline { watch, .. } => Some(watch.clone()),
+            Self::Inline { monitor, .. } => Some(monitor.clone()),
         }
     }
 
@@ -123,7 +123,7 @@ impl Engine {
             StepOutcome::NotReady(diagnosis) => tracing::warn!(%diagnosis, "learner not ready"),
             StepOutcome::Quarantined(quarantine) => tracing::warn!(%quarantine, "batch quarantined"),
             // Ctrl-C has ended the waits of this thread; the caller looks for it next.
-            StepOutcome::Closed(ClosedBy::Lifeline) => {}
+            StepOutcome::Closed(ClosedBy::ShutdownGuard) => {}
             StepOutcome::Closed(_) => return Ok(Stepped::Ended),
         }
         Ok(Stepped::GoesOn)
@@ -138,7 +138,7 @@ impl Engine {
     }
 
     /// Waits for the learner until `learner_deadline`, and for all workers until [`SHUTDOWN_DEADLINE`].
-    pub(super) fn join(self, learner_deadline: Duration) -> Ended {
+    pub(super) fn join(self, learner_deadline: Duration) -> EngineEnd {
         match self {
             Self::Threads { learner, workers, loaders, inference } => {
                 let began = Instant::now();
@@ -151,17 +151,17 @@ impl Engine {
                 not_joined.extend(inference.and_then(|thread| thread.join(left).err()));
                 // The learner's loop has waited for them.
                 not_joined.extend(loaders.iter().flat_map(LoaderMetrics::running));
-                Ended { learner, unread: workers.unread, worker_failure: workers.failure, not_joined }
+                EngineEnd { learner, unread: workers.unread, worker_failure: workers.failure, not_joined }
             }
             Self::Inline { learner_loop, reports, .. } => {
                 let learner = LearnerEnd { learner: learner_loop.finish(), failure: None };
-                Ended { learner, unread: reports.drain(), ..Ended::default() }
+                EngineEnd { learner, unread: reports.drain(), ..EngineEnd::default() }
             }
         }
     }
 }
 
-impl Ended {
+impl EngineEnd {
     /// Workers that gave up, as they said themselves or as their threads were joined.
     pub(super) fn worker_failures(&self) -> Vec<WorkerFailure> {
         let mut failures: Vec<_> = self.unread.iter().flat_map(|report| &report.ended).cloned().collect();
@@ -181,13 +181,14 @@ pub(super) fn saved(learner: &dyn Learner) -> Result<ByPolicy<LearnerState>, Sta
 
 /// Whether it failed by not ending in time.
 pub(super) fn is_late(failure: &LearnerFailure) -> bool {
-    matches!(failure.cause, FailureCause::NotJoined { .. })
+    matches!(failure.cause, LearnerFailureCause::NotJoined { .. })
 }
 
 /// Without threads, a worker that gives up is a source that failed.
 fn inline_failure(error: LearnerLoopError) -> TrainError {
-    let learner =
-        |error| TrainError::from(LearnerFailure { thread: "learner".to_owned(), cause: FailureCause::Failed(error) });
+    let learner = |error| {
+        TrainError::from(LearnerFailure { thread: "learner".to_owned(), cause: LearnerFailureCause::Failed(error) })
+    };
     match error {
         LearnerLoopError::Source { passes, source: NextError::Failed(source) } => {
             match source.downcast::<WorkerFailure>() {

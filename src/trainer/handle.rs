@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Bell, WeightCell};
+use pronk_buffer::{Notifier, WeightCell};
 use pronk_learner::LearnerMetrics;
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
 use pronk_policy::Params;
@@ -28,7 +28,7 @@ thread_states! {
     /// What the thread that owns the trainer is doing.
     pub enum TrainerState {
         /// Running code that is not the trainer's.
-        Away = "away",
+        Caller = "away",
         /// Waiting for reports of workers and learner.
         Listening = "listening",
         /// Running worker and learner itself, because there are no threads; their own clocks split this time.
@@ -74,9 +74,9 @@ pub struct Trainer {
     /// Ends what environments leave behind.
     pub(super) reaper: Reaper,
     /// Cutting it ends every wait of the run.
-    pub(super) lifeline: signals::SharedLifeline,
+    pub(super) shutdown: signals::SharedLifeline,
     /// Rung with every report.
-    pub(super) bell: Bell,
+    pub(super) notifier: Notifier,
     pub(super) learner_metrics: LearnerMetrics,
     pub(super) steps: StepLedger,
     pub(super) time: TimeLedger,
@@ -91,7 +91,7 @@ pub struct Trainer {
     pub(super) worker_restarts: u64,
     /// Workers that gave up, and why.
     pub(super) worker_failures: Vec<WorkerFailure>,
-    /// Threads that were left behind in environments that hang.
+    /// Threads that were abandoned in environments that hang.
     pub(super) abandoned: AbandonedThreads,
     /// Steps of the fragments that were completed.
     pub(super) fragments_added: Steps,

@@ -41,11 +41,11 @@ pub struct Run {
     /// The policies that were trained, and their optimisers; `default_policy` alone where there is one agent. Empty if nothing is
     /// whole.
     pub checkpoints: ByPolicy<Checkpoint>,
-    /// Threads that did not end in time and were left behind.
+    /// Threads that did not end in time and were abandoned.
     pub not_joined: Vec<String>,
     /// Workers that gave up, while others went on or as the run ended.
     pub worker_failures: Vec<WorkerFailure>,
-    /// Threads that were left behind in an environment that hangs: how many, and the newest with what each was stuck in. Those that
+    /// Threads that were abandoned in an environment that hangs: how many, and the newest with what each was stuck in. Those that
     /// have not ended since are in `not_joined` too.
     pub abandoned: AbandonedThreads,
     /// Reporters that failed on the way.

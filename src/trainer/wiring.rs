@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pronk_buffer::{
-    Bell, InqueueReceiver, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MultiAgentBatch, Pool, Tether,
-    WeightCell, inqueue, lifeline, weight_cell,
+    InqueueReceiver, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MultiAgentBatch, Notifier, Pool,
+    ShutdownToken, WeightCell, inqueue, shutdown, weight_cell,
 };
 use pronk_learner::{Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerThread, Stack, StackLoader};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat};
@@ -43,10 +43,10 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
     let started = Instant::now();
     // Before all else, so that a run that cannot be started waits for its environments to close.
     let reaper = Reaper::new();
-    let (steps, time, bell) = (StepLedger::new(), TimeLedger::new(), Bell::new());
-    let clock = StateClock::new("trainer", TrainerState::Away);
+    let (steps, time, notifier) = (StepLedger::new(), TimeLedger::new(), Notifier::new());
+    let clock = StateClock::new("trainer", TrainerState::Caller);
     time.add(clock.reader());
-    let (lifeline, tether) = lifeline();
+    let (shutdown, token) = shutdown();
     let (publisher, weights) = weight_cell(first_weights(&*learner));
     let begun = learner.save().into_iter().map(|(policy, state)| (policy, Counters::of(&state))).collect();
 
@@ -62,18 +62,18 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
         loaders: None,
         steps: steps.clone(),
         time: time.clone(),
-        tether: tether.clone(),
-        bell: bell.clone(),
+        token: token.clone(),
+        notifier: notifier.clone(),
     };
     let published = weights.clone();
-    let (inference, port) = share_inference(&config, &spec, weights.clone(), &tether, &time)?.unzip();
+    let (inference, port) = share_inference(&config, &spec, weights.clone(), &token, &time)?.unzip();
     let spec = Arc::new(spec);
     // Kept for workers that replace others.
     let make_worker = {
         let (spec, config, time, reaper) = (Arc::clone(&spec), config.clone(), time.clone(), reaper.handle());
-        let links = WorkerLinks::new(pool, steps.clone(), tether.clone());
+        let links = WorkerLinks::new(pool, steps.clone(), token.clone());
         Arc::new(move |seat: &WorkerSeat| {
-            let links = WorkerLinks { watch: seat.watch.of_run(&time, &reaper), ..links.clone() };
+            let links = WorkerLinks { monitor: seat.monitor.of_run(&time, &reaper), ..links.clone() };
             spec.worker(seat, &config, port.as_ref(), links)
         })
     };
@@ -84,25 +84,25 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
                 make_worker,
                 config.restart_policy(),
                 weights,
-                (steps.clone(), tether.clone()),
-                &bell,
+                (steps.clone(), token.clone()),
+                &notifier,
             )
             .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
             time.add(source.clock());
-            let watch = source.watch();
+            let monitor = source.monitor();
             let (learner_loop, outqueue) =
                 LearnerLoop::new(loop_config(&config), over(parts, train_batches.of(source)?));
             let metrics = learner_loop.metrics().clone();
-            (Engine::Inline { learner_loop, outqueue, reports, watch }, metrics)
+            (Engine::Inline { learner_loop, outqueue, reports, monitor }, metrics)
         }
         Some(num_rollout_workers) => {
-            let (sender, receiver) = inqueue(config.inqueue_size(), config.learner.inqueue_gate, &tether)
+            let (sender, receiver) = inqueue(config.inqueue_size(), config.learner.inqueue_gate, &token)
                 .map_err(|error| ConfigError::caused_by("learner_queue_size", config.inqueue_size(), &error))?;
             let env_hang_timeout = config.supervision.env_hang_timeout;
             let set = WorkerSetConfig { num_rollout_workers, restart: config.restart_policy(), env_hang_timeout };
-            let (bell, time, steps) = (bell.clone(), time.clone(), steps.clone());
-            let edges = WorkerEdges { fragments: sender, weights, bell, time, steps };
-            let workers = WorkerSet::prepare(set, make_worker, tether.clone(), edges)?;
+            let (notifier, time, steps) = (notifier.clone(), time.clone(), steps.clone());
+            let edges = WorkerEdges { fragments: sender, weights, notifier, time, steps };
+            let workers = WorkerSet::prepare(set, make_worker, token.clone(), edges)?;
             let (learner, loaders) = spawn_learner(&config, train_batches.of(receiver)?, parts)?;
             let metrics = learner.metrics().clone();
             (Engine::Threads { learner, workers, loaders, inference }, metrics)
@@ -113,8 +113,8 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
         spec,
         engine: Some(engine),
         reaper,
-        lifeline: SharedLifeline::new(lifeline),
-        bell,
+        shutdown: SharedLifeline::new(shutdown),
+        notifier,
         learner_metrics,
         steps,
         time,
@@ -150,13 +150,13 @@ fn share_inference(
     config: &TrainerConfig,
     spec: &RunSpec,
     weights: WeightCell<ByPolicy<Params>>,
-    tether: &Tether,
+    token: &ShutdownToken,
     time: &TimeLedger,
 ) -> Result<Option<(InferenceThread, InferencePort)>, TrainError> {
     if config.workers.inference == InferencePlacement::PerWorker {
         return Ok(None);
     }
-    let started = InferenceThread::start(spec.acting_network()?, weights, tether, time);
+    let started = InferenceThread::start(spec.acting_network()?, weights, token, time);
     let no_thread = |cause| StartError::Spawn { thread: InferenceThread::NAME.to_owned(), cause };
     Ok(Some(started.map_err(no_thread)?))
 }
@@ -176,7 +176,7 @@ fn spawn_learner(
         join_within: SHUTDOWN_DEADLINE,
     };
     let stacks = std::iter::repeat_with(Stack::default).take(config.learner.num_multi_gpu_tower_stacks).collect();
-    let loader_parts = LoaderParts { source, stacks, time: parts.time.clone(), tether: parts.tether.clone() };
+    let loader_parts = LoaderParts { source, stacks, time: parts.time.clone(), token: parts.token.clone() };
     let loader = StackLoader::new(parts.learner.obs_loaders());
     let stacks = LoaderStacks::start(loaders, loader_parts, move |_| Ok(loader.clone()))?;
     let metrics = Some(stacks.metrics().clone());
@@ -187,8 +187,8 @@ fn spawn_learner(
 
 /// The same parts with a source.
 fn over<S>(parts: LearnerParts<()>, source: S) -> LearnerParts<S> {
-    let LearnerParts { source: (), learner, publisher, loaders, steps, time, tether, bell } = parts;
-    LearnerParts { source, learner, publisher, loaders, steps, time, tether, bell }
+    let LearnerParts { source: (), learner, publisher, loaders, steps, time, token, notifier } = parts;
+    LearnerParts { source, learner, publisher, loaders, steps, time, token, notifier }
 }
 
 fn loop_config(config: &TrainerConfig) -> LearnerLoopConfig {

@@ -11,7 +11,9 @@ use pronk::policy::candle_nn::{
 };
 use pronk::policy::{ActionsMut, CandleInput, CandleModel, CandleNetwork, CandleOutput, NetworkShape, ObsRef};
 use pronk::prelude::*;
-use pronk::{Checkpoint, Choice, DeviceSpec, Network, Policy, PolicyError, PpoConfig, Rng, Run, Space, TrainError};
+use pronk::{
+    ActionSelection, Checkpoint, DeviceSpec, Network, Policy, PolicyError, PpoConfig, Rng, Run, Space, TrainError,
+};
 use tempfile::TempDir;
 
 use crate::cartpole;
@@ -235,7 +237,7 @@ fn assert_goes_on<E: Env + 'static>(
     let network = network(&EnvSpec { action: checkpoint.action.clone(), ..spec }, DeviceSpec::Cpu).unwrap();
     let mut policy = Policy::with_network(network, checkpoint.state.params.clone(), &checkpoint.action).unwrap();
     let mut actions = [u32::MAX; 2];
-    policy.act(obs, 2, &mut Choice::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
+    policy.act(obs, 2, &mut ActionSelection::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
     assert!(actions.iter().all(|&action| action < 2), "{actions:?}");
 }
 

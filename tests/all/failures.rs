@@ -14,7 +14,7 @@ use crate::fixtures::{Fault, Faulty, Hooked, iterations, only, small, with, with
 const REPEATS: usize = 50;
 
 /// Runs `case` many times for 1 and for 4 workers. It is given a token that everything in the run holds on to: when
-/// the run is over and the token is still held, a thread was left behind.
+/// the run is over and the token is still held, a thread was abandoned.
 pub(crate) fn repeat(case: fn(usize, Arc<()>)) {
     for workers in [1, 4] {
         for _ in 0..REPEATS {

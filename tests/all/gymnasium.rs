@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use pronk::buffer::{FinalObs, ObsColumn, ObsKind, ObsView};
 use pronk::env_process::{ChildOutput, Gymnasium, PettingZoo, ProcessEnvs, Program};
-use pronk::rollout::{VectorContext, VectorEnv, VectorStep, Watch};
+use pronk::rollout::{CallMonitor, VectorContext, VectorEnv, VectorStep};
 use pronk::{ActionRef, End, EnvFactory, EnvFailure, ObsDtype, ObsMut};
 use serde_json::{Map, Value};
 
@@ -61,7 +61,7 @@ impl Stepped {
     /// Begins an episode in each of so many.
     pub(crate) fn reset(factory: &impl EnvFactory, n_envs: usize) -> Result<Self, EnvFailure> {
         let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 3 };
-        let mut envs = factory.make_vector(&context, n_envs, &Watch::new())?;
+        let mut envs = factory.make_vector(&context, n_envs, &CallMonitor::new())?;
         let len = n_envs * envs.spec().observation.obs_len();
         let (mut obs, kind) = match envs.spec().observation.obs_dtype() {
             ObsDtype::F32 => (ObsColumn::F32(vec![f32::NAN; len]), ObsKind::F32),

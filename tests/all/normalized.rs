@@ -4,8 +4,8 @@ use pronk::envs::{CartPole, Pendulum, TicTacToe};
 use pronk::prelude::*;
 use pronk::wrappers::{TransformObservation, TransformReward};
 use pronk::{
-    Checkpoint, CheckpointError, Choice, MultiAgentConfig, ObservationFilter, Run, Schedule, Space, TrainError,
-    evaluate,
+    ActionSelection, Checkpoint, CheckpointError, MultiAgentConfig, ObservationFilter, Run, Schedule, Space,
+    TrainError, evaluate,
 };
 use tempfile::TempDir;
 
@@ -32,7 +32,7 @@ fn badly_scaled_observations_are_learned_from_and_the_policy_acts_on_them_as_the
     let dir = TempDir::new().unwrap();
     let mean_return = |checkpoint: Checkpoint| {
         let mut policy = checkpoint.policy().unwrap();
-        evaluate(&mut policy, &mut Choice::Mode, &badly_scaled, 20, 0).unwrap().return_mean().unwrap()
+        evaluate(&mut policy, &mut ActionSelection::Mode, &badly_scaled, 20, 0).unwrap().return_mean().unwrap()
     };
     let saved = dir.path().to_owned();
     let run = without_hanging("learning", move || {

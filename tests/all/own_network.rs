@@ -8,7 +8,9 @@ use pronk::policy::{
     ActionsMut, CpuNetwork, Encoder, Input, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
 };
 use pronk::prelude::*;
-use pronk::{Checkpoint, CheckpointError, Choice, DeviceSpec, Network, Params, Policy, PolicyError, Space, TrainError};
+use pronk::{
+    ActionSelection, Checkpoint, CheckpointError, DeviceSpec, Network, Params, Policy, PolicyError, Space, TrainError,
+};
 use tempfile::TempDir;
 
 use crate::fixtures::{iterations, only, small, without_hanging};
@@ -161,7 +163,7 @@ fn its_weights_are_saved_and_loaded_and_gone_on_from() {
     let mut policy = Policy::with_network(network, params, &checkpoint.action).unwrap();
     let mut actions = [u32::MAX; 3];
     let obs = ObsRef::F32(&[0.1; 12]);
-    policy.act(obs, 3, &mut Choice::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
+    policy.act(obs, 3, &mut ActionSelection::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
     assert!(actions.iter().all(|&action| action < 2));
 }
 

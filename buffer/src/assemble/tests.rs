@@ -5,7 +5,7 @@ use super::*;
 use crate::batch::tests::shape;
 use crate::source_contract::{Rig, check_all};
 use crate::{
-    BatchShape, Gate, InqueueReceiver, InqueueSender, Lifeline, SampleBatch, Tag, inqueue, lifeline, weight_cell,
+    BatchShape, Gate, InqueueReceiver, InqueueSender, SampleBatch, ShutdownGuard, Tag, inqueue, shutdown, weight_cell,
 };
 
 type Batches = Assemble<InqueueReceiver<MultiAgentBatch>>;
@@ -16,14 +16,14 @@ struct Workers {
     ledger: StepLedger,
     pool: Pool,
     sequence: u64,
-    lifeline: Lifeline,
+    shutdown: ShutdownGuard,
 }
 
 fn set_up(train_batch_size: u64) -> (Workers, Batches) {
-    let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(64, Gate::Bounded, &tether).unwrap();
+    let (shutdown, token) = shutdown();
+    let (sender, receiver) = inqueue(64, Gate::Bounded, &token).unwrap();
     let pool = Pool::new(64);
-    let workers = Workers { sender, ledger: StepLedger::new(), pool: pool.clone(), sequence: 0, lifeline };
+    let workers = Workers { sender, ledger: StepLedger::new(), pool: pool.clone(), sequence: 0, shutdown };
     (workers, Assemble::new(receiver, train_batch_size, pool))
 }
 
@@ -139,7 +139,7 @@ fn drain_gives_back_the_partial_batch_and_the_queue_in_order() {
     workers.push(2, 0);
     assert!(matches!(batches.next(Duration::ZERO), Err(NextError::TimedOut)));
     workers.push(3, 0);
-    drop(workers.lifeline);
+    drop(workers.shutdown);
     assert!(matches!(batches.next(Duration::ZERO), Err(NextError::Closed)));
     let held = batches.drain();
     assert_eq!(held.iter().map(MultiAgentBatch::env_steps).collect::<Vec<_>>(), [1, 2, 3]);
@@ -155,13 +155,13 @@ fn drain_gives_back_the_partial_batch_and_the_queue_in_order() {
 fn it_keeps_the_promises_of_a_source() {
     check_all(|| {
         let (workers, source) = set_up(1);
-        let Workers { sender, lifeline, pool, .. } = workers;
+        let Workers { sender, shutdown, pool, .. } = workers;
         let feed = move |n| {
             let mut fragment = pool.take(shape(1, 1), Tag::default());
             fragment.versions_mut().fill(n);
             sender.push(MultiAgentBatch::single(fragment)).map(drop).unwrap();
         };
-        Rig { source, feed, number: |batch| batch.oldest_version().unwrap(), lifeline }
+        Rig { source, feed, number: |batch| batch.oldest_version().unwrap(), shutdown }
     });
 }
 

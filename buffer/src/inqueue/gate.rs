@@ -7,17 +7,17 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 
 use super::{PopError, receive};
-use crate::lifeline::Tether;
+use crate::shutdown::ShutdownToken;
 
 /// When senders of an [`inqueue`](super::inqueue) may push and its receiver may pop.
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk_buffer::{Gate, PopError, TryPushError, inqueue, lifeline};
+/// use pronk_buffer::{Gate, PopError, TryPushError, inqueue, shutdown};
 ///
-/// let (_lifeline, tether) = lifeline();
-/// let (sender, receiver) = inqueue(2, Gate::FillThenDrain, &tether)?;
+/// let (_lifeline, token) = shutdown();
+/// let (sender, receiver) = inqueue(2, Gate::FillThenDrain, &token)?;
 /// sender.push("a")?;
 /// assert_eq!(receiver.pop(Duration::ZERO), Err(PopError::TimedOut), "not full yet");
 /// sender.push("b")?;
@@ -93,12 +93,12 @@ pub(super) struct Draining {
 }
 
 impl Draining {
-    pub(super) fn pop<T>(&self, items: &Receiver<T>, tether: &Tether, timeout: Duration) -> Result<T, PopError> {
+    pub(super) fn pop<T>(&self, items: &Receiver<T>, token: &ShutdownToken, timeout: Duration) -> Result<T, PopError> {
         if self.left.get() == 0 {
-            match receive(&self.full, tether, timeout) {
+            match receive(&self.full, token, timeout) {
                 Ok(()) => self.left.set(self.capacity),
                 // All senders are gone: what they pushed is all that will ever be there.
-                Err(PopError::Closed) if !tether.is_cut() => return items.try_recv().map_err(closed),
+                Err(PopError::Closed) if !token.is_shut_down() => return items.try_recv().map_err(closed),
                 Err(error) => return Err(error),
             }
         }

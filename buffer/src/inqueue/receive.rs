@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Select, TryRecvError};
 
-use crate::lifeline::Tether;
+use crate::shutdown::ShutdownToken;
 
 /// The next message of a channel, unless the run ends before it comes.
-pub(crate) fn receive<M>(channel: &Receiver<M>, tether: &Tether, timeout: Duration) -> Result<M, PopError> {
+pub(crate) fn receive<M>(channel: &Receiver<M>, token: &ShutdownToken, timeout: Duration) -> Result<M, PopError> {
     match channel.try_recv() {
         Ok(message) => return Ok(message),
         Err(TryRecvError::Disconnected) => return Err(PopError::Closed),
@@ -14,14 +14,14 @@ pub(crate) fn receive<M>(channel: &Receiver<M>, tether: &Tether, timeout: Durati
     }
     let mut wait = Select::new();
     let message = wait.recv(channel);
-    wait.recv(tether.ended());
+    wait.recv(token.ended());
     let Ok(ready) = wait.select_timeout(timeout) else {
         return Err(PopError::TimedOut);
     };
     if ready.index() == message {
         return ready.recv(channel).map_err(|_| PopError::Closed);
     }
-    let _ = ready.recv(tether.ended());
+    let _ = ready.recv(token.ended());
     Err(PopError::Closed)
 }
 

@@ -8,7 +8,7 @@ use crate::source_contract::{self, Rig, check_all};
 const LONG: Duration = Duration::from_secs(60);
 
 /// Makes a queue of one kind: what is promised below holds for each.
-type Make = fn(capacity: usize) -> (InqueueSender<u64>, InqueueReceiver<u64>, Lifeline);
+type Make = fn(capacity: usize) -> (InqueueSender<u64>, InqueueReceiver<u64>, ShutdownGuard);
 
 /// Runs every promise, an ordinary function, as a test of its own for one kind of queue.
 macro_rules! queue_contract {
@@ -53,10 +53,10 @@ macro_rules! promises_of {
 promises_of!(bounded, |capacity| make(capacity, Gate::Bounded));
 promises_of!(fill_then_drain, |capacity| make(capacity, Gate::FillThenDrain));
 
-fn make<T>(capacity: usize, gate: Gate) -> (InqueueSender<T>, InqueueReceiver<T>, Lifeline) {
-    let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(capacity, gate, &tether).unwrap();
-    (sender, receiver, lifeline)
+fn make<T>(capacity: usize, gate: Gate) -> (InqueueSender<T>, InqueueReceiver<T>, ShutdownGuard) {
+    let (shutdown, token) = shutdown();
+    let (sender, receiver) = inqueue(capacity, gate, &token).unwrap();
+    (sender, receiver, shutdown)
 }
 
 fn items_come_out_in_the_order_pushed(make: Make) {
@@ -106,8 +106,8 @@ fn dropping_the_receiver_wakes_every_blocked_push(make: Make) {
 }
 
 fn ending_the_run_wakes_every_blocked_push(make: Make) {
-    let (sender, _receiver, lifeline) = make(1);
-    wakes_every_blocked_push(sender, || drop(lifeline));
+    let (sender, _receiver, shutdown) = make(1);
+    wakes_every_blocked_push(sender, || drop(shutdown));
 }
 
 fn wakes_every_blocked_push(sender: InqueueSender<u64>, end: impl FnOnce()) {
@@ -143,17 +143,17 @@ fn dropping_the_last_sender_wakes_a_blocked_pop(make: Make) {
 }
 
 fn ending_the_run_wakes_a_blocked_pop(make: Make) {
-    let (_sender, receiver, lifeline) = make(1);
+    let (_sender, receiver, shutdown) = make(1);
     let blocked = thread::spawn(move || receiver.pop(LONG));
-    drop(lifeline);
+    drop(shutdown);
     assert_eq!(blocked.join().unwrap(), Err(PopError::Closed));
 }
 
 fn a_queue_of_an_ended_run_takes_nothing_and_drains(make: Make) {
-    let (sender, receiver, lifeline) = make(4);
+    let (sender, receiver, shutdown) = make(4);
     sender.push(1).unwrap();
     sender.push(2).unwrap();
-    drop(lifeline);
+    drop(shutdown);
     assert_eq!(sender.push(3), Err(Closed(3)), "though there is room");
     assert_eq!(receiver.pop(LONG), Err(PopError::Closed), "though items wait");
     assert_eq!(receiver.drain().collect::<Vec<_>>(), [1, 2]);
@@ -230,15 +230,15 @@ fn a_fill_then_drain_queue_is_a_source_that_gives_once_it_is_full() {
 }
 
 fn rig(capacity: usize, gate: Gate) -> Rig<InqueueReceiver<u64>, impl FnMut(u64)> {
-    let (sender, source, lifeline) = make(capacity, gate);
-    Rig { source, feed: move |n| sender.push(n).map(drop).unwrap(), number: |n| *n, lifeline }
+    let (sender, source, shutdown) = make(capacity, gate);
+    Rig { source, feed: move |n| sender.push(n).map(drop).unwrap(), number: |n| *n, shutdown }
 }
 
 #[test]
 fn no_room_at_all_is_refused_with_the_reason() {
-    let (_lifeline, tether) = lifeline();
+    let (_lifeline, token) = shutdown();
     for gate in [Gate::Bounded, Gate::FillThenDrain] {
-        let error = inqueue::<u64>(0, gate, &tether).unwrap_err();
+        let error = inqueue::<u64>(0, gate, &token).unwrap_err();
         assert!(error.to_string().contains("at least 1"), "{error}");
     }
 }

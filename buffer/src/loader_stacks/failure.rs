@@ -48,7 +48,7 @@ pub enum LoaderError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// Threads did not end in time; they are left behind and end with the process.
+    /// Threads did not end in time; they are abandoned and end with the process.
     #[error("loader threads did not end within {waited:?}: {}", threads.join(", "))]
     NotJoined {
         /// Their names.

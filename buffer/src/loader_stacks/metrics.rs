@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use pronk_metrics::TimerStat;
 
-use crate::Tether;
+use crate::ShutdownToken;
 
 /// The live handle on what loader threads measure. Clones share it; it may outlive the threads.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct LoaderMetrics {
     pub(super) queue_timer: SharedTimer,
     pub(super) load_timer: SharedTimer,
     /// Every thread's name, and the end of it.
-    pub(super) threads: Vec<(String, Tether)>,
+    pub(super) threads: Vec<(String, ShutdownToken)>,
 }
 
 impl LoaderMetrics {
@@ -27,7 +27,7 @@ impl LoaderMetrics {
 
     /// Names of the threads that have not ended. After the adapter was dropped: those who missed its deadline.
     pub fn running(&self) -> Vec<String> {
-        let running = self.threads.iter().filter(|(_, ended)| !ended.is_cut());
+        let running = self.threads.iter().filter(|(_, ended)| !ended.is_shut_down());
         running.map(|(name, _)| name.clone()).collect()
     }
 }

@@ -61,7 +61,7 @@ impl<F: FnMut(u64) -> LoadResult> Loader<Numbered> for Put<F> {
 struct Bench {
     sender: InqueueSender<Numbered>,
     time: TimeLedger,
-    lifeline: Lifeline,
+    shutdown: ShutdownGuard,
 }
 
 type Stacks = LoaderStacks<InqueueReceiver<Numbered>, Place>;
@@ -76,12 +76,12 @@ fn set_up<F>(n_loaders: usize, n_stacks: usize, capacity: usize, before_load: F)
 where
     F: Fn(u64) -> LoadResult + Clone + Send + Sync + 'static,
 {
-    let (lifeline, tether) = lifeline();
-    let (sender, source) = inqueue(capacity, Gate::Bounded, &tether).unwrap();
+    let (shutdown, token) = shutdown();
+    let (sender, source) = inqueue(capacity, Gate::Bounded, &token).unwrap();
     let time = TimeLedger::new();
-    let parts = LoaderParts { source, stacks: places(n_stacks), time: time.clone(), tether };
+    let parts = LoaderParts { source, stacks: places(n_stacks), time: time.clone(), token };
     let stacks = LoaderStacks::start(config(n_loaders), parts, move |_| Ok(Put(before_load.clone()))).unwrap();
-    (Bench { sender, time, lifeline }, stacks)
+    (Bench { sender, time, shutdown }, stacks)
 }
 
 fn at_once(_: u64) -> LoadResult {
@@ -103,7 +103,7 @@ fn every_batch_comes_once_whatever_the_number_of_loaders_and_stacks() {
     for n_loaders in [1, 2, 4] {
         for n_stacks in [1, 2, 4] {
             let (bench, mut stacks) = set_up(n_loaders, n_stacks, 3, at_once);
-            let Bench { sender, time, lifeline } = bench;
+            let Bench { sender, time, shutdown } = bench;
             let feeder = std::thread::spawn(move || (0..N).for_each(|n| sender.push(n.into()).map(drop).unwrap()));
             let mut numbers = Vec::new();
             let mut used = BTreeSet::new();
@@ -133,7 +133,7 @@ fn every_batch_comes_once_whatever_the_number_of_loaders_and_stacks() {
             assert_eq!(names, ["loader-1", "loader-2", "loader-3", "loader-4"][..n_loaders]);
             assert!(threads.iter().all(|thread| thread.is_closed() && thread.current.is_none()));
             feeder.join().unwrap();
-            drop(lifeline);
+            drop(shutdown);
         }
     }
 }
@@ -195,18 +195,18 @@ fn the_time_ledger_tells_the_wait_for_a_stack_from_the_wait_for_data() {
 
 #[test]
 fn loaders_without_stacks_are_refused() {
-    let (_lifeline, tether) = lifeline();
-    let (_sender, source) = inqueue::<Numbered>(1, Gate::Bounded, &tether).unwrap();
-    let parts = LoaderParts { source, stacks: Vec::new(), time: TimeLedger::new(), tether };
+    let (_lifeline, token) = shutdown();
+    let (_sender, source) = inqueue::<Numbered>(1, Gate::Bounded, &token).unwrap();
+    let parts = LoaderParts { source, stacks: Vec::new(), time: TimeLedger::new(), token };
     let error = LoaderStacks::start(config(1), parts, |_| Ok(Put(at_once))).unwrap_err();
     assert!(error.to_string().contains("num_multi_gpu_tower_stacks"), "{error}");
 }
 
 #[test]
 fn each_thread_makes_its_own_loader() {
-    let (lifeline, tether) = lifeline();
-    let (sender, source) = inqueue(1, Gate::Bounded, &tether).unwrap();
-    let parts = LoaderParts { source, stacks: places(3), time: TimeLedger::new(), tether };
+    let (shutdown, token) = shutdown();
+    let (sender, source) = inqueue(1, Gate::Bounded, &token).unwrap();
+    let parts = LoaderParts { source, stacks: places(3), time: TimeLedger::new(), token };
     let (made, numbers) = mpsc::sync_channel(3);
     let stacks = LoaderStacks::start(config(3), parts, move |number| {
         made.send((number, std::thread::current().name().map(str::to_owned)))?;
@@ -215,7 +215,7 @@ fn each_thread_makes_its_own_loader() {
     let numbers: BTreeMap<_, _> = numbers.iter().take(3).collect();
     let names = (1..=3).map(|number| (number, Some(format!("loader-{number}")))).collect();
     assert_eq!(numbers, names);
-    drop((stacks, sender, lifeline));
+    drop((stacks, sender, shutdown));
 }
 
 /// The contract's rig feeds an item and then waits until it was loaded: what is not loaded when the run ends is dropped
@@ -225,11 +225,11 @@ fn it_keeps_the_promises_of_a_source() {
     check_all(|| {
         let (loaded, was_loaded): (SyncSender<u64>, Receiver<u64>) = mpsc::sync_channel(8);
         let (bench, source) = set_up(1, 4, 8, move |n| Ok(loaded.send(n)?));
-        let Bench { sender, lifeline, .. } = bench;
+        let Bench { sender, shutdown, .. } = bench;
         let feed = move |n: u64| {
             sender.push(n.into()).unwrap();
             assert_eq!(was_loaded.recv_timeout(LONG), Ok(n));
         };
-        Rig { source, feed, number: |place| place.number, lifeline }
+        Rig { source, feed, number: |place| place.number, shutdown }
     });
 }

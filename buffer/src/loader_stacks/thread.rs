@@ -11,7 +11,7 @@ use super::failure::panic_text;
 use super::metrics::SharedTimer;
 use super::upstream::Upstream;
 use super::{Loaded, Loader, LoaderCause, LoaderFailure};
-use crate::{NextError, Source, Tether};
+use crate::{NextError, ShutdownToken, Source};
 
 /// How long a loader waits for a batch before it looks whether it is to end: sources end by themselves with their run,
 /// so this is only for those that outlive their adapter.
@@ -45,7 +45,7 @@ pub(super) struct LoaderThread<S, T> {
     pub(super) ready: Sender<Ready<T>>,
     pub(super) failures: Sender<LoaderFailure>,
     /// Cut when the adapter closes, and when the run ends.
-    pub(super) tethers: [Tether; 2],
+    pub(super) tethers: [ShutdownToken; 2],
     pub(super) queue_timer: SharedTimer,
     pub(super) load_timer: SharedTimer,
     pub(super) clock: StateClock<LoaderState>,
@@ -109,15 +109,15 @@ impl<S: Source, T> LoaderThread<S, T> {
         self.clock.enter(LoaderState::WaitingForStack);
         // Biased to the ends: what is idle after the end stays so.
         let mut wait = Select::new_biased();
-        for tether in &self.tethers {
-            wait.recv(tether.ended());
+        for token in &self.tethers {
+            wait.recv(token.ended());
         }
         wait.recv(&self.idle);
         let ready = wait.select();
         match self.tethers.get(ready.index()) {
-            Some(tether) => {
-                // A selected operation must be completed; this one says that the other end of the tether is gone.
-                let _ = ready.recv(tether.ended());
+            Some(token) => {
+                // A selected operation must be completed; this one says that the other end of the shutdown token is gone.
+                let _ = ready.recv(token.ended());
                 None
             }
             None => ready.recv(&self.idle).ok(),
@@ -127,7 +127,7 @@ impl<S: Source, T> LoaderThread<S, T> {
     /// The next batch, or why there is none: never a time-out.
     fn next_batch(&mut self) -> Result<S::Item, NextError> {
         self.clock.enter(LoaderState::WaitingForData);
-        let is_ending = || self.tethers.iter().any(Tether::is_cut);
+        let is_ending = || self.tethers.iter().any(ShutdownToken::is_shut_down);
         loop {
             match self.upstream.next(LOOK_EVERY, is_ending) {
                 None => return Err(NextError::Closed),

@@ -23,7 +23,7 @@ fn report(newest: u64) -> Report {
 }
 
 fn boxed(capacity: usize) -> (MailboxSender<Report>, Mailbox<Report>) {
-    mailbox(NonZeroUsize::new(capacity).unwrap(), &Bell::new())
+    mailbox(NonZeroUsize::new(capacity).unwrap(), &Notifier::new())
 }
 
 #[test]
@@ -103,8 +103,9 @@ fn totals_are_exact_under_many_threads_and_a_slow_reader() {
 #[test]
 fn one_bell_wakes_the_reader_of_several_mailboxes_for_every_report() {
     const POSTS: u64 = 2_000;
-    let bell = Bell::new();
-    let (senders, mailboxes): (Vec<_>, Vec<_>) = (0..3).map(|_| mailbox::<Report>(NonZeroUsize::MIN, &bell)).unzip();
+    let notifier = Notifier::new();
+    let (senders, mailboxes): (Vec<_>, Vec<_>) =
+        (0..3).map(|_| mailbox::<Report>(NonZeroUsize::MIN, &notifier)).unzip();
     let threads: Vec<_> = senders
         .into_iter()
         .map(|sender| thread::spawn(move || (0..POSTS).for_each(|n| sender.post(report(n)).unwrap())))
@@ -117,7 +118,7 @@ fn one_bell_wakes_the_reader_of_several_mailboxes_for_every_report() {
         if all_closed {
             break;
         }
-        assert!(bell.wait(LONG), "with {count} reports read");
+        assert!(notifier.wait(LONG), "with {count} reports read");
     }
     assert_eq!(count, 3 * POSTS);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -126,10 +127,10 @@ fn one_bell_wakes_the_reader_of_several_mailboxes_for_every_report() {
 #[test]
 fn two_readers_on_one_bell_do_not_take_each_others_rings() {
     const POSTS: u64 = 500;
-    let bell = Bell::new();
+    let notifier = Notifier::new();
     let readers: Vec<_> = (0..2)
         .map(|_| {
-            let (sender, mailbox) = mailbox(NonZeroUsize::new(2).unwrap(), &bell);
+            let (sender, mailbox) = mailbox(NonZeroUsize::new(2).unwrap(), &notifier);
             let poster = thread::spawn(move || (0..POSTS).for_each(|n| sender.post(report(n)).unwrap()));
             let reader = thread::spawn(move || {
                 let mut count = 0;

@@ -3,17 +3,17 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Gate, InqueueReceiver, InqueueSender, Lifeline, inqueue, lifeline};
+use crate::{Gate, InqueueReceiver, InqueueSender, ShutdownGuard, inqueue, shutdown};
 
 fn ring(
     size: usize,
     num_passes: u32,
     init_num_passes: u32,
-) -> (InqueueSender<u32>, MinibatchBuffer<InqueueReceiver<u32>>, Lifeline) {
-    let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(256, Gate::Bounded, &tether).unwrap();
+) -> (InqueueSender<u32>, MinibatchBuffer<InqueueReceiver<u32>>, ShutdownGuard) {
+    let (shutdown, token) = shutdown();
+    let (sender, receiver) = inqueue(256, Gate::Bounded, &token).unwrap();
     let size = NonZeroUsize::new(size).unwrap();
-    (sender, MinibatchBuffer::new(receiver, size, num_passes, init_num_passes), lifeline)
+    (sender, MinibatchBuffer::new(receiver, size, num_passes, init_num_passes), shutdown)
 }
 
 /// `(item, pass number, given away)`, or `None` after a time-out.
@@ -88,11 +88,11 @@ fn a_discarded_item_is_not_shown_again_and_its_slot_loads_the_next() {
 
 #[test]
 fn drain_gives_items_between_passes_and_then_the_queue() {
-    let (sender, mut buffer, lifeline) = ring(2, 2, 2);
+    let (sender, mut buffer, shutdown) = ring(2, 2, 2);
     (0..4).for_each(|n| sender.try_push(n).unwrap());
     get(&mut buffer);
     get(&mut buffer);
-    drop(lifeline);
+    drop(shutdown);
     assert_eq!(get(&mut buffer), Some((0, 2, true)), "what is in the ring needs no queue");
     assert_eq!(buffer.drain(), [1, 2, 3]);
     assert!(buffer.drain().is_empty());

@@ -61,12 +61,12 @@ pub enum MixInError {
 /// including 1. The same numbers give the same replays.
 ///
 /// ```
-/// use pronk_buffer::Draw;
+/// use pronk_buffer::RandomSource;
 ///
 /// let mut uniform = || 0.75;
 /// assert_eq!(uniform.index(8), 6);
 /// ```
-pub trait Draw {
+pub trait RandomSource {
     /// A uniform number from 0 up to but not including 1.
     fn uniform(&mut self) -> f64;
 
@@ -77,7 +77,7 @@ pub trait Draw {
     }
 }
 
-impl<F: FnMut() -> f64> Draw for F {
+impl<F: FnMut() -> f64> RandomSource for F {
     fn uniform(&mut self) -> f64 {
         self()
     }
@@ -138,7 +138,7 @@ impl<T> MixIn<T> {
     }
 
     /// The next item to replay after the one stored last, or `None` when it is time for a fresh one.
-    pub fn replay(&mut self, draw: &mut impl Draw) -> Option<&T> {
+    pub fn replay(&mut self, draw: &mut impl RandomSource) -> Option<&T> {
         let left = self.left.take()?;
         if draw.uniform() < left && self.ring.len() > 0 {
             self.left = Some(left - 1.0);

@@ -1,6 +1,6 @@
 use std::num::NonZeroUsize;
 
-use super::Draw;
+use super::RandomSource;
 use super::ring::Ring;
 
 /// RLlib 2.x's mix-in buffer, for comparison with it: it gives the items added since the last call and a share of old
@@ -46,7 +46,7 @@ impl<T: Clone> RatioReplay<T> {
     }
 
     /// The new items and as many old ones as are drawn, or `None` when there is nothing to give.
-    pub fn replay(&mut self, draw: &mut impl Draw) -> Option<Vec<T>> {
+    pub fn replay(&mut self, draw: &mut impl RandomSource) -> Option<Vec<T>> {
         if self.ring.len() == 0 || (self.new.is_empty() && self.ratio < 1.0) {
             return None;
         }
@@ -64,7 +64,7 @@ impl<T: Clone> RatioReplay<T> {
         Some(given)
     }
 
-    fn draw_one(&self, draw: &mut impl Draw) -> Option<T> {
+    fn draw_one(&self, draw: &mut impl RandomSource) -> Option<T> {
         self.ring.get(draw.index(self.ring.len())).cloned()
     }
 }

@@ -7,8 +7,8 @@ use super::*;
 use crate::batch::tests::shape;
 use crate::source_contract::{Rig, check_all};
 use crate::{
-    ActionKind, ActionViewMut, Assemble, BatchShape, End, Gate, InqueueReceiver, InqueueSender, Lifeline, ObsKind,
-    ObsViewMut, Tag, inqueue, lifeline,
+    ActionKind, ActionViewMut, Assemble, BatchShape, End, Gate, InqueueReceiver, InqueueSender, ObsKind, ObsViewMut,
+    ShutdownGuard, Tag, inqueue, shutdown,
 };
 
 /// Uniform numbers by SplitMix64, the same ones for the same seed.
@@ -35,14 +35,14 @@ struct Workers {
     ledger: StepLedger,
     pool: Pool,
     sequence: u64,
-    lifeline: Lifeline,
+    shutdown: ShutdownGuard,
 }
 
 fn set_up(config: MixInConfig) -> (Workers, Fragments<impl FnMut() -> f64>) {
-    let (lifeline, tether) = lifeline();
-    let (sender, receiver) = inqueue(64, Gate::Bounded, &tether).unwrap();
+    let (shutdown, token) = shutdown();
+    let (sender, receiver) = inqueue(64, Gate::Bounded, &token).unwrap();
     let pool = Pool::new(256);
-    let workers = Workers { sender, ledger: StepLedger::new(), pool: pool.clone(), sequence: 0, lifeline };
+    let workers = Workers { sender, ledger: StepLedger::new(), pool: pool.clone(), sequence: 0, shutdown };
     (workers, MixInReplay::new(receiver, config, pool, seeded(7)).unwrap())
 }
 
@@ -86,7 +86,7 @@ fn sequence(batch: &MultiAgentBatch) -> u64 {
 }
 
 /// Everything that comes now: the fragment's number, and whether it is fresh.
-fn all<D: Draw>(fragments: &mut Fragments<D>) -> Vec<(u64, bool)> {
+fn all<D: RandomSource>(fragments: &mut Fragments<D>) -> Vec<(u64, bool)> {
     let next = || fragments.next(Duration::ZERO).ok();
     std::iter::from_fn(next).map(|batch| (sequence(&batch), batch.ticket_steps().is_some())).collect()
 }
@@ -151,8 +151,8 @@ fn a_draw_stays_below_n_whatever_the_number_is() {
 
 #[test]
 fn a_proportion_without_slots_is_refused_naming_both_settings() {
-    let (lifeline, tether) = lifeline();
-    let (_sender, receiver) = inqueue::<MultiAgentBatch>(1, Gate::Bounded, &tether).unwrap();
+    let (shutdown, token) = shutdown();
+    let (_sender, receiver) = inqueue::<MultiAgentBatch>(1, Gate::Bounded, &token).unwrap();
     let error = MixInReplay::new(receiver, config(0, 0.5), Pool::new(1), || 0.0).unwrap_err();
     assert_eq!(error, MixInError::NoSlots { replay_proportion: 0.5 });
     let text = error.to_string();
@@ -160,7 +160,7 @@ fn a_proportion_without_slots_is_refused_naming_both_settings() {
     for proportion in [-0.1, f64::NAN, f64::INFINITY] {
         assert!(matches!(config(1, proportion).check(), Err(MixInError::NoProportion { .. })), "{proportion}");
     }
-    drop(lifeline);
+    drop(shutdown);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn drain_gives_what_waits_once_and_sends_the_stored_copies_home() {
     (0..3).for_each(|_| workers.push(1));
     drop(fragments.next(Duration::ZERO).unwrap());
     drop(fragments.next(Duration::ZERO).unwrap());
-    drop(workers.lifeline);
+    drop(workers.shutdown);
     assert_eq!(fragments.stored(), 1);
     let left = fragments.drain();
     assert_eq!(left.iter().map(sequence).collect::<Vec<_>>(), [1, 2]);
@@ -284,14 +284,14 @@ fn without_replays_it_keeps_the_promises_of_a_source() {
     for slots in [0, 4] {
         check_all(|| {
             let (workers, source) = set_up(config(slots, 0.0));
-            let Workers { sender, lifeline, pool, .. } = workers;
+            let Workers { sender, shutdown, pool, .. } = workers;
             let feed = move |n| {
                 let mut fragment = pool.take(shape(1, 1), Tag::default());
                 fill(&mut fragment, |_| 0.0);
                 fragment.versions_mut().fill(n);
                 sender.push(MultiAgentBatch::single(fragment)).map(drop).unwrap();
             };
-            Rig { source, feed, number: |batch| batch.oldest_version().unwrap(), lifeline }
+            Rig { source, feed, number: |batch| batch.oldest_version().unwrap(), shutdown }
         });
     }
 }
@@ -325,7 +325,7 @@ impl<S: Source<Item = MultiAgentBatch>> Source for FreshOnly<S> {
 fn with_replays_the_fresh_fragments_keep_the_promises_of_a_source() {
     check_all(|| {
         let (workers, source) = set_up(config(3, 2.5));
-        let Workers { sender, lifeline, pool, ledger, .. } = workers;
+        let Workers { sender, shutdown, pool, ledger, .. } = workers;
         let feed = move |n| {
             let mut fragment = pool.take(shape(1, 1), Tag::default());
             fill(&mut fragment, |_| 0.0);
@@ -334,12 +334,12 @@ fn with_replays_the_fresh_fragments_keep_the_promises_of_a_source() {
             let ticket = ledger.sampled(batch.steps());
             sender.push(batch.with_ticket(ticket)).map(drop).unwrap();
         };
-        Rig { source: FreshOnly(source), feed, number: |batch| batch.oldest_version().unwrap(), lifeline }
+        Rig { source: FreshOnly(source), feed, number: |batch| batch.oldest_version().unwrap(), shutdown }
     });
 }
 
 /// The original's procedure written out with its own plain state, as the oracle: everything one fresh item gives.
-fn original(stored: &mut VecDeque<u32>, config: MixInConfig, fresh: u32, draw: &mut impl Draw) -> Vec<u32> {
+fn original(stored: &mut VecDeque<u32>, config: MixInConfig, fresh: u32, draw: &mut impl RandomSource) -> Vec<u32> {
     stored.push_back(fresh);
     if stored.len() > config.replay_buffer_num_slots {
         stored.pop_front();

@@ -95,7 +95,7 @@ impl Child {
             let command = command.clone();
             move |source: io::Error| ProcessError::System { command, what, source }
         };
-        let (theirs, lifeline) =
+        let (theirs, shutdown) =
             pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(cannot("make a pipe"))?;
         let mut descriptors = vec![
             FdMapping { parent_fd: memory, child_fd: MEMORY },
@@ -142,7 +142,7 @@ impl Child {
             close_timeout: GRACE,
             clock: Some(clock),
             processor_time,
-            _lifeline: lifeline,
+            _lifeline: shutdown,
         })
     }
 

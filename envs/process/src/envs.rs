@@ -1,7 +1,8 @@
 //! The factory: which program, how many environments it holds, and how long it may take.
 
 use pronk_rollout::{
-    EnvContext, EnvError, EnvFactory, EnvFailure, MultiAgentEnv, MultiAgentFactory, VectorContext, VectorEnv, Watch,
+    CallMonitor, EnvContext, EnvError, EnvFactory, EnvFailure, MultiAgentEnv, MultiAgentFactory, VectorContext,
+    VectorEnv,
 };
 
 use crate::error::ProcessError;
@@ -24,14 +25,14 @@ impl EnvFactory for ProcessEnvs {
         &self,
         context: &VectorContext,
         n_envs: usize,
-        watch: &Watch,
+        monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-        Ok(Box::new(ProcessVectorEnv::start(self, context, n_envs, watch)?))
+        Ok(Box::new(ProcessVectorEnv::start(self, context, n_envs, monitor)?))
     }
 }
 
 impl MultiAgentFactory for ProcessEnvs {
-    fn make(&self, context: &EnvContext, watch: &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
-        Ok(Box::new(ProcessMultiAgentEnv::start(self, context, watch).map_err(EnvError::new)?))
+    fn make(&self, context: &EnvContext, monitor: &CallMonitor) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
+        Ok(Box::new(ProcessMultiAgentEnv::start(self, context, monitor).map_err(EnvError::new)?))
     }
 }

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 use pronk_policy::ObsDtype;
-use pronk_rollout::{ActionRef, AgentSpec, End, EnvError, EnvSpec, MultiAgentSpec, ObsMut, Watch};
+use pronk_rollout::{ActionRef, AgentSpec, CallMonitor, End, EnvError, EnvSpec, MultiAgentSpec, ObsMut};
 
 use crate::child::{Child, GRACE, Patience};
 use crate::error::ProcessError;
@@ -67,7 +67,7 @@ impl Starting {
         first_env: usize,
         n_envs: usize,
         autoreset: bool,
-        watch: &Watch,
+        monitor: &CallMonitor,
     ) -> Result<Self, ProcessError> {
         let patience = Patience {
             doing: "it made its environments",
@@ -80,7 +80,7 @@ impl Starting {
             what: "make the shared memory",
             source,
         })?;
-        let mut child = Child::start(&envs.program, theirs, envs.output, watch.time())?;
+        let mut child = Child::start(&envs.program, theirs, envs.output, monitor.time())?;
         let greeting = Greeting { protocol: PROTOCOL, envs: n_envs, autoreset, config: &envs.program.config };
         child.say(&line(&greeting), &patience)?;
         Ok(Self { child, memory, first_env, n_envs, autoreset, close_timeout: envs.close_timeout, patience })
@@ -316,7 +316,7 @@ impl Group {
 /// The processes of one worker. Dropped, they end beside each other, and a run's reaper waits for them.
 pub(crate) struct Groups {
     groups: Vec<Group>,
-    watch: Watch,
+    monitor: CallMonitor,
     /// Of the thread that waits for their end.
     thread: String,
     close_timeout: Duration,
@@ -324,9 +324,9 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// None so far, of such a worker.
-    pub(crate) fn new(envs: &ProcessEnvs, worker: u32, watch: &Watch) -> Self {
+    pub(crate) fn new(envs: &ProcessEnvs, worker: u32, monitor: &CallMonitor) -> Self {
         let thread = format!("rollout-{worker}-closing");
-        Self { groups: Vec::new(), watch: watch.clone(), thread, close_timeout: envs.close_timeout }
+        Self { groups: Vec::new(), monitor: monitor.clone(), thread, close_timeout: envs.close_timeout }
     }
 
     pub(crate) fn push(&mut self, group: Group) {
@@ -357,7 +357,7 @@ impl Drop for Groups {
         groups.iter_mut().for_each(|group| group.child.hang_up());
         // Those that have to be killed are waited for a moment longer.
         let limit = self.close_timeout.saturating_add(2 * GRACE);
-        self.watch.reap(&self.thread, limit, move || drop(groups));
+        self.monitor.reap(&self.thread, limit, move || drop(groups));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pronk_buffer::End;
 use pronk_rollout::{
-    ActionRef, Agents, Env, EnvContext, EnvError, EnvSpec, MultiAgentEnv, MultiAgentSpec, ObsMut, Step, Watch,
+    ActionRef, Agents, CallMonitor, Env, EnvContext, EnvError, EnvSpec, MultiAgentEnv, MultiAgentSpec, ObsMut, Step,
 };
 
 use crate::error::ProcessError;
@@ -30,7 +30,7 @@ pub struct ProcessEnv {
 
 impl ProcessEnv {
     pub(crate) fn start(settings: &ProcessEnvs) -> Result<Self, ProcessError> {
-        let mut one = One::start(settings, 0, &Watch::new())?;
+        let mut one = One::start(settings, 0, &CallMonitor::new())?;
         match spec_alone(one.group().spec()) {
             Some(spec) => Ok(Self { one, spec }),
             None => Err(one.group_mut().not_alone()),
@@ -65,8 +65,12 @@ impl Env for ProcessEnv {
 pub(crate) struct ProcessMultiAgentEnv(One);
 
 impl ProcessMultiAgentEnv {
-    pub(crate) fn start(settings: &ProcessEnvs, context: &EnvContext, watch: &Watch) -> Result<Self, ProcessError> {
-        One::start(settings, context.worker, watch).map(Self)
+    pub(crate) fn start(
+        settings: &ProcessEnvs,
+        context: &EnvContext,
+        monitor: &CallMonitor,
+    ) -> Result<Self, ProcessError> {
+        One::start(settings, context.worker, monitor).map(Self)
     }
 }
 
@@ -116,14 +120,14 @@ struct One {
 }
 
 impl One {
-    fn start(settings: &ProcessEnvs, worker: u32, watch: &Watch) -> Result<Self, ProcessError> {
+    fn start(settings: &ProcessEnvs, worker: u32, monitor: &CallMonitor) -> Result<Self, ProcessError> {
         settings.check()?;
         if settings.clip_rewards.is_some() {
             let reason = "clip_rewards is for what a worker with one agent learns from: leave it out here";
             return Err(ProcessError::Setting { reason: reason.to_owned() });
         }
-        let mut groups = Groups::new(settings, worker, watch);
-        groups.push(Starting::begin(settings, 0, 1, false, watch)?.finish()?);
+        let mut groups = Groups::new(settings, worker, monitor);
+        groups.push(Starting::begin(settings, 0, 1, false, monitor)?.finish()?);
         Ok(Self { settings: settings.clone(), groups })
     }
 

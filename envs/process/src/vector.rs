@@ -3,8 +3,8 @@
 use pronk_buffer::{End, ObsColumn};
 use pronk_policy::ObsDtype;
 use pronk_rollout::{
-    ActionRef, EnvError, EnvFailure, EnvSpec, EpisodeStat, Episodes, FailureCause, FailurePlace, ObsMut, Step,
-    VectorContext, VectorEnv, VectorStep, Watch,
+    ActionRef, CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace,
+    ObsMut, Step, VectorContext, VectorEnv, VectorStep,
 };
 
 use crate::child::Patience;
@@ -26,7 +26,7 @@ pub(crate) struct ProcessVectorEnv {
     /// `[obs_len]`: what the episode that ended last had come to.
     final_obs: ObsColumn,
     finished: Vec<EpisodeStat>,
-    watch: Watch,
+    monitor: CallMonitor,
 }
 
 impl ProcessVectorEnv {
@@ -35,23 +35,23 @@ impl ProcessVectorEnv {
         settings: &ProcessEnvs,
         context: &VectorContext,
         n_envs: usize,
-        watch: &Watch,
+        monitor: &CallMonitor,
     ) -> Result<Self, EnvFailure> {
         let failed = |first: usize, error: EnvError| {
-            context.failure(None, first as u32, FailurePlace::Make, FailureCause::Error(error))
+            context.failure(None, first as u32, FailurePlace::Make, EnvFailureCause::Error(error))
         };
         settings.check().map_err(|error| failed(0, EnvError::new(error)))?;
         let mut starting = Vec::new();
         for first in (0..n_envs).step_by(settings.envs_per_process) {
-            watch.at(first as u32, FailurePlace::Make);
+            monitor.at(first as u32, FailurePlace::Make);
             let size = settings.envs_per_process.min(n_envs - first);
-            let group = Starting::begin(settings, first, size, true, watch);
+            let group = Starting::begin(settings, first, size, true, monitor);
             starting.push(group.map_err(|error| failed(first, EnvError::new(error)))?);
         }
-        let mut groups = Groups::new(settings, context.worker, watch);
+        let mut groups = Groups::new(settings, context.worker, monitor);
         for group in starting {
             let first = group.first_env();
-            watch.at(first as u32, FailurePlace::Make);
+            monitor.at(first as u32, FailurePlace::Make);
             let group = group.finish().map_err(|error| failed(first, EnvError::new(error)))?;
             if let Some(before) = groups.first()
                 && before.spec() != group.spec()
@@ -79,7 +79,7 @@ impl ProcessVectorEnv {
             },
             spec,
             finished: Vec::new(),
-            watch: watch.clone(),
+            monitor: monitor.clone(),
         })
     }
 
@@ -113,7 +113,7 @@ impl ProcessVectorEnv {
             Order::Reset => FailurePlace::Reset { episode_seed: episodes.next_seed() },
             Order::Step => episodes.next_place(),
         };
-        self.watch.at(first as u32, place);
+        self.monitor.at(first as u32, place);
     }
 
     /// Takes what a step of a process came to.
@@ -136,7 +136,7 @@ impl ProcessVectorEnv {
                 episodes.count(step, &row, None)
             } else {
                 let seen = self.groups[number].final_observation(env, self.final_obs.view_mut().into());
-                seen.map_err(FailureCause::Error)
+                seen.map_err(EnvFailureCause::Error)
                     .and_then(|()| episodes.count(step, &self.final_obs.view_mut().into(), None))
             };
             let place = episodes.next_place();
@@ -153,7 +153,7 @@ impl ProcessVectorEnv {
             if step.end == End::Truncated {
                 let kept = out.final_obs.push(out.t, index, self.final_obs.view());
                 let place = episodes.place();
-                kept.map_err(|error| failed(place, FailureCause::Error(EnvError::new(error)), index + 1))?;
+                kept.map_err(|error| failed(place, EnvFailureCause::Error(EnvError::new(error)), index + 1))?;
             }
             self.finished.push(episodes.stat());
             episodes.begin();
@@ -166,7 +166,7 @@ impl ProcessVectorEnv {
     #[cold]
     fn broken(&self, index: usize, error: EnvError) -> EnvFailure {
         let place = self.episodes[index].next_place();
-        self.context.failure(Some(&self.spec), index as u32, place, FailureCause::Error(error))
+        self.context.failure(Some(&self.spec), index as u32, place, EnvFailureCause::Error(error))
     }
 
     /// What a process that failed says of one of its environments.
@@ -181,9 +181,9 @@ impl ProcessVectorEnv {
                 let mut last_obs = self.final_obs.clone();
                 let seen = group.observe(0, env, last_obs.view_mut().into());
                 let last_obs = (order == Order::Step && seen.is_ok()).then_some(last_obs);
-                FailureCause::Hang { silent_for: waited, last_obs }
+                EnvFailureCause::Hang { silent_for: waited, last_obs }
             }
-            error => FailureCause::Error(EnvError::new(error)),
+            error => EnvFailureCause::Error(EnvError::new(error)),
         };
         let (place, began) = match resetting {
             true => (FailurePlace::Reset { episode_seed: episodes.next_seed() }, 1),
@@ -212,7 +212,7 @@ impl VectorEnv for ProcessVectorEnv {
             for env in 0..group.n_envs() {
                 let index = group.first_env() + env;
                 let mut row = obs.part(index * obs_len, obs_len);
-                let seen = group.observe(0, env, row.part(0, obs_len)).map_err(FailureCause::Error);
+                let seen = group.observe(0, env, row.part(0, obs_len)).map_err(EnvFailureCause::Error);
                 self.episodes[index].begin();
                 let place = self.episodes[index].reset_place();
                 seen.and_then(|()| row.check_finite())
@@ -251,7 +251,7 @@ impl VectorEnv for ProcessVectorEnv {
         }
         for (index, mask) in masks.chunks_exact(len).enumerate().filter(|_| self.spec.action_mask) {
             if let Some(choice) = self.spec.nothing_possible(mask) {
-                let (place, cause) = (self.episodes[index].mask_place(), FailureCause::NothingPossible { choice });
+                let (place, cause) = (self.episodes[index].mask_place(), EnvFailureCause::NothingPossible { choice });
                 return Err(self.context.failure(Some(&self.spec), index as u32, place, cause));
             }
         }

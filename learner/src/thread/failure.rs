@@ -65,13 +65,13 @@ pub struct LearnerFailure {
     /// Name of the thread.
     pub thread: String,
     /// What happened to it.
-    pub cause: FailureCause,
+    pub cause: LearnerFailureCause,
 }
 
 /// What happened to the learner thread.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FailureCause {
+pub enum LearnerFailureCause {
     /// Its loop ended with an error.
     #[error("failed: {0}")]
     Failed(#[source] LearnerLoopError),
@@ -81,7 +81,7 @@ pub enum FailureCause {
     /// The operating system refused the thread.
     #[error("could not be started: {0}; lower the number of threads or raise the limit of the process")]
     NotStarted(#[source] std::io::Error),
-    /// It did not end in time; it is left behind and ends with the process.
+    /// It did not end in time; it is abandoned and ends with the process.
     #[error(
         "did not end within {waited:?}: it has been in state `{state}` for {since:?}, and is left behind with its newest \
          updates; lower `train_batch_size` or `sgd_minibatch_size` if a pass takes as long as that"

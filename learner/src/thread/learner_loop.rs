@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, never};
 use pronk_buffer::{
-    Bell, LoaderMetrics, Mailbox, MailboxSender, MinibatchBuffer, NextError, Pass, Source, Tether, WeightPublisher,
-    mailbox,
+    LoaderMetrics, Mailbox, MailboxSender, MinibatchBuffer, NextError, Notifier, Pass, ShutdownToken, Source,
+    WeightPublisher, mailbox,
 };
 use pronk_metrics::{ByPolicy, ClockReader, StateClock, StepLedger, StepTicket, Steps, TimeLedger, thread_states};
 use pronk_policy::Params;
 use tracing::debug_span;
 
-use super::held::Held;
+use super::drain_on_drop::DrainOnDrop;
 use super::pass::{PassError, learn};
 use super::requests::{ANSWER_WITHIN, Reply};
 use super::{
@@ -52,9 +52,9 @@ pub struct LearnerParts<S> {
     /// Where the thread's time is accounted for, and where a starved learner sees what the others do.
     pub time: TimeLedger,
     /// Ends the loop when it is cut.
-    pub tether: Tether,
+    pub token: ShutdownToken,
     /// Rung for every report.
-    pub bell: Bell,
+    pub notifier: Notifier,
 }
 
 /// The loop of the learner: waits for a train batch, learns from it, publishes the weights, reports.
@@ -67,7 +67,7 @@ pub struct LearnerParts<S> {
 /// However it ends, what it still holds is taken out of the queue and counted as dropped under `shutdown`.
 pub struct LearnerLoop<S: Source> {
     config: LearnerLoopConfig,
-    held: Held<S>,
+    held: DrainOnDrop<S>,
     learner: Box<dyn Learner>,
     /// Whether the learner's state is that after its last update: a panic or an error may have broken one off.
     is_whole: bool,
@@ -75,7 +75,7 @@ pub struct LearnerLoop<S: Source> {
     outqueue: MailboxSender<LearnerReport>,
     steps: StepLedger,
     time: TimeLedger,
-    tether: Tether,
+    token: ShutdownToken,
     metrics: LearnerMetrics,
     clock: Box<dyn Clock>,
     state: StateClock<LearnerThreadState>,
@@ -103,21 +103,21 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     pub fn new(config: LearnerLoopConfig, parts: LearnerParts<S>) -> (Self, Mailbox<LearnerReport>) {
         let state = StateClock::new(THREAD_NAME, LearnerThreadState::Starting);
         parts.time.add(state.reader());
-        let (outqueue, reports) = mailbox(config.outqueue_capacity, &parts.bell);
+        let (outqueue, reports) = mailbox(config.outqueue_capacity, &parts.notifier);
         let (num_passes, init_num_passes) =
             (config.num_sgd_iter, config.init_num_sgd_iter.unwrap_or(config.num_sgd_iter).min(config.num_sgd_iter));
         let ring =
             MinibatchBuffer::new(parts.source, config.minibatch_buffer_size, num_passes.get(), init_num_passes.get());
         let learner_loop = Self {
             config,
-            held: Held { ring, steps: parts.steps.clone() },
+            held: DrainOnDrop { ring, steps: parts.steps.clone() },
             learner: parts.learner,
             is_whole: true,
             publisher: parts.publisher,
             outqueue,
             steps: parts.steps,
             time: parts.time,
-            tether: parts.tether,
+            token: parts.token,
             metrics: LearnerMetrics::beside(parts.loaders),
             clock: Box::new(MonotonicClock::start()),
             state,
@@ -165,8 +165,8 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     /// failed, or no data came and the run is to end then. The batch in hand is settled in the step ledger. Drop the
     /// loop.
     pub fn step(&mut self) -> Result<StepOutcome, LearnerLoopError> {
-        if self.tether.is_cut() {
-            return Ok(StepOutcome::Closed(ClosedBy::Lifeline));
+        if self.token.is_shut_down() {
+            return Ok(StepOutcome::Closed(ClosedBy::ShutdownGuard));
         }
         self.state.enter(LearnerThreadState::Starved);
         let outcome = self.dequeue_and_learn();
@@ -345,7 +345,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     }
 
     fn closed_by(&self) -> ClosedBy {
-        if self.tether.is_cut() { ClosedBy::Lifeline } else { ClosedBy::Source }
+        if self.token.is_shut_down() { ClosedBy::ShutdownGuard } else { ClosedBy::Source }
     }
 
     /// Takes a batch that could not be learned from out of the run and counts its steps.

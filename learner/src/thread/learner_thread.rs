@@ -7,7 +7,7 @@ use pronk_buffer::{Mailbox, Source};
 use pronk_metrics::{ByPolicy, ClockReader};
 
 use super::diagnosis::THREAD_NAME;
-use crate::thread::failure::{FailureCause, LearnerFailure, panic_text};
+use crate::thread::failure::{LearnerFailure, LearnerFailureCause, panic_text};
 use crate::thread::learner_loop::LearnerLoop;
 use crate::thread::requests::{StateError, StateRequests, state_requests};
 use crate::{HoldsBatch, Learner, LearnerMetrics, LearnerReport, LearnerState};
@@ -24,7 +24,7 @@ pub struct LearnerEnd {
 }
 
 impl LearnerEnd {
-    fn failed(cause: FailureCause) -> Self {
+    fn failed(cause: LearnerFailureCause) -> Self {
         Self { learner: None, failure: Some(failure(cause)) }
     }
 }
@@ -32,7 +32,7 @@ impl LearnerEnd {
 /// A [`LearnerLoop`] on a thread of its own, called `learner`.
 ///
 /// It ends when no train batch can come any more, at its next report once its [`outqueue`](Self::outqueue) was dropped,
-/// when the run's lifeline is, or when it fails; [`join`](Self::join) gives the learner back, and says which failure. When it ends, the
+/// when the run's shutdown guard is, or when it fails; [`join`](Self::join) gives the learner back, and says which failure. When it ends, the
 /// outqueue closes and workers that wait for room in the inqueue wake up with their fragment back.
 ///
 /// *Blocks*: only `join`, up to its deadline. Dropping the handle leaves the thread to end by itself.
@@ -66,17 +66,17 @@ impl LearnerThread {
                 // The loop is gone when the closure returns or unwinds, so its ends are closed before anyone joins.
                 let ended = catch_unwind(AssertUnwindSafe(move || {
                     let failed = learner_loop.run().err();
-                    let failure = failed.map(|error| failure(FailureCause::Failed(error)));
+                    let failure = failed.map(|error| failure(LearnerFailureCause::Failed(error)));
                     LearnerEnd { learner: learner_loop.finish(), failure }
                 }));
                 // A panic of the learner itself is an error of the loop. This one came from what is around it, perhaps while the
                 // learner was being told of something: its state is not to be trusted either.
-                let ended =
-                    ended.unwrap_or_else(|payload| LearnerEnd::failed(FailureCause::Panicked(panic_text(&*payload))));
+                let ended = ended
+                    .unwrap_or_else(|payload| LearnerEnd::failed(LearnerFailureCause::Panicked(panic_text(&*payload))));
                 // Nobody listens once the handle was dropped; the ledgers hold what happened.
                 let _ = sender.send(ended);
             })
-            .map_err(|error| failure(FailureCause::NotStarted(error)))?;
+            .map_err(|error| failure(LearnerFailureCause::NotStarted(error)))?;
         Ok(Self { outqueue, metrics, state, requests, ending, handle })
     }
 
@@ -107,7 +107,7 @@ impl LearnerThread {
 
     /// Waits for the end, up to `deadline`, and gives the learner back where it is whole.
     ///
-    /// It does not ask the thread to end: drop the lifeline first. That the thread failed, panicked, or did not end in time is
+    /// It does not ask the thread to end: drop the shutdown guard first. That the thread failed, panicked, or did not end in time is
     /// the failure of what is returned, with the cause.
     pub fn join(self, deadline: Duration) -> LearnerEnd {
         let ended = match self.ending.recv_timeout(deadline) {
@@ -115,7 +115,7 @@ impl LearnerThread {
             Err(RecvTimeoutError::Timeout) => return LearnerEnd::failed(not_joined(&self.state, deadline)),
             // Unreachable while the closure above catches panics: it sends before it ends.
             Err(RecvTimeoutError::Disconnected) => {
-                LearnerEnd::failed(FailureCause::Panicked("ended without a word".to_owned()))
+                LearnerEnd::failed(LearnerFailureCause::Panicked("ended without a word".to_owned()))
             }
         };
         // Only the thread's last instructions are left to wait for.
@@ -124,13 +124,13 @@ impl LearnerThread {
     }
 }
 
-pub(crate) fn failure(cause: FailureCause) -> LearnerFailure {
+pub(crate) fn failure(cause: LearnerFailureCause) -> LearnerFailure {
     LearnerFailure { thread: THREAD_NAME.to_owned(), cause }
 }
 
-pub(crate) fn not_joined(state: &ClockReader, waited: Duration) -> FailureCause {
+pub(crate) fn not_joined(state: &ClockReader, waited: Duration) -> LearnerFailureCause {
     let time = state.read();
-    FailureCause::NotJoined {
+    LearnerFailureCause::NotJoined {
         waited,
         state: time.current.unwrap_or("ended"),
         since: Duration::try_from_secs_f64(time.since_secs).unwrap_or_default(),

@@ -49,5 +49,5 @@ pub enum ClosedBy {
     /// Nobody reads the outqueue any more.
     Outqueue,
     /// The owner dropped the run.
-    Lifeline,
+    ShutdownGuard,
 }

@@ -37,7 +37,7 @@ pub(super) struct StateRequests(Sender<Reply>);
 
 /// Both ends; the loop answers on the second.
 pub(super) fn state_requests() -> (StateRequests, Receiver<Reply>) {
-    // Without room for a request to wait in: one that the loop did not take cannot be left behind when the loop ends.
+    // Without room for a request to wait in: one that the loop did not take cannot be abandoned when the loop ends.
     let (sender, receiver) = bounded(0);
     (StateRequests(sender), receiver)
 }

@@ -9,7 +9,7 @@ use crate::result::ResultDict;
 ///
 /// Threads of one name have one account: one that has ended and those that took its place. What it says is the sum over all
 /// of them, so that a run whose threads die a thousand times has as many accounts as one whose threads never do. A thread whose
-/// place is taken while it still runs was left behind: from then on its time goes to the account `<name> (left behind)`.
+/// place is taken while it still runs was abandoned: from then on its time goes to the account `<name> (abandoned)`.
 ///
 /// ```
 /// use pronk_metrics::{ResultDict, StateClock, TimeLedger};
@@ -29,19 +29,19 @@ pub struct TimeLedger(Arc<Mutex<IndexMap<String, Account>>>);
 /// The threads of one name.
 #[derive(Debug, Default)]
 struct Account {
-    /// The sum over those that have ended, and what others had spent when they were left behind.
+    /// The sum over those that have ended, and what others had spent when they were abandoned.
     settled: Option<ThreadTime>,
     /// The one that has the name now.
     running: Option<ClockReader>,
-    left_behind: LeftBehind,
+    abandoned: Abandoned,
 }
 
-/// The threads of one name that were left behind.
+/// The threads of one name that were abandoned.
 #[derive(Debug, Default)]
-struct LeftBehind {
+struct Abandoned {
     /// The sum over those that have ended since.
     settled: Option<ThreadTime>,
-    /// The others, each with what it had spent when it was left behind.
+    /// The others, each with what it had spent when it was abandoned.
     running: Vec<(ClockReader, ThreadTime)>,
 }
 
@@ -94,7 +94,7 @@ impl TimeLedger {
     /// Clocks that are kept.
     #[cfg(test)]
     pub(super) fn n_running(&self) -> usize {
-        let n_running = |account: &Account| usize::from(account.running.is_some()) + account.left_behind.running.len();
+        let n_running = |account: &Account| usize::from(account.running.is_some()) + account.abandoned.running.len();
         self.accounts().values().map(n_running).sum()
     }
 
@@ -112,7 +112,7 @@ impl Account {
         let until_now = ThreadTime { current: None, since_secs: 0.0, ..spent };
         add_to(&mut self.settled, &until_now);
         if is_running {
-            self.left_behind.running.push((earlier, until_now));
+            self.abandoned.running.push((earlier, until_now));
         }
     }
 
@@ -121,7 +121,7 @@ impl Account {
         self.running.as_ref().is_some_and(|clock| clock.read().current.is_some())
     }
 
-    /// The sum over all threads, and that over those left behind since they were.
+    /// The sum over all threads, and that over those abandoned since they were.
     fn read(&mut self) -> impl Iterator<Item = ThreadTime> + use<> {
         let newest = self.running.as_ref().map(ClockReader::read);
         if let Some(ended) = newest.as_ref().filter(|time| time.current.is_none()) {
@@ -132,11 +132,11 @@ impl Account {
         if let Some(running) = newest.filter(|time| time.current.is_some()) {
             add_to(&mut all, &running);
         }
-        all.into_iter().chain(self.left_behind.read())
+        all.into_iter().chain(self.abandoned.read())
     }
 }
 
-impl LeftBehind {
+impl Abandoned {
     /// Clocks that have ended are read for the last time.
     fn read(&mut self) -> Option<ThreadTime> {
         let Self { settled, running } = self;

@@ -198,18 +198,15 @@ fn a_thread_whose_place_is_taken_while_it_runs_has_an_account_of_its_own_from_th
     let times = ledger.read();
     let passed = began.elapsed().as_secs_f64();
     assert_eq!(times.iter().map(|time| &*time.thread).collect::<Vec<_>>(), ["rollout-1", "rollout-1 (left behind)"]);
-    let [seat, left_behind] = &times[..] else { panic!("{times:?}") };
-    assert_eq!(
-        (seat.current, seat.n_threads, left_behind.current, left_behind.n_threads),
-        (Some("a"), 3, Some("b"), 2)
-    );
-    assert!(seat.wall_secs <= passed && left_behind.wall_secs >= 0.004, "{times:?} in {passed}");
+    let [seat, abandoned] = &times[..] else { panic!("{times:?}") };
+    assert_eq!((seat.current, seat.n_threads, abandoned.current, abandoned.n_threads), (Some("a"), 3, Some("b"), 2));
+    assert!(seat.wall_secs <= passed && abandoned.wall_secs >= 0.004, "{times:?} in {passed}");
     // Read later, the clocks have no less: what counted twice would be more.
     let later: f64 = hangs.iter().chain([&clock]).map(|clock| clock.reader().read().wall_secs).sum();
-    assert!(seat.wall_secs + left_behind.wall_secs <= later, "{times:?}, {later} later");
+    assert!(seat.wall_secs + abandoned.wall_secs <= later, "{times:?}, {later} later");
     assert!(ledger.is_closed());
 
-    let before = left_behind.wall_secs;
+    let before = abandoned.wall_secs;
     drop(hangs);
     let ended = ledger.read().remove(1);
     assert!(ended.wall_secs >= before && ended.current.is_none() && ended.is_closed(), "{ended:?}");

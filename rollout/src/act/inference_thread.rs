@@ -4,7 +4,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
-use pronk_buffer::{Gate, InqueueReceiver, Tether, WeightCell, inqueue};
+use pronk_buffer::{Gate, InqueueReceiver, ShutdownToken, WeightCell, inqueue};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, TimeLedger, catch, default_policy, thread_states};
 use pronk_policy::{Input, Memory, Network, Outputs, Params};
 use tracing::debug_span;
@@ -34,7 +34,7 @@ thread_states! {
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk_buffer::{lifeline, weight_cell};
+/// use pronk_buffer::{shutdown, weight_cell};
 /// use pronk_metrics::{ByPolicy, TimeLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, NetworkSpec};
 /// use pronk_rollout::{CartPole, Env, Inference, InferenceThread};
@@ -42,12 +42,12 @@ thread_states! {
 /// let spec = CartPole::new().spec();
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let (_publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), network.init_params(1)?)]));
-/// let (lifeline, tether) = lifeline();
+/// let (shutdown, token) = shutdown();
 /// let network = Box::new(CpuNetwork::new(&network)?);
-/// let (thread, port) = InferenceThread::start(network, weights, &tether, &TimeLedger::new())?;
+/// let (thread, port) = InferenceThread::start(network, weights, &token, &TimeLedger::new())?;
 /// let of_a_worker = Inference::from(port.client());
 /// # drop(of_a_worker);
-/// drop(lifeline);
+/// drop(shutdown);
 /// assert!(thread.join(Duration::from_secs(1)).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -68,10 +68,10 @@ impl InferenceThread {
     pub fn start(
         network: Box<dyn Network>,
         weights: WeightCell<ByPolicy<Params>>,
-        tether: &Tether,
+        token: &ShutdownToken,
         time: &TimeLedger,
     ) -> io::Result<(Self, InferencePort)> {
-        let (requests, received) = inqueue(CAPACITY, Gate::Bounded, tether).map_err(io::Error::other)?;
+        let (requests, received) = inqueue(CAPACITY, Gate::Bounded, token).map_err(io::Error::other)?;
         let shape = Arc::new(network.shape().clone());
         let clock = StateClock::new(Self::NAME, InferenceState::Waiting);
         let reader = clock.reader();
@@ -87,7 +87,7 @@ impl InferenceThread {
         Ok((Self { handle, ended }, port))
     }
 
-    /// Waits for the thread to end, which it does with its clients, or when the run's lifeline is dropped.
+    /// Waits for the thread to end, which it does with its clients, or when the run's shutdown guard is dropped.
     ///
     /// # Errors
     /// Its name, if it has not ended by then.

@@ -2,7 +2,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::unwritten::is_unwritten;
-use crate::env::{EnvError, FailureCause};
+use crate::env::{EnvError, EnvFailureCause};
 
 /// A rule of [`Env`](crate::Env), or of [`MultiAgentEnv`](crate::MultiAgentEnv), that an environment breaks.
 ///
@@ -86,22 +86,24 @@ pub enum EnvFault {
     },
 }
 
-impl From<FailureCause> for EnvFault {
-    fn from(cause: FailureCause) -> Self {
+impl From<EnvFailureCause> for EnvFault {
+    fn from(cause: EnvFailureCause) -> Self {
         match cause {
-            FailureCause::Error(error) => EnvFault::Error(error),
-            FailureCause::Panic(text) => EnvFault::Panic(text),
-            FailureCause::NonFiniteObservation { element, value } if is_unwritten(value) => {
+            EnvFailureCause::Error(error) => EnvFault::Error(error),
+            EnvFailureCause::Panic(text) => EnvFault::Panic(text),
+            EnvFailureCause::NonFiniteObservation { element, value } if is_unwritten(value) => {
                 EnvFault::NotWritten { element }
             }
-            FailureCause::NonFiniteObservation { element, value } => EnvFault::NonFiniteObservation { element, value },
-            FailureCause::NonFiniteReward { value } => EnvFault::NonFiniteReward { value },
-            FailureCause::NothingPossible { choice } => EnvFault::NothingPossible { choice },
+            EnvFailureCause::NonFiniteObservation { element, value } => {
+                EnvFault::NonFiniteObservation { element, value }
+            }
+            EnvFailureCause::NonFiniteReward { value } => EnvFault::NonFiniteReward { value },
+            EnvFailureCause::NothingPossible { choice } => EnvFault::NothingPossible { choice },
             // Checked environments are not timed: who checks one that hangs sees it.
-            hang @ (FailureCause::Hang { .. } | FailureCause::Lost { .. }) => {
+            hang @ (EnvFailureCause::Hang { .. } | EnvFailureCause::Lost { .. }) => {
                 EnvFault::Error(EnvError::new(hang.to_string()))
             }
-            FailureCause::OfAgent { agent, cause } => {
+            EnvFailureCause::OfAgent { agent, cause } => {
                 EnvFault::OfAgent { agent, fault: Box::new(EnvFault::from(*cause)) }
             }
         }

@@ -1,6 +1,6 @@
 use pronk_policy::derive_seed;
 
-use super::failure::{EnvFailure, FailureCause, FailurePlace};
+use super::failure::{EnvFailure, EnvFailureCause, FailurePlace};
 use super::seed;
 use super::spec::EnvSpec;
 
@@ -50,13 +50,19 @@ impl VectorContext {
     }
 
     /// The failure of a factory that made no environments at all.
-    pub(crate) fn failure_to_make(&self, cause: FailureCause) -> EnvFailure {
+    pub(crate) fn failure_to_make(&self, cause: EnvFailureCause) -> EnvFailure {
         self.failure(None, 0, FailurePlace::Make, cause)
     }
 
     /// The failure of one of the environments, in a step that no other had made before; `index` counts from `first_env`.
     #[cold]
-    pub fn failure(&self, spec: Option<&EnvSpec>, index: u32, place: FailurePlace, cause: FailureCause) -> EnvFailure {
+    pub fn failure(
+        &self,
+        spec: Option<&EnvSpec>,
+        index: u32,
+        place: FailurePlace,
+        cause: EnvFailureCause,
+    ) -> EnvFailure {
         EnvFailure {
             env: spec.map(|spec| spec.name.clone()).unwrap_or_default(),
             worker: self.worker,

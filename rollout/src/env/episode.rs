@@ -2,7 +2,7 @@ use pronk_buffer::{End, Fold};
 use pronk_policy::derive_seed;
 
 use super::context::EnvContext;
-use super::failure::{FailureCause, FailurePlace};
+use super::failure::{EnvFailureCause, FailurePlace};
 use super::single_agent::Step;
 use super::views::ObsMut;
 
@@ -138,10 +138,10 @@ impl Episodes {
     /// # Errors
     /// What of it is not finite.
     #[inline]
-    pub fn count(&mut self, step: Step, obs: &ObsMut<'_>, limit: Option<u32>) -> Result<End, FailureCause> {
+    pub fn count(&mut self, step: Step, obs: &ObsMut<'_>, limit: Option<u32>) -> Result<End, EnvFailureCause> {
         obs.check_finite()?;
         if !step.reward.is_finite() {
-            return Err(FailureCause::NonFiniteReward { value: step.reward });
+            return Err(EnvFailureCause::NonFiniteReward { value: step.reward });
         }
         self.len += 1;
         self.sum += f64::from(step.reward);

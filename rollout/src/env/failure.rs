@@ -13,7 +13,7 @@ use super::error::EnvError;
 /// Its text names worker, environment, episode seed, step and cause:
 ///
 /// ```
-/// use pronk_rollout::{EnvError, EnvFailure, FailureCause, FailurePlace};
+/// use pronk_rollout::{EnvError, EnvFailure, EnvFailureCause, FailurePlace};
 ///
 /// let failure = EnvFailure {
 ///     env: "Gripper".into(),
@@ -21,7 +21,7 @@ use super::error::EnvError;
 ///     incarnation: 0,
 ///     index: 2,
 ///     place: FailurePlace::Step { episode_seed: 71, step: 18 },
-///     cause: FailureCause::Error(EnvError::new("joint 4 is out of range")),
+///     cause: EnvFailureCause::Error(EnvError::new("joint 4 is out of range")),
 ///     steps_made: 2,
 /// };
 /// assert_eq!(
@@ -43,7 +43,7 @@ pub struct EnvFailure {
     /// What it was asked to do.
     pub place: FailurePlace,
     /// What went wrong.
-    pub cause: FailureCause,
+    pub cause: EnvFailureCause,
     /// How many environments had already made their step, in the step of the vector that failed; 0 where each is stepped by
     /// itself.
     pub steps_made: usize,
@@ -96,7 +96,7 @@ impl fmt::Display for FailurePlace {
 /// Why an environment failed.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum FailureCause {
+pub enum EnvFailureCause {
     /// It returned an error.
     Error(EnvError),
     /// It panicked, with this message.
@@ -125,7 +125,7 @@ pub enum FailureCause {
         /// `[obs_len]`: the observation that it was to go on from, if that was kept.
         last_obs: Option<ObsColumn>,
     },
-    /// It was on a thread that was left behind because another environment blocked it.
+    /// It was on a thread that was abandoned because another environment blocked it.
     Lost {
         /// Which environment of the worker that was.
         blocked_by: u32,
@@ -135,48 +135,48 @@ pub enum FailureCause {
         /// The agent's name.
         agent: String,
         /// What went wrong.
-        cause: Box<FailureCause>,
+        cause: Box<EnvFailureCause>,
     },
 }
 
-impl FailureCause {
+impl EnvFailureCause {
     /// The short name under which the step ledger counts what the failure cost.
     pub fn key(&self) -> &'static str {
         match self {
-            FailureCause::Error(_) => "env_error",
-            FailureCause::Panic(_) => "env_panic",
-            FailureCause::NonFiniteObservation { .. } => "non_finite_observation",
-            FailureCause::NonFiniteReward { .. } => "non_finite_reward",
-            FailureCause::NothingPossible { .. } => "nothing_possible",
-            FailureCause::Hang { .. } | FailureCause::Lost { .. } => "env_hang",
-            FailureCause::OfAgent { cause, .. } => cause.key(),
+            EnvFailureCause::Error(_) => "env_error",
+            EnvFailureCause::Panic(_) => "env_panic",
+            EnvFailureCause::NonFiniteObservation { .. } => "non_finite_observation",
+            EnvFailureCause::NonFiniteReward { .. } => "non_finite_reward",
+            EnvFailureCause::NothingPossible { .. } => "nothing_possible",
+            EnvFailureCause::Hang { .. } | EnvFailureCause::Lost { .. } => "env_hang",
+            EnvFailureCause::OfAgent { cause, .. } => cause.key(),
         }
     }
 }
 
-impl fmt::Display for FailureCause {
+impl fmt::Display for EnvFailureCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FailureCause::Error(error) => error.fmt(f),
-            FailureCause::Panic(text) => write!(f, "it panicked: {text}"),
-            FailureCause::NonFiniteObservation { element, value } => {
+            EnvFailureCause::Error(error) => error.fmt(f),
+            EnvFailureCause::Panic(text) => write!(f, "it panicked: {text}"),
+            EnvFailureCause::NonFiniteObservation { element, value } => {
                 write!(f, "observation element {element} is {value}")
             }
-            FailureCause::NonFiniteReward { value } => write!(f, "the reward is {value}"),
-            FailureCause::NothingPossible { choice } => {
+            EnvFailureCause::NonFiniteReward { value } => write!(f, "the reward is {value}"),
+            EnvFailureCause::NothingPossible { choice } => {
                 write!(
                     f,
                     "the mask leaves nothing possible of choice {choice}: a state without a way on must end the episode"
                 )
             }
-            FailureCause::Hang { silent_for, last_obs } => {
+            EnvFailureCause::Hang { silent_for, last_obs } => {
                 write!(f, "it has not come back for {:.1} s", silent_for.as_secs_f64())?;
                 last_obs.as_ref().map_or(Ok(()), |obs| write_obs(f, obs))
             }
-            FailureCause::Lost { blocked_by } => {
+            EnvFailureCause::Lost { blocked_by } => {
                 write!(f, "it was lost with its thread, which environment {blocked_by} blocked")
             }
-            FailureCause::OfAgent { agent, cause } => write!(f, "agent `{agent}`: {cause}"),
+            EnvFailureCause::OfAgent { agent, cause } => write!(f, "agent `{agent}`: {cause}"),
         }
     }
 }
@@ -218,7 +218,7 @@ impl Error for EnvFailure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.cause {
             // The error's own text is part of ours; the chain goes on below it.
-            FailureCause::Error(error) => error.source(),
+            EnvFailureCause::Error(error) => error.source(),
             _ => None,
         }
     }

@@ -11,17 +11,17 @@ use pronk_metrics::catch;
 /// Ends what environments leave behind when they are dropped, such as their processes, on threads of its own.
 ///
 /// A worker that waited for them itself could not be told from one that hangs. The run has a reaper and hands it to its
-/// environments with their [`Watch`](crate::Watch); as the run ends, it waits for the reaper. Dropping a reaper waits, too.
+/// environments with their [`CallMonitor`](crate::CallMonitor); as the run ends, it waits for the reaper. Dropping a reaper waits, too.
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use pronk_metrics::TimeLedger;
-/// use pronk_rollout::{Reaper, Watch};
+/// use pronk_rollout::{Reaper, CallMonitor};
 ///
 /// let reaper = Reaper::new();
-/// let watch = Watch::new().of_run(&TimeLedger::new(), &reaper.handle());
-/// watch.reap("simulator-1", Duration::from_secs(5), || println!("closing the window takes a while"));
+/// let monitor = CallMonitor::new().of_run(&TimeLedger::new(), &reaper.handle());
+/// monitor.reap("simulator-1", Duration::from_secs(5), || println!("closing the window takes a while"));
 /// assert!(reaper.wait().is_empty(), "all has ended");
 /// ```
 #[derive(Debug, Default)]
@@ -54,15 +54,15 @@ impl Drop for Reaper {
     }
 }
 
-/// Hands over to a [`Reaper`], for a [`Watch`](crate::Watch) to be given.
+/// Hands over to a [`Reaper`], for a [`CallMonitor`](crate::CallMonitor) to be given.
 ///
 /// ```
 /// use pronk_metrics::TimeLedger;
-/// use pronk_rollout::{Reaper, Watch};
+/// use pronk_rollout::{Reaper, CallMonitor};
 ///
 /// let reaper = Reaper::new();
 /// let handle = reaper.handle();
-/// let watches: Vec<_> = (0..3).map(|_| Watch::new().of_run(&TimeLedger::new(), &handle)).collect();
+/// let watches: Vec<_> = (0..3).map(|_| CallMonitor::new().of_run(&TimeLedger::new(), &handle)).collect();
 /// # assert_eq!(watches.len(), 3);
 /// ```
 #[derive(Clone, Debug, Default)]

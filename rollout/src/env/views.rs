@@ -2,7 +2,7 @@ use pronk_buffer::{ActionKind, ActionView, BatchError, ObsKind, ObsView, ObsView
 use pronk_policy::{ObsDtype, Space};
 
 use super::error::EnvError;
-use super::failure::FailureCause;
+use super::failure::EnvFailureCause;
 
 /// The row an environment writes its observation into.
 ///
@@ -101,13 +101,13 @@ impl<'a> ObsMut<'a> {
     /// Whether what is written can be seen. Bytes always can.
     ///
     /// # Errors
-    /// [`FailureCause::NonFiniteObservation`], with the first element that is NaN or infinite.
+    /// [`EnvFailureCause::NonFiniteObservation`], with the first element that is NaN or infinite.
     #[inline]
-    pub fn check_finite(&self) -> Result<(), FailureCause> {
+    pub fn check_finite(&self) -> Result<(), EnvFailureCause> {
         match self {
             ObsMut::F32(row) => match first_non_finite(row) {
                 None => Ok(()),
-                Some((element, value)) => Err(FailureCause::NonFiniteObservation { element, value }),
+                Some((element, value)) => Err(EnvFailureCause::NonFiniteObservation { element, value }),
             },
             ObsMut::U8(_) => Ok(()),
         }

@@ -12,7 +12,7 @@ use super::env_pool::PoolConfig;
 use super::factory::EnvFactory;
 use super::pool_vector_env::PoolVectorEnv;
 use crate::check::{EnvCheckError, EnvFault, check_env};
-use crate::env::{EnvContext, EnvFailure, IntoAsyncEnv, VectorContext, Watch};
+use crate::env::{CallMonitor, EnvContext, EnvFailure, IntoAsyncEnv, VectorContext};
 use crate::pool::tasks::play;
 use crate::pool::{EnvTasks, MakeTask, Seat, TaskPool};
 use crate::vector::VectorEnv;
@@ -127,13 +127,13 @@ where
         &self,
         context: &VectorContext,
         n_envs: usize,
-        _watch: &Watch,
+        _watch: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-        let (lifeline, tether) = pronk_buffer::lifeline();
+        let (shutdown, token) = pronk_buffer::shutdown();
         let config = PoolConfig { context: *context, n_groups: n_envs, group_size: 1, env_hang_timeout: None };
         let tasks = EnvTasks { make: Arc::new(self.clone()), normalizer: None };
-        let groups = TaskPool::new(config, tasks, (&tether, &TimeLedger::new()))?;
-        Ok(Box::new(PoolVectorEnv::new(*context, Box::new(groups), lifeline)))
+        let groups = TaskPool::new(config, tasks, (&token, &TimeLedger::new()))?;
+        Ok(Box::new(PoolVectorEnv::new(*context, Box::new(groups), shutdown)))
     }
 
     fn tasks(&self) -> Option<EnvTasks> {

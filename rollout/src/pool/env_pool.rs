@@ -27,7 +27,7 @@ pub(crate) struct PoolConfig {
     pub(crate) n_groups: usize,
     /// 1, where they are tasks.
     pub(crate) group_size: usize,
-    /// How long a call of an environment may take before it is cancelled, or its thread left behind.
+    /// How long a call of an environment may take before it is cancelled, or its thread abandoned.
     pub(crate) env_hang_timeout: Option<Duration>,
 }
 

@@ -2,7 +2,7 @@
 
 use pronk_metrics::catch;
 
-use crate::env::{EnvContext, EnvFailure, EnvSpec, FailureCause, IntoEnv, VectorContext, Watch};
+use crate::env::{CallMonitor, EnvContext, EnvFailure, EnvFailureCause, EnvSpec, IntoEnv, VectorContext};
 use crate::pool::EnvTasks;
 use crate::vector::{SerialVectorEnv, VectorEnv};
 
@@ -13,11 +13,11 @@ use crate::vector::{SerialVectorEnv, VectorEnv};
 /// environment of another kind.
 ///
 /// ```
-/// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext, Watch};
+/// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext, CallMonitor};
 ///
 /// fn n_envs(factory: impl EnvFactory) -> usize {
 ///     let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-///     factory.make_vector(&context, 4, &Watch::new()).map_or(0, |envs| envs.n_envs())
+///     factory.make_vector(&context, 4, &CallMonitor::new()).map_or(0, |envs| envs.n_envs())
 /// }
 /// assert_eq!(n_envs(|_: &EnvContext| CartPole::new()), 4);
 ///
@@ -32,7 +32,7 @@ use crate::vector::{SerialVectorEnv, VectorEnv};
 pub trait EnvFactory: Send + Sync {
     /// Makes the environments of one worker.
     ///
-    /// `watch` is where a vector environment says which of them it makes, or calls later, so that one that hangs can be named,
+    /// `monitor` is where a vector environment says which of them it makes, or calls later, so that one that hangs can be named,
     /// and is not taken for hanging while others are made. One that says nothing is known only by its worker. It is also where the
     /// time is written down that they spend in other processes, and where they leave what takes its time to end.
     ///
@@ -42,7 +42,7 @@ pub trait EnvFactory: Send + Sync {
         &self,
         context: &VectorContext,
         n_envs: usize,
-        watch: &Watch,
+        monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure>;
 
     /// The same environments as tasks, if each waits for something by itself: [`AsyncEnvs`](crate::AsyncEnvs) are such.
@@ -61,9 +61,9 @@ where
         &self,
         context: &VectorContext,
         n_envs: usize,
-        watch: &Watch,
+        monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-        let envs = SerialVectorEnv::new(context, n_envs, watch, |context| self(context).into_env())?;
+        let envs = SerialVectorEnv::new(context, n_envs, monitor, |context| self(context).into_env())?;
         Ok(Box::new(envs))
     }
 }
@@ -81,7 +81,7 @@ where
 /// ```
 pub fn probe_spec(factory: &dyn EnvFactory, seed: u64) -> Result<EnvSpec, EnvFailure> {
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
-    let envs = catch(|| factory.make_vector(&context, 1, &Watch::new()))
-        .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
+    let envs = catch(|| factory.make_vector(&context, 1, &CallMonitor::new()))
+        .map_err(|text| context.failure_to_make(EnvFailureCause::Panic(text)))??;
     Ok(envs.spec().clone())
 }

@@ -1,5 +1,5 @@
 use crate::env::{
-    EnvContext, EnvError, EnvFailure, IntoMultiAgentEnv, MultiAgentEnv, MultiAgentSpec, VectorContext, Watch,
+    CallMonitor, EnvContext, EnvError, EnvFailure, IntoMultiAgentEnv, MultiAgentEnv, MultiAgentSpec, VectorContext,
 };
 use crate::vector::MultiAgentEnvs;
 
@@ -21,12 +21,12 @@ use crate::vector::MultiAgentEnvs;
 pub trait MultiAgentFactory: Send + Sync {
     /// Makes one environment.
     ///
-    /// `watch` is what it knows of the run: where the time that it spends in other processes is written down, and what takes its
+    /// `monitor` is what it knows of the run: where the time that it spends in other processes is written down, and what takes its
     /// time to end is handed over.
     ///
     /// # Errors
     /// Why it could not be made.
-    fn make(&self, context: &EnvContext, watch: &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
+    fn make(&self, context: &EnvContext, monitor: &CallMonitor) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
 }
 
 impl<F, M> MultiAgentFactory for F
@@ -35,7 +35,7 @@ where
     M: IntoMultiAgentEnv,
     M::Env: 'static,
 {
-    fn make(&self, context: &EnvContext, _watch: &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
+    fn make(&self, context: &EnvContext, _watch: &CallMonitor) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
         Ok(Box::new(self(context).into_env()?))
     }
 }
@@ -53,7 +53,7 @@ where
 /// ```
 pub fn probe_multi_agent_spec(factory: &dyn MultiAgentFactory, seed: u64) -> Result<MultiAgentSpec, EnvFailure> {
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
-    Ok(make_envs(factory, context, 1, &Watch::new())?.spec().clone())
+    Ok(make_envs(factory, context, 1, &CallMonitor::new())?.spec().clone())
 }
 
 /// Makes the environments of one worker.
@@ -61,7 +61,7 @@ pub(crate) fn make_envs(
     factory: &dyn MultiAgentFactory,
     context: VectorContext,
     n_envs: usize,
-    watch: &Watch,
+    monitor: &CallMonitor,
 ) -> Result<MultiAgentEnvs, EnvFailure> {
-    MultiAgentEnvs::make(&|context, watch| factory.make(context, watch), context, n_envs, watch)
+    MultiAgentEnvs::make(&|context, monitor| factory.make(context, monitor), context, n_envs, monitor)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::factory::EnvFactory;
-use crate::env::{EnvFailure, FailureCause, FailurePlace, VectorContext, Watch};
+use crate::env::{CallMonitor, EnvFailure, EnvFailureCause, FailurePlace, VectorContext};
 use crate::pool::EnvTasks;
 use crate::vector::{NormalizedVectorEnv, Normalizer, VectorEnv};
 
@@ -24,10 +24,10 @@ impl EnvFactory for NormalizedFactory {
         &self,
         context: &VectorContext,
         n_envs: usize,
-        watch: &Watch,
+        monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-        let envs = self.factory.make_vector(context, n_envs, watch)?;
-        let refused = |error| context.failure(Some(envs.spec()), 0, FailurePlace::Make, FailureCause::Error(error));
+        let envs = self.factory.make_vector(context, n_envs, monitor)?;
+        let refused = |error| context.failure(Some(envs.spec()), 0, FailurePlace::Make, EnvFailureCause::Error(error));
         self.normalizer.check(envs.spec()).map_err(refused)?;
         Ok(Box::new(NormalizedVectorEnv::new(*context, envs, self.normalizer.clone())))
     }

@@ -1,8 +1,8 @@
-use pronk_buffer::{ActionColumn, BatchError, Lifeline};
+use pronk_buffer::{ActionColumn, BatchError, ShutdownGuard};
 
 use super::env_pool::EnvPool;
 use super::step::{GroupStep, Order};
-use crate::env::{ActionRef, EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, ObsMut, VectorContext};
+use crate::env::{ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, ObsMut, VectorContext};
 use crate::vector::{VectorEnv, VectorStep};
 
 /// Environments that step elsewhere and all wait for each other.
@@ -13,14 +13,14 @@ pub(crate) struct PoolVectorEnv {
     steps: Vec<Option<Box<GroupStep>>>,
     finished: Vec<EpisodeStat>,
     /// Ends the groups.
-    _lifeline: Lifeline,
+    _lifeline: ShutdownGuard,
 }
 
 impl PoolVectorEnv {
-    pub(crate) fn new(context: VectorContext, groups: Box<dyn EnvPool>, lifeline: Lifeline) -> Self {
+    pub(crate) fn new(context: VectorContext, groups: Box<dyn EnvPool>, shutdown: ShutdownGuard) -> Self {
         let step = || Some(Box::new(GroupStep::new(groups.spec(), groups.group_size())));
         let steps = (0..groups.n_groups()).map(|_| step()).collect();
-        Self { context, groups, steps, finished: Vec::new(), _lifeline: lifeline }
+        Self { context, groups, steps, finished: Vec::new(), _lifeline: shutdown }
     }
 
     /// Has all groups do something and waits for all of them.
@@ -29,17 +29,17 @@ impl PoolVectorEnv {
         order: Order,
         mut prepare: impl FnMut(usize, &mut ActionColumn) -> Result<(), BatchError>,
     ) -> Result<(), EnvFailure> {
-        let lost = || self.context.failure_to_make(FailureCause::Error(EnvError::new("it has failed before")));
+        let lost = || self.context.failure_to_make(EnvFailureCause::Error(EnvError::new("it has failed before")));
         for (group, slot) in self.steps.iter_mut().enumerate() {
             let mut step = slot.take().ok_or_else(lost)?;
             step.order = order;
             prepare(group, &mut step.actions)
-                .map_err(|error| self.context.failure_to_make(FailureCause::Error(EnvError::new(error))))?;
+                .map_err(|error| self.context.failure_to_make(EnvFailureCause::Error(EnvError::new(error))))?;
             self.groups.send(group, step);
         }
         let size = self.groups.group_size();
         for answered in 0..self.steps.len() {
-            // It waits for ever, and the lifeline is held.
+            // It waits for ever, and the shutdown guard is held.
             let Ok(Some(answer)) = self.groups.recv(None) else { return Err(lost()) };
             let mut step = answer.step;
             self.finished.append(&mut step.episodes);
@@ -70,7 +70,7 @@ impl PoolVectorEnv {
 
     #[cold]
     fn failure(&self, error: BatchError) -> EnvFailure {
-        self.context.failure_to_make(FailureCause::Error(EnvError::new(error)))
+        self.context.failure_to_make(EnvFailureCause::Error(EnvError::new(error)))
     }
 }
 

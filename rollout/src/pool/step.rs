@@ -17,8 +17,8 @@ pub(crate) struct Answer {
 /// What went wrong in a group.
 pub(crate) struct GroupFailure {
     pub(crate) failure: EnvFailure,
-    /// The thread that was left behind for it.
-    pub(crate) left_behind: Option<String>,
+    /// The thread that was abandoned for it.
+    pub(crate) abandoned: Option<String>,
 }
 
 /// One step of a group's environments: the order and its answer. It moves to the group and back.

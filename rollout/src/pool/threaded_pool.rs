@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, Tether, inqueue};
+use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, ShutdownToken, inqueue};
 use pronk_metrics::{StateClock, catch};
 
 use super::env_pool::{CLOSE_WITHIN, EnvPool, EnvThreadState, PoolConfig};
@@ -13,7 +13,7 @@ use super::factory::EnvFactory;
 use super::hang::{Looks, Waited};
 use super::step::{Answer, GroupFailure, GroupStep, Order};
 use crate::env::{
-    EnvCall, EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, HangDetector, VectorContext, Watch,
+    CallMonitor, EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, HangDetector, VectorContext,
 };
 use crate::vector::{VectorEnv, VectorStep};
 
@@ -26,7 +26,7 @@ pub(crate) struct ThreadedPool {
     replies: InqueueSender<Reply>,
     answers: InqueueReceiver<Reply>,
     /// Of the worker.
-    watch: Watch,
+    monitor: CallMonitor,
     looks: Looks,
     /// Answers for groups that hang.
     lost: VecDeque<Answer>,
@@ -41,7 +41,7 @@ struct Group {
     thread: String,
     /// How many threads the group has had before.
     generation: u32,
-    watch: Watch,
+    monitor: CallMonitor,
     hang_detector: HangDetector,
     /// When the order was sent that it has not answered.
     sent: Option<Instant>,
@@ -66,17 +66,17 @@ impl ThreadedPool {
     pub(crate) fn new(
         config: PoolConfig,
         factory: Arc<dyn EnvFactory>,
-        tether: &Tether,
-        watch: &Watch,
+        token: &ShutdownToken,
+        monitor: &CallMonitor,
     ) -> Result<Self, EnvFailure> {
-        let error = |text: String| config.context.failure_to_make(FailureCause::Error(EnvError::new(text)));
-        // Two replies a group: one of its thread, and a late one of a thread that was left behind.
-        let (replies, answers) = inqueue(2 * config.n_groups, Gate::Bounded, tether)
+        let error = |text: String| config.context.failure_to_make(EnvFailureCause::Error(EnvError::new(text)));
+        // Two replies a group: one of its thread, and a late one of a thread that was abandoned.
+        let (replies, answers) = inqueue(2 * config.n_groups, Gate::Bounded, token)
             .map_err(|_| error("a worker needs a group of environments".into()))?;
         let mut groups = Vec::with_capacity(config.n_groups);
         for group in 0..config.n_groups {
             let first = Generation { group, number: 0, incarnation: config.context.incarnation, begins: Begins::Now };
-            groups.push(Group::spawn(&config, first, &factory, &replies, watch)?);
+            groups.push(Group::spawn(&config, first, &factory, &replies, monitor)?);
         }
         let mut looks = Looks::new(config.env_hang_timeout);
         let specs = wait_for_specs(&config, (&mut groups, &mut looks), &answers)?;
@@ -94,7 +94,7 @@ impl ThreadedPool {
                 groups,
                 replies,
                 answers,
-                watch: watch.clone(),
+                monitor: monitor.clone(),
                 looks,
                 lost: VecDeque::new(),
             }),
@@ -118,16 +118,16 @@ impl ThreadedPool {
 
     /// Leaves a group's thread behind and starts another; `None` if it came back at this very moment.
     fn replace(&mut self, number: usize, call: &EnvCall, silent_for: Duration) -> Option<GroupFailure> {
-        let Self { config, factory, spec, groups, replies, watch, .. } = self;
+        let Self { config, factory, spec, groups, replies, monitor, .. } = self;
         let group = &mut groups[number];
-        group.watch.take_over(call)?;
+        group.monitor.take_over(call)?;
         let context = context_of(config, number);
         let failure = EnvFailure {
             env: spec.name.clone(),
             index: context.first_env + call.index,
             incarnation: call.incarnation,
             place: call.place,
-            ..context.failure_to_make(FailureCause::Hang { silent_for, last_obs: None })
+            ..context.failure_to_make(EnvFailureCause::Hang { silent_for, last_obs: None })
         };
         let next = Generation {
             group: number,
@@ -135,14 +135,14 @@ impl ThreadedPool {
             incarnation: call.incarnation,
             begins: Begins::WithTheFirstReset(spec.clone()),
         };
-        let left_behind = Some(group.thread.clone());
-        match Group::spawn(config, next, factory, replies, watch) {
+        let abandoned = Some(group.thread.clone());
+        match Group::spawn(config, next, factory, replies, monitor) {
             Ok(next) => *group = next,
             // Its orders are answered by saying so.
             Err(_no_thread) => group.orders = None,
         }
         group.sent = None;
-        Some(GroupFailure { failure, left_behind })
+        Some(GroupFailure { failure, abandoned })
     }
 }
 
@@ -169,7 +169,7 @@ impl EnvPool for ThreadedPool {
         };
         if let Some(step) = refused {
             // Its thread is gone, which only a panic outside its environments could have done.
-            let cause = FailureCause::Error(EnvError::new("the thread of this group of environments is gone"));
+            let cause = EnvFailureCause::Error(EnvError::new("the thread of this group of environments is gone"));
             let outcome = Err(context_of(&self.config, number).failure_to_make(cause));
             let body = ReplyBody::Done { step, took: Duration::ZERO, outcome };
             // Full or closed, nobody waits for it.
@@ -188,10 +188,10 @@ impl EnvPool for ThreadedPool {
                     if generation == self.groups[group].generation =>
                 {
                     self.groups[group].sent = None;
-                    let outcome = outcome.map_err(|failure| GroupFailure { failure, left_behind: None });
+                    let outcome = outcome.map_err(|failure| GroupFailure { failure, abandoned: None });
                     return Ok(Some(Answer { group, step, took, outcome }));
                 }
-                // Of a thread that was left behind.
+                // Of a thread that was abandoned.
                 Waited::Answer(_) => {}
                 Waited::Look => self.find_hanging(),
                 Waited::TimedOut => return Ok(None),
@@ -219,14 +219,14 @@ fn wait_for_specs(
     let mut specs = vec![None; config.n_groups];
     while specs.iter().any(Option::is_none) {
         let waited = looks.wait(answers, None).map_err(|Closed(())| {
-            config.context.failure_to_make(FailureCause::Error(EnvError::new("the run is ending")))
+            config.context.failure_to_make(EnvFailureCause::Error(EnvError::new("the run is ending")))
         })?;
         match waited {
             Waited::Answer(Reply { group, body: ReplyBody::Made(made), .. }) => specs[group] = Some(made?),
             Waited::Look => {
                 for (number, group) in groups.iter_mut().enumerate() {
                     if let Some((call, silent_for)) = group.hangs(config.env_hang_timeout) {
-                        let cause = FailureCause::Hang { silent_for, last_obs: None };
+                        let cause = EnvFailureCause::Hang { silent_for, last_obs: None };
                         return Err(context_of(config, number).failure(None, call.index, call.place, cause));
                     }
                 }
@@ -262,7 +262,7 @@ impl Group {
     /// The call that it has been in for too long, and for how long.
     fn hangs(&mut self, env_hang_timeout: Option<Duration>) -> Option<(EnvCall, Duration)> {
         let timeout = env_hang_timeout?;
-        self.hang_detector.look(&self.watch).filter(|(_, silent_for)| *silent_for >= timeout)
+        self.hang_detector.look(&self.monitor).filter(|(_, silent_for)| *silent_for >= timeout)
     }
 
     fn spawn(
@@ -270,7 +270,7 @@ impl Group {
         generation: Generation,
         factory: &Arc<dyn EnvFactory>,
         replies: &InqueueSender<Reply>,
-        of_worker: &Watch,
+        of_worker: &CallMonitor,
     ) -> Result<Self, EnvFailure> {
         let Generation { group, number, incarnation, begins } = generation;
         let (spec, begins_now) = match begins {
@@ -279,14 +279,14 @@ impl Group {
         };
         let first = format!("rollout-{}-envs-{group}", config.context.worker);
         let name = if number == 0 { first.clone() } else { format!("{first}.{number}") };
-        let watch = of_worker.of_another_thread();
+        let monitor = of_worker.of_another_thread();
         let (orders, received) = bounded::<Box<GroupStep>>(1);
         let (ending, ended) = bounded(0);
         let mut stepper = Stepper {
             context: VectorContext { incarnation, ..context_of(config, group) },
             size: config.group_size,
             factory: Arc::clone(factory),
-            watch: watch.clone(),
+            monitor: monitor.clone(),
             envs: None,
             spec,
             clock: StateClock::new(first, EnvThreadState::Waiting),
@@ -305,11 +305,11 @@ impl Group {
         };
         thread::Builder::new().name(name.clone()).spawn(body).map_err(|error| {
             let text = format!("the thread {name} could not be started: {error}");
-            config.context.failure_to_make(FailureCause::Error(EnvError::new(text)))
+            config.context.failure_to_make(EnvFailureCause::Error(EnvError::new(text)))
         })?;
-        watch.time().add(clock);
+        monitor.time().add(clock);
         let hang_detector = HangDetector::new();
-        Ok(Self { orders: Some(orders), ended, thread: name, generation: number, watch, hang_detector, sent: None })
+        Ok(Self { orders: Some(orders), ended, thread: name, generation: number, monitor, hang_detector, sent: None })
     }
 }
 
@@ -318,7 +318,7 @@ struct Stepper {
     context: VectorContext,
     size: usize,
     factory: Arc<dyn EnvFactory>,
-    watch: Watch,
+    monitor: CallMonitor,
     /// `None` once they failed.
     envs: Option<Box<dyn VectorEnv>>,
     /// Of those made first.
@@ -338,15 +338,15 @@ impl Stepper {
             let began = Instant::now();
             let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
             if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
-                self.watch.at(0, FailurePlace::Unknown);
-                let _inside = self.watch.enter(self.context.incarnation);
+                self.monitor.at(0, FailurePlace::Unknown);
+                let _inside = self.monitor.enter(self.context.incarnation);
                 // What failed may panic once more. The failure that is reported is the first.
                 let _ = catch(|| {
                     failed.drain_episodes(&mut step.episodes);
                     drop(failed);
                 });
             }
-            if self.watch.is_taken_over() || !reply(step, began.elapsed(), outcome) {
+            if self.monitor.is_taken_over() || !reply(step, began.elapsed(), outcome) {
                 return;
             }
             self.clock.enter(EnvThreadState::Waiting);
@@ -355,17 +355,17 @@ impl Stepper {
 
     fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
         self.clock.enter(EnvThreadState::Stepping);
-        let Self { context, size, factory, watch, envs, spec: first, .. } = self;
-        let error = |text| context.failure_to_make(FailureCause::Error(EnvError::new(text)));
-        watch.at(0, FailurePlace::Make);
-        let _inside = watch.enter(context.incarnation);
+        let Self { context, size, factory, monitor, envs, spec: first, .. } = self;
+        let error = |text| context.failure_to_make(EnvFailureCause::Error(EnvError::new(text)));
+        monitor.at(0, FailurePlace::Make);
+        let _inside = monitor.enter(context.incarnation);
         let making = catch(|| {
-            let made = factory.make_vector(context, *size, watch)?;
+            let made = factory.make_vector(context, *size, monitor)?;
             let (spec, n_envs) = (made.spec().clone(), made.n_envs());
             Ok((made, spec, n_envs))
         });
         let (made, spec, n_envs) =
-            making.unwrap_or_else(|text| Err(context.failure_to_make(FailureCause::Panic(text))))?;
+            making.unwrap_or_else(|text| Err(context.failure_to_make(EnvFailureCause::Panic(text))))?;
         if n_envs != *size {
             return Err(error(format!("the factory was asked for {size} environments and made {n_envs}")));
         }
@@ -382,7 +382,7 @@ impl Stepper {
     /// The failure of code that no environment is known to have called.
     #[cold]
     fn panicked(&self, text: String) -> EnvFailure {
-        self.context.failure(self.spec.as_ref(), 0, FailurePlace::Unknown, FailureCause::Panic(text))
+        self.context.failure(self.spec.as_ref(), 0, FailurePlace::Unknown, EnvFailureCause::Panic(text))
     }
 
     fn carry_out(&mut self, step: &mut GroupStep) -> Result<(), EnvFailure> {
@@ -390,9 +390,9 @@ impl Stepper {
             self.context.incarnation += 1;
             self.make()?;
         }
-        let Self { context, watch, envs: Some(envs), .. } = self else { return Ok(()) };
-        watch.at(0, FailurePlace::Unknown);
-        let _inside = watch.enter(context.incarnation);
+        let Self { context, monitor, envs: Some(envs), .. } = self else { return Ok(()) };
+        monitor.at(0, FailurePlace::Unknown);
+        let _inside = monitor.enter(context.incarnation);
         step.clear();
         match step.order {
             Order::Reset => envs.reset_all(step.obs.view_mut().into())?,

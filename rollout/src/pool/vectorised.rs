@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::factory::EnvFactory;
-use crate::env::{EnvFailure, VectorContext, Watch};
+use crate::env::{CallMonitor, EnvFailure, VectorContext};
 use crate::vector::{Kernel, NativeVectorEnv, VectorEnv};
 
 /// Makes native environments that step together, with their states in arrays.
@@ -13,16 +13,16 @@ use crate::vector::{Kernel, NativeVectorEnv, VectorEnv};
 /// sine, ends and returns. They are only made faster, the more so the more environments a worker has.
 ///
 /// ```
-/// use pronk_rollout::{CartPole, EnvFactory, VectorContext, Vectorised, Watch};
+/// use pronk_rollout::{CartPole, EnvFactory, VectorContext, Vectorised, CallMonitor};
 ///
 /// // `Trainer::new(config, Vectorised::<CartPole>::new())` in place of `|_: &EnvContext| CartPole::new()`.
 /// let factory = Vectorised::<CartPole>::new();
 /// let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-/// let envs = factory.make_vector(&context, 256, &Watch::new())?;
+/// let envs = factory.make_vector(&context, 256, &CallMonitor::new())?;
 /// assert_eq!((envs.n_envs(), envs.spec().name.as_str()), (256, "CartPole-v1"));
 ///
 /// // Another time limit than the environment's own.
-/// let shorter = factory.with_time_limit(Some(100)).make_vector(&context, 1, &Watch::new())?;
+/// let shorter = factory.with_time_limit(Some(100)).make_vector(&context, 1, &CallMonitor::new())?;
 /// assert_eq!(shorter.spec().max_episode_steps, Some(100));
 /// # Ok::<(), pronk_rollout::EnvFailure>(())
 /// ```
@@ -69,7 +69,7 @@ impl<K: Kernel> EnvFactory for Vectorised<K> {
         &self,
         context: &VectorContext,
         n_envs: usize,
-        _watch: &Watch,
+        _watch: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let max_episode_steps = self.time_limit.unwrap_or(K::env_spec().max_episode_steps);
         let envs = NativeVectorEnv::<K>::with_time_limit(context, n_envs, max_episode_steps)?;

@@ -1,10 +1,10 @@
 //! Measures a policy: whole episodes, and nothing learned from them.
 
 use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
-use pronk_policy::{Choice, Policy, PolicyError, derive_seed};
+use pronk_policy::{ActionSelection, Policy, PolicyError, derive_seed};
 
 use crate::act::convert;
-use crate::env::{EnvFailure, EpisodeStat, VectorContext, Watch, act_kind, obs_kind, seed};
+use crate::env::{CallMonitor, EnvFailure, EpisodeStat, VectorContext, act_kind, obs_kind, seed};
 use crate::pool::EnvFactory;
 use crate::vector::VectorStep;
 
@@ -73,7 +73,7 @@ pub enum EvaluateError {
 /// An environment that fails, or a policy that does not fit it.
 pub fn evaluate(
     policy: &mut Policy,
-    choice: &mut Choice,
+    choice: &mut ActionSelection,
     factory: &dyn EnvFactory,
     n_episodes: usize,
     seed: u64,
@@ -86,7 +86,7 @@ pub fn evaluate(
     let mut envs = factory.make_vector(
         &VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: derive_seed(seed, &[seed::EVALUATION]) },
         n_envs,
-        &Watch::new(),
+        &CallMonitor::new(),
     )?;
     let spec = envs.spec().clone();
     let unfit = |source| EvaluateError::Policy { env: spec.name.clone(), source };

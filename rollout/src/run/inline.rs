@@ -4,14 +4,14 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::{Bell, Mailbox, MultiAgentBatch, NextError, Source, Tether, WeightCell, mailbox};
+use pronk_buffer::{Mailbox, MultiAgentBatch, NextError, Notifier, ShutdownToken, Source, WeightCell, mailbox};
 use pronk_metrics::{ByPolicy, ClockReader, StateClock, StepLedger};
 use pronk_policy::Params;
 
 use super::budget::RestartBudget;
 use super::report::WorkerReport;
 use super::supervise::{NoFragment, SupervisedWorker, Supervision, thread_name};
-use crate::env::Watch;
+use crate::env::CallMonitor;
 use crate::worker::{BuildError, MakeSampler, RestartPolicy, WorkerSeat, WorkerState};
 
 /// Makes fragments on the thread that asks for them: what `workers: 0` runs.
@@ -27,7 +27,7 @@ use crate::worker::{BuildError, MakeSampler, RestartPolicy, WorkerSeat, WorkerSt
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
-/// use pronk_buffer::{Bell, Pool, Source, lifeline, weight_cell};
+/// use pronk_buffer::{Notifier, Pool, Source, shutdown, weight_cell};
 /// use pronk_metrics::{ByPolicy, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
 /// use pronk_rollout::{
@@ -38,8 +38,8 @@ use crate::worker::{BuildError, MakeSampler, RestartPolicy, WorkerSeat, WorkerSt
 /// let spec = CartPole::new().spec();
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let (_publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), network.init_params(0)?)]));
-/// let (_lifeline, tether) = lifeline();
-/// let (steps, of_run) = (StepLedger::new(), tether.clone());
+/// let (_lifeline, token) = shutdown();
+/// let (steps, of_run) = (StepLedger::new(), token.clone());
 /// let of_worker = steps.clone();
 /// let make = move |seat: &WorkerSeat| {
 ///     let config = WorkerConfig {
@@ -51,25 +51,25 @@ use crate::worker::{BuildError, MakeSampler, RestartPolicy, WorkerSeat, WorkerSt
 ///         gaussian: GaussianConfig::default(),
 ///     };
 ///     let links = WorkerLinks::new(Pool::new(2), of_worker.clone(), of_run.clone());
-///     let links = WorkerLinks { watch: seat.watch.clone(), ..links };
+///     let links = WorkerLinks { monitor: seat.monitor.clone(), ..links };
 ///     let network = Box::new(CpuNetwork::new(&network)?);
 ///     let worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 ///     Ok(Box::new(worker) as Box<dyn Sampler>)
 /// };
 /// let restart = RestartPolicy::default();
-/// let (mut source, reports) = InlineSource::new(Arc::new(make), restart, weights, (steps, tether), &Bell::new())?;
+/// let (mut source, reports) = InlineSource::new(Arc::new(make), restart, weights, (steps, token), &Notifier::new())?;
 /// assert_eq!(source.next(Duration::ZERO)?.env_steps(), 128);
 /// assert_eq!(reports.try_take().map(|report| report.fragments), Some(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct InlineSource {
     worker: SupervisedWorker,
-    watch: Watch,
+    monitor: CallMonitor,
     weights: WeightCell<ByPolicy<Params>>,
 }
 
 impl InlineSource {
-    /// Has `make` make worker 0, and makes the mailbox that its reports go to. The pauses before restarts end when the tether
+    /// Has `make` make worker 0, and makes the mailbox that its reports go to. The pauses before restarts end when the shutdown token
     /// is cut. Once the limit of the step ledger is reached, the source is closed.
     ///
     /// # Errors
@@ -78,29 +78,29 @@ impl InlineSource {
         make: Arc<MakeSampler>,
         restart: RestartPolicy,
         weights: WeightCell<ByPolicy<Params>>,
-        (steps, tether): (StepLedger, Tether),
-        bell: &Bell,
+        (steps, token): (StepLedger, ShutdownToken),
+        notifier: &Notifier,
     ) -> Result<(Self, Mailbox<WorkerReport>), BuildError> {
-        let (sender, reports) = mailbox(NonZeroUsize::MIN, bell);
-        let watch = Watch::new();
+        let (sender, reports) = mailbox(NonZeroUsize::MIN, notifier);
+        let monitor = CallMonitor::new();
         let mut worker = SupervisedWorker::make(Supervision {
             make,
-            seat: WorkerSeat { worker: 0, incarnation: 0, watch: watch.clone() },
+            seat: WorkerSeat { worker: 0, incarnation: 0, monitor: monitor.clone() },
             spaces: None,
             thread: thread_name(0),
             budget: RestartBudget::new(restart),
             steps,
-            tether,
+            token,
             reports: sender,
             clock: StateClock::new(thread_name(0), WorkerState::Starting),
         })?;
         worker.enter(WorkerState::Idle);
-        Ok((Self { worker, watch, weights }, reports))
+        Ok((Self { worker, monitor, weights }, reports))
     }
 
     /// Which call of an environment the worker is in, for another thread to see.
-    pub fn watch(&self) -> Watch {
-        self.watch.clone()
+    pub fn monitor(&self) -> CallMonitor {
+        self.monitor.clone()
     }
 
     /// How the worker's time is split; between fragments it is idle.

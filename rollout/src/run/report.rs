@@ -12,7 +12,7 @@ const MAX_EPISODES: usize = 1024;
 /// Failures whose text one report keeps; the count knows all of them.
 const MAX_FAILURES: usize = 32;
 
-/// Threads left behind that are kept in words; the count knows all of them.
+/// Threads abandoned that are kept in words; the count knows all of them.
 const MAX_ABANDONED: usize = 20;
 
 /// What one or more workers did since the last report: posted once per fragment, folded together when nobody reads.
@@ -57,7 +57,7 @@ pub struct WorkerReport {
     pub failures: Vec<String>,
     /// Workers that gave up, and why.
     pub ended: Vec<WorkerFailure>,
-    /// Threads that were left behind in an environment that hangs.
+    /// Threads that were abandoned in an environment that hangs.
     pub abandoned: AbandonedThreads,
 }
 
@@ -113,7 +113,7 @@ impl Fold for WorkerReport {
     }
 }
 
-/// Threads that were left behind in environments that hang: how many, and the newest of them in words.
+/// Threads that were abandoned in environments that hang: how many, and the newest of them in words.
 ///
 /// ```
 /// use pronk_buffer::Fold;

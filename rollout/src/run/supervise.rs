@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{MailboxSender, MultiAgentBatch, Tether, WeightCell};
+use pronk_buffer::{MailboxSender, MultiAgentBatch, ShutdownToken, WeightCell};
 use pronk_metrics::{ByPolicy, ClockReader, StateClock, StepLedger, catch};
 use pronk_policy::Params;
 use tracing::debug_span;
@@ -11,7 +11,7 @@ use tracing::debug_span;
 use super::budget::RestartBudget;
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
-use crate::env::{EnvFailure, FailureCause, VectorContext};
+use crate::env::{EnvFailure, EnvFailureCause, VectorContext};
 use crate::worker::{AnyEnvSpec, BuildError, MakeSampler, SHUTDOWN, SampleError, Sampler, WorkerSeat, WorkerState};
 
 /// What a worker is supervised with.
@@ -25,7 +25,7 @@ pub(crate) struct Supervision {
     pub(crate) budget: RestartBudget,
     /// Says when enough is sampled.
     pub(crate) steps: StepLedger,
-    pub(crate) tether: Tether,
+    pub(crate) token: ShutdownToken,
     pub(crate) reports: MailboxSender<WorkerReport>,
     pub(crate) clock: StateClock<WorkerState>,
 }
@@ -120,9 +120,9 @@ impl SupervisedWorker {
         let asked = Instant::now();
         loop {
             self.keep_pause(timeout.saturating_sub(asked.elapsed()))?;
-            let Supervision { tether, steps, .. } = &self.supervision;
+            let Supervision { token, steps, .. } = &self.supervision;
             // A fragment under way when the limit is reached is completed: what has been sampled can be learned from.
-            if self.gave_up || tether.is_cut() || steps.limit_reached() {
+            if self.gave_up || token.is_shut_down() || steps.limit_reached() {
                 return Err(NoFragment::Closed);
             }
 
@@ -189,14 +189,14 @@ impl SupervisedWorker {
         report.restarts = u64::from(worker.incarnation() - incarnation);
         report.add_episodes(worker.take_episodes());
         report.policy_returns = worker.take_policy_returns();
-        report.abandoned = worker.take_left_behind().into();
+        report.abandoned = worker.take_abandoned().into();
         let (mut over, mut last) = (None, None);
         for failure in worker.take_failures() {
             report.restarts += 1;
             report.add_failure(failure.to_string());
             let failure = Arc::new(failure);
             // Collateral failures do not consume the budget.
-            if !matches!(failure.cause, FailureCause::Lost { .. }) {
+            if !matches!(failure.cause, EnvFailureCause::Lost { .. }) {
                 over = over.or(supervision.budget.spend(Arc::clone(&failure)).err());
             }
             last = Some(failure);
@@ -281,7 +281,7 @@ impl SupervisedWorker {
         let Some(pause) = &self.pause else { return Ok(()) };
         self.supervision.clock.enter(WorkerState::Restarting);
         let left = pause.length.saturating_sub(pause.began.elapsed());
-        self.supervision.tether.sleep(left.min(timeout)).map_err(|_closed| NoFragment::Closed)?;
+        self.supervision.token.sleep(left.min(timeout)).map_err(|_closed| NoFragment::Closed)?;
         if left > timeout {
             return Err(NoFragment::TimedOut);
         }

@@ -2,7 +2,7 @@
 
 mod edges;
 mod error;
-mod roster;
+mod status_board;
 mod supervisor;
 
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -11,22 +11,22 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pronk_buffer::{Mailbox, Tether, mailbox};
+use pronk_buffer::{Mailbox, ShutdownToken, mailbox};
 use pronk_metrics::StateClock;
 
 use super::budget::RestartBudget;
 use super::failure::WorkerFailure;
 use super::report::WorkerReport;
 use super::supervise::{SupervisedWorker, Supervision, thread_name};
-use crate::env::Watch;
+use crate::env::CallMonitor;
 use crate::worker::{AnyEnvSpec, MakeSampler, RestartPolicy, WorkerSeat, WorkerState};
 
-use roster::Roster;
+use status_board::StatusBoard;
 use supervisor::{Supervisor, Threads};
 
 pub use edges::WorkerEdges;
 pub use error::StartError;
-pub use roster::WorkerStatus;
+pub use status_board::WorkerStatus;
 pub use supervisor::SupervisorState;
 
 /// Reports that wait unread before they are folded together.
@@ -50,13 +50,13 @@ pub struct WorkerSetConfig {
 /// Workers on threads.
 ///
 /// Each worker takes the newest weights, makes a fragment, reports and pushes; a full inqueue blocks it. It ends when the
-/// run's lifeline is dropped, when nobody takes fragments any more, when the limit of the step ledger is reached, or when it gives up
+/// run's shutdown guard is dropped, when nobody takes fragments any more, when the limit of the step ledger is reached, or when it gives up
 /// after too many failures in a row.
 /// Then it lets go of its end of the inqueue, so that with the last worker the inqueue closes.
 ///
 /// # Environments that hang
 /// One more thread, `supervisor`, looks at what the workers are doing. When a call of an environment has not come back for
-/// `env_hang_timeout`, nothing can end it, so its thread is left behind and named in a report with environment, seed, step and
+/// `env_hang_timeout`, nothing can end it, so its thread is abandoned and named in a report with environment, seed, step and
 /// the last observation; its fragment is lost to `env_hang`, and another thread, such as `rollout-3.1`, takes its worker's
 /// place. Should the call come back after all, the thread finds that it was replaced, and ends.
 ///
@@ -65,7 +65,7 @@ pub struct WorkerSetConfig {
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
-/// use pronk_buffer::{Bell, Gate, Pool, inqueue, lifeline, weight_cell};
+/// use pronk_buffer::{Notifier, Gate, Pool, inqueue, shutdown, weight_cell};
 /// use pronk_metrics::{ByPolicy, StepLedger, TimeLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
 /// use pronk_rollout::{
@@ -77,13 +77,13 @@ pub struct WorkerSetConfig {
 /// let spec = probe_spec(factory.as_ref(), 0)?;
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let (_publisher, weights) = weight_cell(ByPolicy::from([(default_policy(), network.init_params(0)?)]));
-/// let (lifeline, tether) = lifeline();
-/// let (sender, fragments) = inqueue(2, Gate::Bounded, &tether)?;
+/// let (shutdown, token) = shutdown();
+/// let (sender, fragments) = inqueue(2, Gate::Bounded, &token)?;
 /// let (pool, steps) = (Pool::new(4), StepLedger::new());
 /// let edges =
-///     WorkerEdges { fragments: sender, weights, bell: Bell::new(), time: TimeLedger::new(), steps: steps.clone() };
+///     WorkerEdges { fragments: sender, weights, notifier: Notifier::new(), time: TimeLedger::new(), steps: steps.clone() };
 ///
-/// let of_run = tether.clone();
+/// let of_run = token.clone();
 /// let make = move |seat: &WorkerSeat| {
 ///     let config = WorkerConfig {
 ///         worker: seat.worker,
@@ -94,7 +94,7 @@ pub struct WorkerSetConfig {
 ///         gaussian: GaussianConfig::default(),
 ///     };
 ///     let links = WorkerLinks::new(pool.clone(), steps.clone(), of_run.clone());
-///     let links = WorkerLinks { watch: seat.watch.clone(), ..links };
+///     let links = WorkerLinks { monitor: seat.monitor.clone(), ..links };
 ///     let network = Box::new(CpuNetwork::new(&network)?);
 ///     let worker = RolloutWorker::new(config, factory.clone(), network, links)?;
 ///     Ok(Box::new(worker) as Box<dyn Sampler>)
@@ -104,17 +104,17 @@ pub struct WorkerSetConfig {
 ///     restart: RestartPolicy::default(),
 ///     env_hang_timeout: Some(Duration::from_secs(60)),
 /// };
-/// let workers = WorkerSet::start(set, Arc::new(make), tether, edges)?;
+/// let workers = WorkerSet::start(set, Arc::new(make), token, edges)?;
 /// assert_eq!(fragments.pop(Duration::from_secs(10))?.env_steps(), 32);
 ///
-/// drop(lifeline);
+/// drop(shutdown);
 /// let outcome = workers.join(Duration::from_secs(1));
 /// assert!(outcome.failure.is_none() && outcome.not_joined.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct WorkerSet {
     reports: Mailbox<WorkerReport>,
-    roster: Roster,
+    board: StatusBoard,
     supervisor: JoinHandle<()>,
     /// Closes when the supervisor has ended.
     over: Receiver<()>,
@@ -146,10 +146,10 @@ impl WorkerSet {
     pub fn start(
         config: WorkerSetConfig,
         make: Arc<MakeSampler>,
-        tether: Tether,
+        token: ShutdownToken,
         edges: WorkerEdges,
     ) -> Result<Self, StartError> {
-        let mut set = Self::prepare(config, make, tether, edges)?;
+        let mut set = Self::prepare(config, make, token, edges)?;
         set.begin();
         Ok(set)
     }
@@ -162,14 +162,14 @@ impl WorkerSet {
     pub fn prepare(
         config: WorkerSetConfig,
         make: Arc<MakeSampler>,
-        tether: Tether,
+        token: ShutdownToken,
         edges: WorkerEdges,
     ) -> Result<Self, StartError> {
-        let (sender, reports) = mailbox(MAILBOX_CAPACITY, &edges.bell);
+        let (sender, reports) = mailbox(MAILBOX_CAPACITY, &edges.notifier);
         let budget = RestartBudget::new(config.restart);
         let build = |worker| {
             let thread = thread_name(worker);
-            let seat = WorkerSeat { worker, incarnation: 0, watch: watch(&config) };
+            let seat = WorkerSeat { worker, incarnation: 0, monitor: monitor(&config) };
             let clock = StateClock::new(thread.clone(), WorkerState::Starting);
             let supervision = Supervision {
                 make: Arc::clone(&make),
@@ -178,7 +178,7 @@ impl WorkerSet {
                 thread: thread.clone(),
                 budget: budget.clone(),
                 steps: edges.steps.clone(),
-                tether: tether.clone(),
+                token: token.clone(),
                 reports: sender.clone(),
                 clock,
             };
@@ -196,12 +196,12 @@ impl WorkerSet {
             workers.push(worker);
         }
 
-        let (roster, mut threads) = (Roster::default(), Threads::new(workers.len()));
+        let (board, mut threads) = (StatusBoard::default(), Threads::new(workers.len()));
         let (go, gate) = bounded(workers.len());
         let mut clocks = Vec::with_capacity(workers.len());
         for (seat, worker) in workers {
             clocks.push(worker.clock());
-            let member = roster.add(&seat, &worker);
+            let member = board.add(&seat, &worker);
             let gate = gate.clone();
             // The gate closes unopened when a later thread could not be spawned, or the set is joined before it has begun.
             threads.spawn(member, worker, edges.clone(), move || gate.recv().is_ok())?;
@@ -213,11 +213,11 @@ impl WorkerSet {
             env_hang_timeout: config.env_hang_timeout,
             make,
             spec,
-            tether,
+            token,
             edges: Some(edges),
             reports: sender,
             budget,
-            roster: roster.clone(),
+            board: board.clone(),
             threads,
             clock: StateClock::new("supervisor", SupervisorState::Watching),
         };
@@ -226,7 +226,7 @@ impl WorkerSet {
         for clock in clocks {
             time.add(clock);
         }
-        Ok(Self { reports, roster, supervisor, over, go: Some(go), _wanted: wanted })
+        Ok(Self { reports, board, supervisor, over, go: Some(go), _wanted: wanted })
     }
 
     /// Has the workers begin, unless they have.
@@ -244,19 +244,19 @@ impl WorkerSet {
         &self.reports
     }
 
-    /// How many workers are at work: those that were left behind are not.
+    /// How many workers are at work: those that were abandoned are not.
     pub fn n_running(&self) -> usize {
-        self.roster.n_running()
+        self.board.n_running()
     }
 
-    /// What every worker is doing now, and since when; those that were left behind too, as long as they have not ended.
+    /// What every worker is doing now, and since when; those that were abandoned too, as long as they have not ended.
     pub fn workers(&self) -> Vec<WorkerStatus> {
-        self.roster.read()
+        self.board.read()
     }
 
     /// Waits for all threads to end, until one deadline for all of them.
     ///
-    /// Drop the run's lifeline first; a worker then ends after at most one step of its environments.
+    /// Drop the run's shutdown guard first; a worker then ends after at most one step of its environments.
     ///
     /// Blocks: for at most `timeout`.
     pub fn join(self, timeout: Duration) -> JoinOutcome {
@@ -268,19 +268,15 @@ impl WorkerSet {
             // Closing was the supervisor's last act, so its join does not wait.
             let _ = self.supervisor.join();
         }
-        JoinOutcome {
-            failure: self.roster.failure(),
-            not_joined: self.roster.not_ended(),
-            unread: self.reports.drain(),
-        }
+        JoinOutcome { failure: self.board.failure(), not_joined: self.board.not_ended(), unread: self.reports.drain() }
     }
 }
 
-/// The watch of a new worker; observations are only kept where somebody may look at them.
-fn watch(config: &WorkerSetConfig) -> Watch {
+/// The monitor of a new worker; observations are only kept where somebody may look at them.
+fn monitor(config: &WorkerSetConfig) -> CallMonitor {
     match config.env_hang_timeout {
-        Some(_) => Watch::keeping_observations(),
-        None => Watch::new(),
+        Some(_) => CallMonitor::keeping_observations(),
+        None => CallMonitor::new(),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::env::EnvSpec;
 ///
 /// ```
 /// use pronk_policy::Space;
-/// use pronk_rollout::{EnvFactory, EnvSpec, Kernel, Outcome, VectorContext, Vectorised, Watch};
+/// use pronk_rollout::{EnvFactory, EnvSpec, Kernel, Outcome, VectorContext, Vectorised, CallMonitor};
 ///
 /// /// A corridor: walk right to the door, in as few steps as possible.
 /// struct Corridor;
@@ -48,7 +48,7 @@ use crate::env::EnvSpec;
 /// }
 ///
 /// let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 7 };
-/// assert_eq!(Vectorised::<Corridor>::new().make_vector(&context, 1000, &Watch::new())?.n_envs(), 1000);
+/// assert_eq!(Vectorised::<Corridor>::new().make_vector(&context, 1000, &CallMonitor::new())?.n_envs(), 1000);
 /// # Ok::<(), pronk_rollout::EnvFailure>(())
 /// ```
 pub trait Kernel: 'static {

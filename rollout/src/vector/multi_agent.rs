@@ -3,12 +3,12 @@ use pronk_metrics::catch;
 use pronk_policy::derive_seed;
 
 use crate::env::{
-    AgentSpec, Agents, EnvContext, EnvError, EnvFailure, EpisodeStat, FailureCause, FailurePlace, Inside,
-    MultiAgentEnv, MultiAgentSpec, VectorContext, Watch, first_non_finite, mask,
+    AgentSpec, Agents, CallMonitor, EnvContext, EnvError, EnvFailure, EnvFailureCause, EpisodeStat, FailurePlace,
+    Inside, MultiAgentEnv, MultiAgentSpec, VectorContext, first_non_finite, mask,
 };
 
 /// Makes one environment.
-pub(crate) type MakeOne<'a> = &'a dyn Fn(&EnvContext, &Watch) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
+pub(crate) type MakeOne<'a> = &'a dyn Fn(&EnvContext, &CallMonitor) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
 
 /// The environments of one worker, each of which is stepped by itself.
 ///
@@ -17,7 +17,7 @@ pub(crate) struct MultiAgentEnvs {
     context: VectorContext,
     spec: MultiAgentSpec,
     slots: Vec<Slot>,
-    watch: Watch,
+    monitor: CallMonitor,
 }
 
 /// One environment, the episode it is in, and its agents.
@@ -48,15 +48,15 @@ impl MultiAgentEnvs {
         make: MakeOne<'_>,
         context: VectorContext,
         n_envs: usize,
-        watch: &Watch,
+        monitor: &CallMonitor,
     ) -> Result<Self, EnvFailure> {
-        let _inside = watch.enter(context.incarnation);
+        let _inside = monitor.enter(context.incarnation);
         let mut slots = Vec::with_capacity(n_envs);
         let mut shared: Option<MultiAgentSpec> = None;
         for index in 0..n_envs as u32 {
             let env_context = context.env(index);
-            watch.at(index, FailurePlace::Make);
-            let (env, spec) = make_one(make, &env_context, watch, shared.as_ref()).map_err(|cause| {
+            monitor.at(index, FailurePlace::Make);
+            let (env, spec) = make_one(make, &env_context, monitor, shared.as_ref()).map_err(|cause| {
                 let env = shared.as_ref().map(|spec| spec.name.clone()).unwrap_or_default();
                 EnvFailure { env, index, ..context.failure_to_make(cause) }
             })?;
@@ -64,10 +64,10 @@ impl MultiAgentEnvs {
             shared.get_or_insert(spec);
         }
         match shared {
-            Some(spec) => Ok(Self { context, spec, slots, watch: watch.clone() }),
+            Some(spec) => Ok(Self { context, spec, slots, monitor: monitor.clone() }),
             None => {
                 let error = EnvError::new("a worker needs at least one environment, got 0");
-                Err(context.failure_to_make(FailureCause::Error(error)))
+                Err(context.failure_to_make(EnvFailureCause::Error(error)))
             }
         }
     }
@@ -105,7 +105,7 @@ impl MultiAgentEnvs {
         let seed = derive_seed(slot.seed, &[slot.n_episodes]);
         slot.n_episodes += 1;
         let place = FailurePlace::Reset { episode_seed: seed };
-        let inside = enter(&self.watch, &self.context, env, place);
+        let inside = enter(&self.monitor, &self.context, env, place);
         let result = slot.reset(seed);
         drop(inside);
         result.map_err(|cause| self.failure(env, place, cause))
@@ -115,7 +115,7 @@ impl MultiAgentEnvs {
     pub(crate) fn step(&mut self, env: usize) -> Result<Option<EpisodeStat>, EnvFailure> {
         let slot = &mut self.slots[env];
         let Episode { seed: episode_seed, len, .. } = slot.episode;
-        let inside = enter(&self.watch, &self.context, env, FailurePlace::Step { episode_seed, step: len + 1 });
+        let inside = enter(&self.monitor, &self.context, env, FailurePlace::Step { episode_seed, step: len + 1 });
         let over = slot.step(self.spec.max_episode_steps);
         drop(inside);
         let Episode { seed, len, sum } = slot.episode;
@@ -136,20 +136,20 @@ impl MultiAgentEnvs {
     pub(crate) fn mask(&self, env: usize, agent: usize, mask: &mut [bool]) -> Result<(), EnvFailure> {
         let slot = &self.slots[env];
         let place = FailurePlace::Mask { episode_seed: slot.episode.seed, step: slot.episode.len };
-        let _inside = enter(&self.watch, &self.context, env, place);
+        let _inside = enter(&self.monitor, &self.context, env, place);
         slot.mask(agent, &self.spec, mask).map_err(|cause| self.failure(env, place, cause))
     }
 
     #[cold]
-    fn failure(&self, env: usize, place: FailurePlace, cause: FailureCause) -> EnvFailure {
+    fn failure(&self, env: usize, place: FailurePlace, cause: EnvFailureCause) -> EnvFailure {
         EnvFailure { env: self.spec.name.clone(), index: env as u32, place, ..self.context.failure_to_make(cause) }
     }
 }
 
 /// Says which environment is called and what for; the call ends when the returned value is dropped.
-fn enter<'a>(watch: &'a Watch, context: &VectorContext, env: usize, place: FailurePlace) -> Inside<'a> {
-    watch.at(env as u32, place);
-    watch.enter(context.incarnation)
+fn enter<'a>(monitor: &'a CallMonitor, context: &VectorContext, env: usize, place: FailurePlace) -> Inside<'a> {
+    monitor.at(env as u32, place);
+    monitor.enter(context.incarnation)
 }
 
 impl Slot {
@@ -170,7 +170,7 @@ impl Slot {
     }
 
     /// Begins the episode of a seed.
-    pub(crate) fn reset(&mut self, seed: u64) -> Result<(), FailureCause> {
+    pub(crate) fn reset(&mut self, seed: u64) -> Result<(), EnvFailureCause> {
         self.episode = Episode { seed, len: 0, sum: 0.0 };
         self.agents.begin_episode();
         call(|| self.env.reset(seed, &mut self.agents))?;
@@ -179,7 +179,7 @@ impl Slot {
     }
 
     /// Those who were asked act. Whether the episode is over.
-    pub(crate) fn step(&mut self, max_episode_steps: Option<u32>) -> Result<bool, FailureCause> {
+    pub(crate) fn step(&mut self, max_episode_steps: Option<u32>) -> Result<bool, EnvFailureCause> {
         self.episode.len += 1;
         self.agents.begin_step();
         call(|| self.env.step(&mut self.agents))?;
@@ -199,7 +199,7 @@ impl Slot {
     }
 
     /// Says what is possible for an agent that was asked.
-    pub(crate) fn mask(&self, agent: usize, spec: &MultiAgentSpec, mask: &mut [bool]) -> Result<(), FailureCause> {
+    pub(crate) fn mask(&self, agent: usize, spec: &MultiAgentSpec, mask: &mut [bool]) -> Result<(), EnvFailureCause> {
         mask.fill(true);
         let AgentSpec { action, action_mask, .. } = &spec.agents[agent];
         if !action_mask {
@@ -209,13 +209,13 @@ impl Slot {
         asked
             .and_then(|()| match mask::first_fully_masked(mask, action) {
                 None => Ok(()),
-                Some(choice) => Err(FailureCause::NothingPossible { choice }),
+                Some(choice) => Err(EnvFailureCause::NothingPossible { choice }),
             })
             .map_err(|cause| of_agent(&self.agents, agent, cause))
     }
 
     /// An episode in which nobody acts would never go on.
-    fn check_going_on(&self) -> Result<(), FailureCause> {
+    fn check_going_on(&self) -> Result<(), EnvFailureCause> {
         if (0..self.agents.len()).any(|agent| self.agents.is_asked(agent)) {
             return Ok(());
         }
@@ -228,38 +228,38 @@ impl Slot {
              end it for all",
             waiting.join(", ")
         );
-        Err(FailureCause::Error(EnvError::new(text)))
+        Err(EnvFailureCause::Error(EnvError::new(text)))
     }
 }
 
-fn call(ask: impl FnOnce() -> Result<(), EnvError>) -> Result<(), FailureCause> {
-    catch(ask).map_err(FailureCause::Panic)?.map_err(FailureCause::Error)
+fn call(ask: impl FnOnce() -> Result<(), EnvError>) -> Result<(), EnvFailureCause> {
+    catch(ask).map_err(EnvFailureCause::Panic)?.map_err(EnvFailureCause::Error)
 }
 
 #[cold]
-fn of_agent(agents: &Agents, agent: usize, cause: FailureCause) -> FailureCause {
-    FailureCause::OfAgent { agent: agents.name(agent).to_owned(), cause: Box::new(cause) }
+fn of_agent(agents: &Agents, agent: usize, cause: EnvFailureCause) -> EnvFailureCause {
+    EnvFailureCause::OfAgent { agent: agents.name(agent).to_owned(), cause: Box::new(cause) }
 }
 
 /// What the last call showed and paid.
-fn check_finite(agents: &Agents) -> Result<(), FailureCause> {
+fn check_finite(agents: &Agents) -> Result<(), EnvFailureCause> {
     for agent in 0..agents.len() {
         if agents.was_shown(agent)
             && let ObsView::F32(row) = agents.obs(agent)
             && let Some((element, value)) = first_non_finite(row)
         {
-            return Err(of_agent(agents, agent, FailureCause::NonFiniteObservation { element, value }));
+            return Err(of_agent(agents, agent, EnvFailureCause::NonFiniteObservation { element, value }));
         }
         let value = agents.reward_of(agent);
         if !value.is_finite() {
-            return Err(of_agent(agents, agent, FailureCause::NonFiniteReward { value }));
+            return Err(of_agent(agents, agent, EnvFailureCause::NonFiniteReward { value }));
         }
     }
     Ok(())
 }
 
 /// Truncated agents need a final observation.
-fn check_cut_off(agents: &Agents) -> Result<(), FailureCause> {
+fn check_cut_off(agents: &Agents) -> Result<(), EnvFailureCause> {
     let blind =
         |agent: &usize| agents.end_of(*agent) == End::Truncated && agents.has_acted(*agent) && agents.is_stale(*agent);
     match (0..agents.len()).find(blind) {
@@ -267,7 +267,7 @@ fn check_cut_off(agents: &Agents) -> Result<(), FailureCause> {
         Some(agent) => {
             let text = "it is cut off, but was shown nothing since it last acted, so that nobody can say what would have \
                         followed: in environments with a time limit, call `show` for those who wait";
-            Err(of_agent(agents, agent, FailureCause::Error(EnvError::new(text))))
+            Err(of_agent(agents, agent, EnvFailureCause::Error(EnvError::new(text))))
         }
     }
 }
@@ -276,21 +276,21 @@ fn check_cut_off(agents: &Agents) -> Result<(), FailureCause> {
 fn make_one(
     make: MakeOne<'_>,
     context: &EnvContext,
-    watch: &Watch,
+    monitor: &CallMonitor,
     shared: Option<&MultiAgentSpec>,
-) -> Result<(Box<dyn MultiAgentEnv>, MultiAgentSpec), FailureCause> {
+) -> Result<(Box<dyn MultiAgentEnv>, MultiAgentSpec), EnvFailureCause> {
     let made = catch(|| {
-        let env = make(context, watch)?;
+        let env = make(context, monitor)?;
         let spec = env.spec();
         Ok((env, spec))
     });
-    let (env, spec) = made.map_err(FailureCause::Panic)?.map_err(FailureCause::Error)?;
-    spec.check().map_err(FailureCause::Error)?;
+    let (env, spec) = made.map_err(EnvFailureCause::Panic)?.map_err(EnvFailureCause::Error)?;
+    spec.check().map_err(EnvFailureCause::Error)?;
     match shared {
         Some(shared) if *shared != spec => {
             let text =
                 format!("the environments of one worker must have one spec: the first is {shared}, this one {spec}");
-            Err(FailureCause::Error(EnvError::new(text)))
+            Err(EnvFailureCause::Error(EnvError::new(text)))
         }
         _ => Ok((env, spec)),
     }

@@ -8,7 +8,7 @@ use super::kernel::Kernel;
 use super::kernel_action::KernelAction;
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
-    ActionRef, EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, FailurePlace, ObsMut, VectorContext,
+    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, ObsMut, VectorContext,
     first_non_finite,
 };
 
@@ -64,7 +64,7 @@ impl<K: Kernel> NativeVectorEnv<K> {
     ) -> Result<Self, EnvFailure> {
         let spec = EnvSpec { max_episode_steps, ..K::env_spec() };
         check::<K>(n_envs, &spec)
-            .map_err(|error| context.failure(Some(&spec), 0, FailurePlace::Make, FailureCause::Error(error)))?;
+            .map_err(|error| context.failure(Some(&spec), 0, FailurePlace::Make, EnvFailureCause::Error(error)))?;
         Ok(Self {
             context: *context,
             spec,
@@ -100,7 +100,7 @@ impl<K: Kernel> NativeVectorEnv<K> {
         match first_non_finite(row) {
             None => Ok(()),
             Some((element, value)) => {
-                let cause = FailureCause::NonFiniteObservation { element, value };
+                let cause = EnvFailureCause::NonFiniteObservation { element, value };
                 let place = FailurePlace::Reset { episode_seed: seed };
                 Err(self.context.failure(Some(&self.spec), index as u32, place, cause))
             }
@@ -109,14 +109,14 @@ impl<K: Kernel> NativeVectorEnv<K> {
 
     /// The failure of an environment's last step.
     #[cold]
-    fn failed(&self, index: usize, step: u32, cause: FailureCause) -> EnvFailure {
+    fn failed(&self, index: usize, step: u32, cause: EnvFailureCause) -> EnvFailure {
         let place = FailurePlace::Step { episode_seed: self.episodes.seeds[index], step };
         self.context.failure(Some(&self.spec), index as u32, place, cause)
     }
 
     /// The actions of all environments, if each can be taken.
     fn checked<'a>(&self, actions: ActionRef<'a>) -> Result<&'a [K::Action], EnvFailure> {
-        let refused = |index, error| self.failed(index, self.episodes.lens[index] + 1, FailureCause::Error(error));
+        let refused = |index, error| self.failed(index, self.episodes.lens[index] + 1, EnvFailureCause::Error(error));
         let n = self.states.n_envs;
         let actions = K::Action::all(actions).map_err(|error| refused(0, error))?;
         if actions.len() != n {
@@ -134,8 +134,8 @@ impl<K: Kernel> NativeVectorEnv<K> {
         let rows = obs.chunks_exact(obs_len::<K>());
         rows.zip(rewards).enumerate().find_map(|(index, (row, reward))| {
             let cause = match first_non_finite(row) {
-                Some((element, value)) => FailureCause::NonFiniteObservation { element, value },
-                None if !reward.is_finite() => FailureCause::NonFiniteReward { value: *reward },
+                Some((element, value)) => EnvFailureCause::NonFiniteObservation { element, value },
+                None if !reward.is_finite() => EnvFailureCause::NonFiniteReward { value: *reward },
                 None => return None,
             };
             let steps_made = self.states.n_envs - 1;
@@ -186,7 +186,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
     }
 
     fn reset_all(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
-        let obs = obs.f32().map_err(|error| self.failed(0, 0, FailureCause::Error(error)))?;
+        let obs = obs.f32().map_err(|error| self.failed(0, 0, EnvFailureCause::Error(error)))?;
         for (index, row) in obs.chunks_exact_mut(obs_len::<K>()).enumerate() {
             self.reset(index, row)?;
         }
@@ -196,7 +196,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
         let actions = self.checked(actions)?;
         let VectorStep { t, obs, rewards, ends, final_obs } = out;
-        let failed_next = |error| self.failed(0, self.episodes.lens[0] + 1, FailureCause::Error(error));
+        let failed_next = |error| self.failed(0, self.episodes.lens[0] + 1, EnvFailureCause::Error(error));
         let (n_envs, obs_len) = (self.states.n_envs, obs_len::<K>());
         let obs = &mut obs.f32().map_err(failed_next)?[..n_envs * obs_len];
         let (rewards, ends) = (&mut rewards[..n_envs], &mut ends[..n_envs]);
@@ -223,7 +223,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
                 let row = &mut obs[index * obs_len..(index + 1) * obs_len];
                 if *end == End::Truncated {
                     final_obs.push(t, index, &*row).map_err(|error| {
-                        let cause = FailureCause::Error(EnvError::new(error));
+                        let cause = EnvFailureCause::Error(EnvError::new(error));
                         EnvFailure { steps_made: n_envs, ..self.failed(index, self.episodes.lens[index], cause) }
                     })?;
                 }

@@ -4,7 +4,8 @@ use super::normalization::Normalization;
 use super::normalizer::Normalizer;
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
-    ActionRef, EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, FailurePlace, ObsMut, VectorContext, obs_kind,
+    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, ObsMut, VectorContext,
+    obs_kind,
 };
 
 /// Environments whose observations and rewards are normalised on their way out.
@@ -52,7 +53,7 @@ impl NormalizedVectorEnv {
     /// Environments that do not write what their spec says.
     #[cold]
     fn failure(&self, error: EnvError) -> EnvFailure {
-        self.context.failure(Some(self.envs.spec()), 0, FailurePlace::Make, FailureCause::Error(error))
+        self.context.failure(Some(self.envs.spec()), 0, FailurePlace::Make, EnvFailureCause::Error(error))
     }
 }
 

@@ -89,12 +89,12 @@ impl NormalizerMoments {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use pronk_rollout::{EnvContext, EnvFactory, Normalizer, NormalizerConfig, ObsMut, Pendulum, VectorContext, Watch};
+/// use pronk_rollout::{EnvContext, EnvFactory, Normalizer, NormalizerConfig, ObsMut, Pendulum, VectorContext, CallMonitor};
 ///
 /// let normalizer = Normalizer::new(NormalizerConfig { observations: true, return_gamma: Some(0.99) });
 /// let factory = normalizer.wrap(Arc::new(|_: &EnvContext| Pendulum::new()));
 /// let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-/// let mut envs = factory.make_vector(&context, 8, &Watch::new())?;
+/// let mut envs = factory.make_vector(&context, 8, &CallMonitor::new())?;
 /// envs.reset_all(ObsMut::F32(&mut [0.0; 24]))?;
 /// envs.drain_episodes(&mut Vec::new()); // as a worker does after each fragment
 /// assert_eq!(normalizer.moments().observations.map(|moments| moments.count()), Some(8));

@@ -4,8 +4,8 @@ use pronk_policy::Space;
 
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
-    ActionRef, Env, EnvContext, EnvError, EnvFailure, EnvSpec, EpisodeStat, Episodes, FailureCause, FailurePlace,
-    ObsMut, VectorContext, Watch, mask,
+    ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, Episodes,
+    FailurePlace, ObsMut, VectorContext, mask,
 };
 
 /// Environments stepped one after the other on the calling thread.
@@ -18,7 +18,7 @@ pub struct SerialVectorEnv<E> {
     spec: EnvSpec,
     slots: Vec<Slot<E>>,
     finished: Vec<EpisodeStat>,
-    watch: Watch,
+    monitor: CallMonitor,
 }
 
 /// One environment and its episodes.
@@ -29,12 +29,12 @@ struct Slot<E> {
 }
 
 impl<E: Env> SerialVectorEnv<E> {
-    /// Makes `n_envs` environments, one after the other; `watch` is told which is being made, and which is called later.
+    /// Makes `n_envs` environments, one after the other; `monitor` is told which is being made, and which is called later.
     ///
     /// # Errors
     /// The environment that could not be made: its maker failed or panicked, its spec is not that of the first one, or
     /// the spec cannot work. No environment at all is an error too.
-    pub fn new<M>(context: &VectorContext, n_envs: usize, watch: &Watch, make: M) -> Result<Self, EnvFailure>
+    pub fn new<M>(context: &VectorContext, n_envs: usize, monitor: &CallMonitor, make: M) -> Result<Self, EnvFailure>
     where
         M: Fn(&EnvContext) -> Result<E, EnvError>,
     {
@@ -42,16 +42,16 @@ impl<E: Env> SerialVectorEnv<E> {
         let mut shared: Option<EnvSpec> = None;
         for index in 0..n_envs as u32 {
             let env_context = context.env(index);
-            watch.at(index, FailurePlace::Make);
+            monitor.at(index, FailurePlace::Make);
             let (env, spec) = make_one(&make, &env_context, shared.as_ref())
                 .map_err(|cause| context.failure(shared.as_ref(), index, FailurePlace::Make, cause))?;
             slots.push(Slot { env, episodes: Episodes::new(env_context) });
             shared.get_or_insert(spec);
         }
         match shared {
-            Some(spec) => Ok(Self { context: *context, spec, slots, finished: Vec::new(), watch: watch.clone() }),
+            Some(spec) => Ok(Self { context: *context, spec, slots, finished: Vec::new(), monitor: monitor.clone() }),
             None => {
-                let cause = FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"));
+                let cause = EnvFailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"));
                 Err(context.failure_to_make(cause))
             }
         }
@@ -70,14 +70,14 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
     fn reset_all(&mut self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
         let obs_len = obs.len() / self.slots.len();
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            slot.reset(obs.part(index * obs_len, obs_len), |place| self.watch.at(index as u32, place))
+            slot.reset(obs.part(index * obs_len, obs_len), |place| self.monitor.at(index as u32, place))
                 .map_err(|(place, cause)| self.context.failure(Some(&self.spec), index as u32, place, cause))?;
         }
         Ok(())
     }
 
     fn step(&mut self, actions: ActionRef<'_>, mut out: VectorStep<'_>) -> Result<(), EnvFailure> {
-        let Self { context, spec, slots, finished, watch } = self;
+        let Self { context, spec, slots, finished, monitor } = self;
         let obs_len = out.obs.len() / slots.len();
         let act_len = actions.len() / slots.len();
         for (index, slot) in slots.iter_mut().enumerate() {
@@ -88,7 +88,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
                 ..context.failure(Some(spec), index as u32, place, cause)
             };
 
-            watch.at(index as u32, slot.episodes.next_place());
+            monitor.at(index as u32, slot.episodes.next_place());
             let (reward, end) = slot.step(action, row.part(0, obs_len), spec).map_err(|at| failed(at, index))?;
             out.rewards[index] = reward;
             out.ends[index] = end;
@@ -98,11 +98,11 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
 
             if end == End::Truncated {
                 keep(out.final_obs, out.t, index, &row).map_err(|error| {
-                    failed((slot.episodes.place(), FailureCause::Error(EnvError::new(error))), index + 1)
+                    failed((slot.episodes.place(), EnvFailureCause::Error(EnvError::new(error))), index + 1)
                 })?;
             }
             finished.push(slot.episodes.stat());
-            let begins = |place| watch.at(index as u32, place);
+            let begins = |place| monitor.at(index as u32, place);
             slot.reset(row, begins).map_err(|at| failed(at, index + 1))?;
         }
         Ok(())
@@ -110,13 +110,13 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
 
     fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
         masks.fill(true);
-        let Self { context, spec, slots, watch, .. } = self;
+        let Self { context, spec, slots, monitor, .. } = self;
         if !spec.action_mask {
             return Ok(());
         }
         for (index, (slot, mask)) in slots.iter().zip(masks.chunks_exact_mut(spec.action.dist_len())).enumerate() {
             let place = slot.episodes.mask_place();
-            watch.at(index as u32, place);
+            monitor.at(index as u32, place);
             slot.mask(mask, &spec.action).map_err(|cause| context.failure(Some(spec), index as u32, place, cause))?;
         }
         Ok(())
@@ -133,7 +133,7 @@ impl<E: Env> Slot<E> {
         &mut self,
         mut obs: ObsMut<'_>,
         begins: impl FnOnce(FailurePlace),
-    ) -> Result<(), (FailurePlace, FailureCause)> {
+    ) -> Result<(), (FailurePlace, EnvFailureCause)> {
         let seed = self.episodes.begin();
         let place = self.episodes.reset_place();
         begins(place);
@@ -143,8 +143,8 @@ impl<E: Env> Slot<E> {
                 Ok(()) => return Ok(()),
                 Err(cause) => cause,
             },
-            Ok(Err(error)) => FailureCause::Error(error),
-            Err(text) => FailureCause::Panic(text),
+            Ok(Err(error)) => EnvFailureCause::Error(error),
+            Err(text) => EnvFailureCause::Panic(text),
         };
         Err((place, cause))
     }
@@ -155,7 +155,7 @@ impl<E: Env> Slot<E> {
         action: ActionRef<'_>,
         mut obs: ObsMut<'_>,
         spec: &EnvSpec,
-    ) -> Result<(f32, End), (FailurePlace, FailureCause)> {
+    ) -> Result<(f32, End), (FailurePlace, EnvFailureCause)> {
         let place = self.episodes.next_place();
         let len = obs.len();
         let cause = match catch(|| self.env.step(action, obs.part(0, len))) {
@@ -163,20 +163,20 @@ impl<E: Env> Slot<E> {
                 Ok(end) => return Ok((step.reward, end)),
                 Err(cause) => cause,
             },
-            Ok(Err(error)) => FailureCause::Error(error),
-            Err(text) => FailureCause::Panic(text),
+            Ok(Err(error)) => EnvFailureCause::Error(error),
+            Err(text) => EnvFailureCause::Panic(text),
         };
         Err((place, cause))
     }
 
-    fn mask(&self, mask: &mut [bool], action: &Space) -> Result<(), FailureCause> {
+    fn mask(&self, mask: &mut [bool], action: &Space) -> Result<(), EnvFailureCause> {
         match catch(|| self.env.action_mask(mask)) {
             Ok(Ok(())) => match mask::first_fully_masked(mask, action) {
                 None => Ok(()),
-                Some(choice) => Err(FailureCause::NothingPossible { choice }),
+                Some(choice) => Err(EnvFailureCause::NothingPossible { choice }),
             },
-            Ok(Err(error)) => Err(FailureCause::Error(error)),
-            Err(text) => Err(FailureCause::Panic(text)),
+            Ok(Err(error)) => Err(EnvFailureCause::Error(error)),
+            Err(text) => Err(EnvFailureCause::Panic(text)),
         }
     }
 }
@@ -193,19 +193,19 @@ fn make_one<E: Env>(
     make: impl Fn(&EnvContext) -> Result<E, EnvError>,
     context: &EnvContext,
     shared: Option<&EnvSpec>,
-) -> Result<(E, EnvSpec), FailureCause> {
+) -> Result<(E, EnvSpec), EnvFailureCause> {
     let made = catch(|| {
         let env = make(context)?;
         let spec = env.spec();
         Ok((env, spec))
     });
-    let (env, spec) = made.map_err(FailureCause::Panic)?.map_err(FailureCause::Error)?;
-    spec.check().map_err(FailureCause::Error)?;
+    let (env, spec) = made.map_err(EnvFailureCause::Panic)?.map_err(EnvFailureCause::Error)?;
+    spec.check().map_err(EnvFailureCause::Error)?;
     match shared {
         Some(shared) if *shared != spec => {
             let text =
                 format!("the environments of one worker must have one spec: the first is {shared}, this one {spec}");
-            Err(FailureCause::Error(EnvError::new(text)))
+            Err(EnvFailureCause::Error(EnvError::new(text)))
         }
         _ => Ok((env, spec)),
     }

@@ -68,7 +68,7 @@ impl Account {
 
     /// Whether the run ends, or another worker has taken this one's place.
     pub(super) fn is_ending(&self) -> bool {
-        self.links.tether.is_cut() || self.links.watch.is_taken_over()
+        self.links.token.is_shut_down() || self.links.monitor.is_taken_over()
     }
 
     /// Steps that are in no fragment yet.
@@ -80,7 +80,7 @@ impl Account {
     pub(super) fn add(&mut self, steps: Steps) {
         self.made += steps;
         // Whoever takes this worker's place over, because it hangs, loses these.
-        self.links.watch.made(self.made);
+        self.links.monitor.made(self.made);
     }
 
     /// Adds steps of an agent whose policy is frozen.
@@ -132,12 +132,12 @@ impl Account {
     /// The worker calls its environments until the returned value is dropped.
     #[inline]
     pub(super) fn enter(&self) -> Inside<'_> {
-        self.links.watch.enter(self.incarnation)
+        self.links.monitor.enter(self.incarnation)
     }
 
     /// Drops environments that failed. A panic while dropping them is contained: the failure to report is the first.
     pub(super) fn drop_envs<T>(&self, envs: T) {
-        self.links.watch.at(0, FailurePlace::Unknown);
+        self.links.monitor.at(0, FailurePlace::Unknown);
         let _inside = self.enter();
         let _ = catch(|| drop(envs));
     }
@@ -145,15 +145,15 @@ impl Account {
     fn count(&mut self, steps: Steps) -> Option<StepTicket> {
         self.made -= steps;
         let untrained = Steps { env: 0, agent: std::mem::take(&mut self.untrained) };
-        let WorkerLinks { watch, steps: ledger, .. } = &self.links;
-        let ticket = watch.book(|| {
+        let WorkerLinks { monitor, steps: ledger, .. } = &self.links;
+        let ticket = monitor.book(|| {
             if untrained.agent > 0 {
                 ledger.sampled(untrained).dropped(NOT_TRAINED);
             }
             ledger.sampled(steps)
         });
         // What is in no fragment yet stays to be counted.
-        watch.made(self.made);
+        monitor.made(self.made);
         ticket
     }
 }

@@ -1,10 +1,10 @@
 use std::num::NonZeroUsize;
 
-use pronk_buffer::{Pool, Tether};
+use pronk_buffer::{Pool, ShutdownToken};
 use pronk_metrics::{StepLedger, thread_states};
 use pronk_policy::GaussianConfig;
 
-use crate::env::Watch;
+use crate::env::CallMonitor;
 
 thread_states! {
     /// What a rollout worker does.
@@ -49,15 +49,15 @@ pub struct WorkerLinks {
     /// Where the steps are counted.
     pub steps: StepLedger,
     /// Ends the worker between two steps when the run ends.
-    pub tether: Tether,
+    pub token: ShutdownToken,
     /// Where the worker says what it does in its environments, and what they know of the run; one of its own.
-    pub watch: Watch,
+    pub monitor: CallMonitor,
 }
 
 impl WorkerLinks {
-    /// What a worker shares with a run, and a watch that nobody else looks at.
-    pub fn new(pool: Pool, steps: StepLedger, tether: Tether) -> Self {
-        Self { pool, steps, tether, watch: Watch::new() }
+    /// What a worker shares with a run, and a monitor that nobody else looks at.
+    pub fn new(pool: Pool, steps: StepLedger, token: ShutdownToken) -> Self {
+        Self { pool, steps, token, monitor: CallMonitor::new() }
     }
 }
 

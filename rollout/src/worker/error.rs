@@ -1,4 +1,4 @@
-use pronk_buffer::{BatchError, Tether};
+use pronk_buffer::{BatchError, ShutdownToken};
 use pronk_policy::PolicyError;
 
 use crate::act::{MappingError, PolicyBuildError, PolicyFault};
@@ -104,9 +104,11 @@ pub enum SampleError {
 
 impl SampleError {
     /// The inference thread ends with the run, which fails nobody.
-    pub(crate) fn unless_the_run_ends(self, tether: &Tether) -> Self {
+    pub(crate) fn unless_the_run_ends(self, token: &ShutdownToken) -> Self {
         match self {
-            SampleError::Policy(fault) if fault.is_the_end_of_inference() && tether.is_cut() => SampleError::Closed,
+            SampleError::Policy(fault) if fault.is_the_end_of_inference() && token.is_shut_down() => {
+                SampleError::Closed
+            }
             error => error,
         }
     }

@@ -84,14 +84,14 @@ impl<M: MakeFragments> Sampler for FragmentWorker<M> {
                 return Ok(batch.with_ticket(ticket));
             }
             Err(SampleError::AllFailed) => return Err(SampleError::AllFailed),
-            Err(error) => error.unless_the_run_ends(&account.links.tether),
+            Err(error) => error.unless_the_run_ends(&account.links.token),
         };
         if let SampleError::Environment(failure) = &error {
             let made = failure.steps_made as u64;
             account.add(Steps { env: made, agent: made });
             maker.drop_envs(account);
             // The supervisor has already reported this hang.
-            if account.links.watch.is_taken_over() {
+            if account.links.monitor.is_taken_over() {
                 return Err(SampleError::Closed);
             }
         }
@@ -111,7 +111,7 @@ impl<M: MakeFragments> Sampler for FragmentWorker<M> {
         self.account.take_failures()
     }
 
-    fn take_left_behind(&mut self) -> Vec<String> {
+    fn take_abandoned(&mut self) -> Vec<String> {
         std::mem::take(&mut self.account.abandoned)
     }
 

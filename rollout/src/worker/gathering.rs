@@ -19,7 +19,7 @@ use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::restart::RestartPolicy;
 use super::sampler::AnyEnvSpec;
 use crate::act::{Inference, PolicyActor, Role};
-use crate::env::{EnvSpec, FailureCause, seed};
+use crate::env::{EnvFailureCause, EnvSpec, seed};
 use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvPool, Gather, GroupFailure, GroupStep, Order};
 
 use waiting::Waiting;
@@ -39,7 +39,7 @@ pub use config::GatheringWorkerConfig;
 /// use std::num::NonZeroUsize;
 /// use std::sync::Arc;
 ///
-/// use pronk_buffer::{Pool, Versioned, lifeline};
+/// use pronk_buffer::{Pool, Versioned, shutdown};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, GaussianConfig, Network, NetworkSpec};
 /// use pronk_rollout::{
@@ -50,7 +50,7 @@ pub use config::GatheringWorkerConfig;
 /// let spec = CartPole::new().spec();
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let weights = ByPolicy::from([(default_policy(), network.init_params(1)?)]);
-/// let (_lifeline, tether) = lifeline();
+/// let (_lifeline, token) = shutdown();
 ///
 /// // While one half of the environments steps, the policy acts for the other.
 /// let config = GatheringWorkerConfig {
@@ -67,7 +67,7 @@ pub use config::GatheringWorkerConfig;
 ///     env_hang_timeout: None,
 ///     restart: RestartPolicy::default(),
 /// };
-/// let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), tether);
+/// let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
 /// let network = Box::new(CpuNetwork::new(&network)?);
 /// let mut worker = GatheringWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 /// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
@@ -206,7 +206,7 @@ impl MakeFragments for Gathering {
         // have that between them and others have not.
         self.round_began += self.left_off.elapsed();
         loop {
-            if account.links.tether.is_cut() {
+            if account.links.token.is_shut_down() {
                 return Err(SampleError::Closed);
             }
             if !self.ready.is_empty() {
@@ -365,7 +365,7 @@ impl Gathering {
                 return Err(SampleError::AllFailed);
             }
             let pause = first.saturating_duration_since(Instant::now());
-            account.links.tether.sleep(pause).map_err(|_closed| SampleError::Closed)?;
+            account.links.token.sleep(pause).map_err(|_closed| SampleError::Closed)?;
         }
         let now = Instant::now();
         for (_, group) in self.pausing.extract_if(.., |(due, _)| *due <= now).collect::<Vec<_>>() {
@@ -412,10 +412,10 @@ impl Gathering {
 
     /// What a group was filling is lost, and it pauses.
     fn give_up_group(&mut self, account: &mut Account, group: usize, failure: GroupFailure) {
-        let GroupFailure { mut failure, left_behind } = failure;
+        let GroupFailure { mut failure, abandoned } = failure;
         let size = self.groups.group_size();
         let Some(columns) = self.actor.columns() else { return };
-        if let FailureCause::Hang { last_obs: last_obs @ None, .. } = &mut failure.cause {
+        if let EnvFailureCause::Hang { last_obs: last_obs @ None, .. } = &mut failure.cause {
             *last_obs = columns.last_obs(failure.index as usize);
         }
         let mut lost = failure.steps_made as u64;
@@ -431,7 +431,7 @@ impl Gathering {
         let slot = &mut self.slots[group];
         slot.failures_in_a_row = slot.failures_in_a_row.saturating_add(1);
         self.pausing.push((Instant::now() + self.restart.backoff(slot.failures_in_a_row), group));
-        account.abandoned.extend(left_behind.map(|thread| format!("{thread}: {failure}")));
+        account.abandoned.extend(abandoned.map(|thread| format!("{thread}: {failure}")));
         account.add_failure(failure);
     }
 }

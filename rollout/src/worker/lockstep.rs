@@ -12,7 +12,7 @@ use super::error::{BuildError, SampleError};
 use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::sampler::AnyEnvSpec;
 use crate::act::{ActionSampler, Inference, PolicyFault, WeightsOf};
-use crate::env::{EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext, Watch, seed};
+use crate::env::{CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext, seed};
 use crate::pool::EnvFactory;
 use crate::vector::{VectorEnv, VectorStep};
 
@@ -24,7 +24,7 @@ use crate::vector::{VectorEnv, VectorStep};
 /// use std::num::NonZeroUsize;
 /// use std::sync::Arc;
 ///
-/// use pronk_buffer::{Pool, Versioned, lifeline};
+/// use pronk_buffer::{Pool, Versioned, shutdown};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, GaussianConfig, Network, NetworkSpec};
 /// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState};
@@ -33,7 +33,7 @@ use crate::vector::{VectorEnv, VectorStep};
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let weights = ByPolicy::from([(default_policy(), network.init_params(1)?)]);
 /// let weights = Versioned { version: 0, weights };
-/// let (_lifeline, tether) = lifeline();
+/// let (_lifeline, token) = shutdown();
 /// let steps = StepLedger::new();
 ///
 /// let config = WorkerConfig {
@@ -44,7 +44,7 @@ use crate::vector::{VectorEnv, VectorStep};
 ///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
 ///     gaussian: GaussianConfig::default(),
 /// };
-/// let links = WorkerLinks::new(Pool::new(2), steps.clone(), tether);
+/// let links = WorkerLinks::new(Pool::new(2), steps.clone(), token);
 /// let network = Box::new(CpuNetwork::new(&network)?);
 /// let mut worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
 /// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
@@ -84,7 +84,7 @@ impl RolloutWorker {
         inference: impl Into<Inference>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
-        let envs = make_envs(factory.as_ref(), &config, config.incarnation, &links.watch)?;
+        let envs = make_envs(factory.as_ref(), &config, config.incarnation, &links.monitor)?;
         let spec = envs.spec().clone();
         let rng = acting_stream(&config, config.incarnation);
         let spaces = (&spec.observation, &spec.action);
@@ -131,7 +131,7 @@ impl Lockstep {
                 clock.enter(WorkerState::Restarting);
                 let incarnation = account.begin_incarnation();
                 acting.draw_from(acting_stream(config, incarnation));
-                let rebuilt = make_envs(factory.as_ref(), config, incarnation, &account.links.watch)?;
+                let rebuilt = make_envs(factory.as_ref(), config, incarnation, &account.links.monitor)?;
                 let now = AnyEnvSpec::Single(rebuilt.spec().clone());
                 AnyEnvSpec::Single(spec.clone()).check_rebuilt(&now, &context(config, incarnation))?;
                 envs.insert(rebuilt)
@@ -175,7 +175,7 @@ impl Lockstep {
             step.versions.fill(version);
 
             clock.enter(WorkerState::Stepping);
-            account.links.watch.see(step.obs, columns);
+            account.links.monitor.see(step.obs, columns);
             let inside = account.enter();
             let out = VectorStep {
                 t,
@@ -249,20 +249,20 @@ fn make_envs(
     factory: &dyn EnvFactory,
     config: &WorkerConfig,
     incarnation: u32,
-    watch: &Watch,
+    monitor: &CallMonitor,
 ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
     let n_envs = config.num_envs_per_worker.get();
     let context = context(config, incarnation);
-    watch.at(0, FailurePlace::Make);
-    let inside = watch.enter(incarnation);
-    let envs = catch(|| factory.make_vector(&context, n_envs, watch))
-        .map_err(|text| context.failure_to_make(FailureCause::Panic(text)))??;
+    monitor.at(0, FailurePlace::Make);
+    let inside = monitor.enter(incarnation);
+    let envs = catch(|| factory.make_vector(&context, n_envs, monitor))
+        .map_err(|text| context.failure_to_make(EnvFailureCause::Panic(text)))??;
     drop(inside);
     if envs.n_envs() == n_envs {
         Ok(envs)
     } else {
         let text = format!("the factory was asked for {n_envs} environments and made {}", envs.n_envs());
-        Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
+        Err(context.failure_to_make(EnvFailureCause::Error(EnvError::new(text))))
     }
 }
 

@@ -46,11 +46,11 @@ const NOBODY_FOR: usize = 1000;
 /// use std::num::NonZeroUsize;
 /// use std::sync::Arc;
 ///
-/// use pronk_buffer::{Pool, Versioned, lifeline};
+/// use pronk_buffer::{Pool, Versioned, shutdown};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger};
 /// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
 /// use pronk_rollout::{
-///     EnvContext, MultiAgentWorkerConfig, MultiAgentEnv, MultiAgentWorker, PolicyMapping, Sampler, TicTacToe, Watch,
+///     EnvContext, MultiAgentWorkerConfig, MultiAgentEnv, MultiAgentWorker, PolicyMapping, Sampler, TicTacToe, CallMonitor,
 ///     WorkerLinks, WorkerPolicy, WorkerState,
 /// };
 ///
@@ -62,7 +62,7 @@ const NOBODY_FOR: usize = 1000;
 /// let network = Box::new(CpuNetwork::new(&network)?);
 /// let player = WorkerPolicy { network, observation, action, gaussian: GaussianConfig::default(), frozen: None };
 ///
-/// let (_lifeline, tether) = lifeline();
+/// let (_lifeline, token) = shutdown();
 /// let steps = StepLedger::new();
 /// let config = MultiAgentWorkerConfig {
 ///     worker: 1,
@@ -73,7 +73,7 @@ const NOBODY_FOR: usize = 1000;
 ///     policies: ByPolicy::from([("player".into(), player)]),
 ///     mapping: PolicyMapping::shared("player"),
 /// };
-/// let links = WorkerLinks::new(Pool::new(2), steps.clone(), tether);
+/// let links = WorkerLinks::new(Pool::new(2), steps.clone(), token);
 /// let mut worker = MultiAgentWorker::new(config, Arc::new(|_: &EnvContext| TicTacToe::new()), links)?;
 /// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
 /// let fragment = worker.sample(&Versioned { version: 0, weights }, &mut clock)?;
@@ -112,7 +112,7 @@ impl MultiAgentWorker {
         let MultiAgentWorkerConfig { worker, incarnation, seed, policies, mapping, .. } = config;
         let (n_envs, length) = (config.num_envs_per_worker.get(), config.rollout_fragment_length.get());
         let context = VectorContext { worker, incarnation, first_env: 0, seed };
-        let envs = make_envs(factory.as_ref(), context, n_envs, &links.watch)?;
+        let envs = make_envs(factory.as_ref(), context, n_envs, &links.monitor)?;
         let spec = envs.spec().clone();
         let router = PolicyRouter::new(policies, mapping, &envs, length, &context)?;
         let maker = MultiAgent { seed, n_envs, length, factory, spec, router, envs: Some(envs), under_way: false };
@@ -144,8 +144,8 @@ impl MakeFragments for MultiAgent {
                 let (incarnation, seed) = (account.begin_incarnation(), self.seed);
                 let context = VectorContext { worker: account.worker(), incarnation, first_env: 0, seed };
                 self.router.begin(&context);
-                let (factory, watch) = (self.factory.as_ref(), &account.links.watch);
-                let rebuilt = make_envs(factory, context, self.n_envs, watch)?;
+                let (factory, monitor) = (self.factory.as_ref(), &account.links.monitor);
+                let rebuilt = make_envs(factory, context, self.n_envs, monitor)?;
                 let now = AnyEnvSpec::MultiAgent(rebuilt.spec().clone());
                 AnyEnvSpec::MultiAgent(self.spec.clone()).check_rebuilt(&now, &context)?;
                 self.envs.insert(rebuilt)

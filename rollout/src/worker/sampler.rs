@@ -9,7 +9,7 @@ use pronk_policy::Params;
 use super::config::WorkerState;
 use super::error::{BuildError, SampleError};
 use crate::env::{
-    EnvError, EnvFailure, EnvSpec, EpisodeStat, FailureCause, MultiAgentSpec, ReturnStat, VectorContext, Watch,
+    CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, MultiAgentSpec, ReturnStat, VectorContext,
 };
 
 /// Weights in, fragments out: what a run keeps going, restarts after failures and takes down at its end.
@@ -68,8 +68,8 @@ pub trait Sampler: Send {
         Vec::new()
     }
 
-    /// Takes the threads that the worker has left behind since the last call, each with what it is stuck in.
-    fn take_left_behind(&mut self) -> Vec<String> {
+    /// Takes the threads that the worker has abandoned since the last call, each with what it is stuck in.
+    fn take_abandoned(&mut self) -> Vec<String> {
         Vec::new()
     }
 
@@ -92,9 +92,9 @@ pub type MakeSampler = dyn Fn(&WorkerSeat) -> Result<Box<dyn Sampler>, BuildErro
 /// A worker's place in a run, which others take when it is replaced.
 ///
 /// ```
-/// use pronk_rollout::{Watch, WorkerSeat};
+/// use pronk_rollout::{CallMonitor, WorkerSeat};
 ///
-/// let first = WorkerSeat { worker: 3, incarnation: 0, watch: Watch::new() };
+/// let first = WorkerSeat { worker: 3, incarnation: 0, monitor: CallMonitor::new() };
 /// # let _ = first;
 /// ```
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ pub struct WorkerSeat {
     /// The incarnation that its environments begin with.
     pub incarnation: u32,
     /// Where it says what it does in its environments: for its [`WorkerLinks`](crate::WorkerLinks).
-    pub watch: Watch,
+    pub monitor: CallMonitor,
 }
 
 /// What the environments of a worker are, whichever kind it runs.
@@ -140,7 +140,7 @@ impl AnyEnvSpec {
             return Ok(());
         }
         let text = format!("the rebuilt environment is {rebuilt}, but the run began with {self}");
-        Err(context.failure_to_make(FailureCause::Error(EnvError::new(text))))
+        Err(context.failure_to_make(EnvFailureCause::Error(EnvError::new(text))))
     }
 
     /// The environment's name.

@@ -35,7 +35,7 @@ pub struct ChaosConfig {
     pub slow: f64,
     /// How much longer a slow step takes.
     pub slow_for: Duration,
-    /// After how long a step that hangs gives up, with an error. `None`: never, so that its thread has to be left behind.
+    /// After how long a step that hangs gives up, with an error. `None`: never, so that its thread has to be abandoned.
     pub hang_for: Option<Duration>,
 }
 
@@ -60,12 +60,12 @@ impl ChaosConfig {
     /// its worker, its index and its incarnation, so that an environment which was rebuilt does not fail at the same step.
     ///
     /// ```
-    /// use pronk_rollout::{CartPole, ChaosConfig, EnvFactory, VectorContext, Watch};
+    /// use pronk_rollout::{CartPole, ChaosConfig, EnvFactory, VectorContext, CallMonitor};
     ///
     /// // `Trainer::new(config, chaos.wrap(|_| CartPole::new()))` trains on environments that fail now and then.
     /// let factory = ChaosConfig { error: 0.001, ..ChaosConfig::default() }.wrap(|_| CartPole::new());
     /// let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-    /// assert_eq!(factory.make_vector(&context, 8, &Watch::new())?.spec().name, "CartPole-v1 with Chaos");
+    /// assert_eq!(factory.make_vector(&context, 8, &CallMonitor::new())?.spec().name, "CartPole-v1 with Chaos");
     /// # Ok::<(), pronk_rollout::EnvFailure>(())
     /// ```
     pub fn wrap<F, M>(self, make: F) -> impl Fn(&EnvContext) -> Result<Chaos<M::Env>, EnvError> + Send + Sync

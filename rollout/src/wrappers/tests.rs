@@ -5,7 +5,7 @@ use pronk_policy::Space;
 
 use super::*;
 use crate::check::check_env;
-use crate::env::{ActionRef, Env, EnvError, ObsMut, VectorContext, Watch};
+use crate::env::{ActionRef, CallMonitor, Env, EnvError, ObsMut, VectorContext};
 use crate::envs::{CartPole, Masked, Pendulum};
 use crate::pool::EnvFactory;
 use crate::testing::{Counter, Fault};
@@ -14,7 +14,7 @@ use crate::vector::VectorStep;
 /// The return and the length of the first episode that ends.
 fn first_episode(factory: impl EnvFactory) -> (f64, u32) {
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 1 };
-    let mut envs = factory.make_vector(&context, 1, &Watch::new()).unwrap();
+    let mut envs = factory.make_vector(&context, 1, &CallMonitor::new()).unwrap();
     let obs_len = envs.spec().observation.obs_len();
     let (mut obs, mut episodes) = (vec![0.0; obs_len], Vec::new());
     envs.reset_all(ObsMut::F32(&mut obs)).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pronk::env_process::{Gymnasium, ProcessEnvs, Program, Wrapper};
 use pronk::prelude::*;
-use pronk::rollout::{VectorContext, VectorEnv, Watch};
+use pronk::rollout::{CallMonitor, VectorContext, VectorEnv};
 use pronk::{EnvFactory, EnvFailure, FailedRun, MultiAgentConfig, TrainError};
 use serde_json::json;
 
@@ -261,11 +261,11 @@ fn a_worker_whose_environments_cannot_be_made_again_says_so() {
             &self,
             context: &VectorContext,
             n_envs: usize,
-            watch: &Watch,
+            monitor: &CallMonitor,
         ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
             MADE.fetch_add(1, Ordering::Relaxed);
             let envs = if context.incarnation == 0 { &self.0 } else { &self.1 };
-            envs.make_vector(context, n_envs, watch)
+            envs.make_vector(context, n_envs, monitor)
         }
     }
     let result = Trainer::new(small(1), Sabotaged(good, bad)).unwrap().run(iterations(1_000_000));

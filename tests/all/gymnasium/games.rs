@@ -2,7 +2,7 @@
 
 use pronk::env_process::{AtariVector, Gymnasium};
 use pronk::prelude::*;
-use pronk::rollout::Watch;
+use pronk::rollout::CallMonitor;
 use pronk::{MultiAgentConfig, MultiAgentFactory, ObsDtype, PolicyMapping, Space, check_env, check_multi_agent_env};
 use serde_json::json;
 
@@ -121,7 +121,7 @@ fn agents_of_a_parallel_environment_keep_the_rules() {
         if kwargs != json!({}) {
             envs.program.config["max_episode_steps"] = json!(9);
         }
-        let env = envs.make(&context, &Watch::new()).unwrap();
+        let env = envs.make(&context, &CallMonitor::new()).unwrap();
         let spec = env.spec();
         let names: Vec<_> = spec.agents.iter().map(|agent| agent.name.as_str()).collect();
         assert_eq!(names, ["runner", "chaser"]);
@@ -137,7 +137,7 @@ fn agents_with_masks_keep_the_rules() {
     for place in ["observation", "info"] {
         let mut envs = pettingzoo("pronk_test_parallel", json!({ "mask": place }));
         envs.program.config["action_mask"] = json!(true);
-        let env = envs.make(&context, &Watch::new()).unwrap();
+        let env = envs.make(&context, &CallMonitor::new()).unwrap();
         assert!(env.spec().agents.iter().all(|agent| agent.action_mask), "{place}");
         check_multi_agent_env(env, 1).unwrap();
     }
@@ -146,7 +146,7 @@ fn agents_with_masks_keep_the_rules() {
 #[test]
 fn an_agent_that_is_cut_off_unseen_is_an_error() {
     let context = EnvContext { worker: 1, index: 0, incarnation: 0, seed: 1 };
-    let env = pettingzoo("pronk_test_parallel", json!({ "blind": true })).make(&context, &Watch::new()).unwrap();
+    let env = pettingzoo("pronk_test_parallel", json!({ "blind": true })).make(&context, &CallMonitor::new()).unwrap();
     let text = check_multi_agent_env(env, 1).unwrap_err().to_string();
     assert!(text.contains("agent chaser") && text.contains("who is truncated needs an observation"), "{text}");
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use pronk::env_process::ProcessEnvs;
 use pronk::prelude::*;
-use pronk::{Choice, PpoConfig, Schedule, Torso, evaluate};
+use pronk::{ActionSelection, PpoConfig, Schedule, Torso, evaluate};
 use serde_json::json;
 
 use super::gymnasium;
@@ -50,7 +50,7 @@ fn cartpole_of_gymnasium_is_learned() {
         assert!(run.reached(), "{:?} after {} env-steps", run.result.episode_return_mean, run.steps.sampled.env);
         // The policy plays as well where it is only looked at.
         let mut policy = only(&run).policy().unwrap();
-        let evaluation = evaluate(&mut policy, &mut Choice::Mode, &envs(), 10, 7).unwrap();
+        let evaluation = evaluate(&mut policy, &mut ActionSelection::Mode, &envs(), 10, 7).unwrap();
         assert!(evaluation.return_mean() > Some(400.0), "{evaluation:?}");
     });
 }

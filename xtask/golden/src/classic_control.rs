@@ -4,8 +4,8 @@ use anyhow::{Context, Result, ensure};
 use pronk_buffer::{FinalObs, ObsKind};
 use pronk_policy::Space;
 use pronk_rollout::{
-    Acrobot, ActionRef, CartPole, End, Env, EnvError, EnvSpec, Kernel, MountainCar, MountainCarContinuous,
-    NativeVectorEnv, ObsMut, Pendulum, SerialVectorEnv, Step, VectorContext, VectorEnv, VectorStep, Watch,
+    Acrobot, ActionRef, CallMonitor, CartPole, End, Env, EnvError, EnvSpec, Kernel, MountainCar, MountainCarContinuous,
+    NativeVectorEnv, ObsMut, Pendulum, SerialVectorEnv, Step, VectorContext, VectorEnv, VectorStep,
 };
 use serde_json::Value;
 
@@ -222,7 +222,7 @@ fn check_ends<E: Native<N>, const N: usize>(c: &mut Case, env: E, want: &Traject
     let mut row = vec![0.0; env.spec().observation.obs_len()];
     let start = FromStart { start: env.clone(), env, max_episode_steps: want.max_episode_steps };
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
-    let mut envs = SerialVectorEnv::new(&context, 1, &Watch::new(), |_| Ok(start.clone()))?;
+    let mut envs = SerialVectorEnv::new(&context, 1, &CallMonitor::new(), |_| Ok(start.clone()))?;
     envs.reset_all(ObsMut::F32(&mut row))?;
 
     let mut final_obs = FinalObs::new(ObsKind::F32, row.len());

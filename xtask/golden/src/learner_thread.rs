@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use pronk_buffer::{
-    Bell, Gate, InqueueReceiver, InqueueSender, Lifeline, Mailbox, MultiAgentBatch, SampleBatch, Tag, inqueue,
-    lifeline, weight_cell,
+    Gate, InqueueReceiver, InqueueSender, Mailbox, MultiAgentBatch, Notifier, SampleBatch, ShutdownGuard, Tag, inqueue,
+    shutdown, weight_cell,
 };
 use pronk_learner::{LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, OverwriteLearnerInfo, StepOutcome};
 use pronk_metrics::{ByPolicy, PolicyId, ResultDict, StepLedger, TimeLedger};
@@ -60,7 +60,7 @@ struct Rig {
     reports: usize,
     /// Policies of all reports, as RLlib lists them until a broadcast.
     updated: Vec<String>,
-    _lifeline: Lifeline,
+    _lifeline: ShutdownGuard,
 }
 
 impl Rig {
@@ -78,8 +78,8 @@ impl Rig {
             learner_queue_timeout: Duration::ZERO,
             ..LearnerLoopConfig::default()
         };
-        let (lifeline, tether) = lifeline();
-        let (inqueue, source) = inqueue(capacity, Gate::Bounded, &tether)?;
+        let (shutdown, token) = shutdown();
+        let (inqueue, source) = inqueue(capacity, Gate::Bounded, &token)?;
         let (publisher, _cell) = weight_cell(ByPolicy::new());
         let script = Script::default();
         let parts = LearnerParts {
@@ -89,12 +89,12 @@ impl Rig {
             loaders: None,
             steps: StepLedger::new(),
             time: TimeLedger::new(),
-            tether,
-            bell: Bell::new(),
+            token,
+            notifier: Notifier::new(),
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
         let learner_loop = learner_loop.with_clock(script.clone());
-        Ok(Self { learner_loop, inqueue, outqueue, script, reports: 0, updated: Vec::new(), _lifeline: lifeline })
+        Ok(Self { learner_loop, inqueue, outqueue, script, reports: 0, updated: Vec::new(), _lifeline: shutdown })
     }
 
     fn put(&mut self, batch: &Value, op: &Value, at: &str, c: &mut Case) -> Result<()> {

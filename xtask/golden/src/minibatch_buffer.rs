@@ -7,7 +7,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use pronk_buffer::{Gate, InqueueReceiver, InqueueSender, Lifeline, MinibatchBuffer, NextError, inqueue, lifeline};
+use pronk_buffer::{
+    Gate, InqueueReceiver, InqueueSender, MinibatchBuffer, NextError, ShutdownGuard, inqueue, shutdown,
+};
 use serde_json::Value;
 
 use crate::json::{array_at, bool_at, floats_at, name_of, number_at, section, usize_at, usizes_at};
@@ -77,17 +79,17 @@ fn scripted(entry: &Value, c: &mut Case) -> Result<()> {
 struct Ring {
     sender: InqueueSender<usize>,
     buffer: MinibatchBuffer<InqueueReceiver<usize>>,
-    _lifeline: Lifeline,
+    _lifeline: ShutdownGuard,
 }
 
 impl Ring {
     fn new(entry: &Value, capacity: usize) -> Result<Self> {
-        let (lifeline, tether) = lifeline();
-        let (sender, receiver) = inqueue(capacity.max(1), Gate::Bounded, &tether)?;
+        let (shutdown, token) = shutdown();
+        let (sender, receiver) = inqueue(capacity.max(1), Gate::Bounded, &token)?;
         let size = NonZeroUsize::new(usize_at(entry, "size")?).context("`size` is 0")?;
         let passes = |key| anyhow::Ok(u32::try_from(usize_at(entry, key)?)?);
         let buffer = MinibatchBuffer::new(receiver, size, passes("num_passes")?, passes("init_num_passes")?);
-        Ok(Self { sender, buffer, _lifeline: lifeline })
+        Ok(Self { sender, buffer, _lifeline: shutdown })
     }
 
     fn put(&self, item: usize) -> Result<()> {

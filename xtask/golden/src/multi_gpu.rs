@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use pronk_buffer::{
-    Bell, Gate, InqueueReceiver, InqueueSender, Lifeline, Loader, LoaderConfig, LoaderParts, LoaderStacks, Mailbox,
-    MultiAgentBatch, Tag, inqueue, lifeline, weight_cell,
+    Gate, InqueueReceiver, InqueueSender, Loader, LoaderConfig, LoaderParts, LoaderStacks, Mailbox, MultiAgentBatch,
+    Notifier, ShutdownGuard, Tag, inqueue, shutdown, weight_cell,
 };
 use pronk_learner::{HoldsBatch, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerReport, StepOutcome, TrainBatch};
 use pronk_metrics::{ByPolicy, PolicyId, StepLedger, TimeLedger};
@@ -91,7 +91,7 @@ struct Rig {
     policies: Vec<PolicyId>,
     loads: u64,
     passes: u64,
-    _lifeline: Lifeline,
+    _lifeline: ShutdownGuard,
 }
 
 impl Rig {
@@ -99,8 +99,8 @@ impl Rig {
         let n_stacks = NonZeroUsize::new(usize_at(entry, "num_stacks")?).context("num_stacks is 0")?;
         let names = array_at(entry, "policies")?.iter().map(|name| name.as_str().map(PolicyId::from));
         let policies: Vec<PolicyId> = names.collect::<Option<_>>().context("a policy is no string")?;
-        let (lifeline, tether) = lifeline();
-        let (inqueue, source) = inqueue(array_at(entry, "ops")?.len().max(1), Gate::Bounded, &tether)?;
+        let (shutdown, token) = shutdown();
+        let (inqueue, source) = inqueue(array_at(entry, "ops")?.len().max(1), Gate::Bounded, &token)?;
         let (say, loaded) = mpsc::sync_channel(1);
         let stack = |stack| Numbered { stack, batch: MultiAgentBatch::default() };
         let (time, steps) = (TimeLedger::new(), StepLedger::new());
@@ -108,7 +108,7 @@ impl Rig {
             source,
             stacks: (0..n_stacks.get()).map(stack).collect(),
             time: time.clone(),
-            tether: tether.clone(),
+            token: token.clone(),
         };
         let one = LoaderConfig { num_data_load_threads: NonZeroUsize::MIN, ..LoaderConfig::default() };
         let stacks = LoaderStacks::start(one, parts, move |_| Ok(Saying(say.clone())))?;
@@ -129,12 +129,12 @@ impl Rig {
             publisher,
             steps,
             time,
-            tether,
-            bell: Bell::new(),
+            token,
+            notifier: Notifier::new(),
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
         let (loads, passes) = (0, 0);
-        Ok(Self { learner_loop, inqueue, outqueue, loaded, script, policies, loads, passes, _lifeline: lifeline })
+        Ok(Self { learner_loop, inqueue, outqueue, loaded, script, policies, loads, passes, _lifeline: shutdown })
     }
 
     /// One iteration of a loader: a batch of so many rows for each policy.

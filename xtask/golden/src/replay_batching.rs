@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use anyhow::{Context, Result, ensure};
-use pronk_buffer::{Accumulate, Draw, MixIn, MixInConfig, RatioReplay};
+use pronk_buffer::{Accumulate, MixIn, MixInConfig, RandomSource, RatioReplay};
 use pronk_learner::{KlCoeff, Schedule};
 use serde_json::Value;
 
@@ -104,7 +104,7 @@ impl Script {
     }
 }
 
-impl Draw for Script {
+impl RandomSource for Script {
     fn uniform(&mut self) -> f64 {
         self.used.0 += 1;
         // One number too many ends the draw, and the counts then differ.
@@ -117,7 +117,7 @@ impl Draw for Script {
     }
 }
 
-/// Pieces of the sizes `in` go in one after the other; which of them come out together, and what stays?
+/// MicroBatches of the sizes `in` go in one after the other; which of them come out together, and what stays?
 fn train_batches(entry: &Value, c: &mut Case) -> Result<()> {
     let mut gathering = Accumulate::new(json::usize_at(entry, "train_batch_size")? as u64);
     let mut sizes = Vec::new();

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use pronk_buffer::{Gate, InqueueReceiver, InqueueSender, Lifeline, PopError, TryPushError, inqueue, lifeline};
+use pronk_buffer::{Gate, InqueueReceiver, InqueueSender, PopError, ShutdownGuard, TryPushError, inqueue, shutdown};
 use pronk_rollout::{Arrivals, Gather};
 use serde_json::Value;
 
@@ -105,14 +105,14 @@ fn phase_after(capacity: usize, ops: &[Value]) -> Result<&'static str> {
 struct Queue {
     sender: InqueueSender<()>,
     receiver: InqueueReceiver<()>,
-    _lifeline: Lifeline,
+    _lifeline: ShutdownGuard,
 }
 
 impl Queue {
     fn new(capacity: usize) -> Result<Self> {
-        let (lifeline, tether) = lifeline();
-        let (sender, receiver) = inqueue(capacity, Gate::FillThenDrain, &tether)?;
-        Ok(Self { sender, receiver, _lifeline: lifeline })
+        let (shutdown, token) = shutdown();
+        let (sender, receiver) = inqueue(capacity, Gate::FillThenDrain, &token)?;
+        Ok(Self { sender, receiver, _lifeline: shutdown })
     }
 
     fn is_granted(&self, op: &Value) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! How loaders end, and that nothing is left behind.
+//! How loaders end, and that nothing is abandoned.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn a_failure_names_its_thread_and_ends_them_all() {
             let (bench, mut stacks) = set_up(n_loaders, 1 + round % 3, 4, move |_| {
                 if n_loads.fetch_add(1, Ordering::Relaxed) == 5 { wrong.go() } else { Ok(()) }
             });
-            let Bench { sender, time, lifeline } = bench;
+            let Bench { sender, time, shutdown } = bench;
             let ledger = StepLedger::new();
             let tickets = ledger.clone();
             // Ends when the source is gone with the adapter.
@@ -53,16 +53,16 @@ fn a_failure_names_its_thread_and_ends_them_all() {
             let totals = ledger.snapshot();
             assert!(totals.is_closed() && totals.in_flight == Steps::default(), "{totals:?}");
             assert!(totals.dropped["discarded"].env >= 1, "the batch in hand was dropped");
-            drop(lifeline);
+            drop(shutdown);
         }
     }
 }
 
 #[test]
 fn a_loader_that_cannot_be_made_is_a_failure() {
-    let (_lifeline, tether) = lifeline();
-    let (_sender, source) = inqueue::<Numbered>(1, Gate::Bounded, &tether).unwrap();
-    let parts = LoaderParts { source, stacks: places(1), time: TimeLedger::new(), tether };
+    let (_lifeline, token) = shutdown();
+    let (_sender, source) = inqueue::<Numbered>(1, Gate::Bounded, &token).unwrap();
+    let parts = LoaderParts { source, stacks: places(1), time: TimeLedger::new(), token };
     let make = |number| if number == 2 { Err("no such device".into()) } else { Ok(Put(at_once)) };
     let mut stacks = LoaderStacks::start(config(2), parts, make).unwrap();
     let failure = stacks.next(LONG).unwrap_err().to_string();
@@ -92,12 +92,12 @@ impl Source for Scripted {
 
 type Script = Vec<fn() -> Result<Numbered, NextError>>;
 
-fn scripted(n_loaders: usize, script: Script) -> (LoaderStacks<Scripted, Place>, Lifeline) {
-    let (lifeline, tether) = lifeline();
+fn scripted(n_loaders: usize, script: Script) -> (LoaderStacks<Scripted, Place>, ShutdownGuard) {
+    let (shutdown, token) = shutdown();
     let source = Scripted(script.into_iter());
-    let parts = LoaderParts { source, stacks: places(2), time: TimeLedger::new(), tether };
+    let parts = LoaderParts { source, stacks: places(2), time: TimeLedger::new(), token };
     let stacks = LoaderStacks::start(config(n_loaders), parts, |_| Ok(Put(at_once))).unwrap();
-    (stacks, lifeline)
+    (stacks, shutdown)
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn dropping_it_ends_the_threads_though_the_run_goes_on_and_stacks_are_out() {
         assert!(metrics.running().is_empty());
         assert!(bench.sender.push(9.into()).is_err(), "the source is gone");
         assert!(held.number < 6, "a stack may outlive the adapter");
-        drop(bench.lifeline);
+        drop(bench.shutdown);
     }
 }
 
@@ -169,7 +169,7 @@ fn drain_gives_what_is_loaded_once_and_tickets_count_the_rest() {
         bench.sender.push(ticketed(&ledger, n)).unwrap();
     }
     until(|| stacks.ready.len() == 2);
-    drop(bench.lifeline);
+    drop(bench.shutdown);
     assert!(matches!(stacks.next(LONG), Err(NextError::Closed)));
     ledger.shut_down();
     let loaded = stacks.drain();
@@ -201,9 +201,9 @@ fn a_ticket_left_in_its_stack_is_settled_by_the_next_load_or_at_the_end() {
 fn a_thread_that_misses_the_deadline_is_named() {
     let (go_on, waits) = crossbeam_channel::bounded::<()>(0);
     let (loading, is_loading) = mpsc::sync_channel(2);
-    let (lifeline, tether) = lifeline();
-    let (sender, source) = inqueue(2, Gate::Bounded, &tether).unwrap();
-    let parts = LoaderParts { source, stacks: places(2), time: TimeLedger::new(), tether };
+    let (shutdown, token) = shutdown();
+    let (sender, source) = inqueue(2, Gate::Bounded, &token).unwrap();
+    let parts = LoaderParts { source, stacks: places(2), time: TimeLedger::new(), token };
     let config = LoaderConfig { join_within: Duration::from_millis(20), ..config(2) };
     let stacks = LoaderStacks::start(config, parts, move |number| {
         let (waits, loading) = (waits.clone(), loading.clone());
@@ -216,7 +216,7 @@ fn a_thread_that_misses_the_deadline_is_named() {
     sender.push(Numbered::from(1)).unwrap();
     let stuck = is_loading.recv_timeout(LONG).unwrap();
     let metrics = stacks.metrics().clone();
-    drop(lifeline);
+    drop(shutdown);
     until(|| metrics.running().len() == 1);
     match stacks.join().unwrap_err() {
         LoaderError::NotJoined { threads, waited } => {

@@ -4,8 +4,8 @@ use pronk_buffer::{End, FinalObs, ObsKind};
 use pronk_env_process::ProcessEnvs;
 use pronk_policy::{Rng, Space};
 use pronk_rollout::{
-    ActionRef, EnvContext, EnvFactory, EpisodeStat, MultiAgentFactory, ObsMut, VectorEnv, VectorStep, Watch, check_env,
-    check_multi_agent_env,
+    ActionRef, CallMonitor, EnvContext, EnvFactory, EpisodeStat, MultiAgentFactory, ObsMut, VectorEnv, VectorStep,
+    check_env, check_multi_agent_env,
 };
 use serde_json::json;
 
@@ -59,7 +59,7 @@ fn play(mut envs: Box<dyn VectorEnv>, steps: usize) -> Played {
 }
 
 fn made(factory: &impl EnvFactory) -> Box<dyn VectorEnv> {
-    factory.make_vector(&CONTEXT, N_ENVS, &Watch::new()).unwrap()
+    factory.make_vector(&CONTEXT, N_ENVS, &CallMonitor::new()).unwrap()
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_child_in_c_keeps_the_rules_of_an_environment() {
     let env = envs.env().unwrap();
     check_env(env, 1).unwrap();
     let context = EnvContext { worker: 1, index: 0, incarnation: 0, seed: 1 };
-    check_multi_agent_env(envs.make(&context, &Watch::new()).unwrap(), 1).unwrap();
+    check_multi_agent_env(envs.make(&context, &CallMonitor::new()).unwrap(), 1).unwrap();
 }
 
 #[test]

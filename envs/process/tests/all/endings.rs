@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use pronk_buffer::{End, FinalObs, ObsKind};
 use pronk_env_process::{ChildOutput, ProcessEnvs};
 use pronk_metrics::{ThreadTime, TimeLedger};
-use pronk_rollout::{ActionRef, EnvFactory, EnvFailure, FailurePlace, ObsMut, Reaper, VectorEnv, VectorStep, Watch};
+use pronk_rollout::{
+    ActionRef, CallMonitor, EnvFactory, EnvFailure, FailurePlace, ObsMut, Reaper, VectorEnv, VectorStep,
+};
 use serde_json::json;
 
 use crate::corridor::{CONTEXT, corridors, liars, shell};
@@ -86,7 +88,7 @@ fn step(envs: &mut dyn VectorEnv) -> Result<(), EnvFailure> {
 fn a_parent_that_is_killed_takes_a_child_along_that_hangs() {
     if is_alone() {
         let shown = ProcessEnvs { output: ChildOutput::Shown, ..liars("late") };
-        return hang(&mut *shown.make_vector(&CONTEXT, 3, &Watch::new()).unwrap());
+        return hang(&mut *shown.make_vector(&CONTEXT, 3, &CallMonitor::new()).unwrap());
     }
     let mut parent = alone("a_parent_that_is_killed_takes_a_child_along_that_hangs");
     // It says so as it begins to hang; before, it would hear of its parent's end by its pipe.
@@ -111,7 +113,7 @@ fn dropped_environments_leave_no_process_no_zombie_and_no_descriptor() {
         return;
     }
     let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
-    let made = || corridors(json!({})).make_vector(&CONTEXT, 6, &Watch::new()).unwrap();
+    let made = || corridors(json!({})).make_vector(&CONTEXT, 6, &CallMonitor::new()).unwrap();
     drop(made());
     let before = descriptors();
     for _ in 0..3 {
@@ -120,17 +122,17 @@ fn dropped_environments_leave_no_process_no_zombie_and_no_descriptor() {
         drop(envs);
     }
     // Those that cannot be made leave nothing either, nor one that is asked no more in the middle of a step.
-    assert!(liars("size").make_vector(&CONTEXT, 6, &Watch::new()).is_err());
-    assert!(shell("exit 1").make_vector(&CONTEXT, 6, &Watch::new()).is_err());
+    assert!(liars("size").make_vector(&CONTEXT, 6, &CallMonitor::new()).is_err());
+    assert!(shell("exit 1").make_vector(&CONTEXT, 6, &CallMonitor::new()).is_err());
     let impatient = ProcessEnvs { step_timeout: Duration::from_secs(1), ..liars("late") };
-    hang(&mut *impatient.make_vector(&CONTEXT, 6, &Watch::new()).unwrap());
+    hang(&mut *impatient.make_vector(&CONTEXT, 6, &CallMonitor::new()).unwrap());
     assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
     assert_eq!(descriptors(), before);
 }
 
 /// Made for a run: it has their time in its ledger and waits for their end.
 fn made_for_a_run(envs: &ProcessEnvs, time: &TimeLedger, reaper: &Reaper) -> Box<dyn VectorEnv> {
-    let mut made = envs.make_vector(&CONTEXT, 6, &Watch::new().of_run(time, &reaper.handle())).unwrap();
+    let mut made = envs.make_vector(&CONTEXT, 6, &CallMonitor::new().of_run(time, &reaper.handle())).unwrap();
     made.reset_all(ObsMut::F32(&mut [0.0; 12])).unwrap();
     made
 }
@@ -182,7 +184,7 @@ fn a_close_that_hangs_is_killed_after_its_limit() {
     // Without a run, the thread that drops them waits as long.
     let envs = ProcessEnvs { close_timeout: limit, ..liars("stuck") };
     let since = Instant::now();
-    drop(envs.make_vector(&CONTEXT, 6, &Watch::new()).unwrap());
+    drop(envs.make_vector(&CONTEXT, 6, &CallMonitor::new()).unwrap());
     assert!(since.elapsed() >= limit);
     assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
 }
@@ -221,7 +223,7 @@ fn a_child_that_dies_between_two_steps_is_not_blamed_for_the_last() {
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
         return;
     }
-    let mut envs = corridors(json!({})).make_vector(&CONTEXT, 6, &Watch::new()).unwrap();
+    let mut envs = corridors(json!({})).make_vector(&CONTEXT, 6, &CallMonitor::new()).unwrap();
     envs.reset_all(ObsMut::F32(&mut [0.0; 12])).unwrap();
     step(&mut *envs).unwrap();
     // The one that was started last.
@@ -241,7 +243,7 @@ fn a_death_is_seen_although_somebody_else_holds_the_pipes() {
     let marker = format!("62.{}", std::process::id());
     let envs = shell(&format!("setsid sleep {marker} & kill -9 $$"));
     let since = Instant::now();
-    let text = envs.make_vector(&CONTEXT, 1, &Watch::new()).err().unwrap().to_string();
+    let text = envs.make_vector(&CONTEXT, 1, &CallMonitor::new()).err().unwrap().to_string();
     assert!(text.contains("was killed by signal 9"), "{text}");
     assert!(since.elapsed() < Duration::from_secs(30), "it was waited for to its deadline");
     let _ = Command::new("pkill").args(["-f", &format!("sleep {marker}")]).status();
@@ -251,7 +253,8 @@ fn a_death_is_seen_although_somebody_else_holds_the_pipes() {
 fn what_a_child_has_started_ends_with_it() {
     let marker = format!("61.{}", std::process::id());
     // It starts a process that would stay for a minute, and is none of the protocol.
-    let error = shell(&format!("sleep {marker} & echo hello; sleep {marker}")).make_vector(&CONTEXT, 1, &Watch::new());
+    let error =
+        shell(&format!("sleep {marker} & echo hello; sleep {marker}")).make_vector(&CONTEXT, 1, &CallMonitor::new());
     assert!(error.is_err());
     let is_sleeping = |pid: &u32| {
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pronk_buffer::{End, FinalObs, ObsKind};
 use pronk_env_process::{ProcessEnvs, Program};
 use pronk_rollout::{
-    ActionRef, EnvFactory, EnvFailure, FailureCause, FailurePlace, ObsMut, VectorEnv, VectorStep, Watch,
+    ActionRef, CallMonitor, EnvFactory, EnvFailure, EnvFailureCause, FailurePlace, ObsMut, VectorEnv, VectorStep,
 };
 use serde_json::json;
 
@@ -15,7 +15,7 @@ const N_ENVS: usize = 5;
 
 /// Why they cannot be made.
 fn refusal(envs: &ProcessEnvs) -> String {
-    match envs.make_vector(&CONTEXT, N_ENVS, &Watch::new()) {
+    match envs.make_vector(&CONTEXT, N_ENVS, &CallMonitor::new()) {
         Err(failure) => {
             assert_eq!(failure.place, FailurePlace::Make);
             failure.to_string()
@@ -43,7 +43,7 @@ fn step_with(envs: &mut dyn VectorEnv, actions: &[u32]) -> Result<(), EnvFailure
 
 /// What goes wrong in the first step.
 fn failure(envs: &ProcessEnvs) -> EnvFailure {
-    let mut envs = envs.make_vector(&CONTEXT, N_ENVS, &Watch::new()).unwrap();
+    let mut envs = envs.make_vector(&CONTEXT, N_ENVS, &CallMonitor::new()).unwrap();
     envs.reset_all(ObsMut::F32(&mut [0.0; 2 * N_ENVS])).unwrap();
     let failure = step(&mut *envs).unwrap_err();
     assert!(matches!(failure.place, FailurePlace::Step { step: 1, .. }), "{failure}");
@@ -121,7 +121,7 @@ fn lies_of_the_conversation_are_named() {
 
 #[test]
 fn an_answer_that_nobody_asked_for_is_not_taken_for_the_next() {
-    let mut envs = liars("unasked").make_vector(&CONTEXT, N_ENVS, &Watch::new()).unwrap();
+    let mut envs = liars("unasked").make_vector(&CONTEXT, N_ENVS, &CallMonitor::new()).unwrap();
     envs.reset_all(ObsMut::F32(&mut [0.0; 2 * N_ENVS])).unwrap();
     // However slow the child is, its answer to the reset is one more than was due.
     let failed = (0..5).find_map(|_| step(&mut *envs).err()).expect("it was taken for an answer");
@@ -131,12 +131,12 @@ fn an_answer_that_nobody_asked_for_is_not_taken_for_the_next() {
 
 #[test]
 fn numbers_that_are_none_and_masks_without_a_way_are_found() {
-    assert!(matches!(failure(&liars("nan")).cause, FailureCause::NonFiniteReward { value } if value.is_nan()));
-    let mut envs = liars("mask").make_vector(&CONTEXT, N_ENVS, &Watch::new()).unwrap();
+    assert!(matches!(failure(&liars("nan")).cause, EnvFailureCause::NonFiniteReward { value } if value.is_nan()));
+    let mut envs = liars("mask").make_vector(&CONTEXT, N_ENVS, &CallMonitor::new()).unwrap();
     envs.reset_all(ObsMut::F32(&mut [0.0; 2 * N_ENVS])).unwrap();
     step(&mut *envs).unwrap();
     let failure = envs.action_masks(&mut [true; 2 * N_ENVS]).unwrap_err();
-    assert!(matches!(failure.cause, FailureCause::NothingPossible { choice: 0 }), "{failure}");
+    assert!(matches!(failure.cause, EnvFailureCause::NothingPossible { choice: 0 }), "{failure}");
     assert!(matches!(failure.place, FailurePlace::Mask { step: 1, .. }), "{failure}");
 }
 
@@ -160,7 +160,7 @@ fn the_memory_cannot_be_taken_away() {
 
 #[test]
 fn an_action_that_is_none_is_refused_in_the_words_of_the_child() {
-    let mut envs = corridors(json!({})).make_vector(&CONTEXT, N_ENVS, &Watch::new()).unwrap();
+    let mut envs = corridors(json!({})).make_vector(&CONTEXT, N_ENVS, &CallMonitor::new()).unwrap();
     envs.reset_all(ObsMut::F32(&mut [0.0; 2 * N_ENVS])).unwrap();
     let failure = step_with(&mut *envs, &[1, 1, 1, 1, 9]).unwrap_err();
     // The last environment of the second process: four had made their step.
@@ -172,6 +172,6 @@ fn an_action_that_is_none_is_refused_in_the_words_of_the_child() {
 fn settings_that_cannot_work_are_refused() {
     says(&refusal(&ProcessEnvs { envs_per_process: 0, ..liars("") }), &["envs_per_process is 0"]);
     says(&refusal(&ProcessEnvs { clip_rewards: Some(-1.0), ..liars("") }), &["clip_rewards is -1"]);
-    let none = corridors(json!({})).make_vector(&CONTEXT, 0, &Watch::new());
+    let none = corridors(json!({})).make_vector(&CONTEXT, 0, &CallMonitor::new());
     says(&none.err().unwrap().to_string(), &["at least one environment"]);
 }

@@ -62,11 +62,11 @@ fn memory_goes_through_a_batch_and_to_its_final_observations() {
     let mut rng = Rng::seed_from(4);
     let (batch, params) = (batch(&mut rng), recurrent().init_params(3).unwrap());
     let mut network = CpuNetwork::new(&recurrent()).unwrap();
-    let (mut recall, mut values, mut out) = (Recall::default(), Vec::new(), Outputs::default());
+    let (mut sequence_input, mut values, mut out) = (SequenceInput::default(), Vec::new(), Outputs::default());
     // Twice: storage that was used does not show.
     for _ in 0..2 {
-        recall.final_values(&mut network, &params, &batch, batch.state_in(), &mut values).unwrap();
-        network.forward(&params, &recall.input(&batch, batch.state_in()), &mut out).unwrap();
+        sequence_input.final_values(&mut network, &params, &batch, batch.state_in(), &mut values).unwrap();
+        network.forward(&params, &sequence_input.input(&batch, batch.state_in()), &mut out).unwrap();
     }
     assert_eq!(values.len(), 2);
     for b in 0..COLUMNS {
@@ -135,9 +135,9 @@ fn burnt_in_steps_leave_their_memory_and_nothing_else() {
     for initial in [InitialState::Stored, InitialState::Zero] {
         for burn_in in [0, 1, 3, STEPS - 1] {
             let mut network = CpuNetwork::new(&recurrent()).unwrap();
-            let mut beginning = super::super::beginning::Beginning::new(initial, burn_in);
+            let mut first = super::super::burn_in::BurnIn::new(initial, burn_in);
             for _ in 0..2 {
-                let left = beginning.begin(&mut network, &params, &batch).unwrap();
+                let left = first.begin(&mut network, &params, &batch).unwrap();
                 assert_eq!(left.is_none(), burn_in == 0);
                 let rest = left.as_ref().unwrap_or(&batch);
                 assert_eq!(
@@ -148,7 +148,7 @@ fn burnt_in_steps_leave_their_memory_and_nothing_else() {
                 rest.check_ends().unwrap();
                 for b in 0..COLUMNS {
                     let want = memory_after(&batch, &params, b, initial, burn_in);
-                    for (got, want) in beginning.state()[b * STATE..(b + 1) * STATE].iter().zip(want) {
+                    for (got, want) in first.state()[b * STATE..(b + 1) * STATE].iter().zip(want) {
                         assert_close(*got, want, &format!("{initial:?}, burn-in {burn_in}, column {b}"));
                     }
                 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::thread;
 
-use pronk_buffer::lifeline;
+use pronk_buffer::shutdown;
 
 use super::fakes::*;
 use super::*;
@@ -12,7 +12,7 @@ use crate::LearnError;
 fn failed(failure: LearnerFailure) -> LearnerLoopError {
     assert_eq!(failure.thread, "learner");
     match failure.cause {
-        FailureCause::Failed(error) => error,
+        LearnerFailureCause::Failed(error) => error,
         other => panic!("expected the loop's error, got {other}"),
     }
 }
@@ -52,8 +52,8 @@ fn a_cut_lifeline_ends_the_loop_before_its_next_batch() {
         sender.push(bench.sampled(sequence)).unwrap();
     }
     trained(learner_loop.step().unwrap());
-    drop(bench.lifeline.take());
-    assert!(matches!(learner_loop.step().unwrap(), StepOutcome::Closed(ClosedBy::Lifeline)));
+    drop(bench.shutdown.take());
+    assert!(matches!(learner_loop.step().unwrap(), StepOutcome::Closed(ClosedBy::ShutdownGuard)));
     drop(learner_loop.finish());
     // The batch in the ring was trained on once; the two in the queue never were.
     let totals = bench.final_totals();
@@ -65,7 +65,7 @@ fn a_cut_lifeline_wakes_a_starved_learner() {
     let (mut bench, (learner_loop, _sender, outqueue)) = Bench::set_up(config_waiting(), 4, content());
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     let began = Instant::now();
-    drop(bench.lifeline.take());
+    drop(bench.shutdown.take());
     assert!(thread.join(LONG).failure.is_none());
     assert!(began.elapsed() < LONG / 2);
 }
@@ -142,7 +142,7 @@ fn a_worker_blocked_on_a_full_queue_wakes_with_its_batch_when_the_learner_fails(
 fn a_source_that_fails_or_panics_ends_the_thread_with_its_name_and_cause() {
     for (play, cause) in [(Play::Fail("disk on fire"), "disk on fire"), (Play::Panic("bad source"), "bad source")] {
         let script = Script([Play::Give(batch(0)), play, Play::Give(batch(1))].into());
-        let (_bench, learner_loop, outqueue) = Bench::over(config_waiting(), lifeline(), script, content());
+        let (_bench, learner_loop, outqueue) = Bench::over(config_waiting(), shutdown(), script, content());
         let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
         while thread.outqueue().take(LONG).is_ok() {}
         let failure = thread.join(LONG).failure.unwrap();
@@ -152,12 +152,12 @@ fn a_source_that_fails_or_panics_ends_the_thread_with_its_name_and_cause() {
 
 #[test]
 fn what_a_panicking_source_held_is_still_counted() {
-    let (lifeline, tether) = lifeline();
+    let (shutdown, token) = shutdown();
     let (bench, learner_loop, outqueue) =
-        Bench::over(config_waiting(), (lifeline, tether), Script([].into()), content());
+        Bench::over(config_waiting(), (shutdown, token), Script([].into()), content());
     drop((learner_loop, outqueue));
     let script = Script([Play::Panic("bad source"), Play::Give(bench.sampled(0))].into());
-    let (other, learner_loop, outqueue) = Bench::over(config_waiting(), pronk_buffer::lifeline(), script, content());
+    let (other, learner_loop, outqueue) = Bench::over(config_waiting(), pronk_buffer::shutdown(), script, content());
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     assert!(thread.outqueue().take(LONG).is_err());
     assert!(thread.join(LONG).failure.is_some());
@@ -179,7 +179,7 @@ fn joining_a_learner_that_hangs_names_its_state_at_the_deadline() {
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     inside.recv().unwrap();
     let failure = thread.join(Duration::from_millis(10)).failure.unwrap();
-    assert!(matches!(failure.cause, FailureCause::NotJoined { state: "learning", .. }), "{failure}");
+    assert!(matches!(failure.cause, LearnerFailureCause::NotJoined { state: "learning", .. }), "{failure}");
     drop(release);
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pronk_buffer::{
-    ActionKind, BatchShape, Bell, Gate, InqueueReceiver, InqueueSender, Lifeline, Mailbox, MultiAgentBatch, NextError,
-    ObsKind, SampleBatch, Source, Tag, Tether, WeightCell, inqueue, lifeline, weight_cell,
+    ActionKind, BatchShape, Gate, InqueueReceiver, InqueueSender, Mailbox, MultiAgentBatch, NextError, Notifier,
+    ObsKind, SampleBatch, ShutdownGuard, ShutdownToken, Source, Tag, WeightCell, inqueue, shutdown, weight_cell,
 };
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, Info, LearnerInfo, StepLedger, StepTotals, TimeLedger, default_policy};
 use pronk_policy::{ObsLoader, ParamLayout, Params};
@@ -128,7 +128,7 @@ pub(super) fn sample(sequence: u64) -> SampleBatch {
 pub(super) struct Bench {
     pub(super) ledger: StepLedger,
     pub(super) time: TimeLedger,
-    pub(super) lifeline: Option<Lifeline>,
+    pub(super) shutdown: Option<ShutdownGuard>,
     pub(super) weights: WeightCell<ByPolicy<Params>>,
 }
 
@@ -139,16 +139,16 @@ pub(super) type Rig =
 impl Bench {
     /// A loop with its inqueue of `capacity`.
     pub(super) fn set_up(config: LearnerLoopConfig, capacity: usize, learner: Box<dyn Learner>) -> (Self, Rig) {
-        let (lifeline, tether) = lifeline();
-        let (sender, receiver) = inqueue(capacity, Gate::Bounded, &tether).unwrap();
-        let (bench, learner_loop, outqueue) = Self::over(config, (lifeline, tether), receiver, learner);
+        let (shutdown, token) = shutdown();
+        let (sender, receiver) = inqueue(capacity, Gate::Bounded, &token).unwrap();
+        let (bench, learner_loop, outqueue) = Self::over(config, (shutdown, token), receiver, learner);
         (bench, (learner_loop, sender, outqueue))
     }
 
     /// A loop over any source.
     pub(super) fn over<S: Source<Item: HoldsBatch>>(
         config: LearnerLoopConfig,
-        (lifeline, tether): (Lifeline, Tether),
+        (shutdown, token): (ShutdownGuard, ShutdownToken),
         source: S,
         learner: Box<dyn Learner>,
     ) -> (Self, LearnerLoop<S>, Mailbox<LearnerReport>) {
@@ -161,11 +161,11 @@ impl Bench {
             loaders: None,
             steps: ledger.clone(),
             time: time.clone(),
-            tether,
-            bell: Bell::new(),
+            token,
+            notifier: Notifier::new(),
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
-        (Self { ledger, time, lifeline: Some(lifeline), weights }, learner_loop, outqueue)
+        (Self { ledger, time, shutdown: Some(shutdown), weights }, learner_loop, outqueue)
     }
 
     /// A batch whose steps are in the ledger.

@@ -129,7 +129,7 @@ pub(crate) struct Product<'a> {
     pub(crate) columns: usize,
     /// Sets of rows.
     pub(crate) groups: &'a [Group],
-    /// Pieces of the sum.
+    /// MicroBatches of the sum.
     pub(crate) segments: &'a [Segment],
     /// What the sum starts from.
     pub(crate) start: Start<'a>,

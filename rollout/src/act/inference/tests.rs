@@ -3,7 +3,7 @@
 use std::thread::scope;
 use std::time::Duration;
 
-use pronk_buffer::{Lifeline, Versioned, WeightPublisher, lifeline, weight_cell};
+use pronk_buffer::{ShutdownGuard, Versioned, WeightPublisher, shutdown, weight_cell};
 use pronk_metrics::{ByPolicy, StateClock, TimeLedger, default_policy};
 use pronk_policy::{CpuNetwork, NetworkSpec};
 
@@ -18,16 +18,16 @@ struct Run {
     publisher: WeightPublisher<ByPolicy<Params>>,
     thread: InferenceThread,
     port: InferencePort,
-    lifeline: Lifeline,
+    shutdown: ShutdownGuard,
     time: TimeLedger,
 }
 
 fn start(network: Box<dyn Network>, first: Params) -> Run {
     let (publisher, weights) = weight_cell(of_default(first));
-    let (lifeline, tether) = lifeline();
+    let (shutdown, token) = shutdown();
     let time = TimeLedger::new();
-    let (thread, port) = InferenceThread::start(network, weights, &tether, &time).unwrap();
-    Run { publisher, thread, port, lifeline, time }
+    let (thread, port) = InferenceThread::start(network, weights, &token, &time).unwrap();
+    Run { publisher, thread, port, shutdown, time }
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn weights_change_between_batches_and_every_step_says_which_decided_it() {
 fn what_goes_wrong_on_the_thread_comes_back_to_everybody_who_asked() {
     let mut run = start(Box::new(OneWeight::new()), params(0.0));
     run.publisher.publish(of_default(params(OneWeight::PANIC)));
-    let (links, steps, lifeline) = links();
+    let (links, steps, shutdown) = links();
     let factory = Arc::new(|_: &EnvContext| crate::testing::Counter::of_three());
     let mut worker = RolloutWorker::new(config(1, 0), factory, run.port.client(), links).unwrap();
     let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
@@ -102,12 +102,12 @@ fn what_goes_wrong_on_the_thread_comes_back_to_everybody_who_asked() {
     // It goes on with other weights.
     run.publisher.publish(of_default(params(1.0)));
     worker.sample(&weights, &mut clock).unwrap();
-    drop(run.lifeline);
+    drop(run.shutdown);
     run.thread.join(LONG).expect("it ends with the run");
     let error = worker.sample(&weights, &mut clock).map(drop).expect_err("the thread is gone");
     assert_eq!(error.to_string(), "the inference thread has ended");
     // Where it is the worker's own run that ends, nothing has failed.
-    drop(lifeline);
+    drop(shutdown);
     let ended = worker.sample(&weights, &mut clock);
     assert!(matches!(ended, Err(SampleError::Closed)));
     assert!(steps.snapshot().is_closed());

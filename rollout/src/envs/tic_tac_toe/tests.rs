@@ -4,11 +4,11 @@ use pronk_buffer::End;
 
 use super::*;
 use crate::check::check_multi_agent_env;
-use crate::env::{ActionRef, FailureCause};
+use crate::env::{ActionRef, EnvFailureCause};
 use crate::vector::Slot;
 
 /// Plays cells in turns, `x` first, as far as it goes: the game, and whether it is over.
-fn play(cells: &[u32]) -> Result<(Slot, bool), FailureCause> {
+fn play(cells: &[u32]) -> Result<(Slot, bool), EnvFailureCause> {
     let spec = TicTacToe::new().spec();
     let mut slot = Slot::new(Box::new(TicTacToe::new()), &spec, 0);
     slot.reset(0)?;
@@ -84,7 +84,7 @@ fn each_sees_its_own_stones_first_and_the_mask_knows_what_is_taken() {
 #[test]
 fn a_cell_that_is_taken_or_not_there_is_an_error() {
     for cell in [4, 9] {
-        let Err(FailureCause::Error(error)) = play(&[4, cell]) else { panic!("cell {cell} was taken") };
+        let Err(EnvFailureCause::Error(error)) = play(&[4, cell]) else { panic!("cell {cell} was taken") };
         assert!(error.to_string().contains(&format!("cell {cell} is not free")), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::model::{Choice, Model};
+use super::model::{ActionSelection, Model};
 use super::rule::Gather;
 
 /// Steps of every group that a measurement covers, and those before it, while groups still move as by the choice before.
@@ -44,7 +44,7 @@ const LONGEST_STRETCH: u32 = 64;
 /// less often there is a race. Smaller than one group and whoever has answered as well is one group and no other.
 pub(crate) struct AdaptiveGather {
     /// What there is to choose from, in the order of the number of groups.
-    choices: Vec<Choice>,
+    choices: Vec<ActionSelection>,
     /// The choice that won the last race.
     best: usize,
     race: Option<Race>,
@@ -129,9 +129,9 @@ struct Measured {
 impl AdaptiveGather {
     /// For so many groups of so many environments. It begins with waiting for all.
     pub(crate) fn new(n_groups: usize, group_size: usize) -> Self {
-        let at_least = |n| NonZeroUsize::new(n).map(Choice::AtLeast);
+        let at_least = |n| NonZeroUsize::new(n).map(ActionSelection::AtLeast);
         let fewer = (0..).map(|power| 1 << power).take_while(|n| *n < n_groups).filter_map(at_least);
-        let one = (n_groups > 1).then_some(Choice::One);
+        let one = (n_groups > 1).then_some(ActionSelection::One);
         let choices: Vec<_> = one.into_iter().chain(fewer).chain(at_least(n_groups.max(1))).collect();
         Self {
             best: choices.len() - 1,
@@ -151,8 +151,8 @@ impl AdaptiveGather {
     /// The rule to follow now, for answers in the order of their coming.
     pub(crate) fn rule(&self) -> Gather {
         match self.choices[self.now()] {
-            Choice::One => Gather::InTurn,
-            Choice::AtLeast(n) => Gather::AtLeast(n),
+            ActionSelection::One => Gather::InTurn,
+            ActionSelection::AtLeast(n) => Gather::AtLeast(n),
         }
     }
 

@@ -2,7 +2,7 @@ use std::num::NonZeroUsize;
 
 /// For how many groups to wait, and whom to act for.
 #[derive(Clone, Copy)]
-pub(super) enum Choice {
+pub(super) enum ActionSelection {
     /// The first group that answers, and no other: where batches do not make inference cheaper, the others had better step
     /// meanwhile.
     One,
@@ -10,11 +10,11 @@ pub(super) enum Choice {
     AtLeast(NonZeroUsize),
 }
 
-impl Choice {
+impl ActionSelection {
     pub(super) fn wait_for(self) -> usize {
         match self {
-            Choice::One => 1,
-            Choice::AtLeast(n) => n.get(),
+            ActionSelection::One => 1,
+            ActionSelection::AtLeast(n) => n.get(),
         }
     }
 }
@@ -70,17 +70,17 @@ impl Model {
 
     /// Which choice would make the most steps if groups went on to take their steps as they did, all at the same time. With more
     /// groups than step times are remembered, which would take long to predict, nothing is: races get there by neighbours.
-    pub(super) fn best_of(&self, choices: &[Choice], group_size: usize) -> Option<usize> {
+    pub(super) fn best_of(&self, choices: &[ActionSelection], group_size: usize) -> Option<usize> {
         let n_groups = choices.last()?.wait_for();
         if self.step_secs.len() < n_groups {
             return None;
         }
-        let rate = |choice: Choice| self.predict(n_groups, group_size, choice);
+        let rate = |choice: ActionSelection| self.predict(n_groups, group_size, choice);
         (0..choices.len()).max_by(|a, b| rate(choices[*a]).total_cmp(&rate(choices[*b])))
     }
 
     /// Groups' steps a second with this choice: a small simulation with the step times seen.
-    fn predict(&self, n_groups: usize, group_size: usize, choice: Choice) -> f64 {
+    fn predict(&self, n_groups: usize, group_size: usize, choice: ActionSelection) -> f64 {
         let mut samples = self.step_secs.iter().cycle().copied();
         let mut step = || samples.next().unwrap_or(0.0);
         let mut arrivals: Vec<f64> = (0..n_groups).map(|_| step()).collect();
@@ -89,8 +89,8 @@ impl Model {
             arrivals.sort_by(f64::total_cmp);
             now = now.max(arrivals[choice.wait_for() - 1]);
             let there = match choice {
-                Choice::One => 1,
-                Choice::AtLeast(_) => arrivals.iter().filter(|arrival| **arrival <= now).count(),
+                ActionSelection::One => 1,
+                ActionSelection::AtLeast(_) => arrivals.iter().filter(|arrival| **arrival <= now).count(),
             };
             now += self.inference_secs((there * group_size) as f64);
             arrivals[..there].fill_with(|| now + step());

@@ -5,7 +5,7 @@ use pronk_policy::{Rng, Space};
 use proptest::prelude::*;
 
 use super::*;
-use crate::env::{ActionRef, EnvContext, EpisodeStat, ObsMut, Watch};
+use crate::env::{ActionRef, CallMonitor, EnvContext, EpisodeStat, ObsMut};
 use crate::envs::{CartPole, Pendulum};
 use crate::pool::Vectorised;
 use crate::testing::{Counter, Hooked};
@@ -75,7 +75,7 @@ const STEPS: usize = 50;
 
 impl Played {
     fn reset(factory: &dyn EnvFactory, n_envs: usize) -> Self {
-        let mut envs = factory.make_vector(&CONTEXT, n_envs, &Watch::new()).unwrap();
+        let mut envs = factory.make_vector(&CONTEXT, n_envs, &CallMonitor::new()).unwrap();
         let obs_len = envs.spec().observation.obs_len();
         let mut obs = vec![0.0; n_envs * obs_len];
         envs.reset_all(ObsMut::F32(&mut obs)).unwrap();
@@ -232,9 +232,12 @@ fn bytes_are_refused_and_left_alone_where_only_rewards_are_normalised() {
         let make = |_: &EnvContext| Hooked::with_spec(|spec| spec.observation = Space::bytes(vec![3]).unwrap());
         Arc::new(make) as Arc<dyn EnvFactory>
     };
-    let refused =
-        Normalizer::new(BOTH).wrap(images()).make_vector(&CONTEXT, 1, &Watch::new()).map(drop).expect_err("refused");
+    let refused = Normalizer::new(BOTH)
+        .wrap(images())
+        .make_vector(&CONTEXT, 1, &CallMonitor::new())
+        .map(drop)
+        .expect_err("refused");
     assert!(refused.to_string().contains("are bytes: the network scales them, not a normaliser"), "{refused}");
     let rewards = NormalizerConfig { observations: false, ..BOTH };
-    assert!(Normalizer::new(rewards).wrap(images()).make_vector(&CONTEXT, 1, &Watch::new()).is_ok());
+    assert!(Normalizer::new(rewards).wrap(images()).make_vector(&CONTEXT, 1, &CallMonitor::new()).is_ok());
 }

@@ -9,8 +9,8 @@ use pronk_metrics::catch;
 
 use super::request::{Call, Orders, Reply, Seat, Shared, TaskRequest};
 use crate::env::{
-    AsyncEnv, EnvContext, EnvError, EnvFailure, EnvSpec, Episodes, FailureCause, FailurePlace, ObsMut, VectorContext,
-    mask,
+    AsyncEnv, EnvContext, EnvError, EnvFailure, EnvFailureCause, EnvSpec, Episodes, FailurePlace, ObsMut,
+    VectorContext, mask,
 };
 use crate::pool::{Answer, GroupFailure, GroupStep, Order};
 use crate::vector::Normalization;
@@ -40,7 +40,7 @@ where
             // What failed may panic once more while it is dropped. The failure that is reported is the first.
             let _ = catch(|| life = None);
         }
-        let outcome = outcome.map_err(|failure| GroupFailure { failure, left_behind: None });
+        let outcome = outcome.map_err(|failure| GroupFailure { failure, abandoned: None });
         let answer = Answer { group: seat.index as usize, step, took: began.elapsed(), outcome };
         if seat.shared.replies.try_push(Reply::Done(answer)).is_err() {
             return;
@@ -59,12 +59,12 @@ struct EnvInstance<E> {
 /// What went wrong, and how many steps had been made: the one before an episode's end, or none.
 struct Fault {
     place: FailurePlace,
-    cause: FailureCause,
+    cause: EnvFailureCause,
     steps_made: usize,
 }
 
-impl From<(FailurePlace, FailureCause)> for Fault {
-    fn from((place, cause): (FailurePlace, FailureCause)) -> Self {
+impl From<(FailurePlace, EnvFailureCause)> for Fault {
+    fn from((place, cause): (FailurePlace, EnvFailureCause)) -> Self {
         Self { place, cause, steps_made: 0 }
     }
 }
@@ -143,10 +143,10 @@ impl TaskCall<'_> {
     }
 
     /// Why there is no environment that could take a step.
-    fn lost(&self) -> FailureCause {
+    fn lost(&self) -> EnvFailureCause {
         match self.shared.blocked_by {
-            Some(blocked_by) => FailureCause::Lost { blocked_by },
-            None => FailureCause::Error(EnvError::new("it was lost with its thread")),
+            Some(blocked_by) => EnvFailureCause::Lost { blocked_by },
+            None => EnvFailureCause::Error(EnvError::new("it was lost with its thread")),
         }
     }
 
@@ -156,7 +156,7 @@ impl TaskCall<'_> {
         let steps_made = usize::from(step.order == Order::Step);
         self.call(place, steps_made, async { life.env.reset(seed, step.obs.view_mut().into()).await }).await?;
         ObsMut::from(step.obs.view_mut()).check_finite().map_err(|cause| (place, cause))?;
-        life.observe(step).map_err(|error| (place, FailureCause::Error(error)).into())
+        life.observe(step).map_err(|error| (place, EnvFailureCause::Error(error)).into())
     }
 
     async fn step<E: AsyncEnv>(&self, life: &mut EnvInstance<E>, step: &mut GroupStep) -> Result<(), Fault> {
@@ -171,17 +171,17 @@ impl TaskCall<'_> {
             normalization.reward(&mut step.rewards, &step.ends);
         }
         if end == End::No {
-            life.observe(step).map_err(|error| (place, FailureCause::Error(error)))?;
+            life.observe(step).map_err(|error| (place, EnvFailureCause::Error(error)))?;
         } else {
             if end == End::Truncated {
-                life.keep_final_obs(step).map_err(|error| (place, FailureCause::Error(error)))?;
+                life.keep_final_obs(step).map_err(|error| (place, EnvFailureCause::Error(error)))?;
             }
             step.episodes.push(life.episodes.stat());
             self.begin_episode(life, step).await.map_err(|fault| Fault { steps_made: 1, ..fault })?;
         }
         if step.ends_fragment {
             let begun = life.begin_fragment(step);
-            begun.map_err(|error| Fault { steps_made: 1, ..(place, FailureCause::Error(error)).into() })?;
+            begun.map_err(|error| Fault { steps_made: 1, ..(place, EnvFailureCause::Error(error)).into() })?;
         }
         Ok(())
     }
@@ -193,10 +193,10 @@ impl TaskCall<'_> {
         let cause = match catch(|| life.env.action_mask(masks)) {
             Ok(Ok(())) => match mask::first_fully_masked(masks, &life.spec.action) {
                 None => return Ok(()),
-                Some(choice) => FailureCause::NothingPossible { choice },
+                Some(choice) => EnvFailureCause::NothingPossible { choice },
             },
-            Ok(Err(error)) => FailureCause::Error(error),
-            Err(text) => FailureCause::Panic(text),
+            Ok(Err(error)) => EnvFailureCause::Error(error),
+            Err(text) => EnvFailureCause::Panic(text),
         };
         Err((place, cause).into())
     }
@@ -215,8 +215,8 @@ impl TaskCall<'_> {
             let _inside = self.enter(place);
             let Some(call) = call.as_mut().as_pin_mut() else { return Poll::Pending };
             match catch(|| call.poll(context)) {
-                Ok(poll) => poll.map(|done| done.map_err(FailureCause::Error)),
-                Err(text) => Poll::Ready(Err(FailureCause::Panic(text))),
+                Ok(poll) => poll.map(|done| done.map_err(EnvFailureCause::Error)),
+                Err(text) => Poll::Ready(Err(EnvFailureCause::Panic(text))),
             }
         })
         .await;
@@ -224,15 +224,15 @@ impl TaskCall<'_> {
         let _inside = self.enter(place);
         // What it holds is dropped here, so that a panic in that is caught as well.
         match (done, catch(|| call.set(None))) {
-            (Ok(_), Err(text)) => Err((place, FailureCause::Panic(text)).into()),
+            (Ok(_), Err(text)) => Err((place, EnvFailureCause::Panic(text)).into()),
             (done, _) => done.map_err(|cause| (place, cause).into()),
         }
     }
 
     /// Says which environment has the thread, until what is returned is dropped.
     fn enter(&self, place: FailurePlace) -> impl Drop + use<'_> {
-        self.shared.watch.at(self.index, place);
-        self.shared.watch.enter(self.incarnation)
+        self.shared.monitor.at(self.index, place);
+        self.shared.monitor.enter(self.incarnation)
     }
 
     #[cold]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pronk_buffer::InqueueSender;
 
-use crate::env::{EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext, Watch};
+use crate::env::{CallMonitor, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
 use crate::pool::{Answer, GroupFailure, GroupStep};
 use crate::vector::Normalizer;
 
@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) normalizer: Option<Normalizer>,
     /// How long a call may take.
     pub(super) env_hang_timeout: Option<Duration>,
-    pub(super) watch: Watch,
+    pub(super) monitor: CallMonitor,
     pub(super) replies: InqueueSender<Reply>,
     /// The environment that blocked the thread before.
     pub(super) blocked_by: Option<u32>,
@@ -41,7 +41,7 @@ pub(super) struct Shared {
 
 impl Shared {
     /// The reply for an environment that is silent.
-    pub(super) fn answer_for(&self, group: usize, call: &Call, cause: FailureCause) -> Reply {
+    pub(super) fn answer_for(&self, group: usize, call: &Call, cause: EnvFailureCause) -> Reply {
         let context = VectorContext { incarnation: call.incarnation, ..self.context };
         let spec = self.spec.get();
         let failure =
@@ -52,7 +52,7 @@ impl Shared {
                 group,
                 step: Box::new(GroupStep::new(spec, 1)),
                 took: Duration::ZERO,
-                outcome: Err(GroupFailure { failure, left_behind: None }),
+                outcome: Err(GroupFailure { failure, abandoned: None }),
             }),
         }
     }

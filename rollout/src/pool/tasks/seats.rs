@@ -11,7 +11,7 @@ use pronk_metrics::catch;
 
 use super::make::EnvTasks;
 use super::request::{Orders, Seat, Shared, TaskRequest};
-use crate::env::{FailureCause, LOOKS, time_between_looks};
+use crate::env::{EnvFailureCause, LOOKS, time_between_looks};
 use crate::pool::Looks;
 
 /// Tasks that have their turn before connections and timers have theirs again.
@@ -181,12 +181,12 @@ impl Seats {
             if looks <= LOOKS {
                 continue;
             }
-            self.shared.watch.at(group as u32, call.place);
-            let inside = self.shared.watch.enter(call.incarnation);
+            self.shared.monitor.at(group as u32, call.place);
+            let inside = self.shared.monitor.enter(call.incarnation);
             let _ = catch(|| *seat = None);
             drop(inside);
             let silent_for = time_between_looks(timeout) * looks;
-            let cause = FailureCause::Hang { silent_for, last_obs: None };
+            let cause = EnvFailureCause::Hang { silent_for, last_obs: None };
             // Refused only when the run is over.
             let _ = self.shared.replies.try_push(self.shared.answer_for(group, &call, cause));
         }

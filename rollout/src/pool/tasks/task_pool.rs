@@ -1,24 +1,24 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Closed, PopError, Tether};
+use pronk_buffer::{Closed, PopError, ShutdownToken};
 use pronk_metrics::TimeLedger;
 
 use super::make::EnvTasks;
 use super::request::{Reply, TaskRequest};
 use super::seats::Batch;
 use super::thread::{Generation, TaskThread};
-use crate::env::{EnvCall, EnvError, EnvFailure, EnvSpec, FailureCause, FailurePlace, VectorContext};
+use crate::env::{EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
 use crate::pool::{Answer, CLOSE_WITHIN, EnvPool, GroupFailure, GroupStep, Looks, PoolConfig, Waited};
 
 /// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group by itself.
 pub(crate) struct TaskPool {
     config: PoolConfig,
     tasks: EnvTasks,
-    tether: Tether,
+    token: ShutdownToken,
     time: TimeLedger,
     spec: EnvSpec,
-    /// `None` where one was left behind until there is another, and at the end.
+    /// `None` where one was abandoned until there is another, and at the end.
     thread: Option<TaskThread>,
     /// Of the present thread, or the next one.
     generation: Generation,
@@ -42,16 +42,18 @@ impl TaskPool {
     pub(crate) fn new(
         config: PoolConfig,
         tasks: EnvTasks,
-        (tether, time): (&Tether, &TimeLedger),
+        (token, time): (&ShutdownToken, &TimeLedger),
     ) -> Result<Self, EnvFailure> {
         let failure = |cause| config.context.failure_to_make(cause);
         if config.n_groups == 0 {
-            return Err(failure(FailureCause::Error(EnvError::new("a vector needs at least one environment, got 0"))));
+            return Err(failure(EnvFailureCause::Error(EnvError::new(
+                "a vector needs at least one environment, got 0",
+            ))));
         }
         let mut generation = Generation { number: 0, spec: None, blocked_by: None };
-        let (tether, time) = (tether.clone(), time.clone());
-        let thread = TaskThread::start(&config, &tasks, (&tether, &time), generation.clone());
-        let thread = thread.map_err(|error| failure(FailureCause::Error(error)))?;
+        let (token, time) = (token.clone(), time.clone());
+        let thread = TaskThread::start(&config, &tasks, (&token, &time), generation.clone());
+        let thread = thread.map_err(|error| failure(EnvFailureCause::Error(error)))?;
         let spec = loop {
             match thread.answers.pop(config.env_hang_timeout.unwrap_or(Duration::MAX)) {
                 Ok(Reply::Made(made)) => break made?,
@@ -59,15 +61,17 @@ impl TaskPool {
                 Ok(Reply::Done(_)) => {}
                 Err(PopError::TimedOut) => {
                     let silent_for = config.env_hang_timeout.unwrap_or_default();
-                    return Err(failure(FailureCause::Hang { silent_for, last_obs: None }));
+                    return Err(failure(EnvFailureCause::Hang { silent_for, last_obs: None }));
                 }
-                Err(PopError::Closed) => return Err(failure(FailureCause::Error(EnvError::new("the run is ending")))),
+                Err(PopError::Closed) => {
+                    return Err(failure(EnvFailureCause::Error(EnvError::new("the run is ending"))));
+                }
             }
         };
         generation.spec = Some(spec.clone());
         Ok(Self {
             tasks,
-            tether,
+            token,
             time,
             spec,
             thread: Some(thread),
@@ -89,7 +93,7 @@ impl TaskPool {
         let orders = std::mem::take(&mut self.outbox);
         let Err((refused, why)) = self.give(orders) else { return };
         for (group, TaskRequest { step, .. }) in refused.0 {
-            self.lose(group, step, FailurePlace::Unknown, FailureCause::Error(EnvError::new(why.clone())), None);
+            self.lose(group, step, FailurePlace::Unknown, EnvFailureCause::Error(EnvError::new(why.clone())), None);
         }
     }
 
@@ -99,7 +103,7 @@ impl TaskPool {
             Some(thread) => thread,
             none => {
                 let next = self.generation.clone();
-                match TaskThread::start(&self.config, &self.tasks, (&self.tether, &self.time), next) {
+                match TaskThread::start(&self.config, &self.tasks, (&self.token, &self.time), next) {
                     Ok(thread) => none.insert(thread),
                     Err(error) => return Err((orders, error.to_string())),
                 }
@@ -109,16 +113,16 @@ impl TaskPool {
         thread.orders.post(orders).map_err(|Closed(orders)| (orders, gone()))
     }
 
-    /// If one environment has had the thread to itself for too long, all are lost, and the thread is left behind.
+    /// If one environment has had the thread to itself for too long, all are lost, and the thread is abandoned.
     fn find_blocking(&mut self) {
         let Some(timeout) = self.config.env_hang_timeout else { return };
         let Some(thread) = &mut self.thread else { return };
-        let Some((call, silent_for)) = thread.hang_detector.look(&thread.watch) else { return };
+        let Some((call, silent_for)) = thread.hang_detector.look(&thread.monitor) else { return };
         // What it has answered before it was blocked is taken first.
-        if silent_for < timeout || !thread.answers.is_empty() || thread.watch.take_over(&call).is_none() {
+        if silent_for < timeout || !thread.answers.is_empty() || thread.monitor.take_over(&call).is_none() {
             return;
         }
-        let left_behind = thread.name.clone();
+        let abandoned = thread.name.clone();
         // The next orders begin another.
         self.thread = None;
         self.generation.number += 1;
@@ -131,11 +135,11 @@ impl TaskPool {
             .map(|group| (group, step()))
             .partition(|(group, _)| *group == blocking);
         for (group, step) in hanging {
-            let cause = FailureCause::Hang { silent_for, last_obs: None };
-            self.lose(group, step, place, cause, Some(left_behind.clone()));
+            let cause = EnvFailureCause::Hang { silent_for, last_obs: None };
+            self.lose(group, step, place, cause, Some(abandoned.clone()));
         }
         for (group, step) in others {
-            self.lose(group, step, FailurePlace::Unknown, FailureCause::Lost { blocked_by: index }, None);
+            self.lose(group, step, FailurePlace::Unknown, EnvFailureCause::Lost { blocked_by: index }, None);
         }
     }
 
@@ -145,12 +149,12 @@ impl TaskPool {
         group: usize,
         step: Box<GroupStep>,
         place: FailurePlace,
-        cause: FailureCause,
-        left_behind: Option<String>,
+        cause: EnvFailureCause,
+        abandoned: Option<String>,
     ) {
         let context = VectorContext { incarnation: self.incarnations[group], ..self.config.context };
         let failure = context.failure(Some(&self.spec), group as u32, place, cause);
-        let outcome = Err(GroupFailure { failure, left_behind });
+        let outcome = Err(GroupFailure { failure, abandoned });
         self.lost.push_back(Answer { group, step, took: Duration::ZERO, outcome });
     }
 

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use pronk_buffer::{Bell, Gate, InqueueReceiver, MailboxSender, Tether, inqueue, mailbox};
+use pronk_buffer::{Gate, InqueueReceiver, MailboxSender, Notifier, ShutdownToken, inqueue, mailbox};
 use pronk_metrics::{StateClock, TimeLedger, catch};
 
 use super::make::EnvTasks;
 use super::request::{Reply, Shared};
 use super::seats::{Batch, Seats};
-use crate::env::{EnvError, EnvSpec, HangDetector, Watch};
+use crate::env::{CallMonitor, EnvError, EnvSpec, HangDetector};
 use crate::pool::{EnvThreadState, PoolConfig};
 
 /// The thread that the tasks take turns on.
@@ -22,7 +22,7 @@ pub(super) struct TaskThread {
     /// Closes as the thread ends.
     pub(super) ended: Receiver<Infallible>,
     pub(super) name: String,
-    pub(super) watch: Watch,
+    pub(super) monitor: CallMonitor,
     pub(super) hang_detector: HangDetector,
 }
 
@@ -41,24 +41,24 @@ impl TaskThread {
     pub(super) fn start(
         config: &PoolConfig,
         tasks: &EnvTasks,
-        (tether, time): (&Tether, &TimeLedger),
+        (token, time): (&ShutdownToken, &TimeLedger),
         generation: Generation,
     ) -> Result<Self, EnvError> {
         let Generation { number, spec, blocked_by } = generation;
         let first = format!("rollout-{}-tasks", config.context.worker);
         let name = if number == 0 { first.clone() } else { format!("{first}.{number}") };
         // Every environment answers once before it is sent its next order, and the first says what it is.
-        let (replies, answers) = inqueue(config.n_groups + 1, Gate::Bounded, tether)
+        let (replies, answers) = inqueue(config.n_groups + 1, Gate::Bounded, token)
             .map_err(|_| EnvError::new("a worker needs an environment"))?;
-        let (orders, received) = mailbox(NonZeroUsize::MIN, &Bell::new());
-        let watch = Watch::new();
+        let (orders, received) = mailbox(NonZeroUsize::MIN, &Notifier::new());
+        let monitor = CallMonitor::new();
         let is_first = spec.is_none();
         let shared = Arc::new(Shared {
             context: config.context,
             spec: spec.map_or_else(OnceLock::new, OnceLock::from),
             normalizer: tasks.normalizer.clone(),
             env_hang_timeout: config.env_hang_timeout,
-            watch: watch.clone(),
+            monitor: monitor.clone(),
             replies,
             blocked_by,
             looks: AtomicU32::new(0),
@@ -94,6 +94,6 @@ impl TaskThread {
             .spawn(body)
             .map_err(|error| EnvError::new(format!("the thread {name} could not be started: {error}")))?;
         time.add(reader);
-        Ok(Self { orders, answers, ended, name, watch, hang_detector: HangDetector::new() })
+        Ok(Self { orders, answers, ended, name, monitor, hang_detector: HangDetector::new() })
     }
 }

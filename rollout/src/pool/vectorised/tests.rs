@@ -4,7 +4,7 @@ use pronk_buffer::{End, FinalObs, ObsKind};
 use pronk_policy::{Rng, derive_seed};
 
 use super::*;
-use crate::env::{ActionRef, Env, EnvSpec, EpisodeStat, ObsMut, Watch};
+use crate::env::{ActionRef, CallMonitor, Env, EnvSpec, EpisodeStat, ObsMut};
 use crate::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use crate::vector::{SerialVectorEnv, VectorStep};
 
@@ -181,7 +181,7 @@ fn check_runs<E: Scalar>(make: fn() -> E, limit: u32, tolerance: f64) {
         }
     }
     let mut native = Played::reset(NativeVectorEnv::<E>::with_time_limit(&CONTEXT, N_ENVS, Some(limit)).unwrap());
-    let serial = SerialVectorEnv::new(&CONTEXT, N_ENVS, &Watch::new(), |_| Ok(Limited(make(), limit))).unwrap();
+    let serial = SerialVectorEnv::new(&CONTEXT, N_ENVS, &CallMonitor::new(), |_| Ok(Limited(make(), limit))).unwrap();
     let mut serial = Played::reset(serial);
     let name = E::env_spec().name;
     let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-6 * a.abs().max(1.0));

@@ -19,7 +19,7 @@ fn play(factory: &dyn EnvFactory, n_episodes: usize, seed: u64) -> Result<Evalua
     let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
     let params = spec.init_params(0).unwrap();
     let mut policy = Policy::new(spec, params, &env.action).unwrap();
-    evaluate(&mut policy, &mut Choice::Mode, factory, n_episodes, seed)
+    evaluate(&mut policy, &mut ActionSelection::Mode, factory, n_episodes, seed)
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn fewer_episodes_than_environments_are_one_each() {
 }
 
 /// A policy for [`Masked`] environments, and what it does in them.
-fn play_masked(choice: &mut Choice, factory: &dyn EnvFactory) -> Result<Evaluation, EvaluateError> {
+fn play_masked(choice: &mut ActionSelection, factory: &dyn EnvFactory) -> Result<Evaluation, EvaluateError> {
     let env = Masked::new(5, 30).spec();
     let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
     let params = spec.init_params(0).unwrap();
@@ -59,7 +59,7 @@ fn play_masked(choice: &mut Choice, factory: &dyn EnvFactory) -> Result<Evaluati
 
 #[test]
 fn nothing_impossible_is_done_neither_by_the_mode_nor_by_samples() {
-    for mut choice in [Choice::Mode, Choice::Sample(Rng::seed_from(3))] {
+    for mut choice in [ActionSelection::Mode, ActionSelection::Sample(Rng::seed_from(3))] {
         // An impossible action is an error of the environment.
         let evaluation = play_masked(&mut choice, &|_: &EnvContext| Masked::new(5, 30)).unwrap();
         assert_eq!(evaluation.len_mean(), Some(30.0));
@@ -69,7 +69,7 @@ fn nothing_impossible_is_done_neither_by_the_mode_nor_by_samples() {
 #[test]
 fn an_environment_without_a_way_ends_the_evaluation() {
     let factory = |_: &EnvContext| Watched::with_fault(MaskFault::AllFalse);
-    let error = play_masked(&mut Choice::Mode, &factory).unwrap_err().to_string();
+    let error = play_masked(&mut ActionSelection::Mode, &factory).unwrap_err().to_string();
     assert!(error.contains("after step 1") && error.contains("nothing possible"), "{error}");
 }
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use pronk_buffer::{Lifeline, weight_cell};
+use pronk_buffer::{ShutdownGuard, weight_cell};
 use pronk_metrics::StepLedger;
 
 use super::*;
@@ -8,13 +8,13 @@ use crate::env::EnvContext;
 use crate::run::WorkerFailure;
 use crate::testing::{Counter, Fault, LONG, NO_PAUSE, links, make_workers, of_default, params};
 
-fn source(fault: Fault, restart: RestartPolicy) -> (InlineSource, Mailbox<WorkerReport>, StepLedger, Lifeline) {
-    let (links, steps, lifeline) = links();
+fn source(fault: Fault, restart: RestartPolicy) -> (InlineSource, Mailbox<WorkerReport>, StepLedger, ShutdownGuard) {
+    let (links, steps, shutdown) = links();
     let (_, weights) = weight_cell(of_default(params(0.0)));
     let make = make_workers(move |_: &EnvContext| Counter::of_three().with_fault(fault), 0, &links);
     let (source, reports) =
-        InlineSource::new(make, restart, weights, (links.steps, links.tether), &Bell::new()).unwrap();
-    (source, reports, steps, lifeline)
+        InlineSource::new(make, restart, weights, (links.steps, links.token), &Notifier::new()).unwrap();
+    (source, reports, steps, shutdown)
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn giving_up_is_told_once_with_its_cause_and_then_the_source_is_closed() {
 #[test]
 fn a_pause_before_a_restart_times_out_and_ends_with_the_run() {
     let slow = RestartPolicy { first_backoff: LONG, max_backoff: LONG, ..NO_PAUSE };
-    let (mut source, _reports, _steps, lifeline) = source(Fault::StepErr(3), slow);
+    let (mut source, _reports, _steps, shutdown) = source(Fault::StepErr(3), slow);
     assert!(matches!(source.next(Duration::ZERO), Err(NextError::TimedOut)));
-    drop(lifeline);
+    drop(shutdown);
     assert!(matches!(source.next(LONG), Err(NextError::Closed)));
 }

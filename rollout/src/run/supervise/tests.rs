@@ -2,11 +2,11 @@
 
 use std::num::NonZeroUsize;
 
-use pronk_buffer::{Bell, Lifeline, Mailbox, WeightPublisher, mailbox, weight_cell};
+use pronk_buffer::{Mailbox, Notifier, ShutdownGuard, WeightPublisher, mailbox, weight_cell};
 use pronk_metrics::StepLedger;
 
 use super::*;
-use crate::env::{EnvContext, EnvError, Watch};
+use crate::env::{CallMonitor, EnvContext, EnvError};
 use crate::pool::EnvFactory;
 use crate::testing::{
     Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, of_default, params,
@@ -19,26 +19,26 @@ struct Run {
     weights: WeightCell<ByPolicy<Params>>,
     reports: Mailbox<WorkerReport>,
     steps: StepLedger,
-    lifeline: Option<Lifeline>,
+    shutdown: Option<ShutdownGuard>,
 }
 
 fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
-    let (links, steps, lifeline) = links();
+    let (links, steps, shutdown) = links();
     let (publisher, weights) = weight_cell(of_default(params(0.0)));
-    let (sender, reports) = mailbox(NonZeroUsize::MIN, &Bell::new());
+    let (sender, reports) = mailbox(NonZeroUsize::MIN, &Notifier::new());
     let worker = SupervisedWorker::make(Supervision {
         make: make_workers(factory, 0, &links),
-        seat: WorkerSeat { worker: 1, incarnation: 0, watch: Watch::new() },
+        seat: WorkerSeat { worker: 1, incarnation: 0, monitor: CallMonitor::new() },
         spaces: None,
         thread: "rollout-1".into(),
         budget: RestartBudget::new(restart),
         steps: steps.clone(),
-        tether: links.tether.clone(),
+        token: links.token.clone(),
         reports: sender,
         clock: StateClock::new("rollout-1", WorkerState::Starting),
     });
     let worker = worker.unwrap();
-    Run { worker, publisher, weights, reports, steps, lifeline: Some(lifeline) }
+    Run { worker, publisher, weights, reports, steps, shutdown: Some(shutdown) }
 }
 
 impl Run {
@@ -159,7 +159,7 @@ fn the_pause_before_a_restart_goes_on_over_time_outs_and_ends_with_the_run() {
     assert!(matches!(run.next(Duration::from_millis(1)), Err(NoFragment::TimedOut)));
     assert_eq!(run.report().n_failures, 1, "while it pauses nothing is tried");
     assert_eq!(run.worker.clock().read().current, Some("restarting"));
-    run.lifeline = None;
+    run.shutdown = None;
     assert!(matches!(run.next(LONG), Err(NoFragment::Closed)));
     assert!(began.elapsed() < LONG);
 }
@@ -228,9 +228,9 @@ fn a_vector_that_keeps_no_final_observation_ends_the_worker() {
             &self,
             context: &VectorContext,
             n_envs: usize,
-            watch: &Watch,
+            monitor: &CallMonitor,
         ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-            Ok(Box::new(Forgetful(SerialVectorEnv::new(context, n_envs, watch, |_| Ok(Counter::of_three()))?)))
+            Ok(Box::new(Forgetful(SerialVectorEnv::new(context, n_envs, monitor, |_| Ok(Counter::of_three()))?)))
         }
     }
     let mut run = run(Factory, NO_PAUSE);

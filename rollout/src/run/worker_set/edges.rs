@@ -1,4 +1,4 @@
-use pronk_buffer::{Bell, InqueueSender, MultiAgentBatch, WeightCell};
+use pronk_buffer::{InqueueSender, MultiAgentBatch, Notifier, WeightCell};
 use pronk_metrics::{ByPolicy, StepLedger, TimeLedger};
 use pronk_policy::Params;
 
@@ -10,7 +10,7 @@ pub struct WorkerEdges {
     /// Backward: where weights come from.
     pub weights: WeightCell<ByPolicy<Params>>,
     /// Sideways: rung with every report.
-    pub bell: Bell,
+    pub notifier: Notifier,
     /// Where each thread's time is kept.
     pub time: TimeLedger,
     /// Where steps are counted: those of a worker that hangs are booked by the supervisor. Once its limit is reached, the workers

@@ -4,14 +4,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
-use pronk_buffer::{Closed, MailboxSender, Tether};
+use pronk_buffer::{Closed, MailboxSender, ShutdownToken};
 use pronk_metrics::{StateClock, catch, thread_states};
 use tracing::debug_span;
 
 use super::edges::WorkerEdges;
 use super::error::StartError;
-use super::roster::{Member, Roster};
-use crate::env::{EnvCall, EnvFailure, FailureCause, HangDetector, Watch, time_between_looks};
+use super::status_board::{Member, StatusBoard};
+use crate::env::{CallMonitor, EnvCall, EnvFailure, EnvFailureCause, HangDetector, time_between_looks};
 use crate::run::{
     NoFragment, RestartBudget, SupervisedWorker, Supervision, WorkerFailure, WorkerFailureCause, WorkerReport,
     thread_name,
@@ -40,12 +40,12 @@ pub(super) struct Supervisor {
     pub(super) make: Arc<MakeSampler>,
     /// What the environments of all workers are.
     pub(super) spec: Option<AnyEnvSpec>,
-    pub(super) tether: Tether,
+    pub(super) token: ShutdownToken,
     /// For those that replace others; `None` once the last worker has left, so that the inqueue closes.
     pub(super) edges: Option<WorkerEdges>,
     pub(super) reports: MailboxSender<WorkerReport>,
     pub(super) budget: RestartBudget,
-    pub(super) roster: Roster,
+    pub(super) board: StatusBoard,
     pub(super) threads: Threads,
     pub(super) clock: StateClock<SupervisorState>,
 }
@@ -65,7 +65,7 @@ impl Supervisor {
         let mut hang_detectors = BTreeMap::new();
         let pause = self.env_hang_timeout.map(|timeout| time_between_looks(timeout).min(RAREST));
         let news = self.threads.news.clone();
-        while self.roster.n_running() > 0 {
+        while self.board.n_running() > 0 {
             let pause = pause.map_or_else(crossbeam_channel::never, crossbeam_channel::after);
             select! {
                 recv(news) -> news => match news {
@@ -92,22 +92,22 @@ impl Supervisor {
         self.threads.join(id);
         // The failure is recorded before the worker is removed, so that a reader who finds no worker finds the failure.
         if let Err(failure) = result {
-            self.roster.fail(failure);
+            self.board.fail(failure);
         }
-        self.roster.remove(id);
+        self.board.remove(id);
     }
 
     /// Looks which workers have been in the same call for too long.
     fn look(&mut self, hang_detectors: &mut BTreeMap<usize, HangDetector>) {
         let Some(timeout) = self.env_hang_timeout else { return };
-        let running = self.roster.running();
+        let running = self.board.running();
         hang_detectors.retain(|id, _| running.iter().any(|member| member.id == *id));
         for member in running {
             let hang_detector = hang_detectors.entry(member.id).or_insert_with(HangDetector::new);
-            if let Some((call, silent_for)) = hang_detector.look(&member.watch)
+            if let Some((call, silent_for)) = hang_detector.look(&member.monitor)
                 && silent_for >= timeout
                 // Who hangs when the run ends is named by the join.
-                && !self.tether.is_cut()
+                && !self.token.is_shut_down()
             {
                 self.clock.enter(SupervisorState::Replacing);
                 self.replace(&member, &call, silent_for);
@@ -120,7 +120,7 @@ impl Supervisor {
     fn replace(&mut self, member: &Member, call: &EnvCall, silent_for: Duration) {
         let Some(edges) = self.edges.clone() else { return };
         // Or else it came back at this very moment.
-        let Some(taken) = member.watch.take_over(call) else { return };
+        let Some(taken) = member.monitor.take_over(call) else { return };
         if taken.steps.env > 0 || taken.steps.agent > 0 {
             edges.steps.sampled(taken.steps).lost(ENV_HANG);
         }
@@ -130,7 +130,7 @@ impl Supervisor {
             incarnation: call.incarnation,
             index: call.index,
             place: call.place,
-            cause: FailureCause::Hang { silent_for, last_obs: taken.last_obs },
+            cause: EnvFailureCause::Hang { silent_for, last_obs: taken.last_obs },
             steps_made: 0,
         };
         let abandoned = vec![format!("{}: {failure}", member.thread)].into();
@@ -145,8 +145,8 @@ impl Supervisor {
             Err(cause) => {
                 self.left(member.id);
                 let failure = WorkerFailure { thread: member.thread.clone(), consecutive_failures: 1, cause };
-                self.roster.fail(failure.clone());
-                self.roster.leave_behind(member.id);
+                self.board.fail(failure.clone());
+                self.board.leave_behind(member.id);
                 report.ended.push(failure);
             }
         }
@@ -161,7 +161,7 @@ impl Supervisor {
         edges: WorkerEdges,
     ) -> Result<(), WorkerFailureCause> {
         let worker = member.worker;
-        let seat = WorkerSeat { worker, incarnation, watch: Watch::keeping_observations() };
+        let seat = WorkerSeat { worker, incarnation, monitor: CallMonitor::keeping_observations() };
         let thread = self.threads.name_another(worker);
         let clock = StateClock::new(thread_name(worker), WorkerState::Restarting);
         edges.time.add(clock.reader());
@@ -172,14 +172,14 @@ impl Supervisor {
             thread,
             budget: self.budget.clone(),
             steps: edges.steps.clone(),
-            tether: self.tether.clone(),
+            token: self.token.clone(),
             reports: self.reports.clone(),
             clock,
         });
-        let another = self.roster.replace(member.id, &seat, &worker);
+        let another = self.board.replace(member.id, &seat, &worker);
         let id = another.id;
         self.threads.spawn(another, worker, edges, || true).map_err(|error| {
-            self.roster.remove(id);
+            self.board.remove(id);
             WorkerFailureCause::NoThread(Arc::new(error))
         })
     }

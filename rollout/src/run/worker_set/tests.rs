@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use pronk_buffer::{Bell, End, Gate, InqueueReceiver, Lifeline, MultiAgentBatch, PopError, inqueue, weight_cell};
+use pronk_buffer::{
+    End, Gate, InqueueReceiver, MultiAgentBatch, Notifier, PopError, ShutdownGuard, inqueue, weight_cell,
+};
 use pronk_metrics::{StepLedger, TimeLedger};
 use pronk_policy::Space;
 
@@ -19,11 +21,11 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// What a test holds of a run: everything but the workers.
 struct Run {
-    lifeline: Option<Lifeline>,
+    shutdown: Option<ShutdownGuard>,
     fragments: InqueueReceiver<MultiAgentBatch>,
     steps: StepLedger,
     time: TimeLedger,
-    bell: Bell,
+    notifier: Notifier,
 }
 
 fn set_config(num_rollout_workers: u32, restart: RestartPolicy) -> WorkerSetConfig {
@@ -34,13 +36,13 @@ fn start_with(
     config: WorkerSetConfig,
     make: impl FnOnce(&WorkerLinks) -> Arc<MakeSampler>,
 ) -> (Result<WorkerSet, StartError>, Run) {
-    let (links, steps, lifeline) = links();
-    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
+    let (links, steps, shutdown) = links();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.token).unwrap();
     let (_, weights) = weight_cell(of_default(params(0.0)));
-    let run = Run { lifeline: Some(lifeline), fragments, steps, time: TimeLedger::new(), bell: Bell::new() };
-    let (bell, time, steps) = (run.bell.clone(), run.time.clone(), run.steps.clone());
-    let edges = WorkerEdges { fragments: sender, weights, bell, time, steps };
-    (WorkerSet::start(config, make(&links), links.tether, edges), run)
+    let run = Run { shutdown: Some(shutdown), fragments, steps, time: TimeLedger::new(), notifier: Notifier::new() };
+    let (notifier, time, steps) = (run.notifier.clone(), run.time.clone(), run.steps.clone());
+    let edges = WorkerEdges { fragments: sender, weights, notifier, time, steps };
+    (WorkerSet::start(config, make(&links), links.token, edges), run)
 }
 
 fn start(config: WorkerSetConfig, factory: impl EnvFactory + 'static) -> (WorkerSet, Run) {
@@ -56,7 +58,7 @@ impl Run {
     /// Ends the run and checks that every thread ends within a second and both ledgers close.
     fn end(mut self, set: WorkerSet) -> JoinOutcome {
         let began = Instant::now();
-        self.lifeline = None;
+        self.shutdown = None;
         let outcome = set.join(SECOND);
         assert!(began.elapsed() < SECOND, "the threads took {:?}", began.elapsed());
         assert_eq!(outcome.not_joined, Vec::<String>::new());
@@ -77,14 +79,14 @@ impl Run {
 
 #[test]
 fn workers_that_are_to_begin_later_sample_nothing_before_and_end_without() {
-    let (links, steps, lifeline) = links();
-    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
+    let (links, steps, shutdown) = links();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.token).unwrap();
     let (_, weights) = weight_cell(of_default(params(0.0)));
     let prepare = || {
-        let (bell, time, steps) = (Bell::new(), TimeLedger::new(), steps.clone());
-        let edges = WorkerEdges { fragments: sender.clone(), weights: weights.clone(), bell, time, steps };
+        let (notifier, time, steps) = (Notifier::new(), TimeLedger::new(), steps.clone());
+        let edges = WorkerEdges { fragments: sender.clone(), weights: weights.clone(), notifier, time, steps };
         let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
-        WorkerSet::prepare(set_config(2, NO_PAUSE), make, links.tether.clone(), edges).unwrap()
+        WorkerSet::prepare(set_config(2, NO_PAUSE), make, links.token.clone(), edges).unwrap()
     };
     let mut set = prepare();
     assert_eq!(fragments.pop(Duration::from_millis(20)).map(drop), Err(PopError::TimedOut));
@@ -92,7 +94,7 @@ fn workers_that_are_to_begin_later_sample_nothing_before_and_end_without() {
     set.begin();
     fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
     let unbegun = prepare();
-    drop(lifeline);
+    drop(shutdown);
     for set in [set, unbegun] {
         assert_eq!(set.join(LONG).not_joined, Vec::<String>::new());
     }
@@ -122,7 +124,7 @@ fn fragments_of_all_workers_arrive_and_the_threads_are_in_the_ledger() {
         run.check_ledgers();
     }
     assert_eq!(set.n_running(), 3);
-    assert!(run.bell.wait(LONG), "reports ring");
+    assert!(run.notifier.wait(LONG), "reports ring");
     let mut names: Vec<_> = run.time.read().into_iter().map(|time| time.thread).collect();
     names.sort();
     assert_eq!(names, ["rollout-1", "rollout-2", "rollout-3", "supervisor"]);
@@ -234,12 +236,12 @@ fn a_worker_blocked_on_a_full_inqueue_ends_with_the_run() {
 #[test]
 fn a_worker_ends_when_nobody_takes_its_fragments_any_more() {
     let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
-    let Run { lifeline, fragments, steps, time, .. } = run;
+    let Run { shutdown, fragments, steps, time, .. } = run;
     drop(fragments);
     let outcome = set.join(LONG);
     assert!(outcome.failure.is_none() && outcome.not_joined.is_empty());
     assert!(steps.snapshot().is_closed() && time.is_closed());
-    drop(lifeline);
+    drop(shutdown);
 }
 
 #[test]
@@ -259,7 +261,7 @@ fn a_worker_that_gives_up_reports_it_rings_and_lets_go_of_the_inqueue() {
     let (set, run) =
         start(set_config(1, NO_PAUSE), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepPanic(2)));
     assert_eq!(run.fragments.pop(LONG).unwrap_err(), PopError::Closed);
-    assert!(run.bell.wait(LONG));
+    assert!(run.notifier.wait(LONG));
     let reports = set.reports().drain();
     let ended: Vec<_> = reports.iter().flat_map(|report| &report.ended).collect();
     assert_eq!(ended.len(), 1);
@@ -292,12 +294,12 @@ fn the_other_workers_go_on_when_one_gives_up() {
 #[test]
 fn a_thread_that_panics_outside_its_environments_comes_back_by_name() {
     let (links, steps, _lifeline) = links();
-    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.token).unwrap();
     let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
-    let (bell, time) = (Bell::new(), TimeLedger::new());
-    let edges = WorkerEdges { fragments: sender, weights, bell, time, steps: steps.clone() };
+    let (notifier, time) = (Notifier::new(), TimeLedger::new());
+    let edges = WorkerEdges { fragments: sender, weights, notifier, time, steps: steps.clone() };
     let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
-    let set = WorkerSet::start(set_config(1, NO_PAUSE), make, links.tether, edges).unwrap();
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), make, links.token, edges).unwrap();
     publisher.publish(of_default(params(OneWeight::PANIC)));
     while fragments.pop(LONG).is_ok() {}
     let failure = set.join(LONG).failure.expect("the panic is a value");
@@ -319,7 +321,7 @@ fn a_thread_that_hangs_is_named_and_does_not_hold_up_the_join() {
     };
     let (set, mut run) = start(set_config(3, NO_PAUSE), factory);
     entered.recv_timeout(LONG).unwrap();
-    run.lifeline = None;
+    run.shutdown = None;
     let began = Instant::now();
     let outcome = set.join(Duration::from_millis(200));
     assert!(began.elapsed() < SECOND);
@@ -397,13 +399,13 @@ fn an_environment_that_panics_while_it_is_dropped_is_reported_and_the_end_stays_
 #[test]
 fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
     let (links, steps, _lifeline) = links();
-    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.tether).unwrap();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &links.token).unwrap();
     let (mut publisher, weights) = weight_cell(of_default(params(0.0)));
-    let (bell, time) = (Bell::new(), TimeLedger::new());
-    let edges = WorkerEdges { fragments: sender, weights, bell, time, steps: steps.clone() };
+    let (notifier, time) = (Notifier::new(), TimeLedger::new());
+    let edges = WorkerEdges { fragments: sender, weights, notifier, time, steps: steps.clone() };
     publisher.publish(of_default(params(f32::NAN)));
     let make = make_workers(sticky(), 0, &links);
-    let set = WorkerSet::start(set_config(1, NO_PAUSE), make, links.tether, edges).unwrap();
+    let set = WorkerSet::start(set_config(1, NO_PAUSE), make, links.token, edges).unwrap();
     assert_eq!(fragments.pop(LONG).unwrap_err(), PopError::Closed);
     let outcome = set.join(LONG);
     let failure = outcome.failure.expect("the worker gave up").to_string();
@@ -455,9 +457,9 @@ fn a_worker_whose_environment_hangs_is_named_and_replaced_and_the_others_do_not_
     }
     assert_eq!((of_third_life, hangs.n.load(Ordering::SeqCst)), (Some(2), 2));
     assert_eq!(set.n_running(), 2);
-    let left_behind: Vec<_> = set.workers().into_iter().filter(|worker| worker.is_left_behind).collect();
-    assert_eq!(left_behind.iter().map(|worker| &*worker.thread).collect::<Vec<_>>(), ["rollout-1", "rollout-1.1"]);
-    for worker in left_behind {
+    let abandoned: Vec<_> = set.workers().into_iter().filter(|worker| worker.is_abandoned).collect();
+    assert_eq!(abandoned.iter().map(|worker| &*worker.thread).collect::<Vec<_>>(), ["rollout-1", "rollout-1.1"]);
+    for worker in abandoned {
         assert_eq!((worker.state, worker.call.map(|call| call.index)), (Some("stepping"), Some(0)));
         assert!(worker.since >= HANG, "{worker:?}");
     }
@@ -486,7 +488,7 @@ fn a_worker_whose_environment_hangs_is_named_and_replaced_and_the_others_do_not_
 
     // What comes back late finds that it was replaced, books nothing and ends.
     hangs.let_go = None;
-    until("the end of those left behind", || set.workers().iter().all(|worker| !worker.is_left_behind));
+    until("the end of those left behind", || set.workers().iter().all(|worker| !worker.is_abandoned));
     assert_eq!(run.steps.snapshot().lost["env_hang"].env, 2 * 2);
     let outcome = run.end(set);
     assert!(outcome.failure.is_none());
@@ -503,7 +505,7 @@ fn while_a_worker_is_replaced_there_is_no_moment_without_one() {
         !run.fragments.is_empty()
     });
     hangs.let_go = None;
-    until("the end of those left behind", || set.workers().iter().all(|worker| !worker.is_left_behind));
+    until("the end of those left behind", || set.workers().iter().all(|worker| !worker.is_abandoned));
     run.end(set);
 }
 
@@ -512,7 +514,7 @@ fn threads_left_behind_are_named_at_the_end_and_hold_nobody_up() {
     let (factory, hangs) = hanging(1);
     let (set, mut run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(1, NO_PAUSE) }, factory);
     run.fragments.pop(LONG).unwrap().take_ticket().unwrap().trained();
-    run.lifeline = None;
+    run.shutdown = None;
     let began = Instant::now();
     let outcome = set.join(LONG);
     assert!(began.elapsed() < LONG / 2, "who is left behind is not waited for");
@@ -577,7 +579,7 @@ fn a_crawling_environment_slows_only_its_own_worker() {
             break;
         }
     }
-    run.lifeline = None;
+    run.shutdown = None;
     drop(step);
     assert!(set.join(LONG).not_joined.is_empty());
 }
@@ -608,7 +610,7 @@ fn the_budget_of_restarts_is_shared_and_whoever_needs_one_more_says_that_the_run
 fn restarts_count_for_the_window_only() {
     let failure = || {
         let context = crate::env::VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-        context.failure_to_make(crate::env::FailureCause::Panic("planted".into()))
+        context.failure_to_make(crate::env::EnvFailureCause::Panic("planted".into()))
     };
     let spend_two = |restart_window| {
         let policy = RestartPolicy { max_num_worker_restarts: 1, restart_window, ..NO_PAUSE };

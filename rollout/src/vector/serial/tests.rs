@@ -4,7 +4,7 @@ use pronk_buffer::{End, FinalObs, ObsKind, ObsView};
 use pronk_policy::Space;
 
 use super::*;
-use crate::env::{Env, EnvContext, EnvError, FailureCause, FailurePlace, Step, VectorContext, Watch};
+use crate::env::{CallMonitor, Env, EnvContext, EnvError, EnvFailureCause, FailurePlace, Step, VectorContext};
 use crate::testing::{Counter, Fault, Hooked, MaskFault, Masks, N_ACTIONS, Watched};
 
 const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 0 };
@@ -22,8 +22,9 @@ struct Played {
 impl Played {
     fn reset(envs: Vec<Counter>) -> Result<Self, EnvFailure> {
         let n_envs = envs.len();
-        let envs =
-            SerialVectorEnv::new(&CONTEXT, n_envs, &Watch::new(), |context| Ok(envs[context.index as usize].clone()))?;
+        let envs = SerialVectorEnv::new(&CONTEXT, n_envs, &CallMonitor::new(), |context| {
+            Ok(envs[context.index as usize].clone())
+        })?;
         let mut played = Self {
             envs,
             obs: vec![-1.0; 3 * n_envs],
@@ -202,11 +203,11 @@ fn play_possible(envs: &mut impl VectorEnv, n_steps: usize) -> Result<(), EnvFai
 #[test]
 fn masks_are_those_of_the_present_states_and_without_one_everything_is_possible() {
     let given = Masks::default();
-    let mut envs = SerialVectorEnv::new(&CONTEXT, 3, &Watch::new(), |_| Ok(Watched::new(&given))).unwrap();
+    let mut envs = SerialVectorEnv::new(&CONTEXT, 3, &CallMonitor::new(), |_| Ok(Watched::new(&given))).unwrap();
     play_possible(&mut envs, 20).unwrap();
     assert_eq!(given.lock().unwrap().len(), 60);
 
-    let mut unmasked = SerialVectorEnv::new(&CONTEXT, 2, &Watch::new(), |_| Ok(Counter::of_three())).unwrap();
+    let mut unmasked = SerialVectorEnv::new(&CONTEXT, 2, &CallMonitor::new(), |_| Ok(Counter::of_three())).unwrap();
     let mut masks = [false; 4];
     unmasked.action_masks(&mut masks).unwrap();
     assert_eq!(masks, [true; 4]);
@@ -214,11 +215,11 @@ fn masks_are_those_of_the_present_states_and_without_one_everything_is_possible(
 
 #[test]
 fn each_environment_that_is_made_is_a_call_of_its_own() {
-    let watch = Watch::new();
-    let _inside = watch.enter(0);
+    let monitor = CallMonitor::new();
+    let _inside = monitor.enter(0);
     let seen = std::sync::Mutex::new(Vec::new());
-    let made = SerialVectorEnv::new(&CONTEXT, 3, &watch, |_| {
-        seen.lock().unwrap().extend(watch.call());
+    let made = SerialVectorEnv::new(&CONTEXT, 3, &monitor, |_| {
+        seen.lock().unwrap().extend(monitor.call());
         Ok(Counter::of_three())
     });
     assert!(made.is_ok());
@@ -228,7 +229,7 @@ fn each_environment_that_is_made_is_a_call_of_its_own() {
 
 #[test]
 fn a_boxed_environment_says_what_is_possible_as_the_one_inside_does() {
-    let mut envs = SerialVectorEnv::new(&CONTEXT, 2, &Watch::new(), |_| {
+    let mut envs = SerialVectorEnv::new(&CONTEXT, 2, &CallMonitor::new(), |_| {
         let boxed: Box<dyn Env> = Box::new(Watched::new(&Masks::default()));
         Ok(boxed)
     })
@@ -244,8 +245,10 @@ fn a_mask_for_numbers_is_refused_before_anything_is_played() {
             spec.action_mask = true;
         })
     };
-    let error =
-        SerialVectorEnv::new(&CONTEXT, 1, &Watch::new(), |_| Ok(numbers())).map(drop).expect_err("refused").to_string();
+    let error = SerialVectorEnv::new(&CONTEXT, 1, &CallMonitor::new(), |_| Ok(numbers()))
+        .map(drop)
+        .expect_err("refused")
+        .to_string();
     assert!(error.contains("action_mask is set, but actions of Box(-1..=1, [1], f32) are numbers"), "{error}");
 }
 
@@ -261,9 +264,10 @@ fn a_failing_mask_is_named_with_its_environment_seed_and_step() {
         ),
     ] {
         let at_fault = |context: &EnvContext| if context.index == 1 { fault } else { MaskFault::Nothing };
-        let mut envs =
-            SerialVectorEnv::new(&CONTEXT, 2, &Watch::new(), |context| Ok(Watched::with_fault(at_fault(context))))
-                .unwrap();
+        let mut envs = SerialVectorEnv::new(&CONTEXT, 2, &CallMonitor::new(), |context| {
+            Ok(Watched::with_fault(at_fault(context)))
+        })
+        .unwrap();
         let failure = play_possible(&mut envs, 10).expect_err("the fault shows");
         // The fourth step of its life is the first of its second episode.
         let FailurePlace::Mask { episode_seed, step: 1 } = failure.place else {
@@ -281,28 +285,29 @@ fn a_failing_mask_is_named_with_its_environment_seed_and_step() {
 #[test]
 fn a_vector_is_not_made_of_nothing_or_of_environments_that_differ_or_cannot_run() {
     let failure = |result: Result<SerialVectorEnv<Counter>, EnvFailure>| result.expect_err("refused").to_string();
-    let none = failure(SerialVectorEnv::new(&CONTEXT, 0, &Watch::new(), |_| Ok(Counter::of_three())));
+    let none = failure(SerialVectorEnv::new(&CONTEXT, 0, &CallMonitor::new(), |_| Ok(Counter::of_three())));
     assert!(none.contains("at least one environment, got 0"), "{none}");
 
-    let differing = failure(SerialVectorEnv::new(&CONTEXT, 2, &Watch::new(), |context| {
+    let differing = failure(SerialVectorEnv::new(&CONTEXT, 2, &CallMonitor::new(), |context| {
         Ok(Counter::of_three().with_limit(1 + context.index))
     }));
     assert!(differing.contains("environment 1") && differing.contains("must have one spec"), "{differing}");
 
-    let no_step = failure(SerialVectorEnv::new(&CONTEXT, 1, &Watch::new(), |_| Ok(Counter::of_three().with_limit(0))));
+    let no_step =
+        failure(SerialVectorEnv::new(&CONTEXT, 1, &CallMonitor::new(), |_| Ok(Counter::of_three().with_limit(0))));
     assert!(no_step.contains("max_episode_steps is 0"), "{no_step}");
 
     let choiceless = || Hooked::with_spec(|spec| spec.action = Space::Discrete { n: 0 });
     let no_choice =
-        SerialVectorEnv::new(&CONTEXT, 1, &Watch::new(), |_| Ok(choiceless())).map(drop).expect_err("refused");
+        SerialVectorEnv::new(&CONTEXT, 1, &CallMonitor::new(), |_| Ok(choiceless())).map(drop).expect_err("refused");
     assert!(no_choice.to_string().contains("action space Discrete(0)"), "{no_choice}");
 
-    let error = failure(SerialVectorEnv::new(&CONTEXT, 1, &Watch::new(), |_| Err(EnvError::new("no licence"))));
+    let error = failure(SerialVectorEnv::new(&CONTEXT, 1, &CallMonitor::new(), |_| Err(EnvError::new("no licence"))));
     assert_eq!(error, "environment 0 of rollout-3 (incarnation 1) failed while it was made: no licence");
 
-    let panic =
-        SerialVectorEnv::<Counter>::new(&CONTEXT, 1, &Watch::new(), |_| panic!("no display")).expect_err("refused");
-    assert!(matches!(&panic.cause, FailureCause::Panic(text) if text == "no display"), "{panic}");
+    let panic = SerialVectorEnv::<Counter>::new(&CONTEXT, 1, &CallMonitor::new(), |_| panic!("no display"))
+        .expect_err("refused");
+    assert!(matches!(&panic.cause, EnvFailureCause::Panic(text) if text == "no display"), "{panic}");
 }
 
 #[test]
@@ -328,7 +333,7 @@ fn observations_of_bytes_are_kept_and_reset_too() {
             Ok(Step { reward: 0.0, end: End::No })
         }
     }
-    let mut envs = SerialVectorEnv::new(&CONTEXT, 1, &Watch::new(), |_| Ok(Pixels(0))).unwrap();
+    let mut envs = SerialVectorEnv::new(&CONTEXT, 1, &CallMonitor::new(), |_| Ok(Pixels(0))).unwrap();
     let (mut obs, mut final_obs) = ([9; 2], FinalObs::new(ObsKind::U8, 2));
     envs.reset_all(ObsMut::U8(&mut obs)).unwrap();
     let out = VectorStep {

@@ -13,7 +13,7 @@ pub struct GatheringWorkerConfig {
     pub num_env_groups: NonZeroUsize,
     /// For how many of them to wait.
     pub gather: Gather,
-    /// How long a call of an environment may take before it counts as hanging: its group's thread is then left behind and
+    /// How long a call of an environment may take before it counts as hanging: its group's thread is then abandoned and
     /// replaced, and a task is cancelled. `None` waits for ever.
     pub env_hang_timeout: Option<Duration>,
     /// How long a group pauses after failures in a row; the other figures are for whoever supervises the worker.

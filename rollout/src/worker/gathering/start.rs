@@ -27,11 +27,11 @@ pub(super) fn start_groups(
         env_hang_timeout,
     };
     match factory.tasks() {
-        None => Ok(Box::new(ThreadedPool::new(config, factory, &links.tether, &links.watch)?)),
+        None => Ok(Box::new(ThreadedPool::new(config, factory, &links.token, &links.monitor)?)),
         Some(_) if n_groups > 1 => Err(BuildError::GroupsOfTasks { num_env_groups: n_groups }),
         Some(tasks) => {
             let config = PoolConfig { n_groups: n_envs, group_size: 1, ..config };
-            Ok(Box::new(TaskPool::new(config, tasks, (&links.tether, links.watch.time()))?))
+            Ok(Box::new(TaskPool::new(config, tasks, (&links.token, links.monitor.time()))?))
         }
     }
 }

@@ -9,7 +9,7 @@ use pronk_buffer::SampleBatch;
 use pronk_policy::{CpuNetwork, NetworkSpec};
 
 use super::*;
-use crate::env::{ActionRef, Env, EnvContext, EnvFailure, EpisodeStat, ObsMut, VectorContext, Watch};
+use crate::env::{ActionRef, CallMonitor, Env, EnvContext, EnvFailure, EpisodeStat, ObsMut, VectorContext};
 use crate::envs::{CartPole, Recall};
 use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, config, links, n, until, weights};
 use crate::vector::{VectorEnv, VectorStep};
@@ -161,7 +161,7 @@ fn every_rule_fills_whole_columns_and_books_every_step() {
 #[test]
 fn a_slow_group_keeps_nobody_waiting() {
     let (step, may_step) = crossbeam_channel::bounded::<()>(0);
-    let (links, steps, lifeline) = links();
+    let (links, steps, shutdown) = links();
     let factory = move |context: &EnvContext| {
         let gate = (context.index == 0).then(|| may_step.clone());
         Hooked::before(move |moment| {
@@ -182,7 +182,7 @@ fn a_slow_group_keeps_nobody_waiting() {
         fragments(&mut worker, &weights(0, 0.0), 1);
     }
     slow.join().unwrap();
-    drop(lifeline);
+    drop(shutdown);
     assert!(matches!(worker.sample(&weights(0, 0.0), &mut clock()), Err(SampleError::Closed)));
     assert!(worker.close().is_empty());
     assert!(steps.snapshot().is_closed() && steps.snapshot().in_flight.env == 0);
@@ -215,7 +215,7 @@ fn a_group_that_fails_costs_its_own_columns_and_begins_anew() {
             }
             fragments(&mut worker, &weights(0, 0.0), 20);
             assert!(worker.take_failures().is_empty(), "{fault:?}: the third life is a healthy one");
-            assert!(worker.take_left_behind().is_empty());
+            assert!(worker.take_abandoned().is_empty());
             let text = failures[1].to_string();
             assert!(text.starts_with("environment 3 of rollout-1 (Counter, incarnation 1) failed"), "{text}");
             drop(worker);
@@ -259,14 +259,14 @@ fn a_group_that_hangs_is_left_behind_named_and_replaced() {
             fragments(&mut worker, &weights(0, 0.0), 1);
             failures = worker.take_failures();
         }
-        let left_behind = worker.take_left_behind();
+        let abandoned = worker.take_abandoned();
         let words = [
             "rollout-1-envs-1: environment 2 of rollout-1 (Counter, incarnation 0) failed at step 2 of the episode",
             "has not come back for",
             "it was last seen in [1.0, 1.0, ",
         ];
         for word in words {
-            assert!(left_behind[0].contains(word), "{word}: {left_behind:?}");
+            assert!(abandoned[0].contains(word), "{word}: {abandoned:?}");
         }
         assert_eq!(steps.snapshot().lost["env_hang"].env, 2, "both environments of the group had made one step");
         fragments(&mut worker, &weights(0, 0.0), 5);
@@ -298,13 +298,13 @@ fn a_group_that_hangs_as_it_is_dropped_is_left_behind_as_well() {
     let config = GatheringWorkerConfig { env_hang_timeout, ..of_groups(4, 2, at_least(1)) };
     let mut worker = GatheringWorker::new(config, Arc::new(factory), Box::new(OneWeight::new()), links).unwrap();
     let began = Instant::now();
-    let mut left_behind = Vec::new();
-    while left_behind.is_empty() {
+    let mut abandoned = Vec::new();
+    while abandoned.is_empty() {
         assert!(began.elapsed() < LONG);
         fragments(&mut worker, &weights(0, 0.0), 1);
-        left_behind = worker.take_left_behind();
+        abandoned = worker.take_abandoned();
     }
-    assert!(left_behind[0].starts_with("rollout-1-envs-1: environment 2 of rollout-1"), "{left_behind:?}");
+    assert!(abandoned[0].starts_with("rollout-1-envs-1: environment 2 of rollout-1"), "{abandoned:?}");
     fragments(&mut worker, &weights(0, 0.0), 5);
     drop(let_go);
     assert!(worker.close().is_empty());
@@ -335,7 +335,7 @@ fn an_environment_that_hangs_as_it_is_made_is_named() {
 fn a_worker_ends_at_once_though_an_environment_hangs_and_names_its_thread() {
     let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
     let (entering, entered) = crossbeam_channel::bounded(1);
-    let (links, _steps, lifeline) = links();
+    let (links, _steps, shutdown) = links();
     let factory = move |context: &EnvContext| {
         let hang = (context.index == 0).then(|| (entering.clone(), hang.clone()));
         Hooked::before(move |moment| {
@@ -352,7 +352,7 @@ fn a_worker_ends_at_once_though_an_environment_hangs_and_names_its_thread() {
         (closed, worker.close())
     });
     entered.recv_timeout(LONG).unwrap();
-    drop(lifeline);
+    drop(shutdown);
     until("the end of the worker", || sampling.is_finished());
     assert_eq!(sampling.join().unwrap(), (true, vec!["rollout-1-envs-0".to_owned()]));
     drop(let_go);
@@ -418,9 +418,9 @@ impl EnvFactory for CarelessFactory {
         &self,
         context: &VectorContext,
         n_envs: usize,
-        watch: &Watch,
+        monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-        let inner = (|_: &EnvContext| Counter::of_three()).make_vector(context, n_envs, watch)?;
+        let inner = (|_: &EnvContext| Counter::of_three()).make_vector(context, n_envs, monitor)?;
         Ok(Box::new(Careless { inner, panics: (context.first_env, context.incarnation) == (2, 0) }))
     }
 }

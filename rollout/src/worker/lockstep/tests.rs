@@ -251,14 +251,14 @@ fn a_failure_while_rebuilding_is_a_failure_like_any_other() {
 
 #[test]
 fn a_fragment_unfinished_at_shutdown_is_booked_as_dropped() {
-    let (links, steps, lifeline) = links();
-    let lifeline = Arc::new(Mutex::new(Some(lifeline)));
+    let (links, steps, shutdown) = links();
+    let shutdown = Arc::new(Mutex::new(Some(shutdown)));
     let ends_the_run_in_its_third_step = move |_: &EnvContext| {
-        let (lifeline, mut step) = (Arc::clone(&lifeline), 0);
+        let (shutdown, mut step) = (Arc::clone(&shutdown), 0);
         Hooked::before(move |moment| {
             step += u32::from(moment == Moment::Step);
             if step == 3 {
-                *lifeline.lock().unwrap() = None;
+                *shutdown.lock().unwrap() = None;
             }
         })
     };
@@ -380,10 +380,10 @@ fn a_vector_environment_of_another_kind_cannot_make_a_policy_do_the_impossible()
             &self,
             context: &VectorContext,
             n_envs: usize,
-            watch: &Watch,
+            monitor: &CallMonitor,
         ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
             let make = |_: &EnvContext| Masked::new(N_ACTIONS, 3);
-            Ok(Box::new(Walled(make.make_vector(context, n_envs, watch)?)))
+            Ok(Box::new(Walled(make.make_vector(context, n_envs, monitor)?)))
         }
     }
     let (links, _steps, _lifeline) = links();

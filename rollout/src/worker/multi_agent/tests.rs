@@ -9,7 +9,7 @@ mod script;
 
 use std::num::NonZeroUsize;
 
-use pronk_buffer::{Lifeline, Pool, lifeline};
+use pronk_buffer::{Pool, ShutdownGuard, shutdown};
 use pronk_metrics::{StepLedger, default_policy};
 use pronk_policy::GaussianConfig;
 
@@ -57,10 +57,10 @@ fn config(policies: ByPolicy<WorkerPolicy>, mapping: PolicyMapping) -> MultiAgen
     }
 }
 
-fn links() -> (WorkerLinks, StepLedger, Lifeline) {
-    let (lifeline, tether) = lifeline();
+fn links() -> (WorkerLinks, StepLedger, ShutdownGuard) {
+    let (shutdown, token) = shutdown();
     let steps = StepLedger::new();
-    (WorkerLinks::new(Pool::new(4), steps.clone(), tether), steps, lifeline)
+    (WorkerLinks::new(Pool::new(4), steps.clone(), token), steps, shutdown)
 }
 
 /// One weight for each of the policies.

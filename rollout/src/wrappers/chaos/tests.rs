@@ -5,7 +5,7 @@ use std::time::Instant;
 use pronk_buffer::{End, FinalObs, ObsKind};
 
 use super::*;
-use crate::env::{EnvFailure, VectorContext, Watch};
+use crate::env::{CallMonitor, EnvFailure, VectorContext};
 use crate::envs::CartPole;
 use crate::pool::EnvFactory;
 use crate::vector::VectorStep;
@@ -61,7 +61,7 @@ fn probabilities_that_are_none_are_refused_with_their_name() {
 /// The first failure of three environments, and how many steps of all of them were made before.
 fn first_failure(config: ChaosConfig, incarnation: u32) -> (EnvFailure, usize) {
     let context = VectorContext { worker: 2, incarnation, first_env: 0, seed: 9 };
-    let mut envs = config.wrap(|_| CartPole::new()).make_vector(&context, 3, &Watch::new()).unwrap();
+    let mut envs = config.wrap(|_| CartPole::new()).make_vector(&context, 3, &CallMonitor::new()).unwrap();
     let mut obs = [0.0; 12];
     envs.reset_all(ObsMut::F32(&mut obs)).unwrap();
     for t in 0..10_000 {

@@ -3,7 +3,7 @@
 use std::future::{Future, pending};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pronk_policy::{Choice, Policy};
+use pronk_policy::{ActionSelection, Policy};
 
 use super::*;
 use crate::env::{AsyncEnv, EnvError, EnvSpec, EpisodeStat, Step};
@@ -137,8 +137,8 @@ fn waiting_for_all_makes_what_one_thread_makes_bit_for_bit() {
         let cpu = || Box::new(CpuNetwork::new(&network).unwrap());
         let config = of_groups(6, 1, Gather::All);
         let (serial_links, ..) = links();
-        let (lifeline, tether) = pronk_buffer::lifeline();
-        let serial_links = WorkerLinks { tether, ..serial_links };
+        let (shutdown, token) = pronk_buffer::shutdown();
+        let serial_links = WorkerLinks { token, ..serial_links };
         let mut serial = RolloutWorker::new(config.worker, Arc::new(make), cpu(), serial_links).unwrap();
         let (links, steps, _lifeline) = links();
         let tasks = AsyncEnvs::new(move |context: EnvContext| async move { Awaited(make(&context)) });
@@ -153,7 +153,7 @@ fn waiting_for_all_makes_what_one_thread_makes_bit_for_bit() {
             assert!(made.0 == expected.0, "{}: fragment {fragment} differs", spec.name);
             assert_eq!(made.1.len(), expected.1.len(), "{}: fragment {fragment}", spec.name);
         }
-        drop((worker, lifeline));
+        drop((worker, shutdown));
         assert!(steps.snapshot().is_closed() && steps.snapshot().in_flight.env == 0, "{:?}", steps.snapshot());
     }
     compare(|_| CartPole::new(), false);
@@ -178,8 +178,8 @@ fn a_normalised_environment_is_normalised_as_on_a_thread() {
     let as_task =
         tasks.wrap(Arc::new(AsyncEnvs::new(move |context: EnvContext| async move { Awaited(make(&context)) })));
     let ((links_1, ..), (links_2, ..)) = (links(), links());
-    let (_lifeline, tether) = pronk_buffer::lifeline();
-    let [links_1, links_2] = [links_1, links_2].map(|links| WorkerLinks { tether: tether.clone(), ..links });
+    let (_lifeline, token) = pronk_buffer::shutdown();
+    let [links_1, links_2] = [links_1, links_2].map(|links| WorkerLinks { token: token.clone(), ..links });
     let mut on_thread = RolloutWorker::new(config.worker, Arc::new(on_thread), cpu(), links_1).unwrap();
     let mut as_task = GatheringWorker::new(config, Arc::new(as_task), cpu(), links_2).unwrap();
     for fragment in 0..20 {
@@ -240,7 +240,7 @@ fn one_that_is_silent_is_cancelled_and_keeps_nobody_waiting() {
     for word in words {
         assert!(failure.contains(word), "{word}: {failure}");
     }
-    assert!(worker.take_left_behind().is_empty(), "its future was dropped");
+    assert!(worker.take_abandoned().is_empty(), "its future was dropped");
     assert_eq!(steps.snapshot().lost["env_hang"].env, 2);
     fragments(&mut worker, &weights(0, 0.0), 5);
     assert_eq!(living.load(Ordering::Relaxed), 5, "the one that was dropped is there again");
@@ -260,7 +260,7 @@ fn one_that_blocks_the_thread_is_left_behind_with_it_and_the_others_are_made_ane
         assert!(cause.starts_with("environment 2 of rollout-1 (Counter, incarnation 0) failed at step 3"), "{cause}");
         let lost = "failed in a call that is not known: it was lost with its thread, which environment 2 blocked";
         assert_eq!(failures.iter().filter(|text| text.contains(lost)).count(), 4, "{failures:?}");
-        assert!(worker.take_left_behind()[0].starts_with("rollout-1-tasks: environment 2"));
+        assert!(worker.take_abandoned()[0].starts_with("rollout-1-tasks: environment 2"));
         fragments(&mut worker, &weights(0, 0.0), 10);
         assert!(worker.take_failures().is_empty());
         assert_eq!(living.load(Ordering::Relaxed), 10, "the thread left behind still has those it had");
@@ -274,7 +274,7 @@ fn one_that_blocks_the_thread_is_left_behind_with_it_and_the_others_are_made_ane
 
 #[test]
 fn a_worker_ends_at_once_and_cancels_what_it_waits_for() {
-    let (links, steps, lifeline) = links();
+    let (links, steps, shutdown) = links();
     let (factory, living, _hold) = silent(Silence::Waits);
     let config = of_groups(3, 1, Gather::All);
     let mut worker = GatheringWorker::new(config, factory, Box::new(OneWeight::new()), links).unwrap();
@@ -290,7 +290,7 @@ fn a_worker_ends_at_once_and_cancels_what_it_waits_for() {
         }
     });
     until("all of them", || living.load(Ordering::Relaxed) == 3);
-    drop(lifeline);
+    drop(shutdown);
     until("the end of the worker", || sampling.is_finished());
     assert_eq!(sampling.join().unwrap(), Vec::<String>::new());
     assert_eq!(living.load(Ordering::Relaxed), 0);
@@ -346,7 +346,7 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
     let network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
     let policy = || Policy::new(network.clone(), network.init_params(1).unwrap(), &spec.action).unwrap();
     let [expected, played] = [&make as &dyn EnvFactory, &tasks]
-        .map(|factory| evaluate(&mut policy(), &mut Choice::Mode, factory, 40, 7).unwrap());
+        .map(|factory| evaluate(&mut policy(), &mut ActionSelection::Mode, factory, 40, 7).unwrap());
     let sorted = |mut episodes: Vec<EpisodeStat>| {
         episodes.sort_by_key(|episode| (episode.index, episode.seed));
         episodes
@@ -358,7 +358,7 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
         Awaited(Counter::of_three().with_fault(fault))
     });
     let mut envs = fails
-        .make_vector(&VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 }, 2, &Watch::new())
+        .make_vector(&VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 }, 2, &CallMonitor::new())
         .unwrap();
     let (mut obs, mut rewards, mut ends) = ([0.0; 6], [0.0; 2], [End::No; 2]);
     let mut final_obs = pronk_buffer::FinalObs::new(pronk_buffer::ObsKind::F32, 3);
@@ -372,7 +372,12 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
     assert!(step(envs.as_mut()).contains("it has failed before"));
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
     assert!(
-        fails.make_vector(&context, 0, &Watch::new()).err().unwrap().to_string().contains("at least one environment")
+        fails
+            .make_vector(&context, 0, &CallMonitor::new())
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("at least one environment")
     );
 }
 

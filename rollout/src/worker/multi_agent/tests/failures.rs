@@ -1,10 +1,10 @@
+use crate::env::CallMonitor;
 use crate::env::EnvError;
-use crate::env::Watch;
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Bell, Gate, NextError, Source, Tag, inqueue, weight_cell};
+use pronk_buffer::{Gate, NextError, Notifier, Source, Tag, inqueue, weight_cell};
 use pronk_metrics::{Steps, TimeLedger};
 
 use super::*;
@@ -49,15 +49,15 @@ fn make_workers(factory: Arc<dyn MultiAgentFactory>, links: &WorkerLinks) -> Arc
     let links = links.clone();
     Arc::new(move |seat: &WorkerSeat| {
         let (policies, mapping) = three_policies();
-        let WorkerSeat { worker, incarnation, watch } = seat.clone();
+        let WorkerSeat { worker, incarnation, monitor } = seat.clone();
         let config = MultiAgentWorkerConfig { worker, incarnation, ..config(policies, mapping) };
-        let links = WorkerLinks { watch, ..links.clone() };
+        let links = WorkerLinks { monitor, ..links.clone() };
         Ok(Box::new(MultiAgentWorker::new(config, Arc::clone(&factory), links)?) as Box<dyn Sampler>)
     })
 }
 
 fn seat(worker: u32) -> WorkerSeat {
-    WorkerSeat { worker, incarnation: 0, watch: Watch::new() }
+    WorkerSeat { worker, incarnation: 0, monitor: CallMonitor::new() }
 }
 
 fn first_weights() -> ByPolicy<Params> {
@@ -152,13 +152,13 @@ fn a_failing_make_is_a_failure_and_other_agents_are_refused() {
 
 #[test]
 fn a_run_that_ends_in_the_middle_of_a_fragment_drops_what_was_made() {
-    let (links, steps, lifeline) = links();
+    let (links, steps, shutdown) = links();
     let diary = Diary::default();
     let mut worker = make_workers(factory(&diary, Manner::Together, |_| None), &links)(&seat(1)).unwrap();
     let weights = weights(0, &["a", "b"], 0.0);
     let mut first = worker.sample(&weights, &mut clock()).unwrap();
     first.take_ticket().unwrap().trained();
-    drop(lifeline);
+    drop(shutdown);
     assert!(matches!(worker.sample(&weights, &mut clock()), Err(SampleError::Closed)));
     let totals = steps.snapshot();
     let not_trained = totals.dropped["not_trained"];
@@ -169,7 +169,7 @@ fn a_run_that_ends_in_the_middle_of_a_fragment_drops_what_was_made() {
 
 #[test]
 fn without_a_policy_that_is_trained_in_any_episode_the_end_of_the_run_ends_the_fragment() {
-    let (links, steps, lifeline) = links();
+    let (links, steps, shutdown) = links();
     let diary = Diary::default();
     let factory = factory(&diary, Manner::Together, |_| None);
     let policies = ByPolicy::from([("a".into(), scripted(None)), ("c".into(), scripted(Some(0.0)))]);
@@ -178,7 +178,7 @@ fn without_a_policy_that_is_trained_in_any_episode_the_end_of_the_run_ends_the_f
     let thread = std::thread::Builder::new().name("sampling".into());
     let sampling = thread.spawn(move || worker.sample(&weights(0, &["a"], 0.0), &mut clock())).unwrap();
     crate::testing::until("a hundred steps", || diary.env_steps.load(Ordering::SeqCst) > 100);
-    drop(lifeline);
+    drop(shutdown);
     assert!(matches!(sampling.join().unwrap(), Err(SampleError::Closed)));
     let totals = steps.snapshot();
     assert_eq!(totals.sampled, counted(&diary));
@@ -194,8 +194,8 @@ fn inline_the_same_fragments_come_and_failures_are_survived_until_there_are_too_
         let plant = move |context: &EnvContext| (context.incarnation < incarnations).then_some((3, Mishap::Panic));
         let make = make_workers(factory(&diary, Manner::AtRandom, plant), &links);
         let (_, cell) = weight_cell(first_weights());
-        let ends = (links.steps, links.tether);
-        let (mut source, reports) = InlineSource::new(make, NO_PAUSE, cell, ends, &Bell::new()).unwrap();
+        let ends = (links.steps, links.token);
+        let (mut source, reports) = InlineSource::new(make, NO_PAUSE, cell, ends, &Notifier::new()).unwrap();
         let fragments: Vec<_> =
             (0..6).map(|_| source.next(LONG)).take_while(Result::is_ok).map(Result::unwrap).collect();
         let steps_of: Vec<_> = fragments.iter().map(MultiAgentBatch::steps).collect();
@@ -232,7 +232,7 @@ fn weights_that_cannot_act_end_the_worker_with_the_name_of_the_policy() {
         bad.insert("a".into(), params(w));
         let (mut publisher, cell) = weight_cell(first_weights());
         let (mut source, _reports) =
-            InlineSource::new(make, NO_PAUSE, cell, (links.steps, links.tether), &Bell::new()).unwrap();
+            InlineSource::new(make, NO_PAUSE, cell, (links.steps, links.token), &Notifier::new()).unwrap();
         source.next(LONG).unwrap().take_ticket().unwrap().trained();
         publisher.publish(bad);
         let Err(NextError::Failed(failure)) = source.next(LONG) else { panic!("it gives up") };
@@ -250,9 +250,9 @@ fn weights_that_cannot_act_end_the_worker_with_the_name_of_the_policy() {
 #[test]
 fn on_threads_the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
     let diary = Diary::default();
-    let (links, steps, lifeline) = links();
-    let tether = links.tether.clone();
-    let (sender, fragments) = inqueue(2, Gate::Bounded, &tether).unwrap();
+    let (links, steps, shutdown) = links();
+    let token = links.token.clone();
+    let (sender, fragments) = inqueue(2, Gate::Bounded, &token).unwrap();
     let (_publisher, cell) = weight_cell(first_weights());
     let plant = |context: &EnvContext| {
         let (mishap, _) = MISHAPS[context.seed as usize % MISHAPS.len()];
@@ -263,9 +263,9 @@ fn on_threads_the_ledgers_close_at_every_instant_while_environments_fail_at_rand
     let set =
         WorkerSetConfig { num_rollout_workers: NonZeroU32::new(3).unwrap(), restart: patient, env_hang_timeout: None };
     let time = TimeLedger::new();
-    let bell = Bell::new();
-    let edges = WorkerEdges { fragments: sender, weights: cell, bell, time: time.clone(), steps: steps.clone() };
-    let set = WorkerSet::start(set, make, tether, edges).unwrap();
+    let notifier = Notifier::new();
+    let edges = WorkerEdges { fragments: sender, weights: cell, notifier, time: time.clone(), steps: steps.clone() };
+    let set = WorkerSet::start(set, make, token, edges).unwrap();
 
     let (mut restarts, mut trained, began) = (0, Steps::default(), Instant::now());
     while restarts < 100 {
@@ -277,7 +277,7 @@ fn on_threads_the_ledgers_close_at_every_instant_while_environments_fail_at_rand
         }
         restarts += set.reports().drain().iter().map(|report| report.restarts).sum::<u64>();
     }
-    drop(lifeline);
+    drop(shutdown);
     let outcome = set.join(LONG);
     assert!(outcome.failure.is_none() && outcome.not_joined.is_empty(), "{:?}", outcome.failure);
     fragments.drain().for_each(drop);

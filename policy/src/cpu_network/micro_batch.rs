@@ -8,7 +8,7 @@ use crate::{Input, OutputGrads, Outputs};
 
 /// Some rows of a batch with all that is computed from them.
 #[derive(Debug, Default)]
-pub(super) struct Piece {
+pub(super) struct MicroBatch {
     span: Span,
     obs: Observations,
     starts: Vec<bool>,
@@ -18,7 +18,7 @@ pub(super) struct Piece {
     tapes: Vec<Tape>,
 }
 
-impl Piece {
+impl MicroBatch {
     /// Copies the rows of a batch that it stands for.
     pub(super) fn load(&mut self, input: &Input<'_>, span: Span, obs_len: usize, state_len: usize, images: bool) {
         self.span = span;

@@ -3,13 +3,13 @@ use std::time::Duration;
 
 use pronk_metrics::ClockReader;
 
-use crate::env::{EnvCall, Watch};
+use crate::env::{CallMonitor, EnvCall};
 use crate::run::{SupervisedWorker, WorkerFailure};
 use crate::worker::WorkerSeat;
 
-/// Who is at work, who was left behind and who has ended: written by the supervisor, read by everybody.
+/// Who is at work, who was abandoned and who has ended: written by the supervisor, read by everybody.
 #[derive(Clone, Default)]
-pub(super) struct Roster(Arc<Mutex<Members>>);
+pub(super) struct StatusBoard(Arc<Mutex<Members>>);
 
 #[derive(Default)]
 struct Members {
@@ -24,9 +24,9 @@ pub(super) struct Member {
     pub(super) id: usize,
     pub(super) worker: u32,
     pub(super) thread: String,
-    pub(super) watch: Watch,
+    pub(super) monitor: CallMonitor,
     clock: ClockReader,
-    is_left_behind: bool,
+    is_abandoned: bool,
 }
 
 /// What a worker is doing.
@@ -35,7 +35,7 @@ pub(super) struct Member {
 /// use pronk_rollout::WorkerStatus;
 ///
 /// fn is_in_trouble(worker: &WorkerStatus) -> bool {
-///     worker.is_left_behind || (worker.state == Some("restarting") && worker.since.as_secs() > 10)
+///     worker.is_abandoned || (worker.state == Some("restarting") && worker.since.as_secs() > 10)
 /// }
 /// # let _ = is_in_trouble;
 /// ```
@@ -50,11 +50,11 @@ pub struct WorkerStatus {
     pub since: Duration,
     /// The call of an environment that it is in, if it is in one. Always `None` where environments are in groups or tasks.
     pub call: Option<EnvCall>,
-    /// Whether it was left behind in an environment that hangs.
-    pub is_left_behind: bool,
+    /// Whether it was abandoned in an environment that hangs.
+    pub is_abandoned: bool,
 }
 
-impl Roster {
+impl StatusBoard {
     /// Adds a worker whose thread is about to be started.
     pub(super) fn add(&self, seat: &WorkerSeat, worker: &SupervisedWorker) -> Member {
         self.lock().add(seat, worker)
@@ -67,7 +67,7 @@ impl Roster {
         all.add(seat, worker)
     }
 
-    /// The thread was left behind.
+    /// The thread was abandoned.
     pub(super) fn leave_behind(&self, id: usize) {
         self.lock().leave_behind(id);
     }
@@ -84,11 +84,11 @@ impl Roster {
 
     /// Those at work.
     pub(super) fn running(&self) -> Vec<Member> {
-        self.lock().members.iter().filter(|member| !member.is_left_behind).cloned().collect()
+        self.lock().members.iter().filter(|member| !member.is_abandoned).cloned().collect()
     }
 
     pub(super) fn n_running(&self) -> usize {
-        self.lock().members.iter().filter(|member| !member.is_left_behind).count()
+        self.lock().members.iter().filter(|member| !member.is_abandoned).count()
     }
 
     pub(super) fn read(&self) -> Vec<WorkerStatus> {
@@ -116,9 +116,9 @@ impl Members {
             id: self.members.last().map_or(0, |last| last.id + 1),
             worker: seat.worker,
             thread: worker.thread().to_owned(),
-            watch: seat.watch.clone(),
+            monitor: seat.monitor.clone(),
             clock: worker.clock(),
-            is_left_behind: false,
+            is_abandoned: false,
         };
         self.members.push(member.clone());
         member
@@ -126,7 +126,7 @@ impl Members {
 
     fn leave_behind(&mut self, id: usize) {
         if let Some(member) = self.members.iter_mut().find(|member| member.id == id) {
-            member.is_left_behind = true;
+            member.is_abandoned = true;
         }
     }
 }
@@ -138,8 +138,8 @@ impl Member {
             thread: self.thread.clone(),
             state: time.current,
             since: Duration::try_from_secs_f64(time.since_secs).unwrap_or_default(),
-            call: self.watch.call(),
-            is_left_behind: self.is_left_behind,
+            call: self.monitor.call(),
+            is_abandoned: self.is_abandoned,
         }
     }
 }

@@ -11,40 +11,40 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 /// ```
 /// use std::time::Duration;
 ///
-/// let (lifeline, tether) = pronk_buffer::lifeline();
-/// let thread = std::thread::spawn(move || tether.sleep(Duration::from_secs(3600)));
-/// drop(lifeline); // wakes the sleeper
+/// let (shutdown, token) = pronk_buffer::shutdown();
+/// let thread = std::thread::spawn(move || token.sleep(Duration::from_secs(3600)));
+/// drop(shutdown guard); // wakes the sleeper
 /// assert!(thread.join().unwrap().is_err());
 /// ```
-pub fn lifeline() -> (Lifeline, Tether) {
+pub fn shutdown() -> (ShutdownGuard, ShutdownToken) {
     // Nothing is ever sent. A channel with a buffer is taken because asking it whether it is disconnected costs a few
     // atomic loads, where a rendezvous channel would take a lock that all threads share.
     let (held, ended) = bounded(1);
-    (Lifeline { _held: held }, Tether { ended })
+    (ShutdownGuard { _held: held }, ShutdownToken { ended })
 }
 
-/// The owner's end: dropping it ends every wait of every thread that holds a [`Tether`].
+/// The owner's end: dropping it ends every wait of every thread that holds a [`ShutdownToken`].
 #[derive(Debug)]
-pub struct Lifeline {
+pub struct ShutdownGuard {
     _held: Sender<Infallible>,
 }
 
-/// A thread's end: it tells whether the [`Lifeline`] was dropped, and wakes waits when that happens.
+/// A thread's end: it tells whether the [`ShutdownGuard`] was dropped, and wakes waits when that happens.
 #[derive(Clone, Debug)]
-pub struct Tether {
+pub struct ShutdownToken {
     ended: Receiver<Infallible>,
 }
 
-impl Tether {
-    /// True from the moment the [`Lifeline`] is dropped. Cheap enough to ask between two environment steps.
-    pub fn is_cut(&self) -> bool {
+impl ShutdownToken {
+    /// True from the moment the [`ShutdownGuard`] is dropped. Cheap enough to ask between two environment steps.
+    pub fn is_shut_down(&self) -> bool {
         matches!(self.ended.try_recv(), Err(TryRecvError::Disconnected))
     }
 
-    /// Sleeps for `duration`, or less when the lifeline is dropped meanwhile.
+    /// Sleeps for `duration`, or less when the shutdown guard is dropped meanwhile.
     ///
     /// # Errors
-    /// [`Closed`] when the lifeline is gone, at once if it was gone before.
+    /// [`Closed`] when the shutdown guard is gone, at once if it was gone before.
     pub fn sleep(&self, duration: Duration) -> Result<(), Closed> {
         match self.ended.recv_timeout(duration) {
             Ok(never) => match never {},
@@ -88,36 +88,36 @@ mod tests {
 
     #[test]
     fn dropping_the_lifeline_wakes_every_sleeper_at_once() {
-        let (lifeline, tether) = lifeline();
+        let (shutdown, token) = shutdown();
         let began = Instant::now();
         let sleepers: Vec<_> = (0..4)
             .map(|_| {
-                let tether = tether.clone();
-                std::thread::spawn(move || tether.sleep(LONG))
+                let token = token.clone();
+                std::thread::spawn(move || token.sleep(LONG))
             })
             .collect();
-        assert!(!tether.is_cut());
-        drop(lifeline);
+        assert!(!token.is_shut_down());
+        drop(shutdown);
         for sleeper in sleepers {
             assert_eq!(sleeper.join().unwrap(), Err(Closed(())));
         }
-        assert!(tether.is_cut());
+        assert!(token.is_shut_down());
         assert!(began.elapsed() < LONG);
     }
 
     #[test]
     fn sleep_lasts_its_duration_while_the_lifeline_is_held() {
-        let (_lifeline, tether) = lifeline();
+        let (_lifeline, token) = shutdown();
         let nap = Duration::from_millis(5);
         let began = Instant::now();
-        assert_eq!(tether.sleep(nap), Ok(()));
+        assert_eq!(token.sleep(nap), Ok(()));
         assert!(began.elapsed() >= nap);
     }
 
     #[test]
     fn a_very_long_sleep_is_no_overflow() {
-        let (lifeline, tether) = lifeline();
-        drop(lifeline);
-        assert_eq!(tether.sleep(Duration::MAX), Err(Closed(())));
+        let (shutdown, token) = shutdown();
+        drop(shutdown);
+        assert_eq!(token.sleep(Duration::MAX), Err(Closed(())));
     }
 }

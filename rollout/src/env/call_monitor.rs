@@ -20,13 +20,13 @@ use super::reaper::ReaperHandle;
 /// [`Reaper`](crate::Reaper), for what takes its time to end.
 ///
 /// ```
-/// use pronk_rollout::Watch;
+/// use pronk_rollout::CallMonitor;
 ///
-/// let watch = Watch::new();
-/// assert_eq!(watch.call(), None, "the worker is in none of its environments");
+/// let monitor = CallMonitor::new();
+/// assert_eq!(monitor.call(), None, "the worker is in none of its environments");
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct CallMonitor {
     shared: Arc<Shared>,
     time: TimeLedger,
     /// `None` where no run would wait for it.
@@ -80,7 +80,7 @@ pub(crate) struct TakenOver {
     pub(crate) last_obs: Option<ObsColumn>,
 }
 
-impl Watch {
+impl CallMonitor {
     /// A view that keeps no observations.
     pub fn new() -> Self {
         Self::default()
@@ -263,8 +263,8 @@ impl HangDetector {
     }
 
     /// The call that the worker is in, and how long it has been known to be.
-    pub(crate) fn look(&mut self, watch: &Watch) -> Option<(EnvCall, Duration)> {
-        let call = watch.call();
+    pub(crate) fn look(&mut self, monitor: &CallMonitor) -> Option<(EnvCall, Duration)> {
+        let call = monitor.call();
         self.known = match (call, self.known) {
             (Some(call), Some((known, since))) if call == known => Some((known, since)),
             (call, _) => call.map(|call| (call, Instant::now())),
@@ -284,7 +284,7 @@ const MASK: u8 = 3;
 const UNKNOWN: u8 = 4;
 
 /// While it lives the worker is in the code of its environments.
-pub(crate) struct Inside<'a>(&'a Watch);
+pub(crate) struct Inside<'a>(&'a CallMonitor);
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {

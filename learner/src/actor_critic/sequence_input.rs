@@ -7,7 +7,7 @@ use super::obs_ref;
 
 /// Storage for that, reused.
 #[derive(Default)]
-pub(super) struct Recall {
+pub(super) struct SequenceInput {
     /// `[T+1, B]`.
     starts: Vec<bool>,
     cut: CutColumns,
@@ -22,7 +22,7 @@ struct CutColumns {
     outputs: Outputs,
 }
 
-impl Recall {
+impl SequenceInput {
     /// The observations of a batch with the memory that its columns begin with, `[B, state_len]`; none for a network without.
     pub(super) fn input<'a>(&'a mut self, batch: &'a SampleBatch, state: &'a [f32]) -> Input<'a> {
         let shape = batch.shape();

@@ -21,7 +21,7 @@ pub(super) trait Job: Send + 'static {
 ///
 /// Jobs move to the thread that does them and back; nothing is lent across threads. Which thread does which job decides
 /// nothing about the result.
-pub(super) struct Crew<J> {
+pub(super) struct ThreadPool<J> {
     /// Nothing when the calling thread is alone.
     edges: Option<Edges<J>>,
     /// Joined when dropped.
@@ -33,7 +33,7 @@ pub(super) struct Crew<J> {
 struct Edges<J> {
     jobs: Arc<Jobs<J>>,
     /// Says that there are jobs: one ring for each helper.
-    bell: Sender<()>,
+    wake: Sender<()>,
     done: Receiver<(usize, Result<J, String>)>,
 }
 
@@ -48,23 +48,23 @@ impl<J> Jobs<J> {
     }
 }
 
-impl<J: Job> Crew<J> {
-    /// A crew of `threads`, the calling one included, for up to `capacity` jobs at once.
+impl<J: Job> ThreadPool<J> {
+    /// A pool of `threads`, the calling one included, for up to `capacity` jobs at once.
     pub(super) fn new(threads: usize, capacity: usize) -> Result<Self, PolicyError> {
-        let mut crew = Self { edges: None, helpers: Vec::new(), finished: Vec::new() };
+        let mut pool = Self { edges: None, helpers: Vec::new(), finished: Vec::new() };
         if threads < 2 {
-            return Ok(crew);
+            return Ok(pool);
         }
         let jobs = Arc::new(Jobs(Mutex::new(VecDeque::with_capacity(capacity))));
-        let (bell, rings) = bounded(threads - 1);
+        let (wake, wakes) = bounded(threads - 1);
         let (own_done, done) = bounded(capacity);
         for i in 1..threads {
-            let helper = Helper { jobs: Arc::clone(&jobs), rings: rings.clone(), done: own_done.clone() };
+            let helper = Helper { jobs: Arc::clone(&jobs), wakes: wakes.clone(), done: own_done.clone() };
             let spawned = std::thread::Builder::new().name(format!("network-{i}")).spawn(move || helper.work());
-            crew.helpers.push(spawned.map_err(|source| PolicyError::Threads { threads, source })?);
+            pool.helpers.push(spawned.map_err(|source| PolicyError::Threads { threads, source })?);
         }
-        crew.edges = Some(Edges { jobs, bell, done });
-        Ok(crew)
+        pool.edges = Some(Edges { jobs, wake, done });
+        Ok(pool)
     }
 
     /// Does all jobs and leaves them in the order they had.
@@ -95,9 +95,9 @@ impl<J: Job> Edges<J> {
     fn run(&self, jobs: &mut Vec<J>, helpers: usize, mut collect: impl FnMut((usize, Result<J, String>))) {
         let mut running = jobs.len();
         self.jobs.queue().extend(jobs.drain(..).enumerate());
-        // A bell that is still ringing is heard all the same.
+        // A wake that is still ringing is heard all the same.
         for _ in 1..running.min(helpers + 1) {
-            let _ = self.bell.try_send(());
+            let _ = self.wake.try_send(());
         }
         while running > 0 {
             let own = self.jobs.queue().pop_back();
@@ -105,7 +105,7 @@ impl<J: Job> Edges<J> {
                 Some((index, job)) => (index, run(job)),
                 None => match self.done.recv() {
                     Ok(result) => result,
-                    // Helpers end when the bell is gone, and it is here.
+                    // Helpers end when the wake is gone, and it is here.
                     Err(_) => break,
                 },
             };
@@ -115,7 +115,7 @@ impl<J: Job> Edges<J> {
     }
 }
 
-impl<J> Drop for Crew<J> {
+impl<J> Drop for ThreadPool<J> {
     fn drop(&mut self) {
         self.edges = None;
         for helper in self.helpers.drain(..) {
@@ -125,14 +125,14 @@ impl<J> Drop for Crew<J> {
     }
 }
 
-/// How long a helper listens for the bell before it sleeps. Backward follows forward after the loss, some tens of
+/// How long a helper listens for the wake before it sleeps. Backward follows forward after the loss, some tens of
 /// microseconds; to be woken takes as long.
 const AWAKE: Duration = Duration::from_micros(50);
 
 /// The far ends of the edges.
 struct Helper<J> {
     jobs: Arc<Jobs<J>>,
-    rings: Receiver<()>,
+    wakes: Receiver<()>,
     done: Sender<(usize, Result<J, String>)>,
 }
 
@@ -152,14 +152,14 @@ impl<J: Job> Helper<J> {
     fn bell_rings(&self) -> bool {
         let patience = Instant::now() + AWAKE;
         while Instant::now() < patience {
-            match self.rings.try_recv() {
+            match self.wakes.try_recv() {
                 Ok(()) => return true,
                 // Whoever has something to do goes first.
                 Err(TryRecvError::Empty) => std::thread::yield_now(),
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
-        self.rings.recv().is_ok()
+        self.wakes.recv().is_ok()
     }
 }
 
@@ -192,11 +192,11 @@ mod tests {
     #[test]
     fn jobs_come_back_done_and_in_order_whoever_did_them() {
         for threads in [1, 2, 5] {
-            let mut crew = Crew::new(threads, 12).unwrap();
-            assert_eq!(crew.helpers.len() + 1, threads);
+            let mut pool = ThreadPool::new(threads, 12).unwrap();
+            assert_eq!(pool.helpers.len() + 1, threads);
             for _ in 0..50 {
                 let mut jobs: Vec<_> = (0..12).map(Square).collect();
-                crew.run(&mut jobs).unwrap();
+                pool.run(&mut jobs).unwrap();
                 assert_eq!(jobs, (0..12).map(|i| Square(i * i)).collect::<Vec<_>>());
             }
         }
@@ -205,11 +205,11 @@ mod tests {
     #[test]
     fn a_job_that_panics_is_an_error_and_the_crew_goes_on() {
         for threads in [1, 3] {
-            let mut crew = Crew::new(threads, 16).unwrap();
-            let error = crew.run(&mut (10..16).map(Square).collect()).unwrap_err();
+            let mut pool = ThreadPool::new(threads, 16).unwrap();
+            let error = pool.run(&mut (10..16).map(Square).collect()).unwrap_err();
             assert!(error.to_string().contains("unlucky"), "{error}");
             let mut jobs = vec![Square(4)];
-            crew.run(&mut jobs).unwrap();
+            pool.run(&mut jobs).unwrap();
             assert_eq!(jobs, [Square(16)]);
         }
     }

@@ -5,12 +5,12 @@ use pronk_metrics::StepLedger;
 
 /// The minibatch buffer with everything in front of it. On drop, what is held here, and what workers still push until
 /// the queue is gone, is counted as dropped under `shutdown`.
-pub(super) struct Held<S: Source> {
+pub(super) struct DrainOnDrop<S: Source> {
     pub(super) ring: MinibatchBuffer<S>,
     pub(super) steps: StepLedger,
 }
 
-impl<S: Source> Drop for Held<S> {
+impl<S: Source> Drop for DrainOnDrop<S> {
     fn drop(&mut self) {
         // First, for a worker may push between the drain and the moment the queue is gone.
         self.steps.shut_down();

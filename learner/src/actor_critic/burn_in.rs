@@ -20,25 +20,25 @@ pub enum InitialState {
 
 /// Prepares batches for a network whose memory is not to begin as the worker's did, or is to be run in first: the two ways of
 /// Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
-pub(super) struct Beginning {
+pub(super) struct BurnIn {
     initial: InitialState,
-    burn_in: usize,
+    steps: usize,
     pool: Pool,
     state: Vec<f32>,
     starts: Vec<bool>,
     outputs: Outputs,
 }
 
-impl Beginning {
-    pub(super) fn new(initial: InitialState, burn_in: usize) -> Self {
+impl BurnIn {
+    pub(super) fn new(initial: InitialState, steps: usize) -> Self {
         let (state, starts) = (Vec::new(), Vec::new());
         // One batch at a time; the last minibatch may be smaller than the others.
-        Self { initial, burn_in, pool: Pool::new(2), state, starts, outputs: Outputs::default() }
+        Self { initial, steps, pool: Pool::new(2), state, starts, outputs: Outputs::default() }
     }
 
     /// Whether no step has to be run through before a batch is learned from.
-    pub(super) fn is_at_once(&self) -> bool {
-        self.burn_in == 0
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps == 0
     }
 
     /// Prepares `batch`: works out the memory that learning begins with, and returns the steps that are left to learn from when
@@ -54,12 +54,12 @@ impl Beginning {
             InitialState::Stored => self.state.extend_from_slice(batch.state_in()),
             InitialState::Zero => self.state.resize(batch.state_in().len(), 0.0),
         }
-        if self.is_at_once() {
+        if self.is_empty() {
             return Ok(None);
         }
-        let rest = batch.skip_steps(self.burn_in, &self.pool)?;
+        let rest = batch.skip_steps(self.steps, &self.pool)?;
         let (columns, obs_len) = (batch.shape().columns, batch.shape().obs_len);
-        let rows = self.burn_in * columns;
+        let rows = self.steps * columns;
         let began = |end: &End| *end != End::No;
         self.starts.clear();
         self.starts.resize(columns, false);

@@ -1,0 +1,180 @@
+//! One wake-up for several mailboxes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// Wakes a thread or a task when one of several mailboxes got a report or was closed.
+///
+/// A notifier counts its notifications, and every handle remembers how many it has seen: a notification that arrives after a
+/// waiter looked into the mailboxes and before it waits is not lost. Each waiter has its own clone.
+///
+/// ```
+/// use std::time::Duration;
+/// use pronk_buffer::Notifier;
+///
+/// let notifier = Notifier::new();
+/// notifier.notify();
+/// assert!(notifier.wait(Duration::ZERO)); // notified before the wait began
+/// assert!(!notifier.wait(Duration::ZERO)); // and seen once
+/// ```
+#[derive(Debug, Default)]
+pub struct Notifier {
+    shared: Arc<Shared>,
+    seen: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    notifications: Mutex<Notifications>,
+    /// For threads.
+    waiting_threads: Condvar,
+    /// For tasks.
+    notify: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Notifications {
+    count: u64,
+    threads_waiting: usize,
+}
+
+impl Notifier {
+    /// A notifier that has not been notified.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Wakes every waiter, and the next one that has not seen this notification.
+    pub fn notify(&self) {
+        let mut notifications = self.shared.lock();
+        notifications.count += 1;
+        let wake_threads = notifications.threads_waiting > 0; // waking nobody would still be a system call
+        drop(notifications);
+        if wake_threads {
+            self.shared.waiting_threads.notify_all();
+        }
+        self.shared.notify.notify_waiters();
+    }
+
+    /// Waits for a notification that this handle has not seen; false when none came in time.
+    ///
+    /// *Blocks* for at most `timeout`.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let began = Instant::now();
+        let mut notifications = self.shared.lock();
+        loop {
+            if self.catch_up(&notifications) {
+                return true;
+            }
+            let left = timeout.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return false;
+            }
+            notifications.threads_waiting += 1;
+            notifications =
+                self.shared.waiting_threads.wait_timeout(notifications, left).unwrap_or_else(PoisonError::into_inner).0;
+            notifications.threads_waiting -= 1;
+        }
+    }
+
+    /// Resolves when there is a notification that this handle has not seen. Cancel safe.
+    pub async fn notified(&self) {
+        loop {
+            // Made before the look: a notification from here on wakes it even before it is polled.
+            let next = self.shared.notify.notified();
+            if self.catch_up(&self.shared.lock()) {
+                return;
+            }
+            next.await;
+        }
+    }
+
+    /// Marks all notifications as seen; true if there were new ones.
+    fn catch_up(&self, notifications: &Notifications) -> bool {
+        // Ordered by the lock that guards `notifications`.
+        self.seen.swap(notifications.count, Ordering::Relaxed) != notifications.count
+    }
+}
+
+impl Clone for Notifier {
+    /// Another handle on the same notifier, which has seen as much as this one.
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), seen: AtomicU64::new(self.seen.load(Ordering::Relaxed)) }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Notifications> {
+        self.notifications.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_ring_wakes_a_thread_that_waits() {
+        let notifier = Notifier::new();
+        let waiter = notifier.clone();
+        let woken = thread::spawn(move || waiter.wait(LONG));
+        notifier.notify();
+        assert!(woken.join().unwrap());
+    }
+
+    #[test]
+    fn every_handle_hears_for_itself() {
+        let notifier = Notifier::new();
+        let other = notifier.clone();
+        notifier.notify();
+        assert!(notifier.wait(Duration::ZERO) && !notifier.wait(Duration::ZERO));
+        assert!(other.clone().wait(Duration::ZERO), "a clone has seen as much as its original");
+        assert!(other.wait(Duration::ZERO));
+    }
+
+    #[test]
+    fn two_threads_in_step_by_bells_alone_never_miss_a_ring() {
+        const ROUNDS: usize = 2_000;
+        let (there, back) = (Notifier::new(), Notifier::new());
+        let (hears, answers) = (there.clone(), back.clone());
+        let echo = thread::spawn(move || {
+            (0..ROUNDS).all(|_| {
+                let seen = hears.wait(LONG);
+                answers.notify();
+                seen
+            })
+        });
+        assert!((0..ROUNDS).all(|_| {
+            there.notify();
+            back.wait(LONG)
+        }));
+        assert!(echo.join().unwrap());
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_task_hears_rings_before_and_during_its_wait() {
+        let notifier = Notifier::new();
+        notifier.notify();
+        notifier.notified().await;
+        let sender = notifier.clone();
+        let notifications = thread::spawn(move || sender.notify());
+        notifier.notified().await;
+        notifications.join().unwrap();
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_wait_dropped_half_way_takes_no_ring_with_it() {
+        let notifier = Notifier::new();
+        let half_way = tokio::time::timeout(Duration::from_millis(1), notifier.notified()).await;
+        assert!(half_way.is_err());
+        notifier.notify();
+        notifier.notified().await;
+    }
+}
