@@ -1,8 +1,8 @@
 //! For how many environments that step elsewhere does a policy wait?
 
 mod adaptive;
-mod model;
 mod rule;
 
 pub(crate) use adaptive::AdaptiveGather;
+
 pub use rule::{Arrivals, Gather};

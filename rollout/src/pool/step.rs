@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
 
 use crate::env::{EnvFailure, EnvSpec, EpisodeStat, ObsMut, act_kind, obs_kind};
@@ -8,8 +6,6 @@ use crate::env::{EnvFailure, EnvSpec, EpisodeStat, ObsMut, act_kind, obs_kind};
 pub(crate) struct Answer {
     pub(crate) group: usize,
     pub(crate) step: Box<GroupStep>,
-    /// How long it took.
-    pub(crate) took: Duration,
     /// What went wrong, if something did: nothing in `step` counts then.
     pub(crate) outcome: Result<(), GroupFailure>,
 }

@@ -43,8 +43,8 @@ struct Group {
     generation: u32,
     monitor: CallMonitor,
     hang_detector: HangDetector,
-    /// When the order was sent that it has not answered.
-    sent: Option<Instant>,
+    /// Whether it has an order that it has not answered.
+    is_running: bool,
 }
 
 struct Reply {
@@ -55,7 +55,7 @@ struct Reply {
 
 enum ReplyBody {
     Made(Result<EnvSpec, EnvFailure>),
-    Done { step: Box<GroupStep>, took: Duration, outcome: Result<(), EnvFailure> },
+    Done { step: Box<GroupStep>, outcome: Result<(), EnvFailure> },
 }
 
 impl ThreadedPool {
@@ -105,13 +105,12 @@ impl ThreadedPool {
     fn find_hanging(&mut self) {
         for number in 0..self.groups.len() {
             let group = &mut self.groups[number];
-            let Some(sent) = group.sent else { continue };
-            if let Some((call, silent_for)) = group.hangs(self.config.env_hang_timeout) {
-                let took = sent.elapsed();
-                if let Some(failure) = self.replace(number, &call, silent_for) {
-                    let step = Box::new(GroupStep::new(&self.spec, self.config.group_size));
-                    self.lost.push_back(Answer { group: number, step, took, outcome: Err(failure) });
-                }
+            if group.is_running
+                && let Some((call, silent_for)) = group.hangs(self.config.env_hang_timeout)
+                && let Some(failure) = self.replace(number, &call, silent_for)
+            {
+                let step = Box::new(GroupStep::new(&self.spec, self.config.group_size));
+                self.lost.push_back(Answer { group: number, step, outcome: Err(failure) });
             }
         }
     }
@@ -141,7 +140,7 @@ impl ThreadedPool {
             // Its orders are answered by saying so.
             Err(_no_thread) => group.orders = None,
         }
-        group.sent = None;
+        group.is_running = false;
         Some(GroupFailure { failure, abandoned })
     }
 }
@@ -162,7 +161,7 @@ impl EnvPool for ThreadedPool {
     fn send(&mut self, group: usize, order: Box<GroupStep>) {
         let number = group;
         let group = &mut self.groups[number];
-        group.sent = Some(Instant::now());
+        group.is_running = true;
         let refused = match &group.orders {
             Some(orders) => orders.send(order).err().map(|refused| refused.into_inner()),
             None => Some(order),
@@ -171,7 +170,7 @@ impl EnvPool for ThreadedPool {
             // Its thread is gone, which only a panic outside its environments could have done.
             let cause = EnvFailureCause::Error(EnvError::new("the thread of this group of environments is gone"));
             let outcome = Err(context_of(&self.config, number).failure_to_make(cause));
-            let body = ReplyBody::Done { step, took: Duration::ZERO, outcome };
+            let body = ReplyBody::Done { step, outcome };
             // Full or closed, nobody waits for it.
             let _ = self.replies.try_push(Reply { group: number, generation: group.generation, body });
         }
@@ -184,12 +183,12 @@ impl EnvPool for ThreadedPool {
                 return Ok(Some(lost));
             }
             match self.looks.wait(&self.answers, deadline)? {
-                Waited::Answer(Reply { group, generation, body: ReplyBody::Done { step, took, outcome } })
+                Waited::Answer(Reply { group, generation, body: ReplyBody::Done { step, outcome } })
                     if generation == self.groups[group].generation =>
                 {
-                    self.groups[group].sent = None;
+                    self.groups[group].is_running = false;
                     let outcome = outcome.map_err(|failure| GroupFailure { failure, abandoned: None });
-                    return Ok(Some(Answer { group, step, took, outcome }));
+                    return Ok(Some(Answer { group, step, outcome }));
                 }
                 // Of a thread that was abandoned.
                 Waited::Answer(_) => {}
@@ -297,7 +296,7 @@ impl Group {
             let reply = |body| replies.push(Reply { group, generation: number, body }).is_ok();
             let made = !begins_now || reply(ReplyBody::Made(stepper.make()));
             if made {
-                stepper.run(&received, |step, took, outcome| reply(ReplyBody::Done { step, took, outcome }));
+                stepper.run(&received, |step, outcome| reply(ReplyBody::Done { step, outcome }));
             }
             // A panic while environments are dropped is contained.
             let _ = catch(|| drop(stepper));
@@ -309,7 +308,15 @@ impl Group {
         })?;
         monitor.time().add(clock);
         let hang_detector = HangDetector::new();
-        Ok(Self { orders: Some(orders), ended, thread: name, generation: number, monitor, hang_detector, sent: None })
+        Ok(Self {
+            orders: Some(orders),
+            ended,
+            thread: name,
+            generation: number,
+            monitor,
+            hang_detector,
+            is_running: false,
+        })
     }
 }
 
@@ -331,11 +338,10 @@ impl Stepper {
     fn run(
         &mut self,
         orders: &Receiver<Box<GroupStep>>,
-        reply: impl Fn(Box<GroupStep>, Duration, Result<(), EnvFailure>) -> bool,
+        reply: impl Fn(Box<GroupStep>, Result<(), EnvFailure>) -> bool,
     ) {
         while let Ok(mut step) = orders.recv() {
             self.clock.enter(EnvThreadState::Stepping);
-            let began = Instant::now();
             let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
             if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
                 self.monitor.at(0, FailurePlace::Unknown);
@@ -346,7 +352,7 @@ impl Stepper {
                     drop(failed);
                 });
             }
-            if self.monitor.is_taken_over() || !reply(step, began.elapsed(), outcome) {
+            if self.monitor.is_taken_over() || !reply(step, outcome) {
                 return;
             }
             self.clock.enter(EnvThreadState::Waiting);

@@ -211,17 +211,13 @@ impl MakeFragments for Gathering {
             }
             if !self.ready.is_empty() {
                 clock.enter(WorkerState::Inferring);
-                let began = Instant::now();
                 self.infer(weights)?;
                 let left_off = Instant::now();
                 if let Some(batch) = self.take_full(account)? {
                     self.left_off = left_off;
                     return Ok(batch);
                 }
-                let rows = self.act()?;
-                if let Some(adaptive) = &mut self.adaptive {
-                    adaptive.inferred(rows, began.elapsed());
-                }
+                self.act()?;
             }
             clock.enter(WorkerState::Stepping);
             let steps = self.gather(account)?;
@@ -302,9 +298,9 @@ impl Gathering {
         Ok(batch.map(MultiAgentBatch::single))
     }
 
-    /// Has every group that is ready do what the policy says. How many environments that were.
-    fn act(&mut self) -> Result<usize, SampleError> {
-        let Self { actor, slots, groups, ready, state, shape, .. } = self;
+    /// Chooses actions for all groups that are ready, and sends them off.
+    fn act(&mut self) -> Result<(), SampleError> {
+        let Self { actor, slots, groups, state, shape, .. } = self;
         let (size, act_len, state_len) = (groups.group_size(), shape.act_len, shape.state_len);
         actor.choose()?;
         actor.actions(|env, action| match &mut slots[env / size].step {
@@ -312,11 +308,10 @@ impl Gathering {
             None => Ok(()),
         })?;
         actor.memories(|env, memory| state[env * state_len..(env + 1) * state_len].copy_from_slice(memory));
-        let rows = ready.len() * size;
         for group in std::mem::take(&mut self.ready) {
             self.send(group, Order::Step);
         }
-        Ok(rows)
+        Ok(())
     }
 
     fn send(&mut self, group: usize, order: Order) {
@@ -375,7 +370,7 @@ impl Gathering {
     }
 
     fn take_in(&mut self, account: &mut Account, answer: Answer) -> Result<(), SampleError> {
-        let Answer { group, mut step, took, outcome } = answer;
+        let Answer { group, mut step, outcome } = answer;
         self.n_running -= 1;
         let size = self.groups.group_size();
         let envs = group * size..(group + 1) * size;
@@ -389,9 +384,6 @@ impl Gathering {
         if step.order == Order::Step {
             account.add(steps_of(size as u64));
             self.slots[group].failures_in_a_row = 0;
-            if let Some(adaptive) = &mut self.adaptive {
-                adaptive.stepped(took);
-            }
             let Some(columns) = self.actor.columns() else { return Ok(()) };
             for (lane, env) in envs.enumerate() {
                 columns.pay(env, step.rewards[lane]);

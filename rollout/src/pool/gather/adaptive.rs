@@ -1,83 +1,67 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::model::{ActionSelection, Model};
 use super::rule::Gather;
 
-/// Steps of every group that a measurement covers, and those before it, while groups still move as by the choice before.
+/// Steps of every group that one measurement covers.
 const SWEEPS: usize = 4;
-
-const SETTLING: usize = 1;
 
 /// The shortest measurement.
 const SHORTEST: Duration = Duration::from_millis(20);
 
-/// So many choices are few enough that all of them take part in the first race.
-const FEW: usize = 8;
-
-/// How much faster a choice has to be to matter, as a logarithm.
+/// How much faster a rule has to be to matter, as a logarithm.
 const WORTH: f64 = 0.01;
 
-/// How many standard errors one may be taken in by.
+/// Standard errors by which a rule must be behind before it leaves the race.
 const CLEARLY: f64 = 2.0;
 
-/// A race takes so many laps at least; after so long those that are left are about as good as each other.
+/// A race lasts at least this many laps, and no longer than this once it has.
 const FEWEST_LAPS: usize = 4;
-
 const LONGEST_RACE: Duration = Duration::from_secs(6);
 
-/// How much longer than a race took its winner is used before the next one: at first, and at most.
+/// How many times the length of a race its winner is used before the next race: at first, and at most.
 const SHORTEST_STRETCH: u32 = 4;
-
 const LONGEST_STRETCH: u32 = 64;
 
-/// Finds the number of groups to wait for that makes the most steps.
+/// Finds the number of groups to wait for that makes the most steps per second, by races.
 ///
-/// It has choices run races, and between them it uses the one that won the last. In every lap of a race each contestant is used for
-/// a short while, one after the other, and they are compared lap by lap: what slows down all of them, such as another program, says
-/// nothing about any. How far measurements differ by chance is seen in how the distances change from lap to lap. Who is too far
-/// behind the leader to be worth more laps leaves, so that bad choices cost little. A race among nearly equal ones ends after a
-/// few seconds.
-///
-/// All choices take part in the first race where they are few. In every other it is the best so far, the next smaller, the next
-/// larger, and the one that a model predicts from how long groups step and what inference costs. The longer nothing changes, the
-/// less often there is a race. Smaller than one group and whoever has answered as well is one group and no other.
+/// In every lap of a race each rule is used for a short while, one after the other. Rules are compared lap by lap, so that
+/// a slowdown of the whole machine counts against none of them. A rule that is clearly behind the leader leaves the race, so
+/// that bad rules cost little; a race among nearly equal ones ends after a few seconds. Between races the last winner is
+/// used, for longer each time it wins again.
 pub(crate) struct AdaptiveGather {
-    /// What there is to choose from, in the order of the number of groups.
-    choices: Vec<ActionSelection>,
-    /// The choice that won the last race.
+    /// From one group to all of them.
+    rules: Vec<Gather>,
+    /// The winner of the last race.
     best: usize,
     race: Option<Race>,
     /// Time until the next race.
     rest: Duration,
-    /// How much longer than the last race took its winner is used; zero before the first.
+    /// `rest` after a race, as a multiple of its length; zero before the first.
     stretch: u32,
     noise: Noise,
-    /// A first lap is over, which does not count: memory and threads were used for the first time.
+    /// Whether the first lap is over, which is not counted: memory and threads are used for the first time.
     is_warm: bool,
-    group_size: usize,
-    /// Steps until the measurement begins.
+    n_envs: usize,
+    /// Steps to skip, because groups still move as by the rule before.
     settling: usize,
-    measured: Measured,
-    model: Model,
+    /// Steps and time of the measurement under way.
+    measured: (usize, Duration),
 }
 
-/// Contestants, each of which is measured once in a lap.
 struct Race {
     contestants: Vec<Contestant>,
-    /// Whose turn it is.
+    /// Which of them is in use.
     turn: usize,
     /// Time measured so far.
     took: Duration,
-    /// All choices have taken part.
-    has_all: bool,
-    /// The winner of the race before has left, and was behind by more than [`WORTH`].
+    /// Whether the last winner left, behind by more than [`WORTH`].
     is_best_beaten: bool,
 }
 
 struct Contestant {
-    choice: usize,
-    /// The logarithm of its steps a second in every lap.
+    rule: usize,
+    /// The logarithm of its steps per second in every lap.
     laps: Vec<f64>,
 }
 
@@ -87,29 +71,29 @@ impl Contestant {
     }
 }
 
-/// How much the logarithms of measurements of the same differ by chance.
+/// How much repeated measurements of one rule differ by chance, as logarithms.
 struct Noise {
-    /// Sum of squares, and how many there are of them; older ones fade.
+    /// Sum of squares and their number; older ones fade.
     squares: f64,
     freedom: f64,
 }
 
 impl Noise {
-    /// The least that it is taken for, and what it is taken for as long as next to nothing has been seen.
     const LEAST: f64 = 0.01;
+    /// Assumed before anything has been measured.
     const AT_FIRST: f64 = 0.1;
 
-    /// Learns from the last two laps: by how much each contestant came closer to the others or fell back.
+    /// Learns from how much each contestant gained on the others between the last two laps.
     fn learn(&mut self, contestants: &[Contestant]) {
         const FADE: f64 = 0.9;
-        let change = |contestant: &Contestant| match contestant.laps[..] {
+        let gain = |contestant: &Contestant| match contestant.laps[..] {
             [.., before, last] => last - before,
             _ => 0.0,
         };
         let n = contestants.len() as f64;
-        let mean = contestants.iter().map(change).sum::<f64>() / n;
-        // Two measurements are in each change.
-        let squares = contestants.iter().map(|contestant| (change(contestant) - mean).powi(2) / 2.0).sum::<f64>();
+        let mean = contestants.iter().map(gain).sum::<f64>() / n;
+        // Each gain is the difference of two measurements, and so has twice their variance.
+        let squares = contestants.iter().map(|contestant| (gain(contestant) - mean).powi(2) / 2.0).sum::<f64>();
         self.squares = FADE * self.squares + squares;
         self.freedom = FADE * self.freedom + n - 1.0;
     }
@@ -119,41 +103,30 @@ impl Noise {
     }
 }
 
-/// What the measurement under way has seen.
-#[derive(Clone, Copy, Default)]
-struct Measured {
-    steps: usize,
-    time: Duration,
-}
-
 impl AdaptiveGather {
-    /// For so many groups of so many environments. It begins with waiting for all.
+    /// For `n_groups` groups of `group_size` environments each. The first rule is to wait for all.
     pub(crate) fn new(n_groups: usize, group_size: usize) -> Self {
-        let at_least = |n| NonZeroUsize::new(n).map(ActionSelection::AtLeast);
+        let at_least = |n| NonZeroUsize::new(n).map(Gather::AtLeast);
         let fewer = (0..).map(|power| 1 << power).take_while(|n| *n < n_groups).filter_map(at_least);
-        let one = (n_groups > 1).then_some(ActionSelection::One);
-        let choices: Vec<_> = one.into_iter().chain(fewer).chain(at_least(n_groups.max(1))).collect();
+        let one = (n_groups > 1).then_some(Gather::InTurn);
+        let rules: Vec<_> = one.into_iter().chain(fewer).chain(at_least(n_groups.max(1))).collect();
         Self {
-            best: choices.len() - 1,
+            best: rules.len() - 1,
+            rules,
             race: None,
             rest: Duration::ZERO,
             stretch: 0,
             noise: Noise { squares: Noise::AT_FIRST * Noise::AT_FIRST, freedom: 1.0 },
             is_warm: false,
-            group_size,
+            n_envs: n_groups.max(1) * group_size,
             settling: 0,
-            measured: Measured::default(),
-            model: Model::default(),
-            choices,
+            measured: (0, Duration::ZERO),
         }
     }
 
-    /// The rule to follow now, for answers in the order of their coming.
+    /// The rule to follow now. [`Gather::InTurn`] stands for the first group that answers, and no other.
     pub(crate) fn rule(&self) -> Gather {
-        match self.choices[self.now()] {
-            ActionSelection::One => Gather::InTurn,
-            ActionSelection::AtLeast(n) => Gather::AtLeast(n),
-        }
+        self.rules[self.now()]
     }
 
     #[cfg(test)]
@@ -161,126 +134,84 @@ impl AdaptiveGather {
         self.race.is_some()
     }
 
-    /// How many groups to wait for now.
-    #[cfg(test)]
-    pub(crate) fn wait_for(&self) -> usize {
-        self.choices[self.now()].wait_for()
+    fn now(&self) -> usize {
+        self.race.as_ref().map_or(self.best, |race| race.contestants[race.turn].rule)
     }
 
-    /// A group took a step.
-    pub(crate) fn stepped(&mut self, took: Duration) {
-        self.model.stepped(took.as_secs_f64());
-    }
-
-    /// The policy acted for `rows` environments.
-    pub(crate) fn inferred(&mut self, rows: usize, took: Duration) {
-        self.model.inferred(rows as f64, took.as_secs_f64());
-    }
-
-    /// A round is over: so many steps since the last one, in so long.
+    /// A round is over: the environments made `steps` steps since the last one, in `took`.
     pub(crate) fn round(&mut self, steps: usize, took: Duration) {
         if self.settling > 0 {
             self.settling = self.settling.saturating_sub(steps);
             return;
         }
-        self.measured.steps += steps;
-        self.measured.time += took;
-        let Measured { steps, time } = self.measured;
-        if steps < SWEEPS * self.n_envs() || time < SHORTEST {
+        let (steps, time) = (self.measured.0 + steps, self.measured.1 + took);
+        self.measured = (steps, time);
+        if steps < SWEEPS * self.n_envs || time < SHORTEST {
             return;
         }
-        self.measured = Measured::default();
+        self.measured = (0, Duration::ZERO);
         let before = self.now();
         match self.race.take() {
-            Some(race) => self.run(race, steps as f64 / time.as_secs_f64(), time),
+            Some(race) => self.race = self.run(race, steps as f64 / time.as_secs_f64(), time),
             None => {
                 self.rest = self.rest.saturating_sub(time);
-                if self.rest.is_zero() && self.choices.len() > 1 {
-                    self.race = Some(self.line_up());
+                if self.rest.is_zero() && self.rules.len() > 1 {
+                    let contestants = (0..self.rules.len()).map(|rule| Contestant { rule, laps: Vec::new() });
+                    let contestants = contestants.collect();
+                    self.race = Some(Race { contestants, turn: 0, took: Duration::ZERO, is_best_beaten: false });
                 }
             }
         }
         if self.now() != before {
-            self.settling = SETTLING * self.n_envs();
+            self.settling = self.n_envs;
         }
     }
 
-    fn n_envs(&self) -> usize {
-        self.choices.last().map_or(1, |all| all.wait_for()) * self.group_size
-    }
-
-    /// The choice that is used.
-    fn now(&self) -> usize {
-        self.race.as_ref().map_or(self.best, |race| race.contestants[race.turn].choice)
-    }
-
-    fn line_up(&self) -> Race {
-        let n = self.choices.len();
-        let mut choices: Vec<_> = if self.stretch == 0 && n <= FEW {
-            (0..n).collect()
-        } else {
-            let predicted = self.model.best_of(&self.choices, self.group_size);
-            let neighbours = self.best.saturating_sub(1)..n.min(self.best + 2);
-            neighbours.chain(predicted).collect()
-        };
-        choices.sort_unstable();
-        choices.dedup();
-        let has_all = choices.len() == n;
-        let contestants = choices.into_iter().map(|choice| Contestant { choice, laps: Vec::new() }).collect();
-        Race { contestants, turn: 0, took: Duration::ZERO, has_all, is_best_beaten: false }
-    }
-
-    /// Goes on with the race: whose turn it was made so many steps a second.
-    fn run(&mut self, mut race: Race, rate: f64, time: Duration) {
+    /// Books one measurement; the race if it is not over.
+    fn run(&mut self, mut race: Race, rate: f64, time: Duration) -> Option<Race> {
         race.took += time;
         race.contestants[race.turn].laps.push(rate.ln());
         race.turn += 1;
         if race.turn < race.contestants.len() {
-            self.race = Some(race);
-            return;
+            return Some(race);
         }
         race.turn = 0;
-        if !self.is_warm {
-            self.is_warm = true;
+        if !std::mem::replace(&mut self.is_warm, true) {
             race.contestants.iter_mut().for_each(|contestant| contestant.laps.clear());
-            self.race = Some(race);
-            return;
+            return Some(race);
         }
         let leader = self.end_lap(&mut race);
         let is_long = race.contestants[0].laps.len() >= FEWEST_LAPS && race.took >= LONGEST_RACE;
-        if race.contestants.len() == 1 || is_long {
-            self.end_race(&race, leader);
-        } else {
-            self.race = Some(race);
+        if race.contestants.len() > 1 && !is_long {
+            return Some(race);
         }
-    }
-
-    /// Those who are too far behind leave. Who leads.
-    fn end_lap(&mut self, race: &mut Race) -> usize {
-        let means = race.contestants.iter().map(|contestant| (contestant.choice, contestant.mean()));
-        let (leader, fastest) = means.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((self.best, 0.0));
-        // One lap may be wrong.
-        let n_laps = race.contestants[0].laps.len();
-        if n_laps > 1 {
-            self.noise.learn(&race.contestants);
-            let error = (2.0 * self.noise.variance() / n_laps as f64).sqrt();
-            race.contestants.retain(|contestant| {
-                let behind = fastest - contestant.mean();
-                let stays = contestant.choice == leader || CLEARLY * error - behind > WORTH;
-                race.is_best_beaten |= !stays && contestant.choice == self.best && behind > WORTH;
-                stays
-            });
-        }
-        leader
-    }
-
-    fn end_race(&mut self, race: &Race, winner: usize) {
-        self.best = winner;
+        self.best = leader;
         self.stretch = match race.is_best_beaten {
             true => SHORTEST_STRETCH,
             false => (2 * self.stretch).clamp(SHORTEST_STRETCH, LONGEST_STRETCH),
         };
-        // Beyond the winner there may be better ones still.
-        self.rest = if race.is_best_beaten && !race.has_all { Duration::ZERO } else { race.took * self.stretch };
+        self.rest = race.took * self.stretch;
+        None
+    }
+
+    /// Takes those that are too far behind out of the race, and returns the leader.
+    fn end_lap(&mut self, race: &mut Race) -> usize {
+        let means = race.contestants.iter().map(|contestant| (contestant.rule, contestant.mean()));
+        let (leader, fastest) = means.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((self.best, 0.0));
+        let n_laps = race.contestants[0].laps.len();
+        let mut variance = Noise::AT_FIRST * Noise::AT_FIRST;
+        // A single lap may mislead, whatever the noise so far: only rules that are far behind leave after it.
+        if n_laps > 1 {
+            self.noise.learn(&race.contestants);
+            variance = self.noise.variance();
+        }
+        let error = (2.0 * variance / n_laps as f64).sqrt();
+        race.contestants.retain(|contestant| {
+            let behind = fastest - contestant.mean();
+            let stays = contestant.rule == leader || CLEARLY * error - behind > WORTH;
+            race.is_best_beaten |= !stays && contestant.rule == self.best && behind > WORTH;
+            stays
+        });
+        leader
     }
 }

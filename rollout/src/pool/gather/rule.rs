@@ -5,44 +5,20 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// For how many groups of environments to wait before the policy acts for those that have answered.
+/// For how many groups of environments a worker waits before the policy acts for those that have answered.
 ///
-/// To wait for more groups makes batches larger, so that inference costs less a step; to wait for fewer keeps the groups that
-/// are fast from waiting for those that are slow.
+/// Waiting for more groups makes batches larger, so that inference costs less per step; waiting for fewer keeps fast groups
+/// from waiting for slow ones.
 ///
 /// In a file: `"all"`, `"in_turn"`, `"adaptive"`, `{ at_least = 4 }`, or in seconds `{ within = 0.005 }` and
 /// `{ each_within = 0.1 }`.
 ///
 /// ```
-/// use std::time::Duration;
-/// use pronk_rollout::{Arrivals, Gather};
+/// use pronk_rollout::Gather;
 ///
-/// /// Answers that come at known times, on a clock that only waiting moves.
-/// struct Script { now: f64, answers: Vec<f64> }
-///
-/// impl Arrivals for Script {
-///     type Answer = f64;
-///     type Error = std::convert::Infallible;
-///
-///     fn now(&self) -> Duration {
-///         Duration::from_secs_f64(self.now)
-///     }
-///
-///     fn next(&mut self, deadline: Option<Duration>) -> Result<Option<f64>, Self::Error> {
-///         let in_time = |at: f64| deadline.is_none_or(|deadline| at <= self.now || at < deadline.as_secs_f64());
-///         let next = self.answers.first().copied().filter(|at| in_time(*at));
-///         match next {
-///             Some(at) => self.now = self.now.max(self.answers.remove(0)),
-///             None => self.now = self.now.max(deadline.unwrap_or_default().as_secs_f64()),
-///         }
-///         Ok(next)
-///     }
-/// }
-///
-/// let mut script = Script { now: 0.0, answers: vec![0.2, 0.3, 2.0] };
-/// let answered = Gather::Within(Duration::from_secs(1)).collect(3, &mut script)?;
-/// assert_eq!((answered, script.now), (vec![0.2, 0.3], 1.0));
-/// # Ok::<(), std::convert::Infallible>(())
+/// let gather: Gather = serde_json::from_str(r#"{"at_least": 4}"#)?;
+/// assert_eq!(gather, Gather::AtLeast(4.try_into()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,23 +26,21 @@ pub enum Gather {
     /// All groups.
     #[default]
     All,
-    /// The group that has been stepping for longest, and no other: while it is acted for, the others step. With two groups this
-    /// is double-buffered sampling. What is made does not depend on time.
+    /// The group that was sent off first, and no other: the others step while the policy acts for it. With two groups this is
+    /// double-buffered sampling. Fragments do not depend on timing.
     InTurn,
-    /// So many groups; those that have answered as well by then are taken along.
+    /// This many groups, and all others that have answered by then.
     AtLeast(NonZeroUsize),
-    /// The first group, and then all others that answer within so long of the call's beginning.
+    /// The first group that answers, and all others that answer within this time of the beginning of the wait.
     Within(#[serde(with = "secs")] Duration),
-    /// The first group, then as many more times for one of the others, each time so long: the rule of the experiment that this
-    /// is compared with. Missing one does not end it, so that with `n` groups it may wait `n − 1` times as long.
+    /// The first group that answers, then up to this time for each of the others in turn: the rule of the published experiment.
+    /// A timeout does not end the wait, so that `n` groups may take `n − 1` times as long.
     EachWithin(#[serde(with = "secs")] Duration),
-    /// As many groups as make the most steps: how long steps take and what inference costs is measured all the time.
+    /// The number of groups that makes the most steps per second, found by measuring.
     Adaptive,
 }
 
-/// Where answers come from, one at a time, and what the time is there.
-///
-/// The example is at [`Gather`].
+/// A source of answers with a clock: what [`Gather::collect`] waits on.
 pub trait Arrivals {
     /// An answer.
     type Answer;
@@ -76,19 +50,19 @@ pub trait Arrivals {
     /// Time since some beginning.
     fn now(&self) -> Duration;
 
-    /// The next answer, waited for until `deadline`, or for ever. One that is there already is given whatever the deadline is;
-    /// `None` if there was none in time.
+    /// The next answer; `None` if none arrives before `deadline`. One that has arrived already is returned whatever the
+    /// deadline.
     ///
     /// # Errors
-    /// There will be none.
+    /// When no more answers can come.
     fn next(&mut self, deadline: Option<Duration>) -> Result<Option<Self::Answer>, Self::Error>;
 }
 
 impl Gather {
-    /// Waits for answers of `running` groups as the rule says; it waits for one at least, and for none of none.
+    /// Waits for answers of `running` groups by this rule: for at least one, or for none if none runs.
     ///
-    /// [`InTurn`](Self::InTurn) takes the next one: `arrivals` has to give them in the order of their sending then.
-    /// [`Adaptive`](Self::Adaptive) waits for all: whoever gathers picks the number that it stands for.
+    /// [`InTurn`](Self::InTurn) takes the next answer, so `arrivals` must return them in the order of sending.
+    /// [`Adaptive`](Self::Adaptive) waits for all: the caller replaces it by the rule in use.
     ///
     /// # Errors
     /// Those of `arrivals`.

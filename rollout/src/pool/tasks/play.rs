@@ -2,7 +2,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
-use std::time::Instant;
 
 use pronk_buffer::{End, ObsColumn, ObsView};
 use pronk_metrics::catch;
@@ -32,7 +31,6 @@ where
     }
     loop {
         let TaskRequest { incarnation, mut step } = seat.orders.next().await;
-        let began = Instant::now();
         let caller = caller(incarnation);
         let outcome = caller.carry_out(&make, &mut life, &mut step).await.map_err(|fault| caller.failure(fault));
         if outcome.is_err() {
@@ -41,7 +39,7 @@ where
             let _ = catch(|| life = None);
         }
         let outcome = outcome.map_err(|failure| GroupFailure { failure, abandoned: None });
-        let answer = Answer { group: seat.index as usize, step, took: began.elapsed(), outcome };
+        let answer = Answer { group: seat.index as usize, step, outcome };
         if seat.shared.replies.try_push(Reply::Done(answer)).is_err() {
             return;
         }

@@ -51,7 +51,6 @@ impl Shared {
             Some(spec) => Reply::Done(Answer {
                 group,
                 step: Box::new(GroupStep::new(spec, 1)),
-                took: Duration::ZERO,
                 outcome: Err(GroupFailure { failure, abandoned: None }),
             }),
         }

@@ -155,7 +155,7 @@ impl TaskPool {
         let context = VectorContext { incarnation: self.incarnations[group], ..self.config.context };
         let failure = context.failure(Some(&self.spec), group as u32, place, cause);
         let outcome = Err(GroupFailure { failure, abandoned });
-        self.lost.push_back(Answer { group, step, took: Duration::ZERO, outcome });
+        self.lost.push_back(Answer { group, step, outcome });
     }
 
     fn answered(&mut self, answer: Answer) -> Answer {

@@ -98,21 +98,19 @@ fn steps_a_second(step_secs: impl Fn(usize) -> f64, call_secs: f64, row_secs: f6
         let (mut now, mut n) = (0.0_f64, 0);
         let mut begin = |now: f64| {
             n += 1;
-            (now + step_secs(n), step_secs(n))
+            now + step_secs(n)
         };
         let mut running: Vec<_> = (0..GROUPS).map(|_| begin(0.0)).collect();
         let (mut steps, mut settled) = (0, None);
         while now < 60.0 {
-            let wait_for = adaptive.as_ref().map_or(fixed, AdaptiveGather::wait_for);
-            running.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let wait_for = adaptive.as_ref().map_or(fixed, |adaptive| chosen(adaptive).1);
+            running.sort_by(f64::total_cmp);
             let before = now;
-            now = now.max(running[wait_for - 1].0);
-            let there = running.iter().filter(|(at, _)| *at <= now).count();
+            now = now.max(running[wait_for - 1]);
+            let there = running.iter().filter(|at| **at <= now).count();
             let inference = call_secs + row_secs * (there * SIZE) as f64;
             now += inference;
             if let Some(adaptive) = &mut adaptive {
-                running[..there].iter().for_each(|(_, took)| adaptive.stepped(Duration::from_secs_f64(*took)));
-                adaptive.inferred(there * SIZE, Duration::from_secs_f64(inference));
                 adaptive.round(there * SIZE, Duration::from_secs_f64(now - before));
             }
             running[..there].fill_with(|| begin(now));
@@ -137,9 +135,9 @@ fn the_adaptive_rule_is_within_three_percent_of_the_best_fixed_number() {
     let mut best_choices = Vec::new();
     for (name, step_secs, call_secs, row_secs) in [
         ("steady steps, inference for nothing", &steady as &dyn Fn(usize) -> f64, 1e-6, 1e-8),
-        ("steady steps, a call is dear", &steady, 2e-3, 1e-6),
+        ("steady steps, a call is expensive", &steady, 2e-3, 1e-6),
         ("stalling steps, inference for nothing", &stalling, 1e-6, 1e-8),
-        ("stalling steps, a call is dear", &stalling, 5e-3, 1e-6),
+        ("stalling steps, a call is expensive", &stalling, 5e-3, 1e-6),
         ("steps of many lengths, a call costs something", &spread, 5e-4, 1e-6),
     ] {
         let (adaptive, fixed) = steps_a_second(step_secs, call_secs, row_secs);
