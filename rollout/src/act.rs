@@ -16,4 +16,4 @@ pub use inference::{Inference, InferenceClient, InferencePort};
 pub use inference_thread::{InferenceState, InferenceThread};
 pub use mapping::{MappingError, PolicyMapping};
 pub use policy_actor::WorkerPolicy;
-pub(crate) use policy_actor::{PolicyActor, Role};
+pub(crate) use policy_actor::PolicyActor;

@@ -228,7 +228,7 @@ impl RunSpec {
             Agents::Several(env, mapping) => {
                 let policy = |(policy, model): (&PolicyId, &PolicySpec)| {
                     let policy_of_worker = WorkerPolicy {
-                        network: model.networks.acting(&model.spec)?,
+                        inference: model.networks.acting(&model.spec)?.into(),
                         observation: model.spec.observation.clone(),
                         action: model.spec.action.clone(),
                         gaussian: model.gaussian,

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pronk_buffer::{ActionColumn, BatchError, ObsColumn, ObsView, Pool, SampleBatch, Tag, Versioned};
 use pronk_metrics::{ByPolicy, PolicyId};
-use pronk_policy::{GaussianConfig, Network, Params, Rng, Space};
+use pronk_policy::{GaussianConfig, Params, Rng, Space};
 
 use super::action_sampler::{ActionSampler, WeightsOf};
 use super::column_slots::Begun;
@@ -11,7 +11,7 @@ use super::error::{PolicyBuildError, PolicyFault};
 use super::inference::Inference;
 use crate::env::ActionRef;
 
-/// A policy as a worker needs it.
+/// A policy that agents of a worker play.
 ///
 /// ```
 /// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
@@ -20,26 +20,21 @@ use crate::env::ActionRef;
 /// let spec = TicTacToe::new().spec();
 /// let (observation, action) = (spec.agents[0].observation.clone(), spec.agents[0].action.clone());
 /// let network = CpuNetwork::new(&NetworkSpec::for_spaces(&observation, &action)?)?;
-/// let policy = WorkerPolicy {
-///     network: Box::new(network),
-///     observation,
-///     action,
-///     gaussian: GaussianConfig::default(),
-///     frozen: None,
-/// };
+/// let inference = Box::new(network).into();
+/// let policy = WorkerPolicy { inference, observation, action, gaussian: GaussianConfig::default(), frozen: None };
 /// # let _ = policy;
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 pub struct WorkerPolicy {
-    /// What acts.
-    pub network: Box<dyn Network>,
-    /// What all its agents see.
+    /// Computes logits and values.
+    pub inference: Inference,
+    /// The observation space of all its agents.
     pub observation: Space,
-    /// What all its agents do.
+    /// The action space of all its agents.
     pub action: Space,
-    /// How actions that are numbers are distributed.
+    /// The distribution of continuous actions.
     pub gaussian: GaussianConfig,
-    /// Weights that never change, of a policy that only plays along; `None` if it is trained, with weights from the cell.
+    /// Weights that never change, for a policy that is not trained; `None` takes the newest from the weight cell.
     pub frozen: Option<Arc<Params>>,
 }
 
@@ -53,25 +48,6 @@ pub(crate) struct PolicyActor {
     rows: Rows,
     /// Of the weights of the last inference.
     version: u64,
-}
-
-/// What a policy is made of.
-pub(crate) struct Role {
-    pub(crate) inference: Inference,
-    /// What all who play it see.
-    pub(crate) observation: Space,
-    /// What all who play it do.
-    pub(crate) action: Space,
-    pub(crate) gaussian: GaussianConfig,
-    /// Weights that never change; `None` for a policy that is trained.
-    pub(crate) frozen: Option<Arc<Params>>,
-}
-
-impl From<WorkerPolicy> for Role {
-    fn from(policy: WorkerPolicy) -> Self {
-        let WorkerPolicy { network, observation, action, gaussian, frozen } = policy;
-        Self { inference: network.into(), observation, action, gaussian, frozen }
-    }
 }
 
 /// Where a policy's weights come from, and what becomes of what it does.
@@ -103,23 +79,23 @@ impl PolicyActor {
     /// it have masks.
     pub(crate) fn new(
         id: PolicyId,
-        role: Role,
+        policy: WorkerPolicy,
         masked: bool,
         (steps, n_seats): (usize, usize),
         rng: Rng,
     ) -> Result<Self, PolicyBuildError> {
-        let made = Self::make(&id, role, masked, (steps, n_seats), rng);
+        let made = Self::make(&id, policy, masked, (steps, n_seats), rng);
         made.map_err(|source| PolicyBuildError::OfPolicy { policy: id, source: Box::new(source) })
     }
 
     fn make(
         id: &PolicyId,
-        role: Role,
+        policy: WorkerPolicy,
         masked: bool,
         (steps, n_seats): (usize, usize),
         rng: Rng,
     ) -> Result<Self, PolicyBuildError> {
-        let Role { inference, observation, action, gaussian, frozen } = role;
+        let WorkerPolicy { inference, observation, action, gaussian, frozen } = policy;
         observation.check()?;
         action.check()?;
         let acting = ActionSampler::new("its spaces", (&observation, &action), gaussian, inference, rng)?;

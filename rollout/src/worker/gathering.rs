@@ -18,7 +18,7 @@ use super::error::{BuildError, SampleError};
 use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::restart::RestartPolicy;
 use super::sampler::AnyEnvSpec;
-use crate::act::{Inference, PolicyActor, Role};
+use crate::act::{Inference, PolicyActor, WorkerPolicy};
 use crate::env::{EnvFailureCause, EnvSpec, seed};
 use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvPool, Gather, GroupFailure, GroupStep, Order};
 
@@ -26,55 +26,15 @@ use waiting::Waiting;
 
 pub use config::GatheringWorkerConfig;
 
-/// Acts for groups of environments that step elsewhere, whichever have answered, with one inference for all of them.
+/// A worker whose environments step in groups elsewhere, on threads or as tasks: it infers for all groups that have answered.
 ///
-/// A column of a fragment is one environment's own time line, as in a [`MultiAgentWorker`](crate::MultiAgentWorker): `T` steps one
-/// after the other, whatever the others did meanwhile, so that an environment which is slow keeps nobody waiting. A fragment has the
-/// `B` columns that have been full for longest. Weights change between fragments, and each step says which ones decided it.
+/// A column of a fragment is one environment's own time line, as in a [`MultiAgentWorker`](crate::MultiAgentWorker): `T`
+/// consecutive steps, whatever the others did meanwhile, so that a slow environment holds up no other. A fragment holds the
+/// `B` columns that have been full for longest. Weights change between fragments; every step records the version that chose
+/// its action.
 ///
-/// A group that fails costs the columns that it was filling. It is made anew after a pause, and the others go on. With
-/// [`Gather::All`] and [`Gather::InTurn`] what it makes does not depend on time.
-///
-/// ```
-/// use std::num::NonZeroUsize;
-/// use std::sync::Arc;
-///
-/// use pronk_buffer::{Pool, Versioned, shutdown};
-/// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
-/// use pronk_policy::{CpuNetwork, GaussianConfig, Network, NetworkSpec};
-/// use pronk_rollout::{
-///     CartPole, Env, EnvContext, Gather, GatheringWorker, GatheringWorkerConfig, RestartPolicy, Sampler,
-///     WorkerConfig, WorkerLinks, WorkerState,
-/// };
-///
-/// let spec = CartPole::new().spec();
-/// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
-/// let weights = ByPolicy::from([(default_policy(), network.init_params(1)?)]);
-/// let (_lifeline, token) = shutdown();
-///
-/// // While one half of the environments steps, the policy acts for the other.
-/// let config = GatheringWorkerConfig {
-///     worker: WorkerConfig {
-///         worker: 1,
-///         incarnation: 0,
-///         seed: 1,
-///         num_envs_per_worker: NonZeroUsize::new(8).expect("8 > 0"),
-///         rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
-///         gaussian: GaussianConfig::default(),
-///     },
-///     num_env_groups: NonZeroUsize::new(2).expect("2 > 0"),
-///     gather: Gather::InTurn,
-///     env_hang_timeout: None,
-///     restart: RestartPolicy::default(),
-/// };
-/// let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
-/// let network = Box::new(CpuNetwork::new(&network)?);
-/// let mut worker = GatheringWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
-/// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
-/// let fragment = worker.sample(&Versioned { version: 0, weights }, &mut clock)?;
-/// assert_eq!(fragment.env_steps(), 40);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// A group that fails costs the columns it was filling. It is rebuilt after a pause, and the others continue. With
+/// [`Gather::All`] and [`Gather::InTurn`] fragments do not depend on timing.
 pub type GatheringWorker = FragmentWorker<Gathering>;
 
 /// Acts for groups of environments, whichever have answered.
@@ -144,7 +104,7 @@ impl GatheringWorker {
     ) -> Result<Self, BuildError> {
         let spec = groups.spec().clone();
         let (n_groups, n_envs) = (groups.n_groups(), groups.n_groups() * groups.group_size());
-        let role = Role {
+        let policy = WorkerPolicy {
             inference,
             observation: spec.observation.clone(),
             action: spec.action.clone(),
@@ -155,7 +115,7 @@ impl GatheringWorker {
         let account = Account::new(worker, incarnation, links);
         let rng = Rng::stream(seed, &[seed::ACTING, worker.into(), incarnation.into()]);
         let length = config.rollout_fragment_length.get();
-        let actor = PolicyActor::new(default_policy(), role, spec.action_mask, (length, n_envs), rng)?;
+        let actor = PolicyActor::new(default_policy(), policy, spec.action_mask, (length, n_envs), rng)?;
         let shape = actor.acting().batch_shape(length, n_envs);
         let adaptive = (gather == Gather::Adaptive).then(|| AdaptiveGather::new(n_groups, groups.group_size()));
         let step = || Some(Box::new(GroupStep::new(&spec, groups.group_size())));

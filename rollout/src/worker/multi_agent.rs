@@ -26,61 +26,21 @@ pub use config::MultiAgentWorkerConfig;
 /// Fragments' lengths without a step of a policy that is trained, after which there will be none.
 const NOBODY_FOR: usize = 1000;
 
-/// Steps environments with several agents, each of which plays a policy, with one version of the weights per fragment.
+/// A worker for environments with several agents, each of which plays a policy. One version of the weights per fragment.
 ///
 /// # Columns
-/// Each column of a batch is one agent's own time line: `T` steps that it took under one policy, one after the other, whatever
-/// the others did in between. A step is complete when the agent is next asked to act or its episode ends; what it was paid
-/// until then is the step's reward. Columns that are not full wait for the next fragment. A fragment ends after `T` steps of
-/// every environment, or after as many more as it takes until a column is full, and holds all that are, in the order of
-/// environments and agents.
+/// Each column of a batch is one agent's own time line: `T` consecutive steps that it took under one policy, whatever the
+/// others did in between. A step is complete when the agent next has to act or its episode ends; the rewards until then add
+/// up to the step's reward. Columns that are not full wait for the next fragment. A fragment ends after `T` steps of every
+/// environment, or as many more as it takes until a column is full, and holds all full columns in the order of environments
+/// and agents.
 ///
 /// # Steps
-/// The env-steps of a fragment are those made since the last one, its agent-steps are those of its columns. What frozen
-/// policies do is booked as dropped under `"not_trained"`, agent-steps alone. Agent-steps whose columns are not full when the
-/// worker ends or its environments fail are booked then.
+/// The env-steps of a fragment are those made since the last one, its agent-steps those of its columns. Agent-steps of frozen
+/// policies are booked as dropped under `"not_trained"`. Agent-steps of columns that are not full when the worker ends or its
+/// environments fail are booked then.
 ///
-/// What it makes depends on the seed, its own number and the versions of the weights it is handed, never on time.
-///
-/// ```
-/// use std::num::NonZeroUsize;
-/// use std::sync::Arc;
-///
-/// use pronk_buffer::{Pool, Versioned, shutdown};
-/// use pronk_metrics::{ByPolicy, StateClock, StepLedger};
-/// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
-/// use pronk_rollout::{
-///     EnvContext, MultiAgentWorkerConfig, MultiAgentEnv, MultiAgentWorker, PolicyMapping, Sampler, TicTacToe, CallMonitor,
-///     WorkerLinks, WorkerPolicy, WorkerState,
-/// };
-///
-/// // One policy plays both sides.
-/// let spec = TicTacToe::new().spec();
-/// let (observation, action) = (spec.agents[0].observation.clone(), spec.agents[0].action.clone());
-/// let network = NetworkSpec::for_spaces(&observation, &action)?;
-/// let weights = ByPolicy::from([("player".into(), network.init_params(1)?)]);
-/// let network = Box::new(CpuNetwork::new(&network)?);
-/// let player = WorkerPolicy { network, observation, action, gaussian: GaussianConfig::default(), frozen: None };
-///
-/// let (_lifeline, token) = shutdown();
-/// let steps = StepLedger::new();
-/// let config = MultiAgentWorkerConfig {
-///     worker: 1,
-///     incarnation: 0,
-///     seed: 1,
-///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
-///     rollout_fragment_length: NonZeroUsize::new(4).expect("4 > 0"),
-///     policies: ByPolicy::from([("player".into(), player)]),
-///     mapping: PolicyMapping::shared("player"),
-/// };
-/// let links = WorkerLinks::new(Pool::new(2), steps.clone(), token);
-/// let mut worker = MultiAgentWorker::new(config, Arc::new(|_: &EnvContext| TicTacToe::new()), links)?;
-/// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
-/// let fragment = worker.sample(&Versioned { version: 0, weights }, &mut clock)?;
-/// assert!(fragment.get("player").is_some_and(|batch| batch.shape().steps == 4));
-/// assert_eq!(steps.snapshot().in_flight, fragment.steps());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
 pub type MultiAgentWorker = FragmentWorker<MultiAgent>;
 
 /// Steps environments with several agents, and has every policy act for the agents that play it.

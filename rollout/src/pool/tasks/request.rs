@@ -1,10 +1,9 @@
-use std::future::poll_fn;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pronk_buffer::InqueueSender;
+use tokio::sync::Notify;
 
 use crate::env::{CallMonitor, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
 use crate::pool::{Answer, GroupFailure, GroupStep};
@@ -66,10 +65,11 @@ pub(crate) struct Seat {
     pub(super) orders: Arc<Orders>,
 }
 
-/// Where a task finds its next order, of which there is never more than one, and says what it waits for.
+/// A task's mailbox for orders, of which there is never more than one, and the call that it is in.
 #[derive(Default)]
 pub(super) struct Orders {
     next: Mutex<Option<TaskRequest>>,
+    given: Notify,
     call: Mutex<Option<Call>>,
 }
 
@@ -85,27 +85,31 @@ pub(super) struct Call {
 }
 
 impl Orders {
-    /// The task is to have its turn after this.
     pub(super) fn give(&self, request: TaskRequest) {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
-    }
-
-    /// What is waited for.
-    pub(super) fn call(&self) -> Option<Call> {
-        *self.call.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn set_call(&self, call: Option<Call>) {
-        *self.call.lock().unwrap_or_else(PoisonError::into_inner) = call;
+        *lock(&self.next) = Some(request);
+        self.given.notify_one();
     }
 
     /// Waits for the next order.
     pub(super) async fn next(&self) -> TaskRequest {
-        poll_fn(|_| match self.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(request) => Poll::Ready(request),
-            // Whoever gives one gives the task its turn, too.
-            None => Poll::Pending,
-        })
-        .await
+        loop {
+            if let Some(request) = lock(&self.next).take() {
+                return request;
+            }
+            self.given.notified().await;
+        }
     }
+
+    pub(super) fn call(&self) -> Option<Call> {
+        *lock(&self.call)
+    }
+
+    pub(super) fn set_call(&self, call: Option<Call>) {
+        *lock(&self.call) = call;
+    }
+}
+
+/// What is locked here is replaced as a whole, so a panic leaves it as it was.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -82,8 +82,7 @@ impl TaskThread {
         let body = move || {
             // A panic while environments are dropped is contained.
             let _ = catch(|| {
-                // Tokio would have a task that does as much as this one make pauses.
-                runtime.block_on(tokio::task::unconstrained(seats.attend(received, is_first)));
+                runtime.block_on(seats.attend(received, is_first));
                 // Does not wait for a name that a resolver is still looking up.
                 runtime.shutdown_background();
             });

@@ -46,7 +46,7 @@ impl PolicyRouter {
         let mut parts = Vec::with_capacity(policies.len());
         for (number, (id, policy)) in policies.into_iter().enumerate() {
             let masked = masked(&policy.action);
-            parts.push(PolicyActor::new(id, policy.into(), masked, (length, n_seats), acting_stream(context, number))?);
+            parts.push(PolicyActor::new(id, policy, masked, (length, n_seats), acting_stream(context, number))?);
         }
         if !parts.iter().any(PolicyActor::is_trained) {
             return Err(BuildError::NothingTrained { frozen: parts.len() });

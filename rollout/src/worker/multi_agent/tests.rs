@@ -34,7 +34,7 @@ fn scripted(frozen: Option<f32>) -> WorkerPolicy {
     )
     .spec();
     WorkerPolicy {
-        network: Box::new(OneWeight::new()),
+        inference: Box::new(OneWeight::new()).into(),
         observation: spec.agents[0].observation.clone(),
         action: spec.agents[0].action.clone(),
         gaussian: GaussianConfig::default(),

@@ -8,7 +8,7 @@ use pronk_policy::{
 };
 
 use super::*;
-use crate::act::WorkerPolicy;
+use crate::act::{Inference, WorkerPolicy};
 use crate::env::{AgentSpec, Agents, EnvContext, EnvError};
 use crate::envs::{Rendezvous, TicTacToe};
 use crate::worker::multi_agent::tests::script::N_AGENTS;
@@ -18,8 +18,8 @@ fn made_for(env: &dyn MultiAgentEnv, change: impl Fn(NetworkSpec) -> NetworkSpec
     let AgentSpec { observation, action, .. } = env.spec().agents[0].clone();
     let spec = change(NetworkSpec::for_spaces(&observation, &action).unwrap());
     let params = spec.init_params(1).unwrap();
-    let network = Box::new(CpuNetwork::new(&spec).unwrap());
-    (WorkerPolicy { network, observation, action, gaussian: GaussianConfig::default(), frozen: None }, params)
+    let inference = Box::new(CpuNetwork::new(&spec).unwrap()).into();
+    (WorkerPolicy { inference, observation, action, gaussian: GaussianConfig::default(), frozen: None }, params)
 }
 
 fn size(config: MultiAgentWorkerConfig, n_envs: usize, length: usize) -> MultiAgentWorkerConfig {
@@ -112,8 +112,9 @@ fn memory_is_each_agents_own_goes_from_column_to_column_and_ends_with_its_episod
     let mut worker =
         MultiAgentWorker::new(config(policies, PolicyMapping::shared("a")), Arc::new(factory), links).unwrap();
     let weights = Versioned { version: 0, weights: ByPolicy::from([("a".into(), params.clone())]) };
-    let (mut alone, _) = made_for(&env, |spec| NetworkSpec { lstm: Some(6), ..spec });
-    let state_len = alone.network.shape().state_len;
+    let (alone, _) = made_for(&env, |spec| NetworkSpec { lstm: Some(6), ..spec });
+    let Inference::Own(mut alone) = alone.inference else { panic!("not its own network") };
+    let state_len = alone.shape().state_len;
 
     // Agents are known by the first element of what they see; each has a memory that the test keeps.
     let (mut memories, mut n_ends, mut out) = (BTreeMap::<u32, Vec<f32>>::new(), 0, Outputs::default());
@@ -132,7 +133,7 @@ fn memory_is_each_agents_own_goes_from_column_to_column_and_ends_with_its_episod
                 }
                 let obs = batch.obs_row(t).row(b, 3).as_f32().unwrap();
                 let input = Input::new(ObsRef::F32(obs), 1).with_memory(Memory { state: memory, starts: &[false] });
-                alone.network.forward(&params, &input, &mut out).unwrap();
+                alone.forward(&params, &input, &mut out).unwrap();
                 close(&batch.behaviour_values()[t * width + b..][..1], &out.values);
                 if t == batch.shape().steps {
                     break;
@@ -190,7 +191,7 @@ fn a_frozen_policy_acts_with_its_own_weights_and_is_not_stored() {
     let diary = Diary::default();
     let for_envs = diary.clone();
     let factory = move |context: &EnvContext| Script::new(context, &for_envs, Manner::Together);
-    let stubborn = |frozen| WorkerPolicy { network: Box::new(Stubborn(OneWeight::new())), ..scripted(frozen) };
+    let stubborn = |frozen| WorkerPolicy { inference: Box::new(Stubborn(OneWeight::new())).into(), ..scripted(frozen) };
     let policies = ByPolicy::from([("a".into(), stubborn(None)), ("c".into(), stubborn(Some(1.0)))]);
     let mapping = PolicyMapping::fixed([("first", "a"), ("second", "c"), ("third", "a")]);
     let (links, steps, _lifeline) = links();
@@ -260,8 +261,8 @@ fn agents_of_other_kinds_act_each_in_its_own_space() {
         let AgentSpec { observation, action, .. } = spec.agents[agent].clone();
         let network = NetworkSpec::for_spaces(&observation, &action).unwrap();
         let params = network.init_params(1).unwrap();
-        let network = Box::new(CpuNetwork::new(&network).unwrap());
-        (WorkerPolicy { network, observation, action, gaussian: GaussianConfig::default(), frozen: None }, params)
+        let inference = Box::new(CpuNetwork::new(&network).unwrap()).into();
+        (WorkerPolicy { inference, observation, action, gaussian: GaussianConfig::default(), frozen: None }, params)
     };
     let ((painter, painting), (chooser, choosing)) = (policy(0), policy(1));
     let policies = ByPolicy::from([("paint".into(), painter), ("choose".into(), chooser)]);
@@ -292,8 +293,9 @@ fn agents_of_other_kinds_act_each_in_its_own_space() {
 fn agents_that_act_together_share_one_inference() {
     let (policy, params) = made_for(&Rendezvous::new(), |spec| spec);
     let counted = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let network = Box::new(Counted { network: policy.network, rows: Arc::clone(&counted) });
-    let policies = ByPolicy::from([("a".into(), WorkerPolicy { network, ..policy })]);
+    let Inference::Own(network) = policy.inference else { panic!("not its own network") };
+    let inference = Box::new(Counted { network, rows: Arc::clone(&counted) }).into();
+    let policies = ByPolicy::from([("a".into(), WorkerPolicy { inference, ..policy })]);
     let (links, _steps, _lifeline) = links();
     let config = size(config(policies, PolicyMapping::shared("a")), 4, 10);
     let mut worker = MultiAgentWorker::new(config, Arc::new(|_: &EnvContext| Rendezvous::new()), links).unwrap();

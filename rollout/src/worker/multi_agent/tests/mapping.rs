@@ -37,9 +37,9 @@ fn a_policy_with_other_spaces_than_its_agent_is_refused() {
     let action = Space::discrete(4).unwrap();
     let observation = scripted(None).observation;
     let network = NetworkSpec::for_spaces(&observation, &action).unwrap();
-    let network = Box::new(pronk_policy::CpuNetwork::new(&network).unwrap());
+    let inference = Box::new(pronk_policy::CpuNetwork::new(&network).unwrap()).into();
     let mut policies = a_and_b();
-    policies.insert("wide".into(), WorkerPolicy { network, action, ..scripted(None) });
+    policies.insert("wide".into(), WorkerPolicy { inference, action, ..scripted(None) });
     let mapping = PolicyMapping::fixed([("first", "a"), ("second", "wide"), ("third", "b")]);
     let error = refused(make(policies, mapping));
     assert!(error.contains("agent `second` is to play policy `wide`, but its observations are Box("), "{error}");
