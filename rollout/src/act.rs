@@ -15,5 +15,5 @@ pub use error::{PolicyBuildError, PolicyFault};
 pub use inference::{Inference, InferenceClient, InferencePort};
 pub use inference_thread::{InferenceState, InferenceThread};
 pub use mapping::{MappingError, PolicyMapping};
-pub use policy_actor::WorkerPolicy;
 pub(crate) use policy_actor::PolicyActor;
+pub use policy_actor::WorkerPolicy;

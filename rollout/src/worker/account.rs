@@ -7,24 +7,24 @@ use crate::env::{EnvFailure, EpisodeStat, FailurePlace, Inside, ReturnStat};
 /// The reason under which steps of frozen policies are dropped.
 const NOT_TRAINED: &str = "not_trained";
 
-/// What a worker has made and not yet handed over, and the number of the fragment that it makes.
+/// The steps that a worker has made and not yet handed over, and the tag of its next fragment.
 ///
-/// Every step is counted once: by [`book`](Self::book) with its fragment, by [`lose`](Self::lose) when only a part of the
-/// worker's environments failed, or by [`give_up`](Self::give_up).
+/// Every step is counted once: by [`book`](Self::book) with its fragment, by [`lose`](Self::lose) when some of the worker's
+/// environments failed, or by [`give_up`](Self::give_up).
 pub struct Account {
     pub(super) links: WorkerLinks,
     worker: u32,
     incarnation: u32,
     /// Number of the next fragment within the incarnation.
     sequence: u64,
-    /// Steps that are in no fragment yet: of the environments, and of agents that play policies in training.
+    /// Steps that are in no fragment yet; agent-steps are those of trained policies.
     made: Steps,
-    /// Steps of agents whose policy is frozen.
+    /// Agent-steps of frozen policies.
     untrained: u64,
     pub(super) episodes: Vec<EpisodeStat>,
     pub(super) policy_returns: ByPolicy<ReturnStat>,
     failures: Vec<EnvFailure>,
-    /// Whether some of the failures are newer than those taken last.
+    /// Whether a failure was added since failures were last taken.
     has_new_failures: bool,
     pub(super) abandoned: Vec<String>,
 }
@@ -54,7 +54,7 @@ impl Account {
         self.incarnation
     }
 
-    /// The worker's environments are made anew.
+    /// Starts the next incarnation, before its environments are rebuilt.
     pub(super) fn begin_incarnation(&mut self) -> u32 {
         self.incarnation += 1;
         self.sequence = 0;
@@ -66,7 +66,7 @@ impl Account {
         Tag { worker: self.worker, incarnation: self.incarnation, sequence: self.sequence }
     }
 
-    /// Whether the run ends, or another worker has taken this one's place.
+    /// Whether the run is ending, or another worker has replaced this one.
     pub(super) fn is_ending(&self) -> bool {
         self.links.token.is_shut_down() || self.links.monitor.is_taken_over()
     }
@@ -79,11 +79,11 @@ impl Account {
     #[inline]
     pub(super) fn add(&mut self, steps: Steps) {
         self.made += steps;
-        // Whoever takes this worker's place over, because it hangs, loses these.
+        // The supervisor books these as lost if it replaces this worker because of a hang.
         self.links.monitor.made(self.made);
     }
 
-    /// Adds steps of an agent whose policy is frozen.
+    /// Adds agent-steps of a frozen policy.
     pub(super) fn add_untrained(&mut self, steps: u64) {
         self.untrained += steps;
     }
@@ -93,7 +93,7 @@ impl Account {
         self.has_new_failures = true;
     }
 
-    /// Whether an environment failed since the last call, or since failures were taken.
+    /// Whether an environment failed since the last call and since failures were taken.
     pub(super) fn take_new_failures(&mut self) -> bool {
         std::mem::take(&mut self.has_new_failures)
     }
@@ -103,21 +103,20 @@ impl Account {
         std::mem::take(&mut self.failures)
     }
 
-    /// The fragment is complete: counts its steps as sampled. `None` if another worker has taken this one's place and counted
-    /// them.
+    /// Counts the steps of a complete fragment as sampled; `None` if the supervisor has replaced this worker and booked them.
     pub(super) fn book(&mut self, steps: Steps) -> Option<StepTicket> {
         self.sequence += 1;
         self.count(steps)
     }
 
-    /// Counts steps that were made as lost to `cause`.
+    /// Books steps as lost to `cause`.
     pub(super) fn lose(&mut self, steps: Steps, cause: &'static str) {
         if let Some(ticket) = self.count(steps) {
             ticket.lost(cause);
         }
     }
 
-    /// Counts all that is in no fragment as lost to `cause`, or without one as dropped because the run ends.
+    /// Books all steps that are in no fragment as lost to `cause`, or without a cause as dropped at shutdown.
     pub(super) fn give_up(&mut self, cause: Option<&'static str>) {
         if self.made == Steps::default() && self.untrained == 0 {
             return;
@@ -129,13 +128,13 @@ impl Account {
         }
     }
 
-    /// The worker calls its environments until the returned value is dropped.
+    /// Marks the worker as inside its environments until the returned guard is dropped.
     #[inline]
     pub(super) fn enter(&self) -> Inside<'_> {
         self.links.monitor.enter(self.incarnation)
     }
 
-    /// Drops environments that failed. A panic while dropping them is contained: the failure to report is the first.
+    /// Drops environments that failed. A panic in a destructor is contained: the first failure is the one to report.
     pub(super) fn drop_envs<T>(&self, envs: T) {
         self.links.monitor.at(0, FailurePlace::Unknown);
         let _inside = self.enter();
@@ -152,7 +151,7 @@ impl Account {
             }
             ledger.sampled(steps)
         });
-        // What is in no fragment yet stays to be counted.
+        // Other columns may have steps left that are in no fragment.
         monitor.made(self.made);
         ticket
     }

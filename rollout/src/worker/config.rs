@@ -7,9 +7,9 @@ use pronk_policy::GaussianConfig;
 use crate::env::CallMonitor;
 
 thread_states! {
-    /// What a rollout worker does.
+    /// The state of a rollout worker.
     pub enum WorkerState {
-        /// Between the making of its clock and its first fragment.
+        /// Before its first fragment.
         Starting = "starting",
         /// Stepping environments.
         Stepping = "stepping",
@@ -19,47 +19,47 @@ thread_states! {
         Blocked = "blocked",
         /// Backing off after a failure and rebuilding the environments.
         Restarting = "restarting",
-        /// Doing nothing, because nobody asks for a fragment. Only a worker without a thread can be idle.
+        /// Waiting to be called. Only the inline worker, which has no thread, can be idle.
         Idle = "idle",
     }
 }
 
-/// What one worker is to do.
+/// The settings of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerConfig {
     /// The worker's number: its thread is `rollout-<worker>`, and 0 runs on the thread of its caller.
     pub worker: u32,
-    /// How often environments were made for this number before; what is random in these depends on it.
+    /// How often this worker's environments were rebuilt; seeds are derived from it.
     pub incarnation: u32,
-    /// The seed of the run; 0 is a seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// `B`: environments that the worker steps together.
+    /// `B`: the worker's environments.
     pub num_envs_per_worker: NonZeroUsize,
     /// `T`: steps of one fragment.
     pub rollout_fragment_length: NonZeroUsize,
-    /// How actions that are numbers are distributed.
+    /// The distribution of continuous actions.
     pub gaussian: GaussianConfig,
 }
 
-/// What a worker shares with the rest of the run.
+/// A worker's handles on the rest of the run.
 #[derive(Clone, Debug)]
 pub struct WorkerLinks {
-    /// Where the storage of fragments comes from.
+    /// Storage for fragments.
     pub pool: Pool,
-    /// Where the steps are counted.
+    /// The ledger that counts the steps.
     pub steps: StepLedger,
-    /// Ends the worker between two steps when the run ends.
+    /// Stops the worker between two steps when the run ends.
     pub token: ShutdownToken,
-    /// Where the worker says what it does in its environments, and what they know of the run; one of its own.
+    /// Records which environment the worker is calling; each worker has its own.
     pub monitor: CallMonitor,
 }
 
 impl WorkerLinks {
-    /// What a worker shares with a run, and a monitor that nobody else looks at.
+    /// Handles with a monitor that no supervisor reads.
     pub fn new(pool: Pool, steps: StepLedger, token: ShutdownToken) -> Self {
         Self { pool, steps, token, monitor: CallMonitor::new() }
     }
 }
 
-/// The reason under which steps are dropped because the run ended before they could be learned from.
+/// The reason for dropping steps that were not learned from when the run ended.
 pub(crate) const SHUTDOWN: &str = "shutdown";

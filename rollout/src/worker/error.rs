@@ -4,7 +4,7 @@ use pronk_policy::PolicyError;
 use crate::act::{MappingError, PolicyBuildError, PolicyFault};
 use crate::env::EnvFailure;
 
-/// Why a worker could not be made.
+/// Why a worker could not be built.
 ///
 /// ```
 /// use pronk_rollout::BuildError;
@@ -15,13 +15,13 @@ use crate::env::EnvFailure;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// An environment could not be made.
+    /// An environment could not be built.
     #[error(transparent)]
     Environment(#[from] EnvFailure),
-    /// A policy could not be made.
+    /// A policy could not be built.
     #[error(transparent)]
     Policy(#[from] PolicyBuildError),
-    /// Something else than an environment panicked.
+    /// Code outside an environment panicked.
     #[error("{what} panicked: {text}")]
     Panic {
         /// What panicked.
@@ -29,35 +29,35 @@ pub enum BuildError {
         /// Its message.
         text: String,
     },
-    /// An agent is given a policy that it cannot play.
+    /// An agent is mapped to a policy that it cannot play.
     #[error(transparent)]
     Mapping(#[from] MappingError),
-    /// No policy is to be trained.
+    /// Every policy is frozen.
     #[error(
-        "all {frozen} policies are frozen, so there would be no fragment: leave one of them without weights of its own"
+        "all {frozen} policies are frozen, so no fragment would ever be made: leave at least one without frozen weights"
     )]
     NothingTrained {
         /// How many policies there are.
         frozen: usize,
     },
-    /// The environments cannot be shared out evenly.
+    /// The environments cannot be split into groups of one size.
     #[error(
-        "num_envs_per_worker = {num_envs_per_worker} environments do not make num_env_groups = {num_env_groups} groups of one \
+        "num_envs_per_worker = {num_envs_per_worker} cannot be split into num_env_groups = {num_env_groups} groups of one \
          size; make it a multiple"
     )]
     UnequalGroups {
-        /// How many environments there are.
+        /// Environments of the worker.
         num_envs_per_worker: usize,
-        /// How many groups they are to make.
+        /// Requested groups.
         num_env_groups: usize,
     },
-    /// Environments that are tasks cannot be shared out to groups.
+    /// Environments that are tasks cannot be grouped.
     #[error(
-        "num_env_groups = {num_env_groups}: environments that are tasks are each a group by themselves; leave it at 1, and say \
-         by `gather` for how many of them to wait"
+        "num_env_groups = {num_env_groups}: environments that are tasks each form a group of their own; leave it at 1 and \
+         set `gather` to the number of them to wait for"
     )]
     GroupsOfTasks {
-        /// How many groups they were to make.
+        /// Requested groups.
         num_env_groups: usize,
     },
 }
@@ -74,7 +74,7 @@ impl From<BatchError> for BuildError {
     }
 }
 
-/// Why there is no fragment.
+/// Why a worker made no fragment.
 ///
 /// ```
 /// use pronk_rollout::SampleError;
@@ -87,23 +87,22 @@ pub enum SampleError {
     /// The run is ending.
     #[error("the run is ending")]
     Closed,
-    /// An environment failed; the next fragment begins with new ones.
+    /// An environment failed; the next fragment begins with rebuilt ones.
     #[error(transparent)]
     Environment(#[from] EnvFailure),
-    /// There is no fragment yet, and nobody who could go on with it: every environment has failed. The next call tries again
-    /// with what there is of the fragment.
+    /// Every environment has failed. The next call resumes the partial fragment.
     #[error("all environments have failed")]
     AllFailed,
     /// The policy could not act.
     #[error(transparent)]
     Policy(#[from] PolicyFault),
-    /// The vector environment wrote something that cannot be.
+    /// The vector environment wrote an invalid batch.
     #[error("the vector environment broke its rules: {0}")]
     Batch(#[from] BatchError),
 }
 
 impl SampleError {
-    /// The inference thread ends with the run, which fails nobody.
+    /// When the run ends, so does the inference thread: no failure.
     pub(crate) fn unless_the_run_ends(self, token: &ShutdownToken) -> Self {
         match self {
             SampleError::Policy(fault) if fault.is_the_end_of_inference() && token.is_shut_down() => {
@@ -113,7 +112,7 @@ impl SampleError {
         }
     }
 
-    /// The short name under which steps are lost by this; `None` when nothing failed.
+    /// The cause under which steps are booked as lost; `None` when nothing failed.
     pub(crate) fn cause_key(&self) -> Option<&'static str> {
         match self {
             SampleError::Closed | SampleError::AllFailed => None,

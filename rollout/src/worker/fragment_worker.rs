@@ -8,21 +8,21 @@ use super::error::SampleError;
 use super::sampler::{AnyEnvSpec, Sampler};
 use crate::env::{EnvFailure, EpisodeStat, ReturnStat};
 
-/// A worker: what makes its fragments, and the account of every step.
+/// A worker: a maker of fragments, and the account of every step.
 ///
-/// There are three kinds of it: [`RolloutWorker`](crate::RolloutWorker), [`GatheringWorker`](crate::GatheringWorker) and
-/// [`MultiAgentWorker`](crate::MultiAgentWorker).
+/// The makers differ in where environments step and what a column is: [`RolloutWorker`](crate::RolloutWorker),
+/// [`GatheringWorker`](crate::GatheringWorker) and [`MultiAgentWorker`](crate::MultiAgentWorker).
 pub struct FragmentWorker<M: MakeFragments> {
     pub(super) maker: M,
     pub(super) account: Account,
 }
 
-/// What makes the fragments of a worker.
+/// Makes the fragments of a worker.
 pub trait MakeFragments: Send {
-    /// What the environments are.
+    /// The spec of the environments.
     fn env_spec(&self) -> AnyEnvSpec;
 
-    /// Makes one fragment, with one version of the weights, and adds the steps to the account as they are made.
+    /// Makes one fragment with one version of the weights, and adds each step to the account.
     fn fill(
         &mut self,
         account: &mut Account,
@@ -30,13 +30,13 @@ pub trait MakeFragments: Send {
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError>;
 
-    /// Forgets the steps that are in no fragment; the next fragment begins with new episodes.
+    /// Discards the steps that are in no fragment; the next fragment begins with new episodes.
     fn forget(&mut self);
 
     /// Drops the environments.
     fn drop_envs(&mut self, account: &Account);
 
-    /// Ends its threads, if it has any, and waits for them a short while: the names of those that have not ended.
+    /// Ends its threads, if any, and waits briefly for them. Returns the names of those still running.
     fn close(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -64,14 +64,14 @@ impl<M: MakeFragments> Sampler for FragmentWorker<M> {
 
     /// Makes one fragment, with one version of the weights.
     ///
-    /// It goes on where the one before ended. After a failure it begins with new environments, of the next incarnation: other
-    /// episodes, so that a seed which leads to the failure is not tried again.
+    /// It continues where the last one ended. After a failure it begins with environments of the next incarnation, whose
+    /// episodes have other seeds, so that the seed that led to the failure is not repeated.
     ///
     /// Blocks: for a fragment; when the run ends, for one step of the environments.
     ///
     /// # Errors
-    /// All steps that no fragment holds are then counted as lost under a short name of the cause, or as dropped under
-    /// `"shutdown"` when the run ends. After [`SampleError::AllFailed`] they stay for the next fragment.
+    /// Steps that are in no fragment are booked as lost to the cause, or as dropped under `"shutdown"` when the run ends.
+    /// After [`SampleError::AllFailed`] they stay for the next fragment.
     fn sample(
         &mut self,
         weights: &Versioned<ByPolicy<Params>>,
@@ -129,7 +129,7 @@ impl<M: MakeFragments> Sampler for FragmentWorker<M> {
 }
 
 impl<M: MakeFragments> Drop for FragmentWorker<M> {
-    /// Steps that no fragment holds are dropped: columns that are not full, above all.
+    /// Books the steps that are in no fragment as dropped.
     fn drop(&mut self) {
         self.give_up(None);
         self.maker.close();

@@ -1,4 +1,4 @@
-//! One worker whose environments step elsewhere: it acts for those that have answered.
+//! A worker whose environments step elsewhere, in groups.
 
 mod config;
 mod start;
@@ -37,52 +37,52 @@ pub use config::GatheringWorkerConfig;
 /// [`Gather::All`] and [`Gather::InTurn`] fragments do not depend on timing.
 pub type GatheringWorker = FragmentWorker<Gathering>;
 
-/// Acts for groups of environments, whichever have answered.
+/// Infers for groups of environments as they answer.
 pub struct Gathering {
     restart: RestartPolicy,
     gather: Gather,
-    /// `Some` if the number of groups to wait for is found out.
+    /// `Some` for [`Gather::Adaptive`].
     adaptive: Option<AdaptiveGather>,
     spec: EnvSpec,
-    /// Of a fragment.
+    /// The shape of a fragment.
     shape: BatchShape,
     actor: PolicyActor,
     groups: Box<dyn EnvPool>,
     slots: Vec<Slot>,
-    /// Groups that failed, and when each may begin anew.
+    /// Groups to reset, and when: all of them at first, later those that failed.
     pausing: Vec<(Instant, usize)>,
-    /// Groups that have answered and that nobody has acted for yet, in the order of their numbers.
+    /// Groups that have answered and wait for actions, in ascending order.
     ready: Vec<usize>,
-    /// How many groups are stepping.
+    /// Groups that are stepping.
     n_running: usize,
-    /// Groups in the order in which they were told to step, where answers come in turn.
+    /// For [`Gather::InTurn`]: groups in the order in which they were sent off.
     turns: VecDeque<usize>,
-    /// Answers that came before it was their turn.
+    /// Answers that arrived before their turn.
     early: BTreeMap<usize, Answer>,
-    /// `[B, state_len]`: the recurrent state of every environment's episode.
+    /// `[B, state_len]`: recurrent state.
     state: Vec<f32>,
-    /// When the last round ended, as if nothing had been done between fragments.
+    /// When the last round ended, shifted by the time between fragments.
     round_began: Instant,
-    /// When a fragment was full last.
+    /// When the last fragment was full.
     left_off: Instant,
     is_closed: bool,
 }
 
-/// One group as its worker sees it.
+/// The worker's view of one group.
 #[derive(Default)]
 struct Slot {
-    /// What it answered last; `None` while it steps.
+    /// Its last answer; `None` while it steps.
     step: Option<Box<GroupStep>>,
     failures_in_a_row: u32,
 }
 
 impl GatheringWorker {
-    /// Starts a thread for each group, or one for all [tasks](EnvFactory::tasks), which makes its environments, and holds the network
-    /// against their spaces.
+    /// Starts a thread for each group, or one for all [tasks](EnvFactory::tasks), which builds its environments, and checks
+    /// that the network fits their spaces.
     ///
     /// # Errors
-    /// The environment that could not be made, why environments and network do not fit each other, or a number of groups that does
-    /// not divide the environments.
+    /// The environment that could not be built, how environments and network disagree, or a number of groups that does not
+    /// divide the environments.
     pub fn new(
         config: GatheringWorkerConfig,
         factory: Arc<dyn EnvFactory>,
@@ -93,7 +93,7 @@ impl GatheringWorker {
         Self::over(groups, &config.worker, config.gather, config.restart, inference.into(), links)
     }
 
-    /// Acts for groups of any kind.
+    /// A worker over any pool.
     pub(super) fn over(
         groups: Box<dyn EnvPool>,
         config: &WorkerConfig,
@@ -127,7 +127,7 @@ impl GatheringWorker {
             state: vec![0.0; n_envs * shape.state_len],
             actor,
             slots: (0..n_groups).map(|_| Slot { step: step(), ..Slot::default() }).collect(),
-            // All begin with a reset that is due at once.
+            // All groups begin with a reset.
             pausing: (0..n_groups).map(|group| (Instant::now(), group)).collect(),
             spec,
             groups,
@@ -142,7 +142,7 @@ impl GatheringWorker {
         Ok(Self { maker, account })
     }
 
-    /// What the environments are.
+    /// The spec of the environments.
     pub fn spec(&self) -> &EnvSpec {
         &self.maker.spec
     }
@@ -155,15 +155,15 @@ impl MakeFragments for Gathering {
 
     /// Blocks until `B` columns are full; when the run ends, not at all.
     ///
-    /// A group that fails costs its own columns, and the account has its failure; only when all have failed is there none.
+    /// A group that fails costs its own columns, and its failure is added to the account. It is an error only when all groups
+    /// have failed.
     fn fill(
         &mut self,
         account: &mut Account,
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError> {
-        // To hand out a fragment, and to wait for room in the queue, says nothing about how long to wait for groups. Some rounds
-        // have that between them and others have not.
+        // The time between fragments must not count as a round: some rounds have it and others do not.
         self.round_began += self.left_off.elapsed();
         loop {
             if account.links.token.is_shut_down() {
@@ -207,7 +207,7 @@ impl MakeFragments for Gathering {
 }
 
 impl Gathering {
-    /// Infers for every environment that is ready, and completes the steps that led there.
+    /// Infers for every environment that is ready, and completes the steps before.
     fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
         self.close_columns(weights)?;
         let BatchShape { obs_len, state_len, .. } = self.shape;
@@ -229,8 +229,8 @@ impl Gathering {
         Ok(())
     }
 
-    /// Completes the columns that end with observations on another scale than the next ones begin with: the same state, but for
-    /// the network other numbers, and so another value.
+    /// Completes columns whose last observation was normalised with other moments than the next fragment's first: the value
+    /// to bootstrap from must be that of the old scale.
     fn close_columns(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
         let BatchShape { obs_len, state_len, .. } = self.shape;
         let size = self.groups.group_size();
@@ -248,7 +248,7 @@ impl Gathering {
         Ok(())
     }
 
-    /// A fragment, if as many columns are full as it has.
+    /// A fragment, if enough columns are full.
     fn take_full(&mut self, account: &Account) -> Result<Option<MultiAgentBatch>, SampleError> {
         let width = self.shape.columns;
         if self.actor.columns().is_none_or(|columns| columns.n_full() < width) {
@@ -276,7 +276,7 @@ impl Gathering {
 
     fn send(&mut self, group: usize, order: Order) {
         let first_env = group * self.groups.group_size();
-        // All environments of a group are as far in their columns.
+        // The environments of a group fill their columns in step.
         let ends_fragment = self.actor.columns().is_some_and(|columns| columns.begun(first_env) == columns.steps());
         if let Some(mut step) = self.slots[group].step.take() {
             step.order = order;
@@ -289,7 +289,7 @@ impl Gathering {
         }
     }
 
-    /// Waits for groups as long as the rule says. How many steps they took.
+    /// Waits for groups by the rule, and returns how many steps they took.
     fn gather(&mut self, account: &mut Account) -> Result<usize, SampleError> {
         self.begin_anew(account)?;
         let rule = match (&self.adaptive, self.gather) {
@@ -312,7 +312,7 @@ impl Gathering {
         Ok(steps)
     }
 
-    /// Resets groups that failed and whose pause is over; if nobody steps, it waits until one may.
+    /// Resets groups whose pause is over; waits for the first pause to end if no group is stepping.
     fn begin_anew(&mut self, account: &mut Account) -> Result<(), SampleError> {
         let Some(first) = self.pausing.iter().map(|(due, _)| *due).min() else { return Ok(()) };
         if self.n_running == 0 && self.ready.is_empty() {
@@ -362,7 +362,7 @@ impl Gathering {
         Ok(())
     }
 
-    /// What a group was filling is lost, and it pauses.
+    /// Books the columns that a failed group was filling as lost, and pauses it.
     fn give_up_group(&mut self, account: &mut Account, group: usize, failure: GroupFailure) {
         let GroupFailure { mut failure, abandoned } = failure;
         let size = self.groups.group_size();
@@ -372,7 +372,7 @@ impl Gathering {
         }
         let mut lost = failure.steps_made as u64;
         for env in group * size..(group + 1) * size {
-            // The last step that was begun is the one that failed.
+            // The last step begun is the one that failed.
             lost += columns.begun(env).saturating_sub(1) as u64;
             columns.forget(env);
         }
@@ -388,12 +388,12 @@ impl Gathering {
     }
 }
 
-/// Steps of environments with one agent.
+/// Steps of single-agent environments.
 fn steps_of(n: u64) -> Steps {
     Steps { env: n, agent: n }
 }
 
-/// Where a terminated episode would have gone on from: nowhere.
+/// A terminated episode has no final observation.
 const EMPTY: ObsView<'static> = ObsView::F32(&[]);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Environments that step together on the worker's thread: a fragment is written in place, row by row.
+//! Environments that step together on the worker's thread; fragments are written in place, row by row.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::env::{CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, Fa
 use crate::pool::EnvFactory;
 use crate::vector::{VectorEnv, VectorStep};
 
-/// Steps its environments with one version of the weights per fragment: those of the default policy.
+/// A worker that steps its environments together on its own thread, with one version of the weights per fragment.
 ///
-/// What it makes depends on the seed, its own number and the versions of the weights it is handed, never on time.
+/// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -61,23 +61,23 @@ pub struct Lockstep {
     spec: EnvSpec,
     shape: BatchShape,
     acting: ActionSampler,
-    /// `[B, state_len]`: the recurrent state of every environment's episode.
+    /// `[B, state_len]`: recurrent state.
     state: Vec<f32>,
-    /// `None` once they failed; the next fragment then begins with making new ones.
+    /// `None` after a failure, until the next fragment rebuilds them.
     envs: Option<Box<dyn VectorEnv>>,
-    /// `[B, obs_len]`: the observations that the last fragment ended with and the next one begins with.
+    /// `[B, obs_len]`: the last row of the last fragment, and the first of the next.
     obs: ObsColumn,
-    /// `[B, dist_len]`: the actions that are possible now; `None` if all always are.
+    /// `[B, dist_len]`: action masks; `None` without masks.
     masks: Option<Vec<bool>>,
-    /// Whether `obs` holds that, or the environments must be reset first.
+    /// Whether `obs` is valid; the environments must be reset otherwise.
     under_way: bool,
 }
 
 impl RolloutWorker {
-    /// Makes the environments of the worker and checks that the network fits their spaces.
+    /// Builds the environments of the worker and checks that the network fits their spaces.
     ///
     /// # Errors
-    /// The environment that could not be made, or why environments and network do not fit each other.
+    /// The environment that could not be built, or how environments and network disagree.
     pub fn new(
         config: WorkerConfig,
         factory: Arc<dyn EnvFactory>,
@@ -144,7 +144,7 @@ impl Lockstep {
         let weights = WeightsOf { params, version };
 
         let mut batch = account.links.pool.take(*shape, account.tag());
-        // Should anything fail from here on, the environments have moved past the observations kept.
+        // After an error from here on, `obs` would be older than the environments: they must be reset.
         if std::mem::take(under_way) {
             batch.obs_row_mut(0).copy_from(obs.view())?;
             let _inside = account.enter();
@@ -188,7 +188,7 @@ impl Lockstep {
             drop(inside);
             if state_len > 0 {
                 state.copy_from_slice(acting.state());
-                // The next episode remembers nothing of this one.
+                // Recurrent state does not cross the end of an episode.
                 let ends = &batch.ends()[t * columns..(t + 1) * columns];
                 let ended = state.chunks_exact_mut(state_len).zip(ends).filter(|(_, end)| **end != End::No);
                 ended.for_each(|(state, _)| state.fill(0.0));
@@ -196,7 +196,7 @@ impl Lockstep {
             account.add(Steps { env: columns as u64, agent: columns as u64 });
         }
 
-        // The value of the row after the last step; the next fragment begins with its observations.
+        // The last row needs a value to bootstrap from; it is also the first row of the next fragment.
         clock.enter(WorkerState::Inferring);
         acting.infer(weights, batch.obs_row(steps), columns, state)?;
         batch.behaviour_values_mut()[steps * columns..].copy_from_slice(acting.values());
@@ -219,7 +219,7 @@ impl MakeFragments for Lockstep {
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError> {
         let made = self.make(account, weights, clock);
-        // Episodes of a fragment that failed count, too.
+        // Episodes that ended in a failed fragment count too.
         if let Some(envs) = &mut self.envs {
             envs.drain_episodes(&mut account.episodes);
         }
@@ -235,7 +235,7 @@ impl MakeFragments for Lockstep {
     }
 }
 
-/// The random numbers by which the policy draws actions.
+/// The random stream that samples actions.
 fn acting_stream(config: &WorkerConfig, incarnation: u32) -> Rng {
     Rng::stream(config.seed, &[seed::ACTING, config.worker.into(), incarnation.into()])
 }
@@ -244,7 +244,7 @@ fn context(config: &WorkerConfig, incarnation: u32) -> VectorContext {
     VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed }
 }
 
-/// Makes the environments of one incarnation; a panic of the factory is a failure like any other.
+/// Builds the environments of one incarnation; a panic of the factory is reported as a failure to build.
 fn make_envs(
     factory: &dyn EnvFactory,
     config: &WorkerConfig,
@@ -261,7 +261,7 @@ fn make_envs(
     if envs.n_envs() == n_envs {
         Ok(envs)
     } else {
-        let text = format!("the factory was asked for {n_envs} environments and made {}", envs.n_envs());
+        let text = format!("the factory was asked for {n_envs} environments and built {}", envs.n_envs());
         Err(context.failure_to_make(EnvFailureCause::Error(EnvError::new(text))))
     }
 }

@@ -1,4 +1,4 @@
-//! One worker of environments with several agents: weights in, fragments out.
+//! A worker for environments with several agents.
 
 mod config;
 mod policy_router;
@@ -23,7 +23,7 @@ use policy_router::PolicyRouter;
 
 pub use config::MultiAgentWorkerConfig;
 
-/// Fragments' lengths without a step of a policy that is trained, after which there will be none.
+/// Fragment lengths without a step of a trained policy, after which the worker gives up.
 const NOBODY_FOR: usize = 1000;
 
 /// A worker for environments with several agents, each of which plays a policy. One version of the weights per fragment.
@@ -43,7 +43,7 @@ const NOBODY_FOR: usize = 1000;
 /// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
 pub type MultiAgentWorker = FragmentWorker<MultiAgent>;
 
-/// Steps environments with several agents, and has every policy act for the agents that play it.
+/// Steps environments with several agents; each policy infers once for all agents that play it.
 pub struct MultiAgent {
     seed: u64,
     n_envs: usize,
@@ -52,18 +52,18 @@ pub struct MultiAgent {
     factory: Arc<dyn MultiAgentFactory>,
     spec: MultiAgentSpec,
     router: PolicyRouter,
-    /// `None` once they failed; the next fragment then begins with making new ones.
+    /// `None` after a failure, until the next fragment rebuilds them.
     envs: Option<MultiAgentEnvs>,
-    /// Whether the environments are in the middle of what the columns tell, or must be reset first.
+    /// Whether the columns continue where the environments are; they must be reset otherwise.
     under_way: bool,
 }
 
 impl MultiAgentWorker {
-    /// Makes the environments of the worker, and holds the policies against their agents.
+    /// Builds the environments of the worker, and checks the policies against their agents.
     ///
     /// # Errors
-    /// The environment that could not be made; the policy whose network or weights do not fit; the agent that is given no
-    /// policy, or one that it cannot play, in the first episode of an environment.
+    /// The environment that could not be built; the policy whose network or weights do not fit; the agent that is mapped to no
+    /// policy, or to one that it cannot play, in the first episode of an environment.
     pub fn new(
         config: MultiAgentWorkerConfig,
         factory: Arc<dyn MultiAgentFactory>,
@@ -90,7 +90,7 @@ impl MakeFragments for MultiAgent {
         AnyEnvSpec::MultiAgent(self.spec.clone())
     }
 
-    /// Blocks for `T` steps of every environment, and until a column of a policy that is trained is full.
+    /// Blocks for `T` steps of every environment, and until a column of a trained policy is full.
     fn fill(
         &mut self,
         account: &mut Account,
@@ -112,7 +112,7 @@ impl MakeFragments for MultiAgent {
             }
         };
 
-        // Should anything fail from here on, the environments have moved past what the columns tell.
+        // After an error from here on, the columns would be behind the environments: those must be reset.
         if !std::mem::take(&mut self.under_way) {
             clock.enter(WorkerState::Stepping);
             for env in 0..self.n_envs {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// How workers whose environments fail are restarted.
+/// How often, and after which pauses, workers are restarted when their environments fail.
 ///
 /// ```
 /// use std::time::Duration;
@@ -13,24 +13,22 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// How many failures in a row, without a complete fragment between them, a worker survives. One more ends it, and the
-    /// others go on. With 0 the first failure does.
+    /// Consecutive failures, without a complete fragment in between, that a worker survives. One more ends it, and the others
+    /// continue.
     pub num_consecutive_worker_failures_tolerance: u32,
-    /// How many restarts all workers together may need within `restart_window`. The worker that needs one more gives up, and
-    /// the run is over.
+    /// Restarts of all workers together within `restart_window`. One more fails the run.
     pub max_num_worker_restarts: u32,
-    /// How long a restart counts.
+    /// How long a restart counts towards that limit.
     pub restart_window: Duration,
-    /// The pause before the first restart; it doubles with every further failure in a row.
+    /// The pause before the first restart; it doubles with every consecutive failure.
     pub first_backoff: Duration,
     /// The longest pause.
     pub max_backoff: Duration,
 }
 
 impl Default for RestartPolicy {
-    /// Ten failures in a row are tolerated, with pauses from 10 ms to 1 s between them. RLlib tolerates 100 and does not
-    /// pause; with pauses, ten take seconds already, in which an environment that can recover has done so. All workers
-    /// together may be restarted 1000 times a minute; RLlib has this figure for the whole run.
+    /// Tolerates ten consecutive failures with pauses from 10 ms to 1 s, and 1000 restarts of all workers per minute. RLlib
+    /// tolerates 100 without pauses, and 1000 in the whole run.
     fn default() -> Self {
         Self {
             num_consecutive_worker_failures_tolerance: 10,
@@ -43,7 +41,7 @@ impl Default for RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// The pause after so many failures in a row.
+    /// The pause after this many consecutive failures.
     pub fn backoff(&self, consecutive_failures: u32) -> Duration {
         let doublings = consecutive_failures.saturating_sub(1).min(31);
         self.first_backoff.saturating_mul(1 << doublings).min(self.max_backoff)

@@ -1,4 +1,4 @@
-//! What makes fragments, whatever its environments are.
+//! The interface of workers.
 
 use std::fmt;
 
@@ -12,16 +12,15 @@ use crate::env::{
     CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, MultiAgentSpec, ReturnStat, VectorContext,
 };
 
-/// Weights in, fragments out: what a run keeps going, restarts after failures and takes down at its end.
+/// A worker: weights in, fragments out.
 ///
-/// [`RolloutWorker`](crate::RolloutWorker) is one, for environments with one agent;
-/// [`MultiAgentWorker`](crate::MultiAgentWorker) another. A [`WorkerSet`](crate::WorkerSet) and an
-/// [`InlineSource`](crate::InlineSource) know neither.
+/// [`RolloutWorker`](crate::RolloutWorker) and [`MultiAgentWorker`](crate::MultiAgentWorker) implement it;
+/// [`WorkerSet`](crate::WorkerSet) and [`InlineSource`](crate::InlineSource) run any implementation.
 ///
-/// # What it promises
-/// Every step that its environments made is booked once: with the ticket of a fragment, or as lost or dropped by the time it
-/// is dropped itself. After [`SampleError::Environment`] the next call begins with new environments, and counts up
-/// [`incarnation`](Self::incarnation) first.
+/// # Contract
+/// Every step of its environments is booked once: with the ticket of a fragment, or as lost or dropped by the time the worker
+/// is dropped. After [`SampleError::Environment`] the next call increments [`incarnation`](Self::incarnation) and begins with
+/// rebuilt environments.
 ///
 /// ```
 /// use pronk_rollout::{RolloutWorker, Sampler};
@@ -35,10 +34,10 @@ pub trait Sampler: Send {
     /// The worker's number.
     fn worker(&self) -> u32;
 
-    /// How often it has begun to rebuild its environments.
+    /// How often it has rebuilt its environments.
     fn incarnation(&self) -> u32;
 
-    /// What its environments are.
+    /// The spec of its environments.
     fn env_spec(&self) -> AnyEnvSpec;
 
     /// Makes one fragment, with one version of the weights.
@@ -46,50 +45,48 @@ pub trait Sampler: Send {
     /// Blocks: for a fragment; when the run ends, for one step of the environments.
     ///
     /// # Errors
-    /// Why there is none. The steps made for it are then booked.
+    /// Why there is none. The steps made for it are booked.
     fn sample(
         &mut self,
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError>;
 
-    /// Takes the episodes that finished since the last call, those of failed fragments included.
+    /// Takes the episodes that ended since the last call, those of failed fragments included.
     fn take_episodes(&mut self) -> Vec<EpisodeStat>;
 
-    /// Takes the returns of the agents whose episodes finished since the last call, by the policy they played. Empty where
-    /// there is only one agent: its returns are those of the episodes.
+    /// Takes the returns of agents whose episodes ended since the last call, by policy. Empty for environments with one agent,
+    /// whose returns are those of the episodes.
     fn take_policy_returns(&mut self) -> ByPolicy<ReturnStat> {
         ByPolicy::new()
     }
 
-    /// Takes the failures of environments since the last call that the worker has dealt with by itself, because they cost only a
-    /// part of what it makes.
+    /// Takes the failures since the last call that cost only some of the worker's environments, which it rebuilds itself.
     fn take_failures(&mut self) -> Vec<EnvFailure> {
         Vec::new()
     }
 
-    /// Takes the threads that the worker has abandoned since the last call, each with what it is stuck in.
+    /// Takes the threads abandoned since the last call, each with the call that it hangs in.
     fn take_abandoned(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Ends the threads that the worker has of its own, if it has any, and waits for them a short while: the names of those
-    /// that have not ended.
+    /// Ends the worker's own threads, if any, and waits briefly for them. Returns the names of those still running.
     fn close(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Books what was made before [`sample`](Self::sample) panicked as lost to `cause`.
+    /// Books the steps made before [`sample`](Self::sample) panicked as lost to `cause`.
     fn lose_fragment(&mut self, cause: &'static str);
 
     /// Drops the environments; a panic while one is dropped is contained.
     fn drop_envs(&mut self);
 }
 
-/// Makes the worker of a seat, on the thread that is to run it or on the one that starts the run.
+/// Builds the worker of a seat, on the thread that will run it or on the one that starts the run.
 pub type MakeSampler = dyn Fn(&WorkerSeat) -> Result<Box<dyn Sampler>, BuildError> + Send + Sync;
 
-/// A worker's place in a run, which others take when it is replaced.
+/// A worker's place in a run; a replacement takes the same seat.
 ///
 /// ```
 /// use pronk_rollout::{CallMonitor, WorkerSeat};
@@ -99,15 +96,15 @@ pub type MakeSampler = dyn Fn(&WorkerSeat) -> Result<Box<dyn Sampler>, BuildErro
 /// ```
 #[derive(Clone, Debug)]
 pub struct WorkerSeat {
-    /// The worker's number: its thread is `rollout-<worker>`; 0 is the one without a thread.
+    /// The worker's number: its thread is `rollout-<worker>`; 0 is the inline worker.
     pub worker: u32,
-    /// The incarnation that its environments begin with.
+    /// The first incarnation of its environments.
     pub incarnation: u32,
-    /// Where it says what it does in its environments: for its [`WorkerLinks`](crate::WorkerLinks).
+    /// Records which environment it is calling: for its [`WorkerLinks`](crate::WorkerLinks).
     pub monitor: CallMonitor,
 }
 
-/// What the environments of a worker are, whichever kind it runs.
+/// The spec of a worker's environments, with one agent or several.
 ///
 /// ```
 /// use pronk_rollout::{AnyEnvSpec, CartPole, Env, Rendezvous, MultiAgentEnv};
@@ -125,7 +122,7 @@ pub enum AnyEnvSpec {
 }
 
 impl AnyEnvSpec {
-    /// Whether agents, observations and actions are the same; name and time limit may differ.
+    /// Whether agents and spaces are equal; name and time limit may differ.
     pub fn has_spaces_of(&self, other: &AnyEnvSpec) -> bool {
         match (self, other) {
             (AnyEnvSpec::Single(own), AnyEnvSpec::Single(other)) => own.has_spaces_of(other),
@@ -134,7 +131,7 @@ impl AnyEnvSpec {
         }
     }
 
-    /// Checks environments that were made anew against those that the run began with, these.
+    /// Checks the spec of rebuilt environments against this one, which the run began with.
     pub(crate) fn check_rebuilt(&self, rebuilt: &AnyEnvSpec, context: &VectorContext) -> Result<(), EnvFailure> {
         if self.has_spaces_of(rebuilt) {
             return Ok(());

@@ -5,10 +5,10 @@ use crate::env::VectorContext;
 use crate::pool::{EnvFactory, EnvPool, PoolConfig, TaskPool, ThreadedPool};
 use crate::worker::{BuildError, WorkerConfig, WorkerLinks};
 
-/// Starts a thread for each group of a worker's environments, or one for all of them where they are tasks.
+/// Starts a thread for each group of environments, or one for all of them if they are tasks.
 ///
 /// # Errors
-/// The environment that could not be made, or a number of groups that cannot be.
+/// The environment that could not be built, or an impossible number of groups.
 pub(super) fn start_groups(
     config: &GatheringWorkerConfig,
     factory: Arc<dyn EnvFactory>,

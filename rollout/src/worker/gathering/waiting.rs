@@ -5,10 +5,10 @@ use pronk_buffer::Closed;
 
 use crate::pool::{Answer, Arrivals, EnvPool};
 
-/// Answers of groups, as a rule for gathering sees them.
+/// The answers of a pool, as the source of [`Gather::collect`](crate::Gather::collect).
 pub(super) struct Waiting<'a> {
     pub(super) groups: &'a mut dyn EnvPool,
-    /// The only group whose answer is wanted; `None` for whoever answers.
+    /// The group to wait for; `None` takes any.
     pub(super) turn: Option<usize>,
     pub(super) early: &'a mut BTreeMap<usize, Answer>,
     pub(super) began: Instant,

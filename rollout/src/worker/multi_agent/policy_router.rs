@@ -14,8 +14,8 @@ use crate::worker::{BuildError, SampleError, WorkerState};
 pub(super) struct PolicyRouter {
     mapping: PolicyMapping,
     spec: MultiAgentSpec,
-    /// In the order of their names.
-    parts: Vec<PolicyActor>,
+    /// Ordered by name.
+    actors: Vec<PolicyActor>,
     /// `[seats]`.
     players: Vec<Player>,
 }
@@ -23,16 +23,16 @@ pub(super) struct PolicyRouter {
 /// An agent of an environment, in its episode.
 #[derive(Default)]
 struct Player {
-    /// Which of the parts it plays.
-    part: usize,
-    /// `[state_len]` of that policy: what it remembers of the episode.
+    /// The index of the policy that it plays.
+    actor: usize,
+    /// `[state_len]` of that policy: recurrent state.
     state: Vec<f32>,
-    /// What it has earned.
+    /// Undiscounted.
     episode_return: f64,
 }
 
 impl PolicyRouter {
-    /// Holds the policies against the agents of the environments, in columns of `length` steps.
+    /// Checks the policies against the agents of the environments; columns have `length` steps.
     pub(super) fn new(
         policies: ByPolicy<WorkerPolicy>,
         mapping: PolicyMapping,
@@ -43,40 +43,40 @@ impl PolicyRouter {
         let spec = envs.spec().clone();
         let masked = |action: &Space| spec.agents.iter().any(|agent| agent.action_mask && agent.action == *action);
         let n_seats = envs.len() * spec.agents.len();
-        let mut parts = Vec::with_capacity(policies.len());
+        let mut actors = Vec::with_capacity(policies.len());
         for (number, (id, policy)) in policies.into_iter().enumerate() {
             let masked = masked(&policy.action);
-            parts.push(PolicyActor::new(id, policy, masked, (length, n_seats), acting_stream(context, number))?);
+            actors.push(PolicyActor::new(id, policy, masked, (length, n_seats), acting_stream(context, number))?);
         }
-        if !parts.iter().any(PolicyActor::is_trained) {
-            return Err(BuildError::NothingTrained { frozen: parts.len() });
+        if !actors.iter().any(PolicyActor::is_trained) {
+            return Err(BuildError::NothingTrained { frozen: actors.len() });
         }
-        let router = Self { mapping, spec, parts, players: (0..n_seats).map(|_| Player::default()).collect() };
+        let router = Self { mapping, spec, actors, players: (0..n_seats).map(|_| Player::default()).collect() };
         for env in 0..envs.len() {
             for agent in 0..router.spec.agents.len() {
-                router.part_of(agent, envs.first_episode_seed(env))?;
+                router.actor_of(agent, envs.first_episode_seed(env))?;
             }
         }
         Ok(router)
     }
 
-    /// Begins the random numbers of an incarnation.
+    /// Restarts the random streams for an incarnation.
     pub(super) fn begin(&mut self, context: &VectorContext) {
-        for (number, part) in self.parts.iter_mut().enumerate() {
-            part.draw_from(acting_stream(context, number));
+        for (number, actor) in self.actors.iter_mut().enumerate() {
+            actor.draw_from(acting_stream(context, number));
         }
     }
 
-    /// Begins the next episode of an environment, and gives its agents their policies.
+    /// Begins the next episode of an environment, and maps its agents to policies.
     pub(super) fn reset(&mut self, env: usize, envs: &mut MultiAgentEnvs) -> Result<(), SampleError> {
         envs.reset(env)?;
         let n_agents = self.spec.agents.len();
         for agent in 0..n_agents {
-            let part =
-                self.part_of(agent, envs.episode_seed(env)).map_err(|error| SampleError::Policy(error.into()))?;
-            let state_len = self.parts[part].acting().state_len();
+            let actor =
+                self.actor_of(agent, envs.episode_seed(env)).map_err(|error| SampleError::Policy(error.into()))?;
+            let state_len = self.actors[actor].acting().state_len();
             let player = &mut self.players[env * n_agents + agent];
-            player.part = part;
+            player.actor = actor;
             player.state.clear();
             player.state.resize(state_len, 0.0);
             player.episode_return = 0.0;
@@ -84,7 +84,7 @@ impl PolicyRouter {
         Ok(())
     }
 
-    /// Has every policy say what its agents do, all of them at once, and tells the environments.
+    /// Runs one inference per policy for all agents that have to act, and hands the actions to the environments.
     pub(super) fn act(
         &mut self,
         envs: &mut MultiAgentEnvs,
@@ -93,25 +93,25 @@ impl PolicyRouter {
     ) -> Result<(), SampleError> {
         clock.enter(WorkerState::Stepping);
         let n_agents = self.spec.agents.len();
-        let Self { parts, players, .. } = self;
-        parts.iter_mut().for_each(PolicyActor::clear_rows);
+        let Self { actors, players, .. } = self;
+        actors.iter_mut().for_each(PolicyActor::clear_rows);
         for (seat, player) in players.iter().enumerate() {
             let (env, agent) = (seat / n_agents, seat % n_agents);
             if envs.agents(env).is_asked(agent) {
-                let part = &mut parts[player.part];
-                part.add_row(seat, envs.agents(env).obs(agent), &player.state)?;
-                if let Some(mask) = part.add_mask() {
+                let actor = &mut actors[player.actor];
+                actor.add_row(seat, envs.agents(env).obs(agent), &player.state)?;
+                if let Some(mask) = actor.add_mask() {
                     envs.mask(env, agent, mask)?;
                 }
             }
         }
         clock.enter(WorkerState::Inferring);
-        for part in parts {
-            part.infer(weights, n_agents)?;
-            part.complete()?;
-            part.choose()?;
-            part.actions(|seat, action| envs.agents_mut(seat / n_agents).set_action(seat % n_agents, action))?;
-            part.memories(|seat, memory| players[seat].state.copy_from_slice(memory));
+        for actor in actors {
+            actor.infer(weights, n_agents)?;
+            actor.complete()?;
+            actor.choose()?;
+            actor.actions(|seat, action| envs.agents_mut(seat / n_agents).set_action(seat % n_agents, action))?;
+            actor.memories(|seat, memory| players[seat].state.copy_from_slice(memory));
         }
         Ok(())
     }
@@ -129,28 +129,28 @@ impl PolicyRouter {
         let n_agents = agents.len();
         for (agent, player) in self.players[env * n_agents..(env + 1) * n_agents].iter_mut().enumerate() {
             let seat = env * n_agents + agent;
-            let part = &mut self.parts[player.part];
+            let actor = &mut self.actors[player.actor];
             if agents.acts(agent) {
-                match part.is_trained() {
+                match actor.is_trained() {
                     true => made.agent += 1,
                     false => account.add_untrained(1),
                 }
             }
             let (reward, end) = (agents.reward_of(agent), agents.end_of(agent));
             player.episode_return += f64::from(reward);
-            if let Some(columns) = part.columns() {
+            if let Some(columns) = actor.columns() {
                 columns.pay(seat, reward);
             }
             if end == End::No {
                 continue;
             }
-            if let Some(columns) = part.columns() {
+            if let Some(columns) = actor.columns() {
                 columns.end(seat, end, agents.obs(agent))?;
             }
             player.state.fill(0.0);
             if agents.has_acted(agent) {
                 let one = ReturnStat::of(player.episode_return);
-                account.policy_returns.entry(part.id().clone()).and_modify(|all| all.fold(one)).or_insert(one);
+                account.policy_returns.entry(actor.id().clone()).and_modify(|all| all.fold(one)).or_insert(one);
             }
         }
         account.add(made);
@@ -161,35 +161,35 @@ impl PolicyRouter {
         Ok(())
     }
 
-    /// The policies that are trained.
+    /// Names of the trained policies.
     pub(super) fn trained(&self) -> impl Iterator<Item = &PolicyId> {
-        self.parts.iter().filter(|part| part.is_trained()).map(PolicyActor::id)
+        self.actors.iter().filter(|actor| actor.is_trained()).map(PolicyActor::id)
     }
 
-    /// Whether a policy that is trained has a column that is full, or is but for its last row.
+    /// Whether a trained policy has a full column, or one that lacks only its last row.
     pub(super) fn has_full_column(&mut self, envs: &MultiAgentEnvs) -> bool {
-        self.parts.iter_mut().filter_map(PolicyActor::columns).any(|columns| columns.n_full() > 0)
+        self.actors.iter_mut().filter_map(PolicyActor::columns).any(|columns| columns.n_full() > 0)
             || (0..self.players.len()).any(|seat| self.lacks_the_last_row(seat, envs))
     }
 
-    /// Adds the last rows that are known, with their values, to the columns that lack nothing else.
+    /// Adds the last row, with its value, to the columns that lack nothing else.
     pub(super) fn close(
         &mut self,
         envs: &MultiAgentEnvs,
         weights: &Versioned<ByPolicy<Params>>,
     ) -> Result<(), SampleError> {
         let n_agents = self.spec.agents.len();
-        self.parts.iter_mut().for_each(PolicyActor::clear_rows);
+        self.actors.iter_mut().for_each(PolicyActor::clear_rows);
         for seat in 0..self.players.len() {
             if self.lacks_the_last_row(seat, envs) {
                 let player = &self.players[seat];
                 let obs = envs.agents(seat / n_agents).obs(seat % n_agents);
-                self.parts[player.part].add_row(seat, obs, &player.state)?;
+                self.actors[player.actor].add_row(seat, obs, &player.state)?;
             }
         }
-        for part in &mut self.parts {
-            part.infer(weights, n_agents)?;
-            part.complete()?;
+        for actor in &mut self.actors {
+            actor.infer(weights, n_agents)?;
+            actor.complete()?;
         }
         Ok(())
     }
@@ -197,39 +197,39 @@ impl PolicyRouter {
     /// Moves all full columns into a batch.
     pub(super) fn take_batch(&mut self, pool: &Pool, tag: Tag, env_steps: u64) -> Result<MultiAgentBatch, BatchError> {
         let mut batches = ByPolicy::new();
-        for part in &mut self.parts {
-            if let Some(batch) = part.take_batch(usize::MAX, pool, tag)? {
-                batches.insert(part.id().clone(), batch);
+        for actor in &mut self.actors {
+            if let Some(batch) = actor.take_batch(usize::MAX, pool, tag)? {
+                batches.insert(actor.id().clone(), batch);
             }
         }
         MultiAgentBatch::new(batches, env_steps)
     }
 
-    /// Forgets all columns.
+    /// Discards all columns.
     pub(super) fn forget(&mut self) {
-        self.parts.iter_mut().filter_map(PolicyActor::columns).for_each(|columns| columns.clear());
+        self.actors.iter_mut().filter_map(PolicyActor::columns).for_each(|columns| columns.clear());
     }
 
-    /// Whether a column would be full if it were told what its agent, which is asked to act, acts upon.
+    /// Whether the agent's column lacks only the observation that the agent has to act on next.
     fn lacks_the_last_row(&mut self, seat: usize, envs: &MultiAgentEnvs) -> bool {
         let n_agents = self.spec.agents.len();
-        let part = &mut self.parts[self.players[seat].part];
+        let actor = &mut self.actors[self.players[seat].actor];
         envs.agents(seat / n_agents).is_asked(seat % n_agents)
-            && part.columns().is_some_and(|columns| columns.lacks_the_last_row(seat))
+            && actor.columns().is_some_and(|columns| columns.lacks_the_last_row(seat))
     }
 
-    /// Which of the parts an agent plays in an episode.
-    fn part_of(&self, agent: usize, episode_seed: u64) -> Result<usize, MappingError> {
+    /// The index of the policy that an agent plays in an episode.
+    fn actor_of(&self, agent: usize, episode_seed: u64) -> Result<usize, MappingError> {
         let agent = &self.spec.agents[agent];
         let name = || agent.name.clone();
         let Some(policy) = self.mapping.policy_of(&agent.name, episode_seed) else {
             return Err(MappingError::NoPolicy { agent: name() });
         };
-        let Ok(number) = self.parts.binary_search_by(|part| part.id().cmp(&policy)) else {
-            let known: Vec<_> = self.parts.iter().map(|part| format!("`{}`", part.id())).collect();
+        let Ok(number) = self.actors.binary_search_by(|actor| actor.id().cmp(&policy)) else {
+            let known: Vec<_> = self.actors.iter().map(|actor| format!("`{}`", actor.id())).collect();
             return Err(MappingError::UnknownPolicy { agent: name(), policy, episode_seed, known: known.join(", ") });
         };
-        let acting = self.parts[number].acting();
+        let acting = self.actors[number].acting();
         if (acting.observation(), acting.action()) == (&agent.observation, &agent.action) {
             return Ok(number);
         }
@@ -243,8 +243,8 @@ impl PolicyRouter {
     }
 }
 
-/// The random numbers by which a policy draws actions.
-fn acting_stream(context: &VectorContext, part: usize) -> Rng {
-    let path = [seed::ACTING, context.worker.into(), context.incarnation.into(), part as u64];
+/// The random stream by which a policy samples actions.
+fn acting_stream(context: &VectorContext, actor: usize) -> Rng {
+    let path = [seed::ACTING, context.worker.into(), context.incarnation.into(), actor as u64];
     Rng::stream(context.seed, &path)
 }
