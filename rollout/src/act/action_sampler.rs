@@ -1,4 +1,4 @@
-//! A policy as workers use it: one inference for many rows, then one action sampled for each.
+//! One inference for many rows, then one sampled action for each.
 
 use pronk_buffer::{ActionView, ActionViewMut, BatchShape, ObsView};
 use pronk_policy::{
@@ -10,22 +10,22 @@ use super::error::{PolicyBuildError, PolicyFault};
 use super::inference::Inference;
 use crate::env::{ActionRef, act_kind, first_non_finite, obs_kind};
 
-/// A network with what turns its outputs into actions. It keeps nothing of a row but the last outputs.
+/// A network and the distribution that turns its outputs into actions. Of a row it keeps only the last outputs.
 pub(crate) struct ActionSampler {
     inference: Inference,
     observation: Space,
     action: Space,
     distribution: Box<dyn Distribution>,
     scale: ActionScale,
-    /// Actions in the bounds of the environment.
+    /// Actions within the bounds of the action space.
     scaled: Vec<f32>,
-    /// `[rows]`, none: memory is emptied as soon as an episode ends.
+    /// `[rows]`, all false: recurrent state is cleared when an episode ends.
     starts: Vec<bool>,
     rng: Rng,
     outputs: Outputs,
 }
 
-/// The weights of one inference, and what errors call them.
+/// The weights of one inference, and the version that errors name.
 #[derive(Clone, Copy)]
 pub(crate) struct WeightsOf<'a> {
     pub(crate) params: &'a Params,
@@ -33,7 +33,7 @@ pub(crate) struct WeightsOf<'a> {
 }
 
 impl ActionSampler {
-    /// Holds the network against the spaces that it is to act in; `whose` names them in the error.
+    /// Checks that the network fits the spaces; `whose` names them in the error.
     pub(crate) fn new(
         whose: &str,
         (observation, action): (&Space, &Space),
@@ -66,27 +66,27 @@ impl ActionSampler {
         })
     }
 
-    /// Goes on with other random numbers.
+    /// Replaces the random stream.
     pub(crate) fn draw_from(&mut self, rng: Rng) {
         self.rng = rng;
     }
 
-    /// What computes.
+    /// Where inference runs.
     pub(crate) fn inference(&self) -> &Inference {
         &self.inference
     }
 
-    /// What can be done.
+    /// The action space.
     pub(crate) fn action(&self) -> &Space {
         &self.action
     }
 
-    /// What can be seen.
+    /// The observation space.
     pub(crate) fn observation(&self) -> &Space {
         &self.observation
     }
 
-    /// The sizes of `steps` steps of `columns` columns of this policy.
+    /// The shape of a batch of `steps` steps and `columns` columns.
     pub(crate) fn batch_shape(&self, steps: usize, columns: usize) -> BatchShape {
         BatchShape {
             steps,
@@ -100,12 +100,12 @@ impl ActionSampler {
         }
     }
 
-    /// How many numbers the network remembers of an episode.
+    /// Elements of the recurrent state.
     pub(crate) fn state_len(&self) -> usize {
         self.inference.shape().state_len
     }
 
-    /// `[rows, dist_len]`: the logits of the last inference; those that [`choose`](Self::choose) ruled out are −∞.
+    /// `[rows, dist_len]`: the logits of the last inference; those that [`choose`](Self::choose) masked are −∞.
     pub(crate) fn logits(&self) -> &[f32] {
         &self.outputs.logits
     }
@@ -115,13 +115,12 @@ impl ActionSampler {
         &self.outputs.values
     }
 
-    /// `[rows, state_len]`: what the last inference remembers.
+    /// `[rows, state_len]`: the recurrent state after the last inference.
     pub(crate) fn state(&self) -> &[f32] {
         &self.outputs.state
     }
 
-    /// Computes logits and values of every row, with what is remembered of its episode: `state` is `[rows, state_len]`. The version
-    /// of the weights that it was done with.
+    /// Computes logits and values of every row; `state` is `[rows, state_len]`. Returns the version of the weights used.
     pub(crate) fn infer(
         &mut self,
         weights: WeightsOf<'_>,
@@ -141,7 +140,7 @@ impl ActionSampler {
         }
     }
 
-    /// Draws an action for every row of the last inference, and nothing that a mask rules out.
+    /// Samples an action for every row of the last inference, within the masks.
     pub(crate) fn choose(
         &mut self,
         masks: Option<&[bool]>,
@@ -149,7 +148,7 @@ impl ActionSampler {
         logp: &mut [f32],
     ) -> Result<(), PolicyFault> {
         if let Some(masks) = masks {
-            // A vector environment of another kind may have left a row without a way.
+            // A user's vector environment may have masked all actions of a row, which is an error.
             mask_logits(&self.action, masks, &mut self.outputs.logits)
                 .map_err(|source| PolicyFault::Distribution { source })?;
         }
@@ -158,7 +157,7 @@ impl ActionSampler {
             .map_err(|source| PolicyFault::Distribution { source })
     }
 
-    /// Actions as the environment takes them: what is stored is what the policy drew.
+    /// Actions scaled to the bounds of the environment; batches keep the unscaled ones.
     pub(crate) fn for_env<'a>(&'a mut self, drawn: ActionView<'a>) -> ActionRef<'a> {
         match drawn {
             ActionView::F32(numbers) if !self.scale.is_identity() => {
@@ -172,7 +171,7 @@ impl ActionSampler {
     }
 }
 
-/// Weights that went bad must not go on acting unseen: every output is looked at.
+/// Checks every output, so that weights that have diverged do not go on acting unnoticed.
 fn check(what: &'static str, values: &[f32], rows: usize, row_len: usize, version: u64) -> Result<(), PolicyFault> {
     let expected = rows * row_len;
     if values.len() != expected {

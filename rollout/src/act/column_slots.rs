@@ -3,22 +3,21 @@ use pronk_buffer::{
     SampleBatch,
 };
 
-/// What is known of a step as it is begun.
+/// A step as it begins.
 pub(crate) struct Begun<'a> {
     pub(crate) obs: ObsView<'a>,
     pub(crate) action: ActionView<'a>,
     pub(crate) logp: f32,
     pub(crate) inputs: &'a [f32],
     pub(crate) value: f32,
-    /// What was remembered before it.
+    /// The recurrent state before it.
     pub(crate) state: &'a [f32],
     pub(crate) version: u64,
 }
 
-/// Room for columns, one next to the other. What belongs to one lies together as far as it is of one type, because seats take their
-/// steps in any order.
+/// Storage for columns. Seats step in any order, so the elements of one column lie together, by type.
 pub(super) struct Slots {
-    /// Of one column.
+    /// The shape of one column.
     shape: BatchShape,
     /// `[slots]`.
     pub(super) progress: Vec<Progress>,
@@ -26,7 +25,7 @@ pub(super) struct Slots {
     pub(super) obs: ObsColumn,
     /// `[slots, T, act_len]`.
     actions: ActionColumn,
-    /// `[slots]` times the parts of a [`Layout`].
+    /// `[slots, layout.len]`.
     numbers: Vec<f32>,
     pub(super) layout: Layout,
     /// `[slots, T]`.
@@ -35,16 +34,16 @@ pub(super) struct Slots {
     versions: Vec<u64>,
 }
 
-/// How far a column is.
+/// The progress of a column.
 pub(super) struct Progress {
     /// Steps begun.
     pub(super) len: usize,
-    /// Whether the last of them is not complete.
+    /// Whether the last of them is incomplete.
     pub(super) is_open: bool,
     pub(super) final_obs: FinalObs,
 }
 
-/// Where in the numbers of a column which of them begin.
+/// Offsets into the numbers of a column.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// `[T + 1]`, at 0.
@@ -57,7 +56,7 @@ pub(super) struct Layout {
     inputs: usize,
     /// `[state_len]`.
     state: usize,
-    /// Of a column.
+    /// Numbers per column.
     len: usize,
 }
 
@@ -86,7 +85,7 @@ impl Slots {
         }
     }
 
-    /// Makes room for one column more.
+    /// Adds storage for one column.
     pub(super) fn add(&mut self) -> usize {
         let BatchShape { steps, obs_len, obs_kind, act_len, .. } = self.shape;
         let slots = self.progress.len() + 1;
@@ -135,7 +134,7 @@ impl Slots {
         &mut self.numbers[slot * self.layout.len..(slot + 1) * self.layout.len]
     }
 
-    /// Writes what lies in some slots as the columns of a batch.
+    /// Writes slots as the columns of a batch.
     pub(super) fn write(&self, written: &[(usize, usize)], batch: &mut SampleBatch) -> Result<(), BatchError> {
         let BatchShape { steps, obs_len, act_len, dist_len, state_len, .. } = self.shape;
         let whole = |rows: usize, row_len: usize| Rows { slot_len: rows * row_len, first: 0, rows, row_len };
@@ -173,19 +172,19 @@ fn lengthen<T: Copy>(column: &mut Vec<T>, by: usize, with: T) {
     column.resize(column.len() + by, with);
 }
 
-/// Which part of a slot of `slot_len` elements.
+/// A part of a slot of `slot_len` elements.
 #[derive(Clone, Copy)]
 struct Rows {
     slot_len: usize,
-    /// Where it begins.
+    /// Offset within the slot.
     first: usize,
     rows: usize,
     row_len: usize,
 }
 
-/// Writes rows that lie in slots one after the other as columns side by side.
+/// Transposes rows, consecutive in their slots, to columns side by side.
 fn spread<T: Copy>(from: &[T], to: &mut [T], written: &[(usize, usize)], part: Rows) {
-    // To copy a few elements costs less than to find out that they are few.
+    // With the length known at compile time, copying a short row is one or two moves.
     match part.row_len {
         1 => return spread_short::<T, 1>(from, to, written, part),
         2 => return spread_short::<T, 2>(from, to, written, part),

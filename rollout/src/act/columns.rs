@@ -2,27 +2,26 @@ use pronk_buffer::{BatchError, BatchShape, End, ObsColumn, ObsView, SampleBatch}
 
 use super::column_slots::{Begun, Progress, Slots, clear_obs};
 
-/// The columns of one policy: for every seat (an agent of an environment) the one that is being filled, and those that are
-/// full.
+/// The columns of one policy: for every seat (an agent of an environment) the one being filled, and the full ones.
 ///
-/// A step is begun when the agent acts, and complete when it is next asked to act or has ended. A column is full when its last
-/// step is complete.
+/// A step begins when the agent acts, and is complete when the agent next has to act or its episode ends. A column is full
+/// when its last step is complete.
 pub(crate) struct Columns {
-    /// Of one column.
+    /// The shape of one column.
     shape: BatchShape,
-    /// `[seats]`: the slot that is being filled; `None` until the agent's first step under this policy.
+    /// `[seats]`: the slot being filled; `None` until the agent's first step under this policy.
     filling: Vec<Option<usize>>,
-    /// Seats with the slots that they filled, in the order of that.
+    /// Seats with the slots that they filled, oldest first.
     full: Vec<(usize, usize)>,
-    /// `[seats]`: one to be filled while the other is full and waits.
+    /// `[seats]`: two, so that one fills while the other is full.
     homes: Vec<[Home; 2]>,
-    /// Slots that are nobody's home and free.
+    /// Free slots that are no seat's home.
     spare: Vec<usize>,
     slots: Slots,
 }
 
-/// A slot that a seat fills whenever it can. Handed from seat to seat, slots would lie in no order after a while, and what is done
-/// for many thousand seats would take twice as long.
+/// A slot that a seat prefers. Without homes the slots of neighbouring seats scatter over memory, and loops over thousands
+/// of seats take twice as long.
 #[derive(Clone, Copy)]
 enum Home {
     NotYet,
@@ -31,7 +30,7 @@ enum Home {
 }
 
 impl Columns {
-    /// For so many seats; `shape` is that of one column.
+    /// For `n_seats` seats; `shape` is that of one column.
     pub(crate) fn new(shape: BatchShape, n_seats: usize) -> Self {
         Self {
             shape,
@@ -48,13 +47,13 @@ impl Columns {
         self.shape.steps
     }
 
-    /// Whether nothing but the observation that is to be acted upon next, and its value, is missing for a full column.
+    /// Whether the column lacks only the observation that the agent has to act on next, and its value.
     pub(crate) fn lacks_the_last_row(&self, seat: usize) -> bool {
         let progress = self.filling[seat].map(|slot| &self.slots.progress[slot]);
         progress.is_some_and(|progress| progress.is_open && progress.len == self.shape.steps)
     }
 
-    /// The agent is asked to act upon `obs`: its last step is complete, and so may be its column.
+    /// The agent has to act on `obs`: this completes its last step, and perhaps its column.
     pub(crate) fn ask(&mut self, seat: usize, obs: ObsView<'_>, value: f32) -> Result<(), BatchError> {
         let Some(slot) = self.filling[seat] else { return Ok(()) };
         let Progress { len, is_open, .. } = &mut self.slots.progress[slot];
@@ -66,14 +65,14 @@ impl Columns {
         Ok(())
     }
 
-    /// The agent, which was asked, acts.
+    /// The agent acts.
     pub(crate) fn begin(&mut self, seat: usize, step: &Begun<'_>) -> Result<(), BatchError> {
         let slot = self.filling[seat].unwrap_or_else(|| self.take_slot(seat));
         self.filling[seat] = Some(slot);
         self.slots.begin(slot, step)
     }
 
-    /// The agent is paid for what it did last; nothing, if it has done nothing in this episode.
+    /// Adds to the reward of the agent's last step; ignored before its first step of the episode.
     pub(crate) fn pay(&mut self, seat: usize, reward: f32) {
         if let Some((slot, t)) = self.last_step(seat) {
             let rewards = self.slots.layout.rewards;
@@ -81,8 +80,8 @@ impl Columns {
         }
     }
 
-    /// The agent's episode ends: its last step is complete, and so may be its column. `obs` is what it would have gone on
-    /// from, had it not been cut off.
+    /// The agent's episode ends: this completes its last step, and perhaps its column. `obs` is the final observation, used if
+    /// the episode is truncated.
     pub(crate) fn end(&mut self, seat: usize, end: End, obs: ObsView<'_>) -> Result<(), BatchError> {
         let Some((slot, t)) = self.last_step(seat) else { return Ok(()) };
         let Self { slots, shape, .. } = self;
@@ -93,7 +92,7 @@ impl Columns {
         }
         slots.ends[slot * shape.steps + t] = end;
         if t + 1 == shape.steps {
-            // Nothing follows an end, so what stands in the last row is never looked at.
+            // Nothing is bootstrapped across an end: the last row is never read.
             clear_obs(slots.obs_row(slot, shape.steps));
             slots.numbers_mut(slot)[shape.steps] = 0.0;
             self.set_aside(seat);
@@ -101,12 +100,12 @@ impl Columns {
         Ok(())
     }
 
-    /// Steps that the agent has begun in the column that is being filled.
+    /// Steps that the agent has begun in the column being filled.
     pub(crate) fn begun(&self, seat: usize) -> usize {
         self.filling[seat].map_or(0, |slot| self.slots.progress[slot].len)
     }
 
-    /// What the agent acted upon last in the column that is being filled.
+    /// The agent's last observation in the column being filled.
     pub(crate) fn last_obs(&self, seat: usize) -> Option<ObsColumn> {
         let (slot, t) = self.last_step(seat)?;
         Some(match self.slots.obs.view().row(slot * (self.shape.steps + 1) + t, self.shape.obs_len) {
@@ -115,19 +114,19 @@ impl Columns {
         })
     }
 
-    /// Forgets the column that is being filled.
+    /// Discards the column being filled.
     pub(crate) fn forget(&mut self, seat: usize) {
         if let Some(slot) = self.filling[seat].take() {
             self.give_back(seat, slot);
         }
     }
 
-    /// Columns that are full.
+    /// The number of full columns.
     pub(crate) fn n_full(&self) -> usize {
         self.full.len()
     }
 
-    /// Writes the columns that have been full for longest, as many as the batch has room for, seat by seat, and forgets them.
+    /// Moves the columns that have been full for longest into the batch, ordered by seat.
     pub(crate) fn write(&mut self, batch: &mut SampleBatch) -> Result<(), BatchError> {
         let width = batch.shape().columns;
         self.full[..width].sort_by_key(|(seat, _)| *seat);
@@ -139,7 +138,7 @@ impl Columns {
         batch.check_ends()
     }
 
-    /// Forgets every step and keeps the storage.
+    /// Discards every step and keeps the storage.
     pub(crate) fn clear(&mut self) {
         for seat in 0..self.filling.len() {
             self.forget(seat);
@@ -149,7 +148,7 @@ impl Columns {
         }
     }
 
-    /// The slot that is being filled and its last step, if that is not complete.
+    /// The slot being filled and its last step, if that is incomplete.
     fn last_step(&self, seat: usize) -> Option<(usize, usize)> {
         let slot = self.filling[seat]?;
         let Progress { len, is_open, .. } = &self.slots.progress[slot];

@@ -1,4 +1,4 @@
-//! The columns of a batch as the policy room takes them: neither room knows the other.
+//! Views of the buffer room as views of the policy room: neither room depends on the other.
 
 use pronk_buffer::{ActionViewMut, ObsView};
 use pronk_policy::{ActionsMut, ObsRef};

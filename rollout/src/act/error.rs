@@ -6,7 +6,7 @@ use pronk_policy::{NetworkShape, PolicyError, Space};
 
 use super::mapping::MappingError;
 
-/// Why a policy could not be made.
+/// Why a policy could not be built.
 ///
 /// ```
 /// use pronk_policy::PolicyError;
@@ -19,13 +19,13 @@ use super::mapping::MappingError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyBuildError {
-    /// The network or the action distribution could not be made.
+    /// The network or the action distribution could not be built.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The network reads other observations or describes other actions than it is to.
+    /// The network's observations or actions are not those of the environment.
     #[error(
-        "the network does not fit {whose}: it reads {} and puts out {} numbers, but the observations are {observation} \
-         and the actions {action} need {}; make it with NetworkSpec::for_spaces",
+        "the network does not fit {whose}: it takes {} and returns {} logits, but the observations are {observation} \
+         and the actions {action} need {}; build it with NetworkSpec::for_spaces",
         network.obs, network.dist_len, action.dist_len()
     )]
     NetworkDoesNotFit {
@@ -38,7 +38,7 @@ pub enum PolicyBuildError {
         /// The network.
         network: Box<NetworkShape>,
     },
-    /// A policy of several agents cannot act.
+    /// One of several policies could not be built.
     #[error("policy `{policy}`: {source}")]
     OfPolicy {
         /// The policy.
@@ -46,12 +46,12 @@ pub enum PolicyBuildError {
         /// Why.
         source: Box<PolicyBuildError>,
     },
-    /// No fragment can have this shape.
+    /// A fragment cannot have this shape.
     #[error(transparent)]
     Shape(#[from] BatchError),
 }
 
-/// Why the policy could not act.
+/// Why a policy could not act.
 ///
 /// ```
 /// use pronk_rollout::PolicyFault;
@@ -67,16 +67,16 @@ pub enum PolicyFault {
     Network {
         /// The version of the weights.
         version: u64,
-        /// What it said.
+        /// Its error.
         source: PolicyError,
     },
-    /// The thread that computes for all workers failed.
+    /// The inference thread failed.
     #[error("on the inference thread: {fault}")]
     Shared {
-        /// What it said to everybody in the batch.
+        /// The failure of the batch, shared by all its workers.
         fault: Arc<PolicyFault>,
     },
-    /// The thread that computes for all workers has ended.
+    /// The inference thread has ended.
     #[error("the inference thread has ended")]
     InferenceEnded,
     /// The network panicked.
@@ -85,10 +85,10 @@ pub enum PolicyFault {
         /// Its message.
         text: String,
     },
-    /// The weights are not those of this policy.
+    /// The weights do not include this policy.
     #[error("version {version} of the weights holds none of policy `{policy}`")]
     NoWeights {
-        /// The policy that is to act.
+        /// The policy.
         policy: PolicyId,
         /// The version of the weights.
         version: u64,
@@ -101,43 +101,43 @@ pub enum PolicyFault {
         /// Why.
         source: Box<PolicyFault>,
     },
-    /// An agent is given a policy that it cannot play.
+    /// An agent is mapped to a policy that it cannot play.
     #[error(transparent)]
     Mapping(#[from] MappingError),
-    /// No agent of the environments was asked to act with a policy that is trained.
+    /// No agent acted under a trained policy.
     #[error(
-        "nobody played {policies:?}, which are to be trained, in {steps} steps of every environment: map an agent to them that \
-         is asked to act"
+        "no agent acted under the trained policies {policies:?} in {steps} steps of every environment: map an agent that \
+         acts to one of them"
     )]
     NobodyPlays {
-        /// The policies that are to be trained.
+        /// The trained policies.
         policies: Vec<PolicyId>,
-        /// Steps of each environment without one of theirs.
+        /// Steps of each environment.
         steps: usize,
     },
-    /// What it saw or did has another element type or length than its columns.
+    /// Observations or actions differ in element type or length from the columns.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// No action could be drawn.
-    #[error("no action could be drawn")]
+    /// No action could be sampled.
+    #[error("no action could be sampled")]
     Distribution {
-        /// What the distribution said.
+        /// The distribution's error.
         source: PolicyError,
     },
-    /// The network's output has another length than its spec says.
-    #[error("the network put out {got} {what}, its spec says {expected}")]
+    /// The network's output differs in length from its shape.
+    #[error("the network returned {got} {what} instead of {expected}")]
     OutputLength {
-        /// Logits or values.
+        /// Logits, values or state.
         what: &'static str,
-        /// What the spec says.
+        /// The length by the network's shape.
         expected: usize,
-        /// What came.
+        /// The length it returned.
         got: usize,
     },
     /// The network's output is NaN or infinite.
     #[error("version {version} of the weights gives {value} {what} for environment {row}")]
     NonFinite {
-        /// Logits or values.
+        /// Logits, values or state.
         what: &'static str,
         /// The environment of the worker.
         row: usize,

@@ -1,4 +1,4 @@
-//! Who computes what a policy thinks: every worker by itself, or one thread for many of them.
+//! Where inference runs: in each worker, or on one thread for all of them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pronk_policy::{Input, Memory, Network, NetworkShape, Outputs, Params};
 use super::convert;
 use super::error::PolicyFault;
 
-/// What computes for a worker.
+/// Where a worker's inference runs.
 ///
 /// ```
 /// use pronk_policy::{CpuNetwork, NetworkSpec};
@@ -22,14 +22,14 @@ use super::error::PolicyFault;
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 pub enum Inference {
-    /// A network of its own, with the weights it is handed: they change between fragments.
+    /// In a network of the worker's own: weights change between fragments.
     Own(Box<dyn Network>),
-    /// A thread that computes for many workers at once, with the newest weights: they change between its batches.
+    /// On a thread that batches the requests of many workers: weights change between its batches.
     Shared(InferenceClient),
 }
 
 impl Inference {
-    /// What goes in and comes out.
+    /// The shape of the network.
     pub fn shape(&self) -> &NetworkShape {
         match self {
             Inference::Own(network) => network.shape(),
@@ -37,7 +37,7 @@ impl Inference {
         }
     }
 
-    /// Computes the outputs of `rows` rows. The version of the weights that it was done with.
+    /// Computes the outputs of `rows` rows. Returns the version of the weights used.
     pub(crate) fn forward(
         &mut self,
         (params, version): (&Params, u64),
@@ -77,7 +77,7 @@ impl From<InferenceClient> for Inference {
     }
 }
 
-/// The way to an [`InferenceThread`](crate::InferenceThread). Clones lead to the same; with the last of them and of its clients the thread ends.
+/// A handle on an [`InferenceThread`](crate::InferenceThread). The thread ends when all ports and clients are dropped.
 #[derive(Clone)]
 pub struct InferencePort {
     pub(super) requests: InqueueSender<Request>,
@@ -94,12 +94,12 @@ impl InferencePort {
     }
 }
 
-/// One worker's end: it asks and waits for the answer.
+/// One worker's connection to the inference thread.
 pub struct InferenceClient {
     port: InferencePort,
     answer: Sender<Box<Task>>,
     answers: Receiver<Box<Task>>,
-    /// Storage; `None` only while it is at the thread.
+    /// Storage; `None` while the thread has it.
     task: Option<Box<Task>>,
 }
 
@@ -123,7 +123,7 @@ impl InferenceClient {
         if self.port.requests.push(request).is_err() {
             return Err(PolicyFault::InferenceEnded);
         }
-        // The thread answers whatever it has taken; when it has ended, nothing more will come than what is there.
+        // A thread that has ended may have answered before.
         let answered = select! {
             recv(self.answers) -> task => task.ok(),
             recv(self.port.ended) -> _ => self.answers.try_recv().ok(),
@@ -140,13 +140,13 @@ impl InferenceClient {
     }
 }
 
-/// One worker's question, and where the answer goes.
+/// A request and the channel for its answer.
 pub(super) struct Request {
     pub(super) task: Box<Task>,
     pub(super) answer: Sender<Box<Task>>,
 }
 
-/// One request with its answer. It moves to the thread and back.
+/// The input and output of one request. It moves to the thread and back.
 #[derive(Default)]
 pub(super) struct Task {
     pub(super) rows: usize,
@@ -155,9 +155,9 @@ pub(super) struct Task {
     /// `[rows, state_len]`.
     pub(super) state: Vec<f32>,
     pub(super) outputs: Outputs,
-    /// Of the weights that it was computed with; `None` if it was not.
+    /// The version of the weights used; `None` after a failure.
     pub(super) version: Option<u64>,
-    /// Why it could not be.
+    /// The failure.
     pub(super) fault: Option<Arc<PolicyFault>>,
 }
 

@@ -13,23 +13,23 @@ use super::convert;
 use super::error::PolicyFault;
 use super::inference::{InferencePort, Request, Task};
 
-/// Requests that wait before workers do.
+/// Queued requests before workers block.
 const CAPACITY: usize = 1024;
 
 thread_states! {
-    /// What the thread does that computes for all workers.
+    /// The state of the inference thread.
     pub enum InferenceState {
-        /// Waiting for workers to ask.
+        /// Waiting for requests.
         Waiting = "waiting",
         /// Computing.
         Inferring = "inferring",
     }
 }
 
-/// A thread that infers for many workers: requests that arrive while it is busy make the next batch.
+/// A thread that infers for many workers: requests that arrive while it is busy form the next batch.
 ///
-/// It computes with the newest weights, so they change between two batches, also in the middle of a fragment; every step says
-/// which version decided it.
+/// It takes the newest weights for every batch, so they may change in the middle of a fragment; every step records its
+/// version.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,10 +61,10 @@ impl InferenceThread {
     /// The thread's name.
     pub const NAME: &str = "inference";
 
-    /// Starts the thread, which acts with the default policy.
+    /// Starts the thread, for the default policy.
     ///
     /// # Errors
-    /// The system gave no thread.
+    /// The thread could not be spawned.
     pub fn start(
         network: Box<dyn Network>,
         weights: WeightCell<ByPolicy<Params>>,
@@ -87,10 +87,10 @@ impl InferenceThread {
         Ok((Self { handle, ended }, port))
     }
 
-    /// Waits for the thread to end, which it does with its clients, or when the run's shutdown guard is dropped.
+    /// Waits for the thread to end: when its clients are dropped, or the run's shutdown guard is.
     ///
     /// # Errors
-    /// Its name, if it has not ended by then.
+    /// Its name, if it is still running after `timeout`.
     pub fn join(self, timeout: Duration) -> Result<(), String> {
         // Nothing is ever sent: it closes.
         match self.ended.recv_timeout(timeout) {
@@ -108,9 +108,9 @@ struct Server {
     weights: WeightCell<ByPolicy<Params>>,
     received: InqueueReceiver<Request>,
     clock: StateClock<InferenceState>,
-    /// The questions of one batch as one.
+    /// The requests of one batch, concatenated.
     batch: Task,
-    /// `[rows]`, none: memory is emptied as soon as an episode ends.
+    /// `[rows]`, all false: recurrent state is cleared when an episode ends.
     starts: Vec<bool>,
 }
 
@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Computes all requests in one batch. The version of the weights that it was done with.
+    /// Computes all requests in one batch. Returns the version of the weights used.
     fn infer(&mut self, requests: &[Request]) -> Result<u64, PolicyFault> {
         let Self { network, weights, batch, starts, .. } = self;
         let newest = weights.load();
@@ -155,7 +155,7 @@ impl Server {
         done.map(|()| version).map_err(|source| PolicyFault::Network { version, source })
     }
 
-    /// Gives everybody the rows they asked for, or why there are none.
+    /// Answers every request with its rows, or with the failure.
     fn answer(&self, requests: &mut Vec<Request>, answer: Result<u64, PolicyFault>) {
         let (version, fault) = match answer {
             Ok(version) => (Some(version), None),
@@ -176,7 +176,7 @@ impl Server {
                 first += task.rows;
             }
             (task.version, task.fault) = (version, fault.clone());
-            // Refused only when the worker is gone: then nobody waits for it.
+            // Fails only if the worker is gone.
             let _ = answer.send(task);
         }
     }

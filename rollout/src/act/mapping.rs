@@ -5,34 +5,34 @@ use std::sync::Arc;
 use pronk_metrics::PolicyId;
 use pronk_policy::Space;
 
-/// Which policy an agent plays: asked for every agent at the beginning of every episode, for the whole of it.
+/// Maps agents to policies, for every agent at the beginning of every episode.
 ///
 /// Clones share one function.
 ///
 /// ```
 /// use pronk_rollout::PolicyMapping;
 ///
-/// let everybody_the_same = PolicyMapping::shared("walker");
+/// let shared = PolicyMapping::shared("walker");
 /// let by_name = PolicyMapping::fixed([("cat", "hunter"), ("mouse", "prey")]);
 /// // In half of the games the learning policy begins.
 /// let by_episode = PolicyMapping::new(|agent, seed| match (agent, seed % 2) {
 ///     ("x", 0) | ("o", 1) => "learning".into(),
 ///     _ => "opponent".into(),
 /// });
-/// assert_eq!(everybody_the_same.policy_of("anybody", 7).as_deref(), Some("walker"));
+/// assert_eq!(shared.policy_of("anybody", 7).as_deref(), Some("walker"));
 /// assert_eq!(by_name.policy_of("mouse", 7).as_deref(), Some("prey"));
 /// assert_eq!(by_name.policy_of("dog", 7), None);
 /// assert_eq!(by_episode.policy_of("x", 7).as_deref(), Some("opponent"));
 /// ```
 #[derive(Clone)]
-pub struct PolicyMapping(Arc<Ask>);
+pub struct PolicyMapping(Arc<MapAgent>);
 
 /// From an agent's name and the seed of the episode to a policy.
-type Ask = dyn Fn(&str, u64) -> Option<PolicyId> + Send + Sync;
+type MapAgent = dyn Fn(&str, u64) -> Option<PolicyId> + Send + Sync;
 
 impl PolicyMapping {
-    /// A function of the agent's name and the seed of the episode. It should depend on nothing else, or a run with the same
-    /// seed would be another.
+    /// Maps by a function of the agent's name and the seed of the episode. If it depends on anything else, runs with one seed
+    /// differ.
     pub fn new(policy_of: impl Fn(&str, u64) -> PolicyId + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |agent, seed| Some(policy_of(agent, seed))))
     }
@@ -43,15 +43,14 @@ impl PolicyMapping {
         Self::new(move |_, _| policy.clone())
     }
 
-    /// Every agent always plays the policy it is paired with. All agents of the environment have to be there.
+    /// Every agent plays the policy that it is paired with. All agents of the environment must be listed.
     pub fn fixed<A: Into<String>, P: Into<PolicyId>>(pairs: impl IntoIterator<Item = (A, P)>) -> Self {
         let pairs: BTreeMap<String, PolicyId> =
             pairs.into_iter().map(|(agent, policy)| (agent.into(), policy.into())).collect();
         Self(Arc::new(move |agent, _| pairs.get(agent).cloned()))
     }
 
-    /// The policy of an agent in the episode with this seed; `None` when the agent was not among those of
-    /// [`fixed`](Self::fixed).
+    /// The policy of an agent in the episode with this seed; `None` for an agent that [`fixed`](Self::fixed) does not list.
     pub fn policy_of(&self, agent: &str, episode_seed: u64) -> Option<PolicyId> {
         (self.0)(agent, episode_seed)
     }
@@ -63,7 +62,7 @@ impl fmt::Debug for PolicyMapping {
     }
 }
 
-/// Why an agent cannot play the policy it is given.
+/// Why an agent cannot play the policy that it is mapped to.
 ///
 /// ```
 /// use pronk_rollout::MappingError;
@@ -74,28 +73,28 @@ impl fmt::Debug for PolicyMapping {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MappingError {
-    /// It is given none.
+    /// It is mapped to none.
     #[error("the policy mapping has no policy for agent `{agent}`: pair it with one")]
     NoPolicy {
         /// The agent.
         agent: String,
     },
-    /// There is no such policy.
+    /// It is mapped to a policy that does not exist.
     #[error(
-        "in the episode with seed {episode_seed} the policy mapping gives agent `{agent}` the policy `{policy}`, which there \
-         is not: there are {known}"
+        "in the episode with seed {episode_seed} the policy mapping gives agent `{agent}` the policy `{policy}`, which does \
+         not exist; the policies are {known}"
     )]
     UnknownPolicy {
         /// The agent.
         agent: String,
-        /// What it is given.
+        /// The policy that it is mapped to.
         policy: PolicyId,
         /// The seed of the episode.
         episode_seed: u64,
-        /// The policies that there are, in words.
+        /// The existing policies, as text.
         known: String,
     },
-    /// The policy has other spaces than the agent.
+    /// The spaces of policy and agent differ.
     #[error(
         "in the episode with seed {episode_seed} agent `{agent}` is to play policy `{policy}`, but its observations are {} \
          and its actions {}, and the policy's {} and {}: all agents of a policy must have its spaces",

@@ -38,33 +38,33 @@ pub struct WorkerPolicy {
     pub frozen: Option<Arc<Params>>,
 }
 
-/// One policy with the rows that it acts for now, and with the columns of what was done.
+/// One policy with the rows that it is acting for, and the columns of their steps.
 pub(crate) struct PolicyActor {
     id: PolicyId,
     acting: ActionSampler,
     weights: Weights,
-    /// Whether some agents with its actions have masks.
+    /// Whether some of its agents have action masks.
     masked: bool,
     rows: Rows,
-    /// Of the weights of the last inference.
+    /// The version of the weights of the last inference.
     version: u64,
 }
 
-/// Where a policy's weights come from, and what becomes of what it does.
+/// Where a policy's weights come from, and whether its steps are kept.
 enum Weights {
-    /// From the learner, which gets the columns.
+    /// From the learner, which receives the columns.
     Trained(Box<Columns>),
-    /// Its own; what it does is not kept.
+    /// Fixed; its steps are not kept.
     Frozen(Arc<Params>),
 }
 
-/// The agents that act in this step, one row each.
+/// The agents that act now, one row each.
 struct Rows {
     /// `[rows]`.
     seats: Vec<usize>,
     /// `[rows, obs_len]`.
     obs: ObsColumn,
-    /// `[rows, state_len]`: what is remembered of their episodes.
+    /// `[rows, state_len]`: recurrent state.
     state: Vec<f32>,
     /// `[rows, dist_len]`, where there are masks.
     masks: Vec<bool>,
@@ -75,8 +75,7 @@ struct Rows {
 }
 
 impl PolicyActor {
-    /// Makes a policy that plays in `n_seats` seats, with columns of `steps` steps; `masked` says whether some of those who play
-    /// it have masks.
+    /// A policy for `n_seats` seats, with columns of `steps` steps; `masked` if some of its agents have action masks.
     pub(crate) fn new(
         id: PolicyId,
         policy: WorkerPolicy,
@@ -121,25 +120,23 @@ impl PolicyActor {
         };
         Ok(Self { id: id.clone(), acting, weights, masked, rows, version: 0 })
     }
-}
 
-impl PolicyActor {
     /// The policy's name.
     pub(crate) fn id(&self) -> &PolicyId {
         &self.id
     }
 
-    /// Whether what it does is learned from.
+    /// Whether the learner trains it.
     pub(crate) fn is_trained(&self) -> bool {
         matches!(self.weights, Weights::Trained(_))
     }
 
-    /// The policy, with what it sees and does.
+    /// The sampler, with the policy's spaces.
     pub(crate) fn acting(&self) -> &ActionSampler {
         &self.acting
     }
 
-    /// The columns of what it did; `None` if that is not kept.
+    /// The columns of its steps; `None` for a frozen policy.
     pub(crate) fn columns(&mut self) -> Option<&mut Columns> {
         match &mut self.weights {
             Weights::Trained(columns) => Some(columns),
@@ -147,12 +144,12 @@ impl PolicyActor {
         }
     }
 
-    /// Begins the random numbers of an incarnation.
+    /// Replaces the random stream, for a new incarnation.
     pub(crate) fn draw_from(&mut self, rng: Rng) {
         self.acting.draw_from(rng);
     }
 
-    /// Forgets the rows of the step before.
+    /// Removes the rows of the step before.
     pub(crate) fn clear_rows(&mut self) {
         let Rows { seats, obs, state, masks, .. } = &mut self.rows;
         seats.clear();
@@ -161,7 +158,7 @@ impl PolicyActor {
         masks.clear();
     }
 
-    /// Adds the row of an agent that acts upon `obs`.
+    /// Adds the row of an agent that has to act on `obs`.
     pub(crate) fn add_row(&mut self, seat: usize, obs: ObsView<'_>, state: &[f32]) -> Result<(), BatchError> {
         let rows = &mut self.rows;
         rows.obs.append(obs)?;
@@ -170,7 +167,7 @@ impl PolicyActor {
         Ok(())
     }
 
-    /// Adds the mask of the row added last, `[dist_len]`, to be written; `None` if no agent has one.
+    /// Adds a mask, `[dist_len]`, for the row added last and returns it to be written; `None` without masks.
     pub(crate) fn add_mask(&mut self) -> Option<&mut [bool]> {
         if !self.masked {
             return None;
@@ -180,7 +177,7 @@ impl PolicyActor {
         Some(&mut self.rows.masks[len..])
     }
 
-    /// Computes logits and values of every row: one inference for all of them. `n_agents` tells environments by their seats.
+    /// Runs one inference for all rows. Errors name environment `seat / n_agents`.
     pub(crate) fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>, n_agents: usize) -> Result<(), PolicyFault> {
         let Self { id, acting, weights: own, rows, .. } = self;
         let version = weights.version;
@@ -204,7 +201,7 @@ impl PolicyActor {
         Ok(())
     }
 
-    /// Steps of agents that are asked to act are complete; `obs` and values of the rows are what follows them.
+    /// Completes the last steps of all agents that have a row, with its observation and value.
     pub(crate) fn complete(&mut self) -> Result<(), BatchError> {
         let Self { acting, weights: Weights::Trained(columns), rows, .. } = self else { return Ok(()) };
         let obs_len = acting.observation().obs_len();
@@ -214,7 +211,7 @@ impl PolicyActor {
         Ok(())
     }
 
-    /// Draws an action for every row, and nothing that a mask rules out, and begins the steps.
+    /// Samples an action for every row, within its mask, and begins the steps.
     pub(crate) fn choose(&mut self) -> Result<(), PolicyFault> {
         let Self { acting, weights, rows, masked, version, .. } = self;
         let version = *version;
@@ -247,7 +244,7 @@ impl PolicyActor {
         Ok(())
     }
 
-    /// Tells what every agent does, as its environment takes it.
+    /// Passes every agent's action, scaled for its environment, to `tell`.
     pub(crate) fn actions(
         &mut self,
         mut tell: impl FnMut(usize, ActionRef<'_>) -> Result<(), BatchError>,
@@ -262,16 +259,16 @@ impl PolicyActor {
         rows.try_for_each(|(row, seat)| tell(*seat, actions.part(row * act_len, act_len)))
     }
 
-    /// Tells what is now remembered of every agent's episode, `[state_len]`.
-    pub(crate) fn memories(&self, mut tell: impl FnMut(usize, &[f32])) {
+    /// Passes every agent's new recurrent state, `[state_len]`, to `tell`.
+    pub(crate) fn states(&self, mut tell: impl FnMut(usize, &[f32])) {
         let state_len = self.acting.state_len();
         if state_len > 0 {
-            let memories = self.acting.state().chunks_exact(state_len);
-            self.rows.seats.iter().zip(memories).for_each(|(seat, memory)| tell(*seat, memory));
+            let states = self.acting.state().chunks_exact(state_len);
+            self.rows.seats.iter().zip(states).for_each(|(seat, state)| tell(*seat, state));
         }
     }
 
-    /// Moves the columns that have been full for longest, `most` of them, into a batch; `None` without any.
+    /// Moves the columns that have been full for longest, `most` at most, into a batch; `None` if none is full.
     pub(crate) fn take_batch(&mut self, most: usize, pool: &Pool, tag: Tag) -> Result<Option<SampleBatch>, BatchError> {
         let Self { acting, weights: Weights::Trained(columns), .. } = self else { return Ok(None) };
         let width = columns.n_full().min(most);

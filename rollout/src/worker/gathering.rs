@@ -267,7 +267,7 @@ impl Gathering {
             Some(step) => step.actions.view_mut().into_row(env % size, act_len).copy_from(action.view()),
             None => Ok(()),
         })?;
-        actor.memories(|env, memory| state[env * state_len..(env + 1) * state_len].copy_from_slice(memory));
+        actor.states(|env, own| state[env * state_len..(env + 1) * state_len].copy_from_slice(own));
         for group in std::mem::take(&mut self.ready) {
             self.send(group, Order::Step);
         }

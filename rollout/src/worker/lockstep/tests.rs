@@ -418,7 +418,7 @@ fn a_network_for_other_spaces_is_refused() {
     let made = RolloutWorker::new(config(1, 0), factory, Box::new(OneWeight::new()), links);
     let Err(error) = made else { panic!("refused") };
     let text = error.to_string();
-    assert!(text.contains("puts out 2 numbers") && text.contains("Discrete(5) need 5"), "{text}");
+    assert!(text.contains("returns 2 logits") && text.contains("Discrete(5) need 5"), "{text}");
 }
 
 #[test]

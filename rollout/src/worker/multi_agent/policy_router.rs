@@ -111,7 +111,7 @@ impl PolicyRouter {
             actor.complete()?;
             actor.choose()?;
             actor.actions(|seat, action| envs.agents_mut(seat / n_agents).set_action(seat % n_agents, action))?;
-            actor.memories(|seat, memory| players[seat].state.copy_from_slice(memory));
+            actor.states(|seat, state| players[seat].state.copy_from_slice(state));
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ fn an_agent_without_a_policy_or_with_one_that_is_not_there_is_named() {
     let error = refused(make(a_and_b(), PolicyMapping::fixed([("first", "a"), ("third", "b")])));
     assert_eq!(error, "the policy mapping has no policy for agent `second`: pair it with one");
     let error = refused(make(a_and_b(), PolicyMapping::fixed([("first", "a"), ("second", "z"), ("third", "b")])));
-    assert!(error.contains("gives agent `second` the policy `z`, which there is not: there are `a`, `b`"), "{error}");
+    assert!(error.contains("gives agent `second` the policy `z`, which does not exist; the policies are `a`, `b`"), "{error}");
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn networks_and_weights_that_do_not_fit_are_refused_by_the_name_of_their_policy(
     let wide = Space::discrete(4).unwrap();
     let policies = ByPolicy::from([("a".into(), WorkerPolicy { action: wide, ..scripted(None) })]);
     let error = refused(make(policies, PolicyMapping::shared("a")));
-    assert!(error.starts_with("policy `a`: the network does not fit its spaces: it reads "), "{error}");
-    assert!(error.contains("puts out 2 numbers") && error.contains("Discrete(4) need 4"), "{error}");
+    assert!(error.starts_with("policy `a`: the network does not fit its spaces: it takes "), "{error}");
+    assert!(error.contains("returns 2 logits") && error.contains("Discrete(4) need 4"), "{error}");
 
     let mut policies = a_and_b();
     let other = pronk_policy::ParamLayout::new([("v", vec![1])]);
@@ -108,7 +108,7 @@ fn a_policy_that_nobody_plays_is_named_before_long_and_its_steps_are_counted() {
     let mut worker = MultiAgentWorker::new(config(policies, PolicyMapping::shared("c")), factory(), links).unwrap();
     let error = worker.sample(&weights(0, &["a"], 0.0), &mut clock()).map(drop).unwrap_err();
     let SampleError::Policy(fault) = &error else { panic!("{error}") };
-    assert!(fault.to_string().contains("nobody played [\"a\"]"), "{fault}");
+    assert!(fault.to_string().contains("no agent acted under the trained policies [\"a\"]"), "{fault}");
     let totals = steps.snapshot();
     assert!(totals.is_closed() && totals.in_flight.env == 0, "{totals:?}");
     // 1000 fragments' lengths of 5 steps in 3 environments.
