@@ -1,4 +1,4 @@
-//! How are environments made, and how do they step elsewhere: on threads, or as tasks?
+//! How are environments built, and how do they step elsewhere: on threads, or as tasks?
 
 mod async_envs;
 mod blocking;
@@ -17,6 +17,7 @@ mod vectorised;
 pub use async_envs::AsyncEnvs;
 pub use env_pool::EnvThreadState;
 pub(crate) use env_pool::{CLOSE_WITHIN, EnvPool, PoolConfig};
+pub(crate) use factory::build_vector;
 pub use factory::{EnvFactory, probe_spec};
 pub(crate) use gather::AdaptiveGather;
 pub use gather::{Arrivals, Gather};

@@ -1,4 +1,4 @@
-//! Environments that wait for something outside of the process, a network above all: thousands of them on one thread.
+//! Asynchronous environments, which wait for a network for instance: thousands of them on one thread.
 
 use std::fmt;
 use std::future::Future;
@@ -17,17 +17,18 @@ use crate::pool::tasks::play;
 use crate::pool::{EnvTasks, MakeTask, Seat, TaskPool};
 use crate::vector::VectorEnv;
 
-/// A factory of environments that are waited for, from any closure that makes one: `async` itself, as a connection has to be
-/// waited for too. `E` or a `Result` of it is what the closure's future gives.
+/// A factory of asynchronous environments from an `async` closure, whose future resolves to an [`AsyncEnv`](crate::AsyncEnv)
+/// or a `Result` of one.
 ///
-/// All environments of a worker are tasks of one thread, `rollout-1-tasks`, in a tokio runtime with its timers and whatever
-/// drivers your build of tokio has. Each is a group by itself for [`Gather`](crate::Gather): set it to
-/// [`AtLeast`](crate::Gather::AtLeast) or [`Within`](crate::Gather::Within), or the policy waits for the slowest of them in every
-/// step. One that fails, or is silent for `env_hang_timeout`, is dropped and made anew after a pause, and nobody else waits; each
-/// time counts towards `max_num_worker_restarts`, so set that higher than the number of environments that may lose their server at
-/// once. One that blocks the thread takes the others of its worker down with it: they are all made anew on another thread.
+/// All environments of a worker are tasks of one thread, `rollout-1-tasks`, in a tokio runtime with timers and the drivers of
+/// your build of tokio. Each is a group of its own for [`Gather`](crate::Gather): set that to
+/// [`AtLeast`](crate::Gather::AtLeast) or [`Within`](crate::Gather::Within), or every step waits for the slowest. An environment
+/// that fails, or whose call takes longer than `env_hang_timeout`, is dropped and rebuilt after a pause while the others
+/// continue; each rebuild counts towards `max_num_worker_restarts`, so set that above the number of environments that may lose
+/// their server at once. One that blocks the thread takes all environments of its worker with it: they are rebuilt on a new
+/// thread.
 ///
-/// As an [`EnvFactory`] elsewhere, in an evaluation say, it makes environments that all wait for each other.
+/// Elsewhere, in an evaluation for instance, every step waits for all environments.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +36,7 @@ use crate::vector::VectorEnv;
 /// use pronk_policy::Space;
 /// use pronk_rollout::{ActionRef, AsyncEnv, AsyncEnvs, End, EnvContext, EnvError, EnvSpec, ObsMut, Step};
 ///
-/// /// A lamp somewhere else, to be switched on.
+/// /// A lamp on the network, to be switched on.
 /// struct Lamp {
 ///     address: String,
 /// }
@@ -85,17 +86,17 @@ where
     M: IntoAsyncEnv,
     M::Env: 'static,
 {
-    /// Makes a factory of a closure that makes one environment.
+    /// A factory from a closure that builds one environment.
     pub fn new(make: F) -> Self {
         Self { make: Arc::new(make) }
     }
 
-    /// Makes an environment and holds it against the rules, as [`check_env`] does with others.
+    /// Builds an environment and checks it as [`check_env`] does.
     ///
-    /// *Blocks* until the environment has played a few episodes; not to be called in asynchronous code.
+    /// *Blocks* until the environment has played a few episodes; do not call it from asynchronous code.
     ///
     /// # Errors
-    /// The rule that is broken, and where.
+    /// The broken rule, and where.
     pub fn check(&self, seed: u64) -> Result<(), EnvCheckError> {
         let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed }.env(0);
         let make = async || (self.make)(context).await.into_async_env();

@@ -4,7 +4,7 @@ use tokio::runtime::Runtime;
 
 use crate::env::{ActionRef, AsyncEnv, Env, EnvError, EnvSpec, ObsMut, Step};
 
-/// An environment that is waited for, with the thread of its caller doing nothing else.
+/// An asynchronous environment whose calls block the caller's thread.
 pub(crate) struct Blocking<E> {
     env: E,
     runtime: Runtime,
@@ -13,7 +13,7 @@ pub(crate) struct Blocking<E> {
 impl<E: AsyncEnv> Blocking<E> {
     pub(super) fn new<M: Future<Output = Result<E, EnvError>>>(make: impl FnOnce() -> M) -> Result<Self, EnvError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(EnvError::new)?;
-        // Its connections belong to the runtime that they are made in.
+        // Connections belong to the runtime that they are opened in.
         let env = runtime.block_on(async { make().await })?;
         Ok(Self { env, runtime })
     }

@@ -6,55 +6,54 @@ use pronk_metrics::thread_states;
 use super::step::{Answer, GroupStep};
 use crate::env::{EnvSpec, VectorContext};
 
-/// How long the threads are waited for when they are to end.
+/// How long to wait for threads to end.
 pub(crate) const CLOSE_WITHIN: Duration = Duration::from_millis(200);
 
 thread_states! {
-    /// What a thread does that steps environments for a worker, or the tasks of its environments.
+    /// The state of a thread that steps environments for a worker, as a group or as tasks.
     pub enum EnvThreadState {
-        /// Waiting for orders, or with tasks for what they wait for.
+        /// Waiting for orders or, with tasks, for I/O and timers.
         Waiting = "waiting",
-        /// Making environments and stepping them.
+        /// Building or stepping environments.
         Stepping = "stepping",
     }
 }
 
-/// What the groups of one worker are.
+/// The settings of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolConfig {
-    /// Of all the worker's environments.
+    /// The context of all the worker's environments.
     pub(crate) context: VectorContext,
     pub(crate) n_groups: usize,
-    /// 1, where they are tasks.
+    /// 1 for tasks.
     pub(crate) group_size: usize,
-    /// How long a call of an environment may take before it is cancelled, or its thread abandoned.
+    /// How long a call of an environment may take before its task is cancelled, or its thread abandoned.
     pub(crate) env_hang_timeout: Option<Duration>,
 }
 
-/// The environments of one worker in groups of one size, each of which takes its steps by itself.
+/// The environments of one worker, in groups of one size that step independently.
 ///
-/// A group is sent orders and answers each of them once, in any order among the groups. One that fails says so in its answer,
-/// and makes its environments anew when it is next told to reset them.
+/// A group answers every order once; groups answer in any order. A group that fails says so in its answer, and rebuilds its
+/// environments at the next reset.
 pub(crate) trait EnvPool: Send {
-    /// The spec that all the environments share.
+    /// The spec of all environments.
     fn spec(&self) -> &EnvSpec;
 
-    /// How many groups there are.
+    /// The number of groups.
     fn n_groups(&self) -> usize;
 
-    /// How many environments there are in each.
+    /// Environments per group.
     fn group_size(&self) -> usize;
 
-    /// Has a group step, or reset, its environments. It does not wait.
+    /// Sends an order to a group, without blocking.
     fn send(&mut self, group: usize, order: Box<GroupStep>);
 
-    /// The next answer; `None` if there was none within `timeout`. A group that has been silent for too long answers with that
-    /// failure.
+    /// The next answer; `None` after `timeout`. For a group that hangs the pool answers with that failure.
     ///
     /// # Errors
     /// The run is ending.
     fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed>;
 
-    /// Ends all groups, and waits for them a short while. The names of the threads that have not ended.
+    /// Ends all groups and waits briefly for them. Returns the names of threads still running.
     fn close(&mut self) -> Vec<String>;
 }

@@ -1,12 +1,14 @@
-//! How environments are made: any closure is a factory.
+//! How environments are built: any closure is a factory.
 
 use pronk_metrics::catch;
 
-use crate::env::{CallMonitor, EnvContext, EnvFailure, EnvFailureCause, EnvSpec, IntoEnv, VectorContext};
+use crate::env::{
+    CallMonitor, EnvContext, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, IntoEnv, VectorContext,
+};
 use crate::pool::EnvTasks;
 use crate::vector::{SerialVectorEnv, VectorEnv};
 
-/// Makes the environments of every worker.
+/// Builds the environments of every worker.
 ///
 /// Any closure from [`&EnvContext`](EnvContext) to an [`Env`](crate::Env), or to a `Result` of one, is a factory: its
 /// environments are stepped one after the other by [`SerialVectorEnv`]. Implement the trait itself for a vector
@@ -30,14 +32,14 @@ use crate::vector::{SerialVectorEnv, VectorEnv};
 /// assert_eq!(n_envs(make), 4);
 /// ```
 pub trait EnvFactory: Send + Sync {
-    /// Makes the environments of one worker.
+    /// Builds the environments of one worker.
     ///
-    /// `monitor` is where a vector environment says which of them it makes, or calls later, so that one that hangs can be named,
-    /// and is not taken for hanging while others are made. One that says nothing is known only by its worker. It is also where the
-    /// time is written down that they spend in other processes, and where they leave what takes its time to end.
+    /// A vector environment reports to `monitor` which of its environments it is building or calling, so that one that hangs
+    /// can be named; a hang in one that reports nothing is attributed to the worker alone. The monitor also gives access to
+    /// the time ledger, for time spent in other processes, and to the reaper, for what takes long to end.
     ///
     /// # Errors
-    /// The environment that could not be made, and why.
+    /// The environment that could not be built, and why.
     fn make_vector(
         &self,
         context: &VectorContext,
@@ -45,7 +47,7 @@ pub trait EnvFactory: Send + Sync {
         monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure>;
 
-    /// The same environments as tasks, if each waits for something by itself: [`AsyncEnvs`](crate::AsyncEnvs) are such.
+    /// The same environments as tasks, if they are asynchronous: see [`AsyncEnvs`](crate::AsyncEnvs).
     fn tasks(&self) -> Option<EnvTasks> {
         None
     }
@@ -68,20 +70,41 @@ where
     }
 }
 
-/// The spec of a factory's environments, found out by making one as worker 0 and dropping it again.
+/// The spec of a factory's environments, from one that is built as worker 0 and dropped again.
 ///
 /// # Errors
-/// When the environment cannot be made.
+/// The environment could not be built.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, EnvContext, probe_spec};
 ///
-/// let spec = probe_spec(&|_: &EnvContext| CartPole::new(), 0).expect("CartPole can be made");
+/// let spec = probe_spec(&|_: &EnvContext| CartPole::new(), 0).expect("CartPole can be built");
 /// assert_eq!(spec.name, "CartPole-v1");
 /// ```
 pub fn probe_spec(factory: &dyn EnvFactory, seed: u64) -> Result<EnvSpec, EnvFailure> {
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
-    let envs = catch(|| factory.make_vector(&context, 1, &CallMonitor::new()))
-        .map_err(|text| context.failure_to_make(EnvFailureCause::Panic(text)))??;
-    Ok(envs.spec().clone())
+    Ok(build_vector(factory, &context, 1, &CallMonitor::new())?.spec().clone())
+}
+
+/// Builds `n_envs` environments; a panic of the factory is reported as a failure to build.
+pub(crate) fn build_vector(
+    factory: &dyn EnvFactory,
+    context: &VectorContext,
+    n_envs: usize,
+    monitor: &CallMonitor,
+) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+    monitor.at(0, FailurePlace::Make);
+    let _inside = monitor.enter(context.incarnation);
+    // User code, down to the methods that say what was built.
+    let built = catch(|| {
+        let envs = factory.make_vector(context, n_envs, monitor)?;
+        let (_spec, n_built) = (envs.spec(), envs.n_envs());
+        Ok((envs, n_built))
+    });
+    let (envs, n_built) = built.unwrap_or_else(|text| Err(context.failure_to_make(EnvFailureCause::Panic(text))))?;
+    if n_built == n_envs {
+        return Ok(envs);
+    }
+    let text = format!("the factory was asked for {n_envs} environments and built {n_built}");
+    Err(context.failure_to_make(EnvFailureCause::Error(EnvError::new(text))))
 }

@@ -1,4 +1,4 @@
-//! For how many environments that step elsewhere does a policy wait?
+//! How many groups does a policy wait for?
 
 mod adaptive;
 mod rule;

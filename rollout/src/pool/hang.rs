@@ -4,28 +4,28 @@ use pronk_buffer::{Closed, InqueueReceiver, PopError};
 
 use crate::env::time_between_looks;
 
-/// What came first while groups were waited for.
+/// What ended a wait for groups.
 pub(crate) enum Waited<T> {
     Answer(T),
-    /// Time to look whether some hang.
+    /// It is time to check for hangs.
     Look,
     TimedOut,
 }
 
-/// When groups are looked at next, whether they hang. They are looked at while others answer, too.
+/// The schedule of checks for hangs. Checks also happen while other groups keep answering.
 pub(crate) struct Looks {
-    /// `None` where they may hang for ever.
+    /// `None` without a timeout.
     every: Option<Duration>,
     last: Instant,
 }
 
 impl Looks {
-    /// For groups that hang after so long.
+    /// Checks for calls that take longer than the timeout.
     pub(crate) fn new(env_hang_timeout: Option<Duration>) -> Self {
         Self { every: env_hang_timeout.map(time_between_looks), last: Instant::now() }
     }
 
-    /// Waits for an answer, until it is time for a look or `deadline` is over.
+    /// Waits for an answer until the next check or the deadline.
     pub(crate) fn wait<T>(
         &mut self,
         answers: &InqueueReceiver<T>,
@@ -47,12 +47,12 @@ impl Looks {
         }
     }
 
-    /// How long until the next look.
+    /// Time until the next check.
     pub(crate) fn left(&self, now: Instant) -> Duration {
         self.every.map_or(Duration::MAX, |every| every.saturating_sub(now - self.last))
     }
 
-    /// Whether it is time for a look, which is then the last one.
+    /// Whether a check is due; if so, schedules the next.
     pub(crate) fn are_due(&mut self, now: Instant) -> bool {
         let due = self.left(now).is_zero();
         if due {

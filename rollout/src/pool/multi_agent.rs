@@ -3,7 +3,7 @@ use crate::env::{
 };
 use crate::vector::MultiAgentEnvs;
 
-/// Makes the environments with several agents of every worker.
+/// Builds the multi-agent environments of every worker.
 ///
 /// Any closure from [`&EnvContext`](EnvContext) to a [`MultiAgentEnv`], or to a `Result` of one, is a factory: each worker calls
 /// it once for every environment.
@@ -19,13 +19,13 @@ use crate::vector::MultiAgentEnvs;
 /// });
 /// ```
 pub trait MultiAgentFactory: Send + Sync {
-    /// Makes one environment.
+    /// Builds one environment.
     ///
-    /// `monitor` is what it knows of the run: where the time that it spends in other processes is written down, and what takes its
-    /// time to end is handed over.
+    /// `monitor` gives access to the time ledger, for time spent in other processes, and to the reaper, for what takes long to
+    /// end.
     ///
     /// # Errors
-    /// Why it could not be made.
+    /// Why it could not be built.
     fn make(&self, context: &EnvContext, monitor: &CallMonitor) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
 }
 
@@ -40,15 +40,15 @@ where
     }
 }
 
-/// The spec of a factory's environments, found out by making one as worker 0 and dropping it again.
+/// The spec of a factory's environments, from one that is built as worker 0 and dropped again.
 ///
 /// # Errors
-/// When the environment cannot be made, or its spec cannot work.
+/// The environment could not be built, or its spec is invalid.
 ///
 /// ```
 /// use pronk_rollout::{EnvContext, TicTacToe, probe_multi_agent_spec};
 ///
-/// let spec = probe_multi_agent_spec(&|_: &EnvContext| TicTacToe::new(), 0).expect("TicTacToe can be made");
+/// let spec = probe_multi_agent_spec(&|_: &EnvContext| TicTacToe::new(), 0).expect("TicTacToe can be built");
 /// assert_eq!(spec.agents.len(), 2);
 /// ```
 pub fn probe_multi_agent_spec(factory: &dyn MultiAgentFactory, seed: u64) -> Result<MultiAgentSpec, EnvFailure> {
@@ -56,7 +56,7 @@ pub fn probe_multi_agent_spec(factory: &dyn MultiAgentFactory, seed: u64) -> Res
     Ok(make_envs(factory, context, 1, &CallMonitor::new())?.spec().clone())
 }
 
-/// Makes the environments of one worker.
+/// Builds the environments of one worker.
 pub(crate) fn make_envs(
     factory: &dyn MultiAgentFactory,
     context: VectorContext,

@@ -1,4 +1,4 @@
-//! Observations and rewards brought to one scale while a run goes on.
+//! Factories whose observations and rewards are normalised.
 
 use std::sync::Arc;
 

@@ -5,14 +5,14 @@ use super::step::{GroupStep, Order};
 use crate::env::{ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, ObsMut, VectorContext};
 use crate::vector::{VectorEnv, VectorStep};
 
-/// Environments that step elsewhere and all wait for each other.
+/// A pool as a vector environment: every step waits for all groups.
 pub(crate) struct PoolVectorEnv {
     context: VectorContext,
     groups: Box<dyn EnvPool>,
-    /// What each group answered last; `None` while it steps, and once it has failed.
+    /// The last answer of each group; `None` while it steps and after a failure.
     steps: Vec<Option<Box<GroupStep>>>,
     finished: Vec<EpisodeStat>,
-    /// Ends the groups.
+    /// Ends the pool when dropped.
     _lifeline: ShutdownGuard,
 }
 
@@ -23,13 +23,15 @@ impl PoolVectorEnv {
         Self { context, groups, steps, finished: Vec::new(), _lifeline: shutdown }
     }
 
-    /// Has all groups do something and waits for all of them.
+    /// Sends one order to all groups and waits for all answers.
     fn all(
         &mut self,
         order: Order,
         mut prepare: impl FnMut(usize, &mut ActionColumn) -> Result<(), BatchError>,
     ) -> Result<(), EnvFailure> {
-        let lost = || self.context.failure_to_make(EnvFailureCause::Error(EnvError::new("it has failed before")));
+        let lost = || {
+            self.context.failure_to_make(EnvFailureCause::Error(EnvError::new("it failed before and was not rebuilt")))
+        };
         for (group, slot) in self.steps.iter_mut().enumerate() {
             let mut step = slot.take().ok_or_else(lost)?;
             step.order = order;
@@ -39,7 +41,7 @@ impl PoolVectorEnv {
         }
         let size = self.groups.group_size();
         for answered in 0..self.steps.len() {
-            // It waits for ever, and the shutdown guard is held.
+            // Without a timeout, and with the guard held here, there is always an answer.
             let Ok(Some(answer)) = self.groups.recv(None) else { return Err(lost()) };
             let mut step = answer.step;
             self.finished.append(&mut step.episodes);
@@ -53,7 +55,7 @@ impl PoolVectorEnv {
         Ok(())
     }
 
-    /// Every group's last answer, with the number of its first environment.
+    /// Every group's last answer, with the index of its first environment.
     fn answers(&self) -> impl Iterator<Item = (usize, &GroupStep)> {
         let size = self.groups.group_size();
         self.steps.iter().enumerate().filter_map(move |(group, step)| Some((group * size, &**step.as_ref()?)))

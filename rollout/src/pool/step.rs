@@ -6,51 +6,51 @@ use crate::env::{EnvFailure, EnvSpec, EpisodeStat, ObsMut, act_kind, obs_kind};
 pub(crate) struct Answer {
     pub(crate) group: usize,
     pub(crate) step: Box<GroupStep>,
-    /// What went wrong, if something did: nothing in `step` counts then.
+    /// On an error `step` is invalid.
     pub(crate) outcome: Result<(), GroupFailure>,
 }
 
-/// What went wrong in a group.
+/// The failure of a group.
 pub(crate) struct GroupFailure {
     pub(crate) failure: EnvFailure,
-    /// The thread that was abandoned for it.
+    /// The thread abandoned for it.
     pub(crate) abandoned: Option<String>,
 }
 
-/// One step of a group's environments: the order and its answer. It moves to the group and back.
+/// One step of a group's environments, order and answer. It moves to the group and back.
 pub(crate) struct GroupStep {
     pub(crate) order: Order,
-    /// Whether the step is the last of a fragment, after which a group does what is done once a fragment.
+    /// Whether the step is the last of a fragment: the group then exchanges moments of normalisation.
     pub(crate) ends_fragment: bool,
-    /// `[size, act_len]`, as the environments take them.
+    /// `[size, act_len]`, scaled for the environments.
     pub(crate) actions: ActionColumn,
-    /// `[size, obs_len]`: what follows.
+    /// `[size, obs_len]`: the next observations.
     pub(crate) obs: ObsColumn,
-    /// `[size, obs_len]`: the same on the scale of the fragment that the step ends, where the next one has another; else empty.
+    /// `[size, obs_len]`: the same, normalised as in the fragment that the step ends; empty if the scale has not changed.
     pub(crate) closing_obs: Vec<f32>,
     /// `[size]`.
     pub(crate) rewards: Vec<f32>,
     /// `[size]`.
     pub(crate) ends: Vec<End>,
-    /// In row 0: one for every truncated end.
+    /// At step 0: one for every truncated episode.
     pub(crate) final_obs: FinalObs,
-    /// `[size, dist_len]`: what is possible next; empty if everything always is.
+    /// `[size, dist_len]`: the next action masks; empty without masks.
     pub(crate) masks: Vec<bool>,
     /// Episodes that ended.
     pub(crate) episodes: Vec<EpisodeStat>,
 }
 
-/// What a group is told to do.
+/// An order to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Begin an episode in every environment; make them anew first, if they failed.
+    /// Begin an episode in every environment; rebuild them first if they failed.
     Reset,
     /// Take a step in every environment.
     Step,
 }
 
 impl GroupStep {
-    /// For `size` environments of that spec, beginning with a reset.
+    /// For `size` environments of `spec`; the first order is a reset.
     pub(crate) fn new(spec: &EnvSpec, size: usize) -> Self {
         let (obs_kind, obs_len) = (obs_kind(&spec.observation), spec.observation.obs_len());
         Self {
@@ -67,20 +67,20 @@ impl GroupStep {
         }
     }
 
-    /// Has the next fragment begin: what follows the step is written anew on its scale.
+    /// Begins the next fragment: `rewrite` normalises the next observations on its scale.
     pub(crate) fn begin_fragment<E>(&mut self, rewrite: impl FnOnce(ObsMut<'_>) -> Result<(), E>) -> Result<(), E> {
         if let ObsColumn::F32(obs) = &self.obs {
             self.closing_obs.extend_from_slice(obs);
         }
         rewrite(self.obs.view_mut().into())?;
-        // Rows that stay as they were need no inference of their own.
+        // Unchanged rows need no second inference.
         if self.obs.view().as_f32() == Some(&self.closing_obs) {
             self.closing_obs.clear();
         }
         Ok(())
     }
 
-    /// Forgets what the order before left here for its answer.
+    /// Clears the outputs of the last order.
     pub(crate) fn clear(&mut self) {
         self.final_obs.clear();
         self.closing_obs.clear();

@@ -9,7 +9,7 @@ use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, ShutdownToken, 
 use pronk_metrics::{StateClock, catch};
 
 use super::env_pool::{CLOSE_WITHIN, EnvPool, EnvThreadState, PoolConfig};
-use super::factory::EnvFactory;
+use super::factory::{EnvFactory, build_vector};
 use super::hang::{Looks, Waited};
 use super::step::{Answer, GroupFailure, GroupStep, Order};
 use crate::env::{
@@ -59,10 +59,10 @@ enum ReplyBody {
 }
 
 impl ThreadedPool {
-    /// Starts the threads, which make their environments at once and next to each other.
+    /// Starts the threads, which build their environments in parallel.
     ///
     /// # Errors
-    /// The environment that could not be made, or made in time; or why there was no thread.
+    /// The environment that could not be built, or not in time; or the thread that could not be spawned.
     pub(crate) fn new(
         config: PoolConfig,
         factory: Arc<dyn EnvFactory>,
@@ -70,7 +70,7 @@ impl ThreadedPool {
         monitor: &CallMonitor,
     ) -> Result<Self, EnvFailure> {
         let error = |text: String| config.context.failure_to_make(EnvFailureCause::Error(EnvError::new(text)));
-        // Two replies a group: one of its thread, and a late one of a thread that was abandoned.
+        // Two replies per group: one of its thread, and a late one of an abandoned thread.
         let (replies, answers) = inqueue(2 * config.n_groups, Gate::Bounded, token)
             .map_err(|_| error("a worker needs a group of environments".into()))?;
         let mut groups = Vec::with_capacity(config.n_groups);
@@ -101,7 +101,7 @@ impl ThreadedPool {
         }
     }
 
-    /// Answers for every group that has been in one call of an environment for too long.
+    /// Answers for every group that hangs in a call of an environment.
     fn find_hanging(&mut self) {
         for number in 0..self.groups.len() {
             let group = &mut self.groups[number];
@@ -115,7 +115,7 @@ impl ThreadedPool {
         }
     }
 
-    /// Leaves a group's thread behind and starts another; `None` if it came back at this very moment.
+    /// Abandons a group's thread and starts another; `None` if the call has just returned.
     fn replace(&mut self, number: usize, call: &EnvCall, silent_for: Duration) -> Option<GroupFailure> {
         let Self { config, factory, spec, groups, replies, monitor, .. } = self;
         let group = &mut groups[number];
@@ -137,7 +137,7 @@ impl ThreadedPool {
         let abandoned = Some(group.thread.clone());
         match Group::spawn(config, next, factory, replies, monitor) {
             Ok(next) => *group = next,
-            // Its orders are answered by saying so.
+            // `send` answers its orders with an error.
             Err(_no_thread) => group.orders = None,
         }
         group.is_running = false;
@@ -167,11 +167,11 @@ impl EnvPool for ThreadedPool {
             None => Some(order),
         };
         if let Some(step) = refused {
-            // Its thread is gone, which only a panic outside its environments could have done.
+            // The thread is gone: only a panic outside the environments, or no thread at all, can do that.
             let cause = EnvFailureCause::Error(EnvError::new("the thread of this group of environments is gone"));
             let outcome = Err(context_of(&self.config, number).failure_to_make(cause));
             let body = ReplyBody::Done { step, outcome };
-            // Full or closed, nobody waits for it.
+            // Full or closed only when the worker no longer receives.
             let _ = self.replies.try_push(Reply { group: number, generation: group.generation, body });
         }
     }
@@ -190,7 +190,7 @@ impl EnvPool for ThreadedPool {
                     let outcome = outcome.map_err(|failure| GroupFailure { failure, abandoned: None });
                     return Ok(Some(Answer { group, step, outcome }));
                 }
-                // Of a thread that was abandoned.
+                // A late reply of an abandoned thread.
                 Waited::Answer(_) => {}
                 Waited::Look => self.find_hanging(),
                 Waited::TimedOut => return Ok(None),
@@ -203,13 +203,13 @@ impl EnvPool for ThreadedPool {
             group.orders = None;
         }
         let deadline = Instant::now() + CLOSE_WITHIN;
-        // Nothing is ever sent: it closes.
+        // Nothing is ever sent; the channel closes as the thread ends.
         let has_ended = |group: &Group| group.ended.recv_deadline(deadline).is_err_and(|end| end.is_disconnected());
         self.groups.iter().filter(|group| !has_ended(group)).map(|group| group.thread.clone()).collect()
     }
 }
 
-/// Waits until every group has made its environments.
+/// Waits until every group has built its environments.
 fn wait_for_specs(
     config: &PoolConfig,
     (groups, looks): (&mut [Group], &mut Looks),
@@ -230,7 +230,7 @@ fn wait_for_specs(
                     }
                 }
             }
-            // Nothing was ordered, and there is no deadline.
+            // No order was sent, and there is no deadline.
             Waited::Answer(_) | Waited::TimedOut => {}
         }
     }
@@ -245,20 +245,20 @@ fn context_of(config: &PoolConfig, group: usize) -> VectorContext {
 struct Generation {
     group: usize,
     number: u32,
-    /// Of the environments that it makes; before them, if they are made with the first reset.
+    /// Of its environments; the one before, if they are built at the first reset.
     incarnation: u32,
     begins: Begins,
 }
 
-/// When a thread makes its first environments.
+/// When a thread builds its first environments.
 enum Begins {
     Now,
-    /// It replaces one whose environments had this spec.
+    /// For a replacement; the spec is that of the environments before.
     WithTheFirstReset(EnvSpec),
 }
 
 impl Group {
-    /// The call that it has been in for too long, and for how long.
+    /// The call that it hangs in, and for how long.
     fn hangs(&mut self, env_hang_timeout: Option<Duration>) -> Option<(EnvCall, Duration)> {
         let timeout = env_hang_timeout?;
         self.hang_detector.look(&self.monitor).filter(|(_, silent_for)| *silent_for >= timeout)
@@ -298,7 +298,7 @@ impl Group {
             if made {
                 stepper.run(&received, |step, outcome| reply(ReplyBody::Done { step, outcome }));
             }
-            // A panic while environments are dropped is contained.
+            // A panic in a destructor is contained.
             let _ = catch(|| drop(stepper));
             drop::<Sender<Infallible>>(ending);
         };
@@ -320,7 +320,7 @@ impl Group {
     }
 }
 
-/// What a group's thread does.
+/// The loop of a group's thread.
 struct Stepper {
     context: VectorContext,
     size: usize,
@@ -334,7 +334,7 @@ struct Stepper {
 }
 
 impl Stepper {
-    /// Carries out orders until there will be no more, or nobody hears of it.
+    /// Carries out orders until the pool is dropped.
     fn run(
         &mut self,
         orders: &Receiver<Box<GroupStep>>,
@@ -346,7 +346,7 @@ impl Stepper {
             if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
                 self.monitor.at(0, FailurePlace::Unknown);
                 let _inside = self.monitor.enter(self.context.incarnation);
-                // What failed may panic once more. The failure that is reported is the first.
+                // A panic in a destructor is contained: the first failure is the one to report.
                 let _ = catch(|| {
                     failed.drain_episodes(&mut step.episodes);
                     drop(failed);
@@ -362,30 +362,20 @@ impl Stepper {
     fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
         self.clock.enter(EnvThreadState::Stepping);
         let Self { context, size, factory, monitor, envs, spec: first, .. } = self;
-        let error = |text| context.failure_to_make(EnvFailureCause::Error(EnvError::new(text)));
-        monitor.at(0, FailurePlace::Make);
-        let _inside = monitor.enter(context.incarnation);
-        let making = catch(|| {
-            let made = factory.make_vector(context, *size, monitor)?;
-            let (spec, n_envs) = (made.spec().clone(), made.n_envs());
-            Ok((made, spec, n_envs))
-        });
-        let (made, spec, n_envs) =
-            making.unwrap_or_else(|text| Err(context.failure_to_make(EnvFailureCause::Panic(text))))?;
-        if n_envs != *size {
-            return Err(error(format!("the factory was asked for {size} environments and made {n_envs}")));
-        }
+        let built = build_vector(factory.as_ref(), context, *size, monitor)?;
+        let spec = built.spec().clone();
         match first {
             Some(first) if *first != spec => {
-                return Err(error(format!("the environments made anew are {spec}, those before were {first}")));
+                let text = format!("the rebuilt environments are {spec}, those before were {first}");
+                return Err(context.failure_to_make(EnvFailureCause::Error(EnvError::new(text))));
             }
             _ => *first = Some(spec.clone()),
         }
-        *envs = Some(made);
+        *envs = Some(built);
         Ok(spec)
     }
 
-    /// The failure of code that no environment is known to have called.
+    /// A panic outside any known call of an environment.
     #[cold]
     fn panicked(&self, text: String) -> EnvFailure {
         self.context.failure(self.spec.as_ref(), 0, FailurePlace::Unknown, EnvFailureCause::Panic(text))

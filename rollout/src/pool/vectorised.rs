@@ -1,4 +1,4 @@
-//! Environments whose states lie in arrays, so that one instruction steps several of them.
+//! Native environments stepped by SIMD, with their states in arrays.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,10 +7,10 @@ use super::factory::EnvFactory;
 use crate::env::{CallMonitor, EnvFailure, VectorContext};
 use crate::vector::{Kernel, NativeVectorEnv, VectorEnv};
 
-/// Makes native environments that step together, with their states in arrays.
+/// A factory of native environments that step together by SIMD, with their states in arrays.
 ///
-/// Episodes are those that a closure which returns the environment gives: the same seeds, states to the last bits of a
-/// sine, ends and returns. They are only made faster, the more so the more environments a worker has.
+/// Episodes equal those of a factory closure: same seeds, ends and returns, and states but for the last bits of a sine. They
+/// are only faster, the more so the more environments a worker has.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, EnvFactory, VectorContext, Vectorised, CallMonitor};
@@ -21,7 +21,7 @@ use crate::vector::{Kernel, NativeVectorEnv, VectorEnv};
 /// let envs = factory.make_vector(&context, 256, &CallMonitor::new())?;
 /// assert_eq!((envs.n_envs(), envs.spec().name.as_str()), (256, "CartPole-v1"));
 ///
-/// // Another time limit than the environment's own.
+/// // With a time limit other than the environment's own.
 /// let shorter = factory.with_time_limit(Some(100)).make_vector(&context, 1, &CallMonitor::new())?;
 /// assert_eq!(shorter.spec().max_episode_steps, Some(100));
 /// # Ok::<(), pronk_rollout::EnvFailure>(())
@@ -33,12 +33,12 @@ pub struct Vectorised<K> {
 }
 
 impl<K: Kernel> Vectorised<K> {
-    /// Environments as they are.
+    /// A factory of environments with their own time limits.
     pub fn new() -> Self {
         Self { time_limit: None, kernel: PhantomData }
     }
 
-    /// Episodes are truncated after so many steps, or never, whatever the environment's own limit.
+    /// Replaces the environment's own time limit; `None` never truncates.
     pub fn with_time_limit(self, max_episode_steps: Option<u32>) -> Self {
         Self { time_limit: Some(max_episode_steps), ..self }
     }

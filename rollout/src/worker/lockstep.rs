@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsColumn, SampleBatch, Versioned};
-use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, Steps, catch, default_policy};
+use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, Steps, default_policy};
 use pronk_policy::{Params, Rng};
 
 use super::account::Account;
@@ -12,8 +12,8 @@ use super::error::{BuildError, SampleError};
 use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::sampler::AnyEnvSpec;
 use crate::act::{ActionSampler, Inference, PolicyFault, WeightsOf};
-use crate::env::{CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext, seed};
-use crate::pool::EnvFactory;
+use crate::env::{EnvSpec, VectorContext, seed};
+use crate::pool::{EnvFactory, build_vector};
 use crate::vector::{VectorEnv, VectorStep};
 
 /// A worker that steps its environments together on its own thread, with one version of the weights per fragment.
@@ -84,7 +84,8 @@ impl RolloutWorker {
         inference: impl Into<Inference>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
-        let envs = make_envs(factory.as_ref(), &config, config.incarnation, &links.monitor)?;
+        let n_envs = config.num_envs_per_worker.get();
+        let envs = build_vector(factory.as_ref(), &context(&config, config.incarnation), n_envs, &links.monitor)?;
         let spec = envs.spec().clone();
         let rng = acting_stream(&config, config.incarnation);
         let spaces = (&spec.observation, &spec.action);
@@ -131,9 +132,10 @@ impl Lockstep {
                 clock.enter(WorkerState::Restarting);
                 let incarnation = account.begin_incarnation();
                 acting.draw_from(acting_stream(config, incarnation));
-                let rebuilt = make_envs(factory.as_ref(), config, incarnation, &account.links.monitor)?;
+                let context = context(config, incarnation);
+                let rebuilt = build_vector(factory.as_ref(), &context, shape.columns, &account.links.monitor)?;
                 let now = AnyEnvSpec::Single(rebuilt.spec().clone());
-                AnyEnvSpec::Single(spec.clone()).check_rebuilt(&now, &context(config, incarnation))?;
+                AnyEnvSpec::Single(spec.clone()).check_rebuilt(&now, &context)?;
                 envs.insert(rebuilt)
             }
         };
@@ -242,28 +244,6 @@ fn acting_stream(config: &WorkerConfig, incarnation: u32) -> Rng {
 
 fn context(config: &WorkerConfig, incarnation: u32) -> VectorContext {
     VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed }
-}
-
-/// Builds the environments of one incarnation; a panic of the factory is reported as a failure to build.
-fn make_envs(
-    factory: &dyn EnvFactory,
-    config: &WorkerConfig,
-    incarnation: u32,
-    monitor: &CallMonitor,
-) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-    let n_envs = config.num_envs_per_worker.get();
-    let context = context(config, incarnation);
-    monitor.at(0, FailurePlace::Make);
-    let inside = monitor.enter(incarnation);
-    let envs = catch(|| factory.make_vector(&context, n_envs, monitor))
-        .map_err(|text| context.failure_to_make(EnvFailureCause::Panic(text)))??;
-    drop(inside);
-    if envs.n_envs() == n_envs {
-        Ok(envs)
-    } else {
-        let text = format!("the factory was asked for {n_envs} environments and built {}", envs.n_envs());
-        Err(context.failure_to_make(EnvFailureCause::Error(EnvError::new(text))))
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How long to wait for the environments of a worker that step elsewhere, before the policy acts for those that answered.
+//! How long a worker waits for its groups before the policy acts for those that have answered.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -106,7 +106,7 @@ fn take_until<A: Arrivals>(
     Ok(())
 }
 
-/// Durations as a number of seconds.
+/// Durations in seconds.
 mod secs {
     use std::time::Duration;
 

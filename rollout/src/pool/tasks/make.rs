@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::request::Seat;
 use crate::vector::Normalizer;
 
-/// Environments that are tasks, of whatever type: what [`EnvFactory::tasks`](crate::EnvFactory::tasks) gives.
+/// A type-erased factory of environments that are tasks: see [`EnvFactory::tasks`](crate::EnvFactory::tasks).
 #[derive(Clone)]
 pub struct EnvTasks {
     pub(crate) make: Arc<dyn MakeTask>,
-    /// What brings their observations and rewards to one scale.
+    /// Normalises their observations and rewards.
     pub(crate) normalizer: Option<Normalizer>,
 }
 
@@ -27,8 +27,8 @@ impl fmt::Debug for EnvTasks {
     }
 }
 
-/// Makes the task of one environment, which makes the environment.
+/// Makes the task of one environment; the task builds the environment.
 pub(crate) trait MakeTask: Send + Sync {
-    /// The task of a seat; it goes on until it is dropped, or nobody listens.
+    /// The task of a seat. It runs until it is dropped or the pool is.
     fn task(&self, seat: Seat) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }

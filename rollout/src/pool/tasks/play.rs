@@ -14,17 +14,17 @@ use crate::env::{
 use crate::pool::{Answer, GroupFailure, GroupStep, Order};
 use crate::vector::Normalization;
 
-/// The life of a task: it carries out orders in an environment that it makes, until nobody listens.
+/// A task: builds an environment and carries out orders in it until the pool is dropped.
 pub(crate) async fn play<E, M>(seat: Seat, make: impl Fn(EnvContext) -> M + Send + Sync)
 where
     E: AsyncEnv,
     M: Future<Output = Result<E, EnvError>> + Send,
 {
-    let mut life = None;
+    let mut instance = None;
     let caller = |incarnation| TaskCall { shared: &seat.shared, orders: &seat.orders, index: seat.index, incarnation };
     if seat.is_first {
         let caller = caller(seat.shared.context.incarnation);
-        let made = caller.make(&make).await.map(|made| life.insert(made).spec.clone());
+        let made = caller.make(&make).await.map(|made| instance.insert(made).spec.clone());
         if seat.shared.replies.try_push(Reply::Made(made.map_err(|fault| caller.failure(fault)))).is_err() {
             return;
         }
@@ -32,11 +32,11 @@ where
     loop {
         let TaskRequest { incarnation, mut step } = seat.orders.next().await;
         let caller = caller(incarnation);
-        let outcome = caller.carry_out(&make, &mut life, &mut step).await.map_err(|fault| caller.failure(fault));
+        let outcome = caller.carry_out(&make, &mut instance, &mut step).await.map_err(|fault| caller.failure(fault));
         if outcome.is_err() {
             let _inside = caller.enter(FailurePlace::Unknown);
-            // What failed may panic once more while it is dropped. The failure that is reported is the first.
-            let _ = catch(|| life = None);
+            // A panic in a destructor is contained: the first failure is the one to report.
+            let _ = catch(|| instance = None);
         }
         let outcome = outcome.map_err(|failure| GroupFailure { failure, abandoned: None });
         let answer = Answer { group: seat.index as usize, step, outcome };
@@ -46,7 +46,7 @@ where
     }
 }
 
-/// An environment, from when it was made until it fails.
+/// An environment with its episodes, until it fails.
 struct EnvInstance<E> {
     env: E,
     spec: EnvSpec,
@@ -54,7 +54,7 @@ struct EnvInstance<E> {
     normalization: Option<Normalization>,
 }
 
-/// What went wrong, and how many steps had been made: the one before an episode's end, or none.
+/// A failure, and the steps (0 or 1) made before it in the same order.
 struct Fault {
     place: FailurePlace,
     cause: EnvFailureCause,
@@ -67,7 +67,7 @@ impl From<(FailurePlace, EnvFailureCause)> for Fault {
     }
 }
 
-/// Who calls an environment.
+/// The caller of an environment: its place in the pool and its incarnation.
 #[derive(Clone, Copy)]
 struct TaskCall<'a> {
     shared: &'a Shared,
@@ -98,7 +98,7 @@ impl TaskCall<'_> {
         Ok(EnvInstance { env, spec, episodes: Episodes::new(context), normalization })
     }
 
-    /// Whether it is such an environment as the others.
+    /// Checks that the spec is that of the other environments.
     fn check(&self, spec: &EnvSpec) -> Result<(), EnvError> {
         spec.check()?;
         match self.shared.spec.get_or_init(|| spec.clone()) {
@@ -112,7 +112,7 @@ impl TaskCall<'_> {
     async fn carry_out<E, M>(
         &self,
         make: impl Fn(EnvContext) -> M + Sync,
-        life: &mut Option<EnvInstance<E>>,
+        instance: &mut Option<EnvInstance<E>>,
         step: &mut GroupStep,
     ) -> Result<(), Fault>
     where
@@ -120,27 +120,27 @@ impl TaskCall<'_> {
         M: Future<Output = Result<E, EnvError>> + Send,
     {
         step.clear();
-        match (step.order, &mut *life) {
-            (Order::Step, Some(life)) => self.step(life, step).await?,
+        match (step.order, &mut *instance) {
+            (Order::Step, Some(instance)) => self.step(instance, step).await?,
             (Order::Step, None) => return Err((FailurePlace::Unknown, self.lost()).into()),
             (Order::Reset, _) => {
-                let life = match life {
-                    Some(life) => life,
-                    None => life.insert(self.make(make).await?),
+                let instance = match instance {
+                    Some(instance) => instance,
+                    None => instance.insert(self.make(make).await?),
                 };
-                life.begin_normalizing();
-                self.begin_episode(life, step).await?;
+                instance.begin_normalizing();
+                self.begin_episode(instance, step).await?;
             }
         }
-        let Some(life) = life else { return Ok(()) };
+        let Some(instance) = instance else { return Ok(()) };
         if !step.masks.is_empty() {
             let steps_made = usize::from(step.order == Order::Step);
-            self.mask(life, &mut step.masks).map_err(|fault| Fault { steps_made, ..fault })?;
+            self.mask(instance, &mut step.masks).map_err(|fault| Fault { steps_made, ..fault })?;
         }
         Ok(())
     }
 
-    /// Why there is no environment that could take a step.
+    /// Why there is no environment to step.
     fn lost(&self) -> EnvFailureCause {
         match self.shared.blocked_by {
             Some(blocked_by) => EnvFailureCause::Lost { blocked_by },
@@ -148,48 +148,52 @@ impl TaskCall<'_> {
         }
     }
 
-    async fn begin_episode<E: AsyncEnv>(&self, life: &mut EnvInstance<E>, step: &mut GroupStep) -> Result<(), Fault> {
-        let seed = life.episodes.begin();
-        let place = life.episodes.reset_place();
+    async fn begin_episode<E: AsyncEnv>(
+        &self,
+        instance: &mut EnvInstance<E>,
+        step: &mut GroupStep,
+    ) -> Result<(), Fault> {
+        let seed = instance.episodes.begin();
+        let place = instance.episodes.reset_place();
         let steps_made = usize::from(step.order == Order::Step);
-        self.call(place, steps_made, async { life.env.reset(seed, step.obs.view_mut().into()).await }).await?;
+        self.call(place, steps_made, async { instance.env.reset(seed, step.obs.view_mut().into()).await }).await?;
         ObsMut::from(step.obs.view_mut()).check_finite().map_err(|cause| (place, cause))?;
-        life.observe(step).map_err(|error| (place, EnvFailureCause::Error(error)).into())
+        instance.observe(step).map_err(|error| (place, EnvFailureCause::Error(error)).into())
     }
 
-    async fn step<E: AsyncEnv>(&self, life: &mut EnvInstance<E>, step: &mut GroupStep) -> Result<(), Fault> {
-        let place = life.episodes.next_place();
+    async fn step<E: AsyncEnv>(&self, instance: &mut EnvInstance<E>, step: &mut GroupStep) -> Result<(), Fault> {
+        let place = instance.episodes.next_place();
         let made = self
-            .call(place, 0, async { life.env.step(step.actions.view().into(), step.obs.view_mut().into()).await })
+            .call(place, 0, async { instance.env.step(step.actions.view().into(), step.obs.view_mut().into()).await })
             .await?;
-        let counted = life.episodes.count(made, &step.obs.view_mut().into(), life.spec.max_episode_steps);
+        let counted = instance.episodes.count(made, &step.obs.view_mut().into(), instance.spec.max_episode_steps);
         let end = counted.map_err(|cause| (place, cause))?;
         (step.rewards[0], step.ends[0]) = (made.reward, end);
-        if let Some(normalization) = &mut life.normalization {
+        if let Some(normalization) = &mut instance.normalization {
             normalization.reward(&mut step.rewards, &step.ends);
         }
         if end == End::No {
-            life.observe(step).map_err(|error| (place, EnvFailureCause::Error(error)))?;
+            instance.observe(step).map_err(|error| (place, EnvFailureCause::Error(error)))?;
         } else {
             if end == End::Truncated {
-                life.keep_final_obs(step).map_err(|error| (place, EnvFailureCause::Error(error)))?;
+                instance.keep_final_obs(step).map_err(|error| (place, EnvFailureCause::Error(error)))?;
             }
-            step.episodes.push(life.episodes.stat());
-            self.begin_episode(life, step).await.map_err(|fault| Fault { steps_made: 1, ..fault })?;
+            step.episodes.push(instance.episodes.stat());
+            self.begin_episode(instance, step).await.map_err(|fault| Fault { steps_made: 1, ..fault })?;
         }
         if step.ends_fragment {
-            let begun = life.begin_fragment(step);
+            let begun = instance.begin_fragment(step);
             begun.map_err(|error| Fault { steps_made: 1, ..(place, EnvFailureCause::Error(error)).into() })?;
         }
         Ok(())
     }
 
-    fn mask<E: AsyncEnv>(&self, life: &EnvInstance<E>, masks: &mut [bool]) -> Result<(), Fault> {
-        let place = life.episodes.mask_place();
+    fn mask<E: AsyncEnv>(&self, instance: &EnvInstance<E>, masks: &mut [bool]) -> Result<(), Fault> {
+        let place = instance.episodes.mask_place();
         let _inside = self.enter(place);
         masks.fill(true);
-        let cause = match catch(|| life.env.action_mask(masks)) {
-            Ok(Ok(())) => match mask::first_fully_masked(masks, &life.spec.action) {
+        let cause = match catch(|| instance.env.action_mask(masks)) {
+            Ok(Ok(())) => match mask::first_fully_masked(masks, &instance.spec.action) {
                 None => return Ok(()),
                 Some(choice) => EnvFailureCause::NothingPossible { choice },
             },
@@ -199,7 +203,7 @@ impl TaskCall<'_> {
         Err((place, cause).into())
     }
 
-    /// Waits for code that is not ours. A panic in it is why it failed.
+    /// Runs user code; a panic in it is a failure.
     async fn call<T>(
         &self,
         place: FailurePlace,
@@ -220,14 +224,14 @@ impl TaskCall<'_> {
         .await;
         self.orders.set_call(None);
         let _inside = self.enter(place);
-        // What it holds is dropped here, so that a panic in that is caught as well.
+        // Dropped here, so that a panic in its destructors is caught as well.
         match (done, catch(|| call.set(None))) {
             (Ok(_), Err(text)) => Err((place, EnvFailureCause::Panic(text)).into()),
             (done, _) => done.map_err(|cause| (place, cause).into()),
         }
     }
 
-    /// Says which environment has the thread, until what is returned is dropped.
+    /// Marks the thread as inside this environment until the guard is dropped.
     fn enter(&self, place: FailurePlace) -> impl Drop + use<'_> {
         self.shared.monitor.at(self.index, place);
         self.shared.monitor.enter(self.incarnation)
@@ -248,7 +252,7 @@ impl<E> EnvInstance<E> {
         }
     }
 
-    /// Normalises the observation that is to be acted upon next.
+    /// Normalises the next observation.
     fn observe(&mut self, step: &mut GroupStep) -> Result<(), EnvError> {
         match &mut self.normalization {
             Some(normalization) if normalization.changes_observations() => {
@@ -258,7 +262,7 @@ impl<E> EnvInstance<E> {
         }
     }
 
-    /// Joins the moments with those of the others, and brings the observation that follows to their scale.
+    /// Merges the moments with those of the other environments, and normalises the next observation on the new scale.
     fn begin_fragment(&mut self, step: &mut GroupStep) -> Result<(), EnvError> {
         let Some(normalization) = &mut self.normalization else { return Ok(()) };
         normalization.exchange();
@@ -272,10 +276,10 @@ impl<E> EnvInstance<E> {
         })
     }
 
-    /// Keeps the observation that the episode would have gone on from.
+    /// Keeps the final observation of a truncated episode.
     fn keep_final_obs(&mut self, step: &mut GroupStep) -> Result<(), EnvError> {
         if let (Some(normalization), ObsColumn::F32(row)) = (&self.normalization, &mut step.obs) {
-            // The row is written anew by the reset that follows.
+            // Scaled in place, for the reset that follows overwrites the row.
             normalization.scale(row)?;
         }
         let row: ObsView<'_> = step.obs.view();

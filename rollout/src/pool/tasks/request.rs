@@ -9,37 +9,37 @@ use crate::env::{CallMonitor, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace
 use crate::pool::{Answer, GroupFailure, GroupStep};
 use crate::vector::Normalizer;
 
-/// What a task is asked to do.
+/// An order for a task.
 pub(super) struct TaskRequest {
     pub(super) incarnation: u32,
     pub(super) step: Box<GroupStep>,
 }
 
-/// What a task says.
+/// A task's reply.
 pub(super) enum Reply {
-    /// The first environment was made.
+    /// The first environment was built.
     Made(Result<EnvSpec, EnvFailure>),
     Done(Answer),
 }
 
-/// What the tasks of one thread share.
+/// State shared by the tasks of one thread.
 pub(super) struct Shared {
     pub(super) context: VectorContext,
-    /// Of the first environment that was made; the others have the same.
+    /// The spec of the first environment, which all others must have.
     pub(super) spec: OnceLock<EnvSpec>,
     pub(super) normalizer: Option<Normalizer>,
     /// How long a call may take.
     pub(super) env_hang_timeout: Option<Duration>,
     pub(super) monitor: CallMonitor,
     pub(super) replies: InqueueSender<Reply>,
-    /// The environment that blocked the thread before.
+    /// The environment that blocked the previous thread.
     pub(super) blocked_by: Option<u32>,
-    /// How often it was looked at which environments are silent.
+    /// How often tasks were checked for hangs.
     pub(super) looks: AtomicU32,
 }
 
 impl Shared {
-    /// The reply for an environment that is silent.
+    /// The reply for an environment that hangs.
     pub(super) fn answer_for(&self, group: usize, call: &Call, cause: EnvFailureCause) -> Reply {
         let context = VectorContext { incarnation: call.incarnation, ..self.context };
         let spec = self.spec.get();
@@ -56,10 +56,10 @@ impl Shared {
     }
 }
 
-/// Where the task of one environment sits.
+/// The place of one environment's task.
 pub(crate) struct Seat {
     pub(super) index: u32,
-    /// Whether it makes its environment without being asked.
+    /// Whether it builds its environment without an order.
     pub(super) is_first: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) orders: Arc<Orders>,
@@ -73,14 +73,14 @@ pub(super) struct Orders {
     call: Mutex<Option<Call>>,
 }
 
-/// A call of an environment that has not come back.
+/// A call of an environment that has not returned.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub(super) place: FailurePlace,
     pub(super) incarnation: u32,
-    /// Steps made before it, of those that were ordered.
+    /// Steps of the order made before it.
     pub(super) steps_made: usize,
-    /// How often it had been looked at the environments when it began.
+    /// How often tasks had been checked when it began.
     pub(super) looks: u32,
 }
 

@@ -11,34 +11,34 @@ use super::thread::{Generation, TaskThread};
 use crate::env::{EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
 use crate::pool::{Answer, CLOSE_WITHIN, EnvPool, GroupFailure, GroupStep, Looks, PoolConfig, Waited};
 
-/// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group by itself.
+/// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group of its own.
 pub(crate) struct TaskPool {
     config: PoolConfig,
     tasks: EnvTasks,
     token: ShutdownToken,
     time: TimeLedger,
     spec: EnvSpec,
-    /// `None` where one was abandoned until there is another, and at the end.
+    /// `None` after one was abandoned, until the next order, and at the end.
     thread: Option<TaskThread>,
-    /// Of the present thread, or the next one.
+    /// Of the current thread, or the next.
     generation: Generation,
-    /// How often every environment has been made.
+    /// How often each environment was rebuilt.
     incarnations: Vec<u32>,
-    /// Environments that have not answered.
+    /// Environments with an unanswered order.
     running: Vec<bool>,
-    /// Orders that the thread has not been given: it is woken once for all of them.
+    /// Orders not yet sent to the thread, which is woken once for all of them.
     outbox: Batch,
-    /// Answers for environments that cannot give them.
+    /// Answers for environments that were lost.
     lost: VecDeque<Answer>,
     looks: Looks,
 }
 
 impl TaskPool {
-    /// Starts the thread and makes the first environment, which says what all are. The others are made when they are first asked
-    /// to reset.
+    /// Starts the thread and builds the first environment, whose spec all others must have. The others are built at their first
+    /// reset.
     ///
     /// # Errors
-    /// Why the first environment could not be made, or made in time; or why there was no thread.
+    /// The first environment could not be built, or not in time; or the thread could not be spawned.
     pub(crate) fn new(
         config: PoolConfig,
         tasks: EnvTasks,
@@ -57,7 +57,7 @@ impl TaskPool {
         let spec = loop {
             match thread.answers.pop(config.env_hang_timeout.unwrap_or(Duration::MAX)) {
                 Ok(Reply::Made(made)) => break made?,
-                // Nothing was ordered.
+                // No order was sent.
                 Ok(Reply::Done(_)) => {}
                 Err(PopError::TimedOut) => {
                     let silent_for = config.env_hang_timeout.unwrap_or_default();
@@ -85,7 +85,7 @@ impl TaskPool {
         })
     }
 
-    /// Gives the thread what it was sent. If there is none, another is tried for.
+    /// Sends the queued orders to the thread, which is started first if there is none.
     fn post(&mut self) {
         if self.outbox.0.is_empty() {
             return;
@@ -97,7 +97,7 @@ impl TaskPool {
         }
     }
 
-    /// Gives the thread orders; those that it cannot be given, and why.
+    /// Sends orders to the thread; returns them with the reason if it cannot.
     fn give(&mut self, orders: Batch) -> Result<(), (Batch, String)> {
         let thread = match &mut self.thread {
             Some(thread) => thread,
@@ -113,17 +113,17 @@ impl TaskPool {
         thread.orders.post(orders).map_err(|Closed(orders)| (orders, gone()))
     }
 
-    /// If one environment has had the thread to itself for too long, all are lost, and the thread is abandoned.
+    /// If a call blocks the thread for longer than the timeout, abandons the thread and loses all environments.
     fn find_blocking(&mut self) {
         let Some(timeout) = self.config.env_hang_timeout else { return };
         let Some(thread) = &mut self.thread else { return };
         let Some((call, silent_for)) = thread.hang_detector.look(&thread.monitor) else { return };
-        // What it has answered before it was blocked is taken first.
+        // Answers from before the call blocked come first.
         if silent_for < timeout || !thread.answers.is_empty() || thread.monitor.take_over(&call).is_none() {
             return;
         }
         let abandoned = thread.name.clone();
-        // The next orders begin another.
+        // The next orders start another.
         self.thread = None;
         self.generation.number += 1;
         self.generation.blocked_by = Some(call.index);
@@ -143,7 +143,7 @@ impl TaskPool {
         }
     }
 
-    /// Answers for an environment that cannot.
+    /// Answers for a lost environment.
     fn lose(
         &mut self,
         group: usize,
@@ -190,11 +190,11 @@ impl EnvPool for TaskPool {
             if let Some(lost) = self.lost.pop_front() {
                 return Ok(Some(self.answered(lost)));
             }
-            // Without a thread every order is answered at once, so that nobody is waited for.
+            // Without a thread every order has been answered, so there is nothing to wait for.
             let Some(thread) = &self.thread else { return Ok(None) };
             match self.looks.wait(&thread.answers, deadline)? {
                 Waited::Answer(Reply::Done(answer)) => return Ok(Some(self.answered(answer))),
-                // Of the first environment, which is known.
+                // The first environment's spec is known.
                 Waited::Answer(Reply::Made(_)) => {}
                 Waited::Look => self.find_blocking(),
                 Waited::TimedOut => return Ok(None),
@@ -205,7 +205,7 @@ impl EnvPool for TaskPool {
     fn close(&mut self) -> Vec<String> {
         let Some(TaskThread { orders, ended, name, .. }) = self.thread.take() else { return Vec::new() };
         drop(orders);
-        // Nothing is ever sent: it closes.
+        // Nothing is ever sent; the channel closes as the thread ends.
         let ended = ended.recv_timeout(CLOSE_WITHIN);
         if ended.is_err_and(|end| end.is_disconnected()) { Vec::new() } else { vec![name] }
     }

@@ -14,9 +14,9 @@ use super::seats::{Batch, Seats};
 use crate::env::{CallMonitor, EnvError, EnvSpec, HangDetector};
 use crate::pool::{EnvThreadState, PoolConfig};
 
-/// The thread that the tasks take turns on.
+/// The thread that runs the tasks.
 pub(super) struct TaskThread {
-    /// The thread ends with it.
+    /// The thread ends when this is dropped.
     pub(super) orders: MailboxSender<Batch>,
     pub(super) answers: InqueueReceiver<Reply>,
     /// Closes as the thread ends.
@@ -26,18 +26,18 @@ pub(super) struct TaskThread {
     pub(super) hang_detector: HangDetector,
 }
 
-/// Which thread of a worker.
+/// One in a sequence of threads: each replaces the one before after a hang.
 #[derive(Clone)]
 pub(super) struct Generation {
     pub(super) number: u32,
-    /// Of the environments; the first thread finds it out.
+    /// The spec of the environments; the first thread determines it.
     pub(super) spec: Option<EnvSpec>,
-    /// The environment that blocked the thread before.
+    /// The environment that blocked the previous thread.
     pub(super) blocked_by: Option<u32>,
 }
 
 impl TaskThread {
-    /// Starts the thread, and the task of the first environment if nobody knows what they are.
+    /// Starts the thread, and the first environment's task if the spec is unknown.
     pub(super) fn start(
         config: &PoolConfig,
         tasks: &EnvTasks,
@@ -47,7 +47,7 @@ impl TaskThread {
         let Generation { number, spec, blocked_by } = generation;
         let first = format!("rollout-{}-tasks", config.context.worker);
         let name = if number == 0 { first.clone() } else { format!("{first}.{number}") };
-        // Every environment answers once before it is sent its next order, and the first says what it is.
+        // One answer per environment, and the first environment's spec.
         let (replies, answers) = inqueue(config.n_groups + 1, Gate::Bounded, token)
             .map_err(|_| EnvError::new("a worker needs an environment"))?;
         let (orders, received) = mailbox(NonZeroUsize::MIN, &Notifier::new());
@@ -66,7 +66,7 @@ impl TaskThread {
         let seats = Seats::new(tasks.clone(), shared, config.n_groups);
         let clock = StateClock::new(first, EnvThreadState::Waiting);
         let reader = clock.reader();
-        // Its one thread alone takes the lock.
+        // Uncontended: only the runtime's one thread takes the lock.
         let clock = Arc::new(Mutex::new(clock));
         let enter = |state| {
             let clock = Arc::clone(&clock);
@@ -77,13 +77,14 @@ impl TaskThread {
             .on_thread_park(enter(EnvThreadState::Waiting))
             .on_thread_unpark(enter(EnvThreadState::Stepping))
             .build();
-        let runtime = runtime.map_err(|error| EnvError::new(format!("there is no runtime for tasks: {error}")))?;
+        let runtime = runtime
+            .map_err(|error| EnvError::new(format!("the tokio runtime for tasks could not be built: {error}")))?;
         let (ending, ended) = bounded(0);
         let body = move || {
-            // A panic while environments are dropped is contained.
+            // A panic in a destructor is contained.
             let _ = catch(|| {
                 runtime.block_on(seats.attend(received, is_first));
-                // Does not wait for a name that a resolver is still looking up.
+                // Does not wait for blocking work such as a DNS lookup.
                 runtime.shutdown_background();
             });
             drop::<Sender<Infallible>>(ending);

@@ -8,7 +8,7 @@ use pronk_policy::{CpuNetwork, Network, NetworkSpec, Space};
 
 use super::*;
 use crate::act::{PolicyFault, convert};
-use crate::env::{ActionRef, Env, EnvContext, EpisodeStat, ObsMut};
+use crate::env::{ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EpisodeStat, ObsMut};
 use crate::envs::{CartPole, Masked};
 use crate::testing::{
     Constant, Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n,

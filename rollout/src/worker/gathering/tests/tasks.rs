@@ -369,7 +369,7 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
         envs.step(ActionRef::Discrete(&[0, 0]), out).unwrap_err().to_string()
     };
     assert!(step(envs.as_mut()).contains("environment 1 of rollout-0 (Counter, incarnation 0) failed at step 1"));
-    assert!(step(envs.as_mut()).contains("it has failed before"));
+    assert!(step(envs.as_mut()).contains("it failed before"));
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
     assert!(
         fails
