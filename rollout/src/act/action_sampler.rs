@@ -10,7 +10,7 @@ use super::error::{PolicyBuildError, PolicyFault};
 use super::inference::Inference;
 use crate::env::{ActionRef, act_kind, first_non_finite, obs_kind};
 
-/// A network and the distribution that turns its outputs into actions. Of a row it keeps only the last outputs.
+/// A network and the distribution that turns its outputs into actions. It keeps only the last outputs.
 pub(crate) struct ActionSampler {
     inference: Inference,
     observation: Space,
@@ -105,7 +105,7 @@ impl ActionSampler {
         self.inference.shape().state_len
     }
 
-    /// `[rows, dist_len]`: the logits of the last inference; those that [`choose`](Self::choose) masked are −∞.
+    /// `[rows, dist_len]`: the last logits; those masked by [`choose`](Self::choose) are −∞.
     pub(crate) fn logits(&self) -> &[f32] {
         &self.outputs.logits
     }
@@ -120,7 +120,7 @@ impl ActionSampler {
         &self.outputs.state
     }
 
-    /// Computes logits and values of every row; `state` is `[rows, state_len]`. Returns the version of the weights used.
+    /// Computes logits and values of every row; `state` is `[rows, state_len]`. Returns the weights' version.
     pub(crate) fn infer(
         &mut self,
         weights: WeightsOf<'_>,

@@ -2,10 +2,11 @@ use pronk_buffer::{BatchError, BatchShape, End, ObsColumn, ObsView, SampleBatch}
 
 use super::column_slots::{Begun, Progress, Slots, clear_obs};
 
-/// The columns of one policy: for every seat (an agent of an environment) the one being filled, and the full ones.
+/// The columns of one policy: one being filled for every seat (an agent of an environment), and the full
+/// ones.
 ///
-/// A step begins when the agent acts, and is complete when the agent next has to act or its episode ends. A column is full
-/// when its last step is complete.
+/// A step begins when the agent acts, and is complete when the agent next has to act or its episode ends. A
+/// column is full when its last step is complete.
 pub(crate) struct Columns {
     /// The shape of one column.
     shape: BatchShape,
@@ -20,8 +21,8 @@ pub(crate) struct Columns {
     slots: Slots,
 }
 
-/// A slot that a seat prefers. Without homes the slots of neighbouring seats scatter over memory, and loops over thousands
-/// of seats take twice as long.
+/// A slot that a seat prefers. Without homes the slots of neighbouring seats scatter over memory, and loops
+/// over thousands of seats take twice as long.
 #[derive(Clone, Copy)]
 enum Home {
     NotYet,
@@ -80,8 +81,8 @@ impl Columns {
         }
     }
 
-    /// The agent's episode ends: this completes its last step, and perhaps its column. `obs` is the final observation, used if
-    /// the episode is truncated.
+    /// The agent's episode ends: this completes its last step, and perhaps its column. `obs` is the final
+    /// observation, used if the episode is truncated.
     pub(crate) fn end(&mut self, seat: usize, end: End, obs: ObsView<'_>) -> Result<(), BatchError> {
         let Some((slot, t)) = self.last_step(seat) else { return Ok(()) };
         let Self { slots, shape, .. } = self;

@@ -77,7 +77,7 @@ impl From<InferenceClient> for Inference {
     }
 }
 
-/// A handle on an [`InferenceThread`](crate::InferenceThread). The thread ends when all ports and clients are dropped.
+/// A handle on an [`InferenceThread`](crate::InferenceThread). The thread ends with its last port and client.
 #[derive(Clone)]
 pub struct InferencePort {
     pub(super) requests: InqueueSender<Request>,

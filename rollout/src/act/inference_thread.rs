@@ -28,8 +28,8 @@ thread_states! {
 
 /// A thread that infers for many workers: requests that arrive while it is busy form the next batch.
 ///
-/// It takes the newest weights for every batch, so they may change in the middle of a fragment; every step records its
-/// version.
+/// It takes the newest weights for every batch, so they may change in the middle of a fragment; every step
+/// records its version.
 ///
 /// ```
 /// use std::time::Duration;

@@ -31,8 +31,8 @@ pub struct PolicyMapping(Arc<MapAgent>);
 type MapAgent = dyn Fn(&str, u64) -> Option<PolicyId> + Send + Sync;
 
 impl PolicyMapping {
-    /// Maps by a function of the agent's name and the seed of the episode. If it depends on anything else, runs with one seed
-    /// differ.
+    /// Maps by a function of the agent's name and the seed of the episode. If it depends on anything else,
+    /// runs with one seed differ.
     pub fn new(policy_of: impl Fn(&str, u64) -> PolicyId + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |agent, seed| Some(policy_of(agent, seed))))
     }
@@ -50,7 +50,8 @@ impl PolicyMapping {
         Self(Arc::new(move |agent, _| pairs.get(agent).cloned()))
     }
 
-    /// The policy of an agent in the episode with this seed; `None` for an agent that [`fixed`](Self::fixed) does not list.
+    /// The policy of an agent in the episode with this seed; `None` for an agent that [`fixed`](Self::fixed)
+    /// does not list.
     pub fn policy_of(&self, agent: &str, episode_seed: u64) -> Option<PolicyId> {
         (self.0)(agent, episode_seed)
     }

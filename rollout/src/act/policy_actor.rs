@@ -34,7 +34,7 @@ pub struct WorkerPolicy {
     pub action: Space,
     /// The distribution of continuous actions.
     pub gaussian: GaussianConfig,
-    /// Weights that never change, for a policy that is not trained; `None` takes the newest from the weight cell.
+    /// Fixed weights, for a policy that is not trained; `None` takes the newest from the weight cell.
     pub frozen: Option<Arc<Params>>,
 }
 
@@ -75,7 +75,7 @@ struct Rows {
 }
 
 impl PolicyActor {
-    /// A policy for `n_seats` seats, with columns of `steps` steps; `masked` if some of its agents have action masks.
+    /// A policy for `n_seats` seats, with columns of `steps` steps; `masked` if some agents have masks.
     pub(crate) fn new(
         id: PolicyId,
         policy: WorkerPolicy,
@@ -268,7 +268,7 @@ impl PolicyActor {
         }
     }
 
-    /// Moves the columns that have been full for longest, `most` at most, into a batch; `None` if none is full.
+    /// Moves up to `most` columns, the longest full first, into a batch; `None` if none is full.
     pub(crate) fn take_batch(&mut self, most: usize, pool: &Pool, tag: Tag) -> Result<Option<SampleBatch>, BatchError> {
         let Self { acting, weights: Weights::Trained(columns), .. } = self else { return Ok(None) };
         let width = columns.n_full().min(most);

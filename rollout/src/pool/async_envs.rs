@@ -17,16 +17,16 @@ use crate::pool::tasks::play;
 use crate::pool::{EnvTasks, MakeTask, Seat, TaskPool};
 use crate::vector::VectorEnv;
 
-/// A factory of asynchronous environments from an `async` closure, whose future resolves to an [`AsyncEnv`](crate::AsyncEnv)
-/// or a `Result` of one.
+/// A factory of asynchronous environments from an `async` closure, whose future resolves to an
+/// [`AsyncEnv`](crate::AsyncEnv) or a `Result` of one.
 ///
-/// All environments of a worker are tasks of one thread, `rollout-1-tasks`, in a tokio runtime with timers and the drivers of
-/// your build of tokio. Each is a group of its own for [`Gather`](crate::Gather): set that to
-/// [`AtLeast`](crate::Gather::AtLeast) or [`Within`](crate::Gather::Within), or every step waits for the slowest. An environment
-/// that fails, or whose call takes longer than `env_hang_timeout`, is dropped and rebuilt after a pause while the others
-/// continue; each rebuild counts towards `max_num_worker_restarts`, so set that above the number of environments that may lose
-/// their server at once. One that blocks the thread takes all environments of its worker with it: they are rebuilt on a new
-/// thread.
+/// All environments of a worker are tasks of one thread, `rollout-1-tasks`, in a tokio runtime with timers
+/// and the drivers of your build of tokio. Each is a group of its own for [`Gather`](crate::Gather): set that
+/// to [`AtLeast`](crate::Gather::AtLeast) or [`Within`](crate::Gather::Within), or every step waits for the
+/// slowest. An environment that fails, or whose call takes longer than `env_hang_timeout`, is dropped and
+/// rebuilt after a pause while the others continue; each rebuild counts towards `max_num_worker_restarts`, so
+/// set that above the number of environments that may lose their server at once. One that blocks the thread
+/// takes all environments of its worker with it: they are rebuilt on a new thread.
 ///
 /// Elsewhere, in an evaluation for instance, every step waits for all environments.
 ///

@@ -33,8 +33,8 @@ pub(crate) struct PoolConfig {
 
 /// The environments of one worker, in groups of one size that step independently.
 ///
-/// A group answers every order once; groups answer in any order. A group that fails says so in its answer, and rebuilds its
-/// environments at the next reset.
+/// A group answers every order once; groups answer in any order. A group that fails says so in its answer,
+/// and rebuilds its environments at the next reset.
 pub(crate) trait EnvPool: Send {
     /// The spec of all environments.
     fn spec(&self) -> &EnvSpec;

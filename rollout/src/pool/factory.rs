@@ -10,9 +10,9 @@ use crate::vector::{SerialVectorEnv, VectorEnv};
 
 /// Builds the environments of every worker.
 ///
-/// Any closure from [`&EnvContext`](EnvContext) to an [`Env`](crate::Env), or to a `Result` of one, is a factory: its
-/// environments are stepped one after the other by [`SerialVectorEnv`]. Implement the trait itself for a vector
-/// environment of another kind.
+/// Any closure from [`&EnvContext`](EnvContext) to an [`Env`](crate::Env), or to a `Result` of one, is a
+/// factory: its environments are stepped one after the other by [`SerialVectorEnv`]. Implement the trait
+/// itself for a vector environment of another kind.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext, CallMonitor};
@@ -34,9 +34,10 @@ use crate::vector::{SerialVectorEnv, VectorEnv};
 pub trait EnvFactory: Send + Sync {
     /// Builds the environments of one worker.
     ///
-    /// A vector environment reports to `monitor` which of its environments it is building or calling, so that one that hangs
-    /// can be named; a hang in one that reports nothing is attributed to the worker alone. The monitor also gives access to
-    /// the time ledger, for time spent in other processes, and to the reaper, for what takes long to end.
+    /// A vector environment reports to `monitor` which of its environments it is building or calling, so that
+    /// one that hangs can be named; a hang in one that reports nothing is attributed to the worker alone. The
+    /// monitor also gives access to the time ledger, for time spent in other processes, and to the reaper,
+    /// for what takes long to end.
     ///
     /// # Errors
     /// The environment that could not be built, and why.

@@ -5,8 +5,8 @@ use crate::vector::MultiAgentEnvs;
 
 /// Builds the multi-agent environments of every worker.
 ///
-/// Any closure from [`&EnvContext`](EnvContext) to a [`MultiAgentEnv`], or to a `Result` of one, is a factory: each worker calls
-/// it once for every environment.
+/// Any closure from [`&EnvContext`](EnvContext) to a [`MultiAgentEnv`], or to a `Result` of one, is a
+/// factory: each worker calls it once for every environment.
 ///
 /// ```
 /// use pronk_rollout::{EnvContext, EnvError, MultiAgentFactory, TicTacToe};
@@ -21,8 +21,8 @@ use crate::vector::MultiAgentEnvs;
 pub trait MultiAgentFactory: Send + Sync {
     /// Builds one environment.
     ///
-    /// `monitor` gives access to the time ledger, for time spent in other processes, and to the reaper, for what takes long to
-    /// end.
+    /// `monitor` gives access to the time ledger, for time spent in other processes, and to the reaper, for
+    /// what takes long to end.
     ///
     /// # Errors
     /// Why it could not be built.

@@ -26,7 +26,7 @@ pub(crate) struct GroupStep {
     pub(crate) actions: ActionColumn,
     /// `[size, obs_len]`: the next observations.
     pub(crate) obs: ObsColumn,
-    /// `[size, obs_len]`: the same, normalised as in the fragment that the step ends; empty if the scale has not changed.
+    /// `[size, obs_len]`: the same on the scale of the fragment that the step ends; empty if unchanged.
     pub(crate) closing_obs: Vec<f32>,
     /// `[size]`.
     pub(crate) rewards: Vec<f32>,

@@ -9,8 +9,8 @@ const NOT_TRAINED: &str = "not_trained";
 
 /// The steps that a worker has made and not yet handed over, and the tag of its next fragment.
 ///
-/// Every step is counted once: by [`book`](Self::book) with its fragment, by [`lose`](Self::lose) when some of the worker's
-/// environments failed, or by [`give_up`](Self::give_up).
+/// Every step is counted once: by [`book`](Self::book) with its fragment, by [`lose`](Self::lose) when some
+/// of the worker's environments failed, or by [`give_up`](Self::give_up).
 pub struct Account {
     pub(super) links: WorkerLinks,
     worker: u32,
@@ -103,7 +103,8 @@ impl Account {
         std::mem::take(&mut self.failures)
     }
 
-    /// Counts the steps of a complete fragment as sampled; `None` if the supervisor has replaced this worker and booked them.
+    /// Counts the steps of a complete fragment as sampled; `None` if the supervisor has replaced this worker
+    /// and booked them.
     pub(super) fn book(&mut self, steps: Steps) -> Option<StepTicket> {
         self.sequence += 1;
         self.count(steps)
@@ -134,7 +135,8 @@ impl Account {
         self.links.monitor.enter(self.incarnation)
     }
 
-    /// Drops environments that failed. A panic in a destructor is contained: the first failure is the one to report.
+    /// Drops environments that failed. A panic in a destructor is contained, for the first failure is
+    /// reported.
     pub(super) fn drop_envs<T>(&self, envs: T) {
         self.links.monitor.at(0, FailurePlace::Unknown);
         let _inside = self.enter();

@@ -10,8 +10,9 @@ use crate::env::{EnvFailure, EpisodeStat, ReturnStat};
 
 /// A worker: a maker of fragments, and the account of every step.
 ///
-/// The makers differ in where environments step and what a column is: [`RolloutWorker`](crate::RolloutWorker),
-/// [`GatheringWorker`](crate::GatheringWorker) and [`MultiAgentWorker`](crate::MultiAgentWorker).
+/// The makers differ in where environments step and what a column is:
+/// [`RolloutWorker`](crate::RolloutWorker), [`GatheringWorker`](crate::GatheringWorker) and
+/// [`MultiAgentWorker`](crate::MultiAgentWorker).
 pub struct FragmentWorker<M: MakeFragments> {
     pub(super) maker: M,
     pub(super) account: Account,
@@ -64,14 +65,14 @@ impl<M: MakeFragments> Sampler for FragmentWorker<M> {
 
     /// Makes one fragment, with one version of the weights.
     ///
-    /// It continues where the last one ended. After a failure it begins with environments of the next incarnation, whose
-    /// episodes have other seeds, so that the seed that led to the failure is not repeated.
+    /// It continues where the last one ended. After a failure it begins with environments of the next
+    /// incarnation, whose episodes have other seeds: the seed that led to the failure is not repeated.
     ///
     /// Blocks: for a fragment; when the run ends, for one step of the environments.
     ///
     /// # Errors
-    /// Steps that are in no fragment are booked as lost to the cause, or as dropped under `"shutdown"` when the run ends.
-    /// After [`SampleError::AllFailed`] they stay for the next fragment.
+    /// Steps that are in no fragment are booked as lost to the cause, or as dropped under `"shutdown"` when
+    /// the run ends. After [`SampleError::AllFailed`] they stay for the next fragment.
     fn sample(
         &mut self,
         weights: &Versioned<ByPolicy<Params>>,

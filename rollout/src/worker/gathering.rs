@@ -26,15 +26,16 @@ use waiting::Waiting;
 
 pub use config::GatheringWorkerConfig;
 
-/// A worker whose environments step in groups elsewhere, on threads or as tasks: it infers for all groups that have answered.
+/// A worker whose environments step in groups elsewhere, on threads or as tasks: it infers for all groups
+/// that have answered.
 ///
-/// A column of a fragment is one environment's own time line, as in a [`MultiAgentWorker`](crate::MultiAgentWorker): `T`
-/// consecutive steps, whatever the others did meanwhile, so that a slow environment holds up no other. A fragment holds the
-/// `B` columns that have been full for longest. Weights change between fragments; every step records the version that chose
-/// its action.
+/// A column of a fragment is one environment's own time line, as in a
+/// [`MultiAgentWorker`](crate::MultiAgentWorker): `T` consecutive steps, whatever the others did meanwhile,
+/// so that a slow environment holds up no other. A fragment holds the `B` columns that have been full for
+/// longest. Weights change between fragments; every step records the version that chose its action.
 ///
-/// A group that fails costs the columns it was filling. It is rebuilt after a pause, and the others continue. With
-/// [`Gather::All`] and [`Gather::InTurn`] fragments do not depend on timing.
+/// A group that fails costs the columns it was filling. It is rebuilt after a pause, and the others continue.
+/// With [`Gather::All`] and [`Gather::InTurn`] fragments do not depend on timing.
 pub type GatheringWorker = FragmentWorker<Gathering>;
 
 /// Infers for groups of environments as they answer.
@@ -77,12 +78,12 @@ struct Slot {
 }
 
 impl GatheringWorker {
-    /// Starts a thread for each group, or one for all [tasks](EnvFactory::tasks), which builds its environments, and checks
-    /// that the network fits their spaces.
+    /// Starts a thread for each group, or one for all [tasks](EnvFactory::tasks), which builds its
+    /// environments, and checks that the network fits their spaces.
     ///
     /// # Errors
-    /// The environment that could not be built, how environments and network disagree, or a number of groups that does not
-    /// divide the environments.
+    /// The environment that could not be built, how environments and network disagree, or a number of groups
+    /// that does not divide the environments.
     pub fn new(
         config: GatheringWorkerConfig,
         factory: Arc<dyn EnvFactory>,
@@ -155,8 +156,8 @@ impl MakeFragments for Gathering {
 
     /// Blocks until `B` columns are full; when the run ends, not at all.
     ///
-    /// A group that fails costs its own columns, and its failure is added to the account. It is an error only when all groups
-    /// have failed.
+    /// A group that fails costs its own columns, and its failure is added to the account. It is an error only
+    /// when all groups have failed.
     fn fill(
         &mut self,
         account: &mut Account,
@@ -229,8 +230,8 @@ impl Gathering {
         Ok(())
     }
 
-    /// Completes columns whose last observation was normalised with other moments than the next fragment's first: the value
-    /// to bootstrap from must be that of the old scale.
+    /// Completes columns whose last observation was normalised with other moments than the next fragment's
+    /// first: the value to bootstrap from must be that of the old scale.
     fn close_columns(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
         let BatchShape { obs_len, state_len, .. } = self.shape;
         let size = self.groups.group_size();

@@ -16,7 +16,7 @@ use crate::env::{EnvSpec, VectorContext, seed};
 use crate::pool::{EnvFactory, build_vector};
 use crate::vector::{VectorEnv, VectorStep};
 
-/// A worker that steps its environments together on its own thread, with one version of the weights per fragment.
+/// A worker that steps its environments together on its own thread. One version of the weights per fragment.
 ///
 /// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
 ///

@@ -26,19 +26,19 @@ pub use config::MultiAgentWorkerConfig;
 /// Fragment lengths without a step of a trained policy, after which the worker gives up.
 const NOBODY_FOR: usize = 1000;
 
-/// A worker for environments with several agents, each of which plays a policy. One version of the weights per fragment.
+/// A worker for environments with several agents, each of which plays a policy.
 ///
 /// # Columns
-/// Each column of a batch is one agent's own time line: `T` consecutive steps that it took under one policy, whatever the
-/// others did in between. A step is complete when the agent next has to act or its episode ends; the rewards until then add
-/// up to the step's reward. Columns that are not full wait for the next fragment. A fragment ends after `T` steps of every
-/// environment, or as many more as it takes until a column is full, and holds all full columns in the order of environments
-/// and agents.
+/// Each column of a batch is one agent's own time line: `T` consecutive steps that it took under one policy,
+/// whatever the others did in between. A step is complete when the agent next has to act or its episode ends;
+/// the rewards until then add up to the step's reward. Columns that are not full wait for the next fragment.
+/// A fragment ends after `T` steps of every environment, or as many more as it takes until a column is full,
+/// and holds all full columns in the order of environments and agents.
 ///
 /// # Steps
-/// The env-steps of a fragment are those made since the last one, its agent-steps those of its columns. Agent-steps of frozen
-/// policies are booked as dropped under `"not_trained"`. Agent-steps of columns that are not full when the worker ends or its
-/// environments fail are booked then.
+/// The env-steps of a fragment are those made since the last one, its agent-steps those of its columns.
+/// Agent-steps of frozen policies are booked as dropped under `"not_trained"`. Agent-steps of columns that
+/// are not full when the worker ends or its environments fail are booked then.
 ///
 /// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
 pub type MultiAgentWorker = FragmentWorker<MultiAgent>;
@@ -62,8 +62,8 @@ impl MultiAgentWorker {
     /// Builds the environments of the worker, and checks the policies against their agents.
     ///
     /// # Errors
-    /// The environment that could not be built; the policy whose network or weights do not fit; the agent that is mapped to no
-    /// policy, or to one that it cannot play, in the first episode of an environment.
+    /// The environment that could not be built; the policy whose network or weights do not fit; the agent
+    /// that is mapped to no policy, or to one that it cannot play, in the first episode of an environment.
     pub fn new(
         config: MultiAgentWorkerConfig,
         factory: Arc<dyn MultiAgentFactory>,

@@ -18,9 +18,9 @@ use crate::env::{
 /// [`WorkerSet`](crate::WorkerSet) and [`InlineSource`](crate::InlineSource) run any implementation.
 ///
 /// # Contract
-/// Every step of its environments is booked once: with the ticket of a fragment, or as lost or dropped by the time the worker
-/// is dropped. After [`SampleError::Environment`] the next call increments [`incarnation`](Self::incarnation) and begins with
-/// rebuilt environments.
+/// Every step of its environments is booked once: with the ticket of a fragment, or as lost or dropped by the
+/// time the worker is dropped. After [`SampleError::Environment`] the next call increments
+/// [`incarnation`](Self::incarnation) and begins with rebuilt environments.
 ///
 /// ```
 /// use pronk_rollout::{RolloutWorker, Sampler};
@@ -55,13 +55,13 @@ pub trait Sampler: Send {
     /// Takes the episodes that ended since the last call, those of failed fragments included.
     fn take_episodes(&mut self) -> Vec<EpisodeStat>;
 
-    /// Takes the returns of agents whose episodes ended since the last call, by policy. Empty for environments with one agent,
-    /// whose returns are those of the episodes.
+    /// Takes the returns of agents whose episodes ended since the last call, by policy. Empty for
+    /// environments with one agent, whose returns are those of the episodes.
     fn take_policy_returns(&mut self) -> ByPolicy<ReturnStat> {
         ByPolicy::new()
     }
 
-    /// Takes the failures since the last call that cost only some of the worker's environments, which it rebuilds itself.
+    /// Takes the failures since the last call that cost only some environments, which the worker rebuilds.
     fn take_failures(&mut self) -> Vec<EnvFailure> {
         Vec::new()
     }
@@ -71,7 +71,7 @@ pub trait Sampler: Send {
         Vec::new()
     }
 
-    /// Ends the worker's own threads, if any, and waits briefly for them. Returns the names of those still running.
+    /// Ends the worker's own threads, if any, and waits briefly for them. Returns those still running.
     fn close(&mut self) -> Vec<String> {
         Vec::new()
     }

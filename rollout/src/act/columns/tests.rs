@@ -86,7 +86,8 @@ fn what_was_done_is_where_it_belongs_and_seats_fill_slots_of_their_own() {
             columns_of[seat] += 1;
         }
     }
-    // A seat that is ahead has two full columns and fills a third, and it is not handed the slots of others for good.
+    // A seat that is ahead has two full columns and fills a third, and it is not handed the slots of others
+    // for good.
     let n_slots = columns.slots.progress.len();
     assert!(n_slots <= 3 * SEATS, "{n_slots}");
     let homes: Vec<_> = (0..SEATS).map(|seat| columns.homes[seat].map(Home::slot)).collect();

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// For how many groups of environments a worker waits before the policy acts for those that have answered.
 ///
-/// Waiting for more groups makes batches larger, so that inference costs less per step; waiting for fewer keeps fast groups
-/// from waiting for slow ones.
+/// Waiting for more groups makes batches larger, so that inference costs less per step; waiting for fewer
+/// keeps fast groups from waiting for slow ones.
 ///
 /// In a file: `"all"`, `"in_turn"`, `"adaptive"`, `{ at_least = 4 }`, or in seconds `{ within = 0.005 }` and
 /// `{ each_within = 0.1 }`.
@@ -26,15 +26,15 @@ pub enum Gather {
     /// All groups.
     #[default]
     All,
-    /// The group that was sent off first, and no other: the others step while the policy acts for it. With two groups this is
-    /// double-buffered sampling. Fragments do not depend on timing.
+    /// The group that was sent off first, and no other: the others step while the policy acts for it. With
+    /// two groups this is double-buffered sampling. Fragments do not depend on timing.
     InTurn,
     /// This many groups, and all others that have answered by then.
     AtLeast(NonZeroUsize),
-    /// The first group that answers, and all others that answer within this time of the beginning of the wait.
+    /// The first group that answers, and all others that answer within this time of the wait's beginning.
     Within(#[serde(with = "secs")] Duration),
-    /// The first group that answers, then up to this time for each of the others in turn: the rule of the published experiment.
-    /// A timeout does not end the wait, so that `n` groups may take `n − 1` times as long.
+    /// The first group that answers, then up to this time for each of the others in turn: the rule of the
+    /// published experiment. Timeouts do not end the wait: `n` groups may take `n − 1` times as long.
     EachWithin(#[serde(with = "secs")] Duration),
     /// The number of groups that makes the most steps per second, found by measuring.
     Adaptive,
@@ -50,8 +50,8 @@ pub trait Arrivals {
     /// Time since some beginning.
     fn now(&self) -> Duration;
 
-    /// The next answer; `None` if none arrives before `deadline`. One that has arrived already is returned whatever the
-    /// deadline.
+    /// The next answer; `None` if none arrives before `deadline`. One that has arrived already is returned
+    /// whatever the deadline.
     ///
     /// # Errors
     /// When no more answers can come.
@@ -61,8 +61,8 @@ pub trait Arrivals {
 impl Gather {
     /// Waits for answers of `running` groups by this rule: for at least one, or for none if none runs.
     ///
-    /// [`InTurn`](Self::InTurn) takes the next answer, so `arrivals` must return them in the order of sending.
-    /// [`Adaptive`](Self::Adaptive) waits for all: the caller replaces it by the rule in use.
+    /// [`InTurn`](Self::InTurn) takes the next answer, so `arrivals` must return them in the order of
+    /// sending. [`Adaptive`](Self::Adaptive) waits for all: the caller replaces it by the rule in use.
     ///
     /// # Errors
     /// Those of `arrivals`.

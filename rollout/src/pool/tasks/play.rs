@@ -262,7 +262,7 @@ impl<E> EnvInstance<E> {
         }
     }
 
-    /// Merges the moments with those of the other environments, and normalises the next observation on the new scale.
+    /// Merges the moments with those of the other environments, and rescales the next observation.
     fn begin_fragment(&mut self, step: &mut GroupStep) -> Result<(), EnvError> {
         let Some(normalization) = &mut self.normalization else { return Ok(()) };
         normalization.exchange();

@@ -94,7 +94,7 @@ impl Seats {
             }
             if let Some(Taken { task, .. }) = seat.take() {
                 task.abort();
-                // Answered after the drop: if that blocks the thread, the failure is reported with the abandoned thread.
+                // Answered after the drop: if that blocks, the failure names the abandoned thread.
                 let _ = task.await;
             }
             let silent_for = time_between_looks(timeout) * looks;
@@ -105,7 +105,7 @@ impl Seats {
     }
 }
 
-/// A task that, when it is dropped in the middle of a call, marks the call: user code may block there, or panic.
+/// A task that marks the call it is in when it is dropped: user code may block there, or panic.
 struct Marked {
     task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     index: u32,

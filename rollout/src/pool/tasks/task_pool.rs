@@ -34,8 +34,8 @@ pub(crate) struct TaskPool {
 }
 
 impl TaskPool {
-    /// Starts the thread and builds the first environment, whose spec all others must have. The others are built at their first
-    /// reset.
+    /// Starts the thread and builds the first environment, whose spec all others must have. The others are
+    /// built at their first reset.
     ///
     /// # Errors
     /// The first environment could not be built, or not in time; or the thread could not be spawned.
@@ -113,7 +113,7 @@ impl TaskPool {
         thread.orders.post(orders).map_err(|Closed(orders)| (orders, gone()))
     }
 
-    /// If a call blocks the thread for longer than the timeout, abandons the thread and loses all environments.
+    /// Abandons the thread, and with it all environments, if a call blocks it for longer than the timeout.
     fn find_blocking(&mut self) {
         let Some(timeout) = self.config.env_hang_timeout else { return };
         let Some(thread) = &mut self.thread else { return };

@@ -81,7 +81,8 @@ impl Actions {
     }
 }
 
-/// A scalar environment whose state can be read, and written where one that went on from it would take the same steps.
+/// A scalar environment whose state can be read, and written where one that went on from it would take the
+/// same steps.
 trait Scalar: Env + Kernel {
     fn state(&self) -> Vec<f64>;
     fn go_on_from(&mut self, state: &[f64]);

@@ -33,7 +33,8 @@ fn at_least(groups: usize) -> Gather {
     Gather::AtLeast(n(groups))
 }
 
-/// Everything in a batch, bit for bit, but for what would follow an episode that ends with the last step: nobody looks at it.
+/// Everything in a batch, bit for bit, but for what would follow an episode that ends with the last step:
+/// nobody looks at it.
 fn content(fragment: &MultiAgentBatch) -> impl PartialEq + use<> {
     let batch = only(fragment);
     let BatchShape { steps, columns, obs_len, .. } = *batch.shape();
@@ -174,7 +175,8 @@ fn a_slow_group_keeps_nobody_waiting() {
     let mut worker = GatheringWorker::new(of_groups(4, 4, at_least(1)), Arc::new(factory), network, links).unwrap();
     fragments(&mut worker, &weights(0, 0.0), 20);
     assert_eq!(steps.snapshot().trained_once.env, 20 * 16, "three groups fill all of them");
-    // Its own columns come as slowly as it steps, and nothing is lost. It may not have been told to step before.
+    // Its own columns come as slowly as it steps, and nothing is lost. It may not have been told to step
+    // before.
     let slow = std::thread::spawn(move || (0..8).for_each(|_| step.send(()).unwrap()));
     let began = Instant::now();
     while !slow.is_finished() {
@@ -220,8 +222,8 @@ fn a_group_that_fails_costs_its_own_columns_and_begins_anew() {
             assert!(text.starts_with("environment 3 of rollout-1 (Counter, incarnation 1) failed"), "{text}");
             drop(worker);
             let totals = steps.snapshot();
-            // The column of four that came before is kept. Of the next one, both environments had made two steps, and of the
-            // third one or both.
+            // The column of four that came before is kept. Of the next one, both environments had made two
+            // steps, and of the third one or both.
             let lost = match fault {
                 Fault::ResetErr(_) => 2 * 2 + 2,
                 _ => 2 * 2 + 1,

@@ -170,8 +170,8 @@ fn a_steady_worker_reuses_its_storage() {
 #[test]
 fn every_kind_of_failure_loses_the_steps_made_and_the_next_fragment_begins_anew() {
     for (fault, key, made) in [
-        // The second of two environments fails in its sixth step, the second of the second fragment, after its
-        // neighbour has made its step: 2 + 1.
+        // The second of two environments fails in its sixth step, the second of the second fragment, after
+        // its neighbour has made its step: 2 + 1.
         (Fault::StepErr(6), "env_error", 3),
         (Fault::StepPanic(6), "env_panic", 3),
         (Fault::StepNanObs(6), "non_finite_observation", 3),
@@ -457,7 +457,8 @@ fn memory_goes_from_fragment_to_fragment_and_is_emptied_where_episodes_end() {
             let obs = convert::observations(batch.obs_row(t));
             alone.forward(&params, &pronk_policy::Input::new(obs, 2).with_memory(memory), &mut out).unwrap();
             assert_eq!(batch.behaviour_values()[2 * t..2 * t + 2], out.values, "step {t}");
-            // What follows the last step is looked at, and remembered with the first step of the next fragment.
+            // What follows the last step is looked at, and remembered with the first step of the next
+            // fragment.
             if t == 25 {
                 break;
             }

@@ -84,7 +84,7 @@ impl PolicyRouter {
         Ok(())
     }
 
-    /// Runs one inference per policy for all agents that have to act, and hands the actions to the environments.
+    /// Runs one inference per policy for all agents that have to act, and sets their actions.
     pub(super) fn act(
         &mut self,
         envs: &mut MultiAgentEnvs,

@@ -89,8 +89,8 @@ fn rules_are_written_as_words_or_with_their_number() {
     assert!(serde_json::from_str::<Gather>("{\"within\":-1}").unwrap_err().to_string().contains("time in seconds"));
 }
 
-/// Lets the adaptive rule choose in a world where groups take the given times and inference costs so much a call and a row:
-/// steps a second after it has settled, beside those of every fixed number.
+/// Lets the adaptive rule choose in a world where groups take the given times and inference costs so much a
+/// call and a row: steps a second after it has settled, beside those of every fixed number.
 fn steps_a_second(step_secs: impl Fn(usize) -> f64, call_secs: f64, row_secs: f64) -> (f64, Vec<f64>) {
     const GROUPS: usize = 8;
     const SIZE: usize = 20;
@@ -148,8 +148,9 @@ fn the_adaptive_rule_is_within_three_percent_of_the_best_fixed_number() {
     assert!(best_choices.iter().any(|choice| *choice != best_choices[0]), "{best_choices:?}: nothing to adapt to");
 }
 
-/// Lets the adaptive rule choose among one group and no other, 1, 2, 4 and 8 groups of 4,000 environments, in a world where these
-/// make the given steps a second but for noise: how long the first race took, and what was chosen at its end.
+/// Lets the adaptive rule choose among one group and no other, 1, 2, 4 and 8 groups of 4,000 environments, in
+/// a world where these make the given steps a second but for noise: how long the first race took, and what
+/// was chosen at its end.
 fn first_race(steps_a_second: [f64; 5], noise: f64, seed: u64) -> (f64, usize) {
     const SIZE: usize = 4000;
     let mut rng = pronk_policy::Rng::seed_from(seed);

@@ -25,7 +25,8 @@ fn every_row_of_a_column_is_on_that_columns_scale_and_so_is_its_value() {
                 let batch = only(&fragment);
                 let (obs, values) = (batch.obs().as_f32().unwrap(), batch.behaviour_values());
                 for b in 0..4 {
-                    // Clipped until something is known of them, in an environment's first column; at the mean from then on.
+                    // Clipped until something is known of them, in an environment's first column; at the mean
+                    // from then on.
                     let column: Vec<f32> = obs.iter().copied().skip(b).step_by(4).collect();
                     assert!(column == [10.0; 5] || column == [0.0; 5], "{n_groups} {gather:?}: {column:?}");
                     clipped += usize::from(column[0] == 10.0);

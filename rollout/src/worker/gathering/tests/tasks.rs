@@ -81,7 +81,8 @@ impl Drop for Silent {
     }
 }
 
-/// Environments of which number 2 falls silent in its third step, in its first life; how many live; and what lets a thread go.
+/// Environments of which number 2 falls silent in its third step, in its first life; how many live; and what
+/// lets a thread go.
 fn silent(silence: Silence) -> (Arc<dyn EnvFactory>, Arc<AtomicUsize>, crossbeam_channel::Sender<()>) {
     let (hold, let_go) = crossbeam_channel::bounded(0);
     let living = Arc::new(AtomicUsize::new(0));
@@ -218,7 +219,8 @@ fn one_that_fails_costs_its_own_column_and_begins_anew() {
             assert!(worker.close().is_empty());
             drop(worker);
             let totals = steps.snapshot();
-            // A column of four is kept; of the next one two steps were made, or three and none before the reset that fails.
+            // A column of four is kept; of the next one two steps were made, or three and none before the
+            // reset that fails.
             let lost = if fault == Fault::ResetErr(2) { 3 } else { 2 };
             assert_eq!(totals.lost[cause].env, 2 * lost, "{fault:?} {totals:?}");
             assert!(totals.is_closed() && totals.in_flight.env == 0, "{totals:?}");
@@ -315,7 +317,8 @@ fn what_cannot_be_made_says_why_and_others_do_not_wait_for_it() {
     let text = nobody.check(0).unwrap_err().to_string();
     assert!(text.contains("no licence"), "{text}");
 
-    // The first one is as it should be, the second cannot be made at first, the third is another one, the fourth panics.
+    // The first one is as it should be, the second cannot be made at first, the third is another one, the
+    // fourth panics.
     let (links, steps, _lifeline) = links();
     let mixed = AsyncEnvs::new(|context: EnvContext| async move {
         match (context.index, context.incarnation) {
