@@ -34,7 +34,7 @@ use pronk::envs::CartPole;
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec};
 use pronk::prelude::*;
-use pronk::rollout::{GatheringWorker, GatheringWorkerConfig, Sampler, WorkerConfig, WorkerLinks, WorkerState};
+use pronk::rollout::{GatheringWorkerConfig, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
 use pronk::{AsyncEnv, AsyncEnvs, Gather, RestartPolicy};
 
 const LATENCY: Duration = Duration::from_millis(50);
@@ -133,7 +133,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
     };
     let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
     let network = Box::new(CpuNetwork::new(&network).unwrap());
-    let mut worker = GatheringWorker::new(config, Arc::new(remote()), network, links).unwrap();
+    let mut worker = RolloutWorker::gathering(config, Arc::new(remote()), network, links).unwrap();
     let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
     // The first fragment is the one in which all begin.
     drop(worker.sample(&weights, &mut clock).unwrap());

@@ -23,8 +23,8 @@ use pronk::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulu
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec, Rng, Torso};
 use pronk::rollout::{
-    ActionRef, CallMonitor, End, Env, EnvContext, EnvFactory, Kernel, ObsMut, RolloutWorker, Sampler, VectorContext,
-    VectorEnv, VectorStep, Vectorised, WorkerConfig, WorkerLinks, WorkerState,
+    ActionRef, CallMonitor, End, Env, EnvContext, EnvFactory, Kernel, ObsMut, RolloutWorker, VectorContext, VectorEnv,
+    VectorStep, Vectorised, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -220,6 +220,6 @@ impl Sampling {
 
     fn sample(&mut self) {
         drop(self.worker.sample(&self.weights, &mut self.clock).unwrap());
-        drop(self.worker.take_episodes());
+        drop(self.worker.take_collected());
     }
 }

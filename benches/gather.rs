@@ -47,8 +47,8 @@ use pronk::policy::{
     ParamLayout, Params, PolicyError, Rng, Torso,
 };
 use pronk::rollout::{
-    ActionRef, Env, EnvContext, EnvError, EnvSpec, Gather, GatheringWorker, GatheringWorkerConfig, ObsMut,
-    RestartPolicy, Sampler, Step, WorkerConfig, WorkerLinks, WorkerState,
+    ActionRef, Env, EnvContext, EnvError, EnvSpec, Gather, GatheringWorkerConfig, ObsMut, RestartPolicy, RolloutWorker,
+    Step, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -175,7 +175,7 @@ fn spread(sorted: &[f64]) -> String {
 
 /// A worker that follows one rule, with weights to act with.
 struct Case {
-    worker: GatheringWorker,
+    worker: RolloutWorker,
     weights: Versioned<ByPolicy<Params>>,
     clock: StateClock<WorkerState>,
     inferred: Arc<Inferred>,
@@ -218,7 +218,7 @@ impl Case {
             rng: Rng::seed_from(context.seed),
         };
         Self {
-            worker: GatheringWorker::new(config, Arc::new(make), network, links).unwrap(),
+            worker: RolloutWorker::gathering(config, Arc::new(make), network, links).unwrap(),
             weights: Versioned { version: 0, weights },
             clock: StateClock::new("rollout-1", WorkerState::Starting),
             inferred,
@@ -239,7 +239,7 @@ impl Case {
 
     fn sample(&mut self) -> u64 {
         let fragment = self.worker.sample(&self.weights, &mut self.clock).unwrap();
-        drop(self.worker.take_episodes());
+        drop(self.worker.take_collected());
         fragment.env_steps()
     }
 }

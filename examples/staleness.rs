@@ -22,7 +22,7 @@ use pronk::learner::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Im
 use pronk::metrics::{StateClock, StepLedger};
 use pronk::policy::{Activation, CpuNetwork, Encoder, NetworkSpec, Torso, distribution_for};
 use pronk::prelude::*;
-use pronk::rollout::{RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState, probe_spec};
+use pronk::rollout::{RolloutWorker, WorkerConfig, WorkerLinks, WorkerState, probe_spec};
 use pronk::{ByPolicy, GaussianConfig, ImpalaConfig, Params, Schedule};
 
 #[global_allocator]
@@ -118,7 +118,7 @@ fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> 
         while versions.len() > lag + 1 {
             versions.pop_front();
         }
-        let ended = worker.take_episodes();
+        let ended = worker.take_collected().episodes;
         if 4 * env_steps > 3 * args.env_steps {
             n_episodes += ended.len();
             returns += ended.iter().map(|episode| episode.episode_return).sum::<f64>();

@@ -1,7 +1,7 @@
 //! How is data made?
 //!
 //! An [`Env`] is what a user writes; a [`VectorEnv`] steps several of them together and resets each as its episode ends;
-//! a [`RolloutWorker`] turns weights into fragments. With several agents it is a [`MultiAgentEnv`] and a [`MultiAgentWorker`].
+//! a [`RolloutWorker`] turns weights into fragments. With several agents it is a [`MultiAgentEnv`].
 //! A [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs one on the thread of its caller, whatever kind they are.
 //! An environment that fails costs its fragment, never the run.
 
@@ -47,8 +47,7 @@ pub use vector::{
     SerialVectorEnv, VectorEnv, VectorStep,
 };
 pub use worker::{
-    AnyEnvSpec, BuildError, GatheringWorker, GatheringWorkerConfig, MakeSampler, MultiAgentWorker,
-    MultiAgentWorkerConfig, RestartPolicy, RolloutWorker, SampleError, Sampler, WorkerConfig, WorkerLinks, WorkerSeat,
-    WorkerState,
+    AnyEnvSpec, BuildError, Collected, GatheringWorkerConfig, MakeWorker, MultiAgentWorkerConfig, RestartPolicy,
+    RolloutWorker, SampleError, WorkerConfig, WorkerLinks, WorkerSeat, WorkerState,
 };
 pub use wrappers::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};

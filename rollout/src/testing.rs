@@ -13,7 +13,7 @@ use pronk_policy::{
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 use crate::envs::Masked;
 use crate::pool::EnvFactory;
-use crate::worker::{MakeSampler, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerSeat};
+use crate::worker::{MakeWorker, RestartPolicy, RolloutWorker, WorkerConfig, WorkerLinks, WorkerSeat};
 
 /// Longer than anything here takes; a wait this long is a hang.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -344,14 +344,14 @@ impl Network for OneWeight {
 }
 
 /// Makes workers with [`OneWeight`] in the environments of `factory`: what a run is started with.
-pub(crate) fn make_workers<F: EnvFactory + 'static>(factory: F, seed: u64, links: &WorkerLinks) -> Arc<MakeSampler> {
+pub(crate) fn make_workers<F: EnvFactory + 'static>(factory: F, seed: u64, links: &WorkerLinks) -> Arc<MakeWorker> {
     let (factory, links) = (Arc::new(factory), links.clone());
     Arc::new(move |seat: &WorkerSeat| {
         let factory = Arc::clone(&factory) as Arc<dyn EnvFactory>;
         let network = Box::new(OneWeight::new());
         let config = WorkerConfig { incarnation: seat.incarnation, ..config(seat.worker, seed) };
         let links = WorkerLinks { monitor: seat.monitor.clone(), ..links.clone() };
-        Ok(Box::new(RolloutWorker::new(config, factory, network, links)?) as Box<dyn Sampler>)
+        RolloutWorker::new(config, factory, network, links)
     })
 }
 

@@ -1,20 +1,21 @@
 //! How is a fragment made?
 
 mod account;
+mod any_env_spec;
 mod config;
 mod error;
-mod fragment_worker;
 mod gathering;
 mod lockstep;
 mod multi_agent;
 mod restart;
-mod sampler;
+mod rollout_worker;
 
+pub use account::Collected;
+pub use any_env_spec::AnyEnvSpec;
 pub(crate) use config::SHUTDOWN;
-pub use config::{WorkerConfig, WorkerLinks, WorkerState};
+pub use config::{WorkerConfig, WorkerLinks, WorkerSeat, WorkerState};
 pub use error::{BuildError, SampleError};
-pub use gathering::{GatheringWorker, GatheringWorkerConfig};
-pub use lockstep::RolloutWorker;
-pub use multi_agent::{MultiAgentWorker, MultiAgentWorkerConfig};
+pub use gathering::GatheringWorkerConfig;
+pub use multi_agent::MultiAgentWorkerConfig;
 pub use restart::RestartPolicy;
-pub use sampler::{AnyEnvSpec, MakeSampler, Sampler, WorkerSeat};
+pub use rollout_worker::{MakeWorker, RolloutWorker};

@@ -11,9 +11,9 @@ use pronk_learner::{
 use pronk_metrics::{ByPolicy, PolicyId, default_policy};
 use pronk_policy::{GaussianConfig, Network, Params, PolicyError, derive_seed, distribution_with};
 use pronk_rollout::{
-    BuildError, EnvFactory, EnvSpec, GatheringWorker, GatheringWorkerConfig, Inference, InferencePort,
-    MultiAgentFactory, MultiAgentWorker, MultiAgentWorkerConfig, Normalizer, PolicyMapping, RolloutWorker, Sampler,
-    WorkerConfig, WorkerLinks, WorkerPolicy, WorkerSeat, probe_spec,
+    BuildError, EnvFactory, EnvSpec, GatheringWorkerConfig, Inference, InferencePort, MultiAgentFactory,
+    MultiAgentWorkerConfig, Normalizer, PolicyMapping, RolloutWorker, WorkerConfig, WorkerLinks, WorkerPolicy,
+    WorkerSeat, probe_spec,
 };
 
 use super::networks::{MakeNetwork, Networks};
@@ -195,7 +195,7 @@ impl RunSpec {
         config: &TrainerConfig,
         shared: Option<&InferencePort>,
         links: WorkerLinks,
-    ) -> Result<Box<dyn Sampler>, BuildError> {
+    ) -> Result<RolloutWorker, BuildError> {
         let num_envs_per_worker = at_least_one(config.workers.num_envs_per_worker);
         let rollout_fragment_length = at_least_one(config.workers.rollout_fragment_length);
         match &self.agents {
@@ -214,7 +214,7 @@ impl RunSpec {
                     None => Inference::from(only.networks.acting(&only.spec)?),
                 };
                 if config.workers.num_env_groups == 1 && env.tasks().is_none() {
-                    return Ok(Box::new(RolloutWorker::new(worker, Arc::clone(env), inference, links)?));
+                    return RolloutWorker::new(worker, Arc::clone(env), inference, links);
                 }
                 let gathering = GatheringWorkerConfig {
                     worker,
@@ -223,7 +223,7 @@ impl RunSpec {
                     env_hang_timeout: config.supervision.env_hang_timeout,
                     restart: config.restart_policy(),
                 };
-                Ok(Box::new(GatheringWorker::new(gathering, Arc::clone(env), inference, links)?))
+                RolloutWorker::gathering(gathering, Arc::clone(env), inference, links)
             }
             Agents::Several(env, mapping) => {
                 let policy = |(policy, model): (&PolicyId, &PolicySpec)| {
@@ -248,7 +248,7 @@ impl RunSpec {
                     policies: self.policies.iter().map(policy).collect::<Result<_, BuildError>>()?,
                     mapping: mapping.clone(),
                 };
-                Ok(Box::new(MultiAgentWorker::new(worker, Arc::clone(env), links)?))
+                RolloutWorker::multi_agent(worker, Arc::clone(env), links)
             }
         }
     }

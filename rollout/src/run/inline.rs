@@ -12,7 +12,7 @@ use super::budget::RestartBudget;
 use super::report::WorkerReport;
 use super::supervise::{NoFragment, SupervisedWorker, Supervision, thread_name};
 use crate::env::CallMonitor;
-use crate::worker::{BuildError, MakeSampler, RestartPolicy, WorkerSeat, WorkerState};
+use crate::worker::{BuildError, MakeWorker, RestartPolicy, WorkerSeat, WorkerState};
 
 /// Makes fragments on the thread that asks for them: what `workers: 0` runs.
 ///
@@ -31,7 +31,7 @@ use crate::worker::{BuildError, MakeSampler, RestartPolicy, WorkerSeat, WorkerSt
 /// use pronk_metrics::{ByPolicy, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
 /// use pronk_rollout::{
-///     CartPole, Env, EnvContext, InlineSource, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerLinks,
+///     CartPole, Env, EnvContext, InlineSource, RestartPolicy, RolloutWorker, WorkerConfig, WorkerLinks,
 ///     WorkerSeat,
 /// };
 ///
@@ -54,7 +54,7 @@ use crate::worker::{BuildError, MakeSampler, RestartPolicy, WorkerSeat, WorkerSt
 ///     let links = WorkerLinks { monitor: seat.monitor.clone(), ..links };
 ///     let network = Box::new(CpuNetwork::new(&network)?);
 ///     let worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
-///     Ok(Box::new(worker) as Box<dyn Sampler>)
+///     Ok(worker)
 /// };
 /// let restart = RestartPolicy::default();
 /// let (mut source, reports) = InlineSource::new(Arc::new(make), restart, weights, (steps, token), &Notifier::new())?;
@@ -75,7 +75,7 @@ impl InlineSource {
     /// # Errors
     /// Those of `make`.
     pub fn new(
-        make: Arc<MakeSampler>,
+        make: Arc<MakeWorker>,
         restart: RestartPolicy,
         weights: WeightCell<ByPolicy<Params>>,
         (steps, token): (StepLedger, ShutdownToken),

@@ -12,11 +12,13 @@ use super::budget::RestartBudget;
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
 use crate::env::{EnvFailure, EnvFailureCause, VectorContext};
-use crate::worker::{AnyEnvSpec, BuildError, MakeSampler, SHUTDOWN, SampleError, Sampler, WorkerSeat, WorkerState};
+use crate::worker::{
+    AnyEnvSpec, BuildError, Collected, MakeWorker, RolloutWorker, SHUTDOWN, SampleError, WorkerSeat, WorkerState,
+};
 
 /// What a worker is supervised with.
 pub(crate) struct Supervision {
-    pub(crate) make: Arc<MakeSampler>,
+    pub(crate) make: Arc<MakeWorker>,
     pub(crate) seat: WorkerSeat,
     /// What its environments have to be, if others are there already.
     pub(crate) spaces: Option<AnyEnvSpec>,
@@ -33,7 +35,7 @@ pub(crate) struct Supervision {
 /// A worker with its reports, its clock and its restarts.
 pub(crate) struct SupervisedWorker {
     /// `None` until it is made: one that replaces another is made on its own thread, for its factory may hang as well.
-    worker: Option<Box<dyn Sampler>>,
+    worker: Option<RolloutWorker>,
     supervision: Supervision,
     consecutive_failures: u32,
     /// The pause to keep before the next restart.
@@ -187,11 +189,12 @@ impl SupervisedWorker {
         let weights = weights.load();
         let made = catch(|| worker.sample(&weights, &mut supervision.clock));
         report.restarts = u64::from(worker.incarnation() - incarnation);
-        report.add_episodes(worker.take_episodes());
-        report.policy_returns = worker.take_policy_returns();
-        report.abandoned = worker.take_abandoned().into();
+        let Collected { episodes, policy_returns, failures, abandoned } = worker.take_collected();
+        report.add_episodes(episodes);
+        report.policy_returns = policy_returns;
+        report.abandoned = abandoned.into();
         let (mut over, mut last) = (None, None);
-        for failure in worker.take_failures() {
+        for failure in failures {
             report.restarts += 1;
             report.add_failure(failure.to_string());
             let failure = Arc::new(failure);
@@ -296,7 +299,7 @@ impl SupervisedWorker {
 }
 
 /// Makes the worker; a panic of its maker is an error like any other.
-fn make(supervision: &Supervision) -> Result<Box<dyn Sampler>, BuildError> {
+fn make(supervision: &Supervision) -> Result<RolloutWorker, BuildError> {
     let Supervision { make, seat, spaces, .. } = supervision;
     let worker = catch(|| make(seat))
         .unwrap_or_else(|text| Err(BuildError::Panic { what: "the making of the worker", text }))?;

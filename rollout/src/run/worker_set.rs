@@ -19,7 +19,7 @@ use super::failure::WorkerFailure;
 use super::report::WorkerReport;
 use super::supervise::{SupervisedWorker, Supervision, thread_name};
 use crate::env::CallMonitor;
-use crate::worker::{AnyEnvSpec, MakeSampler, RestartPolicy, WorkerSeat, WorkerState};
+use crate::worker::{AnyEnvSpec, MakeWorker, RestartPolicy, WorkerSeat, WorkerState};
 
 use status_board::StatusBoard;
 use supervisor::{Supervisor, Threads};
@@ -69,7 +69,7 @@ pub struct WorkerSetConfig {
 /// use pronk_metrics::{ByPolicy, StepLedger, TimeLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, GaussianConfig, NetworkSpec};
 /// use pronk_rollout::{
-///     CartPole, EnvContext, RestartPolicy, RolloutWorker, Sampler, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSeat,
+///     CartPole, EnvContext, RestartPolicy, RolloutWorker, WorkerConfig, WorkerEdges, WorkerLinks, WorkerSeat,
 ///     WorkerSet, WorkerSetConfig, probe_spec,
 /// };
 ///
@@ -97,7 +97,7 @@ pub struct WorkerSetConfig {
 ///     let links = WorkerLinks { monitor: seat.monitor.clone(), ..links };
 ///     let network = Box::new(CpuNetwork::new(&network)?);
 ///     let worker = RolloutWorker::new(config, factory.clone(), network, links)?;
-///     Ok(Box::new(worker) as Box<dyn Sampler>)
+///     Ok(worker)
 /// };
 /// let set = WorkerSetConfig {
 ///     num_rollout_workers: NonZeroU32::new(2).expect("2 > 0"),
@@ -145,7 +145,7 @@ impl WorkerSet {
     /// environment has been reset and nothing is left running.
     pub fn start(
         config: WorkerSetConfig,
-        make: Arc<MakeSampler>,
+        make: Arc<MakeWorker>,
         token: ShutdownToken,
         edges: WorkerEdges,
     ) -> Result<Self, StartError> {
@@ -161,7 +161,7 @@ impl WorkerSet {
     /// Those of [`start`](Self::start).
     pub fn prepare(
         config: WorkerSetConfig,
-        make: Arc<MakeSampler>,
+        make: Arc<MakeWorker>,
         token: ShutdownToken,
         edges: WorkerEdges,
     ) -> Result<Self, StartError> {

@@ -7,11 +7,25 @@ use crate::env::{EnvFailure, EpisodeStat, FailurePlace, Inside, ReturnStat};
 /// The reason under which steps of frozen policies are dropped.
 const NOT_TRAINED: &str = "not_trained";
 
+/// What a worker reports besides fragments.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// Episodes that ended, those of failed fragments included.
+    pub episodes: Vec<EpisodeStat>,
+    /// Returns of agents whose episodes ended, by policy. Empty for environments with one agent, whose
+    /// returns are those of the episodes.
+    pub policy_returns: ByPolicy<ReturnStat>,
+    /// Failures that cost only some environments, which the worker rebuilds.
+    pub failures: Vec<EnvFailure>,
+    /// Abandoned threads, each with the call that it hangs in.
+    pub abandoned: Vec<String>,
+}
+
 /// The steps that a worker has made and not yet handed over, and the tag of its next fragment.
 ///
 /// Every step is counted once: by [`book`](Self::book) with its fragment, by [`lose`](Self::lose) when some
 /// of the worker's environments failed, or by [`give_up`](Self::give_up).
-pub struct Account {
+pub(super) struct Account {
     pub(super) links: WorkerLinks,
     worker: u32,
     incarnation: u32,
@@ -21,12 +35,9 @@ pub struct Account {
     made: Steps,
     /// Agent-steps of frozen policies.
     untrained: u64,
-    pub(super) episodes: Vec<EpisodeStat>,
-    pub(super) policy_returns: ByPolicy<ReturnStat>,
-    failures: Vec<EnvFailure>,
+    pub(super) collected: Collected,
     /// Whether a failure was added since failures were last taken.
     has_new_failures: bool,
-    pub(super) abandoned: Vec<String>,
 }
 
 impl Account {
@@ -38,11 +49,8 @@ impl Account {
             sequence: 0,
             made: Steps::default(),
             untrained: 0,
-            episodes: Vec::new(),
-            policy_returns: ByPolicy::new(),
-            failures: Vec::new(),
+            collected: Collected::default(),
             has_new_failures: false,
-            abandoned: Vec::new(),
         }
     }
 
@@ -89,7 +97,7 @@ impl Account {
     }
 
     pub(super) fn add_failure(&mut self, failure: EnvFailure) {
-        self.failures.push(failure);
+        self.collected.failures.push(failure);
         self.has_new_failures = true;
     }
 
@@ -98,9 +106,9 @@ impl Account {
         std::mem::take(&mut self.has_new_failures)
     }
 
-    pub(super) fn take_failures(&mut self) -> Vec<EnvFailure> {
+    pub(super) fn take_collected(&mut self) -> Collected {
         self.has_new_failures = false;
-        std::mem::take(&mut self.failures)
+        std::mem::take(&mut self.collected)
     }
 
     /// Counts the steps of a complete fragment as sampled; `None` if the supervisor has replaced this worker

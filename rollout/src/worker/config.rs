@@ -41,6 +41,24 @@ pub struct WorkerConfig {
     pub gaussian: GaussianConfig,
 }
 
+/// A worker's place in a run; a replacement takes the same seat.
+///
+/// ```
+/// use pronk_rollout::{CallMonitor, WorkerSeat};
+///
+/// let first = WorkerSeat { worker: 3, incarnation: 0, monitor: CallMonitor::new() };
+/// # let _ = first;
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkerSeat {
+    /// The worker's number: its thread is `rollout-<worker>`; 0 is the inline worker.
+    pub worker: u32,
+    /// The first incarnation of its environments.
+    pub incarnation: u32,
+    /// Records which environment it is calling: for its [`WorkerLinks`](crate::WorkerLinks).
+    pub monitor: CallMonitor,
+}
+
 /// A worker's handles on the rest of the run.
 #[derive(Clone, Debug)]
 pub struct WorkerLinks {

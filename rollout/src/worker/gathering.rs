@@ -13,11 +13,11 @@ use pronk_metrics::{ByPolicy, StateClock, Steps, default_policy};
 use pronk_policy::{Params, Rng};
 
 use super::account::Account;
+use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
-use super::fragment_worker::{FragmentWorker, MakeFragments};
 use super::restart::RestartPolicy;
-use super::sampler::AnyEnvSpec;
+use super::rollout_worker::{MakeFragments, RolloutWorker};
 use crate::act::{Inference, PolicyActor, WorkerPolicy};
 use crate::env::{EnvFailureCause, EnvSpec, seed};
 use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvPool, Gather, GroupFailure, GroupStep, Order};
@@ -26,20 +26,8 @@ use waiting::Waiting;
 
 pub use config::GatheringWorkerConfig;
 
-/// A worker whose environments step in groups elsewhere, on threads or as tasks: it infers for all groups
-/// that have answered.
-///
-/// A column of a fragment is one environment's own time line, as in a
-/// [`MultiAgentWorker`](crate::MultiAgentWorker): `T` consecutive steps, whatever the others did meanwhile,
-/// so that a slow environment holds up no other. A fragment holds the `B` columns that have been full for
-/// longest. Weights change between fragments; every step records the version that chose its action.
-///
-/// A group that fails costs the columns it was filling. It is rebuilt after a pause, and the others continue.
-/// With [`Gather::All`] and [`Gather::InTurn`] fragments do not depend on timing.
-pub type GatheringWorker = FragmentWorker<Gathering>;
-
 /// Infers for groups of environments as they answer.
-pub struct Gathering {
+struct Gathering {
     restart: RestartPolicy,
     gather: Gather,
     /// `Some` for [`Gather::Adaptive`].
@@ -77,25 +65,33 @@ struct Slot {
     failures_in_a_row: u32,
 }
 
-impl GatheringWorker {
-    /// Starts a thread for each group, or one for all [tasks](EnvFactory::tasks), which builds its
-    /// environments, and checks that the network fits their spaces.
+impl RolloutWorker {
+    /// A worker whose environments step in groups elsewhere, on threads or as tasks: it infers for all groups
+    /// that have answered.
+    ///
+    /// A column of a fragment is one environment's own time line, as in a
+    /// [`RolloutWorker`](crate::RolloutWorker): `T` consecutive steps, whatever the others did meanwhile,
+    /// so that a slow environment holds up no other. A fragment holds the `B` columns that have been full for
+    /// longest. Weights change between fragments; every step records the version that chose its action.
+    ///
+    /// A group that fails costs the columns it was filling. It is rebuilt after a pause, and the others
+    /// continue. With [`Gather::All`] and [`Gather::InTurn`] fragments do not depend on timing.
     ///
     /// # Errors
     /// The environment that could not be built, how environments and network disagree, or a number of groups
     /// that does not divide the environments.
-    pub fn new(
+    pub fn gathering(
         config: GatheringWorkerConfig,
         factory: Arc<dyn EnvFactory>,
         inference: impl Into<Inference>,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
         let groups = start::start_groups(&config, factory, &links)?;
-        Self::over(groups, &config.worker, config.gather, config.restart, inference.into(), links)
+        Self::over_pool(groups, &config.worker, config.gather, config.restart, inference.into(), links)
     }
 
     /// A worker over any pool.
-    pub(super) fn over(
+    pub(super) fn over_pool(
         groups: Box<dyn EnvPool>,
         config: &WorkerConfig,
         gather: Gather,
@@ -140,12 +136,7 @@ impl GatheringWorker {
             left_off: Instant::now(),
             is_closed: false,
         };
-        Ok(Self { maker, account })
-    }
-
-    /// The spec of the environments.
-    pub fn spec(&self) -> &EnvSpec {
-        &self.maker.spec
+        Ok(Self::over(maker, account))
     }
 }
 
@@ -336,7 +327,7 @@ impl Gathering {
         let size = self.groups.group_size();
         let envs = group * size..(group + 1) * size;
         let state_len = self.shape.state_len;
-        account.episodes.append(&mut step.episodes);
+        account.collected.episodes.append(&mut step.episodes);
         if let Err(failure) = outcome {
             self.slots[group].step = Some(step);
             self.give_up_group(account, group, failure);
@@ -384,7 +375,7 @@ impl Gathering {
         let slot = &mut self.slots[group];
         slot.failures_in_a_row = slot.failures_in_a_row.saturating_add(1);
         self.pausing.push((Instant::now() + self.restart.backoff(slot.failures_in_a_row), group));
-        account.abandoned.extend(abandoned.map(|thread| format!("{thread}: {failure}")));
+        account.collected.abandoned.extend(abandoned.map(|thread| format!("{thread}: {failure}")));
         account.add_failure(failure);
     }
 }

@@ -7,55 +7,17 @@ use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, Steps, default_policy}
 use pronk_policy::{Params, Rng};
 
 use super::account::Account;
+use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
-use super::fragment_worker::{FragmentWorker, MakeFragments};
-use super::sampler::AnyEnvSpec;
+use super::rollout_worker::{MakeFragments, RolloutWorker};
 use crate::act::{ActionSampler, Inference, PolicyFault, WeightsOf};
 use crate::env::{EnvSpec, VectorContext, seed};
 use crate::pool::{EnvFactory, build_vector};
 use crate::vector::{VectorEnv, VectorStep};
 
-/// A worker that steps its environments together on its own thread. One version of the weights per fragment.
-///
-/// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
-///
-/// ```
-/// use std::num::NonZeroUsize;
-/// use std::sync::Arc;
-///
-/// use pronk_buffer::{Pool, Versioned, shutdown};
-/// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
-/// use pronk_policy::{CpuNetwork, GaussianConfig, Network, NetworkSpec};
-/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState};
-///
-/// let spec = CartPole::new().spec();
-/// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
-/// let weights = ByPolicy::from([(default_policy(), network.init_params(1)?)]);
-/// let weights = Versioned { version: 0, weights };
-/// let (_lifeline, token) = shutdown();
-/// let steps = StepLedger::new();
-///
-/// let config = WorkerConfig {
-///     worker: 1,
-///     incarnation: 0,
-///     seed: 1,
-///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
-///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
-///     gaussian: GaussianConfig::default(),
-/// };
-/// let links = WorkerLinks::new(Pool::new(2), steps.clone(), token);
-/// let network = Box::new(CpuNetwork::new(&network)?);
-/// let mut worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
-/// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
-/// let fragment = worker.sample(&weights, &mut clock)?;
-/// assert_eq!((fragment.env_steps(), steps.snapshot().in_flight.env), (10, 10));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub type RolloutWorker = FragmentWorker<Lockstep>;
-
 /// Steps environments together, `T` times for each fragment.
-pub struct Lockstep {
+struct Lockstep {
     config: WorkerConfig,
     factory: Arc<dyn EnvFactory>,
     spec: EnvSpec,
@@ -74,7 +36,10 @@ pub struct Lockstep {
 }
 
 impl RolloutWorker {
-    /// Builds the environments of the worker and checks that the network fits their spaces.
+    /// A worker that steps its environments together on its own thread, with one version of the weights per
+    /// fragment.
+    ///
+    /// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
     ///
     /// # Errors
     /// The environment that could not be built, or how environments and network disagree.
@@ -104,17 +69,7 @@ impl RolloutWorker {
             envs: Some(envs),
             under_way: false,
         };
-        Ok(Self { maker, account: Account::new(config.worker, config.incarnation, links) })
-    }
-
-    /// The spec of the environments.
-    pub fn spec(&self) -> &EnvSpec {
-        &self.maker.spec
-    }
-
-    /// The worker's settings.
-    pub fn config(&self) -> &WorkerConfig {
-        &self.maker.config
+        Ok(Self::over(maker, Account::new(config.worker, config.incarnation, links)))
     }
 }
 
@@ -223,7 +178,7 @@ impl MakeFragments for Lockstep {
         let made = self.make(account, weights, clock);
         // Episodes that ended in a failed fragment count too.
         if let Some(envs) = &mut self.envs {
-            envs.drain_episodes(&mut account.episodes);
+            envs.drain_episodes(&mut account.collected.episodes);
         }
         made.map(MultiAgentBatch::single)
     }

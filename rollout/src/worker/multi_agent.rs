@@ -10,10 +10,10 @@ use pronk_metrics::{ByPolicy, StateClock};
 use pronk_policy::Params;
 
 use super::account::Account;
+use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
-use super::fragment_worker::{FragmentWorker, MakeFragments};
-use super::sampler::AnyEnvSpec;
+use super::rollout_worker::{MakeFragments, RolloutWorker};
 use crate::act::PolicyFault;
 use crate::env::{MultiAgentSpec, VectorContext};
 use crate::pool::{MultiAgentFactory, make_envs};
@@ -26,25 +26,8 @@ pub use config::MultiAgentWorkerConfig;
 /// Fragment lengths without a step of a trained policy, after which the worker gives up.
 const NOBODY_FOR: usize = 1000;
 
-/// A worker for environments with several agents, each of which plays a policy.
-///
-/// # Columns
-/// Each column of a batch is one agent's own time line: `T` consecutive steps that it took under one policy,
-/// whatever the others did in between. A step is complete when the agent next has to act or its episode ends;
-/// the rewards until then add up to the step's reward. Columns that are not full wait for the next fragment.
-/// A fragment ends after `T` steps of every environment, or as many more as it takes until a column is full,
-/// and holds all full columns in the order of environments and agents.
-///
-/// # Steps
-/// The env-steps of a fragment are those made since the last one, its agent-steps those of its columns.
-/// Agent-steps of frozen policies are booked as dropped under `"not_trained"`. Agent-steps of columns that
-/// are not full when the worker ends or its environments fail are booked then.
-///
-/// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
-pub type MultiAgentWorker = FragmentWorker<MultiAgent>;
-
 /// Steps environments with several agents; each policy infers once for all agents that play it.
-pub struct MultiAgent {
+struct MultiAgent {
     seed: u64,
     n_envs: usize,
     /// `T`.
@@ -58,13 +41,27 @@ pub struct MultiAgent {
     under_way: bool,
 }
 
-impl MultiAgentWorker {
-    /// Builds the environments of the worker, and checks the policies against their agents.
+impl RolloutWorker {
+    /// A worker for environments with several agents, each of which plays a policy.
+    ///
+    /// # Columns
+    /// Each column of a batch is one agent's own time line: `T` consecutive steps that it took under one
+    /// policy, whatever the others did in between. A step is complete when the agent next has to act or its
+    /// episode ends; the rewards until then add up to the step's reward. Columns that are not full wait for
+    /// the next fragment. A fragment ends after `T` steps of every environment, or as many more as it takes
+    /// until a column is full, and holds all full columns in the order of environments and agents.
+    ///
+    /// # Steps
+    /// The env-steps of a fragment are those made since the last one, its agent-steps those of its columns.
+    /// Agent-steps of frozen policies are booked as dropped under `"not_trained"`. Agent-steps of columns
+    /// that are not full when the worker ends or its environments fail are booked then.
+    ///
+    /// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
     ///
     /// # Errors
     /// The environment that could not be built; the policy whose network or weights do not fit; the agent
     /// that is mapped to no policy, or to one that it cannot play, in the first episode of an environment.
-    pub fn new(
+    pub fn multi_agent(
         config: MultiAgentWorkerConfig,
         factory: Arc<dyn MultiAgentFactory>,
         links: WorkerLinks,
@@ -76,12 +73,7 @@ impl MultiAgentWorker {
         let spec = envs.spec().clone();
         let router = PolicyRouter::new(policies, mapping, &envs, length, &context)?;
         let maker = MultiAgent { seed, n_envs, length, factory, spec, router, envs: Some(envs), under_way: false };
-        Ok(Self { maker, account: Account::new(worker, incarnation, links) })
-    }
-
-    /// The spec of the environments.
-    pub fn spec(&self) -> &MultiAgentSpec {
-        &self.maker.spec
+        Ok(Self::over(maker, Account::new(worker, incarnation, links)))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::act::InferenceThread;
 use crate::env::{Env, EnvContext};
 use crate::envs::{CartPole, Recall};
 use crate::testing::{LONG, OneWeight, config, links, of_default, params};
-use crate::worker::{RolloutWorker, SampleError, Sampler, WorkerState};
+use crate::worker::{RolloutWorker, SampleError, WorkerState};
 
 struct Run {
     publisher: WeightPublisher<ByPolicy<Params>>,

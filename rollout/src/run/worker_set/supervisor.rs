@@ -16,7 +16,7 @@ use crate::run::{
     NoFragment, RestartBudget, SupervisedWorker, Supervision, WorkerFailure, WorkerFailureCause, WorkerReport,
     thread_name,
 };
-use crate::worker::{AnyEnvSpec, MakeSampler, SHUTDOWN, WorkerSeat, WorkerState};
+use crate::worker::{AnyEnvSpec, MakeWorker, SHUTDOWN, WorkerSeat, WorkerState};
 
 /// The longest time between two looks.
 const RAREST: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ thread_states! {
 /// Looks after the threads of a set: takes note of those that end, and replaces those that hang.
 pub(super) struct Supervisor {
     pub(super) env_hang_timeout: Option<Duration>,
-    pub(super) make: Arc<MakeSampler>,
+    pub(super) make: Arc<MakeWorker>,
     /// What the environments of all workers are.
     pub(super) spec: Option<AnyEnvSpec>,
     pub(super) token: ShutdownToken,

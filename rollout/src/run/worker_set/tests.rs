@@ -34,7 +34,7 @@ fn set_config(num_rollout_workers: u32, restart: RestartPolicy) -> WorkerSetConf
 
 fn start_with(
     config: WorkerSetConfig,
-    make: impl FnOnce(&WorkerLinks) -> Arc<MakeSampler>,
+    make: impl FnOnce(&WorkerLinks) -> Arc<MakeWorker>,
 ) -> (Result<WorkerSet, StartError>, Run) {
     let (links, steps, shutdown) = links();
     let (sender, fragments) = inqueue(2, Gate::Bounded, &links.token).unwrap();

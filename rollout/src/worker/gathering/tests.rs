@@ -13,7 +13,7 @@ use crate::env::{ActionRef, CallMonitor, Env, EnvContext, EnvFailure, EpisodeSta
 use crate::envs::{CartPole, Recall};
 use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, config, links, n, until, weights};
 use crate::vector::{VectorEnv, VectorStep};
-use crate::worker::{RolloutWorker, Sampler};
+use crate::worker::RolloutWorker;
 
 fn of_groups(n_envs: usize, n_groups: usize, gather: Gather) -> GatheringWorkerConfig {
     GatheringWorkerConfig {
@@ -58,7 +58,7 @@ fn content(fragment: &MultiAgentBatch) -> impl PartialEq + use<> {
 }
 
 /// Fragments of a worker, with the same weights all the time.
-fn fragments(worker: &mut dyn Sampler, weights: &Versioned<ByPolicy<Params>>, n: usize) -> Vec<MultiAgentBatch> {
+fn fragments(worker: &mut RolloutWorker, weights: &Versioned<ByPolicy<Params>>, n: usize) -> Vec<MultiAgentBatch> {
     let mut clock = clock();
     (0..n)
         .map(|_| {
@@ -96,7 +96,7 @@ fn waiting_for_all_or_in_turn_makes_what_one_thread_makes_bit_for_bit() {
         for (n_groups, gather) in [(1, Gather::All), (3, Gather::All), (2, Gather::InTurn), (6, Gather::InTurn)] {
             let (links, steps, _lifeline) = links();
             let config = of_groups(6, n_groups, gather);
-            let mut worker = GatheringWorker::new(config, Arc::new(make), cpu(), links).unwrap();
+            let mut worker = RolloutWorker::gathering(config, Arc::new(make), cpu(), links).unwrap();
             let made: Vec<_> = fragments(&mut worker, &weights, 30).iter().map(content).collect();
             let same = made.iter().zip(&expected).take_while(|(made, expected)| made == expected).count();
             assert_eq!(same, 30, "{} in {n_groups} groups, {gather:?}: fragments that are the same", spec.name);
@@ -121,7 +121,7 @@ fn every_rule_fills_whole_columns_and_books_every_step() {
         let (links, steps, _lifeline) = links();
         let factory = |_: &EnvContext| Counter::new(&[(3, End::Truncated), (5, End::Terminated)]);
         let network = Box::new(OneWeight::new());
-        let mut worker = GatheringWorker::new(of_groups(8, 4, gather), Arc::new(factory), network, links).unwrap();
+        let mut worker = RolloutWorker::gathering(of_groups(8, 4, gather), Arc::new(factory), network, links).unwrap();
         let mut episodes = 0;
         for fragment in fragments(&mut worker, &weights(2, 0.5), 40) {
             let batch = only(&fragment);
@@ -144,7 +144,7 @@ fn every_rule_fills_whole_columns_and_books_every_step() {
                     assert_eq!(batch.rewards()[t * 8 + b], step + 1.0);
                 }
             }
-            episodes += worker.take_episodes().len();
+            episodes += worker.take_collected().episodes.len();
         }
         assert!(episodes > 100, "{gather:?}: {episodes}");
         let trained = steps.snapshot().trained_once.env;
@@ -172,7 +172,7 @@ fn a_slow_group_keeps_nobody_waiting() {
         })
     };
     let network = Box::new(OneWeight::new());
-    let mut worker = GatheringWorker::new(of_groups(4, 4, at_least(1)), Arc::new(factory), network, links).unwrap();
+    let mut worker = RolloutWorker::gathering(of_groups(4, 4, at_least(1)), Arc::new(factory), network, links).unwrap();
     fragments(&mut worker, &weights(0, 0.0), 20);
     assert_eq!(steps.snapshot().trained_once.env, 20 * 16, "three groups fill all of them");
     // Its own columns come as slowly as it steps, and nothing is lost. It may not have been told to step
@@ -206,18 +206,19 @@ fn a_group_that_fails_costs_its_own_columns_and_begins_anew() {
                 Counter::of_three().with_fault(if fails { fault } else { Fault::Nothing })
             };
             let network = Box::new(OneWeight::new());
-            let mut worker = GatheringWorker::new(of_groups(6, 3, gather), Arc::new(factory), network, links).unwrap();
+            let mut worker =
+                RolloutWorker::gathering(of_groups(6, 3, gather), Arc::new(factory), network, links).unwrap();
             let began = Instant::now();
             let mut failures = Vec::new();
             while failures.len() < 2 {
                 assert!(began.elapsed() < LONG, "{fault:?}");
                 fragments(&mut worker, &weights(0, 0.0), 1);
-                failures.extend(worker.take_failures());
+                failures.extend(worker.take_collected().failures);
                 assert!(steps.snapshot().is_closed());
             }
             fragments(&mut worker, &weights(0, 0.0), 20);
-            assert!(worker.take_failures().is_empty(), "{fault:?}: the third life is a healthy one");
-            assert!(worker.take_abandoned().is_empty());
+            assert!(worker.take_collected().failures.is_empty(), "{fault:?}: the third life is a healthy one");
+            assert!(worker.take_collected().abandoned.is_empty());
             let text = failures[1].to_string();
             assert!(text.starts_with("environment 3 of rollout-1 (Counter, incarnation 1) failed"), "{text}");
             drop(worker);
@@ -253,15 +254,16 @@ fn a_group_that_hangs_is_left_behind_named_and_replaced() {
         // Far longer than any step takes, on a busy machine too.
         let env_hang_timeout = Some(Duration::from_millis(300));
         let config = GatheringWorkerConfig { env_hang_timeout, ..of_groups(4, 2, gather) };
-        let mut worker = GatheringWorker::new(config, Arc::new(factory), Box::new(OneWeight::new()), links).unwrap();
+        let mut worker =
+            RolloutWorker::gathering(config, Arc::new(factory), Box::new(OneWeight::new()), links).unwrap();
         let began = Instant::now();
         let mut failures = Vec::new();
         while failures.is_empty() {
             assert!(began.elapsed() < LONG);
             fragments(&mut worker, &weights(0, 0.0), 1);
-            failures = worker.take_failures();
+            failures = worker.take_collected().failures;
         }
-        let abandoned = worker.take_abandoned();
+        let abandoned = worker.take_collected().abandoned;
         let words = [
             "rollout-1-envs-1: environment 2 of rollout-1 (Counter, incarnation 0) failed at step 2 of the episode",
             "has not come back for",
@@ -298,13 +300,13 @@ fn a_group_that_hangs_as_it_is_dropped_is_left_behind_as_well() {
     };
     let env_hang_timeout = Some(Duration::from_millis(300));
     let config = GatheringWorkerConfig { env_hang_timeout, ..of_groups(4, 2, at_least(1)) };
-    let mut worker = GatheringWorker::new(config, Arc::new(factory), Box::new(OneWeight::new()), links).unwrap();
+    let mut worker = RolloutWorker::gathering(config, Arc::new(factory), Box::new(OneWeight::new()), links).unwrap();
     let began = Instant::now();
     let mut abandoned = Vec::new();
     while abandoned.is_empty() {
         assert!(began.elapsed() < LONG);
         fragments(&mut worker, &weights(0, 0.0), 1);
-        abandoned = worker.take_abandoned();
+        abandoned = worker.take_collected().abandoned;
     }
     assert!(abandoned[0].starts_with("rollout-1-envs-1: environment 2 of rollout-1"), "{abandoned:?}");
     fragments(&mut worker, &weights(0, 0.0), 5);
@@ -326,7 +328,7 @@ fn an_environment_that_hangs_as_it_is_made_is_named() {
     };
     let env_hang_timeout = Some(Duration::from_millis(300));
     let config = GatheringWorkerConfig { env_hang_timeout, ..of_groups(4, 2, Gather::All) };
-    let made = GatheringWorker::new(config, Arc::new(factory), Box::new(OneWeight::new()), links);
+    let made = RolloutWorker::gathering(config, Arc::new(factory), Box::new(OneWeight::new()), links);
     let text = made.err().unwrap().to_string();
     drop(let_go);
     let words = ["environment 3 of rollout-1", "while it was made", "has not come back for"];
@@ -348,7 +350,7 @@ fn a_worker_ends_at_once_though_an_environment_hangs_and_names_its_thread() {
         })
     };
     let network = Box::new(OneWeight::new());
-    let mut worker = GatheringWorker::new(of_groups(2, 2, Gather::All), Arc::new(factory), network, links).unwrap();
+    let mut worker = RolloutWorker::gathering(of_groups(2, 2, Gather::All), Arc::new(factory), network, links).unwrap();
     let sampling = std::thread::spawn(move || {
         let closed = matches!(worker.sample(&weights(0, 0.0), &mut clock()), Err(SampleError::Closed));
         (closed, worker.close())
@@ -364,7 +366,7 @@ fn a_worker_ends_at_once_though_an_environment_hangs_and_names_its_thread() {
 fn what_cannot_begin_says_why() {
     let new = |config, factory: Arc<dyn EnvFactory>| {
         let (links, _steps, _lifeline) = links();
-        match GatheringWorker::new(config, factory, Box::new(OneWeight::new()), links) {
+        match RolloutWorker::gathering(config, factory, Box::new(OneWeight::new()), links) {
             Ok(_) => panic!("it began"),
             Err(error) => error.to_string(),
         }
@@ -432,9 +434,9 @@ fn a_vector_that_panics_costs_its_group() {
     let (links, steps, _lifeline) = links();
     let network = Box::new(OneWeight::new());
     let config = of_groups(4, 2, Gather::All);
-    let mut worker = GatheringWorker::new(config, Arc::new(CarelessFactory), network, links).unwrap();
+    let mut worker = RolloutWorker::gathering(config, Arc::new(CarelessFactory), network, links).unwrap();
     fragments(&mut worker, &weights(0, 0.0), 5);
-    let failures = worker.take_failures();
+    let failures = worker.take_collected().failures;
     let text = failures[0].to_string();
     assert!(failures.len() == 1 && text.contains("planted in the vector"), "{text}");
     drop(worker);

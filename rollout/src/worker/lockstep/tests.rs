@@ -15,7 +15,6 @@ use crate::testing::{
     of_default, weights,
 };
 use crate::vector::{Normalizer, NormalizerConfig};
-use crate::worker::Sampler;
 
 fn clock() -> StateClock<WorkerState> {
     StateClock::new("rollout-1", WorkerState::Starting)
@@ -88,9 +87,9 @@ fn a_fragment_holds_what_was_seen_done_and_thought() {
 
     assert_eq!((fragment.env_steps(), fragment.agent_steps()), (8, 8));
     assert_eq!(steps.snapshot().in_flight, fragment.steps());
-    let episodes = worker.take_episodes();
+    let episodes = worker.take_collected().episodes;
     assert_eq!(episodes.iter().map(|episode| episode.episode_return).collect::<Vec<_>>(), [6.0, 6.0]);
-    assert!(worker.take_episodes().is_empty());
+    assert!(worker.take_collected().episodes.is_empty());
 }
 
 #[test]
@@ -197,7 +196,11 @@ fn every_kind_of_failure_loses_the_steps_made_and_the_next_fragment_begins_anew(
         assert_eq!((totals.lost[key].env, totals.lost[key].agent), (made, made), "{fault:?}");
         assert_eq!((totals.sampled.env, totals.in_flight.env), (8 + made, 0));
         assert!(totals.is_closed());
-        assert_eq!(worker.take_episodes().len() as u64, 2 + (made - 2), "finished episodes are not forgotten");
+        assert_eq!(
+            worker.take_collected().episodes.len() as u64,
+            2 + (made - 2),
+            "finished episodes are not forgotten"
+        );
 
         let next = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
         let batch = next.get("default_policy").unwrap();

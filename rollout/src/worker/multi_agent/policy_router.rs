@@ -150,12 +150,17 @@ impl PolicyRouter {
             player.state.fill(0.0);
             if agents.has_acted(agent) {
                 let one = ReturnStat::of(player.episode_return);
-                account.policy_returns.entry(actor.id().clone()).and_modify(|all| all.fold(one)).or_insert(one);
+                account
+                    .collected
+                    .policy_returns
+                    .entry(actor.id().clone())
+                    .and_modify(|all| all.fold(one))
+                    .or_insert(one);
             }
         }
         account.add(made);
         if let Some(episode) = over {
-            account.episodes.push(episode);
+            account.collected.episodes.push(episode);
             self.reset(env, envs)?;
         }
         Ok(())

@@ -17,7 +17,6 @@ use super::*;
 use crate::act::{PolicyMapping, WorkerPolicy};
 use crate::env::MultiAgentEnv;
 use crate::testing::{OneWeight, params};
-use crate::worker::Sampler;
 
 use script::{Diary, Manner, Script};
 
@@ -86,7 +85,7 @@ fn the_policy_of_a_single_agent_may_be_the_default_one() {
     let (links, _steps, _lifeline) = links();
     let factory = move |context: &crate::env::EnvContext| Script::new(context, &diary, Manner::Together);
     let config = config(policies, PolicyMapping::shared(default_policy()));
-    let mut worker = MultiAgentWorker::new(config, Arc::new(factory), links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(config, Arc::new(factory), links).unwrap();
     let fragment = worker.sample(&crate::testing::weights(3, 0.0), &mut clock()).unwrap();
     assert!(fragment.versions().all(|version| version == 3));
 }

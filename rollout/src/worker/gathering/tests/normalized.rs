@@ -19,7 +19,7 @@ fn every_row_of_a_column_is_on_that_columns_scale_and_so_is_its_value() {
             let normalizer = Normalizer::new(NormalizerConfig { observations: true, return_gamma: None });
             let factory = Arc::new(normalizer.wrap(Arc::clone(&factory)));
             let network = Box::new(CpuNetwork::new(&network).unwrap());
-            let mut worker = GatheringWorker::new(of_groups(4, n_groups, gather), factory, network, links).unwrap();
+            let mut worker = RolloutWorker::gathering(of_groups(4, n_groups, gather), factory, network, links).unwrap();
             let mut clipped = 0;
             for fragment in fragments(&mut worker, &weights, 8) {
                 let batch = only(&fragment);

@@ -100,7 +100,7 @@ fn silent(silence: Silence) -> (Arc<dyn EnvFactory>, Arc<AtomicUsize>, crossbeam
 /// Far longer than any step takes, on a busy machine too.
 const TIMEOUT: Option<Duration> = Some(Duration::from_millis(300));
 
-fn worker_of(factory: Arc<dyn EnvFactory>, n_envs: usize, gather: Gather, links: WorkerLinks) -> GatheringWorker {
+fn worker_of(factory: Arc<dyn EnvFactory>, n_envs: usize, gather: Gather, links: WorkerLinks) -> RolloutWorker {
     worker_within(TIMEOUT, factory, n_envs, gather, links)
 }
 
@@ -110,19 +110,19 @@ fn worker_within(
     n_envs: usize,
     gather: Gather,
     links: WorkerLinks,
-) -> GatheringWorker {
+) -> RolloutWorker {
     let config = GatheringWorkerConfig { env_hang_timeout, ..of_groups(n_envs, 1, gather) };
-    GatheringWorker::new(config, factory, Box::new(OneWeight::new()), links).unwrap()
+    RolloutWorker::gathering(config, factory, Box::new(OneWeight::new()), links).unwrap()
 }
 
 /// Samples until so many have failed.
-fn failures_of(worker: &mut GatheringWorker, n: usize) -> Vec<String> {
+fn failures_of(worker: &mut RolloutWorker, n: usize) -> Vec<String> {
     let began = Instant::now();
     let mut failures = Vec::new();
     while failures.len() < n {
         assert!(began.elapsed() < LONG, "{failures:?}");
         fragments(worker, &weights(0, 0.0), 1);
-        failures.extend(worker.take_failures().iter().map(ToString::to_string));
+        failures.extend(worker.take_collected().failures.iter().map(ToString::to_string));
     }
     failures
 }
@@ -143,11 +143,11 @@ fn waiting_for_all_makes_what_one_thread_makes_bit_for_bit() {
         let mut serial = RolloutWorker::new(config.worker, Arc::new(make), cpu(), serial_links).unwrap();
         let (links, steps, _lifeline) = links();
         let tasks = AsyncEnvs::new(move |context: EnvContext| async move { Awaited(make(&context)) });
-        let mut worker = GatheringWorker::new(config, Arc::new(tasks), cpu(), links).unwrap();
+        let mut worker = RolloutWorker::gathering(config, Arc::new(tasks), cpu(), links).unwrap();
         for fragment in 0..30 {
-            let [expected, made] = [&mut serial as &mut dyn Sampler, &mut worker].map(|worker| {
+            let [expected, made] = [&mut serial, &mut worker].map(|worker| {
                 let fragments = fragments(worker, &weights, 1);
-                let mut episodes = worker.take_episodes();
+                let mut episodes = worker.take_collected().episodes;
                 episodes.sort_by_key(|episode| (episode.index, episode.seed));
                 (content(&fragments[0]), episodes)
             });
@@ -182,11 +182,11 @@ fn a_normalised_environment_is_normalised_as_on_a_thread() {
     let (_lifeline, token) = pronk_buffer::shutdown();
     let [links_1, links_2] = [links_1, links_2].map(|links| WorkerLinks { token: token.clone(), ..links });
     let mut on_thread = RolloutWorker::new(config.worker, Arc::new(on_thread), cpu(), links_1).unwrap();
-    let mut as_task = GatheringWorker::new(config, Arc::new(as_task), cpu(), links_2).unwrap();
+    let mut as_task = RolloutWorker::gathering(config, Arc::new(as_task), cpu(), links_2).unwrap();
     for fragment in 0..20 {
-        let [expected, made] = [&mut on_thread as &mut dyn Sampler, &mut as_task].map(|worker| {
+        let [expected, made] = [&mut on_thread, &mut as_task].map(|worker| {
             let fragments = fragments(worker, &weights, 1);
-            worker.take_episodes();
+            worker.take_collected().episodes;
             content(&fragments[0])
         });
         assert!(made == expected, "fragment {fragment} differs");
@@ -215,7 +215,7 @@ fn one_that_fails_costs_its_own_column_and_begins_anew() {
             assert!(texts[0].starts_with("environment 3 of rollout-1 (Counter, incarnation 0) failed"), "{texts:?}");
             assert!(texts[1].starts_with("environment 3 of rollout-1 (Counter, incarnation 1) failed"), "{texts:?}");
             fragments(&mut worker, &weights(0, 0.0), 20);
-            assert!(worker.take_failures().is_empty(), "{fault:?}: the third life is a healthy one");
+            assert!(worker.take_collected().failures.is_empty(), "{fault:?}: the third life is a healthy one");
             assert!(worker.close().is_empty());
             drop(worker);
             let totals = steps.snapshot();
@@ -242,7 +242,7 @@ fn one_that_is_silent_is_cancelled_and_keeps_nobody_waiting() {
     for word in words {
         assert!(failure.contains(word), "{word}: {failure}");
     }
-    assert!(worker.take_abandoned().is_empty(), "its future was dropped");
+    assert!(worker.take_collected().abandoned.is_empty(), "its future was dropped");
     assert_eq!(steps.snapshot().lost["env_hang"].env, 2);
     fragments(&mut worker, &weights(0, 0.0), 5);
     assert_eq!(living.load(Ordering::Relaxed), 5, "the one that was dropped is there again");
@@ -262,9 +262,9 @@ fn one_that_blocks_the_thread_is_left_behind_with_it_and_the_others_are_made_ane
         assert!(cause.starts_with("environment 2 of rollout-1 (Counter, incarnation 0) failed at step 3"), "{cause}");
         let lost = "failed in a call that is not known: it was lost with its thread, which environment 2 blocked";
         assert_eq!(failures.iter().filter(|text| text.contains(lost)).count(), 4, "{failures:?}");
-        assert!(worker.take_abandoned()[0].starts_with("rollout-1-tasks: environment 2"));
+        assert!(worker.take_collected().abandoned[0].starts_with("rollout-1-tasks: environment 2"));
         fragments(&mut worker, &weights(0, 0.0), 10);
-        assert!(worker.take_failures().is_empty());
+        assert!(worker.take_collected().failures.is_empty());
         assert_eq!(living.load(Ordering::Relaxed), 10, "the thread left behind still has those it had");
         drop(hold);
         until("the end of the thread left behind", || living.load(Ordering::Relaxed) == 5);
@@ -279,7 +279,7 @@ fn a_worker_ends_at_once_and_cancels_what_it_waits_for() {
     let (links, steps, shutdown) = links();
     let (factory, living, _hold) = silent(Silence::Waits);
     let config = of_groups(3, 1, Gather::All);
-    let mut worker = GatheringWorker::new(config, factory, Box::new(OneWeight::new()), links).unwrap();
+    let mut worker = RolloutWorker::gathering(config, factory, Box::new(OneWeight::new()), links).unwrap();
     until("all of them", || living.load(Ordering::Relaxed) == 1);
     let sampling = std::thread::spawn(move || {
         let mut clock = clock();
@@ -303,7 +303,7 @@ fn a_worker_ends_at_once_and_cancels_what_it_waits_for() {
 fn what_cannot_be_made_says_why_and_others_do_not_wait_for_it() {
     let refused = |config, factory: Arc<dyn EnvFactory>| {
         let (links, _steps, _lifeline) = links();
-        match GatheringWorker::new(config, factory, Box::new(OneWeight::new()), links) {
+        match RolloutWorker::gathering(config, factory, Box::new(OneWeight::new()), links) {
             Ok(_) => panic!("it began"),
             Err(error) => error.to_string(),
         }
@@ -474,7 +474,7 @@ fn a_server_that_is_gone_is_told_of_and_what_was_made_is_kept() {
     let mut failures = 0;
     for _ in 0..3 {
         assert!(matches!(worker.sample(&weights(0, 0.0), &mut clock), Err(SampleError::AllFailed)));
-        failures += worker.take_failures().len();
+        failures += worker.take_collected().failures.len();
     }
     assert_eq!(failures, 2 * 3);
     gone.store(false, Ordering::Relaxed);

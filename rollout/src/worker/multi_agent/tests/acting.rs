@@ -27,7 +27,7 @@ fn size(config: MultiAgentWorkerConfig, n_envs: usize, length: usize) -> MultiAg
     MultiAgentWorkerConfig { num_envs_per_worker: n(n_envs), rollout_fragment_length: n(length), ..config }
 }
 
-fn tic_tac_toe(n_fragments: usize) -> (Vec<MultiAgentBatch>, MultiAgentWorker) {
+fn tic_tac_toe(n_fragments: usize) -> (Vec<MultiAgentBatch>, RolloutWorker) {
     let (policy, params) = made_for(&TicTacToe::new(), |spec| spec);
     let (other, _) = made_for(&TicTacToe::new(), |spec| spec);
     let weights: ByPolicy<_> = [("px".into(), params.clone()), ("po".into(), params)].into();
@@ -35,7 +35,7 @@ fn tic_tac_toe(n_fragments: usize) -> (Vec<MultiAgentBatch>, MultiAgentWorker) {
     let policies = ByPolicy::from([("px".into(), policy), ("po".into(), other)]);
     let (links, _steps, _lifeline) = links();
     let config = size(config(policies, PolicyMapping::fixed([("x", "px"), ("o", "po")])), 4, 7);
-    let mut worker = MultiAgentWorker::new(config, Arc::new(|_: &EnvContext| TicTacToe::new()), links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(config, Arc::new(|_: &EnvContext| TicTacToe::new()), links).unwrap();
     let fragments = (0..n_fragments).map(|_| worker.sample(&weights, &mut clock()).unwrap()).collect();
     (fragments, worker)
 }
@@ -71,7 +71,7 @@ fn a_move_that_ends_the_game_pays_the_opponents_last_move_too() {
     }
     assert!(x.contains_key(&0) && o.contains_key(&0), "{outcomes:?}");
     assert!(!o.keys().any(|outcome| ![-1, 0, 1].contains(outcome)));
-    let (returns, episodes) = (worker.take_policy_returns(), worker.take_episodes());
+    let (returns, episodes) = (worker.take_collected().policy_returns, worker.take_collected().episodes);
     assert_eq!(returns["px"].sum, -returns["po"].sum, "what one wins the other loses");
     assert!(episodes.iter().all(|episode| episode.episode_return == 0.0 && (5..=9).contains(&episode.episode_len)));
 }
@@ -110,7 +110,7 @@ fn memory_is_each_agents_own_goes_from_column_to_column_and_ends_with_its_episod
     let (links, _steps, _lifeline) = links();
     let policies = ByPolicy::from([("a".into(), policy)]);
     let mut worker =
-        MultiAgentWorker::new(config(policies, PolicyMapping::shared("a")), Arc::new(factory), links).unwrap();
+        RolloutWorker::multi_agent(config(policies, PolicyMapping::shared("a")), Arc::new(factory), links).unwrap();
     let weights = Versioned { version: 0, weights: ByPolicy::from([("a".into(), params.clone())]) };
     let (alone, _) = made_for(&env, |spec| NetworkSpec { lstm: Some(6), ..spec });
     let Inference::Own(mut alone) = alone.inference else { panic!("not its own network") };
@@ -195,7 +195,7 @@ fn a_frozen_policy_acts_with_its_own_weights_and_is_not_stored() {
     let policies = ByPolicy::from([("a".into(), stubborn(None)), ("c".into(), stubborn(Some(1.0)))]);
     let mapping = PolicyMapping::fixed([("first", "a"), ("second", "c"), ("third", "a")]);
     let (links, steps, _lifeline) = links();
-    let mut worker = MultiAgentWorker::new(config(policies, mapping), Arc::new(factory), links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(config(policies, mapping), Arc::new(factory), links).unwrap();
     // The cell holds weights of that name: they are not for it.
     for version in 0..8 {
         let fragment = worker.sample(&weights(version, &["a", "c"], -1.0), &mut clock()).unwrap();
@@ -270,7 +270,7 @@ fn agents_of_other_kinds_act_each_in_its_own_space() {
     let mapping = PolicyMapping::fixed([("painter", "paint"), ("chooser", "choose")]);
     let (links, _steps, _lifeline) = links();
     let make = Arc::new(|_: &EnvContext| Unlike { step: 0 });
-    let mut worker = MultiAgentWorker::new(size(config(policies, mapping), 2, 20), make, links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(size(config(policies, mapping), 2, 20), make, links).unwrap();
     let fragment = worker.sample(&Versioned { version: 0, weights }, &mut clock()).unwrap();
     let (paint, choose) = (fragment.get("paint").unwrap(), fragment.get("choose").unwrap());
     for t in 0..=20 {
@@ -298,7 +298,7 @@ fn agents_that_act_together_share_one_inference() {
     let policies = ByPolicy::from([("a".into(), WorkerPolicy { inference, ..policy })]);
     let (links, _steps, _lifeline) = links();
     let config = size(config(policies, PolicyMapping::shared("a")), 4, 10);
-    let mut worker = MultiAgentWorker::new(config, Arc::new(|_: &EnvContext| Rendezvous::new()), links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(config, Arc::new(|_: &EnvContext| Rendezvous::new()), links).unwrap();
     let weights = Versioned { version: 0, weights: ByPolicy::from([("a".into(), params)]) };
     worker.sample(&weights, &mut clock()).unwrap();
     // Ten steps, and one look at what follows the last of columns that have not ended there.

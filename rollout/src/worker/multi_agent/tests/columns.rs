@@ -20,7 +20,7 @@ fn run(manner: Manner, seed: u64) -> (Diary, Sent, StepLedger, Vec<MultiAgentBat
     let factory = move |context: &EnvContext| Script::new(context, &for_envs, manner);
     let (policies, mapping) = three_policies();
     let config = MultiAgentWorkerConfig { seed, ..config(policies, mapping) };
-    let mut worker = MultiAgentWorker::new(config, Arc::new(factory), links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(config, Arc::new(factory), links).unwrap();
     let (mut sent, mut fragments) = (Sent::default(), Vec::new());
     for version in 0..30 {
         diary.version.store(version, Ordering::SeqCst);
@@ -128,12 +128,12 @@ fn episodes_and_agents_returns_are_what_was_paid() {
     let for_envs = diary.clone();
     let factory = move |context: &EnvContext| Script::new(context, &for_envs, Manner::Together);
     let (policies, mapping) = three_policies();
-    let mut worker = MultiAgentWorker::new(config(policies, mapping), Arc::new(factory), links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(config(policies, mapping), Arc::new(factory), links).unwrap();
     for version in 0..10 {
         worker.sample(&weights(version, &["a", "b"], 0.0), &mut clock()).unwrap();
     }
-    let (episodes, returns) = (worker.take_episodes(), worker.take_policy_returns());
-    assert!(worker.take_episodes().is_empty() && worker.take_policy_returns().is_empty());
+    let (episodes, returns) = (worker.take_collected().episodes, worker.take_collected().policy_returns);
+    assert!(worker.take_collected().episodes.is_empty() && worker.take_collected().policy_returns.is_empty());
 
     // By hand: all agents act in every step, so all have ended when the episode is over.
     let (mut n, mut sum, mut len) = (0, 0.0, 0);
@@ -176,7 +176,7 @@ fn a_steady_worker_reuses_its_storage() {
     let factory = move |context: &EnvContext| Script::new(context, &diary, Manner::Together);
     let policies = ByPolicy::from([("a".into(), scripted(None))]);
     let mut worker =
-        MultiAgentWorker::new(config(policies, PolicyMapping::shared("a")), Arc::new(factory), links).unwrap();
+        RolloutWorker::multi_agent(config(policies, PolicyMapping::shared("a")), Arc::new(factory), links).unwrap();
     let mut address = || {
         let fragment = worker.sample(&weights(0, &["a"], 0.0), &mut clock()).unwrap();
         assert_eq!(fragment.get("a").unwrap().shape().columns, 9);

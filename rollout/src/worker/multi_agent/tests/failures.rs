@@ -12,7 +12,7 @@ use crate::env::EnvContext;
 use crate::run::{InlineSource, WorkerEdges, WorkerFailure, WorkerSet, WorkerSetConfig};
 use crate::testing::{LONG, NO_PAUSE};
 use crate::worker::multi_agent::tests::script::Mishap;
-use crate::worker::{MakeSampler, RestartPolicy, WorkerSeat};
+use crate::worker::{MakeWorker, RestartPolicy, WorkerSeat};
 
 const MISHAPS: [(Mishap, &str); 12] = [
     (Mishap::Err, "env_error"),
@@ -45,14 +45,14 @@ fn factory(
 }
 
 /// Makes workers in the environments of `factory`, with policies `a`, `b` and `c`.
-fn make_workers(factory: Arc<dyn MultiAgentFactory>, links: &WorkerLinks) -> Arc<MakeSampler> {
+fn make_workers(factory: Arc<dyn MultiAgentFactory>, links: &WorkerLinks) -> Arc<MakeWorker> {
     let links = links.clone();
     Arc::new(move |seat: &WorkerSeat| {
         let (policies, mapping) = three_policies();
         let WorkerSeat { worker, incarnation, monitor } = seat.clone();
         let config = MultiAgentWorkerConfig { worker, incarnation, ..config(policies, mapping) };
         let links = WorkerLinks { monitor, ..links.clone() };
-        Ok(Box::new(MultiAgentWorker::new(config, Arc::clone(&factory), links)?) as Box<dyn Sampler>)
+        RolloutWorker::multi_agent(config, Arc::clone(&factory), links)
     })
 }
 
@@ -94,7 +94,7 @@ fn every_kind_of_failure_loses_what_no_fragment_holds_and_begins_anew() {
         assert_eq!(totals.sampled, counted(&diary), "{mishap:?}");
         assert_eq!(totals.lost[key], totals.sampled - sent - not_trained, "{mishap:?}");
         assert!(totals.lost[key].agent > 0 && totals.in_flight == Steps::default() && totals.is_closed());
-        assert!(!worker.take_episodes().is_empty(), "finished episodes are not forgotten");
+        assert!(!worker.take_collected().episodes.is_empty(), "finished episodes are not forgotten");
 
         let next = worker.sample(&weights, &mut clock()).unwrap();
         assert_eq!(worker.incarnation(), 1);
@@ -174,7 +174,7 @@ fn without_a_policy_that_is_trained_in_any_episode_the_end_of_the_run_ends_the_f
     let factory = factory(&diary, Manner::Together, |_| None);
     let policies = ByPolicy::from([("a".into(), scripted(None)), ("c".into(), scripted(Some(0.0)))]);
     let config = config(policies, PolicyMapping::shared("c"));
-    let mut worker = MultiAgentWorker::new(config, factory, links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(config, factory, links).unwrap();
     let thread = std::thread::Builder::new().name("sampling".into());
     let sampling = thread.spawn(move || worker.sample(&weights(0, &["a"], 0.0), &mut clock())).unwrap();
     crate::testing::until("a hundred steps", || diary.env_steps.load(Ordering::SeqCst) > 100);

@@ -11,16 +11,16 @@ fn factory() -> Arc<dyn MultiAgentFactory> {
     Arc::new(move |context: &EnvContext| Script::new(context, &diary, Manner::Together))
 }
 
-fn make(policies: ByPolicy<WorkerPolicy>, mapping: PolicyMapping) -> Result<MultiAgentWorker, String> {
+fn make(policies: ByPolicy<WorkerPolicy>, mapping: PolicyMapping) -> Result<RolloutWorker, String> {
     let (links, _steps, _lifeline) = links();
-    MultiAgentWorker::new(config(policies, mapping), factory(), links).map_err(|error| error.to_string())
+    RolloutWorker::multi_agent(config(policies, mapping), factory(), links).map_err(|error| error.to_string())
 }
 
 fn a_and_b() -> ByPolicy<WorkerPolicy> {
     ["a", "b"].into_iter().map(|id| (PolicyId::from(id), scripted(None))).collect()
 }
 
-fn refused(made: Result<MultiAgentWorker, String>) -> String {
+fn refused(made: Result<RolloutWorker, String>) -> String {
     made.err().expect("refused")
 }
 
@@ -87,7 +87,7 @@ fn a_mapping_that_goes_wrong_in_a_later_episode_ends_the_worker_by_name() {
         }
         if seen.contains(&seed) { "a".into() } else { "z".into() }
     });
-    let mut worker = MultiAgentWorker::new(config(a_and_b(), mapping), factory(), links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(config(a_and_b(), mapping), factory(), links).unwrap();
     let error = loop {
         match worker.sample(&weights(0, &["a", "b"], 0.0), &mut clock()) {
             Ok(_) => {}
@@ -108,7 +108,8 @@ fn a_policy_that_nobody_plays_is_named_before_long_and_its_steps_are_counted() {
     let policies = [("a", None), ("c", Some(0.0))];
     let policies = policies.into_iter().map(|(id, frozen)| (id.into(), scripted(frozen))).collect();
     let (links, steps, _lifeline) = links();
-    let mut worker = MultiAgentWorker::new(config(policies, PolicyMapping::shared("c")), factory(), links).unwrap();
+    let mut worker =
+        RolloutWorker::multi_agent(config(policies, PolicyMapping::shared("c")), factory(), links).unwrap();
     let error = worker.sample(&weights(0, &["a"], 0.0), &mut clock()).map(drop).unwrap_err();
     let SampleError::Policy(fault) = &error else { panic!("{error}") };
     assert!(fault.to_string().contains("no agent acted under the trained policies [\"a\"]"), "{fault}");
@@ -142,7 +143,7 @@ fn a_reward_before_the_first_step_is_refused() {
     let (links, _steps, _lifeline) = links();
     let policies = [(PolicyId::from("a"), scripted(None))].into();
     let make = Arc::new(|_: &EnvContext| Generous);
-    let mut worker = MultiAgentWorker::new(config(policies, PolicyMapping::shared("a")), make, links).unwrap();
+    let mut worker = RolloutWorker::multi_agent(config(policies, PolicyMapping::shared("a")), make, links).unwrap();
     let error = worker.sample(&weights(0, &["a"], 0.0), &mut clock()).map(drop).unwrap_err();
     assert!(error.to_string().contains("paid in a reset"), "{error}");
 }

@@ -1,0 +1,174 @@
+use pronk_buffer::{MultiAgentBatch, Versioned};
+use pronk_metrics::{ByPolicy, StateClock, Steps};
+use pronk_policy::Params;
+
+use super::account::{Account, Collected};
+use super::any_env_spec::AnyEnvSpec;
+use super::config::{WorkerSeat, WorkerState};
+use super::error::{BuildError, SampleError};
+
+/// A worker: weights in, fragments out.
+///
+/// It is built by [`new`](Self::new) for environments that step together on its own thread,
+/// [`gathering`](Self::gathering) for groups of environments that step elsewhere, and
+/// [`multi_agent`](Self::multi_agent) for environments with several agents. A [`WorkerSet`](crate::WorkerSet)
+/// runs workers on threads, an [`InlineSource`](crate::InlineSource) one on the caller's.
+///
+/// Every step of its environments is booked once: with the ticket of a fragment, or as lost or dropped by the
+/// time the worker is dropped.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::sync::Arc;
+///
+/// use pronk_buffer::{Pool, Versioned, shutdown};
+/// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
+/// use pronk_policy::{CpuNetwork, GaussianConfig, Network, NetworkSpec};
+/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
+///
+/// let spec = CartPole::new().spec();
+/// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
+/// let weights = ByPolicy::from([(default_policy(), network.init_params(1)?)]);
+/// let weights = Versioned { version: 0, weights };
+/// let (_lifeline, token) = shutdown();
+/// let steps = StepLedger::new();
+///
+/// let config = WorkerConfig {
+///     worker: 1,
+///     incarnation: 0,
+///     seed: 1,
+///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
+///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
+///     gaussian: GaussianConfig::default(),
+/// };
+/// let links = WorkerLinks::new(Pool::new(2), steps.clone(), token);
+/// let network = Box::new(CpuNetwork::new(&network)?);
+/// let mut worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| CartPole::new()), network, links)?;
+/// let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
+/// let fragment = worker.sample(&weights, &mut clock)?;
+/// assert_eq!((fragment.env_steps(), steps.snapshot().in_flight.env), (10, 10));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RolloutWorker {
+    maker: Box<dyn MakeFragments>,
+    account: Account,
+}
+
+/// Builds the worker of a seat, on the thread that will run it or on the one that starts the run.
+pub type MakeWorker = dyn Fn(&WorkerSeat) -> Result<RolloutWorker, BuildError> + Send + Sync;
+
+/// Makes the fragments of a worker: where its environments step, and what a column is.
+pub(super) trait MakeFragments: Send {
+    /// The spec of the environments.
+    fn env_spec(&self) -> AnyEnvSpec;
+
+    /// Makes one fragment with one version of the weights, and adds each step to the account.
+    fn fill(
+        &mut self,
+        account: &mut Account,
+        weights: &Versioned<ByPolicy<Params>>,
+        clock: &mut StateClock<WorkerState>,
+    ) -> Result<MultiAgentBatch, SampleError>;
+
+    /// Discards the steps that are in no fragment; the next fragment begins with new episodes.
+    fn forget(&mut self);
+
+    /// Drops the environments.
+    fn drop_envs(&mut self, account: &Account);
+
+    /// Ends its threads, if any, and waits briefly for them. Returns the names of those still running.
+    fn close(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl RolloutWorker {
+    pub(super) fn over(maker: impl MakeFragments + 'static, account: Account) -> Self {
+        Self { maker: Box::new(maker), account }
+    }
+
+    /// The worker's number.
+    pub fn worker(&self) -> u32 {
+        self.account.worker()
+    }
+
+    /// How often it has rebuilt its environments.
+    pub fn incarnation(&self) -> u32 {
+        self.account.incarnation()
+    }
+
+    /// The spec of its environments.
+    pub fn env_spec(&self) -> AnyEnvSpec {
+        self.maker.env_spec()
+    }
+
+    /// Makes one fragment, with one version of the weights.
+    ///
+    /// It continues where the last one ended. After a failure it begins with environments of the next
+    /// incarnation, whose episodes have other seeds: the seed that led to the failure is not repeated.
+    ///
+    /// Blocks: for a fragment; when the run ends, for one step of the environments.
+    ///
+    /// # Errors
+    /// Steps that are in no fragment are booked as lost to the cause, or as dropped under `"shutdown"` when
+    /// the run ends. After [`SampleError::AllFailed`] they stay for the next fragment.
+    pub fn sample(
+        &mut self,
+        weights: &Versioned<ByPolicy<Params>>,
+        clock: &mut StateClock<WorkerState>,
+    ) -> Result<MultiAgentBatch, SampleError> {
+        let Self { maker, account } = self;
+        let error = match maker.fill(account, weights, clock) {
+            Ok(batch) => {
+                let ticket = account.book(batch.steps()).ok_or(SampleError::Closed)?;
+                return Ok(batch.with_ticket(ticket));
+            }
+            Err(SampleError::AllFailed) => return Err(SampleError::AllFailed),
+            Err(error) => error.unless_the_run_ends(&account.links.token),
+        };
+        if let SampleError::Environment(failure) = &error {
+            let made = failure.steps_made as u64;
+            account.add(Steps { env: made, agent: made });
+            maker.drop_envs(account);
+            // The supervisor has already reported this hang.
+            if account.links.monitor.is_taken_over() {
+                return Err(SampleError::Closed);
+            }
+        }
+        self.give_up(error.cause_key());
+        Err(error)
+    }
+
+    /// Takes what was collected since the last call.
+    pub fn take_collected(&mut self) -> Collected {
+        self.account.take_collected()
+    }
+
+    /// Books the steps made before [`sample`](Self::sample) panicked as lost to `cause`.
+    pub(crate) fn lose_fragment(&mut self, cause: &'static str) {
+        self.give_up(Some(cause));
+    }
+
+    /// Drops the environments; a panic in a destructor is contained.
+    pub(crate) fn drop_envs(&mut self) {
+        self.maker.drop_envs(&self.account);
+    }
+
+    /// Ends the worker's own threads, if any, and waits briefly for them. Returns those still running.
+    pub(crate) fn close(&mut self) -> Vec<String> {
+        self.maker.close()
+    }
+
+    fn give_up(&mut self, cause: Option<&'static str>) {
+        self.maker.forget();
+        self.account.give_up(cause);
+    }
+}
+
+impl Drop for RolloutWorker {
+    /// Books the steps that are in no fragment as dropped.
+    fn drop(&mut self) {
+        self.give_up(None);
+        self.maker.close();
+    }
+}
