@@ -13,7 +13,7 @@ use crate::env::{ActionRef, CallMonitor, Env, EnvContext, EnvFailure, EpisodeSta
 use crate::envs::{CartPole, Recall};
 use crate::testing::{Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, config, links, n, until, weights};
 use crate::vector::{VectorEnv, VectorStep};
-use crate::worker::RolloutWorker;
+use crate::worker::{Collected, RolloutWorker};
 
 fn of_groups(n_envs: usize, n_groups: usize, gather: Gather) -> GatheringWorkerConfig {
     GatheringWorkerConfig {
@@ -217,8 +217,8 @@ fn a_group_that_fails_costs_its_own_columns_and_begins_anew() {
                 assert!(steps.snapshot().is_closed());
             }
             fragments(&mut worker, &weights(0, 0.0), 20);
-            assert!(worker.take_collected().failures.is_empty(), "{fault:?}: the third life is a healthy one");
-            assert!(worker.take_collected().abandoned.is_empty());
+            let Collected { failures: later, abandoned, .. } = worker.take_collected();
+            assert!(later.is_empty() && abandoned.is_empty(), "{fault:?}: the third life is a healthy one");
             let text = failures[1].to_string();
             assert!(text.starts_with("environment 3 of rollout-1 (Counter, incarnation 1) failed"), "{text}");
             drop(worker);
@@ -257,13 +257,12 @@ fn a_group_that_hangs_is_left_behind_named_and_replaced() {
         let mut worker =
             RolloutWorker::gathering(config, Arc::new(factory), Box::new(OneWeight::new()), links).unwrap();
         let began = Instant::now();
-        let mut failures = Vec::new();
+        let (mut failures, mut abandoned) = (Vec::new(), Vec::new());
         while failures.is_empty() {
             assert!(began.elapsed() < LONG);
             fragments(&mut worker, &weights(0, 0.0), 1);
-            failures = worker.take_collected().failures;
+            Collected { failures, abandoned, .. } = worker.take_collected();
         }
-        let abandoned = worker.take_collected().abandoned;
         let words = [
             "rollout-1-envs-1: environment 2 of rollout-1 (Counter, incarnation 0) failed at step 2 of the episode",
             "has not come back for",

@@ -115,16 +115,18 @@ fn worker_within(
     RolloutWorker::gathering(config, factory, Box::new(OneWeight::new()), links).unwrap()
 }
 
-/// Samples until so many have failed.
-fn failures_of(worker: &mut RolloutWorker, n: usize) -> Vec<String> {
+/// Samples until `n` environments have failed: the failures, and the threads abandoned.
+fn failures_of(worker: &mut RolloutWorker, n: usize) -> (Vec<String>, Vec<String>) {
     let began = Instant::now();
-    let mut failures = Vec::new();
+    let (mut failures, mut abandoned) = (Vec::new(), Vec::new());
     while failures.len() < n {
         assert!(began.elapsed() < LONG, "{failures:?}");
         fragments(worker, &weights(0, 0.0), 1);
-        failures.extend(worker.take_collected().failures.iter().map(ToString::to_string));
+        let collected = worker.take_collected();
+        failures.extend(collected.failures.iter().map(ToString::to_string));
+        abandoned.extend(collected.abandoned);
     }
-    failures
+    (failures, abandoned)
 }
 
 #[test]
@@ -186,7 +188,7 @@ fn a_normalised_environment_is_normalised_as_on_a_thread() {
     for fragment in 0..20 {
         let [expected, made] = [&mut on_thread, &mut as_task].map(|worker| {
             let fragments = fragments(worker, &weights, 1);
-            worker.take_collected().episodes;
+            worker.take_collected();
             content(&fragments[0])
         });
         assert!(made == expected, "fragment {fragment} differs");
@@ -211,7 +213,7 @@ fn one_that_fails_costs_its_own_column_and_begins_anew() {
                 Awaited(Counter::of_three().with_fault(if fails { fault } else { Fault::Nothing }))
             });
             let mut worker = worker_within(Some(LONG), Arc::new(factory), 6, gather, links);
-            let texts = failures_of(&mut worker, 2);
+            let (texts, _) = failures_of(&mut worker, 2);
             assert!(texts[0].starts_with("environment 3 of rollout-1 (Counter, incarnation 0) failed"), "{texts:?}");
             assert!(texts[1].starts_with("environment 3 of rollout-1 (Counter, incarnation 1) failed"), "{texts:?}");
             fragments(&mut worker, &weights(0, 0.0), 20);
@@ -234,7 +236,8 @@ fn one_that_is_silent_is_cancelled_and_keeps_nobody_waiting() {
     let (factory, living, _hold) = silent(Silence::Waits);
     let mut worker = worker_of(factory, 5, at_least(1), links);
     fragments(&mut worker, &weights(0, 0.0), 20);
-    let failure = failures_of(&mut worker, 1).remove(0);
+    let (failures, abandoned) = failures_of(&mut worker, 1);
+    let failure = &failures[0];
     let words = [
         "environment 2 of rollout-1 (Counter, incarnation 0) failed at step 3 of the episode",
         "has not come back for 0.3 s (it was last seen in [1.0, 2.0, ",
@@ -242,7 +245,7 @@ fn one_that_is_silent_is_cancelled_and_keeps_nobody_waiting() {
     for word in words {
         assert!(failure.contains(word), "{word}: {failure}");
     }
-    assert!(worker.take_collected().abandoned.is_empty(), "its future was dropped");
+    assert!(abandoned.is_empty(), "its future was dropped");
     assert_eq!(steps.snapshot().lost["env_hang"].env, 2);
     fragments(&mut worker, &weights(0, 0.0), 5);
     assert_eq!(living.load(Ordering::Relaxed), 5, "the one that was dropped is there again");
@@ -256,13 +259,13 @@ fn one_that_blocks_the_thread_is_left_behind_with_it_and_the_others_are_made_ane
         let (links, steps, _lifeline) = links();
         let (factory, living, hold) = silent(Silence::Blocks);
         let mut worker = worker_of(factory, 5, gather, links);
-        let failures = failures_of(&mut worker, 5);
+        let (failures, abandoned) = failures_of(&mut worker, 5);
         let is_cause = |text: &&String| text.contains("has not come back for");
         let cause = failures.iter().find(is_cause).unwrap();
         assert!(cause.starts_with("environment 2 of rollout-1 (Counter, incarnation 0) failed at step 3"), "{cause}");
         let lost = "failed in a call that is not known: it was lost with its thread, which environment 2 blocked";
         assert_eq!(failures.iter().filter(|text| text.contains(lost)).count(), 4, "{failures:?}");
-        assert!(worker.take_collected().abandoned[0].starts_with("rollout-1-tasks: environment 2"));
+        assert!(abandoned[0].starts_with("rollout-1-tasks: environment 2"));
         fragments(&mut worker, &weights(0, 0.0), 10);
         assert!(worker.take_collected().failures.is_empty());
         assert_eq!(living.load(Ordering::Relaxed), 10, "the thread left behind still has those it had");
@@ -329,7 +332,7 @@ fn what_cannot_be_made_says_why_and_others_do_not_wait_for_it() {
         }
     });
     let mut worker = worker_within(Some(LONG), Arc::new(mixed), 4, Gather::All, links);
-    let mut failures = failures_of(&mut worker, 3);
+    let (mut failures, _) = failures_of(&mut worker, 3);
     failures.sort();
     for (failure, words) in failures.iter().zip(["the server is full", "must have one spec", "it panicked: planted"]) {
         assert!(failure.contains("failed while it was made") && failure.contains(words), "{words}: {failure}");
@@ -412,7 +415,7 @@ fn a_panic_before_there_is_a_future_is_the_environments_own() {
         Eager { counter: Counter::of_three(), panics: (context.index, context.incarnation) == (1, 0) }
     });
     let mut worker = worker_within(Some(LONG), Arc::new(factory), 3, Gather::All, links);
-    let failure = failures_of(&mut worker, 1).remove(0);
+    let failure = failures_of(&mut worker, 1).0.remove(0);
     assert!(failure.contains("environment 1 ") && failure.contains("planted before the future"), "{failure}");
     fragments(&mut worker, &weights(0, 0.0), 5);
     drop(worker);

@@ -11,6 +11,7 @@ use super::*;
 use crate::act::{Inference, WorkerPolicy};
 use crate::env::{AgentSpec, Agents, EnvContext, EnvError};
 use crate::envs::{Rendezvous, TicTacToe};
+use crate::worker::Collected;
 use crate::worker::multi_agent::tests::script::N_AGENTS;
 
 /// A policy of a network that is made for the first agent of an environment, and its weights.
@@ -71,7 +72,7 @@ fn a_move_that_ends_the_game_pays_the_opponents_last_move_too() {
     }
     assert!(x.contains_key(&0) && o.contains_key(&0), "{outcomes:?}");
     assert!(!o.keys().any(|outcome| ![-1, 0, 1].contains(outcome)));
-    let (returns, episodes) = (worker.take_collected().policy_returns, worker.take_collected().episodes);
+    let Collected { episodes, policy_returns: returns, .. } = worker.take_collected();
     assert_eq!(returns["px"].sum, -returns["po"].sum, "what one wins the other loses");
     assert!(episodes.iter().all(|episode| episode.episode_return == 0.0 && (5..=9).contains(&episode.episode_len)));
 }

@@ -5,6 +5,7 @@ use pronk_metrics::Steps;
 
 use super::*;
 use crate::env::EnvContext;
+use crate::worker::Collected;
 use crate::worker::multi_agent::tests::oracle::{Own, Sent, time_lines};
 use crate::worker::multi_agent::tests::script::N_AGENTS;
 
@@ -132,8 +133,9 @@ fn episodes_and_agents_returns_are_what_was_paid() {
     for version in 0..10 {
         worker.sample(&weights(version, &["a", "b"], 0.0), &mut clock()).unwrap();
     }
-    let (episodes, returns) = (worker.take_collected().episodes, worker.take_collected().policy_returns);
-    assert!(worker.take_collected().episodes.is_empty() && worker.take_collected().policy_returns.is_empty());
+    let Collected { episodes, policy_returns: returns, .. } = worker.take_collected();
+    let later = worker.take_collected();
+    assert!(later.episodes.is_empty() && later.policy_returns.is_empty());
 
     // By hand: all agents act in every step, so all have ended when the episode is over.
     let (mut n, mut sum, mut len) = (0, 0.0, 0);
