@@ -1,7 +1,7 @@
 //! How does a policy act for rows of observations?
 
 mod action_sampler;
-mod column_slots;
+mod column_storage;
 mod columns;
 pub(crate) mod convert;
 mod error;

@@ -1,6 +1,6 @@
 use pronk_buffer::{BatchError, BatchShape, End, ObsColumn, ObsView, SampleBatch};
 
-use super::column_slots::{Begun, Progress, Slots, clear_obs};
+use super::column_storage::{ColumnStorage, NewStep, Progress, clear_obs};
 
 /// The columns of one policy: one being filled for every seat (an agent of an environment), and the full
 /// ones.
@@ -18,7 +18,7 @@ pub(crate) struct Columns {
     homes: Vec<[Home; 2]>,
     /// Free slots that are no seat's home.
     spare: Vec<usize>,
-    slots: Slots,
+    slots: ColumnStorage,
 }
 
 /// A slot that a seat prefers. Without homes the slots of neighbouring seats scatter over memory, and loops
@@ -39,7 +39,7 @@ impl Columns {
             full: Vec::new(),
             homes: vec![[Home::NotYet; 2]; n_seats],
             spare: Vec::new(),
-            slots: Slots::new(shape),
+            slots: ColumnStorage::new(shape),
         }
     }
 
@@ -67,7 +67,7 @@ impl Columns {
     }
 
     /// The agent acts.
-    pub(crate) fn begin(&mut self, seat: usize, step: &Begun<'_>) -> Result<(), BatchError> {
+    pub(crate) fn begin(&mut self, seat: usize, step: &NewStep<'_>) -> Result<(), BatchError> {
         let slot = self.filling[seat].unwrap_or_else(|| self.take_slot(seat));
         self.filling[seat] = Some(slot);
         self.slots.begin(slot, step)

@@ -5,7 +5,7 @@ use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_policy::{GaussianConfig, Params, Rng, Space};
 
 use super::action_sampler::{ActionSampler, WeightsOf};
-use super::column_slots::Begun;
+use super::column_storage::NewStep;
 use super::columns::Columns;
 use super::error::{PolicyBuildError, PolicyFault};
 use super::inference::Inference;
@@ -230,7 +230,7 @@ impl PolicyActor {
         let dist_len = acting.logits().len() / n;
         let state_len = acting.state_len();
         for (row, seat) in rows.seats.iter().enumerate() {
-            let step = Begun {
+            let step = NewStep {
                 obs: rows.obs.view().row(row, obs_len),
                 action: rows.actions.view().row(row, act_len),
                 logp: rows.logp[row],

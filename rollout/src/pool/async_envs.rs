@@ -14,7 +14,7 @@ use super::pool_vector_env::PoolVectorEnv;
 use crate::check::{EnvCheckError, EnvFault, check_env};
 use crate::env::{CallMonitor, EnvContext, EnvFailure, IntoAsyncEnv, VectorContext};
 use crate::pool::tasks::play;
-use crate::pool::{EnvTasks, MakeTask, Seat, TaskPool};
+use crate::pool::{EnvTasks, MakeTask, TaskPool, TaskSlot};
 use crate::vector::VectorEnv;
 
 /// A factory of asynchronous environments from an `async` closure, whose future resolves to an
@@ -149,9 +149,9 @@ where
     M: IntoAsyncEnv,
     M::Env: 'static,
 {
-    fn task(&self, seat: Seat) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn task(&self, slot: TaskSlot) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let make = Arc::clone(&self.make);
-        Box::pin(play(seat, move |context| {
+        Box::pin(play(slot, move |context| {
             let make = Arc::clone(&make);
             async move { make(context).await.into_async_env() }
         }))

@@ -8,18 +8,18 @@ use crate::env::time_between_looks;
 pub(crate) enum Waited<T> {
     Answer(T),
     /// It is time to check for hangs.
-    Look,
+    CheckForHangs,
     TimedOut,
 }
 
 /// The schedule of checks for hangs. Checks also happen while other groups keep answering.
-pub(crate) struct Looks {
+pub(crate) struct HangChecks {
     /// `None` without a timeout.
     every: Option<Duration>,
     last: Instant,
 }
 
-impl Looks {
+impl HangChecks {
     /// Checks for calls that take longer than the timeout.
     pub(crate) fn new(env_hang_timeout: Option<Duration>) -> Self {
         Self { every: env_hang_timeout.map(time_between_looks), last: Instant::now() }
@@ -34,7 +34,7 @@ impl Looks {
         loop {
             let now = Instant::now();
             if self.are_due(now) {
-                return Ok(Waited::Look);
+                return Ok(Waited::CheckForHangs);
             }
             let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now));
             let until_look = self.left(now);

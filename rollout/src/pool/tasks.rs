@@ -3,12 +3,12 @@
 mod make;
 mod play;
 mod request;
-mod seats;
 mod task_pool;
+mod task_set;
 mod thread;
 
 pub use make::EnvTasks;
 pub(crate) use make::MakeTask;
 pub(crate) use play::play;
-pub(crate) use request::Seat;
+pub(crate) use request::TaskSlot;
 pub(crate) use task_pool::TaskPool;

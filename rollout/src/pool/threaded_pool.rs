@@ -10,7 +10,7 @@ use pronk_metrics::{StateClock, catch};
 
 use super::env_pool::{CLOSE_WITHIN, EnvPool, EnvThreadState, PoolConfig};
 use super::factory::{EnvFactory, build_vector};
-use super::hang::{Looks, Waited};
+use super::hang::{HangChecks, Waited};
 use super::step::{Answer, GroupFailure, GroupStep, Order};
 use crate::env::{
     CallMonitor, EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, HangDetector, VectorContext,
@@ -27,7 +27,7 @@ pub(crate) struct ThreadedPool {
     answers: InqueueReceiver<Reply>,
     /// Of the worker.
     monitor: CallMonitor,
-    looks: Looks,
+    checks: HangChecks,
     /// Answers for groups that hang.
     lost: VecDeque<Answer>,
 }
@@ -78,8 +78,8 @@ impl ThreadedPool {
             let first = Generation { group, number: 0, incarnation: config.context.incarnation, begins: Begins::Now };
             groups.push(Group::spawn(&config, first, &factory, &replies, monitor)?);
         }
-        let mut looks = Looks::new(config.env_hang_timeout);
-        let specs = wait_for_specs(&config, (&mut groups, &mut looks), &answers)?;
+        let mut checks = HangChecks::new(config.env_hang_timeout);
+        let specs = wait_for_specs(&config, (&mut groups, &mut checks), &answers)?;
         let Some(spec) = specs.first().cloned() else {
             return Err(error("a worker needs a group of environments".into()));
         };
@@ -95,7 +95,7 @@ impl ThreadedPool {
                 replies,
                 answers,
                 monitor: monitor.clone(),
-                looks,
+                checks,
                 lost: VecDeque::new(),
             }),
         }
@@ -182,7 +182,7 @@ impl EnvPool for ThreadedPool {
             if let Some(lost) = self.lost.pop_front() {
                 return Ok(Some(lost));
             }
-            match self.looks.wait(&self.answers, deadline)? {
+            match self.checks.wait(&self.answers, deadline)? {
                 Waited::Answer(Reply { group, generation, body: ReplyBody::Done { step, outcome } })
                     if generation == self.groups[group].generation =>
                 {
@@ -192,7 +192,7 @@ impl EnvPool for ThreadedPool {
                 }
                 // A late reply of an abandoned thread.
                 Waited::Answer(_) => {}
-                Waited::Look => self.find_hanging(),
+                Waited::CheckForHangs => self.find_hanging(),
                 Waited::TimedOut => return Ok(None),
             }
         }
@@ -212,17 +212,17 @@ impl EnvPool for ThreadedPool {
 /// Waits until every group has built its environments.
 fn wait_for_specs(
     config: &PoolConfig,
-    (groups, looks): (&mut [Group], &mut Looks),
+    (groups, checks): (&mut [Group], &mut HangChecks),
     answers: &InqueueReceiver<Reply>,
 ) -> Result<Vec<EnvSpec>, EnvFailure> {
     let mut specs = vec![None; config.n_groups];
     while specs.iter().any(Option::is_none) {
-        let waited = looks.wait(answers, None).map_err(|Closed(())| {
+        let waited = checks.wait(answers, None).map_err(|Closed(())| {
             config.context.failure_to_make(EnvFailureCause::Error(EnvError::new("the run is ending")))
         })?;
         match waited {
             Waited::Answer(Reply { group, body: ReplyBody::Made(made), .. }) => specs[group] = Some(made?),
-            Waited::Look => {
+            Waited::CheckForHangs => {
                 for (number, group) in groups.iter_mut().enumerate() {
                     if let Some((call, silent_for)) = group.hangs(config.env_hang_timeout) {
                         let cause = EnvFailureCause::Hang { silent_for, last_obs: None };

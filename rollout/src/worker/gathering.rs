@@ -37,7 +37,7 @@ struct Gathering {
     shape: BatchShape,
     actor: PolicyActor,
     groups: Box<dyn EnvPool>,
-    slots: Vec<Slot>,
+    states: Vec<GroupState>,
     /// Groups to reset, and when: all of them at first, later those that failed.
     pausing: Vec<(Instant, usize)>,
     /// Groups that have answered and wait for actions, in ascending order.
@@ -59,7 +59,7 @@ struct Gathering {
 
 /// The worker's view of one group.
 #[derive(Default)]
-struct Slot {
+struct GroupState {
     /// Its last answer; `None` while it steps.
     step: Option<Box<GroupStep>>,
     failures_in_a_row: u32,
@@ -123,7 +123,7 @@ impl RolloutWorker {
             shape,
             state: vec![0.0; n_envs * shape.state_len],
             actor,
-            slots: (0..n_groups).map(|_| Slot { step: step(), ..Slot::default() }).collect(),
+            states: (0..n_groups).map(|_| GroupState { step: step(), ..GroupState::default() }).collect(),
             // All groups begin with a reset.
             pausing: (0..n_groups).map(|group| (Instant::now(), group)).collect(),
             spec,
@@ -206,7 +206,7 @@ impl Gathering {
         let size = self.groups.group_size();
         self.actor.clear_rows();
         for &group in &self.ready {
-            let Some(step) = &self.slots[group].step else { continue };
+            let Some(step) = &self.states[group].step else { continue };
             for (lane, env) in (group * size..(group + 1) * size).enumerate() {
                 let state = &self.state[env * state_len..(env + 1) * state_len];
                 self.actor.add_row(env, step.obs.view().row(lane, obs_len), state)?;
@@ -228,7 +228,7 @@ impl Gathering {
         let size = self.groups.group_size();
         self.actor.clear_rows();
         for &group in &self.ready {
-            let Some(step) = self.slots[group].step.as_ref().filter(|step| !step.closing_obs.is_empty()) else {
+            let Some(step) = self.states[group].step.as_ref().filter(|step| !step.closing_obs.is_empty()) else {
                 continue;
             };
             for (row, env) in step.closing_obs.chunks_exact(obs_len).zip(group * size..) {
@@ -252,10 +252,10 @@ impl Gathering {
 
     /// Chooses actions for all groups that are ready, and sends them off.
     fn act(&mut self) -> Result<(), SampleError> {
-        let Self { actor, slots, groups, state, shape, .. } = self;
+        let Self { actor, states, groups, state, shape, .. } = self;
         let (size, act_len, state_len) = (groups.group_size(), shape.act_len, shape.state_len);
         actor.choose()?;
-        actor.actions(|env, action| match &mut slots[env / size].step {
+        actor.actions(|env, action| match &mut states[env / size].step {
             Some(step) => step.actions.view_mut().into_row(env % size, act_len).copy_from(action.view()),
             None => Ok(()),
         })?;
@@ -270,7 +270,7 @@ impl Gathering {
         let first_env = group * self.groups.group_size();
         // The environments of a group fill their columns in step.
         let ends_fragment = self.actor.columns().is_some_and(|columns| columns.begun(first_env) == columns.steps());
-        if let Some(mut step) = self.slots[group].step.take() {
+        if let Some(mut step) = self.states[group].step.take() {
             step.order = order;
             step.ends_fragment = ends_fragment;
             self.groups.send(group, step);
@@ -329,13 +329,13 @@ impl Gathering {
         let state_len = self.shape.state_len;
         account.collected.episodes.append(&mut step.episodes);
         if let Err(failure) = outcome {
-            self.slots[group].step = Some(step);
+            self.states[group].step = Some(step);
             self.give_up_group(account, group, failure);
             return Ok(());
         }
         if step.order == Order::Step {
             account.add(steps_of(size as u64));
-            self.slots[group].failures_in_a_row = 0;
+            self.states[group].failures_in_a_row = 0;
             let Some(columns) = self.actor.columns() else { return Ok(()) };
             for (lane, env) in envs.enumerate() {
                 columns.pay(env, step.rewards[lane]);
@@ -349,7 +349,7 @@ impl Gathering {
         } else {
             self.state[envs.start * state_len..envs.end * state_len].fill(0.0);
         }
-        self.slots[group].step = Some(step);
+        self.states[group].step = Some(step);
         self.ready.push(group);
         Ok(())
     }
@@ -372,9 +372,9 @@ impl Gathering {
         if lost > 0 {
             account.lose(steps_of(lost), failure.cause.key());
         }
-        let slot = &mut self.slots[group];
-        slot.failures_in_a_row = slot.failures_in_a_row.saturating_add(1);
-        self.pausing.push((Instant::now() + self.restart.backoff(slot.failures_in_a_row), group));
+        let state = &mut self.states[group];
+        state.failures_in_a_row = state.failures_in_a_row.saturating_add(1);
+        self.pausing.push((Instant::now() + self.restart.backoff(state.failures_in_a_row), group));
         account.collected.abandoned.extend(abandoned.map(|thread| format!("{thread}: {failure}")));
         account.add_failure(failure);
     }

@@ -34,7 +34,7 @@ fn shape(columns: usize) -> BatchShape {
 /// The `number`th step of a seat, with numbers that tell where they belong.
 fn begin(columns: &mut Columns, seat: usize, number: usize) {
     let (tell, n) = ((10_000 * seat + number) as f32, number as u32);
-    let step = Begun {
+    let step = NewStep {
         obs: ObsView::F32(&[tell, -tell]),
         action: ActionView::U32(&[n]),
         logp: tell + 0.25,

@@ -3,7 +3,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::request::Seat;
+use super::request::TaskSlot;
 use crate::vector::Normalizer;
 
 /// A type-erased factory of environments that are tasks: see [`EnvFactory::tasks`](crate::EnvFactory::tasks).
@@ -29,6 +29,6 @@ impl fmt::Debug for EnvTasks {
 
 /// Makes the task of one environment; the task builds the environment.
 pub(crate) trait MakeTask: Send + Sync {
-    /// The task of a seat. It runs until it is dropped or the pool is.
-    fn task(&self, seat: Seat) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    /// The task of a slot. It runs until it is dropped or the pool is.
+    fn task(&self, slot: TaskSlot) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }

@@ -6,7 +6,7 @@ use std::task::Poll;
 use pronk_buffer::{End, ObsColumn, ObsView};
 use pronk_metrics::catch;
 
-use super::request::{Call, Orders, Reply, Seat, Shared, TaskRequest};
+use super::request::{Call, Orders, Reply, Shared, TaskRequest, TaskSlot};
 use crate::env::{
     AsyncEnv, EnvContext, EnvError, EnvFailure, EnvFailureCause, EnvSpec, Episodes, FailurePlace, ObsMut,
     VectorContext, mask,
@@ -15,22 +15,22 @@ use crate::pool::{Answer, GroupFailure, GroupStep, Order};
 use crate::vector::Normalization;
 
 /// A task: builds an environment and carries out orders in it until the pool is dropped.
-pub(crate) async fn play<E, M>(seat: Seat, make: impl Fn(EnvContext) -> M + Send + Sync)
+pub(crate) async fn play<E, M>(slot: TaskSlot, make: impl Fn(EnvContext) -> M + Send + Sync)
 where
     E: AsyncEnv,
     M: Future<Output = Result<E, EnvError>> + Send,
 {
     let mut instance = None;
-    let caller = |incarnation| TaskCall { shared: &seat.shared, orders: &seat.orders, index: seat.index, incarnation };
-    if seat.is_first {
-        let caller = caller(seat.shared.context.incarnation);
+    let caller = |incarnation| TaskCall { shared: &slot.shared, orders: &slot.orders, index: slot.index, incarnation };
+    if slot.is_first {
+        let caller = caller(slot.shared.context.incarnation);
         let made = caller.make(&make).await.map(|made| instance.insert(made).spec.clone());
-        if seat.shared.replies.try_push(Reply::Made(made.map_err(|fault| caller.failure(fault)))).is_err() {
+        if slot.shared.replies.try_push(Reply::Made(made.map_err(|fault| caller.failure(fault)))).is_err() {
             return;
         }
     }
     loop {
-        let TaskRequest { incarnation, mut step } = seat.orders.next().await;
+        let TaskRequest { incarnation, mut step } = slot.orders.next().await;
         let caller = caller(incarnation);
         let outcome = caller.carry_out(&make, &mut instance, &mut step).await.map_err(|fault| caller.failure(fault));
         if outcome.is_err() {
@@ -39,8 +39,8 @@ where
             let _ = catch(|| instance = None);
         }
         let outcome = outcome.map_err(|failure| GroupFailure { failure, abandoned: None });
-        let answer = Answer { group: seat.index as usize, step, outcome };
-        if seat.shared.replies.try_push(Reply::Done(answer)).is_err() {
+        let answer = Answer { group: slot.index as usize, step, outcome };
+        if slot.shared.replies.try_push(Reply::Done(answer)).is_err() {
             return;
         }
     }

@@ -57,7 +57,7 @@ impl Shared {
 }
 
 /// The place of one environment's task.
-pub(crate) struct Seat {
+pub(crate) struct TaskSlot {
     pub(super) index: u32,
     /// Whether it builds its environment without an order.
     pub(super) is_first: bool,

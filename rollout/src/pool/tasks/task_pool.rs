@@ -6,10 +6,10 @@ use pronk_metrics::TimeLedger;
 
 use super::make::EnvTasks;
 use super::request::{Reply, TaskRequest};
-use super::seats::Batch;
+use super::task_set::Batch;
 use super::thread::{Generation, TaskThread};
 use crate::env::{EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
-use crate::pool::{Answer, CLOSE_WITHIN, EnvPool, GroupFailure, GroupStep, Looks, PoolConfig, Waited};
+use crate::pool::{Answer, CLOSE_WITHIN, EnvPool, GroupFailure, GroupStep, HangChecks, PoolConfig, Waited};
 
 /// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group of its own.
 pub(crate) struct TaskPool {
@@ -30,7 +30,7 @@ pub(crate) struct TaskPool {
     outbox: Batch,
     /// Answers for environments that were lost.
     lost: VecDeque<Answer>,
-    looks: Looks,
+    checks: HangChecks,
 }
 
 impl TaskPool {
@@ -80,7 +80,7 @@ impl TaskPool {
             running: vec![false; config.n_groups],
             outbox: Batch::default(),
             lost: VecDeque::new(),
-            looks: Looks::new(config.env_hang_timeout),
+            checks: HangChecks::new(config.env_hang_timeout),
             config,
         })
     }
@@ -192,11 +192,11 @@ impl EnvPool for TaskPool {
             }
             // Without a thread every order has been answered, so there is nothing to wait for.
             let Some(thread) = &self.thread else { return Ok(None) };
-            match self.looks.wait(&thread.answers, deadline)? {
+            match self.checks.wait(&thread.answers, deadline)? {
                 Waited::Answer(Reply::Done(answer)) => return Ok(Some(self.answered(answer))),
                 // The first environment's spec is known.
                 Waited::Answer(Reply::Made(_)) => {}
-                Waited::Look => self.find_blocking(),
+                Waited::CheckForHangs => self.find_blocking(),
                 Waited::TimedOut => return Ok(None),
             }
         }

@@ -10,7 +10,7 @@ use pronk_metrics::{StateClock, TimeLedger, catch};
 
 use super::make::EnvTasks;
 use super::request::{Reply, Shared};
-use super::seats::{Batch, Seats};
+use super::task_set::{Batch, TaskSet};
 use crate::env::{CallMonitor, EnvError, EnvSpec, HangDetector};
 use crate::pool::{EnvThreadState, PoolConfig};
 
@@ -63,7 +63,7 @@ impl TaskThread {
             blocked_by,
             looks: AtomicU32::new(0),
         });
-        let seats = Seats::new(tasks.clone(), shared, config.n_groups);
+        let task_set = TaskSet::new(tasks.clone(), shared, config.n_groups);
         let clock = StateClock::new(first, EnvThreadState::Waiting);
         let reader = clock.reader();
         // Uncontended: only the runtime's one thread takes the lock.
@@ -83,7 +83,7 @@ impl TaskThread {
         let body = move || {
             // A panic in a destructor is contained.
             let _ = catch(|| {
-                runtime.block_on(seats.attend(received, is_first));
+                runtime.block_on(task_set.run(received, is_first));
                 // Does not wait for blocking work such as a DNS lookup.
                 runtime.shutdown_background();
             });

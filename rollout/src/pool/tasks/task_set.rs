@@ -10,9 +10,9 @@ use pronk_metrics::catch;
 use tokio::task::JoinHandle;
 
 use super::make::EnvTasks;
-use super::request::{Orders, Seat, Shared, TaskRequest};
+use super::request::{Orders, Shared, TaskRequest, TaskSlot};
 use crate::env::{EnvFailureCause, LOOKS, time_between_looks};
-use crate::pool::Looks;
+use crate::pool::HangChecks;
 
 /// Orders with the groups that they are for.
 #[derive(Default)]
@@ -25,59 +25,59 @@ impl Fold for Batch {
 }
 
 /// Hands out orders to the tasks of a thread, and cancels tasks that hang.
-pub(super) struct Seats {
+pub(super) struct TaskSet {
     tasks: EnvTasks,
     shared: Arc<Shared>,
     /// `None` before the first order, and after a cancellation.
-    seats: Vec<Option<Taken>>,
+    running: Vec<Option<RunningTask>>,
     /// How often the tasks were checked for hangs.
     looks: u32,
 }
 
-/// A seat with its task.
-struct Taken {
+/// The task of a slot.
+struct RunningTask {
     orders: Arc<Orders>,
     task: JoinHandle<()>,
 }
 
-impl Seats {
-    pub(super) fn new(tasks: EnvTasks, shared: Arc<Shared>, n_seats: usize) -> Self {
-        Self { tasks, shared, seats: (0..n_seats).map(|_| None).collect(), looks: 0 }
+impl TaskSet {
+    pub(super) fn new(tasks: EnvTasks, shared: Arc<Shared>, n_slots: usize) -> Self {
+        Self { tasks, shared, running: (0..n_slots).map(|_| None).collect(), looks: 0 }
     }
 
     /// Hands out orders until the sender is dropped. The runtime drops the tasks as it shuts down.
-    pub(super) async fn attend(mut self, received: Mailbox<Batch>, is_first: bool) {
+    pub(super) async fn run(mut self, received: Mailbox<Batch>, is_first: bool) {
         if is_first {
-            self.take_seat(0, true);
+            self.start(0, true);
         }
-        let mut looks = Looks::new(self.shared.env_hang_timeout);
+        let mut checks = HangChecks::new(self.shared.env_hang_timeout);
         loop {
-            match tokio::time::timeout(looks.left(Instant::now()), received.recv()).await {
+            match tokio::time::timeout(checks.left(Instant::now()), received.recv()).await {
                 Ok(Some(Batch(orders))) => {
                     for (group, request) in orders {
-                        if self.seats[group].as_ref().is_none_or(|taken| taken.task.is_finished()) {
-                            self.take_seat(group, false);
+                        if self.running[group].as_ref().is_none_or(|task| task.task.is_finished()) {
+                            self.start(group, false);
                         }
-                        if let Some(taken) = &self.seats[group] {
-                            taken.orders.give(request);
+                        if let Some(task) = &self.running[group] {
+                            task.orders.give(request);
                         }
                     }
                 }
                 Ok(None) => return,
                 Err(_elapsed) => {}
             }
-            if looks.are_due(Instant::now()) {
+            if checks.are_due(Instant::now()) {
                 self.cancel_hanging().await;
             }
         }
     }
 
-    fn take_seat(&mut self, group: usize, is_first: bool) {
+    fn start(&mut self, group: usize, is_first: bool) {
         let orders = Arc::new(Orders::default());
         let (index, shared) = (group as u32, Arc::clone(&self.shared));
-        let task = self.tasks.make.task(Seat { index, is_first, shared, orders: Arc::clone(&orders) });
+        let task = self.tasks.make.task(TaskSlot { index, is_first, shared, orders: Arc::clone(&orders) });
         let task = Marked { task: Some(task), index, shared: Arc::clone(&self.shared), orders: Arc::clone(&orders) };
-        self.seats[group] = Some(Taken { orders, task: tokio::spawn(task) });
+        self.running[group] = Some(RunningTask { orders, task: tokio::spawn(task) });
     }
 
     /// Drops the environments that have been in one call for too long, and answers for them.
@@ -85,14 +85,14 @@ impl Seats {
         self.looks = self.looks.wrapping_add(1);
         self.shared.looks.store(self.looks, Ordering::Relaxed);
         let Some(timeout) = self.shared.env_hang_timeout else { return };
-        for (group, seat) in self.seats.iter_mut().enumerate() {
-            let Some(call) = seat.as_ref().and_then(|taken| taken.orders.call()) else { continue };
+        for (group, slot) in self.running.iter_mut().enumerate() {
+            let Some(call) = slot.as_ref().and_then(|task| task.orders.call()) else { continue };
             let looks = self.looks.wrapping_sub(call.looks);
             // It began between two looks, so this many say that it has lasted for the whole time.
             if looks <= LOOKS {
                 continue;
             }
-            if let Some(Taken { task, .. }) = seat.take() {
+            if let Some(RunningTask { task, .. }) = slot.take() {
                 task.abort();
                 // Answered after the drop: if that blocks, the failure names the abandoned thread.
                 let _ = task.await;

@@ -4,7 +4,7 @@ use pronk_buffer::{
 };
 
 /// A step as it begins.
-pub(crate) struct Begun<'a> {
+pub(crate) struct NewStep<'a> {
     pub(crate) obs: ObsView<'a>,
     pub(crate) action: ActionView<'a>,
     pub(crate) logp: f32,
@@ -16,7 +16,7 @@ pub(crate) struct Begun<'a> {
 }
 
 /// Storage for columns. Seats step in any order, so the elements of one column lie together, by type.
-pub(super) struct Slots {
+pub(super) struct ColumnStorage {
     /// The shape of one column.
     shape: BatchShape,
     /// `[slots]`.
@@ -71,7 +71,7 @@ impl Layout {
     }
 }
 
-impl Slots {
+impl ColumnStorage {
     pub(super) fn new(shape: BatchShape) -> Self {
         Self {
             shape,
@@ -98,7 +98,7 @@ impl Slots {
         self.progress.len() - 1
     }
 
-    pub(super) fn begin(&mut self, slot: usize, step: &Begun<'_>) -> Result<(), BatchError> {
+    pub(super) fn begin(&mut self, slot: usize, step: &NewStep<'_>) -> Result<(), BatchError> {
         let BatchShape { steps, act_len, dist_len, .. } = self.shape;
         let Layout { values, rewards, logp, inputs, state, .. } = self.layout;
         let Progress { len, is_open, .. } = &mut self.progress[slot];
