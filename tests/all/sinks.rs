@@ -50,7 +50,7 @@ fn a_run_folder_has_every_result_in_every_form() {
     assert_eq!((rows.len(), rows[4][column].parse()), (5, Ok(run.result.env_steps_sampled)));
 
     let report = fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(report.contains("CartPole") && report.contains("<svg") && report.contains("rollout-1"));
+    assert!(report.contains("CartPole") && report.contains("uPlot") && report.contains("rollout-1"));
     let is_event_file = |name: &str| name.starts_with("events.out.tfevents.");
     let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     assert_eq!(files.filter(|name| is_event_file(name)).count(), 1);

@@ -1,14 +1,10 @@
-mod axis;
-mod lag_histogram;
-mod line_chart;
 mod memory;
 mod page;
-mod palette;
 mod series;
 mod settings;
-mod step_bar;
-mod text;
-mod time_bars;
+mod shorten;
+mod steps;
+mod threads;
 mod trouble;
 
 #[cfg(test)]
@@ -26,12 +22,12 @@ use crate::result::ResultDict;
 
 /// A report of the whole run as one HTML page, written when the run is over.
 ///
-/// The page needs nothing but itself: no network, no script, no font; its pictures are inline SVG. It reads in light and
-/// dark, on a phone and on paper. Same results, same page.
+/// The page loads nothing: script, styles and data are in it, and [uPlot](https://github.com/leeoniya/uPlot) draws the
+/// charts. It has a light and a dark mode and fits a phone. Same results, same page.
 ///
-/// However long the run is, what is remembered of it stays within some hundred kilobytes: a curve that is full halves its
-/// resolution and keeps least, mean and greatest of what each of its points covers. A page is there only once
-/// [`finish`](Reporter::finish) has written it; before that, a page of that name stays as it was.
+/// Memory stays within some hundred kilobytes however long the run is: a full curve halves its resolution, and each point
+/// keeps minimum, mean and maximum of the results it covers. [`finish`](Reporter::finish) replaces a page of that name
+/// atomically.
 ///
 /// ```
 /// use pronk_metrics::{HtmlReport, Reporter, ResultDict};
@@ -46,7 +42,7 @@ use crate::result::ResultDict;
 /// result.set("episode_return_mean", 475.5);
 /// report.report(&result)?;
 /// report.finish()?;
-/// assert!(std::fs::read_to_string(&path)?.contains("1,863,040"));
+/// assert!(std::fs::read_to_string(&path)?.contains("1863040"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -57,7 +53,7 @@ pub struct HtmlReport {
 }
 
 impl HtmlReport {
-    /// A report that will be at `path`. Folders above it that are missing are made now.
+    /// A report that will be written to `path`. Missing parent folders are created now.
     ///
     /// # Errors
     /// A folder cannot be made, or `path` is a folder itself; the error names it.
@@ -70,9 +66,7 @@ impl HtmlReport {
         Ok(HtmlReport { path, settings: Value::Null, memory: Memory::default() })
     }
 
-    /// The same report with the settings of the run, which the page shows as a table.
-    ///
-    /// The page is headed by `env` (or `environment`) and `algorithm` of the settings, where they are there.
+    /// Adds the settings of the run as a table. `env` (or `environment`) and `algorithm` make the page's title.
     pub fn with_settings(mut self, settings: Value) -> HtmlReport {
         self.settings = settings;
         self

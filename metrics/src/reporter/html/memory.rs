@@ -4,14 +4,14 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::series::Series;
-use super::text::shortened;
+use super::shorten::shortened;
 use super::trouble::Trouble;
 use crate::result::ResultDict;
 
 /// At most this many small charts, so that the page stays small with any number of policies.
 pub(super) const MAX_SMALL_CHARTS: usize = 48;
 /// A name longer than that is cut.
-pub(super) const MAX_NAME_CHARS: usize = 120;
+const MAX_NAME_CHARS: usize = 120;
 
 const POINTS: usize = 512;
 const POINTS_OF_SMALL_CHARTS: usize = 256;

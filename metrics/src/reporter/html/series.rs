@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 /// A curve of at most `capacity` points, spread evenly over what it covers.
 ///
 /// Each point stands for a stretch of x and keeps least, mean and greatest of what fell into it. When x outgrows the
@@ -52,8 +54,20 @@ impl Series {
         self.points.entry(at).and_modify(|there| *there = there.with(point)).or_insert(point);
     }
 
-    /// The points in order of x.
-    pub(super) fn points(&self) -> impl DoubleEndedIterator<Item = Point> {
+    /// `{"x": […], "mean": […]}`, with `"min"` and `"max"` where they differ from the mean.
+    pub(super) fn to_json(&self) -> Value {
+        let column = |value: fn(&Point) -> f64| self.points.values().map(|point| rounded(value(point))).collect();
+        let (x, mean): (Vec<f64>, Vec<f64>) = (column(|point| point.x), column(|point| point.mean));
+        let mut curve = json!({"x": x, "mean": mean});
+        if self.points.values().any(|point| point.min < point.mean || point.max > point.mean) {
+            let (min, max): (Vec<f64>, Vec<f64>) = (column(|point| point.min), column(|point| point.max));
+            (curve["min"], curve["max"]) = (json!(min), json!(max));
+        }
+        curve
+    }
+
+    #[cfg(test)]
+    fn points(&self) -> impl Iterator<Item = Point> {
         self.points.values().copied()
     }
 
@@ -83,6 +97,11 @@ impl Point {
             n,
         }
     }
+}
+
+/// To seven digits, more than a chart shows: a page of full precision would be twice as large.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.6e}").parse().unwrap_or(value)
 }
 
 #[cfg(test)]

@@ -1,15 +1,13 @@
-//! The settings of a run as a table, and what they say about its name.
+//! The settings of a run, and the names in them.
 
-use std::fmt::Write;
+use serde_json::{Value, json};
 
-use serde_json::Value;
-
-use super::text::{counted, escape, nothing, shortened};
+use super::shorten::shortened;
 
 const MAX_ROWS: usize = 400;
 const MAX_VALUE_CHARS: usize = 400;
 
-/// What the settings call the value of the first of `keys` that they have.
+/// The name in the first of `keys` that the settings have.
 pub(super) fn named<'a>(settings: &'a Value, keys: &[&str]) -> Option<&'a str> {
     let value = keys.iter().find_map(|key| settings.get(key))?;
     match value {
@@ -20,28 +18,18 @@ pub(super) fn named<'a>(settings: &'a Value, keys: &[&str]) -> Option<&'a str> {
     }
 }
 
-/// Writes one row for every setting that is no object itself.
-pub(super) fn draw(settings: &Value, out: &mut String) {
+/// `{"rows": [[name, value], …], "left_out": n}`: a row for every setting that is not an object.
+pub(super) fn rows(settings: &Value) -> Value {
     let mut rows = Vec::new();
-    add_rows(settings, String::new(), &mut rows);
-    if settings.is_null() || rows.is_empty() {
-        return nothing(out, "The report was given no settings.");
+    if !settings.is_null() {
+        add_rows(settings, String::new(), &mut rows);
     }
-    out.push_str("<div class=\"scroll\"><table class=\"settings\"><tbody>\n");
-    for (name, value) in rows.iter().take(MAX_ROWS) {
-        let value = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let value = escape(&shortened(&value, MAX_VALUE_CHARS));
-        let name = escape(&shortened(name, MAX_VALUE_CHARS));
-        let _ = writeln!(out, "<tr><th scope=\"row\">{name}</th><td>{value}</td></tr>");
-    }
-    out.push_str("</tbody></table></div>\n");
-    if rows.len() > MAX_ROWS {
-        let more = counted((rows.len() - MAX_ROWS) as u64, "further setting");
-        nothing(out, &format!("And {more} that found no room."));
-    }
+    let row = |(name, value): &(String, &Value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        json!([shortened(name, MAX_VALUE_CHARS), shortened(&value, MAX_VALUE_CHARS)])
+    };
+    let shown: Vec<_> = rows.iter().take(MAX_ROWS).map(row).collect();
+    json!({"rows": shown, "left_out": rows.len().saturating_sub(MAX_ROWS)})
 }
 
 fn add_rows<'a>(value: &'a Value, name: String, rows: &mut Vec<(String, &'a Value)>) {
@@ -58,8 +46,6 @@ fn add_rows<'a>(value: &'a Value, name: String, rows: &mut Vec<(String, &'a Valu
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -73,14 +59,10 @@ mod tests {
 
     #[test]
     fn every_setting_has_a_row_until_there_is_no_room() {
-        let mut out = String::new();
-        draw(&json!({"a": {"b": [1, 2], "c": {}}, "d": "<x>", "e": null}), &mut out);
-        for row in ["a.b</th><td>[1,2]", "a.c</th><td>{}", "d</th><td>&lt;x&gt;", "e</th><td>null"] {
-            assert!(out.contains(row), "{row}: {out}");
-        }
+        let rows_of = rows(&json!({"a": {"b": [1, 2], "c": {}}, "d": "<x>", "e": null}));
+        assert_eq!(rows_of["rows"], json!([["a.b", "[1,2]"], ["a.c", "{}"], ["d", "<x>"], ["e", "null"]]));
         let many: serde_json::Map<_, _> = (0..450).map(|i| (i.to_string(), json!(i))).collect();
-        let mut out = String::new();
-        draw(&Value::Object(many), &mut out);
-        assert!(out.matches("<tr>").count() == MAX_ROWS && out.contains("50 further settings"), "{out}");
+        let many = rows(&Value::Object(many));
+        assert_eq!((many["rows"].as_array().unwrap().len(), &many["left_out"]), (MAX_ROWS, &json!(50)));
     }
 }

@@ -1,14 +1,13 @@
-//! What went wrong in a run, in words.
+//! What went wrong in a run.
 
 use std::collections::VecDeque;
-use std::fmt::Write;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::text::{counted, escape, nothing, shortened, whole};
+use super::shorten::shortened;
 use crate::result::ResultDict;
 
-/// So many texts of a kind are kept, the newest.
+/// Texts of a kind that are kept: the newest.
 const MAX_TEXTS: usize = 20;
 const MAX_TEXT_CHARS: usize = 1500;
 
@@ -20,11 +19,11 @@ pub(super) struct Trouble {
     n_quarantined: u64,
     /// Failures of workers.
     failures: Texts,
-    /// Batches that no update was made of.
+    /// Batches that were not learned from.
     quarantines: Texts,
-    /// What the learner found out when it had nothing to learn from.
+    /// The learner's diagnoses when it had no data.
     starved: Texts,
-    /// What ended the run, if something did.
+    /// The errors that ended the run.
     run_failed: Vec<String>,
     /// Whole lists, as the newest result has them.
     gave_up: Vec<String>,
@@ -33,12 +32,12 @@ pub(super) struct Trouble {
     checkpoints: Vec<String>,
 }
 
-/// The newest texts of a kind, each with how often it came and the env-steps at which it came last.
+/// The newest texts of a kind, each with the number of results that had it and the env-steps of the last.
 #[derive(Debug, Default)]
 struct Texts(VecDeque<(String, u64, u64)>);
 
 impl Trouble {
-    /// Takes in what one result tells, at so many env-steps.
+    /// Adds one result, at `env_steps`.
     pub(super) fn take(&mut self, result: &ResultDict, env_steps: u64) {
         let count = |path: &str| result.get(path).and_then(Value::as_u64).unwrap_or(0);
         let text = |path: &str| result.get(path).and_then(Value::as_str);
@@ -47,7 +46,7 @@ impl Trouble {
         let n_quarantined = count("learner_health.batches_quarantined").max(count("counters.num_batches_quarantined"));
         if n_quarantined > self.n_quarantined {
             self.n_quarantined = n_quarantined;
-            // The text stays in the dict until the next batch replaces it, so only a new batch makes it new.
+            // The text stays in the dict until the next quarantine, so only a higher count makes it new.
             self.quarantines.add(text("learner_health.last_quarantine"), env_steps);
         }
         self.starved.add(text("learner_health.starved"), env_steps);
@@ -68,32 +67,28 @@ impl Trouble {
         }
     }
 
-    /// Writes all of it, or that there is none.
-    pub(super) fn draw(&self, out: &mut String) {
-        let before = out.len();
+    /// Counts, and lists of texts with a heading each; empty ones are left out.
+    pub(super) fn to_json(&self) -> Value {
         let counts = [
-            (self.n_failures, "failure of a worker's environments", "failures of workers' environments"),
-            (self.n_restarts, "restart of a worker", "restarts of workers"),
-            (self.n_quarantined, "batch quarantined", "batches quarantined"),
+            ("failures of workers' environments", self.n_failures),
+            ("restarts of workers", self.n_restarts),
+            ("quarantined batches", self.n_quarantined),
         ];
-        if counts.iter().any(|(n, ..)| *n > 0) {
-            out.push_str("<ul class=\"counts\">");
-            for (n, one, many) in counts.iter().filter(|(n, ..)| *n > 0) {
-                let _ = write!(out, "<li><b>{}</b> {}</li>", whole(*n), if *n == 1 { one } else { many });
-            }
-            out.push_str("</ul>\n");
-        }
-        plain(out, "What ended the run", &self.run_failed);
-        plain(out, "Workers that gave up", &self.gave_up);
-        plain(out, "Threads left behind", &self.abandoned);
-        plain(out, "Reporters that failed", &self.reporters);
-        plain(out, "Checkpoints that could not be saved", &self.checkpoints);
-        self.failures.draw("Newest failures of workers", out);
-        self.quarantines.draw("Quarantined batches", out);
-        self.starved.draw("Learner without data", out);
-        if out.len() == before {
-            nothing(out, "The results tell of nothing that went wrong.");
-        }
+        let counts: Vec<_> = counts.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| json!([name, n])).collect();
+        let plain = |texts: &[String]| texts.iter().map(|text| json!({"text": text})).collect::<Vec<_>>();
+        let lists = [
+            ("What ended the run", plain(&self.run_failed)),
+            ("Workers that gave up", plain(&self.gave_up)),
+            ("Abandoned threads", plain(&self.abandoned)),
+            ("Reporters that failed", plain(&self.reporters)),
+            ("Checkpoints that could not be saved", plain(&self.checkpoints)),
+            ("Newest failures of workers", self.failures.to_json()),
+            ("Quarantined batches", self.quarantines.to_json()),
+            ("Learner without data", self.starved.to_json()),
+        ];
+        let lists = lists.into_iter().filter(|(_, texts)| !texts.is_empty());
+        let lists: Vec<_> = lists.map(|(heading, texts)| json!({"heading": heading, "texts": texts})).collect();
+        json!({"counts": counts, "lists": lists})
     }
 }
 
@@ -108,33 +103,15 @@ impl Texts {
         }
     }
 
-    fn draw(&self, heading: &str, out: &mut String) {
-        list(out, heading, self.0.iter().rev(), |(text, n, env_steps)| {
-            let times = if *n > 1 { format!("in {}, ", counted(*n, "result")) } else { String::new() };
-            let when = format!(" <span>{times}at {} env-steps</span>", whole(*env_steps));
-            escape(text) + &when
-        });
-    }
-}
-
-fn plain(out: &mut String, heading: &str, texts: &[String]) {
-    list(out, heading, texts.iter(), |text| escape(text));
-}
-
-fn list<T>(out: &mut String, heading: &str, items: impl ExactSizeIterator<Item = T>, html: impl Fn(T) -> String) {
-    if items.len() > 0 {
-        let _ = write!(out, "<h3>{heading}</h3>\n<ul class=\"texts\">");
-        items.for_each(|item| {
-            let _ = writeln!(out, "<li>{}</li>", html(item));
-        });
-        out.push_str("</ul>\n");
+    /// Newest first, with the number of results that had the text and the env-steps of the last.
+    fn to_json(&self) -> Vec<Value> {
+        let texts = self.0.iter().rev();
+        texts.map(|(text, n, env_steps)| json!({"text": text, "results": n, "env_steps": env_steps})).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -149,18 +126,17 @@ mod tests {
             result.set("learner_health.last_quarantine", "loss is NaN");
             trouble.take(&result, 10 * i);
         }
-        let mut out = String::new();
-        trouble.draw(&mut out);
-        assert!(out.contains("<b>2,000</b> failures") && out.contains("<b>999</b> restarts"), "{out}");
-        assert!(out.contains("failure 999 ") && !out.contains("failure 900 "), "{out}");
-        assert!(out.contains("always <span>in 1,000 results, at 9,990 env-steps</span>"), "{out}");
-        assert!(out.contains("loss is NaN <span>in 2 results,"), "{out}");
+        let told = trouble.to_json();
+        assert_eq!(told["counts"][0], json!(["failures of workers' environments", 2000]));
+        assert_eq!(told["counts"][1], json!(["restarts of workers", 999]));
+        let failures = told["lists"][0]["texts"].as_array().unwrap();
+        assert_eq!(failures[0], json!({"text": "always", "results": 1000, "env_steps": 9990}));
+        assert_eq!((&failures[1]["text"], failures.len()), (&json!("failure 999"), MAX_TEXTS));
+        assert_eq!(told["lists"][1]["texts"][0]["results"], 2);
     }
 
     #[test]
-    fn a_run_without_trouble_says_so() {
-        let mut out = String::new();
-        Trouble::default().draw(&mut out);
-        assert!(out.contains("nothing that went wrong"));
+    fn a_run_without_trouble_has_nothing_to_list() {
+        assert_eq!(Trouble::default().to_json(), json!({"counts": [], "lists": []}));
     }
 }
