@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::num::NonZeroUsize;
+use std::time::Instant;
 
-use pronk_buffer::{Mailbox, Notifier, ShutdownGuard, WeightPublisher, mailbox, weight_cell};
-use pronk_metrics::StepLedger;
+use pronk_buffer::{Mailbox, Notifier, ShutdownGuard, WeightCell, WeightPublisher, mailbox, weight_cell};
+use pronk_metrics::ByPolicy;
+use pronk_policy::Params;
 
 use super::*;
 use crate::env::{CallMonitor, EnvContext, EnvError};
@@ -26,18 +28,15 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
     let (links, steps, shutdown) = links();
     let (publisher, weights) = weight_cell(of_default(params(0.0)));
     let (sender, reports) = mailbox(NonZeroUsize::MIN, &Notifier::new());
-    let worker = SupervisedWorker::make(Supervision {
+    let shared = Shared {
         make: make_workers(factory, 0, &links),
-        seat: WorkerSeat { worker: 1, incarnation: 0, monitor: CallMonitor::new() },
-        spaces: None,
-        thread: "rollout-1".into(),
         budget: RestartBudget::new(restart),
         steps: steps.clone(),
         token: links.token.clone(),
         reports: sender,
-        clock: StateClock::new("rollout-1", WorkerState::Starting),
-    });
-    let worker = worker.unwrap();
+    };
+    let seat = WorkerSeat { worker: 1, incarnation: 0, monitor: CallMonitor::new() };
+    let worker = SupervisedWorker::start(shared, seat).unwrap();
     Run { worker, publisher, weights, reports, steps, shutdown: Some(shutdown) }
 }
 
