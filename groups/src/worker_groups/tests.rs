@@ -47,7 +47,8 @@ fn config(name: &str, num_workers: usize) -> WorkerGroupConfig {
     WorkerGroupConfig { name: name.to_owned(), num_workers: n(num_workers), ..WorkerGroupConfig::default() }
 }
 
-/// A group that writes down its init and its shutdown, each with the thread it runs on where that is not the test's.
+/// A group that writes down its init and its shutdown, each with the thread it runs on where that is not the
+/// test's.
 fn group(
     config: WorkerGroupConfig,
     diary: &Diary,

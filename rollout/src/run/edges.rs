@@ -13,6 +13,7 @@ pub struct WorkerEdges {
     pub notifier: Notifier,
     /// Where each thread's time is booked.
     pub time: TimeLedger,
-    /// Where steps are counted. The workers end at its limit; the supervisor books the steps of a worker that hangs.
+    /// Where steps are counted. The workers end at its limit; the supervisor books the steps of a worker that
+    /// hangs.
     pub steps: StepLedger,
 }

@@ -16,38 +16,19 @@ use crate::worker::{BuildError, MakeSampler, RestartPolicy, WorkerSeat, WorkerSt
 
 /// Samples fragments on the caller's thread: what `num_rollout_workers: 0` runs.
 ///
-/// The same seed and the same weights give the same fragments, bit for bit; since the weights change only between two
-/// fragments, a whole run is reproducible. Failures, restarts and reports are those of a worker on a thread.
+/// The same seed and the same weights give the same fragments, bit for bit; since the weights change only
+/// between two fragments, a whole run is reproducible. Failures, restarts and reports are those of a worker
+/// on a thread.
 ///
 /// It starts no thread, so add its [`clock`](Self::clock) to the time ledger.
-///
-/// ```
-/// use std::sync::Arc;
-/// use std::time::Duration;
-///
-/// use pronk_buffer::{NextError, Notifier, ShutdownToken, Source, WeightCell};
-/// use pronk_metrics::{ByPolicy, StepLedger};
-/// use pronk_policy::Params;
-/// use pronk_rollout::{BuildError, InlineSource, MakeSampler, RestartPolicy};
-///
-/// /// The env-steps of one fragment.
-/// fn sample(
-///     make: Arc<MakeSampler>,
-///     weights: WeightCell<ByPolicy<Params>>,
-///     run: (StepLedger, ShutdownToken),
-/// ) -> Result<Result<u64, NextError>, BuildError> {
-///     let (mut source, _reports) = InlineSource::new(make, RestartPolicy::default(), weights, run, &Notifier::new())?;
-///     Ok(source.next(Duration::ZERO).map(|fragment| fragment.env_steps()))
-/// }
-/// ```
 pub struct InlineSource {
     worker: SupervisedWorker,
     weights: WeightCell<ByPolicy<Params>>,
 }
 
 impl InlineSource {
-    /// Makes worker 0 and the mailbox for its reports. The source closes when the token is shut down, which also ends pauses
-    /// before restarts, and when the step ledger reaches its limit.
+    /// Makes worker 0 and the mailbox for its reports. The source closes when the token is shut down, which
+    /// also ends pauses before restarts, and when the step ledger reaches its limit.
     ///
     /// # Errors
     /// Those of `make`.
@@ -62,25 +43,27 @@ impl InlineSource {
         let shared = Shared { make, budget: RestartBudget::new(restart), steps, token, reports: sender };
         let seat = WorkerSeat { worker: 0, incarnation: 0, monitor: CallMonitor::new() };
         let mut worker = SupervisedWorker::start(shared, seat)?;
-        worker.enter(WorkerState::Idle);
+        worker.clock.enter(WorkerState::Idle);
         Ok((Self { worker, weights }, reports))
     }
 
     /// Which environment call the worker is in, for another thread to read.
     pub fn monitor(&self) -> CallMonitor {
-        self.worker.seat().monitor.clone()
+        self.worker.seat.monitor.clone()
     }
 
     /// How the worker's time is split; between fragments it is idle.
     pub fn clock(&self) -> ClockReader {
-        self.worker.clock()
+        self.worker.clock.reader()
     }
 }
 
 impl Drop for InlineSource {
     // A panic of an environment must not unwind into the trainer, which has a result to return.
     fn drop(&mut self) {
-        self.worker.drop_envs();
+        if let Some(sampler) = &mut self.worker.sampler {
+            sampler.drop_envs();
+        }
     }
 }
 
@@ -92,7 +75,7 @@ impl Source for InlineSource {
     /// Blocks: for one fragment, and in pauses between restarts for at most `timeout`.
     fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
         let made = self.worker.next_fragment(&self.weights, timeout);
-        self.worker.enter(WorkerState::Idle);
+        self.worker.clock.enter(WorkerState::Idle);
         made.map_err(|end| match end {
             NoFragment::TimedOut => NextError::TimedOut,
             NoFragment::Closed => NextError::Closed,

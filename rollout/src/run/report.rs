@@ -33,8 +33,8 @@ pub struct WorkerReport {
     pub fragments: u64,
     /// The steps of the completed fragments.
     pub steps: Steps,
-    /// The newest finished episodes, oldest first, at most 1024, those of failed fragments included. The figures below are
-    /// those of all finished episodes.
+    /// The newest finished episodes, oldest first, at most 1024, those of failed fragments included. The
+    /// figures below are those of all finished episodes.
     pub episodes: Vec<EpisodeStat>,
     /// How many episodes finished.
     pub n_episodes: u64,
@@ -46,8 +46,8 @@ pub struct WorkerReport {
     pub return_max: Option<f64>,
     /// The sum of their lengths, in steps.
     pub len_sum: u64,
-    /// The returns of agents by the policy that each played: one for each episode in which an agent acted. Empty for
-    /// single-agent environments, whose returns are those of the episodes.
+    /// The returns of agents by the policy that each played: one for each episode in which an agent acted.
+    /// Empty for single-agent environments, whose returns are those of the episodes.
     pub policy_returns: ByPolicy<ReturnStat>,
     /// How often environments were rebuilt.
     pub restarts: u64,
@@ -113,18 +113,6 @@ impl Fold for WorkerReport {
 }
 
 /// Threads abandoned in environments that hang: how many, and a description of the newest.
-///
-/// ```
-/// use pronk_buffer::Fold;
-/// use pronk_rollout::AbandonedThreads;
-///
-/// let mut abandoned = AbandonedThreads::default();
-/// for hang in 0..1000 {
-///     abandoned.fold(AbandonedThreads::from(vec![format!("rollout-1.{hang}: environment 0 hangs")]));
-/// }
-/// assert_eq!((abandoned.count, abandoned.newest.len()), (1000, 20));
-/// assert_eq!(abandoned.newest[19], "rollout-1.999: environment 0 hangs");
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AbandonedThreads {
     /// How many threads.

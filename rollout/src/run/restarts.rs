@@ -90,8 +90,8 @@ impl Restarts {
         self.pause = None;
     }
 
-    /// Reports the restarts that the sampler made on its own and charges the budget for them. Returns the last failure, and
-    /// why the worker must give up if the budget does not suffice.
+    /// Reports the restarts that the sampler made on its own and charges the budget for them. Returns the
+    /// last failure, and why the worker must give up if the budget does not suffice.
     pub(super) fn charge(
         &self,
         failures: Vec<EnvFailure>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pronk_buffer::{MailboxSender, MultiAgentBatch, ShutdownToken};
-use pronk_metrics::{ClockReader, StateClock, StepLedger, catch};
+use pronk_metrics::{StateClock, StepLedger, catch};
 
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
@@ -28,10 +28,10 @@ pub(super) struct SupervisedWorker {
     pub(super) sampler: Option<Box<dyn Sampler>>,
     pub(super) restarts: Restarts,
     pub(super) clock: StateClock<WorkerState>,
-    shared: Shared,
-    seat: WorkerSeat,
+    pub(super) seat: WorkerSeat,
     /// The name of its thread.
-    thread: String,
+    pub(super) thread: String,
+    shared: Shared,
     /// What its environments have to be; `None` for the first workers of a run.
     spec: Option<AnyEnvSpec>,
     /// Set when the worker has given up, which it reports once.
@@ -71,44 +71,23 @@ impl SupervisedWorker {
         Ok(worker)
     }
 
-    /// A worker that replaces another on a new thread. It is made there, because its factory may hang too.
-    pub(super) fn replacement(shared: Shared, seat: WorkerSeat, thread: String, spec: Option<AnyEnvSpec>) -> Self {
-        Self::unmade(shared, seat, thread, spec, WorkerState::Restarting)
-    }
-
-    fn unmade(shared: Shared, seat: WorkerSeat, thread: String, spec: Option<AnyEnvSpec>, state: WorkerState) -> Self {
+    /// A worker whose sampler is made with its first fragment, on its own thread: a factory may hang too.
+    pub(super) fn unmade(
+        shared: Shared,
+        seat: WorkerSeat,
+        thread: String,
+        spec: Option<AnyEnvSpec>,
+        state: WorkerState,
+    ) -> Self {
         let restarts = Restarts::new(shared.budget.clone());
         // The time of all threads of a worker is booked under one name.
         let clock = StateClock::new(thread_name(seat.worker), state);
         Self { sampler: None, restarts, clock, shared, seat, thread, spec, gave_up: false }
     }
 
-    pub(super) fn thread(&self) -> &str {
-        &self.thread
-    }
-
-    pub(super) fn seat(&self) -> &WorkerSeat {
-        &self.seat
-    }
-
     /// What its environments are, once they are made.
     pub(super) fn env_spec(&self) -> Option<AnyEnvSpec> {
         self.sampler.as_ref().map(|sampler| sampler.env_spec())
-    }
-
-    /// Drops the environments; a panic while one is dropped is contained.
-    pub(super) fn drop_envs(&mut self) {
-        if let Some(sampler) = &mut self.sampler {
-            sampler.drop_envs();
-        }
-    }
-
-    pub(super) fn clock(&self) -> ClockReader {
-        self.clock.reader()
-    }
-
-    pub(super) fn enter(&mut self, state: WorkerState) {
-        self.clock.enter(state);
     }
 
     /// Whether no further fragment is to be begun.
@@ -180,8 +159,8 @@ impl SupervisedWorker {
         failure
     }
 
-    /// Drops the worker with its environments. A panic meanwhile is reported as a failure but does not change how the
-    /// worker ended.
+    /// Drops the worker with its environments. A panic meanwhile is reported as a failure but does not change
+    /// how the worker ended.
     pub(super) fn take_down(mut self) {
         let mut report = WorkerReport::default();
         let dropped = catch(|| {

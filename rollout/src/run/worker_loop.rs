@@ -13,9 +13,11 @@ use super::report::WorkerReport;
 use super::supervised::{Missed, NoFragment, SupervisedWorker, discard};
 use crate::worker::{SampleError, WorkerState};
 
-/// Runs a worker until the run ends, its fragments are no longer wanted, or it gives up: the body of its thread.
+/// Runs a worker until the run ends, its fragments are no longer wanted, or it gives up: the body of its
+/// thread.
 ///
-/// `on_leave` is called when the worker has dropped its end of the inqueue, before its environments are dropped.
+/// `on_leave` is called when the worker has dropped its end of the inqueue, before its environments are
+/// dropped.
 pub(super) fn run_worker(
     mut worker: SupervisedWorker,
     edges: WorkerEdges,
@@ -37,7 +39,7 @@ fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<
             Err(NoFragment::Closed) => return Ok(()),
             Err(NoFragment::Failed(failure)) => return Err(failure),
         };
-        worker.enter(WorkerState::Blocked);
+        worker.clock.enter(WorkerState::Blocked);
         // Blocks while the inqueue is full: this back-pressure is the only throttle of a run.
         if let Err(Closed(unwanted)) = debug_span!("push").in_scope(|| edges.fragments.push(fragment)) {
             discard(unwanted);
@@ -47,9 +49,11 @@ fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<
 }
 
 impl SupervisedWorker {
-    /// Makes a fragment with the newest weights and reports it; after a failure, restarts the worker and tries again.
+    /// Makes a fragment with the newest weights and reports it; after a failure, restarts the worker and
+    /// tries again.
     ///
-    /// Blocks: for a fragment; in pauses between restarts for at most `timeout`, and not at all once the run ends.
+    /// Blocks: for a fragment; in pauses between restarts for at most `timeout`, and not at all once the run
+    /// ends.
     pub(crate) fn next_fragment(
         &mut self,
         weights: &WeightCell<ByPolicy<Params>>,
@@ -58,7 +62,8 @@ impl SupervisedWorker {
         let began = Instant::now();
         loop {
             self.pause(timeout.saturating_sub(began.elapsed()))?;
-            // The limit is checked here only: a fragment in progress is completed, because it can be learned from.
+            // The limit is checked here only: a fragment in progress is completed, because it can be learned
+            // from.
             if self.is_over() {
                 return Err(NoFragment::Closed);
             }
@@ -77,14 +82,16 @@ impl SupervisedWorker {
             if let Some(fragment) = result? {
                 return Ok(fragment);
             }
-            // A pause is timed above. Without one, environments that restart on their own have used up the time.
+            // A pause is timed above. Without one, environments that restart on their own have used up the
+            // time.
             if self.restarts.pause_left().is_none() && began.elapsed() >= timeout {
                 return Err(NoFragment::TimedOut);
             }
         }
     }
 
-    /// Samples one fragment; what the worker has to report goes into `report`, whether there is a fragment or not.
+    /// Samples one fragment; what the worker has to report goes into `report`, whether there is a fragment or
+    /// not.
     fn sample(
         &mut self,
         weights: &WeightCell<ByPolicy<Params>>,

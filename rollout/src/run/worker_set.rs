@@ -1,4 +1,5 @@
-//! Workers on threads: all of them start or none does, a failure is a value, and a worker that hangs is replaced.
+//! Workers on threads: all of them start or none does, a failure is a value, and a worker that hangs is
+//! replaced.
 
 mod status_board;
 mod supervisor;
@@ -28,10 +29,7 @@ pub use status_board::WorkerStatus;
 pub use supervisor::SupervisorState;
 
 /// Reports that wait unread before they are folded together.
-const MAILBOX_CAPACITY: NonZeroUsize = match NonZeroUsize::new(16) {
-    Some(capacity) => capacity,
-    None => NonZeroUsize::MIN,
-};
+const MAILBOX_CAPACITY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 
 /// How many workers a set has, and how failures and hangs are handled.
 #[derive(Clone, Copy, Debug)]
@@ -40,21 +38,23 @@ pub struct WorkerSetConfig {
     pub num_rollout_workers: NonZeroU32,
     /// How workers whose environments fail are restarted.
     pub restart: RestartPolicy,
-    /// How long one environment call may take before it counts as hanging and the worker is replaced; `None` never replaces.
+    /// How long one environment call may take before it counts as hanging and the worker is replaced; `None`
+    /// never replaces.
     pub env_hang_timeout: Option<Duration>,
 }
 
 /// Rollout workers on threads.
 ///
-/// Each worker loads the newest weights, samples a fragment, reports and pushes; a full inqueue blocks it. It ends when the
-/// run's shutdown guard or the receiver of the inqueue is dropped, when the step ledger reaches its limit, or when it gives
-/// up after too many failures in a row. The inqueue closes with the last worker.
+/// Each worker loads the newest weights, samples a fragment, reports and pushes; a full inqueue blocks it. It
+/// ends when the run's shutdown guard or the receiver of the inqueue is dropped, when the step ledger reaches
+/// its limit, or when it gives up after too many failures in a row. The inqueue closes with the last worker.
 ///
 /// # Environments that hang
-/// The thread `supervisor` is the watchdog. When an environment call takes longer than `env_hang_timeout`, its thread is
-/// abandoned, because no thread can be ended from outside, and reported with environment, seed, step and the last
-/// observation. Its fragment is lost to `env_hang`, and another thread, such as `rollout-3.1`, takes the worker's place.
-/// If the call returns after all, the abandoned thread finds that it was replaced, and ends.
+/// The thread `supervisor` is the watchdog. When an environment call takes longer than `env_hang_timeout`,
+/// its thread is abandoned, because no thread can be ended from outside, and reported with environment, seed,
+/// step and the last observation. Its fragment is lost to `env_hang`, and another thread, such as
+/// `rollout-3.1`, takes the worker's place. If the call returns after all, the abandoned thread finds that it
+/// was replaced, and ends.
 ///
 /// ```
 /// use std::num::NonZeroU32;
@@ -102,20 +102,20 @@ pub struct WorkerSet {
 pub struct JoinOutcome {
     /// The first worker that gave up, if one did.
     pub failure: Option<WorkerFailure>,
-    /// The names of the threads that had not ended at the deadline. They are abandoned: no thread can be ended from outside,
-    /// and a process can end without them.
+    /// The names of the threads that had not ended at the deadline. They are abandoned: no thread can be
+    /// ended from outside, and a process can end without them.
     pub not_joined: Vec<String>,
     /// The reports that were not read.
     pub unread: Vec<WorkerReport>,
 }
 
 impl WorkerSet {
-    /// Makes all workers, one after the other on the calling thread, and starts their threads. `make` is kept for
-    /// replacements.
+    /// Makes all workers, one after the other on the calling thread, and starts their threads. `make` is kept
+    /// for replacements.
     ///
     /// # Errors
-    /// When a worker cannot be made or has other spaces than the first, or when the system gives no thread. Then no
-    /// environment has been reset and no thread keeps running.
+    /// When a worker cannot be made or has other spaces than the first, or when the system gives no thread.
+    /// Then no environment has been reset and no thread keeps running.
     pub fn start(
         config: WorkerSetConfig,
         make: Arc<MakeSampler>,
@@ -127,8 +127,8 @@ impl WorkerSet {
         Ok(set)
     }
 
-    /// As [`start`](Self::start), but the workers make no fragment before [`begin`](Self::begin), so that a limit of the step
-    /// ledger can be set first.
+    /// As [`start`](Self::start), but the workers make no fragment before [`begin`](Self::begin), so that a
+    /// limit of the step ledger can be set first.
     ///
     /// # Errors
     /// Those of [`start`](Self::start).
@@ -148,10 +148,11 @@ impl WorkerSet {
         let (go, gate) = bounded(workers.len());
         let mut clocks = Vec::with_capacity(workers.len() + 1);
         for worker in workers {
-            clocks.push(worker.clock());
+            clocks.push(worker.clock.reader());
             let member = board.lock().add(&worker);
             let gate = gate.clone();
-            // The gate closes unopened when a later thread cannot be spawned, or the set is joined before it begins.
+            // The gate closes unopened when a later thread cannot be spawned, or the set is joined before it
+            // begins.
             threads.spawn(member, worker, edges.clone(), move || gate.recv().is_ok())?;
         }
         let (wanted, unwanted) = bounded(0);
@@ -208,7 +209,7 @@ impl WorkerSet {
             let _ = self.supervisor.join();
         }
         let board = self.board.lock();
-        JoinOutcome { failure: board.failure(), not_joined: board.not_ended(), unread: self.reports.drain() }
+        JoinOutcome { failure: board.failure.clone(), not_joined: board.not_ended(), unread: self.reports.drain() }
     }
 }
 

@@ -120,7 +120,8 @@ fn one_failure_more_ends_the_worker_with_the_whole_story() {
 
 #[test]
 fn a_complete_fragment_forgives_the_failures_before_it() {
-    // Every incarnation makes one fragment of four steps and fails in the second: many failures, never two in a row.
+    // Every incarnation makes one fragment of four steps and fails in the second: many failures, never two in
+    // a row.
     let once = RestartPolicy { num_consecutive_worker_failures_tolerance: 1, ..NO_PAUSE };
     let mut run = run(failing_until(u32::MAX, Fault::StepErr(6)), once);
     for _ in 0..20 {
@@ -157,7 +158,7 @@ fn the_pause_before_a_restart_goes_on_over_time_outs_and_ends_with_the_run() {
     assert!(matches!(run.next(Duration::ZERO), Err(NoFragment::TimedOut)));
     assert!(matches!(run.next(Duration::from_millis(1)), Err(NoFragment::TimedOut)));
     assert_eq!(run.report().n_failures, 1, "while it pauses nothing is tried");
-    assert_eq!(run.worker.clock().read().current, Some("restarting"));
+    assert_eq!(run.worker.clock.reader().read().current, Some("restarting"));
     run.shutdown = None;
     assert!(matches!(run.next(LONG), Err(NoFragment::Closed)));
     assert!(began.elapsed() < LONG);

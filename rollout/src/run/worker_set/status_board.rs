@@ -15,7 +15,7 @@ pub(super) struct StatusBoard(Arc<Mutex<Members>>);
 pub(super) struct Members {
     members: Vec<Member>,
     /// The first worker that gave up.
-    failure: Option<WorkerFailure>,
+    pub(super) failure: Option<WorkerFailure>,
 }
 
 /// A thread that has not ended.
@@ -59,10 +59,10 @@ impl Members {
     pub(super) fn add(&mut self, worker: &SupervisedWorker) -> Member {
         let member = Member {
             id: self.members.last().map_or(0, |last| last.id + 1),
-            worker: worker.seat().worker,
-            thread: worker.thread().to_owned(),
-            monitor: worker.seat().monitor.clone(),
-            clock: worker.clock(),
+            worker: worker.seat.worker,
+            thread: worker.thread.clone(),
+            monitor: worker.seat.monitor.clone(),
+            clock: worker.clock.reader(),
             is_abandoned: false,
         };
         self.members.push(member.clone());
@@ -79,10 +79,6 @@ impl Members {
         self.members.retain(|member| member.id != id);
     }
 
-    pub(super) fn fail(&mut self, failure: WorkerFailure) {
-        self.failure.get_or_insert(failure);
-    }
-
     /// The threads that were not abandoned.
     pub(super) fn running(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| !member.is_abandoned)
@@ -95,10 +91,6 @@ impl Members {
     /// Names of the threads that have not ended.
     pub(super) fn not_ended(&self) -> Vec<String> {
         self.members.iter().map(|member| member.thread.clone()).collect()
-    }
-
-    pub(super) fn failure(&self) -> Option<WorkerFailure> {
-        self.failure.clone()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::run::report::WorkerReport;
 use crate::run::start_error::StartError;
 use crate::run::supervised::{Shared, SupervisedWorker, thread_name};
 use crate::run::worker_loop::run_worker;
-use crate::worker::{AnyEnvSpec, WorkerSeat};
+use crate::worker::{AnyEnvSpec, WorkerSeat, WorkerState};
 
 /// The longest time between two checks for hangs.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,7 +47,8 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the thread, which ends when all workers have, or when `unwanted` closes, and then drops `ending`.
+    /// Starts the thread, which ends when all workers have, or when `unwanted` closes, and then drops
+    /// `ending`.
     pub(super) fn spawn(self, unwanted: Receiver<()>, ending: ShutdownGuard) -> Result<JoinHandle<()>, StartError> {
         let name = "supervisor".to_owned();
         let body = move || {
@@ -75,8 +76,8 @@ impl Supervisor {
         }
     }
 
-    /// Closes the inqueue when the last worker has dropped its end, before the worker's environments are dropped: that may
-    /// take long.
+    /// Closes the inqueue when the last worker has dropped its end, before the worker's environments are
+    /// dropped: that may take long.
     fn left(&mut self, id: usize) {
         self.threads.pushing.remove(&id);
         if self.threads.pushing.is_empty() {
@@ -89,7 +90,7 @@ impl Supervisor {
         // One change, so that a reader who finds no worker finds the failure.
         let mut board = self.board.lock();
         if let Err(failure) = result {
-            board.fail(failure);
+            board.failure.get_or_insert(failure);
         }
         board.remove(id);
     }
@@ -142,7 +143,7 @@ impl Supervisor {
                 self.left(member.id);
                 let failure = WorkerFailure { thread: member.thread.clone(), consecutive_failures: 1, cause };
                 let mut board = self.board.lock();
-                board.fail(failure.clone());
+                board.failure.get_or_insert_with(|| failure.clone());
                 board.abandon(member.id);
                 report.ended.push(failure);
             }
@@ -159,8 +160,9 @@ impl Supervisor {
     ) -> Result<(), WorkerFailureCause> {
         let seat = WorkerSeat { worker: member.worker, incarnation, monitor: CallMonitor::keeping_observations() };
         let thread = self.threads.name_replacement(member.worker);
-        let worker = SupervisedWorker::replacement(self.shared.clone(), seat, thread, self.spec.clone());
-        edges.time.add(worker.clock());
+        let worker =
+            SupervisedWorker::unmade(self.shared.clone(), seat, thread, self.spec.clone(), WorkerState::Restarting);
+        edges.time.add(worker.clock.reader());
         let replacement = {
             // One change, so that no reader finds the set without this worker.
             let mut board = self.board.lock();
