@@ -55,36 +55,6 @@ pub struct WorkerSetConfig {
 /// step and the last observation. Its fragment is lost to `env_hang`, and another thread, such as
 /// `rollout-3.1`, takes the worker's place. If the call returns after all, the abandoned thread finds that it
 /// was replaced, and ends.
-///
-/// ```
-/// use std::num::NonZeroU32;
-/// use std::sync::Arc;
-/// use std::time::Duration;
-///
-/// use pronk_buffer::{InqueueReceiver, MultiAgentBatch, ShutdownGuard, ShutdownToken};
-/// use pronk_rollout::{JoinOutcome, MakeSampler, RestartPolicy, StartError, WorkerEdges, WorkerSet, WorkerSetConfig};
-///
-/// /// Has two workers make `n` fragments.
-/// fn sample(
-///     n: usize,
-///     make: Arc<MakeSampler>,
-///     (shutdown, token): (ShutdownGuard, ShutdownToken),
-///     (edges, fragments): (WorkerEdges, InqueueReceiver<MultiAgentBatch>),
-/// ) -> Result<JoinOutcome, StartError> {
-///     let config = WorkerSetConfig {
-///         num_rollout_workers: NonZeroU32::MIN.saturating_add(1),
-///         restart: RestartPolicy::default(),
-///         env_hang_timeout: Some(Duration::from_secs(60)),
-///     };
-///     let workers = WorkerSet::start(config, make, token, edges)?;
-///     for _ in 0..n {
-///         let fragment = fragments.pop(Duration::from_secs(10));
-///         println!("{:?} env-steps", fragment.map(|fragment| fragment.env_steps()));
-///     }
-///     drop(shutdown);
-///     Ok(workers.join(Duration::from_secs(1)))
-/// }
-/// ```
 pub struct WorkerSet {
     reports: Mailbox<WorkerReport>,
     board: StatusBoard,
@@ -150,10 +120,7 @@ impl WorkerSet {
         for worker in workers {
             clocks.push(worker.clock.reader());
             let member = board.lock().add(&worker);
-            let gate = gate.clone();
-            // The gate closes unopened when a later thread cannot be spawned, or the set is joined before it
-            // begins.
-            threads.spawn(member, worker, edges.clone(), move || gate.recv().is_ok())?;
+            threads.spawn(member, worker, edges.clone(), Some(gate.clone()))?;
         }
         let (wanted, unwanted) = bounded(0);
         let (ending, ended) = shutdown();

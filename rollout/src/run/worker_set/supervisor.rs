@@ -170,7 +170,7 @@ impl Supervisor {
             board.add(&worker)
         };
         let id = replacement.id;
-        self.threads.spawn(replacement, worker, edges, || true).map_err(|error| {
+        self.threads.spawn(replacement, worker, edges, None).map_err(|error| {
             self.board.lock().remove(id);
             WorkerFailureCause::NoThread(Arc::new(error))
         })
@@ -203,19 +203,20 @@ impl Threads {
         Self { handles: BTreeMap::new(), pushing: BTreeSet::new(), replaced: BTreeMap::new(), sender, events }
     }
 
-    /// Starts the thread of a worker, which begins when `may_begin` has returned true.
+    /// Starts the thread of a worker, which begins with a message from `gate`, or at once without one. It ends without
+    /// beginning when the gate closes.
     pub(super) fn spawn(
         &mut self,
         member: Member,
         worker: SupervisedWorker,
         edges: WorkerEdges,
-        may_begin: impl FnOnce() -> bool + Send + 'static,
+        gate: Option<Receiver<()>>,
     ) -> Result<(), StartError> {
         let (id, sender) = (member.id, self.sender.clone());
         let body = move || {
             // Refused only when the supervisor is gone: then the events are not wanted.
             let send = |event| drop(sender.send(event));
-            let result = match may_begin() {
+            let result = match gate.is_none_or(|gate| gate.recv().is_ok()) {
                 true => run_worker(worker, edges, || send(ThreadEvent::Left { id })),
                 false => Ok(()),
             };
