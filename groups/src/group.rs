@@ -118,10 +118,6 @@ type Logger = dyn FnMut(&WorkerTime<'_>) -> CallResult + Send;
 ///     worker.sleep(Duration::from_secs(60)); // stopping the group wakes it
 ///     Ok(())
 /// })
-/// .on_shutdown(|| {
-///     println!("the group stops");
-///     Ok(())
-/// })
 /// .with_logger(|time| {
 ///     println!("a call of worker {} took {:?}", time.worker, time.call);
 ///     Ok(())
@@ -131,8 +127,8 @@ type Logger = dyn FnMut(&WorkerTime<'_>) -> CallResult + Send;
 pub struct WorkerGroup {
     config: WorkerGroupConfig,
     body: Box<Body>,
-    init: Mutex<Option<Box<Init>>>,
-    shutdown: Mutex<Option<Box<Shutdown>>>,
+    init: Mutex<Box<Init>>,
+    shutdown: Mutex<Box<Shutdown>>,
     times: Mutex<Times>,
     errors: Mutex<BTreeMap<GroupPlace, GroupError>>,
 }
@@ -153,8 +149,8 @@ impl WorkerGroup {
         Self {
             config,
             body: Box::new(body),
-            init: Mutex::default(),
-            shutdown: Mutex::default(),
+            init: Mutex::new(Box::new(|_| Ok(()))),
+            shutdown: Mutex::new(Box::new(|| Ok(()))),
             times: Mutex::default(),
             errors: Mutex::default(),
         }
@@ -163,7 +159,7 @@ impl WorkerGroup {
     /// Calls `init` with the workers' numbers at every start, on the thread that starts the group, before any
     /// worker runs.
     pub fn on_init(self, init: impl FnMut(&[WorkerId]) -> CallResult + Send + 'static) -> Self {
-        Self { init: Mutex::new(Some(Box::new(init))), ..self }
+        Self { init: Mutex::new(Box::new(init)), ..self }
     }
 
     /// Calls `shutdown` once for each start, as soon as the group stops: on the thread of the worker that
@@ -172,7 +168,7 @@ impl WorkerGroup {
     /// Workers may still be in their last call; `shutdown` wakes those that are blocked on something of their
     /// own.
     pub fn on_shutdown(self, shutdown: impl FnMut() -> CallResult + Send + 'static) -> Self {
-        Self { shutdown: Mutex::new(Some(Box::new(shutdown))), ..self }
+        Self { shutdown: Mutex::new(Box::new(shutdown)), ..self }
     }
 
     /// Adds a function that gets the time of every call, on the worker's thread. A group may have several.
@@ -190,13 +186,12 @@ impl WorkerGroup {
 
     pub(crate) fn init(&self, workers: &[WorkerId]) -> Result<(), GroupError> {
         let mut init = lock(&self.init);
-        let done = call(|| init.as_mut().map_or(Ok(()), |init| init(workers)));
-        done.map_err(|cause| self.error(GroupPlace::Init, cause))
+        call(|| init(workers)).map_err(|cause| self.error(GroupPlace::Init, cause))
     }
 
     pub(crate) fn shut_down(&self) {
         let mut shutdown = lock(&self.shutdown);
-        if let Err(cause) = call(|| shutdown.as_mut().map_or(Ok(()), |shutdown| shutdown())) {
+        if let Err(cause) = call(|| shutdown()) {
             self.record(GroupPlace::Shutdown, cause);
         }
     }

@@ -13,13 +13,13 @@ use crate::worker::{GroupWorker, WorkerId, thread_name};
 /// One start of a group.
 pub(crate) struct GroupRun {
     group: Arc<WorkerGroup>,
-    workers: Vec<WorkerId>,
+    pub(crate) workers: Vec<WorkerId>,
     /// The thread that takes them calls the shutdown function, so it is called once.
     guards: Mutex<Option<Guards>>,
     /// Shut down when the workers are to stop.
     token: ShutdownToken,
     /// Shut down when the shutdown function has returned.
-    shut_down: ShutdownToken,
+    pub(crate) shut_down: ShutdownToken,
 }
 
 struct Guards {
@@ -45,17 +45,8 @@ impl GroupRun {
         Arc::new(Self { group, workers, guards, token, shut_down })
     }
 
-    pub(crate) fn workers(&self) -> &[WorkerId] {
-        &self.workers
-    }
-
     pub(crate) fn is_running(&self) -> bool {
         !self.token.is_shut_down()
-    }
-
-    /// Shut down when the shutdown function has returned.
-    pub(crate) fn shut_down(&self) -> &ShutdownToken {
-        &self.shut_down
     }
 
     /// Tells all workers to stop and then calls the shutdown functions, except where another thread does.

@@ -111,7 +111,7 @@ impl WorkerGroups {
             match &entry.run {
                 Some(run) if run.is_running() => continue,
                 // The init function must not overlap the shutdown function of the start before.
-                Some(run) => drop(run.shut_down().sleep(Duration::MAX)),
+                Some(run) => drop(run.shut_down.sleep(Duration::MAX)),
                 None => {}
             }
             let first = self.next_id;
@@ -130,7 +130,7 @@ impl WorkerGroups {
         for (index, run) in begun {
             let threads = &mut self.groups[*index].threads;
             threads.retain(GroupThread::is_running);
-            for &worker in run.workers() {
+            for &worker in &run.workers {
                 threads.push(run.spawn(worker)?);
             }
         }
@@ -209,7 +209,7 @@ impl Entry {
     fn not_ended(&self, left: &impl Fn() -> Duration) -> Vec<String> {
         let threads = self.threads.iter().filter(|thread| !thread.ends_within(left()));
         let mut names: Vec<_> = threads.map(|thread| thread.name.clone()).collect();
-        if self.run.as_ref().is_some_and(|run| run.shut_down().sleep(left()).is_ok()) {
+        if self.run.as_ref().is_some_and(|run| run.shut_down.sleep(left()).is_ok()) {
             names.push(format!("the shutdown function of group `{}`", self.group.config().name));
         }
         names

@@ -56,7 +56,7 @@ impl Run {
     fn failure(&mut self) -> WorkerFailure {
         match self.next(LONG) {
             Err(NoFragment::Failed(failure)) => failure,
-            _ => panic!("the worker goes on"),
+            _ => panic!("the worker did not give up"),
         }
     }
 
@@ -102,7 +102,7 @@ fn as_many_failures_in_a_row_as_tolerated_cost_their_fragments_only() {
 }
 
 #[test]
-fn one_failure_more_ends_the_worker_with_the_whole_story() {
+fn one_more_failure_ends_the_worker_with_its_last_failure() {
     let mut run = run(failing_until(u32::MAX, Fault::StepPanic(2)), NO_PAUSE);
     let failure = run.failure();
     assert_eq!((failure.thread.as_str(), failure.consecutive_failures), ("rollout-1", 4));
@@ -119,7 +119,7 @@ fn one_failure_more_ends_the_worker_with_the_whole_story() {
 }
 
 #[test]
-fn a_complete_fragment_forgives_the_failures_before_it() {
+fn a_complete_fragment_resets_the_count_of_failures() {
     // Every incarnation makes one fragment of four steps and fails in the second: many failures, never two in
     // a row.
     let once = RestartPolicy { num_consecutive_worker_failures_tolerance: 1, ..NO_PAUSE };
@@ -151,7 +151,7 @@ fn without_tolerance_the_first_failure_is_the_last() {
 }
 
 #[test]
-fn the_pause_before_a_restart_goes_on_over_time_outs_and_ends_with_the_run() {
+fn the_pause_before_a_restart_outlasts_timeouts_and_ends_with_the_run() {
     let slow = RestartPolicy { first_backoff: LONG, max_backoff: LONG, ..NO_PAUSE };
     let mut run = run(failing_until(u32::MAX, Fault::StepErr(1)), slow);
     let began = Instant::now();
@@ -165,7 +165,7 @@ fn the_pause_before_a_restart_goes_on_over_time_outs_and_ends_with_the_run() {
 }
 
 #[test]
-fn a_panic_outside_the_environments_ends_the_worker_and_loses_what_it_had_made() {
+fn a_panic_outside_the_environments_ends_the_worker_and_loses_its_fragment() {
     let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
     run.fragment();
     run.publisher.publish(of_default(params(OneWeight::PANIC)));
