@@ -1,4 +1,4 @@
-//! What went wrong in groups, and how they ended.
+//! Failures of groups, and how groups ended.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -7,64 +7,32 @@ use std::{fmt, io};
 use crate::worker::{WorkerId, thread_name};
 
 /// A function of a group that failed.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use pronk_groups::{GroupPlace, WorkerGroup, WorkerGroupConfig, WorkerGroups};
-///
-/// let mut groups = WorkerGroups::new();
-/// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |worker| match worker.id().get() {
-///     0 => Err("boom".into()),
-///     _ => Ok(()),
-/// }));
-/// groups.start()?;
-/// assert!(groups.wait(Duration::from_secs(60)), "the error stops the group");
-///
-/// let outcome = groups.stop(Duration::from_secs(5));
-/// assert_eq!(outcome.errors[0].to_string(), "worker train-0 failed: boom");
-/// assert!(matches!(outcome.errors[0].place, GroupPlace::Worker(id) if id.get() == 0));
-/// # Ok::<(), pronk_groups::GroupsStartError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct GroupError {
     /// The name of the group.
     pub group: String,
     /// Which of its functions.
     pub place: GroupPlace,
-    /// How often it failed. The cause is the newest one.
+    /// How often it failed; the cause is that of the newest failure.
     pub failed_calls: u64,
     /// Why.
     pub cause: GroupErrorCause,
 }
 
-/// Which function of a group: [`GroupError`] shows one in use.
-///
-/// ```
-/// use pronk_groups::GroupPlace;
-///
-/// assert_ne!(GroupPlace::Logger(0), GroupPlace::Shutdown);
-/// ```
+/// Which function of a group failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupPlace {
-    /// What is called when the group is started.
+    /// The init function.
     Init,
-    /// What this worker calls again and again.
+    /// The function that this worker repeats.
     Worker(WorkerId),
-    /// A logger, in the order in which they were added, from 0.
+    /// A logger, numbered from 0 in the order in which they were added.
     Logger(usize),
-    /// What is called when the group stops.
+    /// The shutdown function.
     Shutdown,
 }
 
 /// Why a function of a group failed.
-///
-/// ```
-/// use pronk_groups::GroupErrorCause;
-///
-/// let cause = GroupErrorCause::Panic("index out of bounds".into());
-/// assert_eq!(cause.to_string(), "it panicked: index out of bounds");
-/// ```
 #[derive(Clone, Debug)]
 pub enum GroupErrorCause {
     /// It returned this error.
@@ -101,61 +69,42 @@ impl fmt::Display for GroupError {
 impl Error for GroupError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.cause {
-            // The error's own text is part of ours; the chain goes on below it.
+            // The text of the error is part of ours, so the chain continues with its source.
             GroupErrorCause::Error(error) => error.source(),
             GroupErrorCause::Panic(_) => None,
         }
     }
 }
 
-/// Why groups did not start. None of those that were to start runs.
-///
-/// ```
-/// use pronk_groups::{GroupsStartError, WorkerGroup, WorkerGroupConfig, WorkerGroups};
-///
-/// let mut groups = WorkerGroups::new();
-/// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |_| Ok(())).on_init(|_| Err("no such folder".into())));
-/// let error = groups.start().unwrap_err();
-/// assert!(matches!(error, GroupsStartError::Init(_)));
-/// assert_eq!(error.to_string(), "no group was started: the init function of group `train` failed: no such folder");
-/// ```
+/// Why groups did not start; none of those that were to start runs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupsStartError {
     /// An init function failed.
     #[error("no group was started: {0}")]
     Init(GroupError),
-    /// The system gave no thread.
-    #[error("no group was started, for there was no thread for the worker {thread}: {cause}; start fewer workers")]
+    /// The system could not start a thread.
+    #[error("no group was started: the thread of worker {thread} could not be started: {cause}; start fewer workers")]
     Spawn {
         /// The thread.
         thread: String,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// A [`Stopper`](super::Stopper) has ended these groups for good.
-    #[error("no group was started: a stopper ended them for good; make new `WorkerGroups`")]
+    /// A [`Stopper`](super::Stopper) has stopped these groups for good.
+    #[error("no group was started: a stopper has stopped these groups for good; make new `WorkerGroups`")]
     Stopped,
 }
 
 /// How groups ended.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use pronk_groups::WorkerGroups;
-///
-/// let outcome = WorkerGroups::new().stop(Duration::ZERO);
-/// assert!(outcome.is_clean() && outcome.stopped.is_empty());
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct StopOutcome {
-    /// The names of the groups that are gone now, in the order in which they were added.
+    /// The names of the groups that were stopped, in the order in which they were added.
     pub stopped: Vec<String>,
-    /// What had not ended at the deadline: names of threads, and shutdown functions. They are left to themselves: nothing can
-    /// end a thread from outside, and a process can end without them.
+    /// The threads and shutdown functions that had not ended at the deadline. They are abandoned: no thread
+    /// can be ended from outside, and a process can end without them.
     pub not_ended: Vec<String>,
-    /// What failed since the groups were added, group by group: at most one for each worker, logger and shutdown function.
+    /// The failures since the groups were added: at most one for each worker, logger and shutdown function.
     pub errors: Vec<GroupError>,
 }
 

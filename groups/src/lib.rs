@@ -1,7 +1,7 @@
 //! How do threads beside a run repeat a function until they are stopped?
 //!
-//! A [`WorkerGroup`] is a function with settings; [`WorkerGroups`] run several of them on threads, by name, whatever their
-//! functions do. Nothing here knows reinforcement learning.
+//! A [`WorkerGroup`] is a function with settings; [`WorkerGroups`] run several of them on threads, by name.
+//! Nothing here knows reinforcement learning.
 
 mod error;
 mod group;

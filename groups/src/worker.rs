@@ -1,4 +1,4 @@
-//! One worker, as the functions of its group see it.
+//! A worker as its group's function sees it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,25 +6,13 @@ use std::time::Duration;
 
 use pronk_buffer::ShutdownToken;
 
-/// The number of a worker: from 0, in the order in which workers are started, and never given twice by one
+/// The number of a worker: from 0 in the order in which workers are started, and never reused by one
 /// [`WorkerGroups`](super::WorkerGroups).
-///
-/// ```
-/// use pronk_groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
-///
-/// let mut groups = WorkerGroups::new();
-/// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |_| Ok(())).on_init(|workers| {
-///     assert_eq!(workers.iter().map(|id| id.get()).collect::<Vec<_>>(), [0, 1]);
-///     Ok(())
-/// }));
-/// groups.start()?;
-/// # Ok::<(), pronk_groups::GroupsStartError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkerId(pub(crate) u64);
 
 impl WorkerId {
-    /// The plain number.
+    /// The number.
     pub fn get(self) -> u64 {
         self.0
     }
@@ -36,7 +24,7 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// What a worker's calls know of their worker.
+/// The worker that calls its group's function.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,7 +34,7 @@ impl fmt::Display for WorkerId {
 /// WorkerGroup::new(WorkerGroupConfig::default(), |worker| {
 ///     for part in 0..1000 {
 ///         if worker.is_stopping() {
-///             break; // long calls look now and then
+///             break; // long calls check now and then
 ///         }
 ///         println!("worker {} of {} has done part {part}", worker.id(), worker.group());
 ///     }
@@ -72,18 +60,18 @@ impl GroupWorker {
         &self.group
     }
 
-    /// True from the moment the group is to stop.
+    /// Whether the group is stopping.
     pub fn is_stopping(&self) -> bool {
         self.token.is_shut_down()
     }
 
-    /// Sleeps for `duration`, or until the group is to stop.
+    /// Sleeps for `duration`, or until the group stops.
     pub fn sleep(&self, duration: Duration) {
-        // Who sleeps to the end and who is woken both go on: the worker leaves after the call.
+        // When the group stops, the worker ends after the call, so a caller need not know.
         let _ = self.token.sleep(duration);
     }
 
-    /// What is cut when the group is to stop: for queues and threads of the worker's own.
+    /// Shut down when the group stops: for queues and threads of the function's own.
     pub fn token(&self) -> &ShutdownToken {
         &self.token
     }

@@ -1,17 +1,20 @@
 //! What keeps workers going?
 
-mod budget;
+mod edges;
 mod evaluate;
 mod failure;
 mod inline;
 mod report;
-mod supervise;
+mod restarts;
+mod start_error;
+mod supervised;
+mod worker_loop;
 mod worker_set;
 
-pub(crate) use budget::RestartBudget;
+pub use edges::WorkerEdges;
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use failure::{WorkerFailure, WorkerFailureCause};
 pub use inline::InlineSource;
 pub use report::{AbandonedThreads, WorkerReport};
-pub(crate) use supervise::{NoFragment, SupervisedWorker, Supervision, thread_name};
-pub use worker_set::{JoinOutcome, StartError, SupervisorState, WorkerEdges, WorkerSet, WorkerSetConfig, WorkerStatus};
+pub use start_error::StartError;
+pub use worker_set::{JoinOutcome, SupervisorState, WorkerSet, WorkerSetConfig, WorkerStatus};

@@ -25,11 +25,11 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// What groups under test tell, in order.
+/// Records what the functions of groups under test do, in order.
 #[derive(Clone, Default)]
-struct Diary(Arc<Mutex<Vec<String>>>);
+struct EventLog(Arc<Mutex<Vec<String>>>);
 
-impl Diary {
+impl EventLog {
     fn write(&self, line: impl Into<String>) {
         self.0.lock().unwrap().push(line.into());
     }
@@ -47,19 +47,20 @@ fn config(name: &str, num_workers: usize) -> WorkerGroupConfig {
     WorkerGroupConfig { name: name.to_owned(), num_workers: n(num_workers), ..WorkerGroupConfig::default() }
 }
 
-/// A group that writes down its init and its shutdown, each with the thread it runs on where that is not the test's.
+/// A group that writes down its init and its shutdown, each with the thread it runs on where that is not the
+/// test's.
 fn group(
     config: WorkerGroupConfig,
-    diary: &Diary,
+    log: &EventLog,
     body: impl Fn(&GroupWorker) -> CallResult + Send + Sync + 'static,
 ) -> WorkerGroup {
     let (name, caller) = (config.name.clone(), thread::current().id());
-    let write = move |diary: &Diary, what: String| {
+    let write = move |log: &EventLog, what: String| {
         let here = thread::current();
         let place = if here.id() == caller { "" } else { here.name().unwrap_or("?") };
-        diary.write(format!("{what} {place}").trim_end());
+        log.write(format!("{what} {place}").trim_end());
     };
-    let (init, shutdown) = (diary.clone(), diary.clone());
+    let (init, shutdown) = (log.clone(), log.clone());
     let (init_name, shutdown_name) = (name.clone(), name);
     WorkerGroup::new(config, body)
         .on_init(move |workers| {
@@ -85,101 +86,101 @@ fn texts(errors: &[GroupError]) -> Vec<String> {
 
 #[test]
 fn init_functions_run_in_order_on_the_callers_thread_before_any_worker() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
     for name in ["a", "b"] {
-        let calls = diary.clone();
-        groups.add(group(config(name, 2), &diary, move |worker| {
+        let calls = log.clone();
+        groups.add(group(config(name, 2), &log, move |worker| {
             calls.write(format!("call {}", thread::current().name().unwrap()));
             idle(worker)
         }));
     }
     groups.start().unwrap();
-    until("every worker called", || ["a-0", "a-1", "b-2", "b-3"].iter().all(|t| diary.count(&format!("call {t}")) > 0));
-    assert_eq!(diary.lines()[..2], ["init a [0, 1]", "init b [2, 3]"]);
+    until("every worker called", || ["a-0", "a-1", "b-2", "b-3"].iter().all(|t| log.count(&format!("call {t}")) > 0));
+    assert_eq!(log.lines()[..2], ["init a [0, 1]", "init b [2, 3]"]);
     assert_eq!(groups.names().collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(groups.n_running(), 4);
     let outcome = groups.stop(LONG);
     assert!(outcome.is_clean(), "{outcome:?}");
     assert_eq!(outcome.stopped, ["a", "b"]);
-    assert_eq!(diary.lines()[6..], ["shutdown a", "shutdown b"]);
+    assert_eq!(log.lines()[6..], ["shutdown a", "shutdown b"]);
     assert_eq!((groups.n_running(), groups.names().count()), (0, 0), "no thread and no group is left");
 }
 
 #[test]
-fn starting_again_starts_new_groups_only_and_numbers_are_never_given_twice() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
-    groups.add(group(config("a", 2), &diary, idle));
+fn starting_again_starts_new_groups_only_and_numbers_are_never_reused() {
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
+    groups.add(group(config("a", 2), &log, idle));
     groups.start().unwrap();
     groups.start().unwrap();
-    groups.add(group(config("b", 1), &diary, idle));
+    groups.add(group(config("b", 1), &log, idle));
     groups.start().unwrap();
     assert!(groups.stop(LONG).is_clean());
-    groups.add(group(config("c", 1), &diary, idle));
+    groups.add(group(config("c", 1), &log, idle));
     groups.start().unwrap();
     assert!(groups.stop(LONG).is_clean());
     let lines = ["init a [0, 1]", "init b [2]", "shutdown a", "shutdown b", "init c [3]", "shutdown c"];
-    assert_eq!(diary.lines(), lines);
+    assert_eq!(log.lines(), lines);
 }
 
 #[test]
 fn stopping_one_group_leaves_the_others_and_stopping_twice_stops_nothing() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
     for name in ["train", "test", "train"] {
-        groups.add(group(config(name, 1), &diary, idle));
+        groups.add(group(config(name, 1), &log, idle));
     }
     groups.start().unwrap();
     assert_eq!(groups.stop_group("train", LONG).stopped, ["train", "train"], "groups that share a name stop together");
     assert_eq!(groups.n_running(), 1);
     assert_eq!(groups.names().collect::<Vec<_>>(), ["test"]);
-    assert!(groups.stop_group("nobody", LONG).stopped.is_empty());
+    assert!(groups.stop_group("unknown", LONG).stopped.is_empty());
     assert_eq!(groups.stop(LONG).stopped, ["test"]);
     assert!(groups.stop(LONG).stopped.is_empty());
-    assert_eq!(diary.lines()[3..], ["shutdown train", "shutdown train", "shutdown test"]);
+    assert_eq!(log.lines()[3..], ["shutdown train", "shutdown train", "shutdown test"]);
 }
 
 #[test]
 fn what_was_never_started_stops_without_a_shutdown() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
-    groups.add(group(config("a", 2), &diary, idle));
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
+    groups.add(group(config("a", 2), &log, idle));
     assert!(groups.wait(Duration::ZERO), "nothing runs");
     let outcome = groups.stop(Duration::ZERO);
     assert!(outcome.is_clean() && outcome.stopped == ["a"], "{outcome:?}");
-    assert_eq!(diary.lines(), Vec::<String>::new());
+    assert_eq!(log.lines(), Vec::<String>::new());
 }
 
 #[test]
 fn an_error_stops_its_group_shuts_it_down_there_and_comes_back_as_a_value() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
-    groups.add(group(config("bad", 2), &diary, |worker| match worker.id().get() {
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
+    groups.add(group(config("bad", 2), &log, |worker| match worker.id().get() {
         0 => Err("boom".into()),
         _ => idle(worker),
     }));
-    groups.add(group(config("good", 1), &diary, idle));
+    groups.add(group(config("good", 1), &log, idle));
     groups.start().unwrap();
     until("the group ended", || groups.n_running() == 1);
-    assert!(!groups.wait(Duration::ZERO), "the other group runs on");
-    assert_eq!(diary.lines()[2..], ["shutdown bad bad-0"], "on the thread of the worker that failed");
+    assert!(!groups.wait(Duration::ZERO), "the other group continues");
+    assert_eq!(log.lines()[2..], ["shutdown bad bad-0"], "on the thread of the worker that failed");
     assert_eq!(texts(&groups.errors()), ["worker bad-0 failed: boom"]);
     let outcome = groups.stop(LONG);
     assert_eq!(texts(&outcome.errors), ["worker bad-0 failed: boom"]);
     assert_eq!(outcome.not_ended, Vec::<String>::new());
-    assert_eq!(diary.lines()[3..], ["shutdown good"], "the group that failed had its shutdown");
+    assert_eq!(log.lines()[3..], ["shutdown good"], "the group that failed had its shutdown");
 }
 
 #[test]
 fn workers_that_fail_at_the_same_instant_shut_their_group_down_once() {
     for _ in 0..200 {
-        let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
+        let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
         let both = Barrier::new(2);
-        groups.add(group(config("a", 2), &diary, move |worker| {
+        groups.add(group(config("a", 2), &log, move |worker| {
             both.wait();
             Err(format!("boom {}", worker.id()).into())
         }));
         groups.start().unwrap();
-        let outcome = groups.wait(LONG).then(|| groups.stop(LONG)).expect("the group ended by itself");
+        let outcome = groups.wait(LONG).then(|| groups.stop(LONG)).expect("the group ended on its own");
         assert_eq!(texts(&outcome.errors), ["worker a-0 failed: boom 0", "worker a-1 failed: boom 1"]);
         assert_eq!(outcome.not_ended, Vec::<String>::new());
-        let shutdowns = diary.lines().iter().filter(|line| line.starts_with("shutdown")).count();
+        let shutdowns = log.lines().iter().filter(|line| line.starts_with("shutdown")).count();
         assert_eq!(shutdowns, 1);
     }
 }
@@ -187,10 +188,10 @@ fn workers_that_fail_at_the_same_instant_shut_their_group_down_once() {
 #[test]
 fn an_error_and_a_stop_at_the_same_instant_shut_the_group_down_once() {
     for _ in 0..200 {
-        let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
+        let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
         let both = Arc::new(Barrier::new(2));
         let in_body = Arc::clone(&both);
-        groups.add(group(config("a", 1), &diary, move |_| {
+        groups.add(group(config("a", 1), &log, move |_| {
             in_body.wait();
             Err("boom".into())
         }));
@@ -198,15 +199,15 @@ fn an_error_and_a_stop_at_the_same_instant_shut_the_group_down_once() {
         both.wait();
         let outcome = groups.stop(LONG);
         assert_eq!((outcome.errors.len(), outcome.not_ended.len()), (1, 0));
-        let shutdowns = diary.lines().iter().filter(|line| line.starts_with("shutdown")).count();
+        let shutdowns = log.lines().iter().filter(|line| line.starts_with("shutdown")).count();
         assert_eq!(shutdowns, 1);
     }
 }
 
 #[test]
 fn a_group_that_failed_starts_again_cleanly() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
-    groups.add(group(config("a", 2), &diary, |worker| match worker.id().get() {
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
+    groups.add(group(config("a", 2), &log, |worker| match worker.id().get() {
         0 | 3 => Err("boom".into()),
         _ => idle(worker),
     }));
@@ -220,15 +221,15 @@ fn a_group_that_failed_starts_again_cleanly() {
     let outcome = groups.stop(LONG);
     assert_eq!(texts(&outcome.errors), ["worker a-0 failed: boom", "worker a-3 failed: boom"], "of every start");
     let lines = ["init a [0, 1]", "shutdown a a-0", "init a [2, 3]", "shutdown a a-3", "init a [4, 5]", "shutdown a"];
-    assert_eq!(diary.lines(), lines, "one shutdown for every start");
+    assert_eq!(log.lines(), lines, "one shutdown for every start");
 }
 
 #[test]
 fn a_start_waits_for_the_shutdown_of_the_start_before() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
     let (entered, is_in) = bounded(1);
     let (go_on, gate) = bounded::<()>(1);
-    let (during, after) = (diary.clone(), diary.clone());
+    let (during, after) = (log.clone(), log.clone());
     groups.add(
         WorkerGroup::new(config("a", 1), |worker| match worker.id().get() {
             0 => Err("boom".into()),
@@ -250,11 +251,11 @@ fn a_start_waits_for_the_shutdown_of_the_start_before() {
     thread::scope(|scope| {
         let starting = scope.spawn(|| groups.start());
         thread::yield_now();
-        assert_eq!(diary.lines(), ["init"]);
+        assert_eq!(log.lines(), ["init"]);
         drop(go_on);
         starting.join().unwrap().unwrap();
     });
-    assert_eq!(diary.lines(), ["init", "shut down", "init"]);
+    assert_eq!(log.lines(), ["init", "shut down", "init"]);
     groups.stop(LONG);
 }
 
@@ -283,7 +284,7 @@ fn stuck_workers_are_named_at_one_deadline_for_all() {
     );
     let names: Vec<_> = (0..WORKERS).map(|id| format!("stuck-{id}")).collect();
     assert_eq!(outcome.not_ended, names);
-    assert_eq!(groups.names().count(), 0, "they are forgotten all the same");
+    assert_eq!(groups.names().count(), 0, "they are removed all the same");
 }
 
 #[test]
@@ -307,12 +308,12 @@ fn panics_are_errors_with_a_name() {
 
 #[test]
 fn when_an_init_fails_nothing_runs_and_what_was_begun_is_shut_down_once() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
     let mut attempts = 0;
-    let called = diary.clone();
-    groups.add(group(config("running", 1), &diary, idle));
+    let called = log.clone();
+    groups.add(group(config("running", 1), &log, idle));
     groups.start().unwrap();
-    groups.add(group(config("first", 1), &diary, move |worker| {
+    groups.add(group(config("first", 1), &log, move |worker| {
         called.write("call");
         idle(worker)
     }));
@@ -323,13 +324,13 @@ fn when_an_init_fails_nothing_runs_and_what_was_begun_is_shut_down_once() {
     let error = groups.start().unwrap_err();
     let said = "no group was started: the init function of group `second` failed: it panicked: no such folder";
     assert_eq!(error.to_string(), said);
-    assert_eq!(groups.n_running(), 1, "what ran before runs on");
-    assert_eq!(diary.lines(), ["init running [0]", "init first [1]", "shutdown first"]);
+    assert_eq!(groups.n_running(), 1, "what ran before continues");
+    assert_eq!(log.lines(), ["init running [0]", "init first [1]", "shutdown first"]);
 
     groups.start().unwrap();
     assert_eq!(groups.n_running(), 3);
     assert!(groups.stop(LONG).is_clean());
-    assert_eq!(diary.count("shutdown first"), 2, "one for each start");
+    assert_eq!(log.count("shutdown first"), 2, "one for each start");
 }
 
 #[test]
@@ -409,12 +410,12 @@ fn a_worker_that_may_restart_pauses_and_gives_up_after_too_many_failures_in_a_ro
         first_pause: Duration::from_millis(2),
         longest_pause: Duration::from_millis(4),
     };
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
     let calls = AtomicU64::new(0);
     let began = Arc::new(Mutex::new(Vec::new()));
     let times = Arc::clone(&began);
     let config = WorkerGroupConfig { on_error: OnWorkerError::Restart(policy), ..config("a", 1) };
-    groups.add(group(config, &diary, move |_| {
+    groups.add(group(config, &log, move |_| {
         times.lock().unwrap().push(Instant::now());
         // Two failures, a success, and failures from then on.
         match calls.fetch_add(1, Ordering::Relaxed) {
@@ -432,7 +433,7 @@ fn a_worker_that_may_restart_pauses_and_gives_up_after_too_many_failures_in_a_ro
         assert!(*gap >= Duration::from_millis(least), "{gaps:?}");
     }
     assert_eq!(began.len(), 7);
-    assert_eq!(diary.lines(), ["init a [0]", "shutdown a a-0"]);
+    assert_eq!(log.lines(), ["init a [0]", "shutdown a a-0"]);
 }
 
 #[test]
@@ -467,33 +468,33 @@ fn an_ignored_error_stops_nothing_and_is_counted() {
 
 #[test]
 fn a_stopper_ends_all_groups_from_another_thread_and_for_good() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
-    groups.add(group(config("a", 2), &diary, idle));
-    groups.add(group(config("b", 1), &diary, idle));
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
+    groups.add(group(config("a", 2), &log, idle));
+    groups.add(group(config("b", 1), &log, idle));
     groups.start().unwrap();
     let stopper = groups.stopper();
     let handler = thread::Builder::new().name("signals".into()).spawn(move || stopper.stop()).unwrap();
     assert!(groups.wait(LONG));
     handler.join().unwrap();
-    assert_eq!(diary.lines()[2..], ["shutdown a signals", "shutdown b signals"]);
+    assert_eq!(log.lines()[2..], ["shutdown a signals", "shutdown b signals"]);
     groups.stopper().stop();
     assert!(matches!(groups.start(), Err(GroupsStartError::Stopped)));
     assert!(groups.stop(LONG).is_clean());
-    assert_eq!(diary.lines().len(), 4, "nothing was begun any more");
+    assert_eq!(log.lines().len(), 4, "nothing began afterwards");
 }
 
 #[test]
 fn a_stopper_used_during_an_init_is_not_lost() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
     let stopper = groups.stopper();
-    groups.add(group(config("a", 1), &diary, idle));
+    groups.add(group(config("a", 1), &log, idle));
     groups.add(WorkerGroup::new(config("b", 1), idle).on_init(move |_| {
         stopper.stop();
         Ok(())
     }));
     assert!(matches!(groups.start(), Err(GroupsStartError::Stopped)));
     assert_eq!(groups.n_running(), 0);
-    assert_eq!(diary.lines(), ["init a [0]", "shutdown a"]);
+    assert_eq!(log.lines(), ["init a [0]", "shutdown a"]);
 }
 
 #[test]
@@ -519,15 +520,15 @@ fn a_shutdown_function_that_still_runs_elsewhere_is_waited_for_and_named() {
 
 #[test]
 fn dropping_the_groups_stops_them() {
-    let (mut groups, diary) = (WorkerGroups::new(), Diary::default());
+    let (mut groups, log) = (WorkerGroups::new(), EventLog::default());
     let (alive, gone) = bounded::<()>(0);
-    groups.add(group(config("a", 2), &diary, move |worker| {
+    groups.add(group(config("a", 2), &log, move |worker| {
         let _held = &alive;
         idle(worker)
     }));
     groups.start().unwrap();
     drop(groups);
-    assert_eq!(diary.lines(), ["init a [0, 1]", "shutdown a"]);
+    assert_eq!(log.lines(), ["init a [0, 1]", "shutdown a"]);
     assert!(
         gone.recv_timeout(LONG).is_err_and(|error| error.is_disconnected()),
         "the threads end and drop what they hold"

@@ -1,4 +1,4 @@
-//! Measures a policy: whole episodes, and nothing learned from them.
+//! Evaluates a policy over whole episodes, without learning.
 
 use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
 use pronk_policy::{ActionSelection, Policy, PolicyError, derive_seed};
@@ -8,35 +8,29 @@ use crate::env::{CallMonitor, EnvFailure, EpisodeStat, VectorContext, act_kind, 
 use crate::pool::EnvFactory;
 use crate::vector::VectorStep;
 
-/// Environments that are stepped together.
+/// How many environments are stepped together.
 const MAX_ENVS: usize = 32;
 
-/// The episodes of one evaluation.
-///
-/// ```
-/// use pronk_rollout::Evaluation;
-///
-/// assert_eq!(Evaluation { episodes: Vec::new() }.return_mean(), None);
-/// ```
+/// The episodes of an evaluation; its figures are `None` without episodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
-    /// Every episode, in the order in which they ended.
+    /// In the order in which they ended.
     pub episodes: Vec<EpisodeStat>,
 }
 
 impl Evaluation {
-    /// Mean return; `None` without episodes.
+    /// Mean return.
     pub fn return_mean(&self) -> Option<f64> {
         self.mean(|episode| episode.episode_return)
     }
 
-    /// Standard deviation of the return over these episodes (population form); `None` without episodes.
+    /// Standard deviation of the return (population form).
     pub fn return_std(&self) -> Option<f64> {
         let mean = self.return_mean()?;
         self.mean(|episode| (episode.episode_return - mean).powi(2)).map(f64::sqrt)
     }
 
-    /// Mean length in steps; `None` without episodes.
+    /// Mean length in steps.
     pub fn len_mean(&self) -> Option<f64> {
         self.mean(|episode| f64::from(episode.episode_len))
     }
@@ -47,7 +41,7 @@ impl Evaluation {
     }
 }
 
-/// Why an evaluation could not be finished.
+/// Why an evaluation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvaluateError {
@@ -66,11 +60,11 @@ pub enum EvaluateError {
 
 /// Plays `n_episodes` whole episodes of the environments that `factory` makes.
 ///
-/// The episodes are shared out among the environments beforehand, so that short ones are not preferred over long ones.
-/// The same seed gives the same evaluation. Its episodes are never those of a run with that seed.
+/// Each environment has a fixed share of the episodes, so that short ones are not over-represented. The same seed
+/// gives the same evaluation, whose episodes are never those of a run with that seed.
 ///
 /// # Errors
-/// An environment that fails, or a policy that does not fit it.
+/// An environment failed, or the policy does not fit it.
 pub fn evaluate(
     policy: &mut Policy,
     choice: &mut ActionSelection,

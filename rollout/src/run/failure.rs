@@ -4,30 +4,17 @@ use std::time::Duration;
 
 use pronk_buffer::BatchError;
 
+use super::start_error::StartError;
 use crate::act::PolicyFault;
 use crate::env::EnvFailure;
-use crate::run::StartError;
 use crate::worker::BuildError;
 
-/// A worker that gave up.
-///
-/// Its text names the thread and the whole cause:
-///
-/// ```
-/// use pronk_rollout::{WorkerFailure, WorkerFailureCause};
-///
-/// let failure = WorkerFailure {
-///     thread: "rollout-2".into(),
-///     consecutive_failures: 0,
-///     cause: WorkerFailureCause::Panic("index out of bounds".into()),
-/// };
-/// assert_eq!(failure.to_string(), "rollout-2 panicked outside its environments: index out of bounds");
-/// ```
+/// A worker that gave up; its text names the thread and the whole cause.
 #[derive(Clone, Debug)]
 pub struct WorkerFailure {
     /// The thread that ended.
     pub thread: String,
-    /// How many failures of its environments came in a row, without a completed fragment between them.
+    /// Failures of its environments in a row, without a complete fragment between them.
     pub consecutive_failures: u32,
     /// Why it ended.
     pub cause: WorkerFailureCause,
@@ -37,31 +24,31 @@ pub struct WorkerFailure {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WorkerFailureCause {
-    /// Its environments failed more often in a row than is tolerated; this is the last failure.
+    /// Its environments failed more often in a row than tolerated; this is the last failure.
     Environment(Arc<EnvFailure>),
-    /// All workers together needed more restarts than they may; the run is over.
+    /// All workers together needed more restarts than allowed, which ends the run.
     BudgetSpent {
-        /// How many they may need.
+        /// How many are allowed.
         restarts: u32,
-        /// Within which time.
+        /// Within this time.
         window: Duration,
-        /// The failure that needed one more.
+        /// The failure after which no restart was left.
         last: Arc<EnvFailure>,
     },
-    /// It was to replace one whose environment hung, and could not be made.
+    /// It was to replace a worker that hangs, and could not be made.
     Build(Arc<BuildError>),
     /// It hung, and the system gave no thread to replace it.
     NoThread(Arc<StartError>),
     /// The policy could not act.
     Policy(Arc<PolicyFault>),
-    /// The vector environment wrote something that cannot be.
+    /// The vector environment wrote an invalid batch.
     Batch(BatchError),
     /// Code outside the environments panicked, with this message.
     Panic(String),
 }
 
 impl WorkerFailure {
-    /// Whether it ends the run though other workers may be left.
+    /// Whether it ends the run although other workers are left.
     pub fn ends_the_run(&self) -> bool {
         matches!(self.cause, WorkerFailureCause::BudgetSpent { .. })
     }
@@ -95,7 +82,7 @@ impl fmt::Display for WorkerFailure {
 
 impl std::error::Error for WorkerFailure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // The cause's own text is part of ours; the chain goes on below it.
+        // The text of the cause is part of ours, so the chain continues with the source of the cause.
         match &self.cause {
             WorkerFailureCause::Environment(failure) | WorkerFailureCause::BudgetSpent { last: failure, .. } => {
                 failure.source()

@@ -1,4 +1,4 @@
-//! What a worker says sideways: episodes, failures and its own end.
+//! What workers report to the trainer: steps, episodes, failures, restarts.
 
 use pronk_buffer::Fold;
 use pronk_metrics::{ByPolicy, Steps};
@@ -6,18 +6,18 @@ use pronk_metrics::{ByPolicy, Steps};
 use super::failure::WorkerFailure;
 use crate::env::{EpisodeStat, ReturnStat};
 
-/// Episodes that one report lists one by one; the counts and sums know all of them.
+/// Episodes that one report lists; its counts and sums include all.
 const MAX_EPISODES: usize = 1024;
 
-/// Failures whose text one report keeps; the count knows all of them.
+/// Failures whose text one report keeps; its count includes all.
 const MAX_FAILURES: usize = 32;
 
-/// Threads abandoned that are kept in words; the count knows all of them.
+/// Abandoned threads that one report describes; its count includes all.
 const MAX_ABANDONED: usize = 20;
 
-/// What one or more workers did since the last report: posted once per fragment, folded together when nobody reads.
+/// What one or more workers did since the last report: posted once per fragment, folded when the reader lags.
 ///
-/// Folding keeps every count and sum exact and the lists bounded: of episodes and of failure texts, the newest stay.
+/// Folding keeps counts and sums exact, and the newest entries of the bounded lists.
 ///
 /// ```
 /// use pronk_buffer::Fold;
@@ -33,58 +33,57 @@ pub struct WorkerReport {
     pub fragments: u64,
     /// The steps of the completed fragments.
     pub steps: Steps,
-    /// The newest finished episodes, oldest first, and at most 1024; the figures below are those of all finished episodes.
-    /// Episodes of a fragment that failed are among them.
+    /// The newest finished episodes, oldest first, at most 1024, those of failed fragments included. The
+    /// figures below are those of all finished episodes.
     pub episodes: Vec<EpisodeStat>,
     /// How many episodes finished.
     pub n_episodes: u64,
     /// The sum of their returns.
     pub return_sum: f64,
-    /// The lowest of their returns; `None` when there are none.
+    /// The lowest of their returns; `None` without episodes.
     pub return_min: Option<f64>,
-    /// The highest of their returns; `None` when there are none.
+    /// The highest of their returns; `None` without episodes.
     pub return_max: Option<f64>,
     /// The sum of their lengths, in steps.
     pub len_sum: u64,
-    /// The returns of single agents, by the policy that each played: one for each episode of an agent that acted in it. Empty
-    /// where environments have one agent, whose returns are those of the episodes.
+    /// The returns of agents by the policy that each played: one for each episode in which an agent acted.
+    /// Empty for single-agent environments, whose returns are those of the episodes.
     pub policy_returns: ByPolicy<ReturnStat>,
-    /// How often a worker rebuilt its environments.
+    /// How often environments were rebuilt.
     pub restarts: u64,
-    /// How often environments failed, in steps, resets or while they were rebuilt.
+    /// How often environments failed.
     pub n_failures: u64,
-    /// The newest failures in words, oldest first.
+    /// The texts of the newest failures, oldest first, at most 32.
     pub failures: Vec<String>,
     /// Workers that gave up, and why.
     pub ended: Vec<WorkerFailure>,
-    /// Threads that were abandoned in an environment that hangs.
+    /// Threads abandoned in environments that hang.
     pub abandoned: AbandonedThreads,
 }
 
 impl WorkerReport {
-    /// The mean return of the finished episodes; `None` when there are none.
+    /// The mean return of the finished episodes; `None` without episodes.
     pub fn episode_return_mean(&self) -> Option<f64> {
         (self.n_episodes > 0).then(|| self.return_sum / self.n_episodes as f64)
     }
 
-    /// The mean length of the finished episodes in steps; `None` when there are none.
+    /// The mean length of the finished episodes in steps; `None` without episodes.
     pub fn episode_len_mean(&self) -> Option<f64> {
         (self.n_episodes > 0).then(|| self.len_sum as f64 / self.n_episodes as f64)
     }
 
-    /// Adds finished episodes.
     pub(crate) fn add_episodes(&mut self, episodes: Vec<EpisodeStat>) {
         for episode in &episodes {
             self.n_episodes += 1;
             self.return_sum += episode.episode_return;
-            self.return_min = either(self.return_min, Some(episode.episode_return), f64::min);
-            self.return_max = either(self.return_max, Some(episode.episode_return), f64::max);
+            let episode_return = Some(episode.episode_return);
+            self.return_min = self.return_min.into_iter().chain(episode_return).reduce(f64::min);
+            self.return_max = self.return_max.into_iter().chain(episode_return).reduce(f64::max);
             self.len_sum += u64::from(episode.episode_len);
         }
         append_bounded(&mut self.episodes, episodes, MAX_EPISODES);
     }
 
-    /// Adds a failure in words.
     pub(crate) fn add_failure(&mut self, failure: String) {
         self.n_failures += 1;
         append_bounded(&mut self.failures, vec![failure], MAX_FAILURES);
@@ -98,8 +97,8 @@ impl Fold for WorkerReport {
         append_bounded(&mut self.episodes, later.episodes, MAX_EPISODES);
         self.n_episodes += later.n_episodes;
         self.return_sum += later.return_sum;
-        self.return_min = either(self.return_min, later.return_min, f64::min);
-        self.return_max = either(self.return_max, later.return_max, f64::max);
+        self.return_min = self.return_min.into_iter().chain(later.return_min).reduce(f64::min);
+        self.return_max = self.return_max.into_iter().chain(later.return_max).reduce(f64::max);
         self.len_sum += later.len_sum;
         for (policy, returns) in later.policy_returns {
             self.policy_returns.entry(policy).and_modify(|own| own.fold(returns)).or_insert(returns);
@@ -107,30 +106,18 @@ impl Fold for WorkerReport {
         self.restarts += later.restarts;
         self.n_failures += later.n_failures;
         append_bounded(&mut self.failures, later.failures, MAX_FAILURES);
-        // Bounded by itself: a worker ends once.
+        // Bounded without a limit, because a worker ends once.
         self.ended.extend(later.ended);
         self.abandoned.fold(later.abandoned);
     }
 }
 
-/// Threads that were abandoned in environments that hang: how many, and the newest of them in words.
-///
-/// ```
-/// use pronk_buffer::Fold;
-/// use pronk_rollout::AbandonedThreads;
-///
-/// let mut abandoned = AbandonedThreads::default();
-/// for hang in 0..1000 {
-///     abandoned.fold(AbandonedThreads::from(vec![format!("rollout-1.{hang}: environment 0 hangs")]));
-/// }
-/// assert_eq!((abandoned.count, abandoned.newest.len()), (1000, 20));
-/// assert_eq!(abandoned.newest[19], "rollout-1.999: environment 0 hangs");
-/// ```
+/// Threads abandoned in environments that hang: how many, and a description of the newest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AbandonedThreads {
     /// How many threads.
     pub count: u64,
-    /// The newest 20, oldest first: the name of each thread, and what it is stuck in.
+    /// The newest 20, oldest first: the name of each thread, and the call it is stuck in.
     pub newest: Vec<String>,
 }
 
@@ -149,15 +136,7 @@ impl Fold for AbandonedThreads {
     }
 }
 
-/// The one of two figures that `choose` picks, or the only one there is.
-fn either(first: Option<f64>, second: Option<f64>, choose: fn(f64, f64) -> f64) -> Option<f64> {
-    match (first, second) {
-        (Some(first), Some(second)) => Some(choose(first, second)),
-        (first, second) => first.or(second),
-    }
-}
-
-/// Appends `later` and forgets the oldest entries past `limit`.
+/// Appends `later` and drops the oldest entries past `limit`.
 fn append_bounded<T>(list: &mut Vec<T>, later: Vec<T>, limit: usize) {
     list.extend(later);
     list.drain(..list.len().saturating_sub(limit));

@@ -48,7 +48,7 @@ fn fewer_episodes_than_environments_are_one_each() {
     assert_eq!(evaluation.return_mean(), Some(10.0 / 3.0));
 }
 
-/// A policy for [`Masked`] environments, and what it does in them.
+/// Evaluates a policy in [`Masked`] environments.
 fn play_masked(choice: &mut ActionSelection, factory: &dyn EnvFactory) -> Result<Evaluation, EvaluateError> {
     let env = Masked::new(5, 30).spec();
     let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
@@ -58,7 +58,7 @@ fn play_masked(choice: &mut ActionSelection, factory: &dyn EnvFactory) -> Result
 }
 
 #[test]
-fn nothing_impossible_is_done_neither_by_the_mode_nor_by_samples() {
+fn neither_the_mode_nor_samples_are_masked_actions() {
     for mut choice in [ActionSelection::Mode, ActionSelection::Sample(Rng::seed_from(3))] {
         // An impossible action is an error of the environment.
         let evaluation = play_masked(&mut choice, &|_: &EnvContext| Masked::new(5, 30)).unwrap();
@@ -67,7 +67,7 @@ fn nothing_impossible_is_done_neither_by_the_mode_nor_by_samples() {
 }
 
 #[test]
-fn an_environment_without_a_way_ends_the_evaluation() {
+fn a_mask_without_actions_ends_the_evaluation() {
     let factory = |_: &EnvContext| Watched::with_fault(MaskFault::AllFalse);
     let error = play_masked(&mut ActionSelection::Mode, &factory).unwrap_err().to_string();
     assert!(error.contains("after step 1") && error.contains("nothing possible"), "{error}");

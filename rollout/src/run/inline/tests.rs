@@ -18,8 +18,8 @@ fn source(fault: Fault, restart: RestartPolicy) -> (InlineSource, Mailbox<Worker
 }
 
 #[test]
-fn fragments_are_made_when_they_are_asked_for_and_the_clock_idles_between() {
-    let (mut source, reports, steps, _lifeline) = source(Fault::Nothing, NO_PAUSE);
+fn fragments_are_made_on_demand_and_the_clock_idles_between() {
+    let (mut source, reports, steps, _shutdown) = source(Fault::Nothing, NO_PAUSE);
     assert_eq!((source.backlog(), steps.snapshot().sampled.env), (0, 0));
     let fragment = source.next(Duration::ZERO).unwrap();
     assert_eq!(fragment.get("default_policy").unwrap().tags()[0].worker, 0);
@@ -31,8 +31,8 @@ fn fragments_are_made_when_they_are_asked_for_and_the_clock_idles_between() {
 }
 
 #[test]
-fn giving_up_is_told_once_with_its_cause_and_then_the_source_is_closed() {
-    let (mut source, reports, steps, _lifeline) = source(Fault::StepErr(3), NO_PAUSE);
+fn giving_up_is_reported_once_with_its_cause_and_then_the_source_is_closed() {
+    let (mut source, reports, steps, _shutdown) = source(Fault::StepErr(3), NO_PAUSE);
     let Err(NextError::Failed(error)) = source.next(LONG) else { panic!("the worker gives up") };
     let failure = error.downcast_ref::<WorkerFailure>().expect("the failure itself");
     assert_eq!((failure.thread.as_str(), failure.consecutive_failures), ("rollout-0", 4));

@@ -11,6 +11,7 @@ fn report(n: u32) -> WorkerReport {
     report.policy_returns = ByPolicy::from([(format!("p{}", n % 2).into(), ReturnStat::of(f64::from(n)))]);
     report.add_episodes(vec![episode(n)]);
     report.add_failure(format!("failure {n}"));
+    report.abandoned = vec![format!("thread {n}")].into();
     report
 }
 
@@ -37,6 +38,8 @@ fn folding_keeps_sums_exact_and_the_newest_entries_of_bounded_lists() {
     assert_eq!((folded.policy_returns.len(), folded.policy_returns["p1"]), (2, expected));
     assert_eq!((folded.n_failures, folded.failures.len()), (n.into(), MAX_FAILURES));
     assert_eq!(folded.failures.last(), Some(&format!("failure {n}")));
+    assert_eq!((folded.abandoned.count, folded.abandoned.newest.len()), (n.into(), MAX_ABANDONED));
+    assert_eq!(folded.abandoned.newest.last(), Some(&format!("thread {n}")));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::num::NonZeroUsize;
+use std::time::Instant;
 
-use pronk_buffer::{Mailbox, Notifier, ShutdownGuard, WeightPublisher, mailbox, weight_cell};
-use pronk_metrics::StepLedger;
+use pronk_buffer::{Mailbox, Notifier, ShutdownGuard, WeightCell, WeightPublisher, mailbox, weight_cell};
+use pronk_metrics::ByPolicy;
+use pronk_policy::Params;
 
 use super::*;
 use crate::env::{CallMonitor, EnvContext, EnvError};
@@ -26,18 +28,15 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
     let (links, steps, shutdown) = links();
     let (publisher, weights) = weight_cell(of_default(params(0.0)));
     let (sender, reports) = mailbox(NonZeroUsize::MIN, &Notifier::new());
-    let worker = SupervisedWorker::make(Supervision {
+    let shared = Shared {
         make: make_workers(factory, 0, &links),
-        seat: WorkerSeat { worker: 1, incarnation: 0, monitor: CallMonitor::new() },
-        spaces: None,
-        thread: "rollout-1".into(),
         budget: RestartBudget::new(restart),
         steps: steps.clone(),
         token: links.token.clone(),
         reports: sender,
-        clock: StateClock::new("rollout-1", WorkerState::Starting),
-    });
-    let worker = worker.unwrap();
+    };
+    let seat = WorkerSeat { worker: 1, incarnation: 0, monitor: CallMonitor::new() };
+    let worker = SupervisedWorker::start(shared, seat).unwrap();
     Run { worker, publisher, weights, reports, steps, shutdown: Some(shutdown) }
 }
 
@@ -57,7 +56,7 @@ impl Run {
     fn failure(&mut self) -> WorkerFailure {
         match self.next(LONG) {
             Err(NoFragment::Failed(failure)) => failure,
-            _ => panic!("the worker goes on"),
+            _ => panic!("the worker did not give up"),
         }
     }
 
@@ -103,7 +102,7 @@ fn as_many_failures_in_a_row_as_tolerated_cost_their_fragments_only() {
 }
 
 #[test]
-fn one_failure_more_ends_the_worker_with_the_whole_story() {
+fn one_more_failure_ends_the_worker_with_its_last_failure() {
     let mut run = run(failing_until(u32::MAX, Fault::StepPanic(2)), NO_PAUSE);
     let failure = run.failure();
     assert_eq!((failure.thread.as_str(), failure.consecutive_failures), ("rollout-1", 4));
@@ -120,8 +119,9 @@ fn one_failure_more_ends_the_worker_with_the_whole_story() {
 }
 
 #[test]
-fn a_complete_fragment_forgives_the_failures_before_it() {
-    // Every incarnation makes one fragment of four steps and fails in the second: many failures, never two in a row.
+fn a_complete_fragment_resets_the_count_of_failures() {
+    // Every incarnation makes one fragment of four steps and fails in the second: many failures, never two in
+    // a row.
     let once = RestartPolicy { num_consecutive_worker_failures_tolerance: 1, ..NO_PAUSE };
     let mut run = run(failing_until(u32::MAX, Fault::StepErr(6)), once);
     for _ in 0..20 {
@@ -151,21 +151,21 @@ fn without_tolerance_the_first_failure_is_the_last() {
 }
 
 #[test]
-fn the_pause_before_a_restart_goes_on_over_time_outs_and_ends_with_the_run() {
+fn the_pause_before_a_restart_outlasts_timeouts_and_ends_with_the_run() {
     let slow = RestartPolicy { first_backoff: LONG, max_backoff: LONG, ..NO_PAUSE };
     let mut run = run(failing_until(u32::MAX, Fault::StepErr(1)), slow);
     let began = Instant::now();
     assert!(matches!(run.next(Duration::ZERO), Err(NoFragment::TimedOut)));
     assert!(matches!(run.next(Duration::from_millis(1)), Err(NoFragment::TimedOut)));
     assert_eq!(run.report().n_failures, 1, "while it pauses nothing is tried");
-    assert_eq!(run.worker.clock().read().current, Some("restarting"));
+    assert_eq!(run.worker.clock.reader().read().current, Some("restarting"));
     run.shutdown = None;
     assert!(matches!(run.next(LONG), Err(NoFragment::Closed)));
     assert!(began.elapsed() < LONG);
 }
 
 #[test]
-fn a_panic_outside_the_environments_ends_the_worker_and_loses_what_it_had_made() {
+fn a_panic_outside_the_environments_ends_the_worker_and_loses_its_fragment() {
     let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
     run.fragment();
     run.publisher.publish(of_default(params(OneWeight::PANIC)));

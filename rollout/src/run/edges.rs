@@ -9,11 +9,11 @@ pub struct WorkerEdges {
     pub fragments: InqueueSender<MultiAgentBatch>,
     /// Backward: where weights come from.
     pub weights: WeightCell<ByPolicy<Params>>,
-    /// Sideways: rung with every report.
+    /// Sideways: notified of every report.
     pub notifier: Notifier,
-    /// Where each thread's time is kept.
+    /// Where each thread's time is booked.
     pub time: TimeLedger,
-    /// Where steps are counted: those of a worker that hangs are booked by the supervisor. Once its limit is reached, the workers
-    /// end.
+    /// Where steps are counted. The workers end at its limit; the supervisor books the steps of a worker that
+    /// hangs.
     pub steps: StepLedger,
 }

@@ -4,23 +4,12 @@ use std::{fmt, io};
 use crate::worker::{AnyEnvSpec, BuildError};
 
 /// Why a set of workers did not start.
-///
-/// ```
-/// use pronk_rollout::{BuildError, StartError};
-///
-/// let cause = Box::new(BuildError::Panic { what: "the network factory", text: "no device".into() });
-/// let error = StartError::Worker { thread: "rollout-3".into(), cause };
-/// assert_eq!(
-///     error.to_string(),
-///     "rollout-3 could not be made, so no worker was started: the network factory panicked: no device"
-/// );
-/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
     /// A worker could not be made.
     Worker {
-        /// The thread it would have had.
+        /// Its thread.
         thread: String,
         /// Why.
         cause: Box<BuildError>,
@@ -29,16 +18,16 @@ pub enum StartError {
     SpacesDiffer {
         /// The worker that differs.
         thread: String,
-        /// What the first worker has.
+        /// The environments of the first worker.
         first: Box<AnyEnvSpec>,
-        /// What this one has.
+        /// The environments of this one.
         this: Box<AnyEnvSpec>,
     },
-    /// The system gave no thread.
+    /// The system could not start a thread.
     Spawn {
         /// The thread.
         thread: String,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
 }
@@ -62,7 +51,7 @@ impl fmt::Display for StartError {
 
 impl Error for StartError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // The cause's own text is part of ours; the chain goes on below it.
+        // The text of the cause is part of ours, so the chain continues with the source of the cause.
         match self {
             StartError::Worker { cause, .. } => cause.source(),
             StartError::SpacesDiffer { .. } => None,

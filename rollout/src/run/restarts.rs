@@ -1,0 +1,113 @@
+//! When a worker is restarted, after what pause, and when it gives up.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::failure::WorkerFailureCause;
+use super::report::WorkerReport;
+use crate::env::{EnvFailure, EnvFailureCause};
+use crate::worker::RestartPolicy;
+
+/// The restarts that all workers of a run share.
+#[derive(Clone)]
+pub(crate) struct RestartBudget {
+    policy: RestartPolicy,
+    /// When workers were restarted within the window, oldest first; at most `max_num_worker_restarts`.
+    spent: Arc<Mutex<VecDeque<Instant>>>,
+}
+
+impl RestartBudget {
+    pub(crate) fn new(policy: RestartPolicy) -> Self {
+        Self { policy, spent: Arc::default() }
+    }
+
+    /// Spends one restart for `failure`.
+    ///
+    /// # Errors
+    /// The budget is spent.
+    pub(crate) fn spend(&self, failure: Arc<EnvFailure>) -> Result<(), WorkerFailureCause> {
+        let RestartPolicy { max_num_worker_restarts: restarts, restart_window: window, .. } = self.policy;
+        let now = Instant::now();
+        // A panic cannot leave a list of instants half-changed.
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        while spent.front().is_some_and(|restart| now.duration_since(*restart) >= window) {
+            spent.pop_front();
+        }
+        if spent.len() >= restarts as usize {
+            return Err(WorkerFailureCause::BudgetSpent { restarts, window, last: failure });
+        }
+        spent.push_back(now);
+        Ok(())
+    }
+}
+
+/// The failures in a row of one worker, and its pause before the next restart.
+pub(super) struct Restarts {
+    budget: RestartBudget,
+    pub(super) consecutive_failures: u32,
+    /// When the pause began, and its length.
+    pause: Option<(Instant, Duration)>,
+}
+
+impl Restarts {
+    pub(super) fn new(budget: RestartBudget) -> Self {
+        Self { budget, consecutive_failures: 0, pause: None }
+    }
+
+    /// A complete fragment ends a row of failures.
+    pub(super) fn reset(&mut self) {
+        self.consecutive_failures = 0;
+    }
+
+    /// Counts one more failure in a row.
+    ///
+    /// # Errors
+    /// More than `num_consecutive_worker_failures_tolerance`.
+    pub(super) fn count(&mut self, failure: Arc<EnvFailure>) -> Result<(), WorkerFailureCause> {
+        self.consecutive_failures = self.consecutive_failures.saturating_add(1);
+        match self.consecutive_failures > self.budget.policy.num_consecutive_worker_failures_tolerance {
+            true => Err(WorkerFailureCause::Environment(failure)),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts a failure and begins the pause before the restart, which the budget pays for.
+    pub(super) fn back_off(&mut self, failure: EnvFailure) -> Result<(), WorkerFailureCause> {
+        let failure = Arc::new(failure);
+        self.count(Arc::clone(&failure))?;
+        self.budget.spend(failure)?;
+        self.pause = Some((Instant::now(), self.budget.policy.backoff(self.consecutive_failures)));
+        Ok(())
+    }
+
+    /// How much is left of the pause; `None` when the worker does not pause.
+    pub(super) fn pause_left(&self) -> Option<Duration> {
+        self.pause.map(|(began, length)| length.saturating_sub(began.elapsed()))
+    }
+
+    pub(super) fn end_pause(&mut self) {
+        self.pause = None;
+    }
+
+    /// Reports the restarts that the sampler made on its own and charges the budget for them. Returns the
+    /// last failure, and why the worker must give up if the budget does not suffice.
+    pub(super) fn charge(
+        &self,
+        failures: Vec<EnvFailure>,
+        report: &mut WorkerReport,
+    ) -> (Option<Arc<EnvFailure>>, Option<WorkerFailureCause>) {
+        let (mut last, mut overspent) = (None, None);
+        for failure in failures {
+            report.restarts += 1;
+            report.add_failure(failure.to_string());
+            let failure = Arc::new(failure);
+            // Collateral failures do not consume the budget.
+            if !matches!(failure.cause, EnvFailureCause::Lost { .. }) {
+                overspent = overspent.or(self.budget.spend(Arc::clone(&failure)).err());
+            }
+            last = Some(failure);
+        }
+        (last, overspent)
+    }
+}

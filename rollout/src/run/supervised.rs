@@ -1,0 +1,220 @@
+//! A worker as its loop runs it: made, restarted after failures, and taken down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pronk_buffer::{MailboxSender, MultiAgentBatch, ShutdownToken};
+use pronk_metrics::{StateClock, StepLedger, catch};
+
+use super::failure::{WorkerFailure, WorkerFailureCause};
+use super::report::WorkerReport;
+use super::restarts::{RestartBudget, Restarts};
+use crate::env::{EnvFailure, VectorContext};
+use crate::worker::{
+    AnyEnvSpec, BuildError, MakeWorker, RolloutWorker, SHUTDOWN, SampleError, WorkerSeat, WorkerState,
+};
+
+/// What all workers of a run share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) make: Arc<MakeWorker>,
+    pub(super) budget: RestartBudget,
+    /// Says when enough is sampled.
+    pub(super) steps: StepLedger,
+    pub(super) token: ShutdownToken,
+    pub(super) reports: MailboxSender<WorkerReport>,
+}
+
+/// A worker with its reports, its clock and its restarts; its loop is in `worker_loop.rs`.
+pub(super) struct SupervisedWorker {
+    pub(super) sampler: Option<RolloutWorker>,
+    pub(super) restarts: Restarts,
+    pub(super) clock: StateClock<WorkerState>,
+    pub(super) seat: WorkerSeat,
+    /// The name of its thread.
+    pub(super) thread: String,
+    shared: Shared,
+    /// What its environments have to be; `None` for the first workers of a run.
+    spec: Option<AnyEnvSpec>,
+    /// Set when the worker has given up, which it reports once.
+    gave_up: bool,
+}
+
+/// Why there is no fragment, for the owner of the worker.
+pub(super) enum NoFragment {
+    /// The worker still pauses before a restart.
+    TimedOut,
+    /// The run is ending, its limit of env-steps is reached, the worker was replaced, or it gave up before.
+    Closed,
+    /// The worker gives up now.
+    Failed(WorkerFailure),
+}
+
+/// Why one attempt made no fragment.
+pub(super) enum Missed {
+    Closed,
+    /// An environment failed: restart after a pause.
+    Environment(EnvFailure),
+    /// All environments failed, which is already reported, and restart on their own.
+    AllFailed(Arc<EnvFailure>),
+    /// Trying again cannot help.
+    Fatal(WorkerFailureCause),
+}
+
+impl SupervisedWorker {
+    /// Makes a worker that a run starts with.
+    ///
+    /// # Errors
+    /// Those of its maker.
+    pub(super) fn start(shared: Shared, seat: WorkerSeat) -> Result<Self, BuildError> {
+        let thread = thread_name(seat.worker);
+        let mut worker = Self::unmade(shared, seat, thread, None, WorkerState::Starting);
+        worker.sampler = Some(worker.make()?);
+        Ok(worker)
+    }
+
+    /// A worker whose sampler is made with its first fragment, on its own thread: a factory may hang too.
+    pub(super) fn unmade(
+        shared: Shared,
+        seat: WorkerSeat,
+        thread: String,
+        spec: Option<AnyEnvSpec>,
+        state: WorkerState,
+    ) -> Self {
+        let restarts = Restarts::new(shared.budget.clone());
+        // The time of all threads of a worker is booked under one name.
+        let clock = StateClock::new(thread_name(seat.worker), state);
+        Self { sampler: None, restarts, clock, shared, seat, thread, spec, gave_up: false }
+    }
+
+    /// What its environments are, once they are made.
+    pub(super) fn env_spec(&self) -> Option<AnyEnvSpec> {
+        self.sampler.as_ref().map(|sampler| sampler.env_spec())
+    }
+
+    /// Whether no further fragment is to be begun.
+    pub(super) fn is_over(&self) -> bool {
+        self.gave_up || self.shared.token.is_shut_down() || self.shared.steps.limit_reached()
+    }
+
+    /// Makes the sampler, unless it is made.
+    pub(super) fn make_sampler(&mut self) -> Result<(), Missed> {
+        if self.sampler.is_none() {
+            self.clock.enter(WorkerState::Restarting);
+            self.sampler = Some(self.make().inspect_err(|_| self.seat.incarnation += 1)?);
+        }
+        Ok(())
+    }
+
+    fn make(&self) -> Result<RolloutWorker, BuildError> {
+        let sampler = catch(|| (self.shared.make)(&self.seat))
+            .unwrap_or_else(|text| Err(BuildError::Panic { what: "the making of the worker", text }))?;
+        if let Some(spec) = &self.spec {
+            let WorkerSeat { worker, incarnation, .. } = self.seat;
+            spec.check_rebuilt(&sampler.env_spec(), &VectorContext { worker, incarnation, first_env: 0, seed: 0 })?;
+        }
+        Ok(sampler)
+    }
+
+    /// Waits until the pause before a restart is over.
+    pub(super) fn pause(&mut self, timeout: Duration) -> Result<(), NoFragment> {
+        let Some(left) = self.restarts.pause_left() else { return Ok(()) };
+        self.clock.enter(WorkerState::Restarting);
+        self.shared.token.sleep(left.min(timeout)).map_err(|_closed| NoFragment::Closed)?;
+        if left > timeout {
+            return Err(NoFragment::TimedOut);
+        }
+        self.restarts.end_pause();
+        Ok(())
+    }
+
+    /// Decides whether the worker tries again or gives up, which `report` then says.
+    pub(super) fn recover(&mut self, missed: Missed, report: &mut WorkerReport) -> Result<(), NoFragment> {
+        let survived = match missed {
+            Missed::Closed => return Err(NoFragment::Closed),
+            Missed::Environment(failure) => {
+                report.add_failure(failure.to_string());
+                self.restarts.back_off(failure)
+            }
+            Missed::AllFailed(last) => self.restarts.count(last),
+            Missed::Fatal(cause) => Err(cause),
+        };
+        survived.map_err(|cause| NoFragment::Failed(self.give_up(cause, report)))
+    }
+
+    fn give_up(&mut self, cause: WorkerFailureCause, report: &mut WorkerReport) -> WorkerFailure {
+        self.gave_up = true;
+        let consecutive_failures = self.restarts.consecutive_failures;
+        let failure = WorkerFailure { thread: self.thread.clone(), consecutive_failures, cause };
+        report.ended.push(failure.clone());
+        failure
+    }
+
+    /// Gives up after a panic outside the environments.
+    pub(super) fn panicked(&mut self, text: String) -> WorkerFailure {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.lose_fragment("worker_panic");
+        }
+        let mut report = WorkerReport::default();
+        let failure = self.give_up(WorkerFailureCause::Panic(text), &mut report);
+        self.post(report);
+        failure
+    }
+
+    /// Drops the worker with its environments. A panic meanwhile is reported as a failure but does not change
+    /// how the worker ended.
+    pub(super) fn take_down(mut self) {
+        let mut report = WorkerReport::default();
+        let dropped = catch(|| {
+            if let Some(mut sampler) = self.sampler.take() {
+                report.abandoned = sampler.close().into();
+            }
+        });
+        if let Err(text) = dropped {
+            report.add_failure(format!("{} panicked while its environments were dropped: {text}", self.thread));
+        }
+        if report.n_failures > 0 || report.abandoned.count > 0 {
+            self.post(report);
+        }
+    }
+
+    pub(super) fn post(&self, report: WorkerReport) {
+        // Refused only when the reader is gone: then the report is not wanted.
+        let _ = self.shared.reports.post(report);
+    }
+}
+
+impl From<BuildError> for Missed {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Environment(failure) => Missed::Environment(failure),
+            error => Missed::Fatal(WorkerFailureCause::Build(Arc::new(error))),
+        }
+    }
+}
+
+impl From<SampleError> for Missed {
+    fn from(error: SampleError) -> Self {
+        match error {
+            SampleError::Closed | SampleError::AllFailed => Missed::Closed,
+            SampleError::Environment(failure) => Missed::Environment(failure),
+            SampleError::Policy(fault) => Missed::Fatal(WorkerFailureCause::Policy(Arc::new(fault))),
+            SampleError::Batch(error) => Missed::Fatal(WorkerFailureCause::Batch(error)),
+        }
+    }
+}
+
+/// Books a fragment that will not be learned from, because the run ends.
+pub(super) fn discard(mut fragment: MultiAgentBatch) {
+    if let Some(ticket) = fragment.take_ticket() {
+        ticket.dropped(SHUTDOWN);
+    }
+}
+
+/// The name of a worker's first thread, in the time ledger and in errors.
+pub(super) fn thread_name(worker: u32) -> String {
+    format!("rollout-{worker}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! The rollout loop: load the newest weights, sample a fragment, report, push.
+
+use std::time::{Duration, Instant};
+
+use pronk_buffer::{Closed, MultiAgentBatch, WeightCell};
+use pronk_metrics::{ByPolicy, catch};
+use pronk_policy::Params;
+use tracing::debug_span;
+
+use super::edges::WorkerEdges;
+use super::failure::{WorkerFailure, WorkerFailureCause};
+use super::report::WorkerReport;
+use super::supervised::{Missed, NoFragment, SupervisedWorker, discard};
+use crate::worker::{Collected, SampleError, WorkerState};
+
+/// Runs a worker until the run ends, its fragments are no longer wanted, or it gives up: the body of its
+/// thread.
+///
+/// `on_leave` is called when the worker has dropped its end of the inqueue, before its environments are
+/// dropped.
+pub(super) fn run_worker(
+    mut worker: SupervisedWorker,
+    edges: WorkerEdges,
+    on_leave: impl FnOnce(),
+) -> Result<(), WorkerFailure> {
+    let result = catch(|| push_fragments(&mut worker, &edges)).unwrap_or_else(|text| Err(worker.panicked(text)));
+    // The inqueue closes first, because dropping environments may take long, or panic.
+    drop(edges);
+    on_leave();
+    worker.take_down();
+    result
+}
+
+fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<(), WorkerFailure> {
+    loop {
+        let fragment = match worker.next_fragment(&edges.weights, Duration::MAX) {
+            Ok(fragment) => fragment,
+            Err(NoFragment::TimedOut) => continue,
+            Err(NoFragment::Closed) => return Ok(()),
+            Err(NoFragment::Failed(failure)) => return Err(failure),
+        };
+        worker.clock.enter(WorkerState::Blocked);
+        // Blocks while the inqueue is full: this back-pressure is the only throttle of a run.
+        if let Err(Closed(unwanted)) = debug_span!("push").in_scope(|| edges.fragments.push(fragment)) {
+            discard(unwanted);
+            return Ok(());
+        }
+    }
+}
+
+impl SupervisedWorker {
+    /// Makes a fragment with the newest weights and reports it; after a failure, restarts the worker and
+    /// tries again.
+    ///
+    /// Blocks: for a fragment; in pauses between restarts for at most `timeout`, and not at all once the run
+    /// ends.
+    pub(crate) fn next_fragment(
+        &mut self,
+        weights: &WeightCell<ByPolicy<Params>>,
+        timeout: Duration,
+    ) -> Result<MultiAgentBatch, NoFragment> {
+        let began = Instant::now();
+        loop {
+            self.pause(timeout.saturating_sub(began.elapsed()))?;
+            // The limit is checked here only: a fragment in progress is completed, because it can be learned
+            // from.
+            if self.is_over() {
+                return Err(NoFragment::Closed);
+            }
+            let mut report = WorkerReport::default();
+            let sampled = debug_span!("fragment").in_scope(|| self.sample(weights, &mut report));
+            let result = match sampled {
+                Ok(fragment) => {
+                    self.restarts.reset();
+                    report.fragments = 1;
+                    report.steps = fragment.steps();
+                    Ok(Some(fragment))
+                }
+                Err(missed) => self.recover(missed, &mut report).map(|()| None),
+            };
+            self.post(report);
+            if let Some(fragment) = result? {
+                return Ok(fragment);
+            }
+            // A pause is timed above. Without one, environments that restart on their own have used up the
+            // time.
+            if self.restarts.pause_left().is_none() && began.elapsed() >= timeout {
+                return Err(NoFragment::TimedOut);
+            }
+        }
+    }
+
+    /// Samples one fragment; what the worker has to report goes into `report`, whether there is a fragment or
+    /// not.
+    fn sample(
+        &mut self,
+        weights: &WeightCell<ByPolicy<Params>>,
+        report: &mut WorkerReport,
+    ) -> Result<MultiAgentBatch, Missed> {
+        self.make_sampler()?;
+        let Self { sampler: Some(sampler), clock, restarts, .. } = self else { return Err(Missed::Closed) };
+        let incarnation = sampler.incarnation();
+        let weights = weights.load();
+        let sampled = catch(|| sampler.sample(&weights, clock));
+
+        report.restarts = u64::from(sampler.incarnation() - incarnation);
+        let Collected { episodes, policy_returns, failures, abandoned } = sampler.take_collected();
+        report.add_episodes(episodes);
+        report.policy_returns = policy_returns;
+        report.abandoned = abandoned.into();
+        let (last, overspent) = restarts.charge(failures, report);
+
+        match (sampled, overspent) {
+            (Err(text), _) => {
+                sampler.lose_fragment("worker_panic");
+                Err(Missed::Fatal(WorkerFailureCause::Panic(text)))
+            }
+            (Ok(Ok(fragment)), None) => Ok(fragment),
+            (Ok(Ok(fragment)), Some(cause)) => {
+                discard(fragment);
+                Err(Missed::Fatal(cause))
+            }
+            (Ok(Err(SampleError::AllFailed)), Some(cause)) => Err(Missed::Fatal(cause)),
+            // Without a failure there is nothing to try again.
+            (Ok(Err(SampleError::AllFailed)), None) => Err(last.map_or(Missed::Closed, Missed::AllFailed)),
+            (Ok(Err(error)), _) => Err(error.into()),
+        }
+    }
+}
