@@ -114,7 +114,7 @@ struct Stepping {
     rewards: Vec<f32>,
     ends: Vec<End>,
     final_obs: FinalObs,
-    episodes: Vec<pronk::EpisodeStat>,
+    episodes: Vec<pronk::rollout::EpisodeStat>,
     t: usize,
 }
 

@@ -19,9 +19,10 @@ mod cartpole;
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
 
+use pronk::Run;
+use pronk::buffer::Gate;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Gate, Run};
 
 const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_secs(1);

@@ -32,8 +32,10 @@ use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
 use pronk::metrics::StateClock;
+use pronk::metrics::ThreadTime;
 use pronk::prelude::*;
-use pronk::{Prometheus, ThreadTime, Timeline, Timers, TrainerState};
+use pronk::trainer::TrainerState;
+use pronk::{Prometheus, Timeline, Timers};
 use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;

@@ -16,8 +16,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pronk::envs::{Acrobot, CartPole, Pendulum};
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, Schedule};
 
 /// `None` is the default: what makes a train batch with the fragments that blocked workers hold.
 const QUEUE_SIZES: [Option<usize>; 5] = [None, Some(1), Some(2), Some(4), Some(16)];

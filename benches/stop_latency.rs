@@ -16,11 +16,10 @@ use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pronk::config::InferencePlacement;
 use pronk::envs::{CartPole, Rendezvous};
 use pronk::prelude::*;
-use pronk::{
-    AsyncEnv, AsyncEnvs, Gather, InferencePlacement, MultiAgentConfig, ReportError, Reporter, ResultDict, StopReason,
-};
+use pronk::{AsyncEnv, AsyncEnvs, Gather, MultiAgentConfig, ReportError, Reporter, ResultDict, StopReason};
 
 const MODE: &str = "PRONK_BENCH_MODE";
 const READY: &str = "ready";

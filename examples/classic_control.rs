@@ -15,9 +15,11 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use pronk::config::ObservationFilter;
 use pronk::envs::{Acrobot, CartPole, MountainCarContinuous, Pendulum};
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, DeviceSpec, ImpalaConfig, ObservationFilter, PpoConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, DeviceSpec, ImpalaConfig, PpoConfig, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -19,9 +19,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use pronk::config::ObservationFilter;
 use pronk::env_process::{Gymnasium, ProcessEnvs};
+use pronk::policy::{LogStdRange, Torso};
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, LogStdRange, ObservationFilter, PpoConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, PpoConfig, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -17,8 +17,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use pronk::envs::{Rendezvous, TicTacToe};
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{Checkpoint, MultiAgentConfig, PolicyMapping, PpoConfig, Schedule, Torso};
+use pronk::{Checkpoint, MultiAgentConfig, PolicyMapping, PpoConfig, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -31,7 +31,7 @@ impl Env for Corridor {
                 low: vec![0.0],
                 high: vec![1.0],
                 shape: vec![1],
-                dtype: pronk::ObsDtype::F32,
+                dtype: pronk::policy::ObsDtype::F32,
             },
             action: pronk::Space::Discrete { n: 2 },
             max_episode_steps: Some(100),

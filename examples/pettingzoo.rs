@@ -18,8 +18,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use pronk::env_process::{PettingZoo, ProcessEnvs};
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{MultiAgentConfig, PpoConfig, Schedule, Torso};
+use pronk::{MultiAgentConfig, PpoConfig, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

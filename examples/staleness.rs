@@ -20,10 +20,11 @@ use pronk::buffer::{Pool, Versioned, shutdown};
 use pronk::envs::CartPole;
 use pronk::learner::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Impala, Learner, OptimizerConfig};
 use pronk::metrics::{StateClock, StepLedger};
+use pronk::policy::GaussianConfig;
 use pronk::policy::{Activation, CpuNetwork, Encoder, NetworkSpec, Torso, distribution_for};
 use pronk::prelude::*;
 use pronk::rollout::{RolloutWorker, Sampler, WorkerConfig, WorkerLinks, WorkerState, probe_spec};
-use pronk::{ByPolicy, GaussianConfig, ImpalaConfig, Params, Schedule};
+use pronk::{ByPolicy, ImpalaConfig, Params, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

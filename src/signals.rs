@@ -47,7 +47,7 @@ impl Signal {
 /// Calls `action` at the first Ctrl-C from now on, once, on a thread of its own; until what is returned is dropped. On Unix,
 /// SIGTERM counts as Ctrl-C: that is how schedulers, containers and `kill` ask a process to end.
 ///
-/// Runs listen by themselves. This is for what runs beside them, such as [`WorkerGroups`](crate::WorkerGroups).
+/// Runs listen by themselves. This is for what runs beside them, such as [`WorkerGroups`](crate::groups::WorkerGroups).
 ///
 /// A second signal of either kind, or one for which there is no listener, ends the process with status 130 after Ctrl-C and 143
 /// after SIGTERM, as without pronk: the system's own handler is gone once a process has one of its own.
@@ -59,7 +59,7 @@ impl Signal {
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
+/// use pronk::groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
 /// let mut groups = WorkerGroups::new();
 /// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |worker| {

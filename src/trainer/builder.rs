@@ -149,7 +149,8 @@ impl TrainerBuilder {
         if let Some(replace) = self.learner {
             learner = replace(learner)?;
         }
-        let mut trainer = wiring::connect(self.config, spec, learner)?;
+        let wired = wiring::connect(&self.config, spec, learner)?;
+        let mut trainer = Trainer::new_over(self.config, wired);
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
         Ok(trainer)
     }

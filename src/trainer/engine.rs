@@ -1,6 +1,5 @@
 //! The execution backend of a run: threaded, or inline on the caller's thread.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{LoaderMetrics, Mailbox, NextError};
@@ -8,7 +7,7 @@ use pronk_learner::{
     ClosedBy, Learner, LearnerEnd, LearnerFailure, LearnerFailureCause, LearnerLoop, LearnerLoopError, LearnerReport,
     LearnerState, LearnerThread, StateError, StepOutcome,
 };
-use pronk_metrics::ByPolicy;
+use pronk_metrics::{ByPolicy, catch};
 use pronk_rollout::{CallMonitor, InferenceThread, InlineSource, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
 
 use super::train_batches::TrainBatchSource;
@@ -176,7 +175,7 @@ impl EngineEnd {
 
 /// What the learner's next update depends on.
 pub(super) fn saved(learner: &dyn Learner) -> Result<ByPolicy<LearnerState>, StateError> {
-    catch_unwind(AssertUnwindSafe(|| learner.save())).map_err(|_| StateError::Panicked)
+    catch(|| learner.save()).map_err(|_| StateError::Panicked)
 }
 
 /// Whether it failed by not ending in time.

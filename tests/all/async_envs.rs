@@ -50,7 +50,7 @@ fn it_goes_on_while_servers_hang_up_or_say_nothing_more() {
             let config = of_connections(6, small(workers));
             let mut trainer =
                 Trainer::new(config, AsyncEnvs::new(move |_: EnvContext| RemoteCartPole::connect(address))).unwrap();
-            let is_over = |steps: &pronk::StepTotals| {
+            let is_over = |steps: &pronk::metrics::StepTotals| {
                 ["env_error", "env_hang"].iter().all(|cause| steps.lost.contains_key(*cause))
             };
             for result in trainer.by_ref() {

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
+use pronk::bottleneck::{Bottleneck, Limit};
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Bottleneck, Limit};
 
 use crate::fixtures::{Hooked, alone, small};
 use crate::measure;

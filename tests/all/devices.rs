@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pronk::envs::CartPole;
+use pronk::policy::ObsLoader;
 use pronk::policy::{
     CpuNetwork, Input, LoadedObs, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
 };
 use pronk::prelude::*;
-use pronk::{DeviceSpec, FailedRun, Network, ObsLoader, Params, PolicyError, Run, TrainError};
+use pronk::{DeviceSpec, FailedRun, Network, Params, PolicyError, Run, TrainError};
 
 use crate::failures::{check, repeat};
 use crate::fixtures::{iterations, only, small, with, without_hanging};
@@ -72,7 +73,7 @@ fn a_run_without_threads_learns_the_same_on_any_number_of_devices() {
 #[test]
 fn two_devices_behind_stacks_learn() {
     let mut config = TrainerConfig {
-        model: pronk::ModelConfig { fcnet_hiddens: vec![64, 64], ..pronk::ModelConfig::default() },
+        model: pronk::config::ModelConfig { fcnet_hiddens: vec![64, 64], ..pronk::config::ModelConfig::default() },
         ..with_stacks(2, 1, TrainerConfig::default())
     };
     config.workers.num_rollout_workers = 1;
@@ -255,12 +256,15 @@ fn what_cannot_work_with_devices_and_stacks_is_refused_with_the_reason() {
         (with_stacks(2, 0, small(2)), "num_data_load_threads", "nothing would load"),
         (with_stacks(2, 3, small(2)), "num_data_load_threads", "never work at once"),
         (
-            TrainerConfig { model: pronk::ModelConfig { burn_in: 2, ..small(2).model }, ..small(2) },
+            TrainerConfig { model: pronk::config::ModelConfig { burn_in: 2, ..small(2).model }, ..small(2) },
             "model.burn_in",
             "no memory",
         ),
         (
-            TrainerConfig { model: pronk::ModelConfig { burn_in: 8, use_lstm: true, ..small(2).model }, ..small(2) },
+            TrainerConfig {
+                model: pronk::config::ModelConfig { burn_in: 8, use_lstm: true, ..small(2).model },
+                ..small(2)
+            },
             "model.burn_in",
             "no step",
         ),

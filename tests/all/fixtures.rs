@@ -4,11 +4,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pronk::envs::CartPole;
+use pronk::learner::{Learned, LearnerState, TrainBatch};
+use pronk::policy::ObsLoader;
 use pronk::prelude::*;
-use pronk::{
-    ByPolicy, Checkpoint, DEFAULT_POLICY, LearnError, Learned, Learner, LearnerState, ObsLoader, Params, Run,
-    TrainBatch,
-};
+use pronk::{ByPolicy, Checkpoint, DEFAULT_POLICY, LearnError, Learner, Params, Run};
 
 /// A run that needs milliseconds: tiny network, small batches, a result after every update.
 pub(crate) fn small(workers: usize) -> TrainerConfig {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use pronk::TrainError;
+use pronk::buffer::Gate;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Gate, TrainError};
 
 use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
 use crate::learning;

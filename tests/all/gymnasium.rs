@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use pronk::buffer::{FinalObs, ObsColumn, ObsKind, ObsView};
 use pronk::env_process::{ChildOutput, Gymnasium, PettingZoo, ProcessEnvs, Program};
+use pronk::policy::ObsDtype;
 use pronk::rollout::{CallMonitor, VectorContext, VectorEnv, VectorStep};
-use pronk::{ActionRef, End, EnvFactory, EnvFailure, ObsDtype, ObsMut};
+use pronk::{ActionRef, End, EnvFactory, EnvFailure, ObsMut};
 use serde_json::{Map, Value};
 
 /// The interpreter with the packages.

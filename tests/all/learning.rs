@@ -2,12 +2,12 @@
 
 use std::num::NonZeroUsize;
 
+use pronk::config::{InferencePlacement, ModelConfig, ObservationFilter};
 use pronk::envs::{CartPole, Masked, MountainCarContinuous, Pendulum, Recall};
+use pronk::learner::InitialState;
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{
-    AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, InferencePlacement, InitialState, ModelConfig,
-    ObservationFilter, PpoConfig, Run, Schedule, Torso,
-};
+use pronk::{AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, PpoConfig, Run, Schedule};
 
 use crate::cartpole;
 use crate::fixtures::{only, without_hanging};

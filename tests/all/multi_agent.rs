@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, mpsc};
 
+use pronk::config::ModelConfig;
 use pronk::envs::{Rendezvous, TicTacToe};
 use pronk::learner::{Impala, Ppo};
 use pronk::policy::{CpuNetwork, Encoder, NetworkSpec};
+use pronk::policy::{Gaussian, Torso};
 use pronk::prelude::*;
 use pronk::{
-    Activation, Algorithm, Checkpoint, Gaussian, ImpalaConfig, ModelConfig, MultiAgentConfig, PolicyId, PolicyMapping,
-    PpoConfig, Run, Schedule, Torso, TrainError,
+    Activation, Algorithm, Checkpoint, ImpalaConfig, MultiAgentConfig, PolicyId, PolicyMapping, PpoConfig, Run,
+    Schedule, TrainError,
 };
 use tempfile::TempDir;
 

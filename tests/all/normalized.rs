@@ -1,11 +1,11 @@
 //! Observations and rewards brought to one scale: learned from, saved, gone on with, and acted on.
 
+use pronk::config::ObservationFilter;
 use pronk::envs::{CartPole, Pendulum, TicTacToe};
 use pronk::prelude::*;
 use pronk::wrappers::{TransformObservation, TransformReward};
 use pronk::{
-    ActionSelection, Checkpoint, CheckpointError, MultiAgentConfig, ObservationFilter, Run, Schedule, Space,
-    TrainError, evaluate,
+    ActionSelection, Checkpoint, CheckpointError, MultiAgentConfig, Run, Schedule, Space, TrainError, evaluate,
 };
 use tempfile::TempDir;
 

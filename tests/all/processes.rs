@@ -6,9 +6,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use pronk::bottleneck::Limit;
 use pronk::env_process::{ChildOutput, ProcessEnvs, Program};
+use pronk::metrics::ThreadTime;
 use pronk::prelude::*;
-use pronk::{Limit, Run, ThreadTime, TrainResult};
+use pronk::{Run, TrainResult};
 use serde_json::{Map, json};
 
 use crate::fixtures::{alone, iterations, small, without_hanging};

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use pronk::config::InferencePlacement;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{InferencePlacement, JsonLines, PpoConfig, ReportError, Reporter, ResultDict, StopReason};
+use pronk::{JsonLines, PpoConfig, ReportError, Reporter, ResultDict, StopReason};
 use serde_json::Value;
 
 use crate::fixtures::{iterations, small};

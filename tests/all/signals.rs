@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pronk::envs::CartPole;
+use pronk::groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 use pronk::prelude::*;
-use pronk::{Checkpoint, ReportError, Reporter, ResultDict, StopReason, WorkerGroup, WorkerGroupConfig, WorkerGroups};
+use pronk::{Checkpoint, ReportError, Reporter, ResultDict, StopReason};
 
 use crate::fixtures::{small, without_hanging};
 use crate::what_is_left::hooked;
