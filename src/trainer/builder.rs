@@ -5,14 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pronk_learner::{Algorithm, LearnError, Learner};
-use pronk_metrics::{ByPolicy, PolicyId, ReportError, Reporter};
+use pronk_metrics::{ByPolicy, PolicyId, ReportError, Reporter, Steps, TimerStat};
 use pronk_policy::{DeviceSpec, Network, PolicyError};
-use pronk_rollout::{EnvFactory, EnvSpec, MultiAgentFactory};
+use pronk_rollout::{AbandonedThreads, EnvFactory, EnvSpec, MultiAgentFactory};
 
-use super::handle::Trainer;
+use super::episodes::EpisodeHistory;
+use super::handle::{FINISH_DEADLINE, Trainer};
+use super::iteration::Iteration;
 use super::networks::MakeNetwork;
+use super::processors::ProcessorTime;
+use super::remains::Remains;
+use super::reporters::Reporters;
 use super::run_spec::{self, RunSpec};
-use super::wiring;
+use super::wiring::{self, Wired};
 use crate::checkpoint::Checkpoint;
 use crate::config::TrainerConfig;
 use crate::error::TrainError;
@@ -150,7 +155,7 @@ impl TrainerBuilder {
             learner = replace(learner)?;
         }
         let wired = wiring::connect(&self.config, spec, learner)?;
-        let mut trainer = Trainer::new_over(self.config, wired);
+        let mut trainer = trainer(self.config, wired);
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
         Ok(trainer)
     }
@@ -333,5 +338,45 @@ impl TrainerBuilder<SeveralAgents> {
             Some(make) => make(policy),
             None => run_spec::algorithm(&config),
         })
+    }
+}
+
+/// The trainer of a wired run, before its first iteration.
+fn trainer(config: TrainerConfig, wired: Wired) -> Trainer {
+    let Wired { started, spec, engine, reaper, shutdown, notifier, learner_metrics, steps, time, clock, .. } = wired;
+    let processors = ProcessorTime::now(&time.read());
+    Trainer {
+        spec,
+        engine: Some(engine),
+        reaper,
+        shutdown,
+        notifier,
+        learner_metrics,
+        steps,
+        time,
+        clock,
+        reporters: Reporters::default(),
+        history: EpisodeHistory::new(config.results.metrics_num_episodes_for_smoothing),
+        started,
+        iterations: 0,
+        training_iteration: TimerStat::new(),
+        reporting: TimerStat::new(),
+        worker_restarts: 0,
+        worker_failures: Vec::new(),
+        abandoned: AbandonedThreads::default(),
+        fragments_added: Steps::default(),
+        first_update: None,
+        source_ended: false,
+        failure: None,
+        version: 0,
+        weights: wired.weights,
+        begun: wired.begun,
+        updates: 0,
+        iteration: Iteration::first(started, processors),
+        last: None,
+        periodic: None,
+        finish_deadline: FINISH_DEADLINE,
+        remains: Remains::default(),
+        config,
     }
 }

@@ -13,11 +13,9 @@ use super::engine::Engine;
 use super::episodes::EpisodeHistory;
 use super::iteration::Iteration;
 use super::periodic::Periodic;
-use super::processors::ProcessorTime;
 use super::remains::{Counters, Remains};
 use super::reporters::Reporters;
 use super::run_spec::RunSpec;
-use super::wiring::Wired;
 use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 use crate::signals;
@@ -120,46 +118,4 @@ pub struct Trainer {
     pub(super) finish_deadline: Duration,
     /// What is left, once the run has ended.
     pub(super) remains: Remains,
-}
-
-impl Trainer {
-    pub(super) fn new_over(config: TrainerConfig, wired: Wired) -> Self {
-        let Wired { started, spec, engine, reaper, shutdown, notifier, learner_metrics, steps, time, clock, .. } =
-            wired;
-        let processors = ProcessorTime::now(&time.read());
-        Self {
-            spec,
-            engine: Some(engine),
-            reaper,
-            shutdown,
-            notifier,
-            learner_metrics,
-            steps,
-            time,
-            clock,
-            reporters: Reporters::default(),
-            history: EpisodeHistory::new(config.results.metrics_num_episodes_for_smoothing),
-            started,
-            iterations: 0,
-            training_iteration: TimerStat::new(),
-            reporting: TimerStat::new(),
-            worker_restarts: 0,
-            worker_failures: Vec::new(),
-            abandoned: AbandonedThreads::default(),
-            fragments_added: Steps::default(),
-            first_update: None,
-            source_ended: false,
-            failure: None,
-            version: 0,
-            weights: wired.weights,
-            begun: wired.begun,
-            updates: 0,
-            iteration: Iteration::first(started, processors),
-            last: None,
-            periodic: None,
-            finish_deadline: FINISH_DEADLINE,
-            remains: Remains::default(),
-            config,
-        }
-    }
 }

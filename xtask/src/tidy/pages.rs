@@ -82,7 +82,10 @@ pub(super) fn reading_list(repo: &Repo) -> Vec<Finding> {
 pub(super) fn prose_width(repo: &Repo) -> Vec<Finding> {
     let is_at =
         |file: &RepoFile, places: &[&str]| places.iter().any(|place| file.path == *place || file.is_under(place));
-    let is_open = |file: &&RepoFile| is_at(file, NARROW) && !NOT_YET.iter().any(|place| file.path.starts_with(place));
+    let is_text = |file: &RepoFile| file.is_rust() || file.path.ends_with(".md");
+    let is_open = |file: &&RepoFile| {
+        is_text(file) && is_at(file, NARROW) && !NOT_YET.iter().any(|place| file.path.starts_with(place))
+    };
     let mut found = Vec::new();
     for file in repo.files().filter(is_open) {
         let mut in_code = false;
