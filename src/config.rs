@@ -25,12 +25,12 @@ pub use workers::{InferencePlacement, ObservationFilter, WorkersConfig};
 
 /// Every setting of a run: plain public fields in groups, checked once when the trainer is built.
 ///
-/// Names and defaults are those of RLlib 2.2's `ImpalaConfig` where a setting exists there; each field says where pronk
-/// differs. The groups are those of RLlib's `AlgorithmConfig`, more or less.
+/// Names and defaults are those of RLlib 2.2's `ImpalaConfig` where a setting exists there; each field says
+/// where pronk differs. The groups are those of RLlib's `AlgorithmConfig`, more or less.
 ///
-/// In a file, a group is a table, and a key of a group may also stand at the top level, as in RLlib: `lr`, or `lr` in
-/// `learner`. A missing key takes its default; an unknown one, and one given in both places, is refused by name. What is written is
-/// grouped.
+/// In a file, a group is a table, and a key of a group may also stand at the top level, as in RLlib: `lr`, or
+/// `lr` in `learner`. A missing key takes its default; an unknown one, and one given in both places, is
+/// refused by name. What is written is grouped.
 ///
 /// # Example
 /// ```
@@ -54,8 +54,8 @@ pub use workers::{InferencePlacement, ObservationFilter, WorkersConfig};
 pub struct TrainerConfig {
     /// Seed of everything random in the run. 0 is a seed like any other.
     pub seed: u64,
-    /// The algorithm, with its own settings: discount, weights of the loss and what else it has. (In RLlib: the class of
-    /// the config.) Not used by a run with an algorithm of your own.
+    /// The algorithm, with its own settings: discount, weights of the loss and what else it has. (In RLlib:
+    /// the class of the config.) Not used by a run with an algorithm of your own.
     pub algorithm: AlgorithmConfig,
     /// The network.
     pub model: ModelConfig,
@@ -73,7 +73,8 @@ pub struct TrainerConfig {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("config: {field} = {value} cannot work: {reason}")]
 pub struct ConfigError {
-    /// Its key, which is enough to find it in a file and in the code: `lr`, or `model.burn_in` for keys of [`ModelConfig`].
+    /// Its key, which is enough to find it in a file and in the code: `lr`, or `model.burn_in` for keys of
+    /// [`ModelConfig`].
     pub field: &'static str,
     /// Its value.
     pub value: String,

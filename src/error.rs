@@ -13,8 +13,8 @@ use crate::checkpoint::CheckpointError;
 use crate::config::ConfigError;
 use crate::trainer::{Run, Whole};
 
-/// Why a run could not start, or ended before its time, with the name of the thread where it was one. [`FailedRun`] is this
-/// error with what is left of the run.
+/// Why a run could not start, or ended before its time, with the name of the thread where it was one.
+/// [`FailedRun`] is this error with what is left of the run.
 ///
 /// The text holds the whole cause; [`source`](Error::source) goes on below it.
 ///
@@ -44,7 +44,8 @@ pub enum TrainError {
     Learn(Box<LearnError>),
     /// The rollout workers could not be started; none runs.
     Start(Box<StartError>),
-    /// Rollout workers gave up, in this order: all that there were, or one of them because no restart was left.
+    /// Rollout workers gave up, in this order: all that there were, or one of them because no restart was
+    /// left.
     Workers(Vec<WorkerFailure>),
     /// The learner failed.
     Learner(Box<LearnerFailure>),

@@ -40,7 +40,8 @@ pub struct MultiAgentConfig {
     pub policies: ByPolicy<Option<Checkpoint>>,
     /// Which policy an agent uses in an episode.
     pub policy_mapping: PolicyMapping,
-    /// The policies that learn; `None` for all. The others stay frozen, and their steps count as dropped: `not_trained`.
+    /// The policies that learn; `None` for all. The others stay frozen, and their steps count as dropped:
+    /// `not_trained`.
     pub policies_to_train: Option<BTreeSet<PolicyId>>,
 }
 

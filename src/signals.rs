@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM end runs and worker groups cleanly: each listener is called once, on a thread of its own.
+//! Ctrl-C and SIGTERM end runs and worker groups cleanly: each listener is called once, on a thread of its
+//! own.
 
 use std::future::poll_fn;
 use std::io;
@@ -44,13 +45,15 @@ impl Signal {
     }
 }
 
-/// Calls `action` at the first Ctrl-C from now on, once, on a thread of its own; until what is returned is dropped. On Unix,
-/// SIGTERM counts as Ctrl-C: that is how schedulers, containers and `kill` ask a process to end.
+/// Calls `action` at the first Ctrl-C from now on, once, on a thread of its own; until what is returned is
+/// dropped. On Unix, SIGTERM counts as Ctrl-C: that is how schedulers, containers and `kill` ask a process to
+/// end.
 ///
 /// Runs listen by themselves. This is for what runs beside them, such as [`WorkerGroups`](crate::groups::WorkerGroups).
 ///
-/// A second signal of either kind, or one for which there is no listener, ends the process with status 130 after Ctrl-C and 143
-/// after SIGTERM, as without pronk: the system's own handler is gone once a process has one of its own.
+/// A second signal of either kind, or one for which there is no listener, ends the process with status 130
+/// after Ctrl-C and 143 after SIGTERM, as without pronk: the system's own handler is gone once a process has
+/// one of its own.
 ///
 /// # Errors
 /// When the system refuses the handler or its thread.
@@ -148,8 +151,8 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Has a run hear of the first signal from now on, and `notifier` rung.
     ///
-    /// A run `on_this_thread` cannot listen while it waits, so its waits are ended; and if an environment does not come back, which
-    /// its monitor shows, so is the process.
+    /// A run `on_this_thread` cannot listen while it waits, so its waits are ended; and if an environment
+    /// does not come back, which its monitor shows, so is the process.
     ///
     /// # Errors
     /// Those of [`on_ctrl_c`]; a run can go on without.
@@ -262,7 +265,8 @@ fn pass_on(signal: Signal) {
     if actions.is_empty() {
         signal.end_the_process();
     }
-    // Threads of their own: an action that hangs must keep neither the others nor a second signal from being heard.
+    // Threads of their own: an action that hangs must keep neither the others nor a second signal from being
+    // heard.
     for action in actions {
         let spawned = std::thread::Builder::new().name("pronk-ctrl-c".to_owned()).spawn(move || action(signal));
         if spawned.is_err() {

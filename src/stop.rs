@@ -6,10 +6,11 @@ use pronk_metrics::PolicyId;
 
 use crate::result::TrainResult;
 
-/// When a run is over: at the first of the limits that are set. With none set, only a signal or a failure ends it.
+/// When a run is over: at the first of the limits that are set. With none set, only a signal or a failure
+/// ends it.
 ///
-/// The limits of env-steps and of time end the iteration under way; the others are looked at after each iteration, so a run may go
-/// past them by one.
+/// The limits of env-steps and of time end the iteration under way; the others are looked at after each
+/// iteration, so a run may go past them by one.
 ///
 /// # Example
 /// ```
@@ -21,15 +22,17 @@ use crate::result::TrainResult;
 pub struct StopWhen {
     /// Mean episode return to reach, over at least `metrics_num_episodes_for_smoothing` episodes.
     pub episode_return_mean: Option<f64>,
-    /// Mean return to reach of the agents that play a policy, over at least `metrics_num_episodes_for_smoothing` of their
-    /// episodes: in a game that one wins and another loses, the mean over the agents says nothing.
+    /// Mean return to reach of the agents that play a policy, over at least
+    /// `metrics_num_episodes_for_smoothing` of their episodes: in a game that one wins and another loses, the
+    /// mean over the agents says nothing.
     pub policy_return_mean: Option<(PolicyId, f64)>,
-    /// Env-steps to sample: no worker begins a fragment once they are, and the run ends when the learner has learned from what there
-    /// is.
+    /// Env-steps to sample: no worker begins a fragment once they are, and the run ends when the learner has
+    /// learned from what there is.
     ///
-    /// So at least as many are sampled, and at most one fragment of each worker more, which is no more than a train batch of each.
-    /// Only where a worker's environments do not wait for each other ([`Gather::AtLeast`](crate::Gather::AtLeast) and the like) may it
-    /// hold up to two fragments besides, in columns that are not full; they are counted as dropped.
+    /// So at least as many are sampled, and at most one fragment of each worker more, which is no more than a
+    /// train batch of each. Only where a worker's environments do not wait for each other
+    /// ([`Gather::AtLeast`](crate::Gather::AtLeast) and the like) may it hold up to two fragments besides, in columns that are not
+    /// full; they are counted as dropped.
     pub env_steps: Option<u64>,
     /// Wall-clock time since the trainer was built.
     pub time: Option<Duration>,
@@ -55,7 +58,8 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// The exit status of a program that a signal ended: 130 after Ctrl-C, 143 after SIGTERM, `None` where it was a limit.
+    /// The exit status of a program that a signal ended: 130 after Ctrl-C, 143 after SIGTERM, `None` where it
+    /// was a limit.
     pub fn signal_status(self) -> Option<u8> {
         match self {
             Self::Interrupted => Some(130),
@@ -66,7 +70,8 @@ impl StopReason {
 }
 
 impl StopWhen {
-    /// The limit that `result` reaches, a return before all others. Not that of env-steps, which is looked at between results, too.
+    /// The limit that `result` reaches, a return before all others. Not that of env-steps, which is looked at
+    /// between results, too.
     pub(crate) fn reached(&self, result: &TrainResult) -> Option<StopReason> {
         let at_least = |value: u64, limit: Option<u64>| limit.is_some_and(|limit| value >= limit);
         if self.reached_return(result) {

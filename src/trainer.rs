@@ -38,14 +38,16 @@ use crate::signals;
 use crate::stop::{StopReason, StopWhen};
 use engine::{Engine, Stepped};
 
-/// How long the trainer lets reports gather after it was woken, so that it does not compete with those who work.
+/// How long the trainer lets reports gather after it was woken, so that it does not compete with those who
+/// work.
 const GATHER: Duration = Duration::from_millis(5);
 
 /// Longest wait of the trainer when no iteration time bounds it.
 const LISTEN: Duration = Duration::from_secs(1);
 
 impl Trainer {
-    /// Adds something that is shown every result. One that fails is named in the results from then on and left out.
+    /// Adds something that is shown every result. One that fails is named in the results from then on and
+    /// left out.
     ///
     /// It [finishes](Reporter::finish) as the run ends, in whatever way that is.
     pub fn add_reporter(&mut self, reporter: impl Reporter + 'static) {
@@ -60,7 +62,8 @@ impl Trainer {
         self.spec.specs()
     }
 
-    /// What every worker is doing at this moment, and since when: what of a worker with a thread can be seen from outside.
+    /// What every worker is doing at this moment, and since when: what of a worker with a thread can be seen
+    /// from outside.
     ///
     /// Empty without threads, and once the run has ended.
     ///
@@ -84,11 +87,12 @@ impl Trainer {
 
     /// Iterates until a limit of `stop`, a signal or a failure, then ends the run.
     ///
-    /// The signals are Ctrl-C and, on Unix, SIGTERM: see [`on_ctrl_c`](crate::on_ctrl_c). [`Run::exit_status`] is what a program that
-    /// ends with the run should end with. A second signal ends the process at once.
+    /// The signals are Ctrl-C and, on Unix, SIGTERM: see [`on_ctrl_c`](crate::on_ctrl_c). [`Run::exit_status`] is what a
+    /// program that ends with the run should end with. A second signal ends the process at once.
     ///
-    /// Without threads (`num_rollout_workers: 0`) an environment that does not come back has the only thread there is: at a
-    /// signal the process then ends within a second, with status 130 or 143 and without a result.
+    /// Without threads (`num_rollout_workers: 0`) an environment that does not come back has the only thread
+    /// there is: at a signal the process then ends within a second, with status 130 or 143 and without a
+    /// result.
     ///
     /// *Blocks* until the run has ended, and then for the pass that the learner is in, a minute at most.
     ///
@@ -125,7 +129,8 @@ impl Trainer {
     /// *Blocks* for the pass that the learner is in, a minute at most.
     ///
     /// # Errors
-    /// The learner failed or took too long while it was ended, or the run had ended before: with what is left of the run.
+    /// The learner failed or took too long while it was ended, or the run had ended before: with what is left
+    /// of the run.
     pub fn finish(mut self) -> Result<Run, FailedRun> {
         self.end(None, &StopWhen::default())
     }
@@ -197,8 +202,8 @@ impl Trainer {
         Ok(self.complete_iteration(stop))
     }
 
-    /// Whether the limit of env-steps is reached, and the learner has come to the end of what was sampled. Should a worker be stuck in
-    /// the fragment that it was making, the learner has waited for it in vain.
+    /// Whether the limit of env-steps is reached, and the learner has come to the end of what was sampled.
+    /// Should a worker be stuck in the fragment that it was making, the learner has waited for it in vain.
     fn has_learned_all(&self) -> bool {
         self.steps.limit_reached() && (self.source_ended || self.learner_metrics.read().starved.is_some())
     }
@@ -216,7 +221,8 @@ impl Trainer {
         result
     }
 
-    /// How long to wait for the notifier before the next look; `None` without threads, where nobody else would ring it.
+    /// How long to wait for the notifier before the next look; `None` without threads, where nobody else
+    /// would ring it.
     fn wait_limit(&mut self) -> Option<Duration> {
         match self.engine {
             Some(Engine::Threads { .. }) => {
@@ -228,7 +234,8 @@ impl Trainer {
         }
     }
 
-    /// Takes in what there is; without threads, makes it first. After an error the run is over and all is joined.
+    /// Takes in what there is; without threads, makes it first. After an error the run is over and all is
+    /// joined.
     fn take_in(&mut self) -> Result<(), TrainError> {
         let Some(engine) = self.engine.as_mut() else {
             return Err(TrainError::Ended { failure: self.failure.clone() });
@@ -242,7 +249,8 @@ impl Trainer {
             Engine::Threads { .. } => Ok(Stepped::GoesOn),
         };
         let nobody_works = engine.nobody_works();
-        // At the limit of env-steps the workers leave, and then the learner, once it has learned from what is there.
+        // At the limit of env-steps the workers leave, and then the learner, once it has learned from what is
+        // there.
         let is_sampled = self.steps.limit_reached();
         self.collect();
         let out_of_restarts = self.worker_failures.iter().any(WorkerFailure::ends_the_run);

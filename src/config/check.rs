@@ -74,7 +74,8 @@ impl TrainerConfig {
         Err(refuse("observation_filter", self.workers.observation_filter, &reason))
     }
 
-    /// Columns of one update of a single-agent run: whole fragments make a train batch, and whole columns a minibatch.
+    /// Columns of one update of a single-agent run: whole fragments make a train batch, and whole columns a
+    /// minibatch.
     pub(crate) fn columns_of_an_update(&self) -> usize {
         let columns = self.columns_of_a_batch();
         let in_minibatch = |size: NonZeroUsize| (size.get() / self.workers.rollout_fragment_length).max(1);
@@ -273,8 +274,8 @@ impl TrainerConfig {
         }
     }
 
-    /// Checks that all devices get as many columns of every update, which needs environments with one agent: then the number of
-    /// columns is known.
+    /// Checks that all devices get as many columns of every update, which needs environments with one agent:
+    /// then the number of columns is known.
     ///
     /// # Errors
     /// The batch or minibatch that cannot be shared out evenly.

@@ -93,8 +93,8 @@ impl<'de> Visitor<'de> for Table {
     }
 }
 
-/// A value of a file. A number that is not finite, as TOML allows, is kept as text, which no field for numbers takes:
-/// as a [`Value`] it would become null, which means "none" for an optional field.
+/// A value of a file. A number that is not finite, as TOML allows, is kept as text, which no field for
+/// numbers takes: as a [`Value`] it would become null, which means "none" for an optional field.
 struct Given(Value);
 
 impl<'de> Deserialize<'de> for Given {

@@ -14,15 +14,15 @@ pub struct ModelConfig {
     pub fcnet_activation: Activation,
     /// What looks at images, observations of shape `[channels, height, width]`; for others it means nothing.
     pub vision: Vision,
-    /// Whether an LSTM stands between the hidden layers and the heads, so that a policy can remember. Its memory goes on
-    /// from fragment to fragment and is emptied where episodes begin.
+    /// Whether an LSTM stands between the hidden layers and the heads, so that a policy can remember. Its
+    /// memory goes on from fragment to fragment and is emptied where episodes begin.
     pub use_lstm: bool,
     /// Width of the LSTM.
     pub lstm_cell_size: usize,
     /// With which memory the learner begins a fragment.
     pub initial_state: InitialState,
-    /// First steps of every fragment that are not learned from: the LSTM only runs through them, so that the memory for the
-    /// others is one of the weights that learn.
+    /// First steps of every fragment that are not learned from: the LSTM only runs through them, so that the
+    /// memory for the others is one of the weights that learn.
     pub burn_in: usize,
     /// How actions that are numbers are distributed: `diagonal`, or `squashed` into their bounds.
     pub gaussian: Gaussian,
@@ -63,7 +63,8 @@ impl ModelConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vision {
-    /// The three convolutions of Mnih et al. (2015) and a dense layer of 512; images of 36 × 36 pixels at least.
+    /// The three convolutions of Mnih et al. (2015) and a dense layer of 512; images of 36 × 36 pixels at
+    /// least.
     NatureCnn,
     /// The residual network of Espeholt et al. (2018) and a dense layer of 256.
     ImpalaCnn,

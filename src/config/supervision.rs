@@ -10,11 +10,12 @@ use super::{seconds, seconds_or_never};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SupervisionConfig {
-    /// Failures in a row, without one finished fragment between them, that a worker survives; one more ends the worker, and
-    /// the last worker the run. Where environments are in groups, or tasks, that all of them failed is one. (RLlib survives 100, without pauses between restarts.)
+    /// Failures in a row, without one finished fragment between them, that a worker survives; one more ends
+    /// the worker, and the last worker the run. Where environments are in groups, or tasks, that all of them
+    /// failed is one. (RLlib survives 100, without pauses between restarts.)
     pub num_consecutive_worker_failures_tolerance: u32,
-    /// Restarts that all workers together may need within `worker_restart_window`; one more ends the run. (RLlib counts the
-    /// whole run.)
+    /// Restarts that all workers together may need within `worker_restart_window`; one more ends the run.
+    /// (RLlib counts the whole run.)
     pub max_num_worker_restarts: u32,
     /// How long a restart counts.
     #[serde(with = "seconds")]
@@ -25,9 +26,10 @@ pub struct SupervisionConfig {
     /// Longest wait before a restart.
     #[serde(with = "seconds")]
     pub worker_restart_backoff_max: Duration,
-    /// How long one call of an environment may take before it counts as hanging: the thread that is in it is then abandoned and
-    /// another takes its place, of the worker or of the group; a task is cancelled. In a file, seconds or `"never"`. A worker
-    /// that steps its environments on the trainer's own thread cannot be replaced.
+    /// How long one call of an environment may take before it counts as hanging: the thread that is in it is
+    /// then abandoned and another takes its place, of the worker or of the group; a task is cancelled. In a
+    /// file, seconds or `"never"`. A worker that steps its environments on the trainer's own thread cannot be
+    /// replaced.
     #[serde(with = "seconds_or_never")]
     pub env_hang_timeout: Option<Duration>,
 }

@@ -29,9 +29,10 @@ type Observe = dyn FnOnce(&mut Trainer) -> Result<(), ReportError>;
 
 /// What a run is made of, before it starts: made by [`Trainer::builder`], started by `build`.
 ///
-/// `Agents` is what is known of the environments: nothing, [`OneAgent`] or [`SeveralAgents`]. A run needs environments, so there is no
-/// `build` before [`env`](Self::env) or [`multi_agent_env`](Self::multi_agent_env), of which there is one. All else may be left out,
-/// and combines; what is given twice counts as given last, but for reporters, which add up.
+/// `Agents` is what is known of the environments: nothing, [`OneAgent`] or [`SeveralAgents`]. A run needs
+/// environments, so there is no `build` before [`env`](Self::env) or [`multi_agent_env`](Self::multi_agent_env), of which there is one. All
+/// else may be left out, and combines; what is given twice counts as given last, but for reporters, which add
+/// up.
 ///
 /// # Example
 /// ```
@@ -88,8 +89,8 @@ pub struct SeveralAgents {
 }
 
 impl Trainer {
-    /// Starts a run of the config's algorithm, IMPALA by default, on the environments that `env` makes: short for
-    /// `Trainer::builder(config).env(env).build()`.
+    /// Starts a run of the config's algorithm, IMPALA by default, on the environments that `env` makes: short
+    /// for `Trainer::builder(config).env(env).build()`.
     ///
     /// # Errors
     /// A setting that cannot work, an environment that cannot be made, or spaces that no network is made for.
@@ -112,8 +113,8 @@ impl TrainerBuilder {
 
     /// Environments with several agents, and one policy or several that they play.
     ///
-    /// `env` is any closure from [`&EnvContext`](crate::EnvContext) to a [`MultiAgentEnv`](crate::MultiAgentEnv), or to a `Result` of
-    /// one. Every policy that is trained has a network, an optimiser and an algorithm of its own; one that begins with a
+    /// `env` is any closure from [`&EnvContext`](crate::EnvContext) to a [`MultiAgentEnv`](crate::MultiAgentEnv), or to a `Result` of one. Every
+    /// policy that is trained has a network, an optimiser and an algorithm of its own; one that begins with a
     /// checkpoint goes on from it.
     ///
     /// # Example
@@ -164,13 +165,14 @@ impl TrainerBuilder {
 impl<Agents> TrainerBuilder<Agents> {
     /// Networks of your own, in place of the config's.
     ///
-    /// `network` makes one for an environment, or for what a policy sees and does of one with several agents, to compute on a
-    /// device. For each policy it is called once to look at what it makes, once for each of the learner's `devices` in the config, and
-    /// once for each worker, with the CPU; it may make networks of different types as long as all have the same layout of
-    /// parameters. The first weights are drawn from the seed of the run as the modules of a
-    /// [candle model](pronk_policy::CandleModel) say, and for other networks as [`Init::params`](crate::Init::params) does. Of the
-    /// settings of the network only `model.init` (for those others), `model.gaussian`, `model.initial_state` and `model.burn_in` count
-    /// for such a run, and `num_learner_threads` does not.
+    /// `network` makes one for an environment, or for what a policy sees and does of one with several agents,
+    /// to compute on a device. For each policy it is called once to look at what it makes, once for each of
+    /// the learner's `devices` in the config, and once for each worker, with the CPU; it may make networks of
+    /// different types as long as all have the same layout of parameters. The first weights are drawn from
+    /// the seed of the run as the modules of a [candle model](pronk_policy::CandleModel) say, and for other networks as
+    /// [`Init::params`](crate::Init::params) does. Of the settings of the network only `model.init` (for those others),
+    /// `model.gaussian`, `model.initial_state` and `model.burn_in` count for such a run, and
+    /// `num_learner_threads` does not.
     ///
     /// A checkpoint of the run holds the weights and not the network: act with it by
     /// [`Policy::with_network`](crate::Policy::with_network), and go on from it with the same network given here. Two networks that
@@ -208,8 +210,9 @@ impl<Agents> TrainerBuilder<Agents> {
 
     /// A learner of your own.
     ///
-    /// `replace` is given the learner that the run would have used, and returns the one to use: another one, or a wrapper around
-    /// it. Its weights have to fit the networks of the run, because the workers act with them.
+    /// `replace` is given the learner that the run would have used, and returns the one to use: another one,
+    /// or a wrapper around it. Its weights have to fit the networks of the run, because the workers act with
+    /// them.
     pub fn learner(
         self,
         replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError> + 'static,
@@ -261,11 +264,12 @@ impl TrainerBuilder<OneAgent> {
 
     /// Goes on from the weights and the optimiser of `checkpoint`.
     ///
-    /// Schedules go on where they were; step counters, ledgers and episode statistics begin anew. Environments play other episodes than
-    /// the run that the checkpoint is of, and actions are drawn anew: every random number depends on the seed and on how often the run
-    /// was resumed ([`Checkpoint::life`]).
+    /// Schedules go on where they were; step counters, ledgers and episode statistics begin anew.
+    /// Environments play other episodes than the run that the checkpoint is of, and actions are drawn anew:
+    /// every random number depends on the seed and on how often the run was resumed ([`Checkpoint::life`]).
     ///
-    /// *Errors* of `build`: a checkpoint of another network, other spaces, another algorithm or another optimiser.
+    /// *Errors* of `build`: a checkpoint of another network, other spaces, another algorithm or another
+    /// optimiser.
     pub fn resume(mut self, checkpoint: &Checkpoint) -> Self {
         self.agents.checkpoint = Some(checkpoint.clone());
         self
@@ -274,8 +278,8 @@ impl TrainerBuilder<OneAgent> {
     /// Starts the run.
     ///
     /// # Errors
-    /// A setting that cannot work, an environment that cannot be made, spaces that no network is made for, something of your own that
-    /// does not fit the rest, a folder that holds a run already.
+    /// A setting that cannot work, an environment that cannot be made, spaces that no network is made for,
+    /// something of your own that does not fit the rest, a folder that holds a run already.
     pub fn build(self) -> Result<Trainer, TrainError> {
         let (run, OneAgent { env, algorithm, checkpoint }) = self.split();
         run.config.check()?;
@@ -289,8 +293,8 @@ impl TrainerBuilder<OneAgent> {
 }
 
 impl TrainerBuilder<SeveralAgents> {
-    /// Algorithms of your own, in place of the config's: `make` makes one for each policy that is trained, because what an
-    /// algorithm keeps between updates belongs to one policy.
+    /// Algorithms of your own, in place of the config's: `make` makes one for each policy that is trained,
+    /// because what an algorithm keeps between updates belongs to one policy.
     ///
     /// # Example
     /// ```
@@ -315,8 +319,8 @@ impl TrainerBuilder<SeveralAgents> {
         self
     }
 
-    /// Has the policies begin with these checkpoints, such as [`Checkpoint::load_all`] reads: short for putting them into
-    /// [`MultiAgentConfig::policies`]. The others begin as they are there.
+    /// Has the policies begin with these checkpoints, such as [`Checkpoint::load_all`] reads: short for
+    /// putting them into [`MultiAgentConfig::policies`]. The others begin as they are there.
     pub fn resume(mut self, checkpoints: ByPolicy<Checkpoint>) -> Self {
         let checkpoints = checkpoints.into_iter().map(|(policy, checkpoint)| (policy, Some(checkpoint)));
         self.agents.agents.policies.extend(checkpoints);
@@ -326,8 +330,8 @@ impl TrainerBuilder<SeveralAgents> {
     /// Starts the run.
     ///
     /// # Errors
-    /// Those of a run with one agent, agents that no policy fits, policies that no agent plays, and an observation filter or normalised
-    /// rewards.
+    /// Those of a run with one agent, agents that no policy fits, policies that no agent plays, and an
+    /// observation filter or normalised rewards.
     pub fn build(self) -> Result<Trainer, TrainError> {
         let (run, SeveralAgents { env, agents, mut algorithm }) = self.split();
         run.config.check()?;

@@ -38,7 +38,8 @@ impl Trainer {
         failed(cause, self.hand_back(None, stop))
     }
 
-    /// Ends a run whose step failed with `stepped`, or that a report said is over; shows the reporters why, and returns it.
+    /// Ends a run whose step failed with `stepped`, or that a report said is over; shows the reporters why,
+    /// and returns it.
     pub(super) fn fail(&mut self, stepped: Option<TrainError>) -> TrainError {
         let learner = self.shut_down();
         let error = stepped.unwrap_or_else(|| self.first_cause(learner));
@@ -85,7 +86,8 @@ impl Trainer {
         ended.learner.failure
     }
 
-    /// Ends every thread and joins it, the learner's before `learner_deadline`. `None` if the run has ended before.
+    /// Ends every thread and joins it, the learner's before `learner_deadline`. `None` if the run has ended
+    /// before.
     fn stop_threads(&mut self, learner_deadline: Duration) -> Option<EngineEnd> {
         self.shutdown.cut();
         let ended = self.engine.take()?.join(learner_deadline);
@@ -107,8 +109,8 @@ impl Trainer {
         }
     }
 
-    /// The newest published weights, where the learner is not whole, did not come back, or cannot be saved: a published snapshot
-    /// never changes.
+    /// The newest published weights, where the learner is not whole, did not come back, or cannot be saved: a
+    /// published snapshot never changes.
     ///
     /// All else that a learner's state has begins anew, but for the counters.
     fn published_states(&self) -> (Whole, ByPolicy<LearnerState>) {
@@ -142,7 +144,8 @@ impl Trainer {
         self.clock.enter(TrainerState::Reporting);
         self.reporters.finish();
         self.clock.enter(TrainerState::Caller);
-        // Last of all: processes of environments may take longer to close than a checkpoint or a report should have to wait.
+        // Last of all: processes of environments may take longer to close than a checkpoint or a report
+        // should have to wait.
         self.remains.not_joined.extend(self.reaper.wait());
         let result = match self.last.take() {
             Some(result) => result,

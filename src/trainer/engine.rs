@@ -13,8 +13,9 @@ use pronk_rollout::{CallMonitor, InferenceThread, InlineSource, WorkerFailure, W
 use super::train_batches::TrainBatchSource;
 use crate::error::TrainError;
 
-/// How long workers and a dropped trainer are waited for. Threads that do not end by then are abandoned; with them, too, a
-/// trainer is dropped within a second. Only processes of environments that are closing are waited for longer: as long as they may take.
+/// How long workers and a dropped trainer are waited for. Threads that do not end by then are abandoned; with
+/// them, too, a trainer is dropped within a second. Only processes of environments that are closing are
+/// waited for longer: as long as they may take.
 pub(super) const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
 
 /// The execution backend of a run.

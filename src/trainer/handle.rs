@@ -20,8 +20,8 @@ use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 use crate::signals;
 
-/// How long a run that ends, well or not, waits for the learner to finish the pass it is in, so that its state can be saved.
-/// Workers are waited for no longer than [`SHUTDOWN_DEADLINE`](super::engine::SHUTDOWN_DEADLINE).
+/// How long a run that ends, well or not, waits for the learner to finish the pass it is in, so that its
+/// state can be saved. Workers are waited for no longer than [`SHUTDOWN_DEADLINE`](super::engine::SHUTDOWN_DEADLINE).
 pub(super) const FINISH_DEADLINE: Duration = Duration::from_secs(60);
 
 thread_states! {
@@ -41,14 +41,14 @@ thread_states! {
 /// A run: rollout workers, a learner, and this thread, which listens to both.
 ///
 /// It is an iterator of results, one per iteration, or runs to the end with [`run`](Self::run). With
-/// `num_rollout_workers: 0` there are no threads: workers and learner run inside `next`. With threads, the workers begin when the first
-/// result is asked for, and go on from then whether or not it is.
+/// `num_rollout_workers: 0` there are no threads: workers and learner run inside `next`. With threads, the
+/// workers begin when the first result is asked for, and go on from then whether or not it is.
 ///
-/// *Blocks*: each `next` for one iteration. Dropping a trainer ends its threads and waits for them, a second at most, and for
-/// processes of environments as long as these may take to close.
+/// *Blocks*: each `next` for one iteration. Dropping a trainer ends its threads and waits for them, a second
+/// at most, and for processes of environments as long as these may take to close.
 ///
-/// *Errors*: the first failure that ended the run, with the thread's name; the iterator ends after it. What is whole can then be
-/// saved with [`save`](Self::save), or is in the error of [`finish`](Self::finish).
+/// *Errors*: the first failure that ended the run, with the thread's name; the iterator ends after it. What
+/// is whole can then be saved with [`save`](Self::save), or is in the error of [`finish`](Self::finish).
 ///
 /// # Example
 /// ```

@@ -46,7 +46,8 @@ impl Reporters {
     }
 }
 
-/// Turns a panic into a failure; its reporter is dropped, so the state that the panic left behind is not used again.
+/// Turns a panic into a failure; its reporter is dropped, so the state that the panic left behind is not used
+/// again.
 fn caught(
     reporter: &mut dyn Reporter,
     call: &mut impl FnMut(&mut dyn Reporter) -> Result<(), ReportError>,

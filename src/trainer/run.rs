@@ -13,7 +13,8 @@ use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 use crate::stop::StopReason;
 
-/// What is left when a run has ended, well or not: the last result, the ledgers as they closed, and the trained policy.
+/// What is left when a run has ended, well or not: the last result, the ledgers as they closed, and the
+/// trained policy.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Run {
@@ -25,8 +26,8 @@ pub struct Run {
     pub(super) fell_short: bool,
     /// Time from building the trainer to the end of training.
     pub time: Duration,
-    /// Env-steps sampled a second from the first update on: what building the trainer and filling the first batch took does not
-    /// count. `None` if nothing was sampled after an update.
+    /// Env-steps sampled a second from the first update on: what building the trainer and filling the first
+    /// batch took does not count. `None` if nothing was sampled after an update.
     pub env_steps_per_s: Option<f64>,
     /// The step ledger after everything had ended: nothing is in flight.
     pub steps: StepTotals,
@@ -38,15 +39,15 @@ pub struct Run {
     pub env: String,
     /// What of the learner is in `checkpoints`: all of it, unless the run failed.
     pub whole: Whole,
-    /// The policies that were trained, and their optimisers; `default_policy` alone where there is one agent. Empty if nothing is
-    /// whole.
+    /// The policies that were trained, and their optimisers; `default_policy` alone where there is one agent.
+    /// Empty if nothing is whole.
     pub checkpoints: ByPolicy<Checkpoint>,
     /// Threads that did not end in time and were abandoned.
     pub not_joined: Vec<String>,
     /// Workers that gave up, while others went on or as the run ended.
     pub worker_failures: Vec<WorkerFailure>,
-    /// Threads that were abandoned in an environment that hangs: how many, and the newest with what each was stuck in. Those that
-    /// have not ended since are in `not_joined` too.
+    /// Threads that were abandoned in an environment that hangs: how many, and the newest with what each was
+    /// stuck in. Those that have not ended since are in `not_joined` too.
     pub abandoned: AbandonedThreads,
     /// Reporters that failed on the way.
     pub reporter_failures: Vec<ReportError>,
@@ -73,8 +74,9 @@ pub struct Run {
 pub enum Whole {
     /// All of it: weights, optimiser and counters as its last update left them.
     Learner,
-    /// The newest published weights: the learner returned an error, panicked (in `Learner::save` too), or did not end in
-    /// time. Going on from them, the optimiser and what the algorithm keeps begin anew; schedules go on.
+    /// The newest published weights: the learner returned an error, panicked (in `Learner::save` too), or did
+    /// not end in time. Going on from them, the optimiser and what the algorithm keeps begin anew; schedules
+    /// go on.
     PublishedWeights,
     /// Nothing: it failed before it had published weights.
     #[default]
@@ -88,8 +90,8 @@ impl Run {
         self.reason == Some(StopReason::ReturnReached)
     }
 
-    /// Whether both ledgers close now that all is over: each thread's states sum to its wall time within 0.1 %,
-    /// `sampled = trained once + dropped + lost` exactly, and nothing is in flight.
+    /// Whether both ledgers close now that all is over: each thread's states sum to its wall time within 0.1
+    /// %, `sampled = trained once + dropped + lost` exactly, and nothing is in flight.
     pub fn ledger_closed(&self) -> bool {
         self.steps.is_closed()
             && self.steps.in_flight.env == 0
@@ -97,8 +99,9 @@ impl Run {
             && self.thread_times.iter().all(ThreadTime::is_closed)
     }
 
-    /// Writes all policies that were trained and their optimisers into `dir`, under one manifest: a process killed at any instant
-    /// leaves those of one save. [`Checkpoint::load`] reads the only policy, or one by its name, and [`Checkpoint::load_all`] all.
+    /// Writes all policies that were trained and their optimisers into `dir`, under one manifest: a process
+    /// killed at any instant leaves those of one save. [`Checkpoint::load`] reads the only policy, or one by
+    /// its name, and [`Checkpoint::load_all`] all.
     ///
     /// After a failure it writes what [`whole`](Self::whole) says.
     ///
@@ -108,8 +111,9 @@ impl Run {
         save_whole(&self.checkpoints, dir.as_ref())
     }
 
-    /// The exit status for a program that ends with the run: 130 when Ctrl-C ended it and 143 when SIGTERM did, as a shell and a
-    /// scheduler expect; otherwise 1 when it failed, or had a return to reach and did not, and 0 for everything else.
+    /// The exit status for a program that ends with the run: 130 when Ctrl-C ended it and 143 when SIGTERM
+    /// did, as a shell and a scheduler expect; otherwise 1 when it failed, or had a return to reach and did
+    /// not, and 0 for everything else.
     ///
     /// ```
     /// use std::process::ExitCode;
@@ -149,7 +153,8 @@ pub(super) fn save_whole(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Resu
 /// `{"env":…,"algorithm":…,"seed":…,"num_sgd_iter":…,"env_steps":…,"seconds":…,"env_steps_per_s":…,
 /// "env_steps_per_s_after_start_up":…,"episode_return_mean":…,"episodes":…,"reached":…,"ledger_closed":…}`.
 ///
-/// `episodes` is how many the mean is of; the first rate is over the whole run, the second [`Run::env_steps_per_s`].
+/// `episodes` is how many the mean is of; the first rate is over the whole run, the second
+/// [`Run::env_steps_per_s`].
 #[derive(Clone, Copy, Debug)]
 pub struct RunSummary<'a>(&'a Run);
 

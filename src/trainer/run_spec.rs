@@ -74,8 +74,8 @@ enum Training {
 }
 
 impl RunSpec {
-    /// For single-agent environments: probes one, makes its network (`own` or the config's), and checks the checkpoint that
-    /// the run resumes from.
+    /// For single-agent environments: probes one, makes its network (`own` or the config's), and checks the
+    /// checkpoint that the run resumes from.
     pub(super) fn for_env(
         config: &TrainerConfig,
         env: Arc<dyn EnvFactory>,
@@ -142,7 +142,8 @@ impl RunSpec {
                 }
                 (None, false) => {
                     let network = networks.acting(&spec)?;
-                    // From the config's own seed in every life: the others have learned against these weights.
+                    // From the config's own seed in every life: the others have learned against these
+                    // weights.
                     Training::Frozen(Arc::new(first_weights(config, config.seed, &*network, Some(stream))))
                 }
             };
@@ -159,13 +160,14 @@ impl RunSpec {
         self.policies.iter().map(|(policy, model)| (policy, &model.spec))
     }
 
-    /// The seed of all random streams: the config's, or one derived from it for a resumed run, which would otherwise replay
-    /// the episodes that it has learned from.
+    /// The seed of all random streams: the config's, or one derived from it for a resumed run, which would
+    /// otherwise replay the episodes that it has learned from.
     pub(super) fn seed(&self, config: &TrainerConfig) -> u64 {
         if self.life == 0 { config.seed } else { derive_seed(config.seed, &[LIFE_STREAM, self.life]) }
     }
 
-    /// The learner of the config, with an algorithm for each trained policy, in the state of their checkpoints.
+    /// The learner of the config, with an algorithm for each trained policy, in the state of their
+    /// checkpoints.
     pub(super) fn learner(
         &mut self,
         config: &TrainerConfig,

@@ -9,8 +9,8 @@ use super::run::{self, Whole};
 use crate::checkpoint::{CheckpointError, save_all};
 
 impl Trainer {
-    /// Writes weights and optimiser into `dir`: see [`Run::save`](crate::Run::save). While the run goes on, it goes on; after a failure, it writes
-    /// what of them is whole, as [`Run::whole`](crate::Run::whole) says.
+    /// Writes weights and optimiser into `dir`: see [`Run::save`](crate::Run::save). While the run goes on, it goes on; after
+    /// a failure, it writes what of them is whole, as [`Run::whole`](crate::Run::whole) says.
     ///
     /// *Blocks* until the learner has finished the pass it is in, and on the disk.
     ///
@@ -25,18 +25,18 @@ impl Trainer {
         save_all(&self.spec.checkpoints(&self.config, state), dir.as_ref())
     }
 
-    /// Saves into `dir` as [`save`](Self::save) does: at the end of the first iteration in which `every` has passed since the last
-    /// time, and once more as the run ends, by a limit, [`finish`](Self::finish), a signal or a failure.
+    /// Saves into `dir` as [`save`](Self::save) does: at the end of the first iteration in which `every` has passed
+    /// since the last time, and once more as the run ends, by a limit, [`finish`](Self::finish), a signal or a failure.
     ///
-    /// What it writes has everything that learning goes on with. Where a failure leaves the weights alone whole
-    /// ([`Whole::PublishedWeights`]), the checkpoint before stays; save those into another folder. Dropping a trainer saves
-    /// nothing. A second call replaces the first.
+    /// What it writes has everything that learning goes on with. Where a failure leaves the weights alone
+    /// whole ([`Whole::PublishedWeights`]), the checkpoint before stays; save those into another folder.
+    /// Dropping a trainer saves nothing. A second call replaces the first.
     ///
-    /// A save that fails does not end the run: each cause is logged once, is in the results under `checkpoints_failed` and in
-    /// [`Run::checkpoint_failures`](crate::Run::checkpoint_failures), and the next is tried when it is due.
+    /// A save that fails does not end the run: each cause is logged once, is in the results under
+    /// `checkpoints_failed` and in [`Run::checkpoint_failures`](crate::Run::checkpoint_failures), and the next is tried when it is due.
     ///
-    /// *Blocks*: nothing here; an iteration that saves takes as long as [`save`](Self::save) besides, while workers and learner go
-    /// on.
+    /// *Blocks*: nothing here; an iteration that saves takes as long as [`save`](Self::save) besides, while workers and
+    /// learner go on.
     ///
     /// # Example
     /// ```
@@ -68,7 +68,8 @@ impl Trainer {
         }
     }
 
-    /// Saves what a run that has ended left, if it is complete: weights alone must not take the place of more.
+    /// Saves what a run that has ended left, if it is complete: weights alone must not take the place of
+    /// more.
     pub(super) fn save_last(&mut self) {
         if self.remains.whole == Whole::Learner {
             self.save_now();

@@ -89,8 +89,9 @@ impl<F: FnMut(u64) -> Result<(), LearnError> + Send> Learner for Hooked<F> {
     }
 }
 
-/// Runs `test`, which is called `name`, in a process of its own: for what threads of other tests would change, such as the processor
-/// time of the process. What it wrote to its standard error; `None` in that process.
+/// Runs `test`, which is called `name`, in a process of its own: for what threads of other tests would
+/// change, such as the processor time of the process. What it wrote to its standard error; `None` in that
+/// process.
 pub(crate) fn alone(name: &str, test: impl FnOnce()) -> Option<String> {
     const ALONE: &str = "PRONK_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -164,8 +165,8 @@ impl Env for Faulty {
     }
 }
 
-/// Runs `body` on a thread of its own and fails the test when it takes longer than ten minutes: a hang, however busy the
-/// machine is.
+/// Runs `body` on a thread of its own and fails the test when it takes longer than ten minutes: a hang,
+/// however busy the machine is.
 pub(crate) fn without_hanging<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
     let thread = std::thread::Builder::new().name(what.to_owned()).spawn(move || done.send(body())).unwrap();

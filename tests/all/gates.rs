@@ -29,7 +29,8 @@ fn a_run_that_fills_and_drains_by_turns_learns() {
 
 #[test]
 fn its_books_close_at_every_result_whatever_the_queue_holds() {
-    // (workers, queue, env-steps of a train batch, passes, slots of the ring, stacks); a fragment is of 16 env-steps
+    // (workers, queue, env-steps of a train batch, passes, slots of the ring, stacks); a fragment is of 16
+    // env-steps
     let runs =
         [(1, 1, 16, 1, 1, 0), (3, 2, 32, 3, 2, 0), (2, 5, 48, 2, 1, 0), (4, 3, 16, 1, 1, 2), (2, 7, 33, 2, 3, 4)];
     for (workers, queue, train_batch_size, num_sgd_iter, ring, stacks) in runs {

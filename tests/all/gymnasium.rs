@@ -1,5 +1,5 @@
-//! Environments of Gymnasium, ALE and PettingZoo in processes of their own. `cargo xtask gymnasium` installs what they
-//! need and runs these tests.
+//! Environments of Gymnasium, ALE and PettingZoo in processes of their own. `cargo xtask gymnasium` installs
+//! what they need and runs these tests.
 
 mod faults;
 mod games;

@@ -83,7 +83,8 @@ fn two_agents_learn_to_meet_with_one_policy_or_with_two() {
 
 #[test]
 fn a_game_against_a_frozen_opponent_is_won() {
-    // Crosses against noughts that move at random win two games for each that they lose, without learning anything.
+    // Crosses against noughts that move at random win two games for each that they lose, without learning
+    // anything.
     let agents = MultiAgentConfig {
         policies_to_train: to_train("learner"),
         ..MultiAgentConfig::separate([("x", "learner"), ("o", "opponent")])

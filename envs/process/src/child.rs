@@ -26,8 +26,8 @@ const MEMORY: i32 = 3;
 const LIFELINE: i32 = 4;
 const SCRIPT: i32 = 5;
 
-/// How long a child without environments, or in the middle of an order, may take for its end before it is killed, and any after that
-/// before it is left to the system.
+/// How long a child without environments, or in the middle of an order, may take for its end before it is
+/// killed, and any after that before it is left to the system.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest line.
@@ -303,8 +303,8 @@ impl Child {
         }
     }
 
-    /// Waits until it can go on, and meanwhile passes on what the child writes to its standard error; `false` if it
-    /// takes too long.
+    /// Waits until it can go on, and meanwhile passes on what the child writes to its standard error; `false`
+    /// if it takes too long.
     ///
     /// # Errors
     /// The child has ended without what is waited for.
@@ -353,15 +353,15 @@ impl Child {
         Ok(Ready { output: output && self.output.pipe.is_some(), main, end })
     }
 
-    /// Ends the child: lets it end by itself within `grace` of being told to, and kills what is left of its group. How
-    /// it ended, if by itself.
+    /// Ends the child: lets it end by itself within `grace` of being told to, and kills what is left of its
+    /// group. How it ended, if by itself.
     fn finish(&mut self, grace: Duration) -> Option<ExitStatus> {
         self.clock.as_ref()?;
         self.hang_up();
         let told = self.hung_up.unwrap_or_else(Instant::now);
         let by_itself = matches!(self.wait(For::End, grace.saturating_sub(told.elapsed())), Ok(true));
-        // Not reaped before its group is killed: until then no other process can be given its number. Refused only if
-        // nobody is left; the child itself may have left its group.
+        // Not reaped before its group is killed: until then no other process can be given its number. Refused
+        // only if nobody is left; the child itself may have left its group.
         let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         let _ = self.process.kill();
         // One that the system cannot end now, in the middle of a driver say, is left to it.

@@ -20,7 +20,8 @@ thread_states! {
     }
 }
 
-/// `USER_HZ`, in which the kernel counts processor time for programs: a fixed part of its interface, whatever rate it runs at itself.
+/// `USER_HZ`, in which the kernel counts processor time for programs: a fixed part of its interface, whatever
+/// rate it runs at itself.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The processor time of a child, for others to read while it runs and after its end.
@@ -71,8 +72,8 @@ impl Reading {
     }
 }
 
-/// What `/proc/<pid>/stat` says of a process's time on processors: of all its threads, and of the processes that it has started
-/// and waited for.
+/// What `/proc/<pid>/stat` says of a process's time on processors: of all its threads, and of the processes
+/// that it has started and waited for.
 fn processor_time(stat: &[u8]) -> Option<Duration> {
     // The name, in parentheses, may hold anything. After it come the state and ten other fields.
     let after_name = stat.iter().rposition(|byte| *byte == b')')?;

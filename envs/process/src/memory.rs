@@ -37,8 +37,8 @@ pub(crate) fn text_file(text: &str) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Memory of a fixed size. A child may write into it at any time, whatever was agreed: what is read is a copy, to be
-/// checked.
+/// Memory of a fixed size. A child may write into it at any time, whatever was agreed: what is read is a
+/// copy, to be checked.
 pub(crate) struct Memory {
     map: MmapRaw,
 }
@@ -59,10 +59,10 @@ impl Memory {
     /// When they do not lie within the memory.
     pub(crate) fn read<T: Number>(&self, at: usize, into: &mut [T]) {
         self.check(at, size_of_val(into));
-        // SAFETY: the bytes lie within the mapping, which lives as long as `self` and cannot shrink, being sealed;
-        // `into` is memory of this process alone and as long; both are copied as bytes, so nothing need be aligned, and
-        // every pattern is a `T`. A child that writes meanwhile changes which numbers come out, and those are checked
-        // by the caller.
+        // SAFETY: the bytes lie within the mapping, which lives as long as `self` and cannot shrink, being
+        // sealed; `into` is memory of this process alone and as long; both are copied as bytes, so nothing
+        // need be aligned, and every pattern is a `T`. A child that writes meanwhile changes which numbers
+        // come out, and those are checked by the caller.
         unsafe { self.map.as_ptr().add(at).copy_to_nonoverlapping(into.as_mut_ptr().cast(), size_of_val(into)) }
     }
 

@@ -23,12 +23,12 @@ const ONE_THREAD: [&str; 3] = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 
 /// Environments of [Gymnasium](https://gymnasium.farama.org) 1.0 or newer.
 ///
-/// *Spaces*: `Discrete` (with any `start`) and `MultiDiscrete` are what they are, `Box` of `uint8`, `float32` or
-/// `float64` of any shape is a box of bytes or of `f32`. `Tuple` and `Dict` of those are flattened part after part, in
-/// the order in which `gymnasium.spaces.utils.flatten` does it: of a `Dict` that in which its `spaces` stand, which are
-/// sorted by their keys if they came in a plain `dict`. As parts of an observation choices are one-hot and bytes
-/// numbers up to 255, unless all parts are bytes. Actions are either all choices or all numbers. Everything else is
-/// refused by name.
+/// *Spaces*: `Discrete` (with any `start`) and `MultiDiscrete` are what they are, `Box` of `uint8`, `float32`
+/// or `float64` of any shape is a box of bytes or of `f32`. `Tuple` and `Dict` of those are flattened part
+/// after part, in the order in which `gymnasium.spaces.utils.flatten` does it: of a `Dict` that in which its
+/// `spaces` stand, which are sorted by their keys if they came in a plain `dict`. As parts of an observation
+/// choices are one-hot and bytes numbers up to 255, unless all parts are bytes. Actions are either all
+/// choices or all numbers. Everything else is refused by name.
 ///
 /// ```
 /// use pronk_env_process::{Gymnasium, ProcessEnvs, Wrapper};
@@ -74,14 +74,14 @@ impl Gymnasium {
         }
     }
 
-    /// An Atari game, such as `"Pong"`, preprocessed as in the literature: up to 30 idle steps at the start, 4 frames
-    /// to an action, the maximum of the last two, 84 × 84 pixels in grey, 4 of them stacked; no sticky actions. It
-    /// needs `ale-py` and `opencv-python`.
+    /// An Atari game, such as `"Pong"`, preprocessed as in the literature: up to 30 idle steps at the start,
+    /// 4 frames to an action, the maximum of the last two, 84 × 84 pixels in grey, 4 of them stacked; no
+    /// sticky actions. It needs `ale-py` and `opencv-python`.
     ///
     /// Rewards are as they are: see [`ProcessEnvs::clip_rewards`](crate::ProcessEnvs::clip_rewards).
     ///
-    /// *Source*: Mnih et al., "Human-level control through deep reinforcement learning", 2015; Machado et al.,
-    /// "Revisiting the Arcade Learning Environment", 2018.
+    /// *Source*: Mnih et al., "Human-level control through deep reinforcement learning", 2015; Machado et
+    /// al., "Revisiting the Arcade Learning Environment", 2018.
     pub fn atari(game: &str) -> Self {
         Self {
             kwargs: arguments(json!({ "frameskip": 1, "repeat_action_probability": 0.0 })),
@@ -145,14 +145,14 @@ impl Wrapper {
     }
 }
 
-/// Atari games stepped by ale-py's own vectoriser, in C++: preprocessed like [`Gymnasium::atari`], by another library's
-/// filters, and faster.
+/// Atari games stepped by ale-py's own vectoriser, in C++: preprocessed like [`Gymnasium::atari`], by another
+/// library's filters, and faster.
 ///
-/// *Seeds*: every reset of all environments has its seeds, and the same seeds and actions give the same run. But when
-/// an episode ends within a step, ALE begins the next one by itself, whatever its seed: so a later episode cannot be
-/// played again from the seed that is told of it. With `"autoreset_mode": "Disabled"` in `kwargs` it can; ALE then
-/// loads the game anew for each, as long as some hundred steps take. *Errors* are said to be of the process's first
-/// environment.
+/// *Seeds*: every reset of all environments has its seeds, and the same seeds and actions give the same run.
+/// But when an episode ends within a step, ALE begins the next one by itself, whatever its seed: so a later
+/// episode cannot be played again from the seed that is told of it. With `"autoreset_mode": "Disabled"` in
+/// `kwargs` it can; ALE then loads the game anew for each, as long as some hundred steps take. *Errors* are
+/// said to be of the process's first environment.
 ///
 /// ```
 /// use pronk_env_process::{AtariVector, ProcessEnvs};
@@ -164,8 +164,8 @@ impl Wrapper {
 pub struct AtariVector {
     /// The name of the ROM, such as `"ms_pacman"`.
     pub game: String,
-    /// Further arguments of `ale_py.vector_env.AtariVectorEnv`, such as `episodic_life`. Unless they say otherwise, a
-    /// process uses one thread and leaves rewards as they are, and nobody presses `FIRE`.
+    /// Further arguments of `ale_py.vector_env.AtariVectorEnv`, such as `episodic_life`. Unless they say
+    /// otherwise, a process uses one thread and leaves rewards as they are, and nobody presses `FIRE`.
     pub kwargs: Map<String, Value>,
     /// As [`Gymnasium::python`].
     pub python: PathBuf,

@@ -5,15 +5,17 @@ use crate::program::Program;
 
 /// Makes environments in processes of their own.
 ///
-/// As an [`EnvFactory`](pronk_rollout::EnvFactory) it gives a worker as many processes as its environments need, `envs_per_process` in each; they
-/// step beside each other. As a [`MultiAgentFactory`](pronk_rollout::MultiAgentFactory) it makes a process for each environment, and they take turns:
-/// give a worker few and a run several workers.
+/// As an [`EnvFactory`](pronk_rollout::EnvFactory) it gives a worker as many processes as its environments need, `envs_per_process` in
+/// each; they step beside each other. As a [`MultiAgentFactory`](pronk_rollout::MultiAgentFactory) it makes a process for each environment,
+/// and they take turns: give a worker few and a run several workers.
 ///
-/// A process that dies, raises an exception, breaks the protocol or does not answer within `step_timeout` fails like
-/// any environment: the worker loses the fragment in the making, says why, and starts new processes. Processes end with
-/// whoever started them, however that comes about, and so does all that they started in their process group.
+/// A process that dies, raises an exception, breaks the protocol or does not answer within `step_timeout`
+/// fails like any environment: the worker loses the fragment in the making, says why, and starts new
+/// processes. Processes end with whoever started them, however that comes about, and so does all that they
+/// started in their process group.
 ///
-/// Each process of a run is in its time ledger as `env-process-1`, `env-process-2`, …, with the processor time that it has used.
+/// Each process of a run is in its time ledger as `env-process-1`, `env-process-2`, …, with the processor
+/// time that it has used.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -32,18 +34,20 @@ use crate::program::Program;
 pub struct ProcessEnvs {
     /// What is started.
     pub program: Program,
-    /// How many environments a process holds, at least 1. The more there are, the less a step of each costs; as many
-    /// processes as there are cores keep all of them busy. Those of one worker wait for each other in every step: a
-    /// worker for each process is faster, a quarter for CartPole on two cores. The last of a worker may hold fewer.
+    /// How many environments a process holds, at least 1. The more there are, the less a step of each costs;
+    /// as many processes as there are cores keep all of them busy. Those of one worker wait for each other in
+    /// every step: a worker for each process is faster, a quarter for CartPole on two cores. The last of a
+    /// worker may hold fewer.
     pub envs_per_process: usize,
     /// How long a process may take to make its environments.
     pub start_timeout: Duration,
-    /// How long a process may take for a step, or a reset, of all its environments. Less than the `env_hang_timeout` of
-    /// the run, which leaves a thread behind where this ends a process.
+    /// How long a process may take for a step, or a reset, of all its environments. Less than the
+    /// `env_hang_timeout` of the run, which leaves a thread behind where this ends a process.
     pub step_timeout: Duration,
-    /// How long a process may take to close its environments once they are not needed any more, one after the other; what is left of
-    /// it is killed then. A worker does not wait for that, but a run that ends does, and so does the thread that drops environments without a
-    /// run. With 0 it is killed at once. One that is in the middle of a step, because another has failed, has a second at most.
+    /// How long a process may take to close its environments once they are not needed any more, one after the
+    /// other; what is left of it is killed then. A worker does not wait for that, but a run that ends does,
+    /// and so does the thread that drops environments without a run. With 0 it is killed at once. One that is
+    /// in the middle of a step, because another has failed, has a second at most.
     pub close_timeout: Duration,
     /// Rewards that are learned from are limited to so much, up and down; returns of episodes are of what the
     /// environment gave. 1.0 is usual for Atari games.
@@ -70,7 +74,8 @@ pub enum ChildOutput {
 }
 
 impl ProcessEnvs {
-    /// Of four environments to a process, which may take a minute to start or to step, and ten seconds to close.
+    /// Of four environments to a process, which may take a minute to start or to step, and ten seconds to
+    /// close.
     pub fn new(program: impl Into<Program>) -> Self {
         Self {
             program: program.into(),

@@ -1,4 +1,5 @@
-//! Environments that are reset when they are told to, each in a process of its own: with one agent, and with several.
+//! Environments that are reset when they are told to, each in a process of its own: with one agent, and with
+//! several.
 
 use pronk_buffer::End;
 use pronk_rollout::{
@@ -12,8 +13,8 @@ use crate::settings::ProcessEnvs;
 
 /// An environment alone in its process, to be stepped by hand or held against the rules of an [`Env`].
 ///
-/// For a run, [`ProcessEnvs`] makes several that share processes, which is faster. Only those are in the run's time ledger, and
-/// only those close while the run ends; dropping this one waits until it has closed.
+/// For a run, [`ProcessEnvs`] makes several that share processes, which is faster. Only those are in the
+/// run's time ledger, and only those close while the run ends; dropping this one waits until it has closed.
 ///
 /// ```no_run
 /// use pronk_env_process::{Gymnasium, ProcessEnvs};

@@ -230,7 +230,8 @@ impl VectorEnv for ProcessVectorEnv {
             acted.map_err(|error| self.broken(first, error))?;
         }
         let patience = self.tell(Order::Step)?;
-        // By the time that the last has answered, the others mostly have, and none of them took a processor to say so.
+        // By the time that the last has answered, the others mostly have, and none of them took a processor
+        // to say so.
         if let [_, .., last] = &self.groups[..] {
             self.watch_over(self.groups.len() - 1, Order::Step);
             last.listen(&patience);

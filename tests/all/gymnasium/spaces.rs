@@ -1,4 +1,5 @@
-//! Spaces of Gymnasium become spaces of pronk, values go through both ways, and what cannot is refused by name.
+//! Spaces of Gymnasium become spaces of pronk, values go through both ways, and what cannot is refused by
+//! name.
 
 use pronk::env_process::{Gymnasium, ProcessEnvs, Wrapper};
 use pronk::policy::ObsDtype;

@@ -4,7 +4,8 @@ use super::files::{Files, Module};
 use super::finding::Finding;
 use super::repo::{ROOMS, Repo};
 
-/// The layers of rooms that have them, lowest first. A file's layer is the first part of its path under `src/`.
+/// The layers of rooms that have them, lowest first. A file's layer is the first part of its path under
+/// `src/`.
 pub(super) const LAYERS: &[(&str, &[&str])] =
     &[("rollout", &["env", "wrappers", "vector", "envs", "check", "pool", "act", "worker", "run"])];
 

@@ -10,7 +10,8 @@ const READING_LIST: &str = "## Read in this order";
 const READING_FILES: usize = 6;
 const READING_LINES: usize = 700;
 
-/// Files of the reading list that do not count yet, because their main loop is about to move to a shorter file.
+/// Files of the reading list that do not count yet, because their main loop is about to move to a shorter
+/// file.
 const TO_BE_SPLIT: &[&str] =
     &["rollout/src/run/supervise.rs", "learner/src/thread/learner_loop.rs", "learner/src/actor_critic.rs"];
 
@@ -21,7 +22,8 @@ const NARROW: &[&str] =
     &["README.md", PAGE, "CHANGELOG.md", "docs", "src", "examples", "benches", "tests", "xtask", "envs"];
 const NOT_YET: &[&str] = &["src/prometheus", "xtask/golden"];
 
-/// The layers of each room, as the page draws them: a block whose first line begins with the lowest layer's path.
+/// The layers of each room, as the page draws them: a block whose first line begins with the lowest layer's
+/// path.
 pub(super) fn layer_pictures(repo: &Repo) -> Vec<Finding> {
     let Some(page) = repo.get(PAGE) else { return vec![Finding::at(PAGE, 1, "is missing")] };
     let mut found = Vec::new();

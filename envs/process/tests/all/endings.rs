@@ -200,8 +200,8 @@ fn processor_time_is_counted_while_a_child_runs_and_after_its_end() {
         for _ in 0..STEPS {
             step(&mut *envs).unwrap();
         }
-        // Two processes, each with two milliseconds a step. Of each the system says how long it was in its own code and how long in
-        // the kernel's, both rounded down to a hundredth of a second.
+        // Two processes, each with two milliseconds a step. Of each the system says how long it was in its
+        // own code and how long in the kernel's, both rounded down to a hundredth of a second.
         least += 2.0 * (f64::from(STEPS) * 0.002 - 0.02) - 1e-6;
         let running = used();
         assert!(running >= least, "{running} s of {least} s");
