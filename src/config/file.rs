@@ -1,4 +1,4 @@
-//! Config files: a table for each group, and every key of a group at the top level as well.
+//! Config files: a table for each group, or its keys at the top level.
 
 use std::fmt;
 
