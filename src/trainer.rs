@@ -245,14 +245,14 @@ impl Trainer {
             Engine::Threads { .. } if engine.outqueue().is_closed() => Ok(Stepped::Ended),
             Engine::Threads { .. } => Ok(Stepped::GoesOn),
         };
-        let nobody_works = engine.nobody_works();
+        let has_no_workers = engine.has_no_workers();
         // At the limit of env-steps the workers end first, then the learner, once it has trained on the rest.
         let is_sampled = self.steps.limit_reached();
         self.collect();
         let out_of_restarts = self.worker_failures.iter().any(WorkerFailure::ends_the_run);
         match stepped {
             Ok(stepped) if is_sampled && !out_of_restarts => self.source_ended = stepped == Stepped::Ended,
-            Ok(Stepped::GoesOn) if !nobody_works && !out_of_restarts => {}
+            Ok(Stepped::GoesOn) if !has_no_workers && !out_of_restarts => {}
             stepped => return Err(self.fail(stepped.err())),
         }
         Ok(())

@@ -74,7 +74,7 @@ pub struct Trainer {
     /// Waits for processes of environments to close.
     pub(super) reaper: Reaper,
     /// Ends every wait of the run.
-    pub(super) shutdown: signals::SharedLifeline,
+    pub(super) shutdown: signals::SharedGuard,
     /// Notified with every report.
     pub(super) notifier: Notifier,
     pub(super) learner_metrics: LearnerMetrics,

@@ -141,7 +141,7 @@ impl Run {
 /// [`save_all`], unless a failure left nothing.
 pub(super) fn save_whole(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Result<(), CheckpointError> {
     if checkpoints.is_empty() {
-        let reason = "the run failed before weights were published, so nothing that was learned is whole".to_owned();
+        let reason = "the run failed before its first publication of weights, so there is nothing to save".to_owned();
         return Err(CheckpointError::NoState { reason });
     }
     save_all(checkpoints, dir)

@@ -25,7 +25,7 @@ use super::run_spec::{RunSpec, at_least_one};
 use super::train_batches::{TrainBatchSource, TrainBatches};
 use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
-use crate::signals::SharedLifeline;
+use crate::signals::SharedGuard;
 
 /// Reports of the learner that wait for the trainer before they are folded together.
 const OUTQUEUE_CAPACITY: usize = 1024;
@@ -36,7 +36,7 @@ pub(super) struct Wired {
     pub(super) spec: Arc<RunSpec>,
     pub(super) engine: Engine,
     pub(super) reaper: Reaper,
-    pub(super) shutdown: SharedLifeline,
+    pub(super) shutdown: SharedGuard,
     pub(super) notifier: Notifier,
     pub(super) learner_metrics: LearnerMetrics,
     pub(super) steps: StepLedger,
@@ -128,7 +128,7 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
         spec,
         engine,
         reaper,
-        shutdown: SharedLifeline::new(shutdown),
+        shutdown: SharedGuard::new(shutdown),
         notifier,
         learner_metrics,
         steps,
