@@ -35,8 +35,9 @@ use pronk::envs::CartPole;
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec};
 use pronk::prelude::*;
-use pronk::rollout::RestartPolicy;
-use pronk::rollout::{GatheringWorker, GatheringWorkerConfig, Sampler, WorkerConfig, WorkerLinks, WorkerState};
+use pronk::rollout::{
+    GatheringWorker, GatheringWorkerConfig, RestartPolicy, Sampler, WorkerConfig, WorkerLinks, WorkerState,
+};
 use pronk::{AsyncEnv, AsyncEnvs, Gather};
 
 const LATENCY: Duration = Duration::from_millis(50);

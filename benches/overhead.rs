@@ -34,8 +34,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
-use pronk::metrics::StateClock;
-use pronk::metrics::ThreadTime;
+use pronk::metrics::{StateClock, ThreadTime};
 use pronk::prelude::*;
 use pronk::trainer::TrainerState;
 use pronk::{Prometheus, Timeline, Timers};

@@ -22,8 +22,7 @@ use std::time::{Duration, Instant};
 
 use pronk::buffer::{FinalObs, ObsColumn, ObsKind};
 use pronk::env_process::{AtariVector, ChildOutput, Gymnasium, ProcessEnvs, Program};
-use pronk::policy::ObsDtype;
-use pronk::policy::Rng;
+use pronk::policy::{ObsDtype, Rng};
 use pronk::rollout::{CallMonitor, VectorContext, VectorEnv, VectorStep};
 use pronk::{ActionRef, End, EnvFactory, Space};
 use serde_json::json;

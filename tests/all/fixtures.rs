@@ -7,7 +7,7 @@ use pronk::envs::CartPole;
 use pronk::learner::{Learned, LearnerState, TrainBatch};
 use pronk::policy::ObsLoader;
 use pronk::prelude::*;
-use pronk::{ByPolicy, Checkpoint, DEFAULT_POLICY, LearnError, Learner, Params, Run};
+use pronk::{ByPolicy, Checkpoint, DEFAULT_POLICY, LearnError, Learner, Params, Run, TrainError};
 
 /// A run that needs milliseconds: tiny network, small batches, a result after every update.
 pub(crate) fn small(workers: usize) -> TrainerConfig {
@@ -33,6 +33,15 @@ pub(crate) fn with(mut config: TrainerConfig, change: impl FnOnce(&mut TrainerCo
 
 pub(crate) fn iterations(n: u64) -> StopWhen {
     StopWhen { iterations: Some(n), ..StopWhen::default() }
+}
+
+/// Checks that each config is refused for the field, with the words in the reason.
+pub(crate) fn are_refused<const N: usize>(cases: [(TrainerConfig, &str, &str); N]) {
+    for (config, field, words) in cases {
+        let error = Trainer::new(config, |_: &EnvContext| CartPole::new()).map(drop).unwrap_err();
+        let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
+        assert!(error.field == field && error.reason.contains(words), "{error}");
+    }
 }
 
 /// A learner whose passes `hook` sees first: it receives the number of the pass, from 1.

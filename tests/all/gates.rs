@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use pronk::TrainError;
 use pronk::buffer::Gate;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 
-use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
+use crate::fixtures::{Fault, Faulty, are_refused, iterations, small, without_hanging};
 use crate::learning;
 
 fn filled_and_drained(learner_queue_size: impl Into<Option<usize>>, mut config: TrainerConfig) -> TrainerConfig {
@@ -75,10 +74,6 @@ fn what_cannot_work_with_the_gate_is_refused_with_the_reason() {
         (filled_and_drained(2, small(0)), "inqueue_gate", "without threads"),
         (filled_and_drained(2, batch_of_three.clone()), "learner_queue_size", "set at least 3"),
     ];
-    for (config, field, words) in cases {
-        let error = Trainer::new(config, |_: &EnvContext| CartPole::new()).map(drop).unwrap_err();
-        let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
-        assert!(error.field == field && error.reason.contains(words), "{error}");
-    }
+    are_refused(cases);
     assert_eq!(filled_and_drained(3, batch_of_three).check(), Ok(()));
 }

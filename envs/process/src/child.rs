@@ -367,7 +367,7 @@ impl Child {
         // A process stuck in the kernel is left to the system.
         let _ = self.wait(For::End, GRACE);
         let status = self.processor_time.before(|| self.process.try_wait().ok().flatten());
-        // Its last output is still in the pipe; bounded, because a process outside its group may go on writing.
+        // Its last output is still in the pipe; bounded, as a process outside its group may keep writing.
         for _ in 0..LAST_READS {
             if !matches!(self.ready(For::End, Some(Duration::ZERO)), Ok(Ready { output: true, .. })) {
                 break;

@@ -3,8 +3,7 @@
 use pronk::env_process::{AtariVector, Gymnasium};
 use pronk::policy::ObsDtype;
 use pronk::prelude::*;
-use pronk::rollout::CallMonitor;
-use pronk::rollout::MultiAgentFactory;
+use pronk::rollout::{CallMonitor, MultiAgentFactory};
 use pronk::{MultiAgentConfig, PolicyMapping, Space, check_env, check_multi_agent_env};
 use serde_json::json;
 
