@@ -1,20 +1,21 @@
-//! Ten thousand environments that wait for a network, in one process: steps per second against what their latency allows, and
-//! memory for each of them.
+//! Ten thousand environments that wait for a network, in one process: steps per second against what their
+//! latency allows, and memory for each of them.
 //!
 //! ```text
 //! cargo bench --bench async_envs
 //! ```
 //!
-//! Every step of an environment waits for 50 ms, as a request to a server would, and nothing else; `n` environments can make
-//! `20 n` steps a second at most. One worker acts for all of them, with an MLP 4-64-64, and keeps every step. The first figure is
-//! what as many bare tokio tasks make that do nothing but sleep for 50 ms again and again, for a timer rings a little late; the second is
-//! that worker by itself, the third a whole run of the trainer, which learns from the steps.
+//! Every step of an environment waits for 50 ms, as a request to a server would, and nothing else; `n`
+//! environments can make `20 n` steps a second at most. One worker acts for all of them, with an MLP 4-64-64,
+//! and keeps every step. The first figure is what as many bare tokio tasks make that do nothing but sleep for
+//! 50 ms again and again, for a timer rings a little late; the second is that worker by itself, the third a
+//! whole run of the trainer, which learns from the steps.
 //!
-//! What it costs an environment is the growth of the process's memory from before the worker is made to after its last fragment,
-//! divided by their number. Part of it are the steps that a fragment is made of.
+//! What it costs an environment is the growth of the process's memory from before the worker is made to after
+//! its last fragment, divided by their number. Part of it are the steps that a fragment is made of.
 //!
-//! Ten thousand on two cores, in four runs of one hour in which the neighbours were quiet; when they are not, worker and run may
-//! be as low as 86 %:
+//! Ten thousand on two cores, in four runs of one hour in which the neighbours were quiet; when they are not,
+//! worker and run may be as low as 86 %:
 //!
 //! ```text
 //! sleeping tasks     96.0  96.5  96.6  96.3 %
@@ -34,8 +35,8 @@ use pronk::envs::CartPole;
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec};
 use pronk::prelude::*;
-use pronk::rollout::{GatheringWorkerConfig, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
-use pronk::{AsyncEnv, AsyncEnvs, Gather, RestartPolicy};
+use pronk::rollout::{GatheringWorkerConfig, RestartPolicy, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
+use pronk::{AsyncEnv, AsyncEnvs, Gather};
 
 const LATENCY: Duration = Duration::from_millis(50);
 /// Steps of a fragment's columns.

@@ -4,7 +4,8 @@
 //! cargo bench --bench end_to_end
 //! ```
 //!
-//! The same run with and without threads in turn, so that the ratio of the two holds on a machine that others use too.
+//! The same run with and without threads in turn, so that the ratio of the two holds on a machine that others
+//! use too.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -6,12 +6,14 @@
 //! cargo bench --bench envs -- sampling   # only a worker with its network
 //! ```
 //!
-//! *Stepping*: random actions that were drawn before, observations, rewards and ends written, episodes that end begun anew.
-//! `serial` is `SerialVectorEnv`, which steps one environment after the other; `vectorised` is `NativeVectorEnv`. Both are
-//! measured in one process, in turn; compare machines by the ratio. For comparison, on such a machine's one core gymnasium's
-//! NumPy vector of CartPole made 16.8 M steps/s with 1,024 environments, and EnvPool 1.2 M.
+//! *Stepping*: random actions that were drawn before, observations, rewards and ends written, episodes that
+//! end begun anew. `serial` is `SerialVectorEnv`, which steps one environment after the other; `vectorised`
+//! is `NativeVectorEnv`. Both are measured in one process, in turn; compare machines by the ratio. For
+//! comparison, on such a machine's one core gymnasium's NumPy vector of CartPole made 16.8 M steps/s with
+//! 1,024 environments, and EnvPool 1.2 M.
 //!
-//! *Sampling*: a `RolloutWorker` with an MLP 4-64-64 (tanh, one torso) fills fragments of 32 steps, which are dropped.
+//! *Sampling*: a `RolloutWorker` with an MLP 4-64-64 (tanh, one torso) fills fragments of 32 steps, which are
+//! dropped.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::num::NonZeroUsize;
@@ -114,7 +116,7 @@ struct Stepping {
     rewards: Vec<f32>,
     ends: Vec<End>,
     final_obs: FinalObs,
-    episodes: Vec<pronk::EpisodeStat>,
+    episodes: Vec<pronk::rollout::EpisodeStat>,
     t: usize,
 }
 

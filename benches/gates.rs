@@ -1,15 +1,17 @@
-//! Which gate of the inqueue trains more: workers that push whenever there is room, or workers and learner by turns.
+//! Which gate of the inqueue trains more: workers that push whenever there is room, or workers and learner by
+//! turns.
 //!
 //! ```text
 //! cargo bench --bench gates
 //! ```
 //!
-//! CartPole as it is, and CartPole that spins for a while in every step; few passes over a train batch, and many. The two gates
-//! run in turn, several times, and what is compared is each run with its neighbour, so that the ratio holds on a machine that
-//! others use too.
+//! CartPole as it is, and CartPole that spins for a while in every step; few passes over a train batch, and
+//! many. The two gates run in turn, several times, and what is compared is each run with its neighbour, so
+//! that the ratio holds on a machine that others use too.
 //!
-//! On two cores, `Bounded` trained as much or more in every setting. By turns, samples were less old where the learner is the
-//! limit and the queue is long, and older where the environments are: who waits for a full queue holds old samples.
+//! On two cores, `Bounded` trained as much or more in every setting. By turns, samples were less old where
+//! the learner is the limit and the queue is long, and older where the environments are: who waits for a full
+//! queue holds old samples.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -19,9 +21,10 @@ mod cartpole;
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
 
+use pronk::Run;
+use pronk::buffer::Gate;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Gate, Run};
 
 const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_secs(1);
@@ -78,7 +81,8 @@ struct Figures {
     env_steps_per_s: f64,
     /// How much of its time the learner learns.
     busy: f64,
-    /// How many publications old what was trained last is, in the mean; not there when nothing was trained at last.
+    /// How many publications old what was trained last is, in the mean; not there when nothing was trained at
+    /// last.
     lag: Option<f64>,
 }
 

@@ -5,15 +5,17 @@
 //! cargo bench --bench gather -- "8 × 20"   # the settings whose name contains `8 × 20`
 //! ```
 //!
-//! CartPole as it is, and CartPole whose every step of a group waits for something else than the processor: mostly little
-//! longer than the time told, in one step of ten as much as ten times as long. Both with a small and a large network. All
-//! workers of a setting live side by side and take turns, and what is compared are the rates of one round; `adaptive` goes on
-//! with what it has learned. What a worker makes counts as the fragments that it hands out. Groups that are ready as a fragment
-//! ends are inferred for once more, with the next weights: `all` pays that for all groups, which is much where fragments have
-//! 4 steps (8 × 4000) and little where they have 16 (8 × 20).
+//! CartPole as it is, and CartPole whose every step of a group waits for something else than the processor:
+//! mostly little longer than the time told, in one step of ten as much as ten times as long. Both with a
+//! small and a large network. All workers of a setting live side by side and take turns, and what is compared
+//! are the rates of one round; `adaptive` goes on with what it has learned. What a worker makes counts as the
+//! fragments that it hands out. Groups that are ready as a fragment ends are inferred for once more, with the
+//! next weights: `all` pays that for all groups, which is much where fragments have 4 steps (8 × 4000) and
+//! little where they have 16 (8 × 20).
 //!
-//! Measured on a two-core machine that others used too, and whose speed changed by half within seconds; how much more than
-//! `all`, in medians of 7 (the last two rows) to 48 rounds. The quartiles of single rounds lie 5 to 30 % away:
+//! Measured on a two-core machine that others used too, and whose speed changed by half within seconds; how
+//! much more than `all`, in medians of 7 (the last two rows) to 48 rounds. The quartiles of single rounds lie
+//! 5 to 30 % away:
 //!
 //! ```text
 //!                       each within   within         at least     in    adap-   adaptive to the
@@ -28,10 +30,11 @@
 //! 8 × 4000 256, waits   1.40  1.03  1.23  1.02  1.53  1.40  1.56  1.58  1.00  in turn
 //! ```
 //!
-//! As in the experiment, waiting up to 100 ms is waiting for all, and waiting 0.1 ms pays where step times differ, but not for
-//! small groups whose steps take equally long. Waiting for no more than one group is better than both: inference and steps then
-//! go on at once. `adaptive` is within 3 % of the best fixed rule in every setting, as far as medians of rounds can tell that
-//! differ so much: an earlier run of the small groups had 0.97, 0.97, 1.05 and 0.83.
+//! As in the experiment, waiting up to 100 ms is waiting for all, and waiting 0.1 ms pays where step times
+//! differ, but not for small groups whose steps take equally long. Waiting for no more than one group is
+//! better than both: inference and steps then go on at once. `adaptive` is within 3 % of the best fixed rule
+//! in every setting, as far as medians of rounds can tell that differ so much: an earlier run of the small
+//! groups had 0.97, 0.97, 1.05 and 0.83.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::num::NonZeroUsize;
@@ -63,7 +66,8 @@ struct Setting {
     /// The shortest time that a step of a group waits for something else than the processor.
     waits: Option<Duration>,
     fragment_length: usize,
-    /// How long a rule is measured in one round: so short that nothing changes on the machine from one rule to the next.
+    /// How long a rule is measured in one round: so short that nothing changes on the machine from one rule
+    /// to the next.
     slice: Duration,
     /// How long a rule that learns is run before the first round.
     learning: Duration,
@@ -226,8 +230,8 @@ impl Case {
         }
     }
 
-    /// Steps a second, over a few fragments. One before them is not looked at: groups have answered while the others had
-    /// their turn.
+    /// Steps a second, over a few fragments. One before them is not looked at: groups have answered while the
+    /// others had their turn.
     fn rate(&mut self, slice: Duration) -> f64 {
         self.sample();
         let (start, mut steps) = (Instant::now(), self.sample());
@@ -244,8 +248,8 @@ impl Case {
     }
 }
 
-/// CartPole that may wait for something before each step: `waits` at least, often not much longer, now and then ten times as
-/// long.
+/// CartPole that may wait for something before each step: `waits` at least, often not much longer, now and
+/// then ten times as long.
 struct Waiting {
     inner: CartPole,
     waits: Option<Duration>,

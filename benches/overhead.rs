@@ -4,13 +4,15 @@
 //! cargo bench --bench overhead
 //! ```
 //!
-//! Each round runs the same training in processes of its own, one after the other: `ledger` with nothing but clocks and tickets,
-//! which are always there; `sinks` with a run folder (JSON lines, CSV, TensorBoard, report) and an endpoint for Prometheus;
-//! `spans` with timers and a timeline of every span; `all` with both. What is compared are rates of one round. A result comes ten times a second, which is ten
-//! to a hundred times as often as usual.
+//! Each round runs the same training in processes of its own, one after the other: `ledger` with nothing but
+//! clocks and tickets, which are always there; `sinks` with a run folder (JSON lines, CSV, TensorBoard,
+//! report) and an endpoint for Prometheus; `spans` with timers and a timeline of every span; `all` with both.
+//! What is compared are rates of one round. A result comes ten times a second, which is ten to a hundred
+//! times as often as usual.
 //!
-//! What the ledger itself costs is counted, for a ratio of a few thousandths drowns in the machine's noise: how often the clocks
-//! of all threads were switched, times what a switch takes on this machine, as a share of the time in which the threads worked.
+//! What the ledger itself costs is counted, for a ratio of a few thousandths drowns in the machine's noise:
+//! how often the clocks of all threads were switched, times what a switch takes on this machine, as a share
+//! of the time in which the threads worked.
 //!
 //! Measured on two cores that others used too, fifteen rounds:
 //!
@@ -21,7 +23,8 @@
 //! switches of clocks, as a share of the threads' working time: 0.0034, at 73 ns each
 //! ```
 //!
-//! So what shows a run costs less than rounds differ by, which is some percent, and the ledger a third of a percent.
+//! So what shows a run costs less than rounds differ by, which is some percent, and the ledger a third of a
+//! percent.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 #[path = "../examples/cartpole/config.rs"]
@@ -31,9 +34,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
-use pronk::metrics::StateClock;
+use pronk::metrics::{StateClock, ThreadTime};
 use pronk::prelude::*;
-use pronk::{Prometheus, ThreadTime, Timeline, Timers, TrainerState};
+use pronk::trainer::TrainerState;
+use pronk::{Prometheus, Timeline, Timers};
 use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;

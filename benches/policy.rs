@@ -1,5 +1,5 @@
-//! How many rows a second networks act and learn on one core: `CpuNetwork` beside `CandleNetwork`, which is the same
-//! network in plain candle, and both beside what the core can do at most.
+//! How many rows a second networks act and learn on one core: `CpuNetwork` beside `CandleNetwork`, which is
+//! the same network in plain candle, and both beside what the core can do at most.
 //!
 //! ```text
 //! cargo bench --bench policy            # all of it, about two minutes
@@ -7,9 +7,9 @@
 //! cargo bench --bench policy -- --alone # without candle, to look at with a profiler
 //! ```
 //!
-//! Both are measured in one process, in turn, on one thread; compare machines by the ratio. A learning step is forward,
-//! the gradient of an actor-critic loss, backward and Adam. The peak is the `gemm` crate on matrices of 768 × 768.
-//! `benches/peers/torch_nets.py` gives PyTorch's figures for the same shapes.
+//! Both are measured in one process, in turn, on one thread; compare machines by the ratio. A learning step
+//! is forward, the gradient of an actor-critic loss, backward and Adam. The peak is the `gemm` crate on
+//! matrices of 768 × 768. `benches/peers/torch_nets.py` gives PyTorch's figures for the same shapes.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::process::ExitCode;
@@ -30,12 +30,13 @@ const SAMPLE: Duration = Duration::from_millis(2);
 /// Samples of each, taken in turn, unless that would take longer than `PATIENCE`.
 const SAMPLES: usize = 101;
 const PATIENCE: Duration = Duration::from_secs(6);
-/// The clock has settled when two medians of the peak, one after the other, differ by no more than this share.
+/// The clock has settled when two medians of the peak, one after the other, differ by no more than this
+/// share.
 const SETTLED: f64 = 0.01;
 
 fn main() -> ExitCode {
-    // candle reads this when it first computes, and with more threads than one it is slower here. Setting a variable of
-    // one's own process is unsafe, so the bench starts itself again.
+    // candle reads this when it first computes, and with more threads than one it is slower here. Setting a
+    // variable of one's own process is unsafe, so the bench starts itself again.
     const ONE_THREAD: &str = "RAYON_NUM_THREADS";
     if std::env::var(ONE_THREAD).as_deref() != Ok("1") {
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
@@ -279,14 +280,16 @@ fn image_pixels(encoder: &Encoder) -> Vec<usize> {
     }
 }
 
-/// What the `gemm` crate reaches on one thread, in floating-point operations a second. candle multiplies by it.
+/// What the `gemm` crate reaches on one thread, in floating-point operations a second. candle multiplies by
+/// it.
 fn peak_flops() -> f64 {
     const N: usize = 768;
     let matrix = |x: f32| Tensor::full(x, (N, N), &Device::Cpu).unwrap();
     let (a, b) = (matrix(0.5), matrix(0.25));
     let seconds =
         |samples| median((0..samples).map(|_| seconds_per_call(&mut || drop(a.matmul(&b).unwrap()))).collect());
-    // A core that was idle begins at a low clock, and one that was busy before may be above what it can keep up.
+    // A core that was idle begins at a low clock, and one that was busy before may be above what it can keep
+    // up.
     let (began, mut before) = (Instant::now(), seconds(11));
     loop {
         let now = seconds(11);

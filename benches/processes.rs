@@ -1,15 +1,17 @@
-//! Environments in processes against the vector environments of Gymnasium and of ale-py, in one run and by turns.
+//! Environments in processes against the vector environments of Gymnasium and of ale-py, in one run and by
+//! turns.
 //!
 //! ```text
 //! cargo bench --features env-process --bench processes                       # all of it, about four minutes
 //! PRONK_PYTHON=venv/bin/python cargo bench --features env-process --bench processes -- Pong
 //! ```
 //!
-//! The interpreter is `PRONK_PYTHON`, or `target/python/bin/python`, which `cargo xtask gymnasium` fills. Every row
-//! holds environment steps per second, medians of turns of a second each, and their ratio. Environments are made in the
-//! same way on both sides, without the checker that Gymnasium puts around them, and get random actions. `Pong` is the
-//! raw game, a frame to a step; `Pong 84×84×4` is preprocessed, four frames to a step, and so is `Pong by ale-py`, by its
-//! vectoriser in our processes. Processes are of one worker, which waits for all of them in every step, or of one each.
+//! The interpreter is `PRONK_PYTHON`, or `target/python/bin/python`, which `cargo xtask gymnasium` fills.
+//! Every row holds environment steps per second, medians of turns of a second each, and their ratio.
+//! Environments are made in the same way on both sides, without the checker that Gymnasium puts around them,
+//! and get random actions. `Pong` is the raw game, a frame to a step; `Pong 84×84×4` is preprocessed, four
+//! frames to a step, and so is `Pong by ale-py`, by its vectoriser in our processes. Processes are of one
+//! worker, which waits for all of them in every step, or of one each.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::io::{BufRead, BufReader, Write};
@@ -20,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use pronk::buffer::{FinalObs, ObsColumn, ObsKind};
 use pronk::env_process::{AtariVector, ChildOutput, Gymnasium, ProcessEnvs, Program};
-use pronk::policy::Rng;
+use pronk::policy::{ObsDtype, Rng};
 use pronk::rollout::{CallMonitor, VectorContext, VectorEnv, VectorStep};
-use pronk::{ActionRef, End, EnvFactory, ObsDtype, Space};
+use pronk::{ActionRef, End, EnvFactory, Space};
 use serde_json::json;
 
 const TURN: Duration = Duration::from_secs(1);

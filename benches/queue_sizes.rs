@@ -1,14 +1,16 @@
-//! How long learning takes with the default, 1, 2, 4 or 16 fragments in the inqueue: what `learner_queue_size` defaults to, and why.
+//! How long learning takes with the default, 1, 2, 4 or 16 fragments in the inqueue: what
+//! `learner_queue_size` defaults to, and why.
 //!
 //! ```text
 //! cargo bench --features env-process --bench queue_sizes                  # all of it, about 20 minutes
 //! cargo bench --features env-process --bench queue_sizes -- Acrobot       # the tasks whose names hold a word
 //! ```
 //!
-//! Each task trains until its return is reached, with every queue size in turn and then with the next seed, so that all sizes meet the
-//! same neighbours on a machine that others use too. Apart from `learner_queue_size` the settings are the defaults and what
-//! the task needs. `InvertedPendulum-v5` needs Python with `gymnasium[mujoco]`: `PRONK_PYTHON`, or
-//! `target/python/bin/python`, which `cargo xtask gymnasium` fills; without the feature it is left out.
+//! Each task trains until its return is reached, with every queue size in turn and then with the next seed,
+//! so that all sizes meet the same neighbours on a machine that others use too. Apart from
+//! `learner_queue_size` the settings are the defaults and what the task needs. `InvertedPendulum-v5` needs
+//! Python with `gymnasium[mujoco]`: `PRONK_PYTHON`, or `target/python/bin/python`, which `cargo xtask
+//! gymnasium` fills; without the feature it is left out.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a bench prints its result and may stop at the first surprise
 
@@ -16,8 +18,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pronk::envs::{Acrobot, CartPole, Pendulum};
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, Schedule};
 
 /// `None` is the default: what makes a train batch with the fragments that blocked workers hold.
 const QUEUE_SIZES: [Option<usize>; 5] = [None, Some(1), Some(2), Some(4), Some(16)];

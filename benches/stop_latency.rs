@@ -1,13 +1,14 @@
-//! How long it takes from Ctrl-C until the process has ended, in every mode of a run, with environments that are well and with
-//! one that hangs.
+//! How long it takes from Ctrl-C until the process has ended, in every mode of a run, with environments that
+//! are well and with one that hangs.
 //!
 //! ```text
 //! cargo bench --bench stop_latency      # a minute; on Unix
 //! ```
 //!
-//! Each is a process of its own: this program, called again. It is left alone until it trains, or until the environment hangs, and
-//! then interrupted. The time counts until it is gone. A process that does not end as it should stops the bench: with status 0,
-//! or with 130 where the only thread is in an environment that does not come back.
+//! Each is a process of its own: this program, called again. It is left alone until it trains, or until the
+//! environment hangs, and then interrupted. The time counts until it is gone. A process that does not end as
+//! it should stops the bench: with status 0, or with 130 where the only thread is in an environment that does
+//! not come back.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::future::pending;
@@ -16,11 +17,10 @@ use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pronk::config::InferencePlacement;
 use pronk::envs::{CartPole, Rendezvous};
 use pronk::prelude::*;
-use pronk::{
-    AsyncEnv, AsyncEnvs, Gather, InferencePlacement, MultiAgentConfig, ReportError, Reporter, ResultDict, StopReason,
-};
+use pronk::{AsyncEnv, AsyncEnvs, Gather, MultiAgentConfig, ReportError, Reporter, ResultDict, StopReason};
 
 const MODE: &str = "PRONK_BENCH_MODE";
 const READY: &str = "ready";

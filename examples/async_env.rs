@@ -1,4 +1,5 @@
-//! Environments behind a network: hundreds of connections to a server, all on one thread, and a policy that learns from them.
+//! Environments behind a network: hundreds of connections to a server, all on one thread, and a policy that
+//! learns from them.
 //!
 //! ```text
 //! cargo run --release --example async_env

@@ -5,9 +5,10 @@
 //! cargo run --release --features env-process --example atari -- --game Breakout --python venv/bin/python
 //! ```
 //!
-//! It needs Python 3.9 or newer with `pip install gymnasium ale-py opencv-python`. An env-step is four frames. Results
-//! and the policy are in `runs/atari/latest`, or in `--out`. The last line on stdout is one JSON object. The first of the
-//! commands took Pong on two cores from -20.2 to -16.5 in half an hour, 816,000 env-steps.
+//! It needs Python 3.9 or newer with `pip install gymnasium ale-py opencv-python`. An env-step is four
+//! frames. Results and the policy are in `runs/atari/latest`, or in `--out`. The last line on stdout is one
+//! JSON object. The first of the commands took Pong on two cores from -20.2 to -16.5 in half an hour, 816,000
+//! env-steps.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -33,8 +34,8 @@ struct Args {
     /// Who prepares frames: Gymnasium's wrappers, or ale-py's own vectoriser
     #[arg(long, value_enum, default_value_t = Frames::AlePy)]
     frames: Frames,
-    /// Pixels of a side of what the network sees; 84 in the literature, and with 64 an update takes less than half of
-    /// the time
+    /// Pixels of a side of what the network sees; 84 in the literature, and with 64 an update takes less than
+    /// half of the time
     #[arg(long, default_value_t = 84)]
     size: u32,
     /// The interpreter
@@ -67,7 +68,8 @@ struct Args {
     /// Env-steps of a minibatch
     #[arg(long, default_value_t = NonZeroUsize::MIN.saturating_add(255))]
     minibatch: NonZeroUsize,
-    /// Folder for what is written down of the run, and the trained policy [default: runs/atari/<UTC time>-s<seed>]
+    /// Folder for what is written down of the run, and the trained policy [default: runs/atari/<UTC
+    /// time>-s<seed>]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Write over the run that --out holds
@@ -136,7 +138,8 @@ fn config(args: &Args) -> TrainerConfig {
         seed: args.seed,
         algorithm: AppoConfig {
             gamma: 0.99,
-            // Rewards are rare: advantages brought to one scale outweigh the entropy bonus from the beginning.
+            // Rewards are rare: advantages brought to one scale outweigh the entropy bonus from the
+            // beginning.
             vtrace: false,
             lambda: 0.95,
             standardize_advantages: true,

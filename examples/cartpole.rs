@@ -8,12 +8,13 @@
 //! cargo run --release --example cartpole -- --trace run.json --prometheus 127.0.0.1:9464
 //! ```
 //!
-//! A run has a folder of its own with results, events for TensorBoard, timers, a page with everything, and the trained policy:
-//! `runs/cartpole/<UTC time>-s<seed>`, and `runs/cartpole/latest` is the newest, or else `--out`. A trace opens in
+//! A run has a folder of its own with results, events for TensorBoard, timers, a page with everything, and
+//! the trained policy: `runs/cartpole/<UTC time>-s<seed>`, and `runs/cartpole/latest` is the newest, or else
+//! `--out`. A trace opens in
 //! <https://ui.perfetto.dev>.
 //!
-//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached, or measured;
-//! Ctrl-C makes it 130 and SIGTERM 143, after the policy was saved.
+//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached, or
+//! measured; Ctrl-C makes it 130 and SIGTERM 143, after the policy was saved.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -61,7 +62,8 @@ struct Args {
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 20_000_000)]
     max_env_steps: u64,
-    /// Folder for what is written down of the run, and the trained policy [default: runs/cartpole/<UTC time>-s<seed>]
+    /// Folder for what is written down of the run, and the trained policy [default: runs/cartpole/<UTC
+    /// time>-s<seed>]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Write over the run that --out holds
@@ -144,17 +146,19 @@ fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
     let falls_for = 156_250.0 * envs as f64;
     let falling = |from, to| Schedule::piecewise_linear([(0.0, from), (falls_for, to)]);
     let mut config = TrainerConfig { seed: args.seed, ..config::config(args.workers, envs) };
-    // Both fall as the policy gets good: at the full rate it would now and then throw a solved policy away, and once there
-    // is nothing left to gain, a bonus for entropy would be all that it learns from.
+    // Both fall as the policy gets good: at the full rate it would now and then throw a solved policy away,
+    // and once there is nothing left to gain, a bonus for entropy would be all that it learns from.
     config.learner.lr_schedule = Some(falling(0.001, 0.000_02)?);
     config.algorithm = ImpalaConfig { entropy_coeff: falling(0.01, 0.0)?, ..ImpalaConfig::default() }.into();
-    // The loss is a sum over the batch. Where a pole falls, its gradient has a norm of ten thousand, and else one of ten:
-    // clipped to 40, the batches that say what went wrong would count no more than those that say nothing.
+    // The loss is a sum over the batch. Where a pole falls, its gradient has a norm of ten thousand, and else
+    // one of ten: clipped to 40, the batches that say what went wrong would count no more than those that say
+    // nothing.
     config.learner.grad_clip = None;
     Ok(config)
 }
 
-/// Few env-steps: small batches, several passes over each, no lag between acting and learning, and a nearer horizon.
+/// Few env-steps: small batches, several passes over each, no lag between acting and learning, and a nearer
+/// horizon.
 fn frugal(args: &Args) -> anyhow::Result<TrainerConfig> {
     let mut config = TrainerConfig {
         seed: args.seed,

@@ -1,13 +1,15 @@
-//! A run among environments that fail all the time: every hundredth step panics, errs, hangs, gives NaN or stalls.
+//! A run among environments that fail all the time: every hundredth step panics, errs, hangs, gives NaN or
+//! stalls.
 //!
 //! ```text
 //! cargo run --release --example chaos                    # ten minutes
 //! cargo run --release --example chaos -- --minutes 0.5
 //! ```
 //!
-//! It prints what was lost and to what, how many workers were replaced, and the memory and threads of the process as they go
-//! on. At the end the policy that was learned is judged by a hundred episodes of CartPole-v1 among which nothing fails: an episode under
-//! chaos seldom lasts to its end. The exit status is 0 when they return 475 on average and the ledger closes.
+//! It prints what was lost and to what, how many workers were replaced, and the memory and threads of the
+//! process as they go on. At the end the policy that was learned is judged by a hundred episodes of
+//! CartPole-v1 among which nothing fails: an episode under chaos seldom lasts to its end. The exit status is
+//! 0 when they return 475 on average and the ledger closes.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 

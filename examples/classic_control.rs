@@ -15,9 +15,11 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use pronk::config::ObservationFilter;
 use pronk::envs::{Acrobot, CartPole, MountainCarContinuous, Pendulum};
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, DeviceSpec, ImpalaConfig, ObservationFilter, PpoConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, DeviceSpec, ImpalaConfig, PpoConfig, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -34,7 +36,8 @@ struct Args {
     /// Seed of everything random in the run
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Rollout threads; 0 runs everything on one thread, bit for bit reproducible [default: 0 for ppo, else 1]
+    /// Rollout threads; 0 runs everything on one thread, bit for bit reproducible [default: 0 for ppo, else
+    /// 1]
     #[arg(long)]
     workers: Option<usize>,
     /// CPU devices that share each update
@@ -111,14 +114,14 @@ fn config(args: &Args) -> TrainerConfig {
         // The goal is hundreds of steps away. IMPALA, which has no lambda, needs a nearer horizon.
         EnvName::MountainCarContinuous => (if impala { 0.99 } else { 0.999 }, true),
     };
-    // A velocity is a tenth of a position at most, and the goal is worth a thousand steps: without scales the network hardly sees
-    // the one, and the values see little but the other.
+    // A velocity is a tenth of a position at most, and the goal is worth a thousand steps: without scales the
+    // network hardly sees the one, and the values see little but the other.
     let normalize = args.env == EnvName::MountainCarContinuous;
     let many_passes = match args.algorithm {
         AlgorithmName::Ppo => true,
         AlgorithmName::Appo => continuous,
-        // Its loss does not bound how far the passes over one batch may go, and MountainCarContinuous shows its goal too
-        // rarely to recover.
+        // Its loss does not bound how far the passes over one batch may go, and MountainCarContinuous shows
+        // its goal too rarely to recover.
         AlgorithmName::Impala => continuous && args.env != EnvName::MountainCarContinuous,
     };
     {

@@ -34,7 +34,8 @@ struct Args {
     /// Seed of the episodes
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// RandomSource actions from the policy's distribution, as training does, instead of taking the most likely one
+    /// RandomSource actions from the policy's distribution, as training does, instead of taking the most
+    /// likely one
     #[arg(long)]
     sample: bool,
 }

@@ -8,9 +8,9 @@
 //! cargo run --release --features env-process --example gymnasium -- --env my_envs:Gripper-v0 --python venv/bin/python
 //! ```
 //!
-//! It needs Python 3.9 or newer with `gymnasium`, and for some environments more:
-//! `pip install "gymnasium[box2d,mujoco]"`. A module of your own is looked for in the folder where you are. The last
-//! line on stdout is one JSON object; the exit status is 0 only when the return was reached.
+//! It needs Python 3.9 or newer with `gymnasium`, and for some environments more: `pip install
+//! "gymnasium[box2d,mujoco]"`. A module of your own is looked for in the folder where you are. The last line
+//! on stdout is one JSON object; the exit status is 0 only when the return was reached.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -19,9 +19,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use pronk::config::ObservationFilter;
 use pronk::env_process::{Gymnasium, ProcessEnvs};
+use pronk::policy::{LogStdRange, Torso};
 use pronk::prelude::*;
-use pronk::{AlgorithmConfig, AppoConfig, LogStdRange, ObservationFilter, PpoConfig, Schedule, Torso};
+use pronk::{AlgorithmConfig, AppoConfig, PpoConfig, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -91,8 +93,8 @@ fn config(args: &Args) -> anyhow::Result<TrainerConfig> {
     let (num_rollout_workers, num_envs_per_worker, rollout_fragment_length) = match args.algorithm {
         // While the environments step in their processes, this thread waits; while it learns, they do.
         AlgorithmName::Ppo => (0, n_envs, 64),
-        // A worker for each process, so that no process waits for another; fragments half as long, because a fragment is
-        // as old as its first step and V-trace forgets over old data: decision 0020.
+        // A worker for each process, so that no process waits for another; fragments half as long, because a
+        // fragment is as old as its first step and V-trace forgets over old data: decision 0020.
         AlgorithmName::Appo => (args.processes, args.envs_per_process, 32),
     };
     let mut config = TrainerConfig { seed: args.seed, algorithm: algorithm(args), ..TrainerConfig::default() };

@@ -1,4 +1,5 @@
-//! Games of several agents: noughts and crosses against an opponent that does not learn, and two walkers who learn to meet.
+//! Games of several agents: noughts and crosses against an opponent that does not learn, and two walkers who
+//! learn to meet.
 //!
 //! ```text
 //! cargo run --release --example multi_agent
@@ -6,8 +7,9 @@
 //! cargo run --release --example multi_agent -- --opponent runs/crosses/learner   # what an earlier run saved with --out
 //! ```
 //!
-//! In the game of noughts and crosses the opponent moves as its first weights say, all but at random, or as the policy of a
-//! saved run; sides change from game to game. The last line on stdout is one JSON object; the exit status is 0 only when the return was reached.
+//! In the game of noughts and crosses the opponent moves as its first weights say, all but at random, or as
+//! the policy of a saved run; sides change from game to game. The last line on stdout is one JSON object; the
+//! exit status is 0 only when the return was reached.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -17,8 +19,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use pronk::envs::{Rendezvous, TicTacToe};
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{Checkpoint, MultiAgentConfig, PolicyMapping, PpoConfig, Schedule, Torso};
+use pronk::{Checkpoint, MultiAgentConfig, PolicyMapping, PpoConfig, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -4,9 +4,10 @@
 //! cargo run --release --example own_algorithm
 //! ```
 //!
-//! An algorithm turns a batch and what the network says about it into gradients of what the network says. It sees slices
-//! and neither the network nor the threads; queues, passes, minibatches, checkpoints and metrics come with the trainer.
-//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached.
+//! An algorithm turns a batch and what the network says about it into gradients of what the network says. It
+//! sees slices and neither the network nor the threads; queues, passes, minibatches, checkpoints and metrics
+//! come with the trainer. The last line on stdout is one JSON object; the exit status is 0 only when the
+//! return was reached.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -40,7 +41,8 @@ impl Algorithm for Reinforce {
         let (steps, columns) = (batch.shape().steps, batch.shape().columns);
         let rows = steps * columns;
 
-        // Returns: ends cut them, and the value of what follows goes on where an episode was merely interrupted.
+        // Returns: ends cut them, and the value of what follows goes on where an episode was merely
+        // interrupted.
         let (values, bootstrap) = inputs.values.split_at(rows);
         let final_values = batch.final_obs().index().iter().copied().zip(inputs.final_values.iter().copied());
         let mut ends = EpisodeEnds::default();

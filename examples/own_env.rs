@@ -16,7 +16,8 @@ use pronk::prelude::*;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Ten cells in a row. The walker starts in the first one and the door is in the last one; every step costs 0.1.
+/// Ten cells in a row. The walker starts in the first one and the door is in the last one; every step costs
+/// 0.1.
 struct Corridor {
     cell: u32,
 }
@@ -31,7 +32,7 @@ impl Env for Corridor {
                 low: vec![0.0],
                 high: vec![1.0],
                 shape: vec![1],
-                dtype: pronk::ObsDtype::F32,
+                dtype: pronk::policy::ObsDtype::F32,
             },
             action: pronk::Space::Discrete { n: 2 },
             max_episode_steps: Some(100),
@@ -61,7 +62,8 @@ struct Args {
     /// Seed of everything random in the run
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Folder for what is written down of the run, and the trained policy [default: runs/own_env/<UTC time>-s<seed>]
+    /// Folder for what is written down of the run, and the trained policy [default: runs/own_env/<UTC
+    /// time>-s<seed>]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Print nothing but the last line

@@ -1,6 +1,8 @@
-//! A network of your own, trained: a model written with candle's modules becomes a `Network`, gradients included.
+//! A network of your own, trained: a model written with candle's modules becomes a `Network`, gradients
+//! included.
 //!
-//! This one has what no `NetworkSpec` offers: its layer is normalised, and its output is added to what went in.
+//! This one has what no `NetworkSpec` offers: its layer is normalised, and its output is added to what went
+//! in.
 //!
 //! ```text
 //! cargo run --release --example own_network
@@ -64,7 +66,8 @@ impl CandleModel for Residual {
     }
 }
 
-/// The network for an environment: the trainer asks for one to learn with, and one for each worker to act with.
+/// The network for an environment: the trainer asks for one to learn with, and one for each worker to act
+/// with.
 fn network(env: &EnvSpec, device: DeviceSpec) -> std::result::Result<Box<dyn Network>, PolicyError> {
     let (inputs, actions) = (env.observation.obs_len(), env.action.dist_len());
     let shape = NetworkShape { obs: env.observation.clone(), dist_len: actions, state_len: 0 };
@@ -78,7 +81,8 @@ struct Args {
     /// Seed of everything random in the run
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Folder for what is written down of the run, and the trained weights [default: runs/own_network/<UTC time>-s<seed>]
+    /// Folder for what is written down of the run, and the trained weights [default: runs/own_network/<UTC
+    /// time>-s<seed>]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Print nothing but the last line

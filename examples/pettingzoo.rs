@@ -1,14 +1,14 @@
-//! Trains the agents of a parallel environment of PettingZoo, in processes of their own, with one policy for all of
-//! them.
+//! Trains the agents of a parallel environment of PettingZoo, in processes of their own, with one policy for
+//! all of them.
 //!
 //! ```text
 //! cargo run --release --features env-process --example pettingzoo -- --module mpe2.simple_spread_v3
 //! cargo run --release --features env-process --example pettingzoo -- --module my_game --python venv/bin/python
 //! ```
 //!
-//! It needs Python 3.9 or newer with `gymnasium` and the package of the environment: `pip install gymnasium mpe2`. Any
-//! module with a function `parallel_env` will do, whose agents see and do the same kind of things. The last line on
-//! stdout is one JSON object.
+//! It needs Python 3.9 or newer with `gymnasium` and the package of the environment: `pip install gymnasium
+//! mpe2`. Any module with a function `parallel_env` will do, whose agents see and do the same kind of things.
+//! The last line on stdout is one JSON object.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -18,8 +18,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use pronk::env_process::{PettingZoo, ProcessEnvs};
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{MultiAgentConfig, PpoConfig, Schedule, Torso};
+use pronk::{MultiAgentConfig, PpoConfig, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

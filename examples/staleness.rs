@@ -1,13 +1,15 @@
-//! What old data costs, and what V-trace gives back: CartPole-v1 with workers that are always so many versions behind.
+//! What old data costs, and what V-trace gives back: CartPole-v1 with workers that are always so many
+//! versions behind.
 //!
 //! ```text
 //! cargo run --release --example staleness
 //! cargo run --release --example staleness -- --seeds 5 --env-steps 500000 --lr 0.0003
 //! ```
 //!
-//! It joins a worker and a learner by hand, without queues or threads, so that the lag is the same for every fragment:
-//! after each update the weights become a new version, and the worker acts with the one from `lag` versions ago. It prints a
-//! table of the mean return of the episodes that end in the last quarter of a run, over seeds.
+//! It joins a worker and a learner by hand, without queues or threads, so that the lag is the same for every
+//! fragment: after each update the weights become a new version, and the worker acts with the one from `lag`
+//! versions ago. It prints a table of the mean return of the episodes that end in the last quarter of a run,
+//! over seeds.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -20,10 +22,10 @@ use pronk::buffer::{Pool, Versioned, shutdown};
 use pronk::envs::CartPole;
 use pronk::learner::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Impala, Learner, OptimizerConfig};
 use pronk::metrics::{StateClock, StepLedger};
-use pronk::policy::{Activation, CpuNetwork, Encoder, NetworkSpec, Torso, distribution_for};
+use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec, Torso, distribution_for};
 use pronk::prelude::*;
 use pronk::rollout::{RolloutWorker, WorkerConfig, WorkerLinks, WorkerState, probe_spec};
-use pronk::{ByPolicy, GaussianConfig, ImpalaConfig, Params, Schedule};
+use pronk::{ByPolicy, ImpalaConfig, Params, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -66,7 +68,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Trains with workers that are `lag` versions behind, and returns what the episodes of the last quarter earned in the mean.
+/// Trains with workers that are `lag` versions behind, and returns what the episodes of the last quarter
+/// earned in the mean.
 fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> {
     let make = |_: &EnvContext| CartPole::new();
     let env = probe_spec(&make, seed)?;

@@ -20,13 +20,14 @@ const FARTHEST: usize = 2;
 
 /// What limits a run, which shares of time tell, and what one change of a setting would bring.
 ///
-/// A run is a row of stages: workers, one inference thread or none, loaders or none, and the learner. Each can make as many times
-/// more env-steps as it is now busy less than all the time, and so can the processors. So workers that are always busy while the
-/// learner is starved for 60 % of its time could be made more of, until the learner is busy all the time, at 1 / 0.4 = 2.5 times
-/// the rate, or the processors are.
+/// A run is a row of stages: workers, one inference thread or none, loaders or none, and the learner. Each
+/// can make as many times more env-steps as it is now busy less than all the time, and so can the processors.
+/// So workers that are always busy while the learner is starved for 60 % of its time could be made more of,
+/// until the learner is busy all the time, at 1 / 0.4 = 2.5 times the rate, or the processors are.
 ///
-/// Processes and threads of environments are no stage by themselves. While a worker waits for theirs to step, it steps: that is what
-/// it is busy with, and environments are the limit if it does so all the time. What they use of the processors is in [`Processors`].
+/// Processes and threads of environments are no stage by themselves. While a worker waits for theirs to step,
+/// it steps: that is what it is busy with, and environments are the limit if it does so all the time. What
+/// they use of the processors is in [`Processors`].
 ///
 /// `Display` is the sentence.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +35,11 @@ const FARTHEST: usize = 2;
 pub struct Bottleneck {
     /// What everything else waits for.
     pub limit: Limit,
-    /// The learner's share of time without data, from 0 to 1. Where one thread does everything, the share of making data in what it
-    /// does for the run.
+    /// The learner's share of time without data, from 0 to 1. Where one thread does everything, the share of
+    /// making data in what it does for the run.
     pub starved: f64,
-    /// The workers' share of time without room for their fragments, or with nothing to do; `None` without threads.
+    /// The workers' share of time without room for their fragments, or with nothing to do; `None` without
+    /// threads.
     pub blocked: Option<f64>,
     /// What the run used of the processors.
     pub processors: Option<Processors>,
@@ -112,7 +114,8 @@ impl Bottleneck {
         let starved = spent.share(is_learner, &["starved"])?;
         let found = Self { limit: Limit::Balance, starved, blocked: None, processors, advice: None };
         if num_rollout_workers == 0 {
-            // The learner is starved until the worker has made its data, but also while others have the thread.
+            // The learner is starved until the worker has made its data, but also while others have the
+            // thread.
             let makes_data = spent.secs(is_worker, |state| state != "idle");
             let learns = spent.secs(is_learner, |state| state != "starved");
             let starved = makes_data / (makes_data + learns).max(f64::MIN_POSITIVE);
@@ -271,7 +274,8 @@ impl<'a> Spent<'a> {
         states.filter(|(state, _)| *state != "starting" && is_counted(state)).map(|(_, secs)| secs).sum()
     }
 
-    /// The share of their time in which the threads of such names were in such states; `None` if they had no time.
+    /// The share of their time in which the threads of such names were in such states; `None` if they had no
+    /// time.
     fn share(&self, is_meant: impl Fn(&str) -> bool, states: &[&str]) -> Option<f64> {
         let (mut wall_secs, mut secs) = (0.0, 0.0);
         for thread in self.0.iter().filter(|thread| is_meant(thread.name)) {
@@ -352,7 +356,8 @@ mod tests {
 
     #[test]
     fn no_advice_promises_more_than_the_machine_has_left() {
-        // One thread, half of whose time goes into waiting for processes that step: both processors are nearly busy.
+        // One thread, half of whose time goes into waiting for processes that step: both processors are
+        // nearly busy.
         let worker = time("rollout-0", &[("stepping", 5.0), ("idle", 5.0)]);
         let child = time("env-process-1", &[("stepping", 5.0), ("waiting", 5.0)]);
         let threads = [time("learner", &[("starved", 5.0), ("learning", 5.0)]), worker, child];

@@ -20,25 +20,28 @@ pub(crate) use files::MANIFEST;
 pub(crate) use folder::save_all;
 
 impl Checkpoint {
-    /// Writes the checkpoint into `dir` as its only policy, and syncs it to disk. The folder is made if need be.
+    /// Writes the checkpoint into `dir` as its only policy, and syncs it to disk. The folder is made if need
+    /// be.
     ///
     /// It takes the place of what was saved there before. [`Run::save`](crate::Run::save) saves several policies at once.
     ///
     /// *Blocks* on the disk.
     ///
     /// # Errors
-    /// The path that could not be written and why, or [`CheckpointError::Busy`] while another save into `dir` goes on. An earlier
-    /// checkpoint in `dir` is then still whole.
+    /// The path that could not be written and why, or [`CheckpointError::Busy`] while another save into `dir`
+    /// goes on. An earlier checkpoint in `dir` is then still whole.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
         save_all([(&default_policy(), self)], dir.as_ref())
     }
 
-    /// Reads the only policy in the folder `path`, or the policy `NAME` of a folder with several if `path` is `FOLDER/NAME`.
+    /// Reads the only policy in the folder `path`, or the policy `NAME` of a folder with several if `path` is
+    /// `FOLDER/NAME`.
     ///
     /// While another process saves into the folder this reads the checkpoint before or after.
     ///
     /// # Errors
-    /// Which file is missing, damaged, of another version or does not fit the manifest, and how; or the folder has several policies.
+    /// Which file is missing, damaged, of another version or does not fit the manifest, and how; or the
+    /// folder has several policies.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, CheckpointError> {
         folder::load_one(path.as_ref())
     }
@@ -76,12 +79,12 @@ impl Checkpoint {
         self.life.saturating_add(1)
     }
 
-    /// The trained policy, to act with. It is given observations as the environment makes them: if they went through a filter
-    /// while it learned, they go through the same one, which no longer changes.
+    /// The trained policy, to act with. It is given observations as the environment makes them: if they went
+    /// through a filter while it learned, they go through the same one, which no longer changes.
     ///
     /// # Errors
-    /// When weights, network and action space do not fit each other, or the network is one of the user's own: then
-    /// [`Policy::with_network`] makes a policy of it and of these weights.
+    /// When weights, network and action space do not fit each other, or the network is one of the user's own:
+    /// then [`Policy::with_network`] makes a policy of it and of these weights.
     pub fn policy(&self) -> Result<Policy, PolicyError> {
         let Some(network) = self.network.clone() else {
             let reason = "the checkpoint is of one of your own, which it does not hold: make it, and act by \

@@ -23,14 +23,13 @@ pub use results::ResultsConfig;
 pub use supervision::SupervisionConfig;
 pub use workers::{InferencePlacement, ObservationFilter, WorkersConfig};
 
-/// Every setting of a run: plain public fields in groups, checked once when the trainer is built.
+/// Every setting of a run: public fields in groups, checked when the trainer is built.
 ///
-/// Names and defaults are those of RLlib 2.2's `ImpalaConfig` where a setting exists there; each field says where pronk
-/// differs. The groups are those of RLlib's `AlgorithmConfig`, more or less.
+/// Names and defaults are those of RLlib 2.2's `ImpalaConfig` unless a field says otherwise; the groups
+/// follow its `AlgorithmConfig`.
 ///
-/// In a file, a group is a table, and a key of a group may also stand at the top level, as in RLlib: `lr`, or `lr` in
-/// `learner`. A missing key takes its default; an unknown one, and one given in both places, is refused by name. What is written is
-/// grouped.
+/// In a file each group is a table, and its keys may also stand at the top level, as in RLlib: `lr`, or `lr`
+/// in `learner`. A missing key takes its default; an unknown or repeated one is an error that names it.
 ///
 /// # Example
 /// ```
@@ -48,41 +47,40 @@ pub use workers::{InferencePlacement, ObservationFilter, WorkersConfig};
 /// assert!(config.check().unwrap_err().to_string().contains("num_envs_per_worker"));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-// `remote = "Self"` leaves the derived code to `file`, which is what serde sees.
+// `remote = "Self"` makes the derived code an inherent method, which `file` wraps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct TrainerConfig {
-    /// Seed of everything random in the run. 0 is a seed like any other.
+    /// Seed of all random numbers of the run.
     pub seed: u64,
-    /// The algorithm, with its own settings: discount, weights of the loss and what else it has. (In RLlib: the class of
-    /// the config.) Not used by a run with an algorithm of your own.
+    /// The algorithm with its own settings, such as `gamma`. Ignored if the builder is given an algorithm.
     pub algorithm: AlgorithmConfig,
     /// The network.
     pub model: ModelConfig,
-    /// How experience is made.
+    /// Sampling.
     pub workers: WorkersConfig,
-    /// How experience becomes weights.
+    /// Training.
     pub learner: LearnerConfig,
-    /// What becomes of workers that fail.
+    /// Failures of workers and environments.
     pub supervision: SupervisionConfig,
-    /// What a result covers.
+    /// What one result covers.
     pub results: ResultsConfig,
 }
 
-/// A setting, or a relation of settings, that cannot work. The message names it and says why.
+/// An invalid setting, or an invalid combination. The message names it and says why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("config: {field} = {value} cannot work: {reason}")]
 pub struct ConfigError {
-    /// Its key, which is enough to find it in a file and in the code: `lr`, or `model.burn_in` for keys of [`ModelConfig`].
+    /// Its key: `lr`, or `model.burn_in` for keys of [`ModelConfig`].
     pub field: &'static str,
     /// Its value.
     pub value: String,
-    /// Why it is refused and what to set instead.
+    /// Why it is invalid, and what to set instead.
     pub reason: String,
 }
 
 impl TrainerConfig {
-    /// What is normalised in a run with one agent, if anything is.
+    /// What a single-agent run normalises, if anything.
     pub(crate) fn normalizer(&self) -> Option<NormalizerConfig> {
         let config = NormalizerConfig {
             observations: self.workers.observation_filter == ObservationFilter::MeanStdFilter,
@@ -93,7 +91,7 @@ impl TrainerConfig {
 }
 
 impl ConfigError {
-    /// A setting that something else refused.
+    /// A setting that another component refused.
     pub(crate) fn caused_by(field: &'static str, value: impl ToString, cause: &impl ToString) -> Self {
         Self { field, value: value.to_string(), reason: cause.to_string() }
     }

@@ -1,4 +1,4 @@
-//! [`TrainError`]: why a run could not start, or ended before its time.
+//! [`TrainError`]: why a run could not start, or failed.
 
 use std::error::Error;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::checkpoint::CheckpointError;
 use crate::config::ConfigError;
 use crate::trainer::{Run, Whole};
 
-/// Why a run could not start, or ended before its time, with the name of the thread where it was one. [`FailedRun`] is this
-/// error with what is left of the run.
+/// Why a run could not start, or failed, with the name of the thread if one did. [`FailedRun`] adds the
+/// outcome of the run.
 ///
-/// The text holds the whole cause; [`source`](Error::source) goes on below it.
+/// The text contains the whole cause; [`source`](Error::source) continues below it.
 ///
 /// # Example
 /// ```
@@ -32,19 +32,19 @@ use crate::trainer::{Run, Whole};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// A setting cannot work.
+    /// An invalid setting.
     Config(ConfigError),
-    /// The environment could not be made to look at its spaces.
+    /// The environment could not be made, or its spaces not read.
     Env(Box<EnvFailure>),
     /// No network or action distribution fits the environment's spaces.
     Policy(Box<PolicyError>),
-    /// A network of the user's own could not be made, or does not fit.
+    /// Your own network could not be made, or does not fit.
     Network(Box<PolicyError>),
     /// The learner could not be built.
     Learn(Box<LearnError>),
-    /// The rollout workers could not be started; none runs.
+    /// The rollout workers could not be started.
     Start(Box<StartError>),
-    /// Rollout workers gave up, in this order: all that there were, or one of them because no restart was left.
+    /// Rollout workers gave up, in this order: all of them, or one because the restart budget was spent.
     Workers(Vec<WorkerFailure>),
     /// The learner failed.
     Learner(Box<LearnerFailure>),
@@ -54,9 +54,9 @@ pub enum TrainError {
     Loader(Box<LoaderFailure>),
     /// A checkpoint does not fit, or could not be read.
     Checkpoint(Box<CheckpointError>),
-    /// What the run was to be written down in, or shown to, cannot be set up.
+    /// A reporter or log folder could not be set up.
     Report(Box<ReportError>),
-    /// One of several policies cannot be part of the run.
+    /// An error of one of several policies.
     OfPolicy {
         /// The policy.
         policy: PolicyId,
@@ -65,7 +65,7 @@ pub enum TrainError {
     },
     /// The run had ended before.
     Ended {
-        /// The failure that ended it, in words, if it was one.
+        /// The failure that ended it, if one did.
         failure: Option<String>,
     },
 }
@@ -76,7 +76,7 @@ impl fmt::Display for TrainError {
             Self::Config(error) => error.fmt(f),
             Self::Env(failure) => write!(f, "the environment could not be made: {failure}"),
             Self::Policy(error) => write!(f, "no policy fits the environment: {error}"),
-            Self::Network(error) => write!(f, "no run can begin with this network of your own: {error}"),
+            Self::Network(error) => write!(f, "your own network cannot be used: {error}"),
             Self::Learn(error) => write!(f, "the learner could not be built: {error}"),
             Self::Start(error) => write!(f, "the run could not start: {error}"),
             Self::Workers(failures) => {
@@ -90,8 +90,8 @@ impl fmt::Display for TrainError {
             Self::Report(error) => error.fmt(f),
             Self::OfPolicy { policy, cause } => write!(f, "policy '{policy}': {cause}"),
             Self::Ended { failure } => {
-                f.write_str("the run has ended already; build another trainer to go on")?;
-                failure.iter().try_for_each(|failure| write!(f, ". It failed before: {failure}"))
+                f.write_str("the run has ended; build another trainer to continue")?;
+                failure.iter().try_for_each(|failure| write!(f, ". It failed: {failure}"))
             }
         }
     }
@@ -117,9 +117,9 @@ impl Error for TrainError {
     }
 }
 
-/// A run that failed: why, and all that is left of it.
+/// A run that failed: the cause, and the outcome of the run.
 ///
-/// The text is that of the cause, and what of the policy is whole; the cause is also the [`source`](Error::source).
+/// The text is the cause and what of the learner is intact; the cause is also the [`source`](Error::source).
 ///
 /// # Example
 /// ```
@@ -127,39 +127,33 @@ impl Error for TrainError {
 /// use pronk::prelude::*;
 /// use pronk::Whole;
 ///
-/// // A learning rate at which no update is finite, sooner or later.
-/// let mut config = TrainerConfig::default();
-/// config.workers.num_rollout_workers = 0;
-/// config.learner.lr = 1e38;
-/// let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
-/// let failed = trainer.run(StopWhen::default()).expect_err("no update is finite");
-/// println!("{failed}");
-/// assert!(failed.run.ledger_closed());
-/// if failed.run.whole != Whole::Nothing {
-///     failed.run.save(tempfile::tempdir()?)?; // as after a run that ended well
-/// }
+/// // A learning rate that soon makes updates non-finite. let mut config = TrainerConfig::default();
+/// config.workers.num_rollout_workers = 0; config.learner.lr = 1e38; let trainer = Trainer::new(config, |_:
+/// &EnvContext| CartPole::new())?; let failed = trainer.run(StopWhen::default()).expect_err("no update is
+/// finite"); println!("{failed}"); assert!(failed.run.ledger_closed()); if failed.run.whole != Whole::Nothing
+/// { failed.run.save(tempfile::tempdir()?)?; // as after a run that ended well }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FailedRun {
     /// Why it failed.
     pub cause: TrainError,
-    /// What is left of it: the last result, the ledgers, the failures, and the checkpoints of what is whole.
+    /// The outcome: the last result, the ledgers, the failures, and the checkpoints of what is intact.
     pub run: Box<Run>,
 }
 
 impl fmt::Display for FailedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = match self.run.whole {
-            Whole::Learner => "what was learned is whole and can be saved",
-            Whole::PublishedWeights => "of what was learned the newest published weights are whole and can be saved",
-            Whole::Nothing => "nothing that was learned is left",
+            Whole::Learner => "the learner is intact and can be saved",
+            Whole::PublishedWeights => "the newest published weights are intact and can be saved",
+            Whole::Nothing => "nothing of the learner is left",
         };
         write!(f, "{}; {left}, after {} env-steps", self.cause, self.run.steps.sampled.env)
     }
 }
 
 impl fmt::Debug for FailedRun {
-    /// Without the run: its ledgers and weights would bury the cause wherever a program ends with this error.
+    /// Without the run, whose ledgers and weights would bury the cause in the output of a failing program.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FailedRun").field("cause", &self.cause).field("whole", &self.run.whole).finish_non_exhaustive()
     }
@@ -171,7 +165,7 @@ impl Error for FailedRun {
     }
 }
 
-/// The cause alone, for programs that have no use for what is left.
+/// The cause alone.
 impl From<FailedRun> for TrainError {
     fn from(failed: FailedRun) -> Self {
         failed.cause
@@ -184,7 +178,7 @@ impl From<ConfigError> for TrainError {
     }
 }
 
-// The causes are boxed, so that results which carry no error stay small.
+// Boxed, so that `Result`s stay small.
 macro_rules! boxed {
     ($($cause:ty => $variant:ident),* $(,)?) => {$(
         impl From<$cause> for TrainError {
@@ -212,7 +206,7 @@ impl From<WorkerFailure> for TrainError {
 }
 
 impl From<LearnerFailure> for TrainError {
-    /// A learner that ends because a loader failed is not what failed.
+    /// If a loader failed, the learner's failure is only its consequence.
     fn from(LearnerFailure { thread, cause }: LearnerFailure) -> Self {
         let cause = match cause {
             LearnerFailureCause::Failed(LearnerLoopError::Source { passes, source: NextError::Failed(source) }) => {
@@ -231,12 +225,12 @@ impl From<LearnerFailure> for TrainError {
 }
 
 impl TrainError {
-    /// Why one of several policies cannot be part of the run.
+    /// An error of one of several policies.
     pub(crate) fn of_policy(policy: &PolicyId, cause: TrainError) -> Self {
         Self::OfPolicy { policy: policy.clone(), cause: Box::new(cause) }
     }
 
-    /// The thread that failed, where it was a thread.
+    /// The thread that failed, if one did.
     pub fn thread(&self) -> Option<&str> {
         match self {
             Self::Workers(failures) => failures.first().map(|failure| failure.thread.as_str()),

@@ -1,19 +1,17 @@
 #![doc = include_str!("../README.md")]
 
-mod bottleneck;
-mod config;
+pub mod bottleneck;
+pub mod checkpoint;
+pub mod config;
 mod error;
 mod multi_agent;
-
-mod checkpoint;
+pub mod prelude;
 mod prometheus;
 mod result;
 mod run_folder;
-mod signals;
+pub mod signals;
 mod stop;
-mod trainer;
-
-pub mod prelude;
+pub mod trainer;
 
 /// Environments that come with pronk.
 pub mod envs {
@@ -22,22 +20,7 @@ pub mod envs {
     };
 }
 
-pub use bottleneck::{Advice, Bottleneck, Limit, Processors};
-pub use checkpoint::{Checkpoint, CheckpointError};
-pub use config::{
-    ConfigError, InferencePlacement, LearnerConfig, ModelConfig, ObservationFilter, OptType, ResultsConfig,
-    SupervisionConfig, TrainerConfig, Vision, WorkersConfig,
-};
-pub use error::{FailedRun, TrainError};
-pub use multi_agent::MultiAgentConfig;
-pub use prometheus::{Prometheus, PrometheusError};
-pub use result::TrainResult;
-pub use run_folder::{RunFolder, RunFolderError};
-pub use signals::{CtrlC, on_ctrl_c};
-pub use stop::{StopReason, StopWhen};
-pub use trainer::{OneAgent, Run, RunSummary, SeveralAgents, Trainer, TrainerBuilder, TrainerState, Whole};
-
-/// Wrappers: an environment around another one, that changes one thing about it.
+/// Environments around another one that change one thing about it.
 pub mod wrappers {
     pub use pronk_rollout::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};
 }
@@ -46,32 +29,35 @@ pub mod wrappers {
 #[cfg(feature = "env-process")]
 pub use pronk_env_process as env_process;
 
-// The rooms, for who wires a run of their own.
+// The rooms: types that a run rarely needs, and all that a program needs to wire one by hand.
 pub use {
     pronk_buffer as buffer, pronk_groups as groups, pronk_learner as learner, pronk_metrics as metrics,
     pronk_policy as policy, pronk_rollout as rollout,
 };
 
-pub use pronk_buffer::{Gate, MultiAgentBatch, SampleBatch};
-pub use pronk_groups::{
-    CallResult, GroupError, GroupErrorCause, GroupPlace, GroupWorker, GroupsStartError, OnWorkerError, Restarts,
-    StopOutcome, Stopper, WorkerGroup, WorkerGroupConfig, WorkerGroups, WorkerId, WorkerTime,
-};
+pub use checkpoint::{Checkpoint, CheckpointError};
+pub use config::{ConfigError, TrainerConfig};
+pub use error::{FailedRun, TrainError};
+pub use multi_agent::MultiAgentConfig;
+pub use prometheus::{Prometheus, PrometheusError};
+pub use result::TrainResult;
+pub use run_folder::{RunFolder, RunFolderError};
+pub use signals::on_ctrl_c;
+pub use stop::{StopReason, StopWhen};
+pub use trainer::{Run, Trainer, TrainerBuilder, Whole};
+
+pub use pronk_buffer::SampleBatch;
 pub use pronk_learner::{
-    Algorithm, AlgorithmConfig, AppoConfig, AppoForm, ImpalaConfig, InitialState, LearnError, Learned, Learner,
-    LearnerFailure, LearnerState, OnStarved, PolicyLag, PpoConfig, Schedule, TrainBatch,
+    Algorithm, AlgorithmConfig, AppoConfig, ImpalaConfig, LearnError, Learner, PpoConfig, Schedule,
 };
 pub use pronk_metrics::{
-    ByPolicy, Console, Csv, DEFAULT_POLICY, HtmlReport, JsonLines, LearnerInfo, PolicyId, ReportError, Reporter,
-    ResultDict, StepTotals, Steps, TensorBoard, ThreadTime, Timeline, Timers, reporter_fn,
+    ByPolicy, Console, Csv, DEFAULT_POLICY, HtmlReport, JsonLines, PolicyId, ReportError, Reporter, ResultDict, Steps,
+    TensorBoard, Timeline, Timers, reporter_fn,
 };
 pub use pronk_policy::{
-    ActionSelection, Activation, DeviceSpec, Gaussian, GaussianConfig, Init, LogStdRange, Network, ObsDtype, ObsLoader,
-    Params, Policy, PolicyError, Rng, Space, Torso,
+    ActionSelection, Activation, DeviceSpec, Init, Network, Params, Policy, PolicyError, Rng, Space,
 };
 pub use pronk_rollout::{
-    AbandonedThreads, ActionRef, AgentSpec, Agents, AsyncEnv, AsyncEnvs, End, Env, EnvContext, EnvError, EnvFactory,
-    EnvFailure, EnvSpec, EpisodeStat, EvaluateError, Evaluation, Gather, Kernel, MultiAgentEnv, MultiAgentFactory,
-    MultiAgentSpec, ObsMut, Outcome, PolicyMapping, RestartPolicy, ReturnStat, Step, Vectorised, WorkerFailure,
-    WorkerStatus, check_env, check_multi_agent_env, evaluate,
+    ActionRef, AsyncEnv, AsyncEnvs, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, Gather,
+    MultiAgentEnv, ObsMut, PolicyMapping, Step, Vectorised, check_env, check_multi_agent_env, evaluate,
 };

@@ -1,9 +1,8 @@
-//! [`MultiAgentConfig`]: the policies of a run with several agents, and who plays whom.
+//! [`MultiAgentConfig`]: the policies of a multi-agent run, and which agents use them.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pronk_metrics::{ByPolicy, DEFAULT_POLICY, PolicyId};
+use pronk_metrics::{ByPolicy, DEFAULT_POLICY, PolicyId, catch};
 use pronk_policy::derive_seed;
 use pronk_rollout::{AgentSpec, EnvSpec, MultiAgentFactory, PolicyMapping, probe_multi_agent_spec};
 
@@ -11,24 +10,24 @@ use crate::checkpoint::Checkpoint;
 use crate::config::ConfigError;
 use crate::error::TrainError;
 
-/// Episodes for which the mapping is asked before a run, to find out whom each policy plays.
-const EPISODES_ASKED: u64 = 4096;
+/// Episodes for which the mapping is evaluated before a run, to find the agents of each policy.
+const PROBED_EPISODES: u64 = 4096;
 
-/// The policies of a run with several agents, and who plays whom. Names are RLlib's.
+/// The policies of a multi-agent run, and which agents use them. Names are RLlib's.
 ///
 /// ```
 /// use pronk::{MultiAgentConfig, PolicyMapping};
 ///
 /// // All agents learn and share one policy.
 /// let team = MultiAgentConfig::shared("team");
-/// // Each has its own, and only one learns; the other stays as its weights are drawn, or as a checkpoint in its place.
+/// // Each has its own, and only one learns; the other keeps its initial weights, or those of a checkpoint.
 /// let duel = MultiAgentConfig {
 ///     policies_to_train: Some(["learner".into()].into()),
 ///     ..MultiAgentConfig::separate([("x", "learner"), ("o", "opponent")])
 /// };
 /// assert_eq!((team.policies.len(), duel.policies.len()), (1, 2));
 ///
-/// // Who begins is decided anew for every episode.
+/// // The sides swap from episode to episode.
 /// let sides = PolicyMapping::new(|agent: &str, episode: u64| {
 ///     if (agent == "x") == (episode % 2 == 0) { "learner".into() } else { "opponent".into() }
 /// });
@@ -37,22 +36,13 @@ const EPISODES_ASKED: u64 = 4096;
 /// ```
 #[derive(Clone, Debug)]
 pub struct MultiAgentConfig {
-    /// The policies by name, each with the checkpoint that it begins with; `None` draws new weights.
+    /// The policies by name, each with the checkpoint that it starts from; `None` initialises new weights.
     pub policies: ByPolicy<Option<Checkpoint>>,
-    /// Which policy an agent plays in an episode.
+    /// Which policy an agent uses in an episode.
     pub policy_mapping: PolicyMapping,
-    /// The policies that learn; `None` for all. The others act as they began, and their steps are counted as dropped under
+    /// The policies that learn; `None` for all. The others stay frozen, and their steps count as dropped:
     /// `not_trained`.
     pub policies_to_train: Option<BTreeSet<PolicyId>>,
-}
-
-/// One policy, as a run will use it.
-pub(crate) struct Role {
-    pub(crate) policy: PolicyId,
-    /// Its spaces, as an environment of its own would have them.
-    pub(crate) spec: EnvSpec,
-    pub(crate) checkpoint: Option<Checkpoint>,
-    pub(crate) is_trained: bool,
 }
 
 impl MultiAgentConfig {
@@ -71,8 +61,13 @@ impl MultiAgentConfig {
         Self { policies, policy_mapping: PolicyMapping::fixed(agents), policies_to_train: None }
     }
 
-    /// Finds out whom each policy plays. Returns the environment's name beside them.
-    pub(crate) fn cast(&self, env: &dyn MultiAgentFactory, seed: u64) -> Result<(String, Vec<Role>), TrainError> {
+    /// Whether a policy learns.
+    pub(crate) fn is_trained(&self, policy: &PolicyId) -> bool {
+        self.policies_to_train.as_ref().is_none_or(|to_train| to_train.contains(policy))
+    }
+
+    /// The spaces of each policy, as a single-agent environment of its own would have them.
+    pub(crate) fn policy_specs(&self, env: &dyn MultiAgentFactory, seed: u64) -> Result<ByPolicy<EnvSpec>, TrainError> {
         if let Some(to_train) = &self.policies_to_train {
             if to_train.is_empty() {
                 return Err(refuse("policies_to_train", "none", "nothing would be learned; name at least one").into());
@@ -85,58 +80,53 @@ impl MultiAgentConfig {
         let spec = probe_multi_agent_spec(env, seed)?;
         let mut spaces: ByPolicy<&AgentSpec> = ByPolicy::new();
         for agent in &spec.agents {
-            for policy in self.played_by(&agent.name)? {
+            for policy in self.policies_of(&agent.name)? {
                 let first = *spaces.entry(policy.clone()).or_insert(agent);
                 if !has_same_spaces(first, agent) {
                     let reason = format!(
-                        "it plays '{}' and '{}', whose spaces differ; agents of one policy must see and do the same things",
+                        "it is mapped to '{}' and '{}', whose spaces differ; agents of one policy need the same spaces",
                         first.name, agent.name
                     );
                     return Err(refuse("policy_mapping", &policy, &reason).into());
                 }
             }
         }
-        let role = |(policy, checkpoint): (&PolicyId, &Option<Checkpoint>)| {
+        let policy_spec = |(policy, checkpoint): (&PolicyId, &Option<Checkpoint>)| {
             let (observation, action) = match (spaces.get(policy), checkpoint) {
                 (Some(agent), _) => (&agent.observation, &agent.action),
-                // It may be played too seldom to be seen here.
+                // The mapping may pick it too seldom for the episodes probed here.
                 (None, Some(checkpoint)) => (&checkpoint.observation, &checkpoint.action),
                 (None, None) => {
                     let reason = format!(
-                        "the mapping gives it no agent of {} in {EPISODES_ASKED} episodes; leave it out, map an agent to it, or \
-                         let it begin with a checkpoint, which says what it sees and does",
+                        "the mapping gives it no agent of {} in {PROBED_EPISODES} episodes; remove it, map an agent to it, \
+                         or give it a checkpoint, which has its spaces",
                         spec.name
                     );
-                    return Err(refuse("policies", policy, &reason));
+                    return Err(refuse("policies", policy, &reason).into());
                 }
             };
-            Ok(Role {
-                policy: policy.clone(),
-                spec: EnvSpec {
-                    name: spec.name.clone(),
-                    observation: observation.clone(),
-                    action: action.clone(),
-                    max_episode_steps: spec.max_episode_steps,
-                    action_mask: spec.agents.iter().any(|agent| agent.action_mask),
-                },
-                checkpoint: checkpoint.clone(),
-                is_trained: self.policies_to_train.as_ref().is_none_or(|to_train| to_train.contains(policy)),
-            })
+            let spec = EnvSpec {
+                name: spec.name.clone(),
+                observation: observation.clone(),
+                action: action.clone(),
+                max_episode_steps: spec.max_episode_steps,
+                action_mask: spec.agents.iter().any(|agent| agent.action_mask),
+            };
+            Ok((policy.clone(), spec))
         };
-        let roles = self.policies.iter().map(role).collect::<Result<_, _>>()?;
-        Ok((spec.name.clone(), roles))
+        self.policies.iter().map(policy_spec).collect()
     }
 
-    /// The policies that play an agent in some episode.
-    fn played_by(&self, agent: &str) -> Result<BTreeSet<PolicyId>, ConfigError> {
+    /// The policies that the agent uses in some episode.
+    fn policies_of(&self, agent: &str) -> Result<BTreeSet<PolicyId>, ConfigError> {
         let mut found = BTreeSet::new();
-        for episode in 0..EPISODES_ASKED {
-            let asked =
-                catch_unwind(AssertUnwindSafe(|| self.policy_mapping.policy_of(agent, derive_seed(episode, &[]))));
-            let policy = match asked {
+        for episode in 0..PROBED_EPISODES {
+            let policy = match catch(|| self.policy_mapping.policy_of(agent, derive_seed(episode, &[]))) {
                 Ok(Some(policy)) => policy,
                 Ok(None) => return Err(refuse("policy_mapping", agent, "it names no policy for this agent")),
-                Err(_) => return Err(refuse("policy_mapping", agent, "it panics when it is asked for this agent")),
+                Err(panic) => {
+                    return Err(refuse("policy_mapping", agent, &format!("it panics for this agent: {panic}")));
+                }
             };
             if !self.policies.contains_key(&policy) {
                 let reason = format!("it gives '{agent}' the policy '{policy}', which is not in `policies`");
@@ -148,18 +138,18 @@ impl MultiAgentConfig {
     }
 }
 
-/// A policy's name is that of its folder in a saved run and of its part in the results.
+/// The name of a policy is also the name of its folder in a checkpoint and of its key in the results.
 fn check_name(policy: &PolicyId) -> Result<(), ConfigError> {
     let is_folder = |name: &str| !name.contains(['/', '\\']) && !matches!(name, "" | "." | "..");
     match &**policy {
         DEFAULT_POLICY => {
             Err(refuse("policies", policy, "this is the policy of runs with one agent; choose another name"))
         }
-        "batch_count" => Err(refuse("policies", policy, "results have a key of this name; choose another one")),
+        "batch_count" => Err(refuse("policies", policy, "results have a key of this name; choose another name")),
         name if !is_folder(name) => Err(refuse(
             "policies",
             format!("{name:?}"),
-            "a folder is named after it when it is saved; choose another name",
+            "it names the policy's folder in a checkpoint; choose another name",
         )),
         _ => Ok(()),
     }
@@ -170,5 +160,5 @@ fn has_same_spaces(a: &AgentSpec, b: &AgentSpec) -> bool {
 }
 
 fn refuse(field: &'static str, value: impl ToString, reason: &str) -> ConfigError {
-    ConfigError { field, value: value.to_string(), reason: reason.to_owned() }
+    ConfigError::caused_by(field, value, &reason)
 }

@@ -9,8 +9,8 @@ use pronk_rollout::ReturnStat;
 
 use crate::bottleneck::Bottleneck;
 
-/// What one iteration of the trainer found out: the figures a program asks for most as fields, and all of them in the
-/// result dict under RLlib's keys.
+/// What one iteration of the trainer found out: the figures a program asks for most as fields, and all of
+/// them in the result dict under RLlib's keys.
 ///
 /// `Display` prints the dict as indented JSON.
 #[derive(Clone, Debug)]
@@ -48,7 +48,8 @@ pub struct TrainResult {
     pub learner_info: LearnerInfo,
     /// How old the weights were that made the data trained on in this iteration.
     pub policy_lag: PolicyLag,
-    /// What limited the run in this iteration, and what one change of a setting would bring. `None` before the learner has run.
+    /// What limited the run in this iteration, and what one change of a setting would bring. `None` before
+    /// the learner has run.
     pub bottleneck: Option<Bottleneck>,
     /// The step ledger.
     pub steps: StepTotals,

@@ -19,7 +19,8 @@ const EVENTS: &str = "events.out.tfevents.";
 /// A folder that belongs to one run: its results, and the policy it has trained.
 ///
 /// Results of two runs in one folder would lie on top of each other, so [`Trainer::log_to`](crate::Trainer::log_to) refuses a
-/// folder that holds a run. This type gives each run a folder of its own, or says what becomes of an earlier run.
+/// folder that holds a run. This type gives each run a folder of its own, or says what becomes of an earlier
+/// run.
 ///
 /// # Example
 /// ```
@@ -66,9 +67,11 @@ pub enum RunFolderError {
 }
 
 impl RunFolder {
-    /// Makes `<runs>/<UTC time>-s<seed>`, and has the link `<runs>/latest` point to it where the system has links.
+    /// Makes `<runs>/<UTC time>-s<seed>`, and has the link `<runs>/latest` point to it where the system has
+    /// links.
     ///
-    /// Runs that begin in the same second with the same seed get different folders: `…-s7`, `…-s7-2`, in this process or another.
+    /// Runs that begin in the same second with the same seed get different folders: `…-s7`, `…-s7-2`, in this
+    /// process or another.
     ///
     /// # Errors
     /// The folder or the link that cannot be made.
@@ -95,8 +98,8 @@ impl RunFolder {
         }
     }
 
-    /// The folder `path` for a new run in place of the one that it holds, whose results are removed. Its policy stays until the new
-    /// run saves one.
+    /// The folder `path` for a new run in place of the one that it holds, whose results are removed. Its
+    /// policy stays until the new run saves one.
     ///
     /// # Errors
     /// The file that cannot be removed.
@@ -109,8 +112,8 @@ impl RunFolder {
         Ok(Self { path })
     }
 
-    /// The folder `path` for a run that goes on from the policy in it. The results there are kept in `life-1`, those after a second
-    /// resume in `life-2`, and so on.
+    /// The folder `path` for a run that goes on from the policy in it. The results there are kept in
+    /// `life-1`, those after a second resume in `life-2`, and so on.
     ///
     /// # Errors
     /// The file that cannot be moved.
@@ -186,7 +189,8 @@ fn create_first_free(parent: &Path, nth: impl Fn(u32) -> String) -> io::Result<S
     (1..=u32::MAX).find_map(|n| create(nth(n))).unwrap_or_else(|| Err(io::ErrorKind::AlreadyExists.into()))
 }
 
-/// The link is made beside its place and moved there, so that it is there at any time, and runs that begin at once do not collide.
+/// The link is made beside its place and moved there, so that it is there at any time, and runs that begin at
+/// once do not collide.
 #[cfg(unix)]
 fn point_latest_to(runs: &Path, name: &str) -> io::Result<()> {
     let beside = runs.join(format!(".latest-{name}"));

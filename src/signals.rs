@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM end runs and worker groups cleanly: each listener is called once, on a thread of its own.
+//! Ctrl-C and SIGTERM: each listener is called once, on its own thread.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,15 +15,15 @@ use crate::stop::StopReason;
 
 type Action = Box<dyn FnOnce(Signal) + Send>;
 
-/// How long one call of an environment may go on after a signal, where it has the run's only thread.
-const PATIENCE: Duration = Duration::from_millis(700);
+/// How long one call of an environment may continue after a signal in a run without threads.
+const HANG_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// A signal that asks the process to end.
+/// A signal to end the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// SIGTERM, which Unix alone has.
+    /// SIGTERM, on Unix only.
     #[cfg(unix)]
     Terminate,
 }
@@ -37,29 +37,30 @@ impl Signal {
         }
     }
 
-    /// Ends the process as the signal would have done without a handler.
+    /// Ends the process as the signal would without a handler.
     fn end_the_process(self) -> ! {
-        #[allow(clippy::disallowed_methods)] // called where nothing is left that could end it in another way
+        #[allow(clippy::disallowed_methods)] // nothing else can end the process here
         std::process::exit(self.reason().signal_status().unwrap_or(1).into())
     }
 }
 
-/// Calls `action` at the first Ctrl-C from now on, once, on a thread of its own; until what is returned is dropped. On Unix,
-/// SIGTERM counts as Ctrl-C: that is how schedulers, containers and `kill` ask a process to end.
+/// Calls `action` once, on its own thread, at the next Ctrl-C or, on Unix, SIGTERM; dropping the returned
+/// value cancels it.
 ///
-/// Runs listen by themselves. This is for what runs beside them, such as [`WorkerGroups`](crate::WorkerGroups).
+/// A [`Trainer`](crate::Trainer) handles signals itself; this is for what runs beside it, such as
+/// [`WorkerGroups`](crate::groups::WorkerGroups).
 ///
-/// A second signal of either kind, or one for which there is no listener, ends the process with status 130 after Ctrl-C and 143
-/// after SIGTERM, as without pronk: the system's own handler is gone once a process has one of its own.
+/// A second signal, or one without a listener, ends the process with status 130 after Ctrl-C and 143 after
+/// SIGTERM.
 ///
 /// # Errors
-/// When the system refuses the handler or its thread.
+/// The system refused the handler or its thread.
 ///
 /// # Example
 /// ```
 /// use std::time::Duration;
 ///
-/// use pronk::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
+/// use pronk::groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 ///
 /// let mut groups = WorkerGroups::new();
 /// groups.add(WorkerGroup::new(WorkerGroupConfig::default(), |worker| {
@@ -90,7 +91,7 @@ fn listen(action: Action) -> io::Result<CtrlC> {
     Ok(CtrlC { id })
 }
 
-/// Listens to Ctrl-C and SIGTERM until it is dropped: what [`on_ctrl_c`] returns.
+/// A listener for Ctrl-C and SIGTERM, until dropped: from [`on_ctrl_c`].
 ///
 /// ```
 /// let listening = pronk::on_ctrl_c(|| println!("interrupted"))?;
@@ -98,14 +99,14 @@ fn listen(action: Action) -> io::Result<CtrlC> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "nobody listens any more once this is dropped"]
+#[must_use = "dropping it stops listening"]
 pub struct CtrlC {
     id: u64,
 }
 
 impl Drop for CtrlC {
     fn drop(&mut self) {
-        // Taken out first: what the action holds is dropped outside the lock.
+        // Removed first, so that the action is dropped outside the lock.
         let mine = {
             let mut listeners = listeners();
             let at = listeners.iter().position(|listener| listener.id == self.id);
@@ -120,61 +121,61 @@ impl Fold for Signal {
     fn fold(&mut self, _later: Self) {}
 }
 
-/// The shutdown guard of a run, for whoever may end it.
+/// The shutdown guard of a run, shared by the trainer and the signal handler.
 #[derive(Clone)]
-pub(crate) struct SharedLifeline(Arc<Mutex<Option<ShutdownGuard>>>);
+pub(crate) struct SharedGuard(Arc<Mutex<Option<ShutdownGuard>>>);
 
-impl SharedLifeline {
+impl SharedGuard {
     pub(crate) fn new(shutdown: ShutdownGuard) -> Self {
         Self(Arc::new(Mutex::new(Some(shutdown))))
     }
 
     /// Ends every wait of the run.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn release(&self) {
         drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
-/// What a run hears of signals; it stops listening when this is dropped.
+/// The signals of a run, until dropped.
 pub(crate) struct Interrupts {
     mailbox: Mailbox<Signal>,
-    /// The first one, once it was read.
+    /// The first one, once read.
     first: Option<Signal>,
     _listening: CtrlC,
-    /// Tells who listened that the run has ended.
+    /// Dropped with the run, which ends the handler's wait.
     _run: ShutdownGuard,
 }
 
 impl Interrupts {
-    /// Has a run hear of the first signal from now on, and `notifier` rung.
+    /// Delivers the next signal and notifies `notifier`.
     ///
-    /// A run `on_this_thread` cannot listen while it waits, so its waits are ended; and if an environment does not come back, which
-    /// its monitor shows, so is the process.
+    /// A run `on_this_thread` cannot check for signals while it waits, so its waits are ended; if its monitor
+    /// shows that an environment hangs, the process is ended.
     ///
     /// # Errors
-    /// Those of [`on_ctrl_c`]; a run can go on without.
-    pub(crate) fn new(notifier: &Notifier, on_this_thread: Option<(SharedLifeline, CallMonitor)>) -> io::Result<Self> {
+    /// As [`on_ctrl_c`]; a run can continue without signals.
+    pub(crate) fn new(notifier: &Notifier, on_this_thread: Option<(SharedGuard, CallMonitor)>) -> io::Result<Self> {
         let (sender, mailbox) = mailbox(NonZeroUsize::MIN, notifier);
         let (run, token) = shutdown();
         let listening = listen(Box::new(move |signal| {
-            // Refused only when the run is over: then there is nobody to report to.
+            // Fails only after the run, when there is no receiver.
             let _ = sender.post(signal);
             if let Some((shutdown, monitor)) = on_this_thread {
-                shutdown.cut();
+                shutdown.release();
                 end_if_it_hangs(signal, &monitor, &token);
             }
         }))?;
         Ok(Self { mailbox, first: None, _listening: listening, _run: run })
     }
 
-    /// Why the run is to end, once a signal has come.
+    /// The reason to end the run, after a signal.
     pub(crate) fn first(&mut self) -> Option<StopReason> {
         self.first = self.first.or_else(|| self.mailbox.try_take());
         self.first.map(Signal::reason)
     }
 }
 
-/// One that wants to hear of a signal. Without an action it has heard of one.
+/// A listener; its action is taken when called.
 struct Listener {
     id: u64,
     action: Option<Action>,
@@ -186,20 +187,18 @@ fn listeners() -> MutexGuard<'static, Vec<Listener>> {
     LISTENERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the process if the run's only thread stays in one call of an environment; nothing else could.
+/// Ends the process if the run's only thread hangs in an environment; nothing else can.
 fn end_if_it_hangs(signal: Signal, monitor: &CallMonitor, run: &ShutdownToken) {
     loop {
         let call = monitor.call();
-        if run.sleep(PATIENCE).is_err() {
+        if run.sleep(HANG_TIMEOUT).is_err() {
             return;
         }
         if let Some(call) = call
             && monitor.call() == Some(call)
         {
             let (env, place) = (call.index, call.place);
-            tracing::error!(
-                "environment {env} does not come back {place}, so the signal ends the process without a result"
-            );
+            tracing::error!("environment {env} hangs {place}, so the signal ends the process without a result");
             signal.end_the_process();
         }
     }
@@ -207,7 +206,7 @@ fn end_if_it_hangs(signal: Signal, monitor: &CallMonitor, run: &ShutdownToken) {
 
 fn install() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    // From here on the system's own handlers are gone, before anything relies on it.
+    // Installed before returning, so that callers can rely on it.
     let mut handlers = runtime.block_on(async { Handlers::install() })?;
     std::thread::Builder::new().name("pronk-signals".to_owned()).spawn(move || {
         runtime.block_on(async {
@@ -219,7 +218,7 @@ fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// The handlers of the signals, where the system has them.
+/// The handlers of the signals that the system has.
 struct Handlers {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
@@ -262,11 +261,11 @@ fn pass_on(signal: Signal) {
     if actions.is_empty() {
         signal.end_the_process();
     }
-    // Threads of their own: an action that hangs must keep neither the others nor a second signal from being heard.
+    // On their own threads: a hanging action must block neither the others nor a second signal.
     for action in actions {
         let spawned = std::thread::Builder::new().name("pronk-ctrl-c".to_owned()).spawn(move || action(signal));
         if spawned.is_err() {
-            // Without a thread the action cannot be called, and the signal must end something.
+            // Without a thread for the action, the signal ends the process.
             signal.end_the_process();
         }
     }

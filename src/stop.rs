@@ -1,4 +1,4 @@
-//! [`StopWhen`]: when a run is over.
+//! [`StopWhen`]: the limits of a run.
 
 use std::time::Duration;
 
@@ -6,10 +6,9 @@ use pronk_metrics::PolicyId;
 
 use crate::result::TrainResult;
 
-/// When a run is over: at the first of the limits that are set. With none set, only a signal or a failure ends it.
+/// The limits of a run, which ends at the first one reached. Without any, only a signal or a failure ends it.
 ///
-/// The limits of env-steps and of time end the iteration under way; the others are looked at after each iteration, so a run may go
-/// past them by one.
+/// `env_steps` and `time` end the current iteration; the others are checked after each iteration.
 ///
 /// # Example
 /// ```
@@ -21,41 +20,41 @@ use crate::result::TrainResult;
 pub struct StopWhen {
     /// Mean episode return to reach, over at least `metrics_num_episodes_for_smoothing` episodes.
     pub episode_return_mean: Option<f64>,
-    /// Mean return to reach of the agents that play a policy, over at least `metrics_num_episodes_for_smoothing` of their
-    /// episodes: in a game that one wins and another loses, the mean over the agents says nothing.
+    /// Mean return of a policy's agents to reach, over at least `metrics_num_episodes_for_smoothing` of their
+    /// episodes: in a zero-sum game the mean over all agents says nothing.
     pub policy_return_mean: Option<(PolicyId, f64)>,
-    /// Env-steps to sample: no worker begins a fragment once they are, and the run ends when the learner has learned from what there
-    /// is.
+    /// Env-steps to sample: afterwards no worker starts a fragment, and the run ends when the learner has
+    /// trained on the rest.
     ///
-    /// So at least as many are sampled, and at most one fragment of each worker more, which is no more than a train batch of each.
-    /// Only where a worker's environments do not wait for each other ([`Gather::AtLeast`](crate::Gather::AtLeast) and the like) may it
-    /// hold up to two fragments besides, in columns that are not full; they are counted as dropped.
+    /// At most one fragment per worker is sampled beyond the limit. With partial gathering
+    /// ([`Gather::AtLeast`](crate::Gather::AtLeast) and the like) a worker may also drop up to two fragments
+    /// in incomplete columns.
     pub env_steps: Option<u64>,
     /// Wall-clock time since the trainer was built.
     pub time: Option<Duration>,
-    /// Iterations.
+    /// Number of iterations.
     pub iterations: Option<u64>,
 }
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// The mean return, of the episodes or of a policy, was reached.
+    /// A target return was reached.
     ReturnReached,
     /// The env-steps were sampled.
     EnvSteps,
-    /// The time was up.
+    /// The time limit was reached.
     Time,
-    /// The iterations were done.
+    /// The number of iterations was reached.
     Iterations,
-    /// Ctrl-C was pressed, or SIGINT came in another way.
+    /// Ctrl-C, or another SIGINT.
     Interrupted,
-    /// SIGTERM came: the system or a scheduler wants the process to end.
+    /// SIGTERM, such as from a scheduler.
     Terminated,
 }
 
 impl StopReason {
-    /// The exit status of a program that a signal ended: 130 after Ctrl-C, 143 after SIGTERM, `None` where it was a limit.
+    /// The exit status after a signal: 130 after Ctrl-C, 143 after SIGTERM, `None` for a limit.
     pub fn signal_status(self) -> Option<u8> {
         match self {
             Self::Interrupted => Some(130),
@@ -66,7 +65,8 @@ impl StopReason {
 }
 
 impl StopWhen {
-    /// The limit that `result` reaches, a return before all others. Not that of env-steps, which is looked at between results, too.
+    /// The limit that `result` reaches, returns first. The limit of env-steps is checked elsewhere, between
+    /// results as well.
     pub(crate) fn reached(&self, result: &TrainResult) -> Option<StopReason> {
         let at_least = |value: u64, limit: Option<u64>| limit.is_some_and(|limit| value >= limit);
         if self.reached_return(result) {
@@ -85,7 +85,7 @@ impl StopWhen {
         self.time.is_some_and(|limit| time >= limit)
     }
 
-    /// Whether there is a return to reach.
+    /// Whether a return is to be reached.
     pub(crate) fn has_target(&self) -> bool {
         self.episode_return_mean.is_some() || self.policy_return_mean.is_some()
     }
@@ -102,7 +102,7 @@ impl StopWhen {
         of_all || of_policy
     }
 
-    /// How much of the nearest countable limit is used up, 0 to 1.
+    /// The used share of the nearest countable limit, from 0 to 1.
     pub(crate) fn progress(&self, result: &TrainResult) -> Option<f64> {
         let share = |value: f64, limit: f64| if limit > 0.0 { value / limit } else { 1.0 };
         [

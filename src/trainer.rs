@@ -1,4 +1,4 @@
-//! [`Trainer`]: the rooms joined into a run.
+//! [`Trainer`]: the loop of a run.
 
 mod builder;
 mod compose;
@@ -38,16 +38,17 @@ use crate::signals;
 use crate::stop::{StopReason, StopWhen};
 use engine::{Engine, Stepped};
 
-/// How long the trainer lets reports gather after it was woken, so that it does not compete with those who work.
+/// How long the trainer lets reports accumulate after a wake-up, so that it does not compete with workers and
+/// learner.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// Longest wait of the trainer when no iteration time bounds it.
+/// Longest wait without a bound by the iteration's time.
 const LISTEN: Duration = Duration::from_secs(1);
 
 impl Trainer {
-    /// Adds something that is shown every result. One that fails is named in the results from then on and left out.
+    /// Adds a reporter, which receives every result. One that fails is dropped and named in the results.
     ///
-    /// It [finishes](Reporter::finish) as the run ends, in whatever way that is.
+    /// It [finishes](Reporter::finish) when the run ends, well or not.
     pub fn add_reporter(&mut self, reporter: impl Reporter + 'static) {
         if let Some(clock) = reporter.clock() {
             self.time.add(clock);
@@ -55,14 +56,14 @@ impl Trainer {
         self.reporters.add(Box::new(reporter));
     }
 
-    /// The policies of the run, each with what the environments said about themselves to it: its spaces.
+    /// The policies of the run with their spaces.
     pub fn env_specs(&self) -> impl Iterator<Item = (&PolicyId, &EnvSpec)> {
         self.spec.specs()
     }
 
-    /// What every worker is doing at this moment, and since when: what of a worker with a thread can be seen from outside.
+    /// What every worker thread is doing, and since when.
     ///
-    /// Empty without threads, and once the run has ended.
+    /// Empty without threads and after the run.
     ///
     /// # Example
     /// ```
@@ -82,18 +83,19 @@ impl Trainer {
         self.engine.as_ref().map(Engine::workers).unwrap_or_default()
     }
 
-    /// Iterates until a limit of `stop`, a signal or a failure, then ends the run.
+    /// Runs until a limit of `stop`, a signal or a failure.
     ///
-    /// The signals are Ctrl-C and, on Unix, SIGTERM: see [`on_ctrl_c`](crate::on_ctrl_c). [`Run::exit_status`] is what a program that
-    /// ends with the run should end with. A second signal ends the process at once.
+    /// The signals are Ctrl-C and, on Unix, SIGTERM: see [`on_ctrl_c`](crate::on_ctrl_c). A second signal
+    /// ends the process at once. [`Run::exit_status`] is the exit status for a program that ends with the
+    /// run.
     ///
-    /// Without threads (`num_rollout_workers: 0`) an environment that does not come back has the only thread there is: at a
-    /// signal the process then ends within a second, with status 130 or 143 and without a result.
+    /// Without threads (`num_rollout_workers: 0`), if the environment hangs, a signal ends the process within
+    /// a second, with status 130 or 143 and without a result.
     ///
-    /// *Blocks* until the run has ended, and then for the pass that the learner is in, a minute at most.
+    /// *Blocks* until the run has ended and the learner has finished its pass, a minute at most.
     ///
     /// # Errors
-    /// The first failure that ended the run, with what is left of the run.
+    /// The failure that ended the run, with the rest of the run.
     pub fn run(mut self, stop: StopWhen) -> Result<Run, FailedRun> {
         if let Some(env_steps) = stop.env_steps {
             self.steps.limit_env_steps(env_steps);
@@ -120,20 +122,20 @@ impl Trainer {
         }
     }
 
-    /// Ends the run: threads are stopped and joined, and what was under way is counted as dropped.
+    /// Ends the run: joins all threads and counts the steps in flight as dropped.
     ///
-    /// *Blocks* for the pass that the learner is in, a minute at most.
+    /// *Blocks* until the learner has finished its pass, a minute at most.
     ///
     /// # Errors
-    /// The learner failed or took too long while it was ended, or the run had ended before: with what is left of the run.
+    /// The learner failed or missed its deadline, or the run had ended before; with the rest of the run.
     pub fn finish(mut self) -> Result<Run, FailedRun> {
         self.end(None, &StopWhen::default())
     }
 
-    /// The next result, awaited instead of blocked on; `None` once the run has ended.
+    /// The next result, asynchronously; `None` once the run has ended.
     ///
-    /// A future dropped half-way loses nothing: the next one goes on with the same iteration. Without threads
-    /// (`num_rollout_workers: 0`) the work is done inside and does block.
+    /// Cancel-safe: the next call resumes the same iteration. Without threads (`num_rollout_workers: 0`) it
+    /// blocks, because it does the work itself.
     ///
     /// *Needs* a tokio runtime with its timer enabled.
     ///
@@ -161,7 +163,7 @@ impl Trainer {
         self.engine.as_mut()?.begin();
         while !self.iteration_is_complete() {
             if let Some(wait_limit) = self.wait_limit() {
-                // Both ends of the wait mean the same: look again.
+                // Woken or timed out, the loop condition decides.
                 let _ = tokio::time::timeout(wait_limit, self.notifier.notified()).await;
                 tokio::time::sleep(GATHER.min(wait_limit)).await;
             }
@@ -172,7 +174,8 @@ impl Trainer {
         Some(Ok(self.complete_iteration(None)))
     }
 
-    /// One iteration; `interrupted` ends it early. After an error the run is over and all is joined.
+    /// One iteration; `interrupted` ends it early. After an error the run has ended and all threads are
+    /// joined.
     fn iterate(
         &mut self,
         stop: Option<&StopWhen>,
@@ -187,7 +190,7 @@ impl Trainer {
             if let Some(wait_limit) = self.wait_limit()
                 && self.notifier.wait(wait_limit)
             {
-                // Milliseconds, so that reports gather; there is nothing that could end it sooner.
+                // A few milliseconds, which nothing needs to interrupt.
                 #[allow(clippy::disallowed_methods)]
                 std::thread::sleep(GATHER.min(wait_limit));
             }
@@ -197,8 +200,8 @@ impl Trainer {
         Ok(self.complete_iteration(stop))
     }
 
-    /// Whether the limit of env-steps is reached, and the learner has come to the end of what was sampled. Should a worker be stuck in
-    /// the fragment that it was making, the learner has waited for it in vain.
+    /// Whether the limit of env-steps is reached and the learner has trained on all of them, or is starved
+    /// because a worker is stuck in its last fragment.
     fn has_learned_all(&self) -> bool {
         self.steps.limit_reached() && (self.source_ended || self.learner_metrics.read().starved.is_some())
     }
@@ -216,7 +219,7 @@ impl Trainer {
         result
     }
 
-    /// How long to wait for the notifier before the next look; `None` without threads, where nobody else would ring it.
+    /// How long to wait for the notifier; `None` without threads, where nothing else would notify.
     fn wait_limit(&mut self) -> Option<Duration> {
         match self.engine {
             Some(Engine::Threads { .. }) => {
@@ -228,7 +231,8 @@ impl Trainer {
         }
     }
 
-    /// Takes in what there is; without threads, makes it first. After an error the run is over and all is joined.
+    /// Collects reports; without threads, does the work first. After an error the run has ended and all
+    /// threads are joined.
     fn take_in(&mut self) -> Result<(), TrainError> {
         let Some(engine) = self.engine.as_mut() else {
             return Err(TrainError::Ended { failure: self.failure.clone() });
@@ -241,20 +245,20 @@ impl Trainer {
             Engine::Threads { .. } if engine.outqueue().is_closed() => Ok(Stepped::Ended),
             Engine::Threads { .. } => Ok(Stepped::GoesOn),
         };
-        let nobody_works = engine.nobody_works();
-        // At the limit of env-steps the workers leave, and then the learner, once it has learned from what is there.
+        let has_no_workers = engine.has_no_workers();
+        // At the limit of env-steps the workers end first, then the learner, once it has trained on the rest.
         let is_sampled = self.steps.limit_reached();
         self.collect();
         let out_of_restarts = self.worker_failures.iter().any(WorkerFailure::ends_the_run);
         match stepped {
             Ok(stepped) if is_sampled && !out_of_restarts => self.source_ended = stepped == Stepped::Ended,
-            Ok(Stepped::GoesOn) if !nobody_works && !out_of_restarts => {}
+            Ok(Stepped::GoesOn) if !has_no_workers && !out_of_restarts => {}
             stepped => return Err(self.fail(stepped.err())),
         }
         Ok(())
     }
 
-    /// Takes everything out of the mailboxes.
+    /// Empties the mailboxes.
     fn collect(&mut self) {
         let Some(engine) = &self.engine else { return };
         self.iteration.collect(engine.outqueue(), engine.worker_reports());

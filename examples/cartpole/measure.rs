@@ -9,8 +9,8 @@ pub(crate) const ITERATION_SECS: f64 = 10.0;
 
 /// Trains for one iteration, then measures the next, and adds what it found to the run's summary.
 ///
-/// `limit` is what the run itself found out about that iteration, and `bottleneck` why; `threads` has the share of it that each
-/// thread spent in each state.
+/// `limit` is what the run itself found out about that iteration, and `bottleneck` why; `threads` has the
+/// share of it that each thread spent in each state.
 pub(crate) fn measure(mut trainer: Trainer, train_batch_size: usize) -> anyhow::Result<ResultDict> {
     let mut next = || anyhow::Ok(trainer.next().context("the run ended by itself")??);
     let (before, after) = (next()?, next()?);

@@ -8,6 +8,7 @@ mod sequence_input;
 mod target;
 #[cfg(test)]
 pub(crate) mod tests;
+mod update;
 
 pub(crate) use obs_ref::obs_ref;
 
@@ -15,12 +16,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use pronk_buffer::{MultiAgentBatch, SampleBatch};
-use pronk_metrics::{ByPolicy, Info, InfoTree, LearnerInfo, PolicyId, Reduction, default_policy};
-use pronk_policy::{Distribution, Input, LoadedObs, Network, ObsLoader, OutputGrads, Outputs, Params, PolicyError};
+use pronk_metrics::{ByPolicy, Info, InfoTree, PolicyId, Reduction, default_policy};
+use pronk_policy::{Distribution, Network, ObsLoader, OutputGrads, Outputs, Params, PolicyError};
 
 use crate::{
-    Algorithm, AlgorithmState, ClippedNorm, LearnError, Learned, Learner, LearnerState, LossInputs, Optimizer,
-    Schedule, ShapeError, StepOptions, TrainBatch, clip_global_norm,
+    Algorithm, AlgorithmState, ClippedNorm, LearnError, Learned, Learner, LearnerState, Optimizer, Schedule, TrainBatch,
 };
 
 use burn_in::BurnIn;
@@ -54,15 +54,15 @@ pub struct ActorCriticConfig {
     pub lr: Schedule,
     /// Longest gradient, in L2 norm over all parameters; `None` for no limit (40).
     pub grad_clip: Option<f64>,
-    /// Agent-steps of one minibatch: whole columns of a train batch, in an order drawn anew for every pass, and an update
-    /// for each; `None` makes one update of the whole train batch (`None`).
+    /// Agent-steps of one minibatch: whole columns of a train batch, in an order drawn anew for every pass,
+    /// and an update for each; `None` makes one update of the whole train batch (`None`).
     pub sgd_minibatch_size: Option<NonZeroUsize>,
     /// Seed of that order (0).
     pub seed: u64,
     /// What a recurrent network remembers when it begins to learn from a fragment ([`InitialState::Stored`]).
     pub initial_state: InitialState,
-    /// First steps of every fragment that a recurrent network only runs through, without learning from them, so that its
-    /// memory after them is one of the weights that learn (0). They count as trained on.
+    /// First steps of every fragment that a recurrent network only runs through, without learning from them,
+    /// so that its memory after them is one of the weights that learn (0). They count as trained on.
     pub burn_in: usize,
 }
 
@@ -104,13 +104,14 @@ impl ActorCriticConfig {
 
 /// Trains a policy and a value network with any [`Algorithm`].
 ///
-/// A pass over a train batch is one update, or one for each minibatch. An update is: outputs for all `T+1` rows of observations, and values of the final observations of truncated
-/// episodes; the algorithm's loss and its gradient with respect to the outputs; the network's gradient with respect to
-/// the weights; clipping; one step of the optimiser. Working memory is kept, so a steady run allocates nothing here but
-/// the statistics.
+/// A pass over a train batch is one update, or one for each minibatch. An update is: outputs for all `T+1`
+/// rows of observations, and values of the final observations of truncated episodes; the algorithm's loss and
+/// its gradient with respect to the outputs; the network's gradient with respect to the weights; clipping;
+/// one step of the optimiser. Working memory is kept, so a steady run allocates nothing here but the
+/// statistics.
 ///
-/// The statistics are RLlib 2.2's: `learner_stats` with the algorithm's own and `cur_lr`, `grad_gnorm` (as it came),
-/// `grad_gnorm_clipped`, `var_gnorm`; `model`, `custom_metrics`, `num_agent_steps_trained`,
+/// The statistics are RLlib 2.2's: `learner_stats` with the algorithm's own and `cur_lr`, `grad_gnorm` (as it
+/// came), `grad_gnorm_clipped`, `var_gnorm`; `model`, `custom_metrics`, `num_agent_steps_trained`,
 /// `num_grad_updates_lifetime`, `diff_num_grad_updates_vs_sampler_policy`.
 ///
 /// ```
@@ -161,8 +162,8 @@ impl ActorCriticLearner {
     /// A learner that has made no update.
     ///
     /// # Errors
-    /// The parameters are not the network's or not finite, the distribution is not of the network's outputs, or an option cannot
-    /// work; the error says which and why.
+    /// The parameters are not the network's or not finite, the distribution is not of the network's outputs,
+    /// or an option cannot work; the error says which and why.
     pub fn new(parts: ActorCriticParts, config: ActorCriticConfig) -> Result<Self, LearnError> {
         let ActorCriticParts { network, params, distribution, algorithm, optimizer } = parts;
         config.check()?;
@@ -221,29 +222,6 @@ impl ActorCriticLearner {
         self.global_step
     }
 
-    /// Makes a pass over the samples of its policy: one update, or one for each minibatch.
-    ///
-    /// `loaded` are the observations of `part` where the network computes, if somebody put them there.
-    ///
-    /// # Errors
-    /// The samples do not fit the learner, or the update came out not finite.
-    pub fn pass(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<Learned, LearnError> {
-        let before = self.updates;
-        let info = match self.minibatches.begin(part, self.updates) {
-            None => self.update(part, loaded)?,
-            Some(columns) => {
-                let mut infos = Vec::new();
-                for first in (0..part.shape().columns).step_by(columns) {
-                    let minibatch = self.minibatches.take(part, first, columns)?;
-                    infos.push((self.update(&minibatch, None)?, minibatch.steps() as f64));
-                }
-                // All are of one algorithm, so they have the same leaves.
-                LearnerInfo::merge_all(infos).map_err(|error| LearnError::Config { reason: error.to_string() })?
-            }
-        };
-        Ok(Learned { info, updates: self.updates - before })
-    }
-
     /// Everything its next update depends on.
     pub fn state(&self) -> LearnerState {
         LearnerState {
@@ -261,8 +239,8 @@ impl ActorCriticLearner {
     /// Goes on from `state`.
     ///
     /// # Errors
-    /// The state is of another network, optimiser or algorithm, or holds numbers that none can have; the learner is then
-    /// unchanged.
+    /// The state is of another network, optimiser or algorithm, or holds numbers that none can have; the
+    /// learner is then unchanged.
     pub fn load_state(&mut self, state: LearnerState) -> Result<(), LearnError> {
         let LearnerState { params, optimizer, updates, global_step, algorithm } = state;
         check_layout(&*self.network, &params)?;
@@ -294,99 +272,6 @@ impl ActorCriticLearner {
             (Some((policy, part)), None) if *policy == self.config.policy => Ok(part),
             _ => Err(LearnError::other_policies([&self.config.policy], batch)),
         }
-    }
-
-    /// Makes one update from `part`.
-    fn update(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<LearnerInfo, LearnError> {
-        let (columns, state_len) = (part.shape().columns, self.network.shape().state_len);
-        ShapeError::check_shape("state_in", part.state_in().len(), columns * state_len, || {
-            format!("[columns, state_len] = [{columns}, {state_len}]")
-        })?;
-        let rest = self.burn_in.begin(&mut *self.network, &self.params, part)?;
-        let (part, loaded) = rest.as_ref().map_or((part, loaded), |rest| (rest, None));
-        let stats = self.compute_gradient(part, loaded)?;
-        let norm = self.gradient_norm()?;
-        let lr = self.config.lr.value(self.global_step as f64);
-        let weight_norm = self.update_weights(lr, norm.grad_scale)?;
-        let info = self.info(stats, part, lr, norm, weight_norm);
-        Ok(LearnerInfo::from_iter([(self.config.policy.clone(), info)]))
-    }
-
-    /// Fills `grad` and returns the algorithm's statistics.
-    fn compute_gradient(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<Info, LearnError> {
-        let final_obs = part.final_obs();
-        let memory = self.burn_in.state();
-        if final_obs.is_empty() {
-            self.final_outputs.values.clear();
-        } else if !memory.is_empty() {
-            let values = &mut self.final_outputs.values;
-            self.sequence_input.final_values(&mut *self.network, &self.params, part, memory, values)?;
-        } else {
-            let input = Input::new(obs_ref(final_obs.rows().view()), final_obs.len());
-            self.network.forward(&self.params, &input, &mut self.final_outputs)?;
-        }
-        let input = Input { loaded, ..self.sequence_input.input(part, memory) };
-        let target_logits = match &mut self.target {
-            None => &[],
-            Some(target) => {
-                target.look(&mut *self.network, &input)?;
-                rule_out(part.behaviour_inputs(), target.logits());
-                &*target.logits()
-            }
-        };
-        self.network.forward_for_learning(&self.params, &input, &mut self.outputs)?;
-        rule_out(part.behaviour_inputs(), &mut self.outputs.logits);
-        let inputs = LossInputs {
-            distribution: &*self.distribution,
-            logits: &self.outputs.logits,
-            values: &self.outputs.values,
-            target_logits,
-            final_values: &self.final_outputs.values,
-            env_steps: self.global_step,
-        };
-        let stats = self.algorithm.loss(part, &inputs, &mut self.output_grads)?;
-        if let Some(loss) = stats.number("total_loss").filter(|loss| !loss.is_finite()) {
-            return Err(LearnError::NonFinite {
-                what: "the total loss",
-                at: format!("{}: {loss}", self.algorithm.name()),
-            });
-        }
-        self.network.backward(&self.params, &self.output_grads, &mut self.grad)?;
-        Ok(stats)
-    }
-
-    /// How long the gradient is and by how much to shorten it, refusing one that is not finite.
-    fn gradient_norm(&self) -> Result<ClippedNorm, LearnError> {
-        let norm = clip_global_norm(&self.grad, self.config.grad_clip);
-        // Optimisers keep squares in `f32`; an infinite one would freeze its weight for good.
-        let squares_fit = norm.clipped_norm.powi(2) <= f64::from(f32::MAX);
-        if norm.true_norm.is_finite() && squares_fit {
-            return Ok(norm);
-        }
-        let culprit = self
-            .params
-            .layout()
-            .entries()
-            .iter()
-            .find(|entry| self.grad[entry.range()].iter().any(|value| !value.is_finite()));
-        let at = match culprit {
-            Some(entry) => format!("in `{}`", entry.name),
-            None => "its square overflows".to_owned(),
-        };
-        Err(LearnError::NonFinite { what: "the gradient's norm", at })
-    }
-
-    /// Steps, and returns the norm of the new weights, refusing those that no worker could act with.
-    fn update_weights(&mut self, lr: f64, grad_scale: f64) -> Result<f64, LearnError> {
-        let options = StepOptions { lr: lr as f32, grad_scale: grad_scale as f32 };
-        let norm = self.optimizer.step(self.params.values_mut(), &self.grad, options)?;
-        self.updates += 1;
-        let target_updated = self.target.as_mut().is_some_and(|target| target.updated(&self.params));
-        self.algorithm.updated(target_updated);
-        if !norm.is_finite() {
-            self.params.check_finite().map_err(|source| LearnError::Diverged { update: self.updates, lr, source })?;
-        }
-        Ok(norm)
     }
 
     fn info(&self, stats: Info, part: &SampleBatch, lr: f64, norm: ClippedNorm, weight_norm: f64) -> Info {
@@ -466,11 +351,4 @@ fn check_layout(network: &dyn Network, params: &Params) -> Result<(), LearnError
         None => format!("expected {} tensors, got {}", expected.entries().len(), got.entries().len()),
     };
     Err(PolicyError::WrongParams { reason }.into())
-}
-
-/// Actions that were impossible when the others were sampled are impossible now: their logits become −∞ as well.
-fn rule_out(behaviour_inputs: &[f32], logits: &mut [f32]) {
-    for (logit, &then) in logits.iter_mut().zip(behaviour_inputs) {
-        *logit = if then == f32::NEG_INFINITY { then } else { *logit };
-    }
 }

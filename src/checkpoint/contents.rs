@@ -6,10 +6,11 @@ use crate::config::TrainerConfig;
 
 /// A trained policy and the state of its optimiser, with all that is needed to use or to go on training them.
 ///
-/// On disk it is in a folder, together with the other policies of its run: `manifest.json`, and for each policy two or three
-/// safetensors files that the manifest names with their sizes and checksums. The files are named after their content and the
-/// manifest is replaced last and atomically. So a process killed at any instant leaves either all policies of the old
-/// checkpoint or all of the new one, and another process may load the folder while it is saved into.
+/// On disk it is in a folder, together with the other policies of its run: `manifest.json`, and for each
+/// policy two or three safetensors files that the manifest names with their sizes and checksums. The files
+/// are named after their content and the manifest is replaced last and atomically. So a process killed at any
+/// instant leaves either all policies of the old checkpoint or all of the new one, and another process may
+/// load the folder while it is saved into.
 ///
 /// # Example
 /// ```no_run
@@ -34,7 +35,8 @@ pub struct Checkpoint {
     pub network: Option<NetworkSpec>,
     /// The settings of its run.
     pub config: TrainerConfig,
-    /// What the run had found out about the scales of observations and rewards; empty where nothing is normalised.
+    /// What the run had found out about the scales of observations and rewards; empty where nothing is
+    /// normalised.
     pub normalizer: NormalizerMoments,
     /// How often the run was resumed before: 0 is the first life. Random numbers differ from life to life.
     pub life: u64,

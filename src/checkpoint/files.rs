@@ -74,8 +74,9 @@ impl OpenFile {
 
 /// A save into a folder, the only one there until it is dropped.
 ///
-/// The folder itself is locked, so the lock leaves no file behind and the system takes it back from a process that was killed.
-/// Where file systems have no such locks, it is on the user that a folder belongs to one run.
+/// The folder itself is locked, so the lock leaves no file behind and the system takes it back from a process
+/// that was killed. Where file systems have no such locks, it is on the user that a folder belongs to one
+/// run.
 pub(super) struct Writer<'a> {
     dir: &'a Path,
     /// The folder as a file; other systems than Unix do not open folders.
@@ -95,8 +96,8 @@ impl<'a> Writer<'a> {
         Ok(writer)
     }
 
-    /// Writes `name` so that after a crash it holds either its old content or all of the new one. After [`sync`](Self::sync) it
-    /// is the new one.
+    /// Writes `name` so that after a crash it holds either its old content or all of the new one. After
+    /// [`sync`](Self::sync) it is the new one.
     pub(super) fn write(&self, name: &str, content: &[u8]) -> Result<(), CheckpointError> {
         let path = self.dir.join(name);
         let failed = |error| CheckpointError::io("write", &path, error);
@@ -134,17 +135,19 @@ impl<'a> Writer<'a> {
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        // Closing would do, unless a process that was just forked holds the folder open until it executes its program.
+        // Closing would do, unless a process that was just forked holds the folder open until it executes its
+        // program.
         if let Some(folder) = &self.folder {
             let _ = folder.unlock();
         }
     }
 }
 
-/// Makes `dir` and the folders above it where they are missing, and calls `sync` for each folder that has to be on disk for `dir`
-/// to be found after a crash.
+/// Makes `dir` and the folders above it where they are missing, and calls `sync` for each folder that has to
+/// be on disk for `dir` to be found after a crash.
 ///
-/// Those are all above a folder without a manifest: it may have been made just now by the caller, or by a save that was killed.
+/// Those are all above a folder without a manifest: it may have been made just now by the caller, or by a
+/// save that was killed.
 pub(super) fn make_folder(dir: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     let absolute = std::path::absolute(dir)?;
     let n_missing = absolute.ancestors().take_while(|folder| !folder.exists()).count();

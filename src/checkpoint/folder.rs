@@ -1,4 +1,5 @@
-//! A folder of checkpoints: written so that it is whole at every instant, and read while another process writes it.
+//! A folder of checkpoints: written so that it is whole at every instant, and read while another process
+//! writes it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,8 +12,8 @@ use super::files::Writer;
 use super::manifest::{Manifest, PolicyEntry};
 use super::{Checkpoint, CheckpointError};
 
-/// How often a load begins again. Before each time, another process completed a save between the reading of the manifest and
-/// the opening of the files, which takes far less time than a save.
+/// How often a load begins again. Before each time, another process completed a save between the reading of
+/// the manifest and the opening of the files, which takes far less time than a save.
 const ATTEMPTS: u32 = 1000;
 
 /// Writes the checkpoints of all policies of a run into `dir` under one manifest: all of them or none.
@@ -36,8 +37,8 @@ pub(crate) fn save_all<'a>(
     }
     let manifest = Manifest::following(fs::read(dir.join(MANIFEST)).ok().as_deref(), policies);
     let json = serde_json::to_vec_pretty(&manifest).map_err(|error| CheckpointError::unusable(dir, error))?;
-    // The disk may reorder what is not synced: the files come before the manifest that names them, and that before the
-    // removal of files that an older manifest names.
+    // The disk may reorder what is not synced: the files come before the manifest that names them, and that
+    // before the removal of files that an older manifest names.
     writer.sync()?;
     writer.write(MANIFEST, &json)?;
     writer.sync()?;
@@ -73,7 +74,8 @@ pub(super) fn load(dir: &Path, only: Option<&str>) -> Result<ByPolicy<Checkpoint
             Ok(checkpoints) => return Ok(checkpoints),
             Err(error) => {
                 let now = manifest()?;
-                // No manifest is written twice. So this one was there all the while, and no save has removed its files.
+                // No manifest is written twice. So this one was there all the while, and no save has removed
+                // its files.
                 if now == json {
                     return Err(error);
                 }

@@ -19,7 +19,8 @@ pub(super) fn tensors(layout: &ParamLayout) -> Vec<Tensor> {
     layout.entries().iter().map(tensor).collect()
 }
 
-/// A list as a layout of at most `numbers` numbers: sizes from a file must not make us reserve more than the file has.
+/// A list as a layout of at most `numbers` numbers: sizes from a file must not make us reserve more than the
+/// file has.
 pub(super) fn layout(tensors: &[Tensor], numbers: usize) -> Result<ParamLayout, Box<dyn Error + Send + Sync>> {
     let mut listed = 0_usize;
     for Tensor { name, shape } in tensors {

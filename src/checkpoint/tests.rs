@@ -219,7 +219,7 @@ fn training_goes_on_from_a_checkpoint_and_refuses_one_of_another_network() {
         Err(TrainError::Checkpoint(error)) if matches!(*error, CheckpointError::DoesNotFit { what: "network" })
     ));
     let mut other = config();
-    other.learner.opt_type = crate::OptType::RmsProp;
+    other.learner.opt_type = crate::config::OptType::RmsProp;
     assert!(matches!(resume(other), Err(TrainError::Learn(_))));
 }
 

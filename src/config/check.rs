@@ -1,4 +1,4 @@
-//! What is refused, and why.
+//! Validation of settings.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl TrainerConfig {
     /// Checks every field and every relation between fields.
     ///
     /// # Errors
-    /// The first setting that cannot work, with the reason.
+    /// The first invalid setting, with the reason.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_sizes()?;
         self.check_gate()?;
@@ -30,7 +30,7 @@ impl TrainerConfig {
         self.check_model()
     }
 
-    /// How workers are restarted.
+    /// The restart policy of workers.
     pub(crate) fn restart_policy(&self) -> RestartPolicy {
         let Self { supervision, .. } = self;
         RestartPolicy {
@@ -42,11 +42,11 @@ impl TrainerConfig {
         }
     }
 
-    /// Refuses what is only there for environments with one agent.
+    /// Refuses settings that need single-agent environments.
     pub(crate) fn check_for_agents(&self) -> Result<(), ConfigError> {
         let Self { workers, .. } = self;
-        let reason = "the agents of an environment may observe different things and are not normalised; transform what \
-                      they observe or earn in the environment, and leave it";
+        let reason = "agents may have different spaces and are not normalised; transform observations or rewards in the \
+                      environment, and leave this at its default";
         if workers.observation_filter != ObservationFilter::NoFilter {
             return Err(refuse("observation_filter", workers.observation_filter, reason));
         }
@@ -54,27 +54,28 @@ impl TrainerConfig {
             return Err(refuse("normalize_rewards", true, reason));
         }
         if workers.num_env_groups > 1 {
-            let reason = "environments with several agents are stepped by their worker; leave it at 1, or raise \
-                          num_rollout_workers";
+            let reason =
+                "multi-agent environments step on their worker's thread; leave it at 1, or raise num_rollout_workers";
             return Err(refuse("num_env_groups", workers.num_env_groups, reason));
         }
         if workers.inference == InferencePlacement::Shared {
-            let reason = "one thread for all workers infers for one policy; leave it at per_worker for several agents";
+            let reason = "the shared inference thread serves one policy; leave it at per_worker for several agents";
             return Err(refuse("inference", "shared", reason));
         }
         Ok(())
     }
 
-    /// Refuses to filter observations that cannot be.
+    /// Refuses an observation filter for observations that are not floats.
     pub(crate) fn check_observation(&self, observation: &Space) -> Result<(), ConfigError> {
         if self.workers.observation_filter == ObservationFilter::NoFilter || observation.obs_dtype() == ObsDtype::F32 {
             return Ok(());
         }
-        let reason = format!("observations of {observation} are bytes, which the network scales itself; leave it");
+        let reason =
+            format!("observations of {observation} are bytes, which the network scales itself; leave it at NoFilter");
         Err(refuse("observation_filter", self.workers.observation_filter, &reason))
     }
 
-    /// Columns of one update of a single-agent run: whole fragments make a train batch, and whole columns a minibatch.
+    /// Columns of one update of a single-agent run: a minibatch has whole columns.
     pub(crate) fn columns_of_an_update(&self) -> usize {
         let columns = self.columns_of_a_batch();
         let in_minibatch = |size: NonZeroUsize| (size.get() / self.workers.rollout_fragment_length).max(1);
@@ -106,15 +107,15 @@ impl TrainerConfig {
         let Self { workers, learner, model, .. } = self;
         let sizes = [
             ("num_envs_per_worker", workers.num_envs_per_worker, "a worker needs an environment to step"),
-            ("num_env_groups", workers.num_env_groups, "a worker's environments are at least one group"),
+            ("num_env_groups", workers.num_env_groups, "a worker has at least one group of environments"),
             ("rollout_fragment_length", workers.rollout_fragment_length, "a fragment needs at least one step"),
             ("train_batch_size", learner.train_batch_size, "a train batch needs at least one env-step"),
-            ("num_sgd_iter", learner.num_sgd_iter, "a batch that is never used trains nothing; set at least 1"),
+            ("num_sgd_iter", learner.num_sgd_iter, "every batch needs a pass; set at least 1"),
             ("minibatch_buffer_size", learner.minibatch_buffer_size, "the minibatch buffer needs at least one slot"),
             (
                 "learner_queue_size",
                 learner.learner_queue_size.unwrap_or(1),
-                "every queue is bounded, or memory is not; set at least 1 (RLlib's 0 meant no bound)",
+                "queues are bounded; set at least 1 (RLlib's 0 means unbounded)",
             ),
             (
                 "metrics_num_episodes_for_smoothing",
@@ -132,24 +133,29 @@ impl TrainerConfig {
             return Err(refuse(
                 "rollout_fragment_length",
                 workers.rollout_fragment_length,
-                "times num_envs_per_worker it is more steps than a machine can count",
+                "times num_envs_per_worker it overflows; set it lower",
             ));
         };
         if fragment > u32::MAX as usize {
             return Err(refuse(
                 "rollout_fragment_length",
                 workers.rollout_fragment_length,
-                "times num_envs_per_worker it is more than 2^32 steps in one fragment",
+                "times num_envs_per_worker it exceeds 2^32 steps in a fragment; set it lower",
             ));
         }
         let limits = [
-            ("train_batch_size", learner.train_batch_size, 1 << 30, "no machine holds a train batch this large"),
+            (
+                "train_batch_size",
+                learner.train_batch_size,
+                1 << 30,
+                "no machine holds such a train batch; set at most 2^30",
+            ),
             ("minibatch_buffer_size", learner.minibatch_buffer_size, 1 << 16, "each slot holds a whole train batch"),
             (
                 "learner_queue_size",
                 learner.learner_queue_size.unwrap_or(1),
                 LONGEST_QUEUE,
-                "a queue this long only makes data old",
+                "such a queue only makes data stale; set at most 2^20",
             ),
             ("replay_buffer_num_slots", learner.replay_buffer_num_slots, 1 << 24, "each slot holds a whole fragment"),
             (
@@ -158,7 +164,7 @@ impl TrainerConfig {
                 1 << 10,
                 "each stack holds a whole train batch",
             ),
-            ("num_sgd_iter", learner.num_sgd_iter, 1 << 20, "no batch is worth this many passes"),
+            ("num_sgd_iter", learner.num_sgd_iter, 1 << 20, "no batch is worth so many passes; set at most 2^20"),
             (
                 "num_rollout_workers",
                 workers.num_rollout_workers,
@@ -175,14 +181,13 @@ impl TrainerConfig {
             return Err(refuse(
                 "model.burn_in",
                 model.burn_in,
-                "no step of a fragment is left to learn from; set it below rollout_fragment_length",
+                "no step of a fragment would be trained on; set it below rollout_fragment_length",
             ));
         }
         let fewest = model.burn_in + self.algorithm.fewest_steps();
         if workers.rollout_fragment_length < fewest {
             let reason = format!(
-                "vtrace_drop_last_ts leaves the last step out and model.burn_in the first ones, and then nothing is left; set \
-                 at least {fewest}"
+                "no step is left after vtrace_drop_last_ts drops the last and model.burn_in the first ones; set at least {fewest}"
             );
             return Err(refuse("rollout_fragment_length", workers.rollout_fragment_length, &reason));
         }
@@ -190,14 +195,14 @@ impl TrainerConfig {
             return Err(refuse(
                 "replay_proportion",
                 learner.replay_proportion,
-                "it is a number of fragments, 0 or more",
+                "it is a number of fragments; set a finite number of at least 0",
             ));
         }
         if learner.replay_proportion > 0.0 && learner.replay_buffer_num_slots == 0 {
             return Err(refuse(
                 "replay_buffer_num_slots",
                 0,
-                "replay_proportion is above 0 and there is nowhere to keep fragments; set both or neither",
+                "replay_proportion is above 0 but no fragments are kept; set both or neither",
             ));
         }
         if let Some(size) = learner.sgd_minibatch_size
@@ -206,7 +211,7 @@ impl TrainerConfig {
             return Err(refuse(
                 "sgd_minibatch_size",
                 size,
-                "a minibatch has whole columns of rollout_fragment_length steps; set at least as many",
+                "a minibatch has whole columns; set at least rollout_fragment_length",
             ));
         }
         Ok(())
@@ -220,14 +225,14 @@ impl TrainerConfig {
             return Err(refuse(
                 "inqueue_gate",
                 self.learner.inqueue_gate,
-                "num_rollout_workers = 0 is a run without threads, and so without an inqueue; set one of them otherwise",
+                "num_rollout_workers = 0 runs without threads and without an inqueue; change one of them",
             ));
         }
         let fragments = self.fragments_of_a_batch();
         if self.inqueue_size() < fragments {
             let reason = format!(
-                "the workers stand still while the learner empties the queue, and with {fragments} fragments in a train batch \
-                 it would find too little for an update; set at least {fragments}, or inqueue_gate to bounded"
+                "workers wait while the learner drains the queue, which then holds less than the {fragments} fragments of a \
+                 train batch; set at least {fragments}, or inqueue_gate to bounded"
             );
             return Err(refuse("learner_queue_size", self.inqueue_size(), &reason));
         }
@@ -238,11 +243,7 @@ impl TrainerConfig {
         let Self { learner, .. } = self;
         let stacks = learner.num_multi_gpu_tower_stacks;
         if learner.devices.is_empty() {
-            return Err(refuse(
-                "devices",
-                &learner.devices,
-                "the learner has to compute somewhere; `cpu` is always there",
-            ));
+            return Err(refuse("devices", &learner.devices, "the learner needs a device; `cpu` is always available"));
         }
         if stacks == 0 {
             return Ok(());
@@ -251,15 +252,15 @@ impl TrainerConfig {
             return Err(refuse(
                 "num_multi_gpu_tower_stacks",
                 stacks,
-                "stacks are loaded by threads, and num_rollout_workers = 0 is a run without threads; set one of them otherwise",
+                "stacks are loaded by threads, and num_rollout_workers = 0 runs without threads; change one of them",
             ));
         }
         if learner.minibatch_buffer_size > stacks {
             return Err(refuse(
                 "num_multi_gpu_tower_stacks",
                 stacks,
-                "minibatch_buffer_size is larger: the ring would wait for a stack while it holds them all; set at least as many \
-                 stacks, and more of them for loading ahead",
+                "minibatch_buffer_size is larger: the buffer would hold all stacks and wait for another one; set at least as \
+                 many stacks, and more for loading ahead",
             ));
         }
         match learner.num_data_load_threads {
@@ -267,25 +268,25 @@ impl TrainerConfig {
             threads if threads > stacks => Err(refuse(
                 "num_data_load_threads",
                 threads,
-                "a thread takes a stack before a batch, so more threads than num_multi_gpu_tower_stacks never work at once",
+                "each thread needs a stack, so more threads than num_multi_gpu_tower_stacks would idle",
             )),
             _ => Ok(()),
         }
     }
 
-    /// Checks that all devices get as many columns of every update, which needs environments with one agent: then the number of
-    /// columns is known.
+    /// Checks that every update splits evenly among the devices; only single-agent runs know the number of
+    /// columns.
     ///
     /// # Errors
-    /// The batch or minibatch that cannot be shared out evenly.
+    /// The batch or minibatch that does not split evenly.
     pub(crate) fn check_columns(&self) -> Result<(), ConfigError> {
         let Self { learner, .. } = self;
         let (devices, steps) = (learner.devices.len(), self.workers.rollout_fragment_length);
         let (batch, update) = (self.columns_of_a_batch(), self.columns_of_an_update());
         let reason = |columns: usize, multiple: usize| {
             format!(
-                "an update has {columns} columns of rollout_fragment_length steps, and {devices} devices are to have as many \
-                 each; make it a multiple of {multiple}, or choose another number of devices"
+                "an update has {columns} columns of rollout_fragment_length steps, which {devices} devices cannot split evenly; \
+                 set a multiple of {multiple}, or another number of devices"
             )
         };
         match learner.sgd_minibatch_size {
@@ -305,28 +306,28 @@ impl TrainerConfig {
         let Self { workers, .. } = self;
         if !workers.num_envs_per_worker.is_multiple_of(workers.num_env_groups) {
             let reason = format!(
-                "num_envs_per_worker = {} environments do not make groups of one size; set a divisor of it",
+                "num_envs_per_worker = {} environments do not split into equal groups; set a divisor of it",
                 workers.num_envs_per_worker
             );
             return Err(refuse("num_env_groups", workers.num_env_groups, &reason));
         }
         if workers.inference == InferencePlacement::Shared && workers.num_rollout_workers == 0 {
-            let reason = "without rollout workers there is nobody to share it with, and a run that repeats itself has no such thread";
+            let reason = "num_rollout_workers = 0 runs without threads; set it to per_worker";
             return Err(refuse("inference", "shared", reason));
         }
-        // Tasks are a group each; where there are none, it is looked at again.
+        // With tasks, each environment is a group; without, `check_env` checks again.
         self.check_gather(workers.num_envs_per_worker)
     }
 
-    /// Refuses to wait for more groups of environments than a worker has, and to make groups of tasks.
+    /// Refuses to wait for more groups than a worker has, and groups of tasks.
     pub(crate) fn check_env(&self, env: &dyn EnvFactory) -> Result<(), ConfigError> {
         let Self { workers, .. } = self;
         if env.tasks().is_none() {
             return self.check_gather(workers.num_env_groups);
         }
         if workers.num_env_groups > 1 {
-            let reason = "environments that are tasks are each a group by themselves; leave it at 1, and say by gather for how \
-                          many of them to wait";
+            let reason =
+                "asynchronous environments are a group each; leave it at 1, and set gather to the number to wait for";
             return Err(refuse("num_env_groups", workers.num_env_groups, reason));
         }
         Ok(())
@@ -337,7 +338,7 @@ impl TrainerConfig {
             Gather::AtLeast(n) if n.get() > n_groups => Err(refuse(
                 "gather.at_least",
                 n,
-                "there are not as many groups, so it would wait for all; set it to num_env_groups at most, or gather to all",
+                "there are fewer groups; set it to num_env_groups at most, or gather to all",
             )),
             _ => Ok(()),
         }
@@ -349,7 +350,7 @@ impl TrainerConfig {
             return Err(refuse(
                 "learner_queue_timeout",
                 learner.learner_queue_timeout,
-                "the learner would call itself starved without waiting",
+                "the learner would be starved at once; set it above 0",
             ));
         }
         let waits = [
@@ -360,18 +361,19 @@ impl TrainerConfig {
         ];
         for (field, wait) in waits {
             if wait > LONGEST_WAIT {
-                return Err(refuse(field, wait, "it is longer than any run; a year is as good as for ever"));
+                return Err(refuse(field, wait, "it is longer than a century; set a shorter time"));
             }
         }
         if supervision.worker_restart_backoff > supervision.worker_restart_backoff_max {
             return Err(refuse(
                 "worker_restart_backoff",
                 supervision.worker_restart_backoff,
-                "it is longer than worker_restart_backoff_max",
+                "it is longer than worker_restart_backoff_max; set it to at most that",
             ));
         }
         if supervision.env_hang_timeout.is_some_and(|timeout| timeout.is_zero()) {
-            let reason = "every step would count as hanging; set it far above the slowest step and the slowest reset, or to \"never\"";
+            let reason =
+                "every step would count as hanging; set it far above the slowest step and reset, or to \"never\"";
             return Err(refuse("env_hang_timeout", 0, reason));
         }
         if learner.broadcast_interval == 0 {
@@ -381,14 +383,14 @@ impl TrainerConfig {
             return Err(refuse(
                 "max_consecutive_quarantined",
                 0,
-                "the count is of batches allowed before the run ends; set at least 1",
+                "the run would end before the first batch; set at least 1",
             ));
         }
         if !(results.min_time_s_per_iteration.is_finite() && results.min_time_s_per_iteration >= 0.0) {
             return Err(refuse(
                 "min_time_s_per_iteration",
                 results.min_time_s_per_iteration,
-                "it is a time in seconds: finite and not negative",
+                "it is a time in seconds; set a finite number of at least 0",
             ));
         }
         Ok(())
@@ -404,10 +406,14 @@ impl TrainerConfig {
         within("decay", learner.decay, 0.0, 1.0)?;
         within("momentum", learner.momentum, 0.0, 1.0)?;
         if learner.decay == 1.0 {
-            return Err(refuse("decay", learner.decay, "the squared gradients would never change; set it below 1"));
+            return Err(refuse(
+                "decay",
+                learner.decay,
+                "the average of squared gradients would never change; set it below 1",
+            ));
         }
         if learner.momentum == 1.0 {
-            return Err(refuse("momentum", learner.momentum, "steps would add up for ever; set it below 1"));
+            return Err(refuse("momentum", learner.momentum, "steps would grow without bound; set it below 1"));
         }
         positive("epsilon", learner.epsilon)
     }
@@ -420,10 +426,10 @@ impl TrainerConfig {
     fn check_model(&self) -> Result<(), ConfigError> {
         let Self { model, .. } = self;
         if model.fcnet_hiddens.contains(&0) {
-            return Err(refuse("model.fcnet_hiddens", &model.fcnet_hiddens, "a layer of width 0 lets nothing through"));
+            return Err(refuse("model.fcnet_hiddens", &model.fcnet_hiddens, "a layer needs a width above 0"));
         }
         if model.lstm_cell_size == 0 {
-            return Err(refuse("model.lstm_cell_size", 0, "an LSTM of width 0 remembers nothing"));
+            return Err(refuse("model.lstm_cell_size", 0, "an LSTM needs a width above 0"));
         }
         Ok(())
     }
@@ -439,19 +445,19 @@ fn positive(field: &'static str, value: f64) -> Result<(), ConfigError> {
     if in_use.is_finite() && in_use > 0.0 {
         return Ok(());
     }
-    Err(refuse(field, value, "as a 32-bit float it has to be finite and above 0"))
+    Err(refuse(field, value, "as a 32-bit float it must be finite and above 0"))
 }
 
 fn within(field: &'static str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    Err(refuse(field, value, &format!("it has to lie between {low} and {high}")))
+    Err(refuse(field, value, &format!("it must be between {low} and {high}")))
 }
 
 fn never_negative(field: &'static str, schedule: Option<&Schedule>) -> Result<(), ConfigError> {
     match schedule {
-        Some(schedule) if schedule.min_value() < 0.0 => Err(refuse(field, schedule, "its values have to be 0 or more")),
+        Some(schedule) if schedule.min_value() < 0.0 => Err(refuse(field, schedule, "its values must be 0 or more")),
         _ => Ok(()),
     }
 }

@@ -8,29 +8,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// Widths of the hidden layers. Where `vision` looks, it brings its own.
+    /// Widths of the hidden layers; CNNs of `vision` have their own.
     pub fcnet_hiddens: Vec<usize>,
-    /// What follows each hidden layer.
+    /// Activation of the hidden layers.
     pub fcnet_activation: Activation,
-    /// What looks at images, observations of shape `[channels, height, width]`; for others it means nothing.
+    /// The encoder of images, observations of shape `[channels, height, width]`; ignored for others.
     pub vision: Vision,
-    /// Whether an LSTM stands between the hidden layers and the heads, so that a policy can remember. Its memory goes on
-    /// from fragment to fragment and is emptied where episodes begin.
+    /// Whether an LSTM follows the hidden layers. Its state continues across fragments and is reset when an
+    /// episode starts.
     pub use_lstm: bool,
     /// Width of the LSTM.
     pub lstm_cell_size: usize,
-    /// With which memory the learner begins a fragment.
+    /// The recurrent state at the start of a fragment in training.
     pub initial_state: InitialState,
-    /// First steps of every fragment that are not learned from: the LSTM only runs through them, so that the memory for the
-    /// others is one of the weights that learn.
+    /// Leading steps of every fragment that only warm up the recurrent state and are not trained on.
     pub burn_in: usize,
-    /// How actions that are numbers are distributed: `diagonal`, or `squashed` into their bounds.
+    /// The distribution of continuous actions: `diagonal`, or `squashed` into their bounds.
     pub gaussian: Gaussian,
-    /// The least and the greatest logarithm of their standard deviations; in a file `[lowest, highest]`.
+    /// The range of the logarithm of their standard deviations; in a file `[lowest, highest]`.
     pub log_std_range: LogStdRange,
     /// Whether policy and value share the hidden layers (RLlib's `vf_share_layers`).
     pub torso: Torso,
-    /// How weights are drawn at the start. (RLlib draws normal values and scales each column.)
+    /// How weights are initialised. (RLlib draws normal values and scales each column.)
     pub init: Init,
 }
 
@@ -53,20 +52,21 @@ impl Default for ModelConfig {
 }
 
 impl ModelConfig {
-    /// How actions that are numbers are distributed.
+    /// The distribution of continuous actions.
     pub(crate) fn gaussian(&self) -> GaussianConfig {
         GaussianConfig { gaussian: self.gaussian, log_std_range: self.log_std_range }
     }
 }
 
-/// What looks at images.
+/// The encoder of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vision {
-    /// The three convolutions of Mnih et al. (2015) and a dense layer of 512; images of 36 × 36 pixels at least.
+    /// The three convolutions of Mnih et al. (2015) and a dense layer of 512; images of 36 × 36 pixels at
+    /// least.
     NatureCnn,
     /// The residual network of Espeholt et al. (2018) and a dense layer of 256.
     ImpalaCnn,
-    /// Nothing: pixels go into the hidden layers one by one.
+    /// None: pixels are flattened into the hidden layers.
     Flat,
 }

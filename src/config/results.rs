@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResultsConfig {
-    /// Shortest time of one iteration: one result of the trainer covers at least this much.
+    /// Shortest duration of an iteration, in seconds.
     pub min_time_s_per_iteration: f64,
     /// Fewest env-steps sampled in one iteration.
     pub min_sample_timesteps_per_iteration: u64,
-    /// Episodes that episode statistics cover at least, topped up from earlier iterations.
+    /// Fewest episodes of the episode statistics, topped up from earlier iterations.
     pub metrics_num_episodes_for_smoothing: usize,
 }
 

@@ -1,4 +1,4 @@
-//! [`SupervisionConfig`]: what becomes of workers that fail.
+//! [`SupervisionConfig`]: restarts of workers, and hangs.
 
 use std::time::Duration;
 
@@ -6,28 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use super::{seconds, seconds_or_never};
 
-/// What becomes of workers that fail, and of environments that hang. Names are RLlib's.
+/// Restarts of failed workers, and when an environment counts as hanging. Names are RLlib's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SupervisionConfig {
-    /// Failures in a row, without one finished fragment between them, that a worker survives; one more ends the worker, and
-    /// the last worker the run. Where environments are in groups, or tasks, that all of them failed is one. (RLlib survives 100, without pauses between restarts.)
+    /// Consecutive failures, without a finished fragment between them, that a worker survives; one more ends
+    /// it, and the last worker ends the run. With groups or tasks, a failure is one of all of them. (RLlib:
+    /// 100, without backoff.)
     pub num_consecutive_worker_failures_tolerance: u32,
-    /// Restarts that all workers together may need within `worker_restart_window`; one more ends the run. (RLlib counts the
-    /// whole run.)
+    /// Restarts of all workers within `worker_restart_window`; one more ends the run. (RLlib counts the whole
+    /// run.)
     pub max_num_worker_restarts: u32,
-    /// How long a restart counts.
+    /// The window of `max_num_worker_restarts`.
     #[serde(with = "seconds")]
     pub worker_restart_window: Duration,
-    /// Wait before a failed worker's first restart; it doubles with every further failure in a row.
+    /// Backoff before a worker's first restart; it doubles with every consecutive failure.
     #[serde(with = "seconds")]
     pub worker_restart_backoff: Duration,
-    /// Longest wait before a restart.
+    /// Longest backoff.
     #[serde(with = "seconds")]
     pub worker_restart_backoff_max: Duration,
-    /// How long one call of an environment may take before it counts as hanging: the thread that is in it is then abandoned and
-    /// another takes its place, of the worker or of the group; a task is cancelled. In a file, seconds or `"never"`. A worker
-    /// that steps its environments on the trainer's own thread cannot be replaced.
+    /// How long a call of an environment may take before it counts as hanging: its thread is then abandoned
+    /// and replaced, or its task cancelled. In a file, seconds or `"never"`. A worker on the trainer's thread
+    /// cannot be replaced.
     #[serde(with = "seconds_or_never")]
     pub env_hang_timeout: Option<Duration>,
 }

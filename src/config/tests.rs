@@ -147,6 +147,8 @@ fn what_is_wrong_in_a_file_is_refused_by_its_key() {
         (r#"{"lr": 1, "learner": {"lr": 1}}"#, ["`lr`", "twice"]),
         (r#"{"learner": {"lr": 1}, "lr": 1}"#, ["`lr`", "twice"]),
         (r#"{"seed": 1, "seed": 2}"#, ["`seed`", "twice"]),
+        (r#"{"learner": {"lr": 1, "lr": 2}}"#, ["`lr`", "twice"]),
+        (r#"{"model": {"burn_in": 1, "burn_in": 2}}"#, ["`burn_in`", "twice"]),
         (r#"{"learner_queue_timeout": -1}"#, ["`learner_queue_timeout`", "-1"]),
         (r#"{"learner": {"lr": "fast"}}"#, ["`lr` in `learner`", "fast"]),
         (r#"{"learner": 3}"#, ["`learner`", "3"]),
@@ -154,5 +156,29 @@ fn what_is_wrong_in_a_file_is_refused_by_its_key() {
     for (text, words) in wrong {
         let error = read(text).unwrap_err();
         assert!(words.iter().all(|word| error.contains(word)), "{text}: {error}");
+    }
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_refused_by_their_key() {
+    let fields = [
+        ("`lr`", "lr = ?"),
+        ("`lr` in `learner`", "[learner]\nlr = ?"),
+        ("`grad_clip`", "grad_clip = ?"),
+        ("`lr_schedule`", "lr_schedule = [[0, ?], [9, 0.1]]"),
+        ("`max_lag`", "max_lag = ?"),
+        ("`learner_queue_timeout`", "learner_queue_timeout = ?"),
+        ("`env_hang_timeout`", "env_hang_timeout = ?"),
+        ("`gather`", "gather = { within = ? }"),
+        ("`model`", "[model]\nlog_std_range = [?, 2.0]"),
+        ("`algorithm`", "[algorithm.impala]\ngamma = ?"),
+        ("`algorithm`", "[algorithm.impala]\nvtrace_clip_rho_threshold = ?"),
+    ];
+    for (key, text) in fields {
+        toml::from_str::<TrainerConfig>(&text.replace('?', "1")).unwrap();
+        for number in ["nan", "inf", "-inf"] {
+            let error = toml::from_str::<TrainerConfig>(&text.replace('?', number)).unwrap_err().to_string();
+            assert!(error.contains(key), "{text}: {error}");
+        }
     }
 }

@@ -1,18 +1,23 @@
-//! [`TrainerBuilder`]: the one way to start a run.
+//! [`TrainerBuilder`]: how to start a run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pronk_learner::{Algorithm, LearnError, Learner};
-use pronk_metrics::{ByPolicy, PolicyId, ReportError, Reporter};
+use pronk_metrics::{ByPolicy, PolicyId, ReportError, Reporter, Steps, TimerStat};
 use pronk_policy::{DeviceSpec, Network, PolicyError};
-use pronk_rollout::{EnvFactory, EnvSpec, MultiAgentFactory};
+use pronk_rollout::{AbandonedThreads, EnvFactory, EnvSpec, MultiAgentFactory};
 
-use super::handle::Trainer;
+use super::episodes::EpisodeHistory;
+use super::handle::{FINISH_DEADLINE, Trainer};
+use super::iteration::Iteration;
 use super::networks::MakeNetwork;
+use super::processors::ProcessorTime;
+use super::remains::Remains;
+use super::reporters::Reporters;
 use super::run_spec::{self, RunSpec};
-use super::wiring;
+use super::wiring::{self, Wired};
 use crate::checkpoint::Checkpoint;
 use crate::config::TrainerConfig;
 use crate::error::TrainError;
@@ -22,11 +27,11 @@ type ReplaceLearner = dyn FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, T
 type MakeAlgorithm = dyn FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>;
 type Observe = dyn FnOnce(&mut Trainer) -> Result<(), ReportError>;
 
-/// What a run is made of, before it starts: made by [`Trainer::builder`], started by `build`.
+/// The parts of a run: from [`Trainer::builder`], started by `build`.
 ///
-/// `Agents` is what is known of the environments: nothing, [`OneAgent`] or [`SeveralAgents`]. A run needs environments, so there is no
-/// `build` before [`env`](Self::env) or [`multi_agent_env`](Self::multi_agent_env), of which there is one. All else may be left out,
-/// and combines; what is given twice counts as given last, but for reporters, which add up.
+/// A run needs environments, so `build` exists only after [`env`](Self::env) or
+/// [`multi_agent_env`](Self::multi_agent_env). Everything else is optional and combines. A second call
+/// replaces the first, except for reporters, which add up.
 ///
 /// # Example
 /// ```
@@ -52,7 +57,7 @@ type Observe = dyn FnOnce(&mut Trainer) -> Result<(), ReportError>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Without environments there is no run:
+/// Without environments it does not compile:
 /// ```compile_fail,E0599
 /// use pronk::prelude::*;
 ///
@@ -64,18 +69,18 @@ pub struct TrainerBuilder<Agents = ()> {
     agents: Agents,
     network: Option<Arc<MakeNetwork>>,
     learner: Option<Box<ReplaceLearner>>,
-    /// What the trainer is given once it is there.
+    /// Applied to the trainer once it exists.
     observers: Vec<Box<Observe>>,
 }
 
-/// A [`TrainerBuilder`] that has environments with one agent.
+/// State of a [`TrainerBuilder`] with single-agent environments.
 pub struct OneAgent {
     env: Arc<dyn EnvFactory>,
     algorithm: Option<Box<dyn Algorithm>>,
     checkpoint: Option<Checkpoint>,
 }
 
-/// A [`TrainerBuilder`] that has environments with several agents.
+/// State of a [`TrainerBuilder`] with multi-agent environments.
 pub struct SeveralAgents {
     env: Arc<dyn MultiAgentFactory>,
     agents: MultiAgentConfig,
@@ -83,33 +88,32 @@ pub struct SeveralAgents {
 }
 
 impl Trainer {
-    /// Starts a run of the config's algorithm, IMPALA by default, on the environments that `env` makes: short for
-    /// `Trainer::builder(config).env(env).build()`.
+    /// Short for `Trainer::builder(config).env(env).build()`.
     ///
     /// # Errors
-    /// A setting that cannot work, an environment that cannot be made, or spaces that no network is made for.
+    /// An invalid setting, an environment that cannot be made, or spaces that no network supports.
     pub fn new(config: TrainerConfig, env: impl EnvFactory + 'static) -> Result<Self, TrainError> {
         Self::builder(config).env(env).build()
     }
 
-    /// What a run of these settings is made of: next come its environments.
+    /// A builder of a run with these settings; its environments come next.
     pub fn builder(config: TrainerConfig) -> TrainerBuilder {
         TrainerBuilder { config, agents: (), network: None, learner: None, observers: Vec::new() }
     }
 }
 
 impl TrainerBuilder {
-    /// Environments with one agent: `env` is any closure from [`&EnvContext`](crate::EnvContext) to an environment, or to a
-    /// `Result` of one.
+    /// Single-agent environments: `env` is any closure from [`&EnvContext`](crate::EnvContext) to an
+    /// environment, or to a `Result` of one.
     pub fn env(self, env: impl EnvFactory + 'static) -> TrainerBuilder<OneAgent> {
         self.with(OneAgent { env: Arc::new(env), algorithm: None, checkpoint: None })
     }
 
-    /// Environments with several agents, and one policy or several that they play.
+    /// Multi-agent environments, and their policies.
     ///
-    /// `env` is any closure from [`&EnvContext`](crate::EnvContext) to a [`MultiAgentEnv`](crate::MultiAgentEnv), or to a `Result` of
-    /// one. Every policy that is trained has a network, an optimiser and an algorithm of its own; one that begins with a
-    /// checkpoint goes on from it.
+    /// `env` is any closure from [`&EnvContext`](crate::EnvContext) to a
+    /// [`MultiAgentEnv`](crate::MultiAgentEnv), or to a `Result` of one. Every trained policy has its own
+    /// network, optimiser and algorithm; one with a checkpoint resumes from it.
     ///
     /// # Example
     /// ```
@@ -133,13 +137,13 @@ impl TrainerBuilder {
         self.with(SeveralAgents { env: Arc::new(env), agents, algorithm: None })
     }
 
-    /// The opposite of [`split`](Self::split).
+    /// The inverse of [`split`](Self::split).
     fn with<Agents>(self, agents: Agents) -> TrainerBuilder<Agents> {
         let Self { config, agents: (), network, learner, observers } = self;
         TrainerBuilder { config, agents, network, learner, observers }
     }
 
-    /// Joins the rooms, once it is known what is trained and by which algorithm.
+    /// Wires and starts the run.
     fn start(
         self,
         mut spec: RunSpec,
@@ -149,31 +153,33 @@ impl TrainerBuilder {
         if let Some(replace) = self.learner {
             learner = replace(learner)?;
         }
-        let mut trainer = wiring::connect(self.config, spec, learner)?;
+        let wired = wiring::connect(&self.config, spec, learner)?;
+        let mut trainer = trainer(self.config, wired);
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
         Ok(trainer)
     }
 }
 
 impl<Agents> TrainerBuilder<Agents> {
-    /// Networks of your own, in place of the config's.
+    /// Uses your own networks instead of the config's.
     ///
-    /// `network` makes one for an environment, or for what a policy sees and does of one with several agents, to compute on a
-    /// device. For each policy it is called once to look at what it makes, once for each of the learner's `devices` in the config, and
-    /// once for each worker, with the CPU; it may make networks of different types as long as all have the same layout of
-    /// parameters. The first weights are drawn from the seed of the run as the modules of a
-    /// [candle model](pronk_policy::CandleModel) say, and for other networks as [`Init::params`](crate::Init::params) does. Of the
-    /// settings of the network only `model.init` (for those others), `model.gaussian`, `model.initial_state` and `model.burn_in` count
-    /// for such a run, and `num_learner_threads` does not.
+    /// `network` makes a network for an environment (or for a policy's spaces, with several agents) on a
+    /// device. For each policy it is called once to probe the layout, once for each of the learner's
+    /// `devices`, and once for each worker, with the CPU. It may return different types as long as all have
+    /// the same parameter layout. Initial weights are drawn from the run's seed by the modules of a [candle
+    /// model](pronk_policy::CandleModel), or else by [`Init::params`](crate::Init::params). Of the settings
+    /// in `model` only `init` (for networks that are no candle models), `gaussian`, `initial_state` and
+    /// `burn_in` apply; `num_learner_threads` does not.
     ///
-    /// A checkpoint of the run holds the weights and not the network: act with it by
-    /// [`Policy::with_network`](crate::Policy::with_network), and go on from it with the same network given here. Two networks that
-    /// compute different things from the same parameters cannot be told apart.
+    /// A checkpoint holds the weights but not the network: act with
+    /// [`Policy::with_network`](crate::Policy::with_network), and resume with the same `network`. A different
+    /// network with the same layout is not detected.
     ///
-    /// *Errors* of `build`: a network that does not fit the environment or is unlike the first one made.
+    /// *Errors* of `build`: a network that does not fit the environment, or has another layout than the
+    /// first.
     ///
     /// # Example
-    /// A layer of 32 that candle computes; `examples/own_network.rs` has a model of its own.
+    /// A layer of 32 on candle; `examples/own_network.rs` has a custom model.
     /// ```
     /// use pronk::envs::CartPole;
     /// use pronk::policy::{CandleNetwork, Encoder, NetworkSpec};
@@ -200,10 +206,10 @@ impl<Agents> TrainerBuilder<Agents> {
         Self { network: Some(Arc::new(network)), ..self }
     }
 
-    /// A learner of your own.
+    /// Uses your own learner.
     ///
-    /// `replace` is given the learner that the run would have used, and returns the one to use: another one, or a wrapper around
-    /// it. Its weights have to fit the networks of the run, because the workers act with them.
+    /// `replace` receives the default learner and returns the one to use, such as a wrapper. Its weights must
+    /// fit the networks of the run, which the workers act with.
     pub fn learner(
         self,
         replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError> + 'static,
@@ -211,7 +217,7 @@ impl<Agents> TrainerBuilder<Agents> {
         Self { learner: Some(Box::new(replace)), ..self }
     }
 
-    /// Adds something that is shown every result: see [`Trainer::add_reporter`].
+    /// Adds a reporter: see [`Trainer::add_reporter`].
     pub fn reporter(self, reporter: impl Reporter + 'static) -> Self {
         self.observed(|trainer| {
             trainer.add_reporter(reporter);
@@ -219,13 +225,13 @@ impl<Agents> TrainerBuilder<Agents> {
         })
     }
 
-    /// Writes down everything about the run in `folder`: see [`Trainer::log_to`].
+    /// Logs the run to `folder`: see [`Trainer::log_to`].
     pub fn log_to(self, folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         self.observed(move |trainer| trainer.log_to(folder))
     }
 
-    /// Saves into `dir` on the way and as the run ends: see [`Trainer::checkpoint_every`].
+    /// Saves into `dir` periodically and at the end: see [`Trainer::checkpoint_every`].
     pub fn checkpoint_every(self, every: Duration, dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         self.observed(move |trainer| {
@@ -239,7 +245,7 @@ impl<Agents> TrainerBuilder<Agents> {
         self
     }
 
-    /// What is known of the environments, and all else.
+    /// Splits off the environments.
     fn split(self) -> (TrainerBuilder, Agents) {
         let Self { config, agents, network, learner, observers } = self;
         (TrainerBuilder { config, agents: (), network, learner, observers }, agents)
@@ -247,19 +253,20 @@ impl<Agents> TrainerBuilder<Agents> {
 }
 
 impl TrainerBuilder<OneAgent> {
-    /// An algorithm of your own, in place of the config's: `examples/own_algorithm.rs` is all of one.
+    /// Uses your own algorithm instead of the config's: see `examples/own_algorithm.rs`.
     pub fn algorithm(mut self, algorithm: impl Algorithm + 'static) -> Self {
         self.agents.algorithm = Some(Box::new(algorithm));
         self
     }
 
-    /// Goes on from the weights and the optimiser of `checkpoint`.
+    /// Resumes from the weights and optimiser of `checkpoint`.
     ///
-    /// Schedules go on where they were; step counters, ledgers and episode statistics begin anew. Environments play other episodes than
-    /// the run that the checkpoint is of, and actions are drawn anew: every random number depends on the seed and on how often the run
-    /// was resumed ([`Checkpoint::life`]).
+    /// Schedules continue; step counters, ledgers and episode statistics start at zero. Random numbers depend
+    /// on the seed and on how many times the run was resumed ([`Checkpoint::life`]), so episodes differ from
+    /// earlier ones.
     ///
-    /// *Errors* of `build`: a checkpoint of another network, other spaces, another algorithm or another optimiser.
+    /// *Errors* of `build`: a checkpoint of another network, other spaces, another algorithm or another
+    /// optimiser.
     pub fn resume(mut self, checkpoint: &Checkpoint) -> Self {
         self.agents.checkpoint = Some(checkpoint.clone());
         self
@@ -268,23 +275,23 @@ impl TrainerBuilder<OneAgent> {
     /// Starts the run.
     ///
     /// # Errors
-    /// A setting that cannot work, an environment that cannot be made, spaces that no network is made for, something of your own that
-    /// does not fit the rest, a folder that holds a run already.
+    /// An invalid setting, an environment that cannot be made, spaces that no network supports, a network,
+    /// learner or checkpoint that does not fit, or a log folder that holds a run.
     pub fn build(self) -> Result<Trainer, TrainError> {
         let (run, OneAgent { env, algorithm, checkpoint }) = self.split();
         run.config.check()?;
         run.config.check_columns()?;
         let spec = RunSpec::for_env(&run.config, env, run.network.clone(), checkpoint)?;
         let config = run.config.clone();
-        // There is one policy, so it is taken once.
+        // There is one policy, so this is called once.
         let mut own = algorithm;
         run.start(spec, move |_| own.take().map_or_else(|| run_spec::algorithm(&config), Ok))
     }
 }
 
 impl TrainerBuilder<SeveralAgents> {
-    /// Algorithms of your own, in place of the config's: `make` makes one for each policy that is trained, because what an
-    /// algorithm keeps between updates belongs to one policy.
+    /// Uses your own algorithms instead of the config's: `make` makes one for each trained policy, because
+    /// their state is per policy.
     ///
     /// # Example
     /// ```
@@ -309,8 +316,8 @@ impl TrainerBuilder<SeveralAgents> {
         self
     }
 
-    /// Has the policies begin with these checkpoints, such as [`Checkpoint::load_all`] reads: short for putting them into
-    /// [`MultiAgentConfig::policies`]. The others begin as they are there.
+    /// Resumes policies from these checkpoints, as [`Checkpoint::load_all`] returns them: short for setting
+    /// them in [`MultiAgentConfig::policies`].
     pub fn resume(mut self, checkpoints: ByPolicy<Checkpoint>) -> Self {
         let checkpoints = checkpoints.into_iter().map(|(policy, checkpoint)| (policy, Some(checkpoint)));
         self.agents.agents.policies.extend(checkpoints);
@@ -320,8 +327,8 @@ impl TrainerBuilder<SeveralAgents> {
     /// Starts the run.
     ///
     /// # Errors
-    /// Those of a run with one agent, agents that no policy fits, policies that no agent plays, and an observation filter or normalised
-    /// rewards.
+    /// As for one agent; also agents without a policy, policies without agents, and settings that need a
+    /// single agent.
     pub fn build(self) -> Result<Trainer, TrainError> {
         let (run, SeveralAgents { env, agents, mut algorithm }) = self.split();
         run.config.check()?;
@@ -332,5 +339,45 @@ impl TrainerBuilder<SeveralAgents> {
             Some(make) => make(policy),
             None => run_spec::algorithm(&config),
         })
+    }
+}
+
+/// The trainer of a wired run, before its first iteration.
+fn trainer(config: TrainerConfig, wired: Wired) -> Trainer {
+    let Wired { started, spec, engine, reaper, shutdown, notifier, learner_metrics, steps, time, clock, .. } = wired;
+    let processors = ProcessorTime::now(&time.read());
+    Trainer {
+        spec,
+        engine: Some(engine),
+        reaper,
+        shutdown,
+        notifier,
+        learner_metrics,
+        steps,
+        time,
+        clock,
+        reporters: Reporters::default(),
+        history: EpisodeHistory::new(config.results.metrics_num_episodes_for_smoothing),
+        started,
+        iterations: 0,
+        training_iteration: TimerStat::new(),
+        reporting: TimerStat::new(),
+        worker_restarts: 0,
+        worker_failures: Vec::new(),
+        abandoned: AbandonedThreads::default(),
+        fragments_added: Steps::default(),
+        first_update: None,
+        source_ended: false,
+        failure: None,
+        version: 0,
+        weights: wired.weights,
+        begun: wired.begun,
+        updates: 0,
+        iteration: Iteration::first(started, processors),
+        last: None,
+        periodic: None,
+        finish_deadline: FINISH_DEADLINE,
+        remains: Remains::default(),
+        config,
     }
 }

@@ -17,7 +17,8 @@ use crate::result::TrainResult;
 use crate::stop::StopWhen;
 
 impl Trainer {
-    /// Turns what has gathered into the next result, begins the next iteration, and shows the result to the reporters.
+    /// Turns what has gathered into the next result, begins the next iteration, and shows the result to the
+    /// reporters.
     pub(super) fn compose(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         let now = Instant::now();
         let time = self.time.read();
@@ -91,7 +92,8 @@ impl Trainer {
         result
     }
 
-    /// What limited the run in an iteration. Where some workers have given up, nothing is advised: the setting is not what there is.
+    /// What limited the run in an iteration. Where some workers have given up, nothing is advised: the
+    /// setting is not what there is.
     fn bottleneck(
         &self,
         now: &[ThreadTime],

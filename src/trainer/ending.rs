@@ -1,4 +1,4 @@
-//! How a run ends, and what of it is left.
+//! How a run ends, and its outcome.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::error::{FailedRun, TrainError};
 use crate::stop::{StopReason, StopWhen};
 
 impl Trainer {
-    /// Ends the run well, unless the learner failed meanwhile or the run had ended before.
+    /// Ends the run; an error if the learner failed meanwhile or the run had ended before.
     pub(super) fn end(&mut self, reason: Option<StopReason>, stop: &StopWhen) -> Result<Run, FailedRun> {
         if self.engine.is_none() {
             let cause = TrainError::Ended { failure: self.failure.clone() };
@@ -38,35 +38,36 @@ impl Trainer {
         failed(cause, self.hand_back(None, stop))
     }
 
-    /// Ends a run whose step failed with `stepped`, or that a report said is over; shows the reporters why, and returns it.
+    /// Ends a run that failed, with the error `stepped` or one from the reports; passes the cause to the
+    /// reporters and returns it.
     pub(super) fn fail(&mut self, stepped: Option<TrainError>) -> TrainError {
         let learner = self.shut_down();
         let error = stepped.unwrap_or_else(|| self.first_cause(learner));
         self.save_last();
-        // No caller gets this result; it is there for the reporters.
+        // For the reporters only.
         self.failure = Some(error.to_string());
         self.complete_iteration(None);
         error
     }
 
-    /// The learner or all workers are gone though nothing ended the run: which of them was the first to fail?
+    /// The failure that came first when the learner or all workers have ended unasked.
     fn first_cause(&self, learner: Option<LearnerFailure>) -> TrainError {
         let workers = || TrainError::Workers(self.worker_failures.clone());
         match learner {
             _ if self.worker_failures.iter().any(WorkerFailure::ends_the_run) => workers(),
-            // Still in a pass when the workers had given up: it is late, and not the cause.
+            // The learner only missed its deadline after the workers had given up.
             Some(failure) if is_late(&failure) && !self.worker_failures.is_empty() => workers(),
             Some(failure) => failure.into(),
-            // The learner ends without a failure of its own when the workers have given up.
+            // Without workers the learner ends without a failure.
             None if self.worker_failures.is_empty() => TrainError::Ended { failure: None },
             None => workers(),
         }
     }
 
-    /// Ends every thread, joins it, and keeps what is whole; returns how the learner failed, if it did.
+    /// Joins all threads and keeps what is intact; returns the learner's failure.
     fn shut_down(&mut self) -> Option<LearnerFailure> {
         let time = self.started.elapsed();
-        // What the learner has reported so far: from one that does not come back there is nothing more.
+        // Before joining, because a learner that hangs reports nothing more.
         self.collect();
         let sampled = self.steps.snapshot().sampled.env;
         let rate = |(since, before): (Instant, u64)| (sampled - before) as f64 / since.elapsed().as_secs_f64();
@@ -85,17 +86,17 @@ impl Trainer {
         ended.learner.failure
     }
 
-    /// Ends every thread and joins it, the learner's before `learner_deadline`. `None` if the run has ended before.
+    /// Joins all threads, the learner's before `learner_deadline`. `None` if the run had ended before.
     fn stop_threads(&mut self, learner_deadline: Duration) -> Option<EngineEnd> {
-        self.shutdown.cut();
+        self.shutdown.release();
         let ended = self.engine.take()?.join(learner_deadline);
         for thread in &ended.not_joined {
-            tracing::warn!(%thread, "this thread did not end in time and is left behind");
+            tracing::warn!(%thread, "this thread missed its deadline and is abandoned");
         }
         Some(ended)
     }
 
-    /// Adds the workers that gave up as the run ended. They take nothing away from what was reached.
+    /// Records workers that gave up while the run ended; that is no failure of the run.
     fn note_failures(&mut self, ended: &EngineEnd) {
         for failure in ended.worker_failures() {
             if self.worker_failures.iter().all(|known| known.thread != failure.thread) {
@@ -107,10 +108,10 @@ impl Trainer {
         }
     }
 
-    /// The newest published weights, where the learner is not whole, did not come back, or cannot be saved: a published snapshot
-    /// never changes.
+    /// The newest published weights, for a learner that is not intact or missed its deadline: published
+    /// snapshots are immutable.
     ///
-    /// All else that a learner's state has begins anew, but for the counters.
+    /// Of the rest of a learner's state only the counters are known.
     fn published_states(&self) -> (Whole, ByPolicy<LearnerState>) {
         let published = self.weights.load();
         if published.version == 0 {
@@ -137,12 +138,12 @@ impl Trainer {
         }
     }
 
-    /// What is left of the run, with the reporters finished.
+    /// Finishes the reporters and returns the outcome.
     fn hand_back(&mut self, reason: Option<StopReason>, stop: &StopWhen) -> Run {
         self.clock.enter(TrainerState::Reporting);
         self.reporters.finish();
         self.clock.enter(TrainerState::Caller);
-        // Last of all: processes of environments may take longer to close than a checkpoint or a report should have to wait.
+        // Last, because processes may take longer to close than checkpoints and reports should wait.
         self.remains.not_joined.extend(self.reaper.wait());
         let result = match self.last.take() {
             Some(result) => result,
@@ -177,7 +178,7 @@ fn failed(cause: TrainError, run: Run) -> FailedRun {
 impl Drop for Trainer {
     fn drop(&mut self) {
         self.stop_threads(SHUTDOWN_DEADLINE);
-        // Also those of a run that was dropped in the middle write what they have.
+        // Reporters of a dropped run write what they have, too.
         self.reporters.finish();
     }
 }

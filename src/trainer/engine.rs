@@ -1,6 +1,5 @@
 //! The execution backend of a run: threaded, or inline on the caller's thread.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{LoaderMetrics, Mailbox, NextError};
@@ -8,26 +7,26 @@ use pronk_learner::{
     ClosedBy, Learner, LearnerEnd, LearnerFailure, LearnerFailureCause, LearnerLoop, LearnerLoopError, LearnerReport,
     LearnerState, LearnerThread, StateError, StepOutcome,
 };
-use pronk_metrics::ByPolicy;
+use pronk_metrics::{ByPolicy, catch};
 use pronk_rollout::{CallMonitor, InferenceThread, InlineSource, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
 
 use super::train_batches::TrainBatchSource;
 use crate::error::TrainError;
 
-/// How long workers and a dropped trainer are waited for. Threads that do not end by then are abandoned; with them, too, a
-/// trainer is dropped within a second. Only processes of environments that are closing are waited for longer: as long as they may take.
+/// How long to wait for workers, and for all threads of a dropped trainer, before they are abandoned: a drop
+/// takes a second at most. Only closing processes of environments may take longer.
 pub(super) const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
 
 /// The execution backend of a run.
-#[allow(clippy::large_enum_variant)] // there is one in a run, and it is never moved about
+#[allow(clippy::large_enum_variant)] // one per run, never moved
 pub(super) enum Engine {
     /// A thread for the learner and one for each worker.
     Threads {
         learner: LearnerThread,
         workers: WorkerSet,
-        /// Of the threads that load stacks, if there are any.
+        /// Metrics of the threads that load stacks.
         loaders: Option<LoaderMetrics>,
-        /// The thread that computes for all workers, if there is one.
+        /// The shared inference thread.
         inference: Option<InferenceThread>,
     },
     /// One worker and the learner, both on the thread that calls the trainer.
@@ -35,16 +34,16 @@ pub(super) enum Engine {
         learner_loop: LearnerLoop<TrainBatchSource<InlineSource>>,
         outqueue: Mailbox<LearnerReport>,
         reports: Mailbox<WorkerReport>,
-        /// What the worker does in its environments.
+        /// The worker's call in its environments.
         monitor: CallMonitor,
     },
 }
 
-/// Whether there is more for the learner to do.
+/// Whether the learner has more to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stepped {
     GoesOn,
-    /// No fragment will come any more.
+    /// No further fragment will come.
     Ended,
 }
 
@@ -52,16 +51,16 @@ pub(super) enum Stepped {
 #[derive(Default)]
 pub(super) struct EngineEnd {
     pub(super) learner: LearnerEnd,
-    /// Reports of workers that had not been read.
+    /// Unread reports of workers.
     pub(super) unread: Vec<WorkerReport>,
     /// The first worker that gave up.
     pub(super) worker_failure: Option<WorkerFailure>,
-    /// Threads that did not end in time.
+    /// Threads that missed their deadline.
     pub(super) not_joined: Vec<String>,
 }
 
 impl Engine {
-    /// Has the workers begin, unless they have.
+    /// Starts the workers, unless they have started.
     pub(super) fn begin(&mut self) {
         if let Self::Threads { workers, .. } = self {
             workers.begin();
@@ -89,15 +88,15 @@ impl Engine {
         }
     }
 
-    /// Whether no worker is left that could make a fragment, though threads may be.
-    pub(super) fn nobody_works(&self) -> bool {
+    /// Whether no worker is left to sample, though abandoned threads may be.
+    pub(super) fn has_no_workers(&self) -> bool {
         match self {
             Self::Threads { workers, .. } => workers.n_running() == 0,
             Self::Inline { .. } => false,
         }
     }
 
-    /// What every worker with a thread is doing.
+    /// The status of every worker thread.
     pub(super) fn workers(&self) -> Vec<WorkerStatus> {
         match self {
             Self::Threads { workers, .. } => workers.workers(),
@@ -105,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// Without threads: what the only worker does in its environments, while this thread is in there.
+    /// Without threads: the monitor of the only worker's calls.
     pub(super) fn monitor(&self) -> Option<CallMonitor> {
         match self {
             Self::Threads { .. } => None,
@@ -113,7 +112,7 @@ impl Engine {
         }
     }
 
-    /// Without threads: makes one pass of the learner, with the fragments it needs. With threads, nothing.
+    /// Without threads: one pass of the learner, with the sampling it needs. With threads, nothing.
     pub(super) fn step_inline(&mut self) -> Result<Stepped, TrainError> {
         let Self::Inline { learner_loop, .. } = self else {
             return Ok(Stepped::GoesOn);
@@ -122,14 +121,14 @@ impl Engine {
             StepOutcome::Trained(_) => {}
             StepOutcome::NotReady(diagnosis) => tracing::warn!(%diagnosis, "learner not ready"),
             StepOutcome::Quarantined(quarantine) => tracing::warn!(%quarantine, "batch quarantined"),
-            // Ctrl-C has ended the waits of this thread; the caller looks for it next.
+            // After Ctrl-C, which the caller checks next.
             StepOutcome::Closed(ClosedBy::ShutdownGuard) => {}
             StepOutcome::Closed(_) => return Ok(Stepped::Ended),
         }
         Ok(Stepped::GoesOn)
     }
 
-    /// What the learner's next update depends on, as it is between two passes.
+    /// The learner's state between two passes.
     pub(super) fn learner_state(&self, deadline: Duration) -> Result<ByPolicy<LearnerState>, StateError> {
         match self {
             Self::Threads { learner, .. } => learner.state(deadline),
@@ -149,7 +148,7 @@ impl Engine {
                     .extend(learner.failure.iter().filter(|failure| is_late(failure)).map(|it| it.thread.clone()));
                 let left = SHUTDOWN_DEADLINE.saturating_sub(began.elapsed());
                 not_joined.extend(inference.and_then(|thread| thread.join(left).err()));
-                // The learner's loop has waited for them.
+                // The learner's loop has joined them.
                 not_joined.extend(loaders.iter().flat_map(LoaderMetrics::running));
                 EngineEnd { learner, unread: workers.unread, worker_failure: workers.failure, not_joined }
             }
@@ -162,7 +161,7 @@ impl Engine {
 }
 
 impl EngineEnd {
-    /// Workers that gave up, as they said themselves or as their threads were joined.
+    /// Workers that gave up, from reports and joined threads.
     pub(super) fn worker_failures(&self) -> Vec<WorkerFailure> {
         let mut failures: Vec<_> = self.unread.iter().flat_map(|report| &report.ended).cloned().collect();
         if let Some(joined) = &self.worker_failure
@@ -174,17 +173,17 @@ impl EngineEnd {
     }
 }
 
-/// What the learner's next update depends on.
+/// The learner's state.
 pub(super) fn saved(learner: &dyn Learner) -> Result<ByPolicy<LearnerState>, StateError> {
-    catch_unwind(AssertUnwindSafe(|| learner.save())).map_err(|_| StateError::Panicked)
+    catch(|| learner.save()).map_err(|_| StateError::Panicked)
 }
 
-/// Whether it failed by not ending in time.
+/// Whether it failed by missing its deadline.
 pub(super) fn is_late(failure: &LearnerFailure) -> bool {
     matches!(failure.cause, LearnerFailureCause::NotJoined { .. })
 }
 
-/// Without threads, a worker that gives up is a source that failed.
+/// Without threads, a worker that gives up appears as a failed source.
 fn inline_failure(error: LearnerLoopError) -> TrainError {
     let learner = |error| {
         TrainError::from(LearnerFailure { thread: "learner".to_owned(), cause: LearnerFailureCause::Failed(error) })

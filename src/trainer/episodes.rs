@@ -58,8 +58,8 @@ impl EpisodeHistory {
 
     /// Takes in the iteration's episodes and sums up.
     ///
-    /// All of the iteration's episodes take part; when they are fewer than the smoothing asks for, the newest earlier
-    /// ones join them.
+    /// All of the iteration's episodes take part; when they are fewer than the smoothing asks for, the newest
+    /// earlier ones join them.
     pub(super) fn summarise(&mut self, report: &WorkerReport) -> EpisodeSummary {
         self.newest.extend(&report.episodes);
         self.newest.drain(..self.newest.len().saturating_sub(self.smoothing));
@@ -92,8 +92,8 @@ impl EpisodeHistory {
 }
 
 impl EpisodeHistory {
-    /// Writes RLlib's `hist_stats`, return and length of each of the newest episodes, oldest first: as many as smoothing covers, so
-    /// that a result stays small however many episodes there are.
+    /// Writes RLlib's `hist_stats`, return and length of each of the newest episodes, oldest first: as many
+    /// as smoothing covers, so that a result stays small however many episodes there are.
     pub(super) fn write_histograms(&self, dict: &mut ResultDict) {
         let returns: Vec<_> = self.newest.iter().map(|episode| episode.episode_return).collect();
         let lens: Vec<_> = self.newest.iter().map(|episode| episode.episode_len).collect();

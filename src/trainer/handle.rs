@@ -1,4 +1,4 @@
-//! [`Trainer`]: what a run consists of.
+//! [`Trainer`]: the state of a run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,35 +20,35 @@ use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 use crate::signals;
 
-/// How long a run that ends, well or not, waits for the learner to finish the pass it is in, so that its state can be saved.
-/// Workers are waited for no longer than [`SHUTDOWN_DEADLINE`](super::engine::SHUTDOWN_DEADLINE).
+/// How long the end of a run waits for the learner's pass, so that its state can be saved. Workers have
+/// [`SHUTDOWN_DEADLINE`](super::engine::SHUTDOWN_DEADLINE).
 pub(super) const FINISH_DEADLINE: Duration = Duration::from_secs(60);
 
 thread_states! {
     /// What the thread that owns the trainer is doing.
     pub enum TrainerState {
-        /// Running code that is not the trainer's.
+        /// In the caller's code.
         Caller = "away",
         /// Waiting for reports of workers and learner.
         Listening = "listening",
-        /// Running worker and learner itself, because there are no threads; their own clocks split this time.
+        /// Running worker and learner inline; their own clocks split this time.
         Training = "training",
-        /// Composing a result and showing it to reporters.
+        /// Composing a result and passing it to reporters.
         Reporting = "reporting",
     }
 }
 
-/// A run: rollout workers, a learner, and this thread, which listens to both.
+/// A run: rollout workers, a learner, and this thread, which collects their reports.
 ///
-/// It is an iterator of results, one per iteration, or runs to the end with [`run`](Self::run). With
-/// `num_rollout_workers: 0` there are no threads: workers and learner run inside `next`. With threads, the workers begin when the first
-/// result is asked for, and go on from then whether or not it is.
+/// An iterator of results, one per iteration; [`run`](Self::run) runs to the end. Workers start with the
+/// first `next` and then sample continuously. With `num_rollout_workers: 0` there are no threads: worker and
+/// learner run inside `next`.
 ///
-/// *Blocks*: each `next` for one iteration. Dropping a trainer ends its threads and waits for them, a second at most, and for
-/// processes of environments as long as these may take to close.
+/// *Blocks*: each `next` for one iteration. Dropping a trainer joins its threads, for a second at most, and
+/// waits for processes of environments to close.
 ///
-/// *Errors*: the first failure that ended the run, with the thread's name; the iterator ends after it. What is whole can then be
-/// saved with [`save`](Self::save), or is in the error of [`finish`](Self::finish).
+/// *Errors*: the failure that ended the run, with the thread's name; the iterator ends after it.
+/// [`save`](Self::save) still writes what is intact, and the error of [`finish`](Self::finish) has it.
 ///
 /// # Example
 /// ```
@@ -71,11 +71,11 @@ pub struct Trainer {
     pub(super) spec: Arc<RunSpec>,
     /// `None` once the run has ended.
     pub(super) engine: Option<Engine>,
-    /// Ends what environments leave behind.
+    /// Waits for processes of environments to close.
     pub(super) reaper: Reaper,
-    /// Cutting it ends every wait of the run.
-    pub(super) shutdown: signals::SharedLifeline,
-    /// Rung with every report.
+    /// Ends every wait of the run.
+    pub(super) shutdown: signals::SharedGuard,
+    /// Notified with every report.
     pub(super) notifier: Notifier,
     pub(super) learner_metrics: LearnerMetrics,
     pub(super) steps: StepLedger,
@@ -86,36 +86,36 @@ pub struct Trainer {
     pub(super) started: Instant,
     pub(super) iterations: u64,
     pub(super) training_iteration: TimerStat,
-    /// Showing results to the reporters.
+    /// Time in reporters.
     pub(super) reporting: TimerStat,
     pub(super) worker_restarts: u64,
-    /// Workers that gave up, and why.
+    /// Workers that gave up.
     pub(super) worker_failures: Vec<WorkerFailure>,
-    /// Threads that were abandoned in environments that hang.
+    /// Threads abandoned in hung environments.
     pub(super) abandoned: AbandonedThreads,
-    /// Steps of the fragments that were completed.
+    /// Steps of completed fragments.
     pub(super) fragments_added: Steps,
-    /// When the first update was seen, and how many env-steps were sampled by then.
+    /// Time of the first update, and env-steps sampled by then.
     pub(super) first_update: Option<(Instant, u64)>,
-    /// Whether the learner has ended because nothing more is sampled.
+    /// Whether the learner ended because sampling is complete.
     pub(super) source_ended: bool,
-    /// What ended the run, if something did.
+    /// The failure that ended the run.
     pub(super) failure: Option<String>,
     /// Newest published version of the weights.
     pub(super) version: u64,
-    /// The published weights themselves.
+    /// The published weights.
     pub(super) weights: WeightCell<ByPolicy<Params>>,
-    /// Where the learner of each policy stood as the run began.
+    /// Counters of each policy's learner at the start.
     pub(super) begun: ByPolicy<Counters>,
     /// Updates of the run.
     pub(super) updates: u64,
-    /// What has gathered since the last result.
+    /// Reports since the last result.
     pub(super) iteration: Iteration,
     pub(super) last: Option<TrainResult>,
-    /// Checkpoints that it writes by itself.
+    /// Periodic checkpoints.
     pub(super) periodic: Option<Periodic>,
-    /// [`FINISH_DEADLINE`]; a test need not wait that long.
+    /// [`FINISH_DEADLINE`]; shorter in tests.
     pub(super) finish_deadline: Duration,
-    /// What is left, once the run has ended.
+    /// What remains once the run has ended.
     pub(super) remains: Remains,
 }

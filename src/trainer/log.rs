@@ -21,12 +21,12 @@ impl Trainer {
     /// [`Timers`](crate::Timers) and [`Timeline`](crate::Timeline) are added apart: they are fed by a subscriber, and that is the
     /// program's to set up.
     ///
-    /// A folder belongs to one run, and two runs never write to the same files: [`RunFolder`](crate::RunFolder) makes one for each run,
-    /// or makes room in one for the next.
+    /// A folder belongs to one run, and two runs never write to the same files: [`RunFolder`](crate::RunFolder) makes one for
+    /// each run, or makes room in one for the next.
     ///
     /// # Errors
-    /// The folder holds a run already, or it or a file cannot be made; the error names it. A file that fails later is named in the
-    /// results and left out.
+    /// The folder holds a run already, or it or a file cannot be made; the error names it. A file that fails
+    /// later is named in the results and left out.
     ///
     /// # Example
     /// ```

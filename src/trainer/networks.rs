@@ -1,9 +1,9 @@
 //! Where the networks of a run come from: the config, or a function of the user's.
 
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use pronk_metrics::catch;
 use pronk_policy::{
     CandleNetwork, CpuNetwork, DataParallel, DeviceSpec, Encoder, Network, NetworkSpec, ParamLayout, PolicyError,
     Space, distribution_for,
@@ -160,11 +160,8 @@ impl OwnNetworks {
 
 /// Has a network made and holds it against the environment.
 fn make_one(make: &MakeNetwork, env: &EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
-    let network = catch_unwind(AssertUnwindSafe(|| make(env, device))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        Err(misfit(format!("the function that makes it panicked: {text}")))
-    })?;
+    let network = catch(|| make(env, device))
+        .unwrap_or_else(|panic| Err(misfit(format!("the function that makes it panicked: {panic}"))))?;
     let (shape, dist_len) = (network.shape(), distribution_for(&env.action)?.dist_len());
     if shape.obs != env.observation {
         let (reads, shows) = (&shape.obs, &env.observation);

@@ -1,8 +1,6 @@
-//! The reporters of a run: all are shown every result, and one that fails is left out from then on.
+//! The reporters of a run: each receives every result; one that fails is dropped.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use pronk_metrics::{ReportError, Reporter, ResultDict};
+use pronk_metrics::{ReportError, Reporter, ResultDict, catch};
 
 #[derive(Default)]
 pub(super) struct Reporters {
@@ -15,18 +13,18 @@ impl Reporters {
         self.working.push(reporter);
     }
 
-    /// Shows `result` to all that work.
+    /// Passes `result` to every working reporter.
     pub(super) fn report(&mut self, result: &ResultDict) {
         self.each(|reporter| reporter.report(result));
     }
 
-    /// Lets all that work write what they hold back, and lets go of them.
+    /// Has the working ones write what they have buffered, and drops them.
     pub(super) fn finish(&mut self) {
         self.each(|reporter| reporter.finish());
         self.working.clear();
     }
 
-    /// What failed so far, first things first.
+    /// The failures so far, oldest first.
     pub(super) fn failures(&self) -> &[ReportError] {
         &self.failures
     }
@@ -40,7 +38,7 @@ impl Reporters {
         self.working.retain_mut(|reporter| match caught(&mut **reporter, &mut call) {
             Ok(()) => true,
             Err(error) => {
-                tracing::warn!(%error, "this reporter is left out from now on");
+                tracing::warn!(%error, "dropping this reporter");
                 failures.push(error);
                 false
             }
@@ -48,15 +46,12 @@ impl Reporters {
     }
 }
 
-/// A panic of a reporter is a failure like any other; the reporter is not used again after it.
+/// Turns a panic into a failure; its reporter is dropped, so the state that the panic left behind is not used
+/// again.
 fn caught(
     reporter: &mut dyn Reporter,
     call: &mut impl FnMut(&mut dyn Reporter) -> Result<(), ReportError>,
 ) -> Result<(), ReportError> {
     let name = reporter.name().to_owned();
-    catch_unwind(AssertUnwindSafe(|| call(reporter))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        Err(ReportError::new(name, format!("it panicked: {text}")))
-    })
+    catch(|| call(reporter)).unwrap_or_else(|panic| Err(ReportError::new(name, format!("it panicked: {panic}"))))
 }

@@ -1,4 +1,4 @@
-//! [`Run`]: what is left when a run has ended.
+//! [`Run`]: the outcome of a run.
 
 use std::fmt;
 use std::path::Path;
@@ -13,50 +13,51 @@ use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 use crate::stop::StopReason;
 
-/// What is left when a run has ended, well or not: the last result, the ledgers as they closed, and the trained policy.
+/// The outcome of a run, successful or not: the last result, the closed ledgers, and the trained policies.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Run {
     /// The last result.
     pub result: TrainResult,
-    /// The limit or signal that ended it; `None` when the program did, or a failure.
+    /// The limit or signal that ended it; `None` if the program or a failure did.
     pub reason: Option<StopReason>,
-    /// Whether it failed, or had a return to reach and did not.
+    /// Whether it failed or missed its target return.
     pub(super) fell_short: bool,
     /// Time from building the trainer to the end of training.
     pub time: Duration,
-    /// Env-steps sampled a second from the first update on: what building the trainer and filling the first batch took does not
-    /// count. `None` if nothing was sampled after an update.
+    /// Env-steps sampled per second after the first update, which excludes start-up. `None` if there were
+    /// none.
     pub env_steps_per_s: Option<f64>,
-    /// The step ledger after everything had ended: nothing is in flight.
+    /// The final step ledger: nothing is in flight.
     pub steps: StepTotals,
-    /// The time ledger after all threads had ended.
+    /// The final time ledger.
     pub thread_times: Vec<ThreadTime>,
     /// The settings of the run.
     pub config: TrainerConfig,
     /// Name of the environment.
     pub env: String,
-    /// What of the learner is in `checkpoints`: all of it, unless the run failed.
+    /// What `checkpoints` contains: the whole learner, unless the run failed.
     pub whole: Whole,
-    /// The policies that were trained, and their optimisers; `default_policy` alone where there is one agent. Empty if nothing is
-    /// whole.
+    /// The trained policies with their optimisers; only `default_policy` for one agent. Empty if nothing is
+    /// intact.
     pub checkpoints: ByPolicy<Checkpoint>,
-    /// Threads that did not end in time and were abandoned.
+    /// Threads that missed their deadline and were abandoned.
     pub not_joined: Vec<String>,
-    /// Workers that gave up, while others went on or as the run ended.
+    /// Workers that gave up, during the run or at its end.
     pub worker_failures: Vec<WorkerFailure>,
-    /// Threads that were abandoned in an environment that hangs: how many, and the newest with what each was stuck in. Those that
-    /// have not ended since are in `not_joined` too.
+    /// Threads abandoned in hung environments: the count, and the newest with their calls. Those still
+    /// running are in `not_joined` too.
     pub abandoned: AbandonedThreads,
-    /// Reporters that failed on the way.
+    /// Reporters that failed.
     pub reporter_failures: Vec<ReportError>,
-    /// Why periodic checkpoints could not be saved, each cause once: see [`Trainer::checkpoint_every`](crate::Trainer::checkpoint_every).
+    /// Failures of periodic checkpoints, each cause once: see
+    /// [`Trainer::checkpoint_every`](crate::Trainer::checkpoint_every).
     pub checkpoint_failures: Vec<CheckpointError>,
 }
 
-/// What of the learner was whole as its run ended.
+/// How much of the learner was intact at the end of its run.
 ///
-/// A learner may fail in the middle of an update, and what it holds is then not to be trusted.
+/// After a failure in the middle of an update, the learner's state is inconsistent and discarded.
 ///
 /// ```
 /// use pronk::envs::CartPole;
@@ -71,25 +72,26 @@ pub struct Run {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whole {
-    /// All of it: weights, optimiser and counters as its last update left them.
+    /// All of it: weights, optimiser and counters after its last update.
     Learner,
-    /// The newest published weights: the learner returned an error, panicked (in `Learner::save` too), or did not end in
-    /// time. Going on from them, the optimiser and what the algorithm keeps begin anew; schedules go on.
+    /// The newest published weights: the learner returned an error, panicked (in `Learner::save` too), or
+    /// missed its deadline. A resumed run starts with a fresh optimiser and algorithm state; schedules
+    /// continue.
     PublishedWeights,
-    /// Nothing: it failed before it had published weights.
+    /// Nothing: it failed before its first publication.
     #[default]
     Nothing,
 }
 
 impl Run {
-    /// Whether the return that the run was to stop at was reached: over how many episodes, is in
-    /// [`result.episodes_covered`](TrainResult::episodes_covered).
+    /// Whether the target return was reached, over [`result.episodes_covered`](TrainResult::episodes_covered)
+    /// episodes.
     pub fn reached(&self) -> bool {
         self.reason == Some(StopReason::ReturnReached)
     }
 
-    /// Whether both ledgers close now that all is over: each thread's states sum to its wall time within 0.1 %,
-    /// `sampled = trained once + dropped + lost` exactly, and nothing is in flight.
+    /// Whether both ledgers close: each thread's states sum to its wall time within 0.1 %, `sampled = trained
+    /// once + dropped + lost` exactly, and nothing is in flight.
     pub fn ledger_closed(&self) -> bool {
         self.steps.is_closed()
             && self.steps.in_flight.env == 0
@@ -97,19 +99,19 @@ impl Run {
             && self.thread_times.iter().all(ThreadTime::is_closed)
     }
 
-    /// Writes all policies that were trained and their optimisers into `dir`, under one manifest: a process killed at any instant
-    /// leaves those of one save. [`Checkpoint::load`] reads the only policy, or one by its name, and [`Checkpoint::load_all`] all.
+    /// Saves all trained policies and their optimisers into `dir`, atomically. [`Checkpoint::load`] reads one
+    /// policy, and [`Checkpoint::load_all`] all.
     ///
-    /// After a failure it writes what [`whole`](Self::whole) says.
+    /// After a failure it saves what [`whole`](Self::whole) says.
     ///
     /// # Errors
-    /// The path that could not be written and why, or nothing is whole.
+    /// The path that could not be written and why, or nothing is intact.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
         save_whole(&self.checkpoints, dir.as_ref())
     }
 
-    /// The exit status for a program that ends with the run: 130 when Ctrl-C ended it and 143 when SIGTERM did, as a shell and a
-    /// scheduler expect; otherwise 1 when it failed, or had a return to reach and did not, and 0 for everything else.
+    /// The exit status for a program that ends with the run: 130 after Ctrl-C, 143 after SIGTERM, 1 after a
+    /// failure or a missed target return, else 0.
     ///
     /// ```
     /// use std::process::ExitCode;
@@ -130,16 +132,16 @@ impl Run {
         self.reason.and_then(StopReason::signal_status).unwrap_or(self.fell_short.into())
     }
 
-    /// The run in one line of JSON, for programs that compare runs.
+    /// The run as one line of JSON.
     pub fn summary(&self) -> RunSummary<'_> {
         RunSummary(self)
     }
 }
 
-/// As [`save_all`], where a failure may have left nothing.
+/// [`save_all`], unless a failure left nothing.
 pub(super) fn save_whole(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Result<(), CheckpointError> {
     if checkpoints.is_empty() {
-        let reason = "the run failed before weights were published, so nothing that was learned is whole".to_owned();
+        let reason = "the run failed before its first publication of weights, so there is nothing to save".to_owned();
         return Err(CheckpointError::NoState { reason });
     }
     save_all(checkpoints, dir)
@@ -149,7 +151,8 @@ pub(super) fn save_whole(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Resu
 /// `{"env":…,"algorithm":…,"seed":…,"num_sgd_iter":…,"env_steps":…,"seconds":…,"env_steps_per_s":…,
 /// "env_steps_per_s_after_start_up":…,"episode_return_mean":…,"episodes":…,"reached":…,"ledger_closed":…}`.
 ///
-/// `episodes` is how many the mean is of; the first rate is over the whole run, the second [`Run::env_steps_per_s`].
+/// `episodes` is the number that the mean covers; the first rate is over the whole run, the second is
+/// [`Run::env_steps_per_s`].
 #[derive(Clone, Copy, Debug)]
 pub struct RunSummary<'a>(&'a Run);
 

@@ -1,4 +1,4 @@
-//! [`RunSpec`]: what is trained, environment, networks and algorithm as they belong together.
+//! [`RunSpec`]: the environments, networks and policies of a run, checked against each other.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -23,27 +23,27 @@ use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig};
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
 
-/// Names the stream of random numbers that a network's first weights are drawn from.
+/// The random stream of initial weights.
 const INIT_STREAM: u64 = 0x0057_4549_4748_5453;
 
-/// Names the streams of a run that was resumed.
+/// The random streams of a resumed run.
 const LIFE_STREAM: u64 = 0x4c49_4645;
 
-/// Names the stream that the order of minibatches is drawn from.
+/// The random stream of the order of minibatches.
 const MINIBATCH_STREAM: u64 = 0x4d49_4e49_4241_5443;
 
-/// What is trained: environments, policies and algorithm as they belong together.
+/// The environments, networks and policies of a run.
 pub(super) struct RunSpec {
     pub(super) env: String,
     agents: Agents,
     policies: ByPolicy<PolicySpec>,
-    /// What brings observations and rewards to scale, where the config wants that.
+    /// Normalises observations and rewards, if the config says so.
     normalizer: Option<Normalizer>,
-    /// How often the run was resumed.
+    /// How many times the run was resumed.
     pub(super) life: u64,
 }
 
-/// Where experience comes from.
+/// The environments.
 enum Agents {
     /// Environments with one agent.
     One(Arc<dyn EnvFactory>),
@@ -53,29 +53,29 @@ enum Agents {
 
 /// One policy of a run.
 struct PolicySpec {
-    /// Its spaces, as an environment of its own would have them.
+    /// Its spaces, as a single-agent environment would have them.
     spec: EnvSpec,
     networks: Networks,
     /// Name of the algorithm that trains it.
     algorithm: &'static str,
-    /// How its actions are distributed where they are numbers.
+    /// The distribution of continuous actions.
     gaussian: GaussianConfig,
-    part: Part,
-    /// Tells its random numbers from those of the others; none for the only one.
+    training: Training,
+    /// Separates its random streams from those of other policies; `None` for the only one.
     stream: Option<u64>,
 }
 
-/// What becomes of a policy in a run.
-enum Part {
-    /// It is trained, from a checkpoint, which its learner takes, or anew.
-    Trained(Option<Box<Checkpoint>>),
-    /// It plays along as it is.
+/// Whether a policy learns.
+enum Training {
+    /// From scratch or from a checkpoint, which the learner takes out.
+    Learns(Option<Box<Checkpoint>>),
+    /// It acts with these weights throughout.
     Frozen(Arc<Params>),
 }
 
 impl RunSpec {
-    /// Looks at an environment with one agent, at a network for it, one that `own` makes or else the one of the config, and at the
-    /// checkpoint that the run goes on from, if there is one.
+    /// For single-agent environments: probes one, makes its network (`own` or the config's), and checks the
+    /// checkpoint that the run resumes from.
     pub(super) fn for_env(
         config: &TrainerConfig,
         env: Arc<dyn EnvFactory>,
@@ -104,66 +104,70 @@ impl RunSpec {
             networks,
             algorithm: config.algorithm.name(),
             gaussian: config.model.gaussian(),
-            part: Part::Trained(checkpoint.map(Box::new)),
+            training: Training::Learns(checkpoint.map(Box::new)),
             stream: None,
         };
         let policies = ByPolicy::from([(default_policy(), only)]);
         Ok(Self { env: name, agents: Agents::One(env), policies, normalizer, life })
     }
 
-    /// Looks at an environment with several agents, and at which policy plays whom.
+    /// For multi-agent environments: the same for each policy.
     pub(super) fn for_agents(
         config: &TrainerConfig,
         env: Arc<dyn MultiAgentFactory>,
         agents: MultiAgentConfig,
         own: Option<&Arc<MakeNetwork>>,
     ) -> Result<Self, TrainError> {
-        let (name, cast) = agents.cast(env.as_ref(), config.seed)?;
+        let specs = agents.policy_specs(env.as_ref(), config.seed)?;
+        let name = specs.values().next().map(|spec| spec.name.clone()).unwrap_or_default();
         let mut policies = ByPolicy::new();
         let mut life = 0;
-        for (stream, role) in (1..).zip(cast) {
-            let of_policy = |cause| TrainError::of_policy(&role.policy, cause);
-            let networks = Networks::new(own.cloned(), config, &role.spec).map_err(of_policy)?;
-            if let Some(checkpoint) = &role.checkpoint {
-                check_fits(&role.spec, None, &networks, checkpoint).map_err(|cause| of_policy(cause.into()))?;
+        for (stream, (policy, spec)) in (1..).zip(specs) {
+            let of_policy = |cause| TrainError::of_policy(&policy, cause);
+            let checkpoint = agents.policies[&policy].clone();
+            let networks = Networks::new(own.cloned(), config, &spec).map_err(of_policy)?;
+            if let Some(checkpoint) = &checkpoint {
+                check_fits(&spec, None, &networks, checkpoint).map_err(|cause| of_policy(cause.into()))?;
             }
             let mut gaussian = config.model.gaussian();
-            let part = match (role.checkpoint, role.is_trained) {
+            let training = match (checkpoint, agents.is_trained(&policy)) {
                 (checkpoint, true) => {
                     life = life.max(checkpoint.as_ref().map_or(0, Checkpoint::next_life));
-                    Part::Trained(checkpoint.map(Box::new))
+                    Training::Learns(checkpoint.map(Box::new))
                 }
                 (Some(checkpoint), false) => {
-                    // It acts as it learned to.
+                    // It acts with the distribution it was trained with.
                     gaussian = checkpoint.config.model.gaussian();
-                    Part::Frozen(Arc::new(checkpoint.state.params))
+                    Training::Frozen(Arc::new(checkpoint.state.params))
                 }
                 (None, false) => {
-                    let network = networks.acting(&role.spec)?;
-                    // As it was in every life: what is learned, is learned against it.
-                    Part::Frozen(Arc::new(first_weights(config, config.seed, &*network, Some(stream))))
+                    let network = networks.acting(&spec)?;
+                    // From the config's own seed in every life: the others have learned against these
+                    // weights.
+                    Training::Frozen(Arc::new(first_weights(config, config.seed, &*network, Some(stream))))
                 }
             };
             let algorithm = config.algorithm.name();
-            let policy = PolicySpec { spec: role.spec, networks, algorithm, gaussian, part, stream: Some(stream) };
-            policies.insert(role.policy, policy);
+            let policy_spec = PolicySpec { spec, networks, algorithm, gaussian, training, stream: Some(stream) };
+            policies.insert(policy, policy_spec);
         }
         let agents = Agents::Several(env, agents.policy_mapping);
         Ok(Self { env: name, agents, policies, normalizer: None, life })
     }
 
-    /// The policies with their spaces, each as an environment of its own would have them.
+    /// The policies, each with its spaces as a single-agent environment would have them.
     pub(super) fn specs(&self) -> impl Iterator<Item = (&PolicyId, &EnvSpec)> {
         self.policies.iter().map(|(policy, model)| (policy, &model.spec))
     }
 
-    /// What every random number of the run depends on. In the first life of a run it is the seed of the config; a resumed run draws others,
-    /// or it would play the episodes again that it has learned from.
+    /// The seed of all random streams: the config's, or one derived from it for a resumed run, which would
+    /// otherwise replay the episodes that it has learned from.
     pub(super) fn seed(&self, config: &TrainerConfig) -> u64 {
         if self.life == 0 { config.seed } else { derive_seed(config.seed, &[LIFE_STREAM, self.life]) }
     }
 
-    /// The learner that the config describes, with an algorithm for each policy that is trained, and where their checkpoints left it.
+    /// The learner of the config, with an algorithm for each trained policy, in the state of their
+    /// checkpoints.
     pub(super) fn learner(
         &mut self,
         config: &TrainerConfig,
@@ -174,7 +178,7 @@ impl RunSpec {
         let mut learners = Vec::new();
         for (policy, spec) in &mut self.policies {
             let of_policy = |cause| if is_only { cause } else { TrainError::of_policy(policy, cause) };
-            if let Part::Trained(_) = spec.part {
+            if let Training::Learns(_) = spec.training {
                 let algorithm = algorithm(policy).map_err(|cause| of_policy(cause.into()))?;
                 learners.push(spec.learner(config, seed, policy, algorithm).map_err(of_policy)?);
             }
@@ -188,7 +192,7 @@ impl RunSpec {
         }
     }
 
-    /// Makes the worker of a seat, on the thread that calls it.
+    /// Makes the worker of a seat, on the calling thread.
     pub(super) fn worker(
         &self,
         seat: &WorkerSeat,
@@ -232,9 +236,9 @@ impl RunSpec {
                         observation: model.spec.observation.clone(),
                         action: model.spec.action.clone(),
                         gaussian: model.gaussian,
-                        frozen: match &model.part {
-                            Part::Trained(_) => None,
-                            Part::Frozen(params) => Some(Arc::clone(params)),
+                        frozen: match &model.training {
+                            Training::Learns(_) => None,
+                            Training::Frozen(params) => Some(Arc::clone(params)),
                         },
                     };
                     Ok((policy.clone(), policy_of_worker))
@@ -253,14 +257,14 @@ impl RunSpec {
         }
     }
 
-    /// A network for the thread that computes for all workers.
+    /// A network for the shared inference thread.
     pub(super) fn acting_network(&self) -> Result<Box<dyn Network>, PolicyError> {
         let only = self.policies.values().next();
-        let only = only.ok_or_else(|| PolicyError::BadSpec { reason: "there is no policy".to_owned() })?;
+        let only = only.ok_or_else(|| PolicyError::BadSpec { reason: "the run has no policy".to_owned() })?;
         only.networks.acting(&only.spec)
     }
 
-    /// The states of a learner with all that is needed to use them again.
+    /// Checkpoints of a learner's states.
     pub(super) fn checkpoints(&self, config: &TrainerConfig, states: ByPolicy<LearnerState>) -> ByPolicy<Checkpoint> {
         let checkpoint = |(policy, state): (PolicyId, LearnerState)| {
             let model = self.policies.get(&policy)?;
@@ -280,7 +284,7 @@ impl RunSpec {
         states.into_iter().filter_map(checkpoint).collect()
     }
 
-    /// What a policy's learner would have that had made so many updates and begins with `params`: an optimiser that has seen nothing.
+    /// The learner state of a policy with weights `params`, these counters, and a fresh optimiser.
     pub(super) fn state_with(
         &self,
         config: &TrainerConfig,
@@ -289,7 +293,7 @@ impl RunSpec {
         counters: Counters,
     ) -> Result<LearnerState, TrainError> {
         let algorithm = algorithm(config)?;
-        // What an algorithm of the user's own keeps is known to that algorithm alone.
+        // The state of a user's own algorithm is unknown here.
         let numbers = if self.policies.get(policy).is_some_and(|spec| spec.algorithm == algorithm.name()) {
             algorithm.save()
         } else {
@@ -306,7 +310,7 @@ impl RunSpec {
 }
 
 impl PolicySpec {
-    /// Its learner, which goes on from its checkpoint, if it has one.
+    /// Its learner, resumed from its checkpoint if it has one.
     fn learner(
         &mut self,
         config: &TrainerConfig,
@@ -316,7 +320,7 @@ impl PolicySpec {
     ) -> Result<ActorCriticLearner, TrainError> {
         self.algorithm = algorithm.name();
         let network = self.networks.learning(config, &self.spec)?;
-        check_memory(config, network.shape().state_len)?;
+        check_recurrent_settings(config, network.shape().state_len)?;
         let params = first_weights(config, seed, &*network, self.stream);
         let parts = ActorCriticParts {
             network,
@@ -335,17 +339,17 @@ impl PolicySpec {
             burn_in: config.model.burn_in,
         };
         let mut learner = ActorCriticLearner::new(parts, options)?;
-        if let Part::Trained(checkpoint) = &mut self.part
+        if let Training::Learns(checkpoint) = &mut self.training
             && let Some(checkpoint) = checkpoint.take()
         {
-            self.check_goes_on(&checkpoint)?;
+            self.check_resumes(&checkpoint)?;
             learner.load_state(checkpoint.state)?;
         }
         Ok(learner)
     }
 
-    /// Whether learning goes on where the checkpoint left it.
-    fn check_goes_on(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+    /// Refuses the checkpoint of another algorithm or distribution.
+    fn check_resumes(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         if checkpoint.algorithm != self.algorithm {
             return Err(CheckpointError::DoesNotFit { what: "algorithm" });
         }
@@ -369,7 +373,7 @@ fn optimizer(config: &TrainerConfig) -> OptimizerConfig {
     }
 }
 
-/// The first weights of a policy: as its network says, or else as the config does.
+/// The initial weights of a policy, by its network or else by the config.
 fn first_weights(config: &TrainerConfig, seed: u64, network: &dyn Network, of: Option<u64>) -> Params {
     let seed = stream(seed, INIT_STREAM, of);
     network.first_params(seed).unwrap_or_else(|| config.model.init.params(Arc::clone(network.layout()), seed))
@@ -383,12 +387,11 @@ fn stream(seed: u64, name: u64, of: Option<u64>) -> u64 {
     }
 }
 
-/// How to begin with a memory is no question where there is none.
-fn check_memory(config: &TrainerConfig, state_len: usize) -> Result<(), ConfigError> {
+/// Refuses settings of the recurrent state for a network that has none.
+fn check_recurrent_settings(config: &TrainerConfig, state_len: usize) -> Result<(), ConfigError> {
     let ModelConfig { burn_in, initial_state, .. } = config.model;
     let refuse = |field, value| {
-        let reason =
-            "the network remembers nothing, so there is no memory to begin with; set model.use_lstm, or leave it";
+        let reason = "the network has no recurrent state; set model.use_lstm, or leave this at its default";
         Err(ConfigError::caused_by(field, value, &reason))
     };
     match (state_len, burn_in, initial_state) {
@@ -398,7 +401,7 @@ fn check_memory(config: &TrainerConfig, state_len: usize) -> Result<(), ConfigEr
     }
 }
 
-/// Refuses the checkpoint of other spaces, another scale or another network, by the name of what differs.
+/// Refuses a checkpoint of other spaces, normalisation or network, and names the difference.
 fn check_fits(
     spec: &EnvSpec,
     normalizer: Option<&Normalizer>,
@@ -415,7 +418,7 @@ fn check_fits(
     networks.check_fits(checkpoint)
 }
 
-/// What learned from numbers that were brought to scale cannot go on with others, nor the other way round.
+/// Weights trained on normalised data do not fit raw data, nor the other way round.
 fn check_normalized(normalizer: Option<&Normalizer>, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
     let own = normalizer.map(Normalizer::moments).unwrap_or_default();
     let theirs = &checkpoint.normalizer;
@@ -428,7 +431,7 @@ fn check_normalized(normalizer: Option<&Normalizer>, checkpoint: &Checkpoint) ->
     Ok(())
 }
 
-/// The algorithm of the config. What it leaves open depends on how often the run updates the weights.
+/// The algorithm of the config; settings that it leaves open depend on how often the run updates the weights.
 pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, LearnError> {
     let at_least_one = |count: u64| NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN);
     let minibatches = config.columns_of_a_batch().div_ceil(config.columns_of_an_update());
@@ -440,7 +443,7 @@ pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, Le
     config.algorithm.build(rhythm)
 }
 
-/// `value`, which the config's check has found not to be 0.
+/// `value`, which the config check has found to be above 0.
 pub(super) fn at_least_one(value: usize) -> NonZeroUsize {
     NonZeroUsize::new(value).unwrap_or(NonZeroUsize::MIN)
 }

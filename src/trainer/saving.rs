@@ -1,4 +1,4 @@
-//! When and what a trainer saves.
+//! Checkpoints of a running or ended trainer.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use super::run::{self, Whole};
 use crate::checkpoint::{CheckpointError, save_all};
 
 impl Trainer {
-    /// Writes weights and optimiser into `dir`: see [`Run::save`](crate::Run::save). While the run goes on, it goes on; after a failure, it writes
-    /// what of them is whole, as [`Run::whole`](crate::Run::whole) says.
+    /// Saves weights and optimiser into `dir`, as [`Run::save`](crate::Run::save) does, while the run
+    /// continues. After a failure it saves what is intact: see [`Run::whole`](crate::Run::whole).
     ///
-    /// *Blocks* until the learner has finished the pass it is in, and on the disk.
+    /// *Blocks* until the learner has finished its pass, and on the disk.
     ///
     /// # Errors
-    /// The learner takes too long, nothing is whole, or the folder could not be written.
+    /// The learner missed its deadline, nothing is intact, or the folder could not be written.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
         let Some(engine) = &self.engine else {
             return run::save_whole(&self.remains.checkpoints, dir.as_ref());
@@ -25,18 +25,17 @@ impl Trainer {
         save_all(&self.spec.checkpoints(&self.config, state), dir.as_ref())
     }
 
-    /// Saves into `dir` as [`save`](Self::save) does: at the end of the first iteration in which `every` has passed since the last
-    /// time, and once more as the run ends, by a limit, [`finish`](Self::finish), a signal or a failure.
+    /// Saves into `dir`, as [`save`](Self::save) does, after the first iteration in which `every` has passed
+    /// since the last save, and at the end of the run.
     ///
-    /// What it writes has everything that learning goes on with. Where a failure leaves the weights alone whole
-    /// ([`Whole::PublishedWeights`]), the checkpoint before stays; save those into another folder. Dropping a trainer saves
-    /// nothing. A second call replaces the first.
+    /// It saves complete learners only: if a failure leaves just the weights ([`Whole::PublishedWeights`]),
+    /// the previous checkpoint stays. Dropping a trainer saves nothing. A second call replaces the first.
     ///
-    /// A save that fails does not end the run: each cause is logged once, is in the results under `checkpoints_failed` and in
-    /// [`Run::checkpoint_failures`](crate::Run::checkpoint_failures), and the next is tried when it is due.
+    /// A failed save does not end the run: each cause is logged once and is in the results under
+    /// `checkpoints_failed` and in [`Run::checkpoint_failures`](crate::Run::checkpoint_failures); the next
+    /// save is tried when due.
     ///
-    /// *Blocks*: nothing here; an iteration that saves takes as long as [`save`](Self::save) besides, while workers and learner go
-    /// on.
+    /// *Blocks* nothing itself; an iteration that saves takes longer by [`save`](Self::save).
     ///
     /// # Example
     /// ```
@@ -60,7 +59,7 @@ impl Trainer {
         self.periodic = Some(Periodic::new(every, dir.as_ref().to_owned()));
     }
 
-    /// Saves if the time has come and the learner is there to be asked.
+    /// Saves if due and the learner is running.
     pub(super) fn save_when_due(&mut self) {
         let is_due = self.periodic.as_ref().is_some_and(Periodic::is_due);
         if is_due && self.engine.as_ref().is_some_and(|engine| !engine.outqueue().is_closed()) {
@@ -68,7 +67,7 @@ impl Trainer {
         }
     }
 
-    /// Saves what a run that has ended left, if it is complete: weights alone must not take the place of more.
+    /// Saves the ended run if its learner is complete: weights alone must not replace a complete checkpoint.
     pub(super) fn save_last(&mut self) {
         if self.remains.whole == Whole::Learner {
             self.save_now();

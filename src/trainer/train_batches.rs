@@ -35,7 +35,8 @@ impl TrainBatches<'_> {
         let pool = Pool::new(2 * config.learner.replay_buffer_num_slots);
         let source = MixInReplay::new(source, replay, pool, Box::new(move || draws.next_f64()) as Draws)
             .map_err(|error| ConfigError::caused_by("replay_proportion", config.learner.replay_proportion, &error))?;
-        // Train batches in the ring and in stacks, and one that is being joined by each thread that may join one.
+        // Train batches in the ring and in stacks, and one that is being joined by each thread that may join
+        // one.
         let held = config.learner.minibatch_buffer_size + config.learner.num_multi_gpu_tower_stacks;
         let mut assemble = Assemble::new(source, config.learner.train_batch_size as u64, Pool::new(held + 1));
         if let Some(max_lag) = config.learner.max_lag {

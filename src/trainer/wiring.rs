@@ -8,29 +8,44 @@ use pronk_buffer::{
     InqueueReceiver, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MultiAgentBatch, Notifier, Pool,
     ShutdownToken, WeightCell, inqueue, shutdown, weight_cell,
 };
-use pronk_learner::{Learner, LearnerLoop, LearnerLoopConfig, LearnerParts, LearnerThread, Stack, StackLoader};
-use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat};
+use pronk_learner::{
+    Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread, Stack, StackLoader,
+};
+use pronk_metrics::{ByPolicy, StateClock, StepLedger, TimeLedger};
 use pronk_policy::Params;
 use pronk_rollout::{
-    AbandonedThreads, InferencePort, InferenceThread, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks,
-    WorkerSeat, WorkerSet, WorkerSetConfig,
+    InferencePort, InferenceThread, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks, WorkerSeat, WorkerSet,
+    WorkerSetConfig,
 };
 
 use super::engine::{Engine, SHUTDOWN_DEADLINE};
-use super::episodes::EpisodeHistory;
-use super::handle::{FINISH_DEADLINE, Trainer, TrainerState};
-use super::iteration::Iteration;
-use super::processors::ProcessorTime;
-use super::remains::{Counters, Remains};
-use super::reporters::Reporters;
+use super::handle::TrainerState;
+use super::remains::Counters;
 use super::run_spec::{RunSpec, at_least_one};
 use super::train_batches::{TrainBatchSource, TrainBatches};
 use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
-use crate::signals::SharedLifeline;
+use crate::signals::SharedGuard;
 
 /// Reports of the learner that wait for the trainer before they are folded together.
 const OUTQUEUE_CAPACITY: usize = 1024;
+
+/// A run that is wired and ready to start: its engine, and what the trainer reads and stops it by.
+pub(super) struct Wired {
+    pub(super) started: Instant,
+    pub(super) spec: Arc<RunSpec>,
+    pub(super) engine: Engine,
+    pub(super) reaper: Reaper,
+    pub(super) shutdown: SharedGuard,
+    pub(super) notifier: Notifier,
+    pub(super) learner_metrics: LearnerMetrics,
+    pub(super) steps: StepLedger,
+    pub(super) time: TimeLedger,
+    pub(super) clock: StateClock<TrainerState>,
+    pub(super) weights: WeightCell<ByPolicy<Params>>,
+    /// Counters of each policy's learner at the start.
+    pub(super) begun: ByPolicy<Counters>,
+}
 
 /// Joins the rooms and starts the run.
 ///
@@ -39,7 +54,7 @@ const OUTQUEUE_CAPACITY: usize = 1024;
 ///       ▲   └───────────────── worker reports ───────────────────────────────────────────────────────────▶│
 ///       └───────── WeightCell ◀──────────────────────────┘
 /// ```
-pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Learner>) -> Result<Trainer, TrainError> {
+pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Learner>) -> Result<Wired, TrainError> {
     let started = Instant::now();
     // Before all else, so that a run that cannot be started waits for its environments to close.
     let reaper = Reaper::new();
@@ -54,7 +69,7 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
     let fragments =
         2 * config.workers.num_rollout_workers.max(1) + config.inqueue_size() + config.fragments_of_a_batch();
     let pool = Pool::new(fragments);
-    let train_batches = TrainBatches { config: &config, seed: spec.seed(&config), version: weights.version_reader() };
+    let train_batches = TrainBatches { config, seed: spec.seed(&config), version: weights.version_reader() };
     let parts = LearnerParts {
         source: (),
         learner,
@@ -66,7 +81,7 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
         notifier: notifier.clone(),
     };
     let published = weights.clone();
-    let (inference, port) = share_inference(&config, &spec, weights.clone(), &token, &time)?.unzip();
+    let (inference, port) = share_inference(config, &spec, weights.clone(), &token, &time)?.unzip();
     let spec = Arc::new(spec);
     // Kept for workers that replace others.
     let make_worker = {
@@ -91,7 +106,7 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
             time.add(source.clock());
             let monitor = source.monitor();
             let (learner_loop, outqueue) =
-                LearnerLoop::new(loop_config(&config), over(parts, train_batches.of(source)?));
+                LearnerLoop::new(loop_config(config), over(parts, train_batches.of(source)?));
             let metrics = learner_loop.metrics().clone();
             (Engine::Inline { learner_loop, outqueue, reports, monitor }, metrics)
         }
@@ -103,45 +118,24 @@ pub(super) fn connect(config: TrainerConfig, spec: RunSpec, learner: Box<dyn Lea
             let (notifier, time, steps) = (notifier.clone(), time.clone(), steps.clone());
             let edges = WorkerEdges { fragments: sender, weights, notifier, time, steps };
             let workers = WorkerSet::prepare(set, make_worker, token.clone(), edges)?;
-            let (learner, loaders) = spawn_learner(&config, train_batches.of(receiver)?, parts)?;
+            let (learner, loaders) = spawn_learner(config, train_batches.of(receiver)?, parts)?;
             let metrics = learner.metrics().clone();
             (Engine::Threads { learner, workers, loaders, inference }, metrics)
         }
     };
-    let processors = ProcessorTime::now(&time.read());
-    Ok(Trainer {
+    Ok(Wired {
+        started,
         spec,
-        engine: Some(engine),
+        engine,
         reaper,
-        shutdown: SharedLifeline::new(shutdown),
+        shutdown: SharedGuard::new(shutdown),
         notifier,
         learner_metrics,
         steps,
         time,
         clock,
-        reporters: Reporters::default(),
-        history: EpisodeHistory::new(config.results.metrics_num_episodes_for_smoothing),
-        started,
-        iterations: 0,
-        training_iteration: TimerStat::new(),
-        reporting: TimerStat::new(),
-        worker_restarts: 0,
-        worker_failures: Vec::new(),
-        abandoned: AbandonedThreads::default(),
-        fragments_added: Steps::default(),
-        first_update: None,
-        source_ended: false,
-        failure: None,
-        version: 0,
         weights: published,
         begun,
-        updates: 0,
-        iteration: Iteration::first(started, processors),
-        last: None,
-        periodic: None,
-        finish_deadline: FINISH_DEADLINE,
-        remains: Remains::default(),
-        config,
     })
 }
 

@@ -40,7 +40,8 @@ fn a_run_learns_from_a_server() {
 fn it_goes_on_while_servers_hang_up_or_say_nothing_more() {
     for workers in [0, 1, 2] {
         let run = without_hanging("bad servers", move || {
-            // One hangs up and one falls silent, both in the middle of a column; the ones that follow them are good.
+            // One hangs up and one falls silent, both in the middle of a column; the ones that follow them
+            // are good.
             let address = serve(|connection, request| match connection {
                 3 if request == 22 => None,
                 5 if request == 13 => Some(Duration::from_secs(3600)),
@@ -50,7 +51,7 @@ fn it_goes_on_while_servers_hang_up_or_say_nothing_more() {
             let config = of_connections(6, small(workers));
             let mut trainer =
                 Trainer::new(config, AsyncEnvs::new(move |_: EnvContext| RemoteCartPole::connect(address))).unwrap();
-            let is_over = |steps: &pronk::StepTotals| {
+            let is_over = |steps: &pronk::metrics::StepTotals| {
                 ["env_error", "env_hang"].iter().all(|cause| steps.lost.contains_key(*cause))
             };
             for result in trainer.by_ref() {

@@ -208,7 +208,8 @@ fn the_first_weights_are_drawn_from_the_seed_of_the_run_as_the_modules_say() {
     };
     assert_eq!(bits(&first(1, 0)), bits(&first(1, 2)));
     assert_ne!(bits(&first(1, 0)), bits(&first(2, 0)));
-    // candle_nn draws the biases of a layer with 4 inputs between -1/2 and 1/2; those of pronk's own networks are zero.
+    // candle_nn draws the biases of a layer with 4 inputs between -1/2 and 1/2; those of pronk's own networks
+    // are zero.
     let params = first(1, 0).state.params;
     let biases = params.get("hidden.bias").unwrap();
     assert!(biases.iter().all(|bias| bias.abs() <= 0.5) && biases.iter().any(|bias| bias.abs() > 0.25), "{biases:?}");

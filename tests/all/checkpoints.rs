@@ -1,5 +1,5 @@
-//! Checkpoints of one process as another finds them: while it saves, and after it was killed. The other process is this test
-//! binary, called again for the same test.
+//! Checkpoints of one process as another finds them: while it saves, and after it was killed. The other
+//! process is this test binary, called again for the same test.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};

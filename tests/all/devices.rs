@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pronk::envs::CartPole;
 use pronk::policy::{
-    CpuNetwork, Input, LoadedObs, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
+    CpuNetwork, Input, LoadedObs, NetworkShape, NetworkSpec, ObsLoader, ObsRef, OutputGrads, Outputs, ParamLayout,
 };
 use pronk::prelude::*;
-use pronk::{DeviceSpec, FailedRun, Network, ObsLoader, Params, PolicyError, Run, TrainError};
+use pronk::{DeviceSpec, FailedRun, Network, Params, PolicyError, Run};
 
 use crate::failures::{check, repeat};
-use crate::fixtures::{iterations, only, small, with, without_hanging};
+use crate::fixtures::{are_refused, iterations, only, small, with, without_hanging};
 
 fn cartpole(_: &EnvContext) -> CartPole {
     CartPole::new()
@@ -72,7 +72,7 @@ fn a_run_without_threads_learns_the_same_on_any_number_of_devices() {
 #[test]
 fn two_devices_behind_stacks_learn() {
     let mut config = TrainerConfig {
-        model: pronk::ModelConfig { fcnet_hiddens: vec![64, 64], ..pronk::ModelConfig::default() },
+        model: pronk::config::ModelConfig { fcnet_hiddens: vec![64, 64], ..pronk::config::ModelConfig::default() },
         ..with_stacks(2, 1, TrainerConfig::default())
     };
     config.workers.num_rollout_workers = 1;
@@ -239,35 +239,34 @@ fn what_cannot_work_with_devices_and_stacks_is_refused_with_the_reason() {
         config
     };
     let cases = [
-        (with(small(2), |c| c.learner.devices = Vec::new()), "devices", "has to compute somewhere"),
+        (with(small(2), |c| c.learner.devices = Vec::new()), "devices", "needs a device"),
         (cpus(3), "train_batch_size", "2 columns"),
         (
             with(cpus(2), |c| c.learner.sgd_minibatch_size = std::num::NonZeroUsize::new(8)),
             "sgd_minibatch_size",
             "1 columns",
         ),
-        (with_stacks(1, 1, small(0)), "num_multi_gpu_tower_stacks", "run without threads"),
+        (with_stacks(1, 1, small(0)), "num_multi_gpu_tower_stacks", "runs without threads"),
         (
             with(with_stacks(2, 1, small(2)), |c| c.learner.minibatch_buffer_size = 3),
             "num_multi_gpu_tower_stacks",
-            "holds them all",
+            "hold all stacks",
         ),
         (with_stacks(2, 0, small(2)), "num_data_load_threads", "nothing would load"),
-        (with_stacks(2, 3, small(2)), "num_data_load_threads", "never work at once"),
+        (with_stacks(2, 3, small(2)), "num_data_load_threads", "would idle"),
         (
-            TrainerConfig { model: pronk::ModelConfig { burn_in: 2, ..small(2).model }, ..small(2) },
+            TrainerConfig { model: pronk::config::ModelConfig { burn_in: 2, ..small(2).model }, ..small(2) },
             "model.burn_in",
-            "no memory",
+            "no recurrent state",
         ),
         (
-            TrainerConfig { model: pronk::ModelConfig { burn_in: 8, use_lstm: true, ..small(2).model }, ..small(2) },
+            TrainerConfig {
+                model: pronk::config::ModelConfig { burn_in: 8, use_lstm: true, ..small(2).model },
+                ..small(2)
+            },
             "model.burn_in",
             "no step",
         ),
     ];
-    for (config, field, words) in cases {
-        let error = Trainer::new(config, cartpole).map(drop).unwrap_err();
-        let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
-        assert!(error.field == field && error.reason.contains(words), "{error}");
-    }
+    are_refused(cases);
 }

@@ -4,11 +4,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pronk::envs::CartPole;
+use pronk::learner::{Learned, LearnerState, TrainBatch};
+use pronk::policy::ObsLoader;
 use pronk::prelude::*;
-use pronk::{
-    ByPolicy, Checkpoint, DEFAULT_POLICY, LearnError, Learned, Learner, LearnerState, ObsLoader, Params, Run,
-    TrainBatch,
-};
+use pronk::{ByPolicy, Checkpoint, DEFAULT_POLICY, LearnError, Learner, Params, Run, TrainError};
 
 /// A run that needs milliseconds: tiny network, small batches, a result after every update.
 pub(crate) fn small(workers: usize) -> TrainerConfig {
@@ -34,6 +33,15 @@ pub(crate) fn with(mut config: TrainerConfig, change: impl FnOnce(&mut TrainerCo
 
 pub(crate) fn iterations(n: u64) -> StopWhen {
     StopWhen { iterations: Some(n), ..StopWhen::default() }
+}
+
+/// Checks that each config is refused for the field, with the words in the reason.
+pub(crate) fn are_refused<const N: usize>(cases: [(TrainerConfig, &str, &str); N]) {
+    for (config, field, words) in cases {
+        let error = Trainer::new(config, |_: &EnvContext| CartPole::new()).map(drop).unwrap_err();
+        let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
+        assert!(error.field == field && error.reason.contains(words), "{error}");
+    }
 }
 
 /// A learner whose passes `hook` sees first: it receives the number of the pass, from 1.
@@ -90,8 +98,9 @@ impl<F: FnMut(u64) -> Result<(), LearnError> + Send> Learner for Hooked<F> {
     }
 }
 
-/// Runs `test`, which is called `name`, in a process of its own: for what threads of other tests would change, such as the processor
-/// time of the process. What it wrote to its standard error; `None` in that process.
+/// Runs `test`, which is called `name`, in a process of its own: for what threads of other tests would
+/// change, such as the processor time of the process. What it wrote to its standard error; `None` in that
+/// process.
 pub(crate) fn alone(name: &str, test: impl FnOnce()) -> Option<String> {
     const ALONE: &str = "PRONK_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -165,8 +174,8 @@ impl Env for Faulty {
     }
 }
 
-/// Runs `body` on a thread of its own and fails the test when it takes longer than ten minutes: a hang, however busy the
-/// machine is.
+/// Runs `body` on a thread of its own and fails the test when it takes longer than ten minutes: a hang,
+/// however busy the machine is.
 pub(crate) fn without_hanging<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
     let thread = std::thread::Builder::new().name(what.to_owned()).spawn(move || done.send(body())).unwrap();

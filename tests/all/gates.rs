@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use pronk::buffer::Gate;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Gate, TrainError};
 
-use crate::fixtures::{Fault, Faulty, iterations, small, without_hanging};
+use crate::fixtures::{Fault, Faulty, are_refused, iterations, small, without_hanging};
 use crate::learning;
 
 fn filled_and_drained(learner_queue_size: impl Into<Option<usize>>, mut config: TrainerConfig) -> TrainerConfig {
@@ -28,7 +28,8 @@ fn a_run_that_fills_and_drains_by_turns_learns() {
 
 #[test]
 fn its_books_close_at_every_result_whatever_the_queue_holds() {
-    // (workers, queue, env-steps of a train batch, passes, slots of the ring, stacks); a fragment is of 16 env-steps
+    // (workers, queue, env-steps of a train batch, passes, slots of the ring, stacks); a fragment is of 16
+    // env-steps
     let runs =
         [(1, 1, 16, 1, 1, 0), (3, 2, 32, 3, 2, 0), (2, 5, 48, 2, 1, 0), (4, 3, 16, 1, 1, 2), (2, 7, 33, 2, 3, 4)];
     for (workers, queue, train_batch_size, num_sgd_iter, ring, stacks) in runs {
@@ -73,10 +74,6 @@ fn what_cannot_work_with_the_gate_is_refused_with_the_reason() {
         (filled_and_drained(2, small(0)), "inqueue_gate", "without threads"),
         (filled_and_drained(2, batch_of_three.clone()), "learner_queue_size", "set at least 3"),
     ];
-    for (config, field, words) in cases {
-        let error = Trainer::new(config, |_: &EnvContext| CartPole::new()).map(drop).unwrap_err();
-        let TrainError::Config(error) = error else { panic!("{error} is not about a setting") };
-        assert!(error.field == field && error.reason.contains(words), "{error}");
-    }
+    are_refused(cases);
     assert_eq!(filled_and_drained(3, batch_of_three).check(), Ok(()));
 }

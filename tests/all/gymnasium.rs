@@ -1,5 +1,5 @@
-//! Environments of Gymnasium, ALE and PettingZoo in processes of their own. `cargo xtask gymnasium` installs what they
-//! need and runs these tests.
+//! Environments of Gymnasium, ALE and PettingZoo in processes of their own. `cargo xtask gymnasium` installs
+//! what they need and runs these tests.
 
 mod faults;
 mod games;
@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use pronk::buffer::{FinalObs, ObsColumn, ObsKind, ObsView};
 use pronk::env_process::{ChildOutput, Gymnasium, PettingZoo, ProcessEnvs, Program};
+use pronk::policy::ObsDtype;
 use pronk::rollout::{CallMonitor, VectorContext, VectorEnv, VectorStep};
-use pronk::{ActionRef, End, EnvFactory, EnvFailure, ObsDtype, ObsMut};
+use pronk::{ActionRef, End, EnvFactory, EnvFailure, ObsMut};
 use serde_json::{Map, Value};
 
 /// The interpreter with the packages.

@@ -2,12 +2,12 @@
 
 use std::num::NonZeroUsize;
 
+use pronk::config::{InferencePlacement, ModelConfig, ObservationFilter};
 use pronk::envs::{CartPole, Masked, MountainCarContinuous, Pendulum, Recall};
+use pronk::learner::InitialState;
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{
-    AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, InferencePlacement, InitialState, ModelConfig,
-    ObservationFilter, PpoConfig, Run, Schedule, Torso,
-};
+use pronk::{AlgorithmConfig, AppoConfig, EnvFactory, Gather, ImpalaConfig, PpoConfig, Run, Schedule};
 
 use crate::cartpole;
 use crate::fixtures::{only, without_hanging};
@@ -147,8 +147,8 @@ fn actions_that_are_numbers_are_learned_from_old_data_by_appo_with_vtrace() {
 
 #[test]
 fn a_goal_that_chance_hardly_finds_is_learned_on_one_scale_and_with_a_far_horizon() {
-    // At first one episode in a hundred gets out of the valley. Without scales, or with a nearer horizon, standing still is
-    // learned before that, which earns 0.
+    // At first one episode in a hundred gets out of the valley. Without scales, or with a nearer horizon,
+    // standing still is learned before that, which earns 0.
     for seed in [1, 2] {
         let mut config = many_passes(ppo(0.999), seed, 0);
         config.workers.observation_filter = ObservationFilter::MeanStdFilter;

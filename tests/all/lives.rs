@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use pronk::envs::{CartPole, TicTacToe};
 use pronk::prelude::*;
-use pronk::{Agents, Checkpoint, MultiAgentConfig, MultiAgentEnv, MultiAgentSpec, Run};
+use pronk::rollout::{Agents, MultiAgentSpec};
+use pronk::{Checkpoint, MultiAgentConfig, MultiAgentEnv, Run};
 
 use crate::fixtures::{iterations, only, small};
 

@@ -1,11 +1,11 @@
 //! Observations and rewards brought to one scale: learned from, saved, gone on with, and acted on.
 
+use pronk::config::ObservationFilter;
 use pronk::envs::{CartPole, Pendulum, TicTacToe};
 use pronk::prelude::*;
 use pronk::wrappers::{TransformObservation, TransformReward};
 use pronk::{
-    ActionSelection, Checkpoint, CheckpointError, MultiAgentConfig, ObservationFilter, Run, Schedule, Space,
-    TrainError, evaluate,
+    ActionSelection, Checkpoint, CheckpointError, MultiAgentConfig, Run, Schedule, Space, TrainError, evaluate,
 };
 use tempfile::TempDir;
 
@@ -37,12 +37,14 @@ fn badly_scaled_observations_are_learned_from_and_the_policy_acts_on_them_as_the
     let saved = dir.path().to_owned();
     let run = without_hanging("learning", move || {
         let mut config = filtered(TrainerConfig { seed: 1, ..cartpole::config(1, 32) });
-        // Half of what CartPole learns well with as it is: inputs of size 1, ten times as large, make every step of the
-        // optimiser go further, and 0.001 ends in a collapse in 3 of 100 runs, with a scale that never moves as well.
+        // Half of what CartPole learns well with as it is: inputs of size 1, ten times as large, make every
+        // step of the optimiser go further, and 0.001 ends in a collapse in 3 of 100 runs, with a scale that
+        // never moves as well.
         let falling = Schedule::piecewise_linear([(0.0, 0.0005), (5_000_000.0, 0.000_02)]).unwrap();
         config.learner.lr_schedule = Some(falling);
         let mut trainer = Trainer::new(config, badly_scaled).unwrap();
-        // The newest weights are some updates past those that the mean is of, and swing: both are to be good at once.
+        // The newest weights are some updates past those that the mean is of, and swing: both are to be good
+        // at once.
         while let Some(result) = trainer.next().map(Result::unwrap) {
             assert!(result.env_steps_sampled < 10_000_000, "the mean return is {:?}", result.episode_return_mean);
             if result.episode_return_mean.is_some_and(|mean| mean >= 475.0) {

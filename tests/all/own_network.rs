@@ -196,8 +196,8 @@ fn a_function_that_makes_no_network_or_another_one_each_time_starts_nothing() {
         let Err(error) = Trainer::builder(small(2)).env(cartpole).network(make).build() else { panic!("{words:?}") };
         has_words(&error.to_string(), words);
     };
-    refused(|_, _| panic!("no licence"), &["network of your own", "panicked: no licence"]);
-    refused(|_, _| "toaster".parse::<DeviceSpec>().map(|_| unreachable!()), &["network of your own", "`toaster`"]);
+    refused(|_, _| panic!("no licence"), &["your own network", "panicked: no licence"]);
+    refused(|_, _| "toaster".parse::<DeviceSpec>().map(|_| unreachable!()), &["your own network", "`toaster`"]);
     let nothing = |_: &EnvSpec, _: DeviceSpec| -> Made {
         Ok(Box::new(Linear { layout: Arc::default(), ..Linear::new(shape(), NAMES) }))
     };

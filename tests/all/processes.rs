@@ -1,4 +1,5 @@
-//! Runs whose environments are in processes of a program in C: what the processes use is counted, and how they end is no hang.
+//! Runs whose environments are in processes of a program in C: what the processes use is counted, and how
+//! they end is no hang.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,9 +7,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use pronk::bottleneck::Limit;
 use pronk::env_process::{ChildOutput, ProcessEnvs, Program};
+use pronk::metrics::ThreadTime;
 use pronk::prelude::*;
-use pronk::{Limit, Run, ThreadTime, TrainResult};
+use pronk::{Run, TrainResult};
 use serde_json::{Map, json};
 
 use crate::fixtures::{alone, iterations, small, without_hanging};
@@ -76,7 +79,8 @@ fn processor_time_of_children_is_counted() {
     alone("processes::processor_time_of_children_is_counted", || {
         for workers in [0, 2] {
             let (results, _) = without_hanging("a busy run", move || busy_run(workers));
-            // The processors that were busy, over all iterations but the first, in which processes also start.
+            // The processors that were busy, over all iterations but the first, in which processes also
+            // start.
             let mut busy_secs = 0.0;
             for result in &results[1..] {
                 let busy = result.dict.number("bottleneck.processors_busy").unwrap();
@@ -162,7 +166,8 @@ fn a_close_that_takes_its_time_is_no_hang_and_ends() {
         }
     });
     if let Some(said) = said {
-        // One process makes the environments that say what all are; then each run has two, or two for each worker.
+        // One process makes the environments that say what all are; then each run has two, or two for each
+        // worker.
         assert_eq!(said.lines().filter(|line| *line == "closed").count(), 2 + 2 + 4 + 2 + 4, "{said}");
     }
 }

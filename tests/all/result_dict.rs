@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use pronk::config::InferencePlacement;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{InferencePlacement, JsonLines, PpoConfig, ReportError, Reporter, ResultDict, StopReason};
+use pronk::{JsonLines, PpoConfig, ReportError, Reporter, ResultDict, StopReason};
 use serde_json::Value;
 
 use crate::fixtures::{iterations, small};
@@ -84,7 +85,8 @@ fn results() -> Vec<Value> {
     vec![last(of(small(0))), last(of(small(2))), last(of(loading)), last(of(shared)), last(of(ppo)), of_failures()]
 }
 
-/// A result among whose environments some failed, shown to a reporter that failed, too, of a run that cannot save.
+/// A result among whose environments some failed, shown to a reporter that failed, too, of a run that cannot
+/// save.
 fn of_failures() -> Value {
     let failing = ChaosConfig { error: 0.02, ..ChaosConfig::default() };
     let chaos = move |env: &EnvContext| Chaos::new(CartPole::new(), ChaosConfig { seed: env.seed, ..failing });
@@ -146,7 +148,8 @@ fn the_table_of_results_has_every_key_with_its_type_and_no_other() {
 fn every_key_of_the_table_occurs() {
     let results = results();
     let all: Vec<_> = results.iter().flat_map(|result| leaves(result, Vec::new())).collect();
-    // Kept for a run with several agents, a run that stops somewhere, a run that fails and one with processes.
+    // Kept for a run with several agents, a run that stops somewhere, a run that fails and one with
+    // processes.
     let mut elsewhere = vec!["policy_reward_", "progress", "run_failed", "processor_secs"];
     if std::thread::available_parallelism().is_ok_and(|n| n.get() == 1) {
         // More threads would bring nothing there.

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM end runs and worker groups cleanly. Each is a process of its own: this test binary, called again for the
-//! same test, which then plays the process that hears the signals.
+//! Ctrl-C and SIGTERM end runs and worker groups cleanly. Each is a process of its own: this test binary,
+//! called again for the same test, which then plays the process that hears the signals.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pronk::envs::CartPole;
+use pronk::groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 use pronk::prelude::*;
-use pronk::{Checkpoint, ReportError, Reporter, ResultDict, StopReason, WorkerGroup, WorkerGroupConfig, WorkerGroups};
+use pronk::{Checkpoint, ReportError, Reporter, ResultDict, StopReason};
 
 use crate::fixtures::{small, without_hanging};
 use crate::what_is_left::hooked;
@@ -35,8 +36,8 @@ impl Ended {
     }
 }
 
-/// Runs `child` in a process of its own and sends it `signals`: the first once it says that it is under way, each other one
-/// once it says that it has heard one.
+/// Runs `child` in a process of its own and sends it `signals`: the first once it says that it is under way,
+/// each other one once it says that it has heard one.
 ///
 /// In that process it runs `child` and returns `None`.
 fn signalled(test: &str, signals: &[&str], child: fn(&Path)) -> Option<Ended> {

@@ -105,7 +105,8 @@ fn a_slow_reporter_makes_iterations_longer_and_loses_no_count() {
     assert!(secs >= 6.0 * 0.06, "{secs}");
 }
 
-/// Leaves files for `cargo xtask readers`, which has other programs read them: a run folder, and what the endpoint served last.
+/// Leaves files for `cargo xtask readers`, which has other programs read them: a run folder, and what the
+/// endpoint served last.
 #[test]
 fn a_run_leaves_files_for_the_programs_that_read_them() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sinks");
@@ -147,7 +148,8 @@ fn the_endpoint_serves_the_newest_result_and_its_thread_is_in_the_ledger() {
 
 #[test]
 fn timers_and_timeline_hold_what_the_threads_of_a_run_did() {
-    // A span that a thread without a subscriber comes to first, at that instant, may stay switched off for the process.
+    // A span that a thread without a subscriber comes to first, at that instant, may stay switched off for
+    // the process.
     alone("sinks::timers_and_timeline_hold_what_the_threads_of_a_run_did", timers_and_timeline);
 }
 

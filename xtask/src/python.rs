@@ -14,7 +14,8 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     root.join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from))
 }
 
-/// The interpreter with the packages, which are named with their versions: a newer one must not turn a run of CI red.
+/// The interpreter with the packages, which are named with their versions: a newer one must not turn a run of
+/// CI red.
 ///
 /// # Errors
 /// Without Python there is nothing to check with. That PyPI cannot be reached is no error, but said.

@@ -9,7 +9,8 @@ use crate::python::{self, Installed};
 
 const PACKAGES: [&str; 2] = ["tensorboard==2.21.0", "prometheus-client==0.26.0"];
 
-/// Has them read what the tests left in `tmp/sinks` of the target folder. Whether they agreed, or why they cannot be had.
+/// Has them read what the tests left in `tmp/sinks` of the target folder. Whether they agreed, or why they
+/// cannot be had.
 pub(crate) fn check(root: &Path) -> Result<Result<bool, String>> {
     let sinks = python::target(root).join("tmp/sinks");
     let results = sinks.join("results.jsonl");

@@ -126,7 +126,8 @@ pub(crate) fn one(root: &Path, name: &str) -> Result<ExitCode> {
     Ok(exit_code(passed))
 }
 
-/// Runs the golden numbers of `dir`, which is relative to where the command was given; by default the repository's.
+/// Runs the golden numbers of `dir`, which is relative to where the command was given; by default the
+/// repository's.
 pub(crate) fn golden(root: &Path, dir: Option<&PathBuf>) -> Result<ExitCode> {
     let dir = match dir {
         Some(dir) => std::env::current_dir()?.join(dir),

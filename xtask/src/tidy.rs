@@ -10,6 +10,7 @@ mod finding;
 mod flags;
 mod layers;
 mod layout;
+mod pages;
 mod repo;
 mod rooms;
 mod source;
@@ -141,6 +142,21 @@ const RULES: &[Rule] = &[
         name: "named-files",
         reason: "a page that names a file that is not there sends its reader nowhere",
         check: layout::named_files,
+    },
+    Rule {
+        name: "layer-pictures",
+        reason: "ARCHITECTURE.md draws the layers of each room as `tidy/layers.rs` has them, lowest first",
+        check: pages::layer_pictures,
+    },
+    Rule {
+        name: "reading-list",
+        reason: "the whole loop is read in ten minutes: at most six files and 700 lines together",
+        check: pages::reading_list,
+    },
+    Rule {
+        name: "prose-width",
+        reason: "prose is read in lines of at most 110 columns: break the line, or better, say it shorter",
+        check: pages::prose_width,
     },
     Rule {
         name: "negative-flags",

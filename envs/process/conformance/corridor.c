@@ -335,7 +335,7 @@ static const char *misbehave(struct child *c, enum moment moment, const char *ho
     if (LIES(STEP_ANSWER, "nan")) c->rewards[0] = NAN;
     if (LIES(STEP_ANSWER, "mask")) memset(c->masks, 0, c->n_envs * sizeof *c->masks);
     if (LIES(STEP_ANSWER, "late")) fputs("late\n", stderr); /* for who wants to know when */
-    if (LIES(STEP_ANSWER, "late") || LIES(STEP_ANSWER, "mute")) sleep(10);
+    if (LIES(STEP_ANSWER, "late") || LIES(STEP_ANSWER, "mute")) sleep(100);
     if (LIES(STEP_ANSWER, "busy")) /* two milliseconds of processor time, however long they take */
         for (clock_t until = clock() + CLOCKS_PER_SEC / 500; clock() < until;);
     if (LIES(CLOSE, "slow")) {

@@ -1,9 +1,9 @@
-//! One process: its pipes, its deadlines and its end.
+//! [`Child`]: a process with its pipes, deadlines and end.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,72 +18,73 @@ use crate::clock::{ChildProcessorTime, ChildState};
 use crate::error::ProcessError;
 use crate::greeting::excerpt;
 use crate::memory::text_file;
+use crate::output::{Output, how_it_ended};
 use crate::program::Program;
 use crate::settings::ChildOutput;
 
-/// Where a child finds what.
+/// File descriptors of a child.
 const MEMORY: i32 = 3;
-const LIFELINE: i32 = 4;
+const SHUTDOWN: i32 = 4;
 const SCRIPT: i32 = 5;
 
-/// How long a child without environments, or in the middle of an order, may take for its end before it is killed, and any after that
-/// before it is left to the system.
+/// How long a child without environments, or in the middle of an order, may take to end before it is killed,
+/// and any child after that before it is left to the system.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest line.
 const MAX_LINE: usize = 64 << 20;
 
-/// A process that is told what to do and answers. Dropped, it is ended, with all of its group.
+/// A process that takes orders and answers. Dropping it ends its whole process group.
 pub(crate) struct Child {
     command: String,
     process: std::process::Child,
-    /// Ready to be read once the process has ended, whoever else holds its pipes.
+    /// A pidfd: readable once the process has ended, even if others hold its pipes.
     end: OwnedFd,
-    /// `None` once there are no more.
+    /// `None` once closed.
     orders: Option<ChildStdin>,
     answers: ChildStdout,
     output: Output,
-    /// When it was told that there are no more orders.
+    /// When `orders` was closed.
     hung_up: Option<Instant>,
-    /// How long it may take for its end from then on.
+    /// How long it may take to end after that.
     close_timeout: Duration,
-    /// Where its time goes; `None` once it was killed and waited for.
+    /// Its clock in the time ledger; `None` once it was reaped.
     clock: Option<StateClock<ChildState>>,
     processor_time: Arc<ChildProcessorTime>,
-    /// Nothing is ever written into it; the child's group ends when it is closed.
-    _lifeline: OwnedFd,
+    /// Never written to: the kernel ends the child's group when it is closed.
+    _shutdown: OwnedFd,
 }
 
-/// Something a child is waited for with.
+/// How long to wait for a child, and what to say when it takes longer.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience {
-    /// What it does meanwhile.
+pub(crate) struct Deadline {
+    /// What the child is doing.
     pub(crate) doing: &'static str,
     pub(crate) since: Instant,
     pub(crate) limit: Duration,
-    /// The setting that the limit is.
+    /// The setting that `limit` comes from.
     pub(crate) setting: &'static str,
 }
 
-impl Patience {
+impl Deadline {
     fn left(&self) -> Duration {
         self.limit.saturating_sub(self.since.elapsed())
     }
 }
 
-/// What is waited for.
+/// What to wait for.
 #[derive(Clone, Copy, PartialEq)]
 enum For {
-    /// That it can be told something.
+    /// Room in its standard input.
     Orders,
-    /// That it says something, or has closed its end.
+    /// Data, or the end, of its standard output.
     Answers,
-    /// That it has ended.
+    /// The end of the process.
     End,
 }
 
 impl Child {
-    /// Starts a program that finds `memory` open. Where its time goes is written down in `time`.
+    /// Starts a program with `memory` open and a clock in `time`.
     pub(crate) fn start(
         program: &Program,
         memory: OwnedFd,
@@ -99,10 +100,10 @@ impl Child {
             pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from).map_err(cannot("make a pipe"))?;
         let mut descriptors = vec![
             FdMapping { parent_fd: memory, child_fd: MEMORY },
-            FdMapping { parent_fd: theirs, child_fd: LIFELINE },
+            FdMapping { parent_fd: theirs, child_fd: SHUTDOWN },
         ];
         if let Some(script) = program.script {
-            let script = text_file(script).map_err(cannot("write down the script"))?;
+            let script = text_file(script).map_err(cannot("write the script"))?;
             descriptors.push(FdMapping { parent_fd: script, child_fd: SCRIPT });
         }
         let mut start = Command::new(&program.command);
@@ -115,17 +116,17 @@ impl Child {
             }
             _ => cannot("start a process")(source),
         })?;
-        // The three were asked for above.
+        // All three are piped above.
         let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let (Some(orders), Some(answers), Some(errors)) = pipes else {
             return Err(cannot("open the pipes")(io::Error::other("one is missing")));
         };
         let end = pidfd_open(Pid::from_child(&process), PidfdFlags::empty()).map_err(io::Error::from);
-        let end = end.map_err(cannot("watch the end"));
-        // A child that does not listen must not hold up who speaks.
+        let end = end.map_err(cannot("open a pidfd"));
+        // A child that does not read must not block the writer.
         let does_not_block = ioctl_fionbio(&orders, true).map_err(io::Error::from).map_err(cannot("prepare the pipes"));
         let end = end.and_then(|end| does_not_block.map(|()| end)).inspect_err(|_| {
-            // It waits for a line that will not come, and ends with its pipe.
+            // It is not in a `Child` yet, so nothing else would reap it.
             let _ = process.kill();
             let _ = process.wait();
         })?;
@@ -137,16 +138,16 @@ impl Child {
             end,
             orders: Some(orders),
             answers,
-            output: Output { pipe: Some(errors), last: Vec::new(), shown: output },
+            output: Output::new(errors, output),
             hung_up: None,
             close_timeout: GRACE,
             clock: Some(clock),
             processor_time,
-            _lifeline: shutdown,
+            _shutdown: shutdown,
         })
     }
 
-    /// Its environments are made, and may take so long to be closed.
+    /// Notes that its environments are made, and how long they may take to close.
     pub(crate) fn is_ready(&mut self, close_timeout: Duration) {
         self.close_timeout = close_timeout;
         self.enter(ChildState::Waiting);
@@ -158,20 +159,20 @@ impl Child {
         }
     }
 
-    /// Says something: an order, or a line. If the child does not take it in time, it is killed.
-    pub(crate) fn say(&mut self, text: &[u8], patience: &Patience) -> Result<(), ProcessError> {
+    /// Writes an order or a line. A child that does not read it in time is killed.
+    pub(crate) fn say(&mut self, text: &[u8], deadline: &Deadline) -> Result<(), ProcessError> {
         let mut rest = text;
         while !rest.is_empty() {
             let Some(orders) = &mut self.orders else { return Err(self.over()) };
             match orders.write(rest) {
                 Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !self.wait(For::Orders, patience.left())? {
-                        return Err(self.silent(patience));
+                    if !self.wait(For::Orders, deadline.left())? {
+                        return Err(self.silent(deadline));
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Nobody is there who could read it. Why shows in what it said before, or in how it ended.
+                // The child has gone; its output or its exit status says why.
                 Err(_) => {
                     self.orders = None;
                     return Ok(());
@@ -181,8 +182,8 @@ impl Child {
         Ok(())
     }
 
-    /// Gives an order of one byte. What the child said unasked before shows here.
-    pub(crate) fn order(&mut self, order: u8, patience: &Patience) -> Result<(), ProcessError> {
+    /// Writes an order of one byte. Output that came before the order is an error.
+    pub(crate) fn order(&mut self, order: u8, deadline: &Deadline) -> Result<(), ProcessError> {
         if self.clock.is_none() {
             return Err(self.over());
         }
@@ -194,18 +195,18 @@ impl Child {
             });
         }
         self.enter(ChildState::Stepping);
-        self.say(&[order], patience)
+        self.say(&[order], deadline)
     }
 
-    /// Waits until there is something to be heard of it. What it is shows when it is asked for.
-    pub(crate) fn listen(&self, patience: &Patience) {
-        let _ = self.ready(For::Answers, Some(patience.left()));
+    /// Waits until there is something to read, which the next call handles.
+    pub(crate) fn listen(&self, deadline: &Deadline) {
+        let _ = self.ready(For::Answers, Some(deadline.left()));
     }
 
-    /// Its answer of one byte. If none comes in time, the child is killed.
-    pub(crate) fn answer(&mut self, patience: &Patience) -> Result<u8, ProcessError> {
-        if !self.wait(For::Answers, patience.left())? {
-            return Err(self.silent(patience));
+    /// Reads the answer, one byte. Without one in time the child is killed.
+    pub(crate) fn answer(&mut self, deadline: &Deadline) -> Result<u8, ProcessError> {
+        if !self.wait(For::Answers, deadline.left())? {
+            return Err(self.silent(deadline));
         }
         let mut bytes = [0; 256];
         match self.read(&mut bytes)? {
@@ -218,13 +219,13 @@ impl Child {
         }
     }
 
-    /// Its next line, without the line break; nothing may follow it.
-    pub(crate) fn line(&mut self, patience: &Patience) -> Result<Vec<u8>, ProcessError> {
+    /// Reads a line, without its line break; nothing may follow it.
+    pub(crate) fn line(&mut self, deadline: &Deadline) -> Result<Vec<u8>, ProcessError> {
         let (mut line, mut bytes) = (Vec::new(), vec![0; 1 << 16]);
         loop {
-            let left = patience.left();
+            let left = deadline.left();
             if !self.wait(For::Answers, left)? || left.is_zero() {
-                return Err(self.silent(patience));
+                return Err(self.silent(deadline));
             }
             let n = match self.read(&mut bytes)? {
                 0 if line.is_empty() => return Err(self.died()),
@@ -248,22 +249,22 @@ impl Child {
         }
     }
 
-    /// Something it said is not of the protocol: kills it.
+    /// Kills a child that broke the protocol.
     pub(crate) fn broke(&mut self, what: String) -> ProcessError {
         self.finish(Duration::ZERO);
         ProcessError::Protocol { command: self.command.clone(), what, output: self.output.text() }
     }
 
-    /// Something the system refused.
+    /// An error of the system.
     pub(crate) fn cannot(&self, what: &'static str, source: impl Into<io::Error>) -> ProcessError {
         ProcessError::System { command: self.command.clone(), what, source: source.into() }
     }
 
-    /// Lets the child end by itself, without waiting for it.
+    /// Closes its standard input, upon which it ends, without waiting for that.
     pub(crate) fn hang_up(&mut self) {
         self.orders = None;
         self.hung_up.get_or_insert_with(Instant::now);
-        // In the middle of an order it may hang, and is not waited for like one that only has to close.
+        // In the middle of an order it may hang, so it gets less time than one that only has to close.
         if self.clock.as_ref().is_some_and(|clock| clock.state() == ChildState::Stepping) {
             self.close_timeout = self.close_timeout.min(GRACE);
         }
@@ -271,14 +272,14 @@ impl Child {
     }
 
     #[cold]
-    fn silent(&mut self, patience: &Patience) -> ProcessError {
-        let waited = patience.since.elapsed();
+    fn silent(&mut self, deadline: &Deadline) -> ProcessError {
+        let waited = deadline.since.elapsed();
         self.finish(Duration::ZERO);
-        let Patience { doing, setting, .. } = *patience;
+        let Deadline { doing, setting, .. } = *deadline;
         ProcessError::Silent { command: self.command.clone(), doing, setting, waited, output: self.output.text() }
     }
 
-    /// It has ended, or closed a pipe: finds out how.
+    /// The error of a child that ended or closed a pipe.
     #[cold]
     fn died(&mut self) -> ProcessError {
         let how = match self.finish(GRACE) {
@@ -303,13 +304,12 @@ impl Child {
         }
     }
 
-    /// Waits until it can go on, and meanwhile passes on what the child writes to its standard error; `false` if it
-    /// takes too long.
+    /// Waits for `what` and passes on the child's standard error meanwhile; `false` after `timeout`.
     ///
     /// # Errors
     /// The child has ended without what is waited for.
     fn wait(&mut self, what: For, timeout: Duration) -> Result<bool, ProcessError> {
-        // A limit too far away to be told as an instant is none.
+        // A timeout that overflows an instant is none.
         let deadline = Instant::now().checked_add(timeout);
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -320,7 +320,7 @@ impl Child {
             if ready.main {
                 return Ok(true);
             }
-            // A process that it has started may hold its pipes open.
+            // Its pipes do not tell: a process it started may hold them open.
             if ready.end {
                 return Err(self.died());
             }
@@ -330,7 +330,7 @@ impl Child {
         }
     }
 
-    /// Looks at the pipes until one of them can go on, or for so long; `None` is for ever.
+    /// Polls once for up to `left`; `None` is without limit.
     fn ready(&self, what: For, left: Option<Duration>) -> Result<Ready, Errno> {
         let end = || PollFd::new(&self.end, PollFlags::IN);
         let main = match (what, &self.orders) {
@@ -353,21 +353,21 @@ impl Child {
         Ok(Ready { output: output && self.output.pipe.is_some(), main, end })
     }
 
-    /// Ends the child: lets it end by itself within `grace` of being told to, and kills what is left of its group. How
-    /// it ended, if by itself.
+    /// Ends the child: gives it `grace` since its standard input was closed, then kills its group. Returns
+    /// its status if it was not killed.
     fn finish(&mut self, grace: Duration) -> Option<ExitStatus> {
         self.clock.as_ref()?;
         self.hang_up();
         let told = self.hung_up.unwrap_or_else(Instant::now);
         let by_itself = matches!(self.wait(For::End, grace.saturating_sub(told.elapsed())), Ok(true));
-        // Not reaped before its group is killed: until then no other process can be given its number. Refused only if
-        // nobody is left; the child itself may have left its group.
+        // Before it is reaped, while no other process can get its id. The child may have left its group, so
+        // it is killed as well.
         let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         let _ = self.process.kill();
-        // One that the system cannot end now, in the middle of a driver say, is left to it.
+        // A process stuck in the kernel is left to the system.
         let _ = self.wait(For::End, GRACE);
         let status = self.processor_time.before(|| self.process.try_wait().ok().flatten());
-        // What it wrote last is still in the pipe, unless somebody outside of its group goes on writing.
+        // Its last output is still in the pipe; bounded, as a process outside its group may keep writing.
         for _ in 0..LAST_READS {
             if !matches!(self.ready(For::End, Some(Duration::ZERO)), Ok(Ready { output: true, .. })) {
                 break;
@@ -385,7 +385,7 @@ impl Drop for Child {
     }
 }
 
-/// What can go on.
+/// What a poll found.
 struct Ready {
     output: bool,
     main: bool,
@@ -393,69 +393,8 @@ struct Ready {
     end: bool,
 }
 
-/// How often what is left in a pipe is read: more than a pipe holds.
+/// Reads that empty a full pipe.
 const LAST_READS: usize = 32;
-
-/// How much of a child's output is kept for the message about its end.
-const KEPT: usize = 8 << 10;
-
-/// What a child writes besides its answers.
-struct Output {
-    /// `None` once the child has closed it.
-    pipe: Option<ChildStderr>,
-    /// The end of it.
-    last: Vec<u8>,
-    shown: ChildOutput,
-}
-
-impl Output {
-    /// Takes some of what is there.
-    fn read(&mut self) {
-        let mut bytes = [0; KEPT];
-        match self.pipe.as_mut().map(|pipe| pipe.read(&mut bytes)) {
-            Some(Ok(0) | Err(_)) => self.pipe = None,
-            Some(Ok(n)) => self.take(&bytes[..n]),
-            None => {}
-        }
-    }
-
-    fn take(&mut self, bytes: &[u8]) {
-        if self.shown == ChildOutput::Shown {
-            // Whoever cannot read it loses only what a stranger printed.
-            let _ = io::stderr().write_all(bytes);
-        }
-        self.last.extend_from_slice(bytes);
-        if self.last.len() > 2 * KEPT {
-            self.last.drain(..self.last.len() - KEPT);
-        }
-    }
-
-    fn text(&self) -> String {
-        let from = self.last.len().saturating_sub(KEPT);
-        String::from_utf8_lossy(&self.last[from..]).into_owned()
-    }
-}
-
-/// In words.
-fn how_it_ended(status: ExitStatus) -> String {
-    match (status.signal(), status.code()) {
-        (Some(signal), _) => {
-            let name = match signal {
-                4 => " (SIGILL)",
-                6 => " (SIGABRT)",
-                7 => " (SIGBUS)",
-                8 => " (SIGFPE)",
-                9 => " (SIGKILL: by hand, or by the system when memory ran out)",
-                11 => " (SIGSEGV: it touched memory that is not its own)",
-                15 => " (SIGTERM)",
-                _ => "",
-            };
-            format!("was killed by signal {signal}{name}")
-        }
-        (None, Some(code)) => format!("exited with status {code}"),
-        (None, None) => format!("ended: {status}"),
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -468,15 +407,15 @@ mod tests {
         let (_, theirs) = Unmapped::create().unwrap();
         let mut child = Child::start(&program, theirs, ChildOutput::Hidden, &TimeLedger::new()).unwrap();
         assert!(child.wait(For::Answers, Duration::from_secs(60)).unwrap());
-        let patience = Patience {
+        let deadline = Deadline {
             doing: "it waited",
             since: Instant::now(),
             limit: Duration::from_secs(60),
             setting: "step_timeout",
         };
-        let text = child.order(b's', &patience).unwrap_err().to_string();
+        let text = child.order(b's', &deadline).unwrap_err().to_string();
         assert!(text.contains("it wrote \"k\" before it was asked for anything"), "{text}");
-        let text = child.order(b's', &patience).unwrap_err().to_string();
+        let text = child.order(b's', &deadline).unwrap_err().to_string();
         assert!(text.contains("was ended after what it did before: make another"), "{text}");
     }
 }

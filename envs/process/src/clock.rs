@@ -1,4 +1,4 @@
-//! Where a child's time goes, and how much processor time it uses.
+//! The clock and the processor time of a child.
 
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use pronk_metrics::{ProcessorClock, thread_states};
 
 thread_states! {
-    /// What a child does, as far as its parent can tell.
+    /// What a child does, as its parent sees it.
     pub(crate) enum ChildState {
         /// Starting and making its environments.
         Starting = "starting",
-        /// Carrying out an order whose answer has not been taken.
+        /// Executing an order, until the answer is read.
         Stepping = "stepping",
         /// Waiting for an order.
         Waiting = "waiting",
@@ -20,16 +20,16 @@ thread_states! {
     }
 }
 
-/// `USER_HZ`, in which the kernel counts processor time for programs: a fixed part of its interface, whatever rate it runs at itself.
+/// `USER_HZ`, the unit of processor times in `/proc`: a constant of the kernel's interface.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The processor time of a child, for others to read while it runs and after its end.
+/// The processor time of a child, readable while it runs and afterwards.
 #[derive(Debug)]
 pub(crate) struct ChildProcessorTime(Mutex<Reading>);
 
 #[derive(Debug)]
 struct Reading {
-    /// `None` once it has been waited for: then the number may be another process's.
+    /// `None` once reaped: then the id may be another process's.
     pid: Option<u32>,
     newest: Option<Duration>,
 }
@@ -39,17 +39,17 @@ impl ChildProcessorTime {
         Self(Mutex::new(Reading { pid: Some(pid), newest: None }))
     }
 
-    /// Reads it for the last time, then waits for the child with `reap`.
+    /// Takes a last reading, then reaps the child with `reap`.
     pub(crate) fn before<T>(&self, reap: impl FnOnce() -> T) -> T {
         let mut reading = self.lock();
         reading.update();
         reading.pid = None;
-        // Still under the lock, so that no reader asks for a number that is no longer the child's.
+        // Under the lock, so that no reader uses an id that is no longer the child's.
         reap()
     }
 
     fn lock(&self) -> MutexGuard<'_, Reading> {
-        // A reading is whole whatever its holder was doing when it panicked.
+        // A reading is consistent at every instant, so poisoning does not matter.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -66,15 +66,14 @@ impl Reading {
     fn update(&mut self) {
         let now =
             self.pid.and_then(|pid| fs::read(format!("/proc/{pid}/stat")).ok()).as_deref().and_then(processor_time);
-        // The system rounds user and system time each by itself, which must not look like time going back.
+        // User and system time are rounded separately, so the sum may step back.
         self.newest = self.newest.max(now);
     }
 }
 
-/// What `/proc/<pid>/stat` says of a process's time on processors: of all its threads, and of the processes that it has started
-/// and waited for.
+/// The processor time in `/proc/<pid>/stat`: of all threads of a process, and of the children it has reaped.
 fn processor_time(stat: &[u8]) -> Option<Duration> {
-    // The name, in parentheses, may hold anything. After it come the state and ten other fields.
+    // The name, in parentheses, may contain anything. The state and ten other fields follow.
     let after_name = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = str::from_utf8(&stat[after_name + 1..]).ok()?.split_ascii_whitespace().skip(11).take(4);
     // utime, stime, cutime, cstime

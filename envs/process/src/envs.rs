@@ -1,4 +1,4 @@
-//! The factory: which program, how many environments it holds, and how long it may take.
+//! [`ProcessEnvs`] as a factory.
 
 use pronk_rollout::{
     CallMonitor, EnvContext, EnvError, EnvFactory, EnvFailure, MultiAgentEnv, MultiAgentFactory, VectorContext,
@@ -11,7 +11,7 @@ use crate::single::{ProcessEnv, ProcessMultiAgentEnv};
 use crate::vector::ProcessVectorEnv;
 
 impl ProcessEnvs {
-    /// One environment, for [`check_env`](pronk_rollout::check_env) or to be stepped by hand.
+    /// One environment, for [`check_env`](pronk_rollout::check_env) or to step by hand.
     ///
     /// # Errors
     /// Why it cannot be made.

@@ -1,4 +1,4 @@
-//! What goes wrong with a process.
+//! [`ProcessError`]: why a process failed.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// Why an environment in another process cannot be made or stepped.
 ///
-/// It reaches users inside of an [`EnvFailure`](pronk_rollout::EnvFailure), which names worker, environment, episode
+/// It is the cause in an [`EnvFailure`](pronk_rollout::EnvFailure), which names worker, environment, episode
 /// and step.
 ///
 /// ```
@@ -23,7 +23,7 @@ pub enum ProcessError {
     /// A setting that cannot work.
     #[error("{reason}")]
     Setting {
-        /// Which, and what to do.
+        /// Which setting, and what to do.
         reason: String,
     },
     /// The program could not be started.
@@ -36,26 +36,26 @@ pub enum ProcessError {
         /// Why.
         source: io::Error,
     },
-    /// Something that the operating system should have done for a process that runs.
+    /// A system call failed.
     #[error("cannot {what} for `{command}`: {source}")]
     System {
         /// The program.
         command: String,
-        /// What was to be done.
+        /// The action.
         what: &'static str,
-        /// Why it could not.
+        /// The cause.
         source: io::Error,
     },
-    /// The program itself says that it cannot make these environments.
+    /// The program reported that it cannot make these environments.
     #[error("{reason}")]
     Refused {
-        /// In its own words.
+        /// Its reason.
         reason: String,
     },
     /// The environment raised an exception.
     #[error("{message}")]
     Raised {
-        /// What the process says of it: of a Python environment, the traceback.
+        /// The message of the process: for Python, the traceback.
         message: String,
     },
     /// The process has ended.
@@ -77,11 +77,11 @@ pub enum ProcessError {
     Silent {
         /// The program.
         command: String,
-        /// What it was asked to do.
+        /// What it was doing.
         doing: &'static str,
-        /// The setting that says how long it may take.
+        /// The setting that limits the time.
         setting: &'static str,
-        /// How long it was waited for.
+        /// The time waited.
         waited: Duration,
         /// What it last wrote to its standard error or output.
         output: String,
@@ -92,19 +92,19 @@ pub enum ProcessError {
         /// The program.
         command: String,
     },
-    /// The process said something that is not of the protocol; it has been killed.
+    /// The process broke the protocol and was killed.
     #[error("its process `{command}` broke the protocol: {what}{}", last_words(.output))]
     Protocol {
         /// The program.
         command: String,
-        /// What it said, and what was due.
+        /// What it sent, and what was expected.
         what: String,
         /// What it last wrote to its standard error or output.
         output: String,
     },
 }
 
-/// The end of an error's text.
+/// The child's output as the end of an error text.
 fn last_words(output: &str) -> String {
     match output.trim() {
         "" => String::new(),

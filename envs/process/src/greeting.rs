@@ -1,11 +1,11 @@
-//! The four lines with which a conversation begins.
+//! The handshake: two lines of JSON each way.
 
 use pronk_policy::Space;
 use pronk_rollout::{AgentSpec, MultiAgentSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The only one there is.
+/// The version of the protocol.
 pub(crate) const PROTOCOL: u32 = 1;
 
 /// The parent's first line.
@@ -44,16 +44,16 @@ struct Agent {
     action_mask: bool,
 }
 
-/// Why a line of the child is no answer.
+/// Why a line of the child was not accepted.
 #[derive(Debug)]
 pub(crate) enum BadLine {
-    /// It refuses to go on, in its own words.
+    /// The child refused, with this reason.
     Refused(String),
-    /// It is not of the protocol.
+    /// It breaks the protocol.
     Broken(String),
 }
 
-/// What the child's environments are.
+/// Reads the child's first line: its environments.
 pub(crate) fn hello(line: &[u8]) -> Result<MultiAgentSpec, BadLine> {
     let line: Value = parse(line)?;
     match line.get("protocol").and_then(Value::as_u64) {
@@ -75,7 +75,7 @@ pub(crate) fn hello(line: &[u8]) -> Result<MultiAgentSpec, BadLine> {
     Ok(spec)
 }
 
-/// Whether the child came to the same size.
+/// Checks the child's second line: the size of the memory.
 pub(crate) fn agreed(line: &[u8], shared_bytes: usize) -> Result<(), BadLine> {
     let line: Value = parse(line)?;
     match Size::deserialize(line) {
@@ -97,10 +97,10 @@ fn parse(line: &[u8]) -> Result<Value, BadLine> {
     }
 }
 
-/// Bytes of a message that are shown.
+/// Bytes of an excerpt.
 const SHOWN: usize = 80;
 
-/// The beginning of what was written, in quotes.
+/// The beginning of a text, in quotes.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
     match bytes.len().saturating_sub(SHOWN) {

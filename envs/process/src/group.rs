@@ -1,23 +1,23 @@
-//! The environments of one process: what is said with a byte, and where the numbers are then.
+//! [`Group`]: the environments of one process, driven by orders of one byte and read through shared memory.
 
-use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 use pronk_policy::ObsDtype;
 use pronk_rollout::{ActionRef, AgentSpec, CallMonitor, End, EnvError, EnvSpec, MultiAgentSpec, ObsMut};
 
-use crate::child::{Child, GRACE, Patience};
+use crate::child::{Child, Deadline, GRACE};
 use crate::error::ProcessError;
 use crate::greeting::{self, BadLine, Greeting, PROTOCOL, Size};
 use crate::layout::{Layout, MAGIC, header, mask_len};
 use crate::memory::{Memory, Unmapped};
 use crate::settings::ProcessEnvs;
 
-/// What a group can be told to do.
+/// An order to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    Reset,
-    Step,
+    /// The values are those of the header.
+    Reset = 1,
+    Step = 2,
 }
 
 impl Order {
@@ -28,28 +28,17 @@ impl Order {
         }
     }
 
-    /// As the header has it.
-    fn call(self) -> u32 {
-        match self {
-            Order::Reset => RESET,
-            Order::Step => STEP,
-        }
-    }
-
-    /// With how much patience an order given now is carried out.
-    pub(crate) fn patience(self, envs: &ProcessEnvs) -> Patience {
+    /// The deadline of an order given now.
+    pub(crate) fn deadline(self, envs: &ProcessEnvs) -> Deadline {
         let doing = match self {
             Order::Reset => "its environments were reset",
             Order::Step => "its environments took a step",
         };
-        Patience { doing, since: Instant::now(), limit: envs.step_timeout, setting: "step_timeout" }
+        Deadline { doing, since: Instant::now(), limit: envs.step_timeout, setting: "step_timeout" }
     }
 }
 
-const RESET: u32 = 1;
-const STEP: u32 = 2;
-
-/// A process that makes its environments. Several can do so beside each other.
+/// A process that is making its environments. Several can do so in parallel.
 pub(crate) struct Starting {
     child: Child,
     memory: Unmapped,
@@ -57,11 +46,11 @@ pub(crate) struct Starting {
     n_envs: usize,
     autoreset: bool,
     close_timeout: Duration,
-    patience: Patience,
+    deadline: Deadline,
 }
 
 impl Starting {
-    /// `first_env` is the number that its first environment has elsewhere.
+    /// `first_env` is the index of its first environment within the worker.
     pub(crate) fn begin(
         envs: &ProcessEnvs,
         first_env: usize,
@@ -69,7 +58,7 @@ impl Starting {
         autoreset: bool,
         monitor: &CallMonitor,
     ) -> Result<Self, ProcessError> {
-        let patience = Patience {
+        let deadline = Deadline {
             doing: "it made its environments",
             since: Instant::now(),
             limit: envs.start_timeout,
@@ -82,8 +71,8 @@ impl Starting {
         })?;
         let mut child = Child::start(&envs.program, theirs, envs.output, monitor.time())?;
         let greeting = Greeting { protocol: PROTOCOL, envs: n_envs, autoreset, config: &envs.program.config };
-        child.say(&line(&greeting), &patience)?;
-        Ok(Self { child, memory, first_env, n_envs, autoreset, close_timeout: envs.close_timeout, patience })
+        child.say(&line(&greeting), &deadline)?;
+        Ok(Self { child, memory, first_env, n_envs, autoreset, close_timeout: envs.close_timeout, deadline })
     }
 
     pub(crate) fn first_env(&self) -> usize {
@@ -92,8 +81,8 @@ impl Starting {
 
     /// Waits until they are made.
     pub(crate) fn finish(self) -> Result<Group, ProcessError> {
-        let Self { mut child, memory, first_env, n_envs, autoreset, close_timeout, patience } = self;
-        let line_of_theirs = child.line(&patience)?;
+        let Self { mut child, memory, first_env, n_envs, autoreset, close_timeout, deadline } = self;
+        let line_of_theirs = child.line(&deadline)?;
         let spec = greeting::hello(&line_of_theirs).map_err(|bad| not_understood(&mut child, bad))?;
         if autoreset && spec.agents.len() != 1 {
             return Err(child.broke(not_one(&spec)));
@@ -107,8 +96,8 @@ impl Starting {
         memory.write(header::ENVS, &[n_envs as u32]);
         memory.write(header::AGENTS, &[spec.agents.len() as u32]);
 
-        child.say(&line(&Size { shared_bytes: layout.bytes }), &patience)?;
-        let line_of_theirs = child.line(&patience)?;
+        child.say(&line(&Size { shared_bytes: layout.bytes }), &deadline)?;
+        let line_of_theirs = child.line(&deadline)?;
         greeting::agreed(&line_of_theirs, layout.bytes).map_err(|bad| not_understood(&mut child, bad))?;
         child.is_ready(close_timeout);
         Ok(Group { child, memory, layout, spec, first_env, n_envs })
@@ -127,7 +116,7 @@ fn not_one(spec: &MultiAgentSpec) -> String {
 }
 
 fn line(value: &impl serde::Serialize) -> Vec<u8> {
-    // Neither has a key that is no text, which is all that could fail.
+    // Fails only for keys that are not text, of which there are none.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line
@@ -143,11 +132,11 @@ pub(crate) struct Group {
     n_envs: usize,
 }
 
-/// An order that was not carried out.
+/// An order that failed.
 pub(crate) struct Failed {
-    /// Which environment, if that is known; otherwise the first.
+    /// The environment, or the first if unknown.
     pub(crate) env: usize,
-    /// Whether it was beginning an episode.
+    /// Whether it failed in a reset.
     pub(crate) resetting: bool,
     pub(crate) error: ProcessError,
 }
@@ -157,7 +146,7 @@ impl Group {
         &self.spec
     }
 
-    /// The number that its first environment has elsewhere.
+    /// The index of its first environment within the worker.
     pub(crate) fn first_env(&self) -> usize {
         self.first_env
     }
@@ -166,26 +155,26 @@ impl Group {
         self.n_envs
     }
 
-    /// The seed of the next episode of an environment.
+    /// Sets the seed of an environment's next episode.
     pub(crate) fn set_seed(&self, env: usize, seed: u64) {
         self.memory.write(self.layout.seeds + env * size_of::<u64>(), &[seed]);
     }
 
-    /// Tells the child to begin.
-    pub(crate) fn order(&mut self, order: Order, patience: &Patience) -> Result<(), Failed> {
-        // One that has died before is not to be blamed for what it did last.
-        self.memory.write(header::ENV, &[0, order.call()]);
-        self.child.order(order.byte(), patience).map_err(|error| self.failed(order, error))
+    /// Sends an order.
+    pub(crate) fn order(&mut self, order: Order, deadline: &Deadline) -> Result<(), Failed> {
+        // Reset, so that a child that dies is not blamed for its previous call.
+        self.memory.write(header::ENV, &[0, order as u32]);
+        self.child.order(order.byte(), deadline).map_err(|error| self.failed(order, error))
     }
 
-    /// Waits until there is something to be heard of the child: its answer, its end, or what it prints.
-    pub(crate) fn listen(&self, patience: &Patience) {
-        self.child.listen(patience);
+    /// Waits for the child's answer, output or end.
+    pub(crate) fn listen(&self, deadline: &Deadline) {
+        self.child.listen(deadline);
     }
 
-    /// Waits until the child is done.
-    pub(crate) fn answer(&mut self, order: Order, patience: &Patience) -> Result<(), Failed> {
-        let error = match self.child.answer(patience) {
+    /// Waits for the answer to an order.
+    pub(crate) fn answer(&mut self, order: Order, deadline: &Deadline) -> Result<(), Failed> {
+        let error = match self.child.answer(deadline) {
             Ok(b'k') => return Ok(()),
             Ok(b'e') => self.raised(),
             Ok(other) => {
@@ -197,7 +186,7 @@ impl Group {
         Err(self.failed(order, error))
     }
 
-    /// What all environments do; only the rows of who acts have a meaning.
+    /// Writes the actions of all environments; rows of agents that do not act are ignored.
     pub(crate) fn act(&self, agent: usize, actions: ActionRef<'_>) -> Result<(), EnvError> {
         let (at, space) = (self.layout.agents[agent].actions, &self.spec.agents[agent].action);
         let due = self.n_envs * space.act_len();
@@ -209,22 +198,22 @@ impl Group {
         Ok(())
     }
 
-    /// The observations of so many environments as there is room for, from `first` on.
+    /// Reads observations from environment `first` on, as many as fit.
     pub(crate) fn observe(&self, agent: usize, first: usize, obs: ObsMut<'_>) -> Result<(), EnvError> {
         self.copy_obs(self.layout.agents[agent].observations, agent, first, obs)
     }
 
-    /// What the episode that an environment ended had come to.
+    /// Reads the final observation of the episode that an environment ended.
     pub(crate) fn final_observation(&self, env: usize, obs: ObsMut<'_>) -> Result<(), EnvError> {
         self.copy_obs(self.layout.agents[0].final_observations, 0, env, obs)
     }
 
-    /// `[n]`: what the step paid an agent.
+    /// Reads the rewards of an agent, `[n]`.
     pub(crate) fn rewards(&self, agent: usize, into: &mut [f64]) {
         self.memory.read(self.layout.agents[agent].rewards, into);
     }
 
-    /// `[n]`: how the step ended an agent's episodes.
+    /// Reads how the step ended an agent's episodes, `[n]`.
     pub(crate) fn ends(&mut self, agent: usize, into: &mut [End]) -> Result<(), Failed> {
         let at = self.layout.agents[agent].ends;
         for (env, end) in into.iter_mut().enumerate() {
@@ -238,12 +227,12 @@ impl Group {
         Ok(())
     }
 
-    /// Whether an agent acts in the next step, where there is no autoreset.
+    /// Whether an agent acts in the next step; without autoreset only.
     pub(crate) fn is_asked(&self, agent: usize, env: usize) -> bool {
         self.memory.get::<u8>(self.layout.agents[agent].asked + env) != 0
     }
 
-    /// What is possible for an agent: all of `masks`, `[n, dist_len]`.
+    /// Reads the action masks of an agent, `[n, dist_len]`.
     pub(crate) fn masks(&self, agent: usize, masks: &mut [bool]) -> Result<(), EnvError> {
         let AgentSpec { action_mask, action, .. } = &self.spec.agents[agent];
         if !action_mask {
@@ -264,7 +253,7 @@ impl Group {
         Ok(())
     }
 
-    /// What it is to be told that has several agents where there must be one.
+    /// The error of a group with several agents where one is required.
     pub(crate) fn not_alone(&mut self) -> ProcessError {
         self.child.broke(not_one(&self.spec))
     }
@@ -287,7 +276,7 @@ impl Group {
         Ok(())
     }
 
-    /// The error that the child wrote down.
+    /// The exception that the child reported.
     #[cold]
     fn raised(&mut self) -> ProcessError {
         let len = self.memory.get::<u32>(header::MESSAGE_LEN) as usize;
@@ -308,60 +297,42 @@ impl Group {
     #[cold]
     fn failed(&self, order: Order, error: ProcessError) -> Failed {
         let env = self.memory.get::<u32>(header::ENV) as usize;
-        let resetting = order == Order::Reset || self.memory.get::<u32>(header::CALL) == RESET;
+        let resetting = order == Order::Reset || self.memory.get::<u32>(header::CALL) == Order::Reset as u32;
         Failed { env: if env < self.n_envs { env } else { 0 }, resetting, error }
     }
 }
 
-/// The processes of one worker. Dropped, they end beside each other, and a run's reaper waits for them.
+/// The processes of one worker. When dropped, they end in parallel, and the run's reaper waits for them.
 pub(crate) struct Groups {
-    groups: Vec<Group>,
+    pub(crate) list: Vec<Group>,
     monitor: CallMonitor,
-    /// Of the thread that waits for their end.
+    /// Name of the thread that waits for their end.
     thread: String,
     close_timeout: Duration,
 }
 
 impl Groups {
-    /// None so far, of such a worker.
+    /// No processes yet, for this worker.
     pub(crate) fn new(envs: &ProcessEnvs, worker: u32, monitor: &CallMonitor) -> Self {
         let thread = format!("rollout-{worker}-closing");
-        Self { groups: Vec::new(), monitor: monitor.clone(), thread, close_timeout: envs.close_timeout }
-    }
-
-    pub(crate) fn push(&mut self, group: Group) {
-        self.groups.push(group);
-    }
-}
-
-impl Deref for Groups {
-    type Target = [Group];
-
-    fn deref(&self) -> &[Group] {
-        &self.groups
-    }
-}
-
-impl DerefMut for Groups {
-    fn deref_mut(&mut self) -> &mut [Group] {
-        &mut self.groups
+        Self { list: Vec::new(), monitor: monitor.clone(), thread, close_timeout: envs.close_timeout }
     }
 }
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        let mut groups = std::mem::take(&mut self.groups);
+        let mut groups = std::mem::take(&mut self.list);
         if groups.is_empty() {
             return;
         }
         groups.iter_mut().for_each(|group| group.child.hang_up());
-        // Those that have to be killed are waited for a moment longer.
+        // Plus a moment for those that have to be killed.
         let limit = self.close_timeout.saturating_add(2 * GRACE);
         self.monitor.reap(&self.thread, limit, move || drop(groups));
     }
 }
 
-/// As the one agent that there is sees it.
+/// The spec of its only agent, if there is only one.
 pub(crate) fn spec_alone(spec: &MultiAgentSpec) -> Option<EnvSpec> {
     let [AgentSpec { observation, action, action_mask, .. }] = &*spec.agents else { return None };
     Some(EnvSpec {

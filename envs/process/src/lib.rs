@@ -1,9 +1,9 @@
-//! How do environments of another language, in another process, become environments of pronk?
+//! How do environments in other processes and languages join a run?
 //!
-//! [`ProcessEnvs`] is a factory: it starts processes, each with several environments, and steps all of them beside each
-//! other. [`Gymnasium`], [`AtariVector`] and [`PettingZoo`] say which environments of Python; a [`Program`] of any
-//! other language speaks the protocol that `PROTOCOL.md` documents. Actions and observations pass through shared
-//! memory, and a byte over a pipe says that they are there.
+//! [`ProcessEnvs`] is a factory: it starts processes with several environments each, and steps them in
+//! parallel. [`Gymnasium`], [`AtariVector`] and [`PettingZoo`] are Python environments; a [`Program`] in any
+//! other language implements `PROTOCOL.md`. Actions and observations pass through shared memory, synchronised
+//! by a byte over a pipe.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("pronk-env-process needs memfd and its seals, which Linux has");
@@ -16,6 +16,7 @@ mod greeting;
 mod group;
 mod layout;
 mod memory;
+mod output;
 mod program;
 mod python;
 mod settings;

@@ -1,4 +1,4 @@
-//! Memory that is shared with a child: numbers go in and come out by copy, and nothing ever refers into it.
+//! Memory shared with a child: numbers are copied in and out, and no reference points into it.
 
 #![allow(unsafe_code)] // the copies; each says why it is sound
 
@@ -9,18 +9,18 @@ use std::os::fd::OwnedFd;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
-/// Memory that will be shared; a child has its descriptor already.
+/// Shared memory without a size yet; the child has its descriptor.
 pub(crate) struct Unmapped(File);
 
 impl Unmapped {
-    /// Empty memory, and its descriptor for the child. It is gone with the last process that has it.
+    /// Empty memory, and its descriptor for the child. The last process that drops it frees it.
     pub(crate) fn create() -> io::Result<(Self, OwnedFd)> {
         let memory = File::from(memfd_create("pronk-env", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
         let theirs = OwnedFd::from(memory.try_clone()?);
         Ok((Self(memory), theirs))
     }
 
-    /// Gives it its size for good, so that no child can take away what is mapped here.
+    /// Sets its size for good, so that no child can shrink the mapping.
     pub(crate) fn map(self, bytes: usize) -> io::Result<Memory> {
         ftruncate(&self.0, bytes as u64)?;
         fcntl_add_seals(&self.0, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
@@ -28,7 +28,7 @@ impl Unmapped {
     }
 }
 
-/// A text that a child finds as an open file.
+/// A file with this text, for a child.
 pub(crate) fn text_file(text: &str) -> io::Result<OwnedFd> {
     use std::io::{Seek, Write};
     let mut file = File::from(memfd_create("pronk-program", MemfdFlags::CLOEXEC)?);
@@ -37,13 +37,12 @@ pub(crate) fn text_file(text: &str) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Memory of a fixed size. A child may write into it at any time, whatever was agreed: what is read is a copy, to be
-/// checked.
+/// Memory of a fixed size. A child may write into it at any time, so reads are copies, to be validated.
 pub(crate) struct Memory {
     map: MmapRaw,
 }
 
-/// Numbers of which every pattern of bits is one, without gaps between them.
+/// Types for which every bit pattern is valid, without padding.
 pub(crate) trait Number: Copy + Default {}
 
 impl Number for u8 {}
@@ -59,10 +58,10 @@ impl Memory {
     /// When they do not lie within the memory.
     pub(crate) fn read<T: Number>(&self, at: usize, into: &mut [T]) {
         self.check(at, size_of_val(into));
-        // SAFETY: the bytes lie within the mapping, which lives as long as `self` and cannot shrink, being sealed;
-        // `into` is memory of this process alone and as long; both are copied as bytes, so nothing need be aligned, and
-        // every pattern is a `T`. A child that writes meanwhile changes which numbers come out, and those are checked
-        // by the caller.
+        // SAFETY: the bytes lie within the mapping, which lives as long as `self` and cannot shrink, being
+        // sealed; `into` is memory of this process alone and as long; both are copied as bytes, so nothing
+        // need be aligned, and every pattern is a `T`. A child that writes meanwhile changes which numbers
+        // come out, and those are checked by the caller.
         unsafe { self.map.as_ptr().add(at).copy_to_nonoverlapping(into.as_mut_ptr().cast(), size_of_val(into)) }
     }
 

@@ -1,13 +1,13 @@
-//! What is started: a program of any language, with its configuration.
+//! [`Program`]: the program of a child process, with its configuration.
 
 use std::ffi::OsString;
 
 use serde_json::{Map, Value};
 
-/// A program that speaks the protocol of `PROTOCOL.md`, with what it is given.
+/// A program that implements `PROTOCOL.md`, with its arguments and configuration.
 ///
-/// [`Gymnasium`](crate::Gymnasium), [`AtariVector`](crate::AtariVector) and [`PettingZoo`](crate::PettingZoo) turn into
-/// programs by themselves; this is for those in other languages.
+/// [`Gymnasium`](crate::Gymnasium), [`AtariVector`](crate::AtariVector) and [`PettingZoo`](crate::PettingZoo)
+/// convert into programs; this is for other languages.
 ///
 /// ```
 /// use pronk_env_process::{ProcessEnvs, Program};
@@ -27,18 +27,18 @@ pub struct Program {
     pub command: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Variables that are set for it, besides those of this process.
+    /// Additional environment variables.
     pub vars: Vec<(OsString, OsString)>,
-    /// What it is told in the first line.
+    /// The configuration, sent in the first line.
     pub config: Map<String, Value>,
-    /// A text that it finds open as descriptor 5, such as a script for an interpreter.
+    /// A text that it can read from descriptor 5, such as a script for an interpreter.
     pub script: Option<&'static str>,
-    /// What to do if it cannot be started.
+    /// Advice for the error if it cannot be started.
     pub advice: &'static str,
 }
 
 impl Program {
-    /// Without arguments and with an empty configuration.
+    /// A program without arguments or configuration.
     pub fn new(command: impl Into<OsString>) -> Self {
         Self {
             command: command.into(),
@@ -50,7 +50,7 @@ impl Program {
         }
     }
 
-    /// The program as messages name it.
+    /// Its name in messages.
     pub(crate) fn name(&self) -> String {
         self.command.to_string_lossy().into_owned()
     }

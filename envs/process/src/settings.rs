@@ -3,17 +3,17 @@ use std::time::Duration;
 use crate::error::ProcessError;
 use crate::program::Program;
 
-/// Makes environments in processes of their own.
+/// A factory of environments in other processes.
 ///
-/// As an [`EnvFactory`](pronk_rollout::EnvFactory) it gives a worker as many processes as its environments need, `envs_per_process` in each; they
-/// step beside each other. As a [`MultiAgentFactory`](pronk_rollout::MultiAgentFactory) it makes a process for each environment, and they take turns:
-/// give a worker few and a run several workers.
+/// As an [`EnvFactory`](pronk_rollout::EnvFactory) it gives a worker processes of `envs_per_process`
+/// environments each, which step in parallel. As a [`MultiAgentFactory`](pronk_rollout::MultiAgentFactory) it
+/// makes a process for each environment, and they step in turn: use few per worker and several workers.
 ///
-/// A process that dies, raises an exception, breaks the protocol or does not answer within `step_timeout` fails like
-/// any environment: the worker loses the fragment in the making, says why, and starts new processes. Processes end with
-/// whoever started them, however that comes about, and so does all that they started in their process group.
+/// A process that dies, raises an exception, breaks the protocol or does not answer within `step_timeout`
+/// fails like any environment: the worker loses the current fragment, reports why, and starts new processes.
+/// Processes, with all that they start in their process group, end with this process, even if it is killed.
 ///
-/// Each process of a run is in its time ledger as `env-process-1`, `env-process-2`, …, with the processor time that it has used.
+/// The time ledger of a run has each process as `env-process-1`, `env-process-2`, …, with its processor time.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -30,29 +30,29 @@ use crate::program::Program;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessEnvs {
-    /// What is started.
+    /// The program to start.
     pub program: Program,
-    /// How many environments a process holds, at least 1. The more there are, the less a step of each costs; as many
-    /// processes as there are cores keep all of them busy. Those of one worker wait for each other in every step: a
-    /// worker for each process is faster, a quarter for CartPole on two cores. The last of a worker may hold fewer.
+    /// Environments per process, at least 1. More make a step cheaper; one process per core keeps all cores
+    /// busy. The processes of a worker wait for each other in every step, so a worker per process is faster:
+    /// by a quarter for CartPole on two cores. A worker's last process may hold fewer.
     pub envs_per_process: usize,
     /// How long a process may take to make its environments.
     pub start_timeout: Duration,
-    /// How long a process may take for a step, or a reset, of all its environments. Less than the `env_hang_timeout` of
-    /// the run, which leaves a thread behind where this ends a process.
+    /// How long a process may take for a step, or a reset, of all its environments. Set it below the run's
+    /// `env_hang_timeout`, which abandons a thread where this kills a process.
     pub step_timeout: Duration,
-    /// How long a process may take to close its environments once they are not needed any more, one after the other; what is left of
-    /// it is killed then. A worker does not wait for that, but a run that ends does, and so does the thread that drops environments without a
-    /// run. With 0 it is killed at once. One that is in the middle of a step, because another has failed, has a second at most.
+    /// How long a process may take to close its environments, one after the other, before it is killed; 0
+    /// kills it at once. The end of a run waits for that and workers do not; without a run, dropping the
+    /// environments blocks. A process in the middle of a step has a second at most.
     pub close_timeout: Duration,
-    /// Rewards that are learned from are limited to so much, up and down; returns of episodes are of what the
-    /// environment gave. 1.0 is usual for Atari games.
+    /// Clips the rewards that are learned from to ± this; episode returns stay unclipped. 1.0 is usual for
+    /// Atari.
     pub clip_rewards: Option<f32>,
-    /// Where it goes what environments print.
+    /// Where the output of environments goes.
     pub output: ChildOutput,
 }
 
-/// Where it goes what an environment prints. The end of it is also part of the message when its process dies.
+/// Where the output of environments goes. Its end is also in the error when a process dies.
 ///
 /// ```
 /// use pronk_env_process::{ChildOutput, Gymnasium, ProcessEnvs};
@@ -70,7 +70,7 @@ pub enum ChildOutput {
 }
 
 impl ProcessEnvs {
-    /// Of four environments to a process, which may take a minute to start or to step, and ten seconds to close.
+    /// Four environments per process, which may take a minute to start or step, and ten seconds to close.
     pub fn new(program: impl Into<Program>) -> Self {
         Self {
             program: program.into(),
@@ -83,7 +83,7 @@ impl ProcessEnvs {
         }
     }
 
-    /// Whether the settings can work.
+    /// Checks the settings.
     pub(crate) fn check(&self) -> Result<(), ProcessError> {
         let reason = if self.envs_per_process == 0 {
             "envs_per_process is 0: a process needs at least one environment".to_owned()

@@ -1,4 +1,4 @@
-//! Environments that are reset when they are told to, each in a process of its own: with one agent, and with several.
+//! Environments without autoreset, each in a process of its own: with one agent and with several.
 
 use pronk_buffer::End;
 use pronk_rollout::{
@@ -6,14 +6,13 @@ use pronk_rollout::{
 };
 
 use crate::error::ProcessError;
-use crate::group::spec_alone;
-use crate::group::{Failed, Group, Groups, Order, Starting};
+use crate::group::{Failed, Group, Groups, Order, Starting, spec_alone};
 use crate::settings::ProcessEnvs;
 
-/// An environment alone in its process, to be stepped by hand or held against the rules of an [`Env`].
+/// An environment alone in its process, to be stepped by hand or passed to `check_env`.
 ///
-/// For a run, [`ProcessEnvs`] makes several that share processes, which is faster. Only those are in the run's time ledger, and
-/// only those close while the run ends; dropping this one waits until it has closed.
+/// For a run, [`ProcessEnvs`] shares processes among environments, which is faster, counts them in the time
+/// ledger and closes them in the background; dropping this one blocks until it has closed.
 ///
 /// ```no_run
 /// use pronk_env_process::{Gymnasium, ProcessEnvs};
@@ -112,10 +111,10 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
     }
 }
 
-/// A process with one environment, which is waited for.
+/// A process with one environment, and no autoreset.
 struct One {
     settings: ProcessEnvs,
-    /// That process alone.
+    /// Only that process.
     groups: Groups,
 }
 
@@ -127,16 +126,16 @@ impl One {
             return Err(ProcessError::Setting { reason: reason.to_owned() });
         }
         let mut groups = Groups::new(settings, worker, monitor);
-        groups.push(Starting::begin(settings, 0, 1, false, monitor)?.finish()?);
+        groups.list.push(Starting::begin(settings, 0, 1, false, monitor)?.finish()?);
         Ok(Self { settings: settings.clone(), groups })
     }
 
     fn group(&self) -> &Group {
-        &self.groups[0]
+        &self.groups.list[0]
     }
 
     fn group_mut(&mut self) -> &mut Group {
-        &mut self.groups[0]
+        &mut self.groups.list[0]
     }
 
     fn agents(&self) -> std::ops::Range<usize> {
@@ -149,13 +148,13 @@ impl One {
     }
 
     fn carry_out(&mut self, order: Order) -> Result<(), EnvError> {
-        let patience = order.patience(&self.settings);
+        let deadline = order.deadline(&self.settings);
         let group = self.group_mut();
-        let done = group.order(order, &patience).and_then(|()| group.answer(order, &patience));
+        let done = group.order(order, &deadline).and_then(|()| group.answer(order, &deadline));
         done.map_err(|Failed { error, .. }| EnvError::new(error))
     }
 
-    /// What a step paid an agent, and how it ended its episode.
+    /// An agent's reward, and how the step ended its episode.
     fn came_to(&mut self, agent: usize) -> Result<(f32, End), EnvError> {
         let (mut reward, mut end) = ([0.0], [End::No]);
         self.group().rewards(agent, &mut reward);
@@ -163,7 +162,7 @@ impl One {
         Ok((reward[0] as f32, end[0]))
     }
 
-    /// Asks an agent to act next, if the environment does.
+    /// Lets an agent act next, if the environment says so.
     fn ask(&self, agent: usize, agents: &mut Agents) -> Result<(), EnvError> {
         if self.group().is_asked(agent, 0) { self.group().observe(agent, 0, agents.ask(agent)?) } else { Ok(()) }
     }

@@ -7,13 +7,12 @@ use pronk_rollout::{
     ObsMut, Step, VectorContext, VectorEnv, VectorStep,
 };
 
-use crate::child::Patience;
+use crate::child::Deadline;
 use crate::error::ProcessError;
-use crate::group::spec_alone;
-use crate::group::{Failed, Groups, Order, Starting};
+use crate::group::{Failed, Groups, Order, Starting, spec_alone};
 use crate::settings::ProcessEnvs;
 
-/// Environments in processes, which step beside each other.
+/// Environments in processes that step in parallel.
 pub(crate) struct ProcessVectorEnv {
     settings: ProcessEnvs,
     context: VectorContext,
@@ -23,14 +22,14 @@ pub(crate) struct ProcessVectorEnv {
     episodes: Vec<Episodes>,
     /// `[B]`, of the last step.
     rewards: Vec<f64>,
-    /// `[obs_len]`: what the episode that ended last had come to.
+    /// `[obs_len]`: the final observation of the episode that ended last.
     final_obs: ObsColumn,
     finished: Vec<EpisodeStat>,
     monitor: CallMonitor,
 }
 
 impl ProcessVectorEnv {
-    /// Starts as many processes as it takes, and waits until all have made their environments.
+    /// Starts the processes and waits until all have made their environments.
     pub(crate) fn start(
         settings: &ProcessEnvs,
         context: &VectorContext,
@@ -53,7 +52,7 @@ impl ProcessVectorEnv {
             let first = group.first_env();
             monitor.at(first as u32, FailurePlace::Make);
             let group = group.finish().map_err(|error| failed(first, EnvError::new(error)))?;
-            if let Some(before) = groups.first()
+            if let Some(before) = groups.list.first()
                 && before.spec() != group.spec()
             {
                 let (before, other) = (before.spec(), group.spec());
@@ -61,9 +60,9 @@ impl ProcessVectorEnv {
                     format!("the processes of one worker must make the same: the first {before}, this one {other}");
                 return Err(failed(first, EnvError::new(text)));
             }
-            groups.push(group);
+            groups.list.push(group);
         }
-        let Some(spec) = groups.first().and_then(|group| spec_alone(group.spec())) else {
+        let Some(spec) = groups.list.first().and_then(|group| spec_alone(group.spec())) else {
             return Err(failed(0, EnvError::new("a vector needs at least one environment, got 0")));
         };
         let obs_len = spec.observation.obs_len();
@@ -83,31 +82,31 @@ impl ProcessVectorEnv {
         })
     }
 
-    /// Tells all processes to begin.
-    fn tell(&mut self, order: Order) -> Result<Patience, EnvFailure> {
-        let patience = order.patience(&self.settings);
-        for number in 0..self.groups.len() {
-            let group = &mut self.groups[number];
+    /// Sends an order to all processes.
+    fn tell(&mut self, order: Order) -> Result<Deadline, EnvFailure> {
+        let deadline = order.deadline(&self.settings);
+        for number in 0..self.groups.list.len() {
+            let group = &mut self.groups.list[number];
             for env in 0..group.n_envs() {
                 group.set_seed(env, self.episodes[group.first_env() + env].next_seed());
             }
-            let told = group.order(order, &patience);
-            // Nobody has done anything yet.
+            let told = group.order(order, &deadline);
+            // No environment has stepped yet.
             told.map_err(|failed| EnvFailure { steps_made: 0, ..self.failure(number, order, failed) })?;
         }
-        Ok(patience)
+        Ok(deadline)
     }
 
-    /// Waits until a process is done.
-    fn wait(&mut self, number: usize, order: Order, patience: &Patience) -> Result<(), EnvFailure> {
+    /// Waits for the answer of a process.
+    fn wait(&mut self, number: usize, order: Order, deadline: &Deadline) -> Result<(), EnvFailure> {
         self.watch_over(number, order);
-        let done = self.groups[number].answer(order, patience);
+        let done = self.groups.list[number].answer(order, deadline);
         done.map_err(|failed| self.failure(number, order, failed))
     }
 
-    /// Says which process is waited for.
+    /// Reports to the monitor which process is waited for.
     fn watch_over(&self, number: usize, order: Order) {
-        let first = self.groups[number].first_env();
+        let first = self.groups.list[number].first_env();
         let episodes = &self.episodes[first];
         let place = match order {
             Order::Reset => FailurePlace::Reset { episode_seed: episodes.next_seed() },
@@ -116,9 +115,9 @@ impl ProcessVectorEnv {
         self.monitor.at(first as u32, place);
     }
 
-    /// Takes what a step of a process came to.
+    /// Collects the results of a process's step.
     fn collect(&mut self, number: usize, out: &mut VectorStep<'_>) -> Result<(), EnvFailure> {
-        let group = &mut self.groups[number];
+        let group = &mut self.groups.list[number];
         let (first, n_envs, obs_len) = (group.first_env(), group.n_envs(), self.spec.observation.obs_len());
         group.rewards(0, &mut self.rewards[first..][..n_envs]);
         let seen = group.observe(0, 0, out.obs.part(first * obs_len, n_envs * obs_len));
@@ -131,11 +130,11 @@ impl ProcessVectorEnv {
             let step = Step { reward: self.rewards[index] as f32, end: out.ends[index] };
             let row = out.obs.part(index * obs_len, obs_len);
             let episodes = &mut self.episodes[index];
-            // The child has truncated already what is to be.
+            // The child applies the step limit itself.
             let counted = if step.end == End::No {
                 episodes.count(step, &row, None)
             } else {
-                let seen = self.groups[number].final_observation(env, self.final_obs.view_mut().into());
+                let seen = self.groups.list[number].final_observation(env, self.final_obs.view_mut().into());
                 seen.map_err(EnvFailureCause::Error)
                     .and_then(|()| episodes.count(step, &self.final_obs.view_mut().into(), None))
             };
@@ -162,18 +161,18 @@ impl ProcessVectorEnv {
         Ok(())
     }
 
-    /// A step that cannot be written down, or asked for: what the caller gave is of another space.
+    /// The caller's actions or buffers are of another space.
     #[cold]
     fn broken(&self, index: usize, error: EnvError) -> EnvFailure {
         let place = self.episodes[index].next_place();
         self.context.failure(Some(&self.spec), index as u32, place, EnvFailureCause::Error(error))
     }
 
-    /// What a process that failed says of one of its environments.
+    /// The failure of an environment in a process that failed.
     #[cold]
     fn failure(&self, number: usize, order: Order, failed: Failed) -> EnvFailure {
         let Failed { env, resetting, error } = failed;
-        let group = &self.groups[number];
+        let group = &self.groups.list[number];
         let index = group.first_env() + env;
         let episodes = &self.episodes[index];
         let cause = match error {
@@ -204,11 +203,11 @@ impl VectorEnv for ProcessVectorEnv {
     }
 
     fn reset_all(&mut self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
-        let patience = self.tell(Order::Reset)?;
+        let deadline = self.tell(Order::Reset)?;
         let obs_len = self.spec.observation.obs_len();
-        for number in 0..self.groups.len() {
-            self.wait(number, Order::Reset, &patience)?;
-            let group = &self.groups[number];
+        for number in 0..self.groups.list.len() {
+            self.wait(number, Order::Reset, &deadline)?;
+            let group = &self.groups.list[number];
             for env in 0..group.n_envs() {
                 let index = group.first_env() + env;
                 let mut row = obs.part(index * obs_len, obs_len);
@@ -224,19 +223,19 @@ impl VectorEnv for ProcessVectorEnv {
 
     fn step(&mut self, actions: ActionRef<'_>, mut out: VectorStep<'_>) -> Result<(), EnvFailure> {
         let act_len = self.spec.action.act_len();
-        for group in &*self.groups {
+        for group in &self.groups.list {
             let first = group.first_env();
             let acted = group.act(0, actions.part(first * act_len, group.n_envs() * act_len));
             acted.map_err(|error| self.broken(first, error))?;
         }
-        let patience = self.tell(Order::Step)?;
-        // By the time that the last has answered, the others mostly have, and none of them took a processor to say so.
-        if let [_, .., last] = &self.groups[..] {
-            self.watch_over(self.groups.len() - 1, Order::Step);
-            last.listen(&patience);
+        let deadline = self.tell(Order::Step)?;
+        // Waiting for the last first wakes this thread once for all of them in most cases.
+        if let [_, .., last] = &self.groups.list[..] {
+            self.watch_over(self.groups.list.len() - 1, Order::Step);
+            last.listen(&deadline);
         }
-        for number in 0..self.groups.len() {
-            self.wait(number, Order::Step, &patience)?;
+        for number in 0..self.groups.list.len() {
+            self.wait(number, Order::Step, &deadline)?;
             self.collect(number, &mut out)?;
         }
         Ok(())
@@ -244,7 +243,7 @@ impl VectorEnv for ProcessVectorEnv {
 
     fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
         let len = masks.len() / self.n_envs();
-        for group in &*self.groups {
+        for group in &self.groups.list {
             let first = group.first_env();
             let written = group.masks(0, &mut masks[first * len..][..group.n_envs() * len]);
             written.map_err(|error| self.broken(first, error))?;

@@ -2,7 +2,7 @@
 
 use pronk_buffer::{ActionKind, ActionViewMut, BatchShape, End, ObsKind, Tag};
 use pronk_policy::{
-    ActionsMut, Activation, CpuNetwork, Encoder, NetworkSpec, ObsRef, Rng, Space, Torso, distribution_for,
+    ActionsMut, Activation, CpuNetwork, Encoder, Input, NetworkSpec, ObsRef, Rng, Space, Torso, distribution_for,
 };
 
 use super::*;
@@ -10,6 +10,7 @@ use super::*;
 mod algorithms;
 mod memory;
 
+use crate::LossInputs;
 use crate::{Impala, ImpalaConfig, OptimizerConfig, RmsPropConfig};
 
 const CONTEXTS: usize = 3;

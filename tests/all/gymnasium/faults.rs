@@ -71,7 +71,8 @@ fn every_fault_costs_a_fragment_and_not_the_run() {
             config.workers.num_envs_per_worker = 3;
             config.learner.train_batch_size = 24;
             let mut trainer = Trainer::new(config, faulty(fault, Some(file.clone()))).unwrap();
-            // What was queued before is still learned from while the worker restarts, so these may be of several results.
+            // What was queued before is still learned from while the worker restarts, so these may be of
+            // several results.
             let mut newest_failures = None;
             let restarted = trainer.by_ref().take(200).map(Result::unwrap).find(|result| {
                 let failures = result.dict.get("workers.newest_failures").map(ToString::to_string);

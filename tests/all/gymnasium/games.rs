@@ -1,9 +1,10 @@
 //! Atari games and games of several agents, in processes of their own.
 
 use pronk::env_process::{AtariVector, Gymnasium};
+use pronk::policy::ObsDtype;
 use pronk::prelude::*;
-use pronk::rollout::CallMonitor;
-use pronk::{MultiAgentConfig, MultiAgentFactory, ObsDtype, PolicyMapping, Space, check_env, check_multi_agent_env};
+use pronk::rollout::{CallMonitor, MultiAgentFactory};
+use pronk::{MultiAgentConfig, PolicyMapping, Space, check_env, check_multi_agent_env};
 use serde_json::json;
 
 use super::{Stepped, object, pettingzoo, python, quiet};

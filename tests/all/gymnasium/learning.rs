@@ -3,8 +3,9 @@
 use std::num::NonZeroUsize;
 
 use pronk::env_process::ProcessEnvs;
+use pronk::policy::Torso;
 use pronk::prelude::*;
-use pronk::{ActionSelection, PpoConfig, Schedule, Torso, evaluate};
+use pronk::{ActionSelection, PpoConfig, Schedule, evaluate};
 use serde_json::json;
 
 use super::gymnasium;

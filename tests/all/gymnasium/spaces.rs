@@ -1,8 +1,10 @@
-//! Spaces of Gymnasium become spaces of pronk, values go through both ways, and what cannot is refused by name.
+//! Spaces of Gymnasium become spaces of pronk, values go through both ways, and what cannot is refused by
+//! name.
 
 use pronk::env_process::{Gymnasium, ProcessEnvs, Wrapper};
+use pronk::policy::ObsDtype;
 use pronk::prelude::*;
-use pronk::{ObsDtype, Space, check_env};
+use pronk::{Space, check_env};
 use serde_json::json;
 
 use super::{Stepped, gymnasium, python, quiet};

@@ -1,7 +1,7 @@
 //! Which file of a crate imports from which: the graph that the rules about circles and layers look at.
 //!
-//! An import leads to the file that *defines* the name; a page that re-exports it is passed through. Code under
-//! `#[cfg(test)]` and files of tests do not count.
+//! An import leads to the file that *defines* the name; a page that re-exports it is passed through. Code
+//! under `#[cfg(test)]` and files of tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -52,7 +52,8 @@ impl<'a> Files<'a> {
         self.imports.iter().flat_map(|(from, to)| to.iter().map(move |(to, line)| (from, *line, to)))
     }
 
-    /// A shortest circle through each file that is in one, no file in two of them. The first file comes first and last.
+    /// A shortest circle through each file that is in one, no file in two of them. The first file comes first
+    /// and last.
     pub(super) fn circles(&self) -> Vec<Vec<&Module>> {
         let mut seen = BTreeSet::new();
         let mut found = Vec::new();

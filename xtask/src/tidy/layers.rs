@@ -4,8 +4,9 @@ use super::files::{Files, Module};
 use super::finding::Finding;
 use super::repo::{ROOMS, Repo};
 
-/// The layers of rooms that have them, lowest first. A file's layer is the first part of its path under `src/`.
-const LAYERS: &[(&str, &[&str])] =
+/// The layers of rooms that have them, lowest first. A file's layer is the first part of its path under
+/// `src/`.
+pub(super) const LAYERS: &[(&str, &[&str])] =
     &[("rollout", &["env", "wrappers", "vector", "envs", "check", "pool", "act", "worker", "run"])];
 
 /// Files outside of layers: the list of what a room offers, and what its tests share.

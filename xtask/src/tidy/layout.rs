@@ -97,7 +97,7 @@ fn examples_in(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What stands in backticks and ends in `.rs`.
-fn rust_files_in(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn rust_files_in(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") && !name.contains(['*', '<', ' ', '{']))
 }
 

@@ -10,8 +10,8 @@ const TENSOR_LIBRARIES: &[&str] = &["candle", "ndarray", "tch", "burn"];
 /// Folders whose code may name candle.
 const CANDLE_ROOMS: &[&str] = &["policy"];
 
-/// The program that shows a user how to write a network with candle, the whole runs of such networks, and the bench that
-/// measures against it.
+/// The program that shows a user how to write a network with candle, the whole runs of such networks, and the
+/// bench that measures against it.
 const CANDLE_PROGRAMS: [&str; 3] = ["examples/own_network.rs", "tests/all/candle_models.rs", "benches/policy.rs"];
 
 const SOCKETS: &[&str] =
@@ -20,7 +20,8 @@ const SOCKETS: &[&str] =
 /// The facade's file that waits for Ctrl-C: a signal has no room of its own.
 const SIGNALS: &str = "src/signals.rs";
 
-/// The facade's file with the thread that answers scrapes: rooms open no sockets, and the trainer waits for no client.
+/// The facade's file with the thread that answers scrapes: rooms open no sockets, and the trainer waits for
+/// no client.
 const PROMETHEUS: &str = "src/prometheus.rs";
 
 /// The loops of that thread: one accepts connections, one reads what a client asks for.
@@ -116,7 +117,8 @@ fn is_drain(line: &str) -> bool {
     line.contains("while let ") && line.contains(".try_take()")
 }
 
-/// Where `patterns` stand in the facade's code outside of tests, of the `exempt` files and of the `allowed` lines.
+/// Where `patterns` stand in the facade's code outside of tests, of the `exempt` files and of the `allowed`
+/// lines.
 fn facade_code(repo: &Repo, patterns: &[&str], exempt: &[&str], allowed: fn(&str) -> bool) -> Vec<Finding> {
     let mut found = Vec::new();
     for (file, source) in repo.rust() {

@@ -4,6 +4,28 @@
 
 use super::*;
 
+/// A page that draws the layers of rollout, and lists what to read.
+const ARCHITECTURE: &str = "\
+rollout/src/env  what is an environment?
+  wrappers
+  vector
+  envs
+  check
+  pool
+  act
+  worker
+  run
+```
+## Read in this order
+`src/trainer.rs`
+";
+
+/// The same page with nothing to read.
+const UNREAD: &str = "rollout/src/env\n  wrappers\n  vector\n  envs\n  check\n  pool\n  act\n  worker\n  run\n```\n## Read in this order\n";
+
+/// A line of 111 columns.
+const WIDE: &str = "# Changelog\n...............................................................................................................\n";
+
 /// A house in which nothing is wrong; a plant replaces or adds files.
 const TIDY_HOUSE: &[(&str, &str)] = &[
     ("README.md", "Run `cargo run --release --example cartpole`.\n"),
@@ -11,6 +33,7 @@ const TIDY_HOUSE: &[(&str, &str)] = &[
         "Cargo.toml",
         "[workspace.dependencies]\ncandle-core = \"0.11\"\n\n[package]\nname = \"pronk\"\n\n[dependencies]\npronk-learner.workspace = true\npronk-rollout.workspace = true\n",
     ),
+    ("ARCHITECTURE.md", ARCHITECTURE),
     ("src/lib.rs", "//! The facade.\n"),
     ("src/trainer.rs", "fn run() { loop { break; } }\n"),
     ("src/trainer/iteration.rs", "fn drain() { while let Some(x) = outqueue.try_take() { for y in x {} } }\n"),
@@ -42,6 +65,13 @@ const TIDY_HOUSE: &[(&str, &str)] = &[
     ("rollout/src/env/spec.rs", "pub struct Spec;\n#[cfg(test)]\nmod tests {\n    use crate::worker::Worker;\n}\n"),
     ("rollout/src/env/views.rs", "use super::Spec;\npub struct Failure(Spec);\n"),
     ("rollout/src/worker.rs", "use crate::env::{self, Failure as Lost};\npub struct Worker(Lost);\n"),
+    ("rollout/src/wrappers.rs", ""),
+    ("rollout/src/vector/serial.rs", ""),
+    ("rollout/src/envs.rs", ""),
+    ("rollout/src/check.rs", ""),
+    ("rollout/src/pool.rs", ""),
+    ("rollout/src/act.rs", ""),
+    ("rollout/src/run.rs", ""),
     ("rollout/src/worker/tests.rs", "fn t() { std::thread::spawn(|| {}); }\n"),
     ("groups/README.md", "Threads beside a run.\n"),
     ("groups/src/lib.rs", "//! Groups.\n"),
@@ -116,6 +146,9 @@ const PLANTS: &[(&str, &str, &str, usize)] = &[
     ("no-drawers", "learner/src/lib.rs", "//! Learner.\nmod helpers {\n}\n", 2),
     ("crate-doc", "envs/gym/src/lib.rs", "mod env;\n", 1),
     ("room-readme", "policy/README.md", "\n", 1),
+    ("layer-pictures", "ARCHITECTURE.md", "## Read in this order\n`src/trainer.rs`\n", 1),
+    ("reading-list", "ARCHITECTURE.md", UNREAD, 11),
+    ("prose-width", "CHANGELOG.md", WIDE, 2),
     ("named-files", "README.md", "Text.\n`cargo run --example carpole`\n", 2),
     ("named-files", "metrics/README.md", "`lib.rs` and `clock.rs`\n", 1),
 ];
@@ -145,6 +178,61 @@ fn a_file_of_more_than_500_lines_is_too_long_but_not_its_tests() {
     assert_eq!(plant("learner/src/thread.rs", &long)[0].rule, "file-length");
     assert!(plant("learner/src/thread/tests.rs", &long).is_empty());
     assert!(plant("learner/src/thread.rs", &"\n".repeat(500)).is_empty());
+}
+
+#[test]
+fn the_picture_of_layers_has_all_of_them_in_order_and_none_that_is_gone() {
+    let swapped = ARCHITECTURE.replace("  vector\n  envs\n", "  envs\n  vector\n");
+    let missing = ARCHITECTURE.replace("  act\n", "");
+    let unknown = ARCHITECTURE.replace("  act\n", "  act\n  drawer\n");
+    let none = ARCHITECTURE.replace("rollout/src/env", "env");
+    for (page, line, what) in [
+        (&swapped, 1, "the layers of rollout are"),
+        (&missing, 1, "lacks its layer `act`"),
+        (&unknown, 8, "`drawer` is no layer"),
+        (&none, 1, "has no picture"),
+    ] {
+        let all = plant("ARCHITECTURE.md", page);
+        assert_eq!((all.len(), all[0].rule, all[0].finding.line), (1, "layer-pictures", line), "{page}");
+        assert!(all[0].to_string().contains(what), "{}", all[0]);
+    }
+    let files: Vec<_> = TIDY_HOUSE.iter().copied().filter(|(path, _)| *path != "rollout/src/act.rs").collect();
+    let all = violations(&Repo::from_files(&files));
+    assert!(all.len() == 1 && all[0].to_string().contains("rollout/src/act no longer exists"));
+}
+
+#[test]
+fn the_reading_list_has_at_most_six_files_and_700_lines() {
+    let list = |names: &str| ARCHITECTURE.replace("`src/trainer.rs`", names);
+    let is_broken = |text: &str| plant("ARCHITECTURE.md", text).iter().any(|v| v.rule == "reading-list");
+    assert!(!is_broken(&list(&"`src/trainer.rs` ".repeat(6))));
+    assert!(is_broken(&list(&"`src/trainer.rs` ".repeat(7))) && is_broken(&list("nothing")));
+    let mut house = TIDY_HOUSE.to_vec();
+    let (long, longer) = ("\n".repeat(400), "\n".repeat(401));
+    let page = list("`learner/src/a.rs` `learner/src/b.rs`");
+    house.retain(|(path, _)| *path != "ARCHITECTURE.md");
+    house.extend([("ARCHITECTURE.md", &*page), ("learner/src/a.rs", &long), ("learner/src/b.rs", &longer[..300])]);
+    assert!(violations(&Repo::from_files(&house)).is_empty());
+    *house.last_mut().unwrap() = ("learner/src/b.rs", &longer[..301]);
+    assert_eq!(violations(&Repo::from_files(&house))[0].rule, "reading-list");
+}
+
+#[test]
+fn tables_code_and_addresses_of_links_may_be_wide_and_prose_may_not() {
+    let wide = "word ".repeat(30);
+    let narrow = [format!("| {wide} |\n```\n{wide}\n```\n"), format!("[a link](https://{})\n", "x".repeat(200))];
+    for text in narrow {
+        assert!(plant("docs/page.md", &text).is_empty(), "{text}");
+    }
+    for (path, text) in [
+        ("docs/page.md", format!("{wide}\n")),
+        ("docs/page.md", format!("[a link](https://x.y) {wide}\n")),
+        ("src/run.rs", format!("    /// {wide}\nfn f() {{}}\n")),
+    ] {
+        let all = plant(path, &text);
+        assert_eq!((all.len(), all[0].rule, all[0].finding.line), (1, "prose-width", 1), "{text}");
+    }
+    assert!(plant("src/run.rs", &format!("fn f() {{ g(\"{wide}\") }}\n")).is_empty());
 }
 
 #[test]

@@ -77,11 +77,11 @@ fn a_program_that_is_no_child_is_found_out() {
 #[test]
 fn a_program_that_does_not_answer_is_waited_for_so_long() {
     let asked = Instant::now();
-    let envs = ProcessEnvs { start_timeout: Duration::from_secs(2), ..shell("echo thinking >&2; sleep 60") };
+    let envs = ProcessEnvs { start_timeout: Duration::from_secs(2), ..shell("echo thinking >&2; sleep 600") };
     let words =
         ["has said nothing for", "while it made its environments, and was killed: raise `start_timeout`", "thinking"];
     says(&refusal(&envs), &words);
-    assert!(asked.elapsed() < Duration::from_secs(30), "it was waited for to its end");
+    assert!(asked.elapsed() < Duration::from_secs(60), "the caller waited until the program ended");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_child_that_hangs_is_given_up_with_what_it_was_last_seen_in() {
         let envs = ProcessEnvs { step_timeout: Duration::from_secs(1), ..liars(lie) };
         let asked = Instant::now();
         let failure = failure(&envs);
-        assert!(asked.elapsed() < Duration::from_secs(9), "{lie}: it was waited for until it answered");
+        assert!(asked.elapsed() < Duration::from_secs(60), "{lie}: the caller waited for the answer");
         assert_eq!(failure.cause.key(), "env_hang", "{lie}");
         says(&failure.to_string(), &["it has not come back for", "(it was last seen in ["]);
     }

@@ -1,5 +1,5 @@
-//! Tests of environment processes that need no Python: a child in C, which also lies, and programs that are no children
-//! at all.
+//! Tests of environment processes that need no Python: a child in C, which also lies, and programs that are
+//! no children at all.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

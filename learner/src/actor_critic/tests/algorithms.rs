@@ -1,5 +1,6 @@
 //! Every algorithm in the learner: it learns, it can be saved, and its minibatches and target network are what they say.
 
+use pronk_metrics::LearnerInfo;
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 

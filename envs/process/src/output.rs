@@ -1,0 +1,72 @@
+//! [`Output`]: what a child prints, and how it ended, for error messages.
+
+use std::io::{self, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ChildStderr, ExitStatus};
+
+use crate::settings::ChildOutput;
+
+/// Bytes of output kept for error messages.
+const KEPT: usize = 8 << 10;
+
+/// The standard error of a child.
+pub(crate) struct Output {
+    /// `None` once the child has closed it.
+    pub(crate) pipe: Option<ChildStderr>,
+    /// The newest of it.
+    last: Vec<u8>,
+    shown: ChildOutput,
+}
+
+impl Output {
+    pub(crate) fn new(pipe: ChildStderr, shown: ChildOutput) -> Self {
+        Self { pipe: Some(pipe), last: Vec::new(), shown }
+    }
+
+    /// Reads once, without blocking if there is something to read.
+    pub(crate) fn read(&mut self) {
+        let mut bytes = [0; KEPT];
+        match self.pipe.as_mut().map(|pipe| pipe.read(&mut bytes)) {
+            Some(Ok(0) | Err(_)) => self.pipe = None,
+            Some(Ok(n)) => self.take(&bytes[..n]),
+            None => {}
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        if self.shown == ChildOutput::Shown {
+            // A closed standard error of our own is no reason to fail.
+            let _ = io::stderr().write_all(bytes);
+        }
+        self.last.extend_from_slice(bytes);
+        if self.last.len() > 2 * KEPT {
+            self.last.drain(..self.last.len() - KEPT);
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let from = self.last.len().saturating_sub(KEPT);
+        String::from_utf8_lossy(&self.last[from..]).into_owned()
+    }
+}
+
+/// How a process ended, in words.
+pub(crate) fn how_it_ended(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => {
+            let name = match signal {
+                4 => " (SIGILL)",
+                6 => " (SIGABRT)",
+                7 => " (SIGBUS)",
+                8 => " (SIGFPE)",
+                9 => " (SIGKILL: by hand, or by the system when memory ran out)",
+                11 => " (SIGSEGV: it touched memory that is not its own)",
+                15 => " (SIGTERM)",
+                _ => "",
+            };
+            format!("was killed by signal {signal}{name}")
+        }
+        (None, Some(code)) => format!("exited with status {code}"),
+        (None, None) => format!("ended: {status}"),
+    }
+}

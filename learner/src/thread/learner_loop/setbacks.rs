@@ -1,0 +1,85 @@
+//! Passes that do not happen: no data in time, or a batch that cannot be learned from.
+
+use std::time::Duration;
+
+use pronk_buffer::Source;
+
+use super::LearnerLoop;
+use crate::HoldsBatch;
+use crate::thread::batch_name::BatchName;
+use crate::thread::config::OnStarved;
+use crate::thread::diagnosis::Diagnosis;
+use crate::thread::failure::LearnerLoopError;
+use crate::thread::outcome::{ClosedBy, Quarantine, StepOutcome};
+use crate::thread::pass::PassError;
+
+impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
+    /// No batch came within the timeout.
+    pub(super) fn not_ready(&mut self, waited_secs: f64) -> Result<StepOutcome, LearnerLoopError> {
+        self.starved.secs += waited_secs;
+        self.starved.time_outs = self.starved.time_outs.saturating_add(1);
+        let diagnosis = Diagnosis {
+            waited: duration(waited_secs),
+            waited_in_a_row: duration(self.starved.secs),
+            time_outs_in_a_row: self.starved.time_outs,
+            backlog: self.held.ring.source().backlog(),
+            passes: self.passes,
+            threads: self.time.read(),
+        };
+        self.metrics.record_starved(&diagnosis);
+        match self.config.on_starved {
+            OnStarved::Continue => Ok(StepOutcome::NotReady(diagnosis)),
+            OnStarved::Fail => Err(LearnerLoopError::Starved(Box::new(diagnosis))),
+        }
+    }
+
+    pub(super) fn closed_by(&self) -> ClosedBy {
+        if self.token.is_shut_down() { ClosedBy::ShutdownGuard } else { ClosedBy::Source }
+    }
+
+    /// Settles the steps of a batch that could not be learned from: quarantines it, or ends the loop.
+    pub(super) fn take_out(
+        &mut self,
+        batch: Option<S::Item>,
+        cause: PassError,
+    ) -> Result<StepOutcome, LearnerLoopError> {
+        let update = self.updates + 1;
+        let name = batch.as_ref().map(|batch| BatchName::of(batch.batch().samples)).unwrap_or_default();
+        let ticket = batch.and_then(|mut batch| batch.samples_mut().take_ticket());
+        // After a non-finite loss or gradient a learner is unchanged by contract; after anything else its
+        // state is unknown.
+        self.is_whole = matches!(cause, PassError::NonFinite(_));
+        let cause = match cause {
+            PassError::NonFinite(cause) => cause,
+            PassError::Failed(source) => {
+                if let Some(ticket) = ticket {
+                    ticket.lost("learner_error");
+                }
+                return Err(LearnerLoopError::Learn { update, batch: name, source: Box::new(source) });
+            }
+            PassError::Panicked(message) => {
+                if let Some(ticket) = ticket {
+                    ticket.lost("learner_panic");
+                }
+                return Err(LearnerLoopError::Panicked { update, batch: name, message });
+            }
+        };
+        if let Some(ticket) = ticket {
+            ticket.dropped(cause.reason());
+        }
+        let quarantine = Quarantine { update, batch: name, cause };
+        self.metrics.record_quarantined(&quarantine);
+        self.quarantined_in_a_row += 1;
+        if self.quarantined_in_a_row >= self.config.max_consecutive_quarantined.get() {
+            return Err(LearnerLoopError::Quarantined {
+                in_a_row: self.quarantined_in_a_row,
+                last: Box::new(quarantine),
+            });
+        }
+        Ok(StepOutcome::Quarantined(quarantine))
+    }
+}
+
+fn duration(secs: f64) -> Duration {
+    Duration::try_from_secs_f64(secs).unwrap_or_default()
+}

@@ -1,0 +1,110 @@
+//! Pages: the pictures and lists of `ARCHITECTURE.md` that have to stay true, and how wide prose may be.
+
+use super::finding::Finding;
+use super::layers::LAYERS;
+use super::layout::rust_files_in;
+use super::repo::{Repo, RepoFile};
+
+const PAGE: &str = "ARCHITECTURE.md";
+const READING_LIST: &str = "## Read in this order";
+const READING_FILES: usize = 6;
+const READING_LINES: usize = 700;
+
+const PROSE_COLUMNS: usize = 110;
+
+/// Where prose is narrow already; the other rooms follow.
+const NARROW: &[&str] =
+    &["README.md", PAGE, "CHANGELOG.md", "docs", "src", "examples", "benches", "tests", "xtask", "envs"];
+const NOT_YET: &[&str] = &["src/prometheus", "xtask/golden"];
+
+/// The layers of each room, as the page draws them: a block whose first line begins with the lowest layer's
+/// path.
+pub(super) fn layer_pictures(repo: &Repo) -> Vec<Finding> {
+    let Some(page) = repo.get(PAGE) else { return vec![Finding::at(PAGE, 1, "is missing")] };
+    let mut found = Vec::new();
+    for (room, layers) in LAYERS {
+        let is_first = |text: &str| text.strip_prefix(&format!("{room}/src/")).is_some_and(|rest| !rest.contains('`'));
+        let block =
+            page.lines().skip_while(|(_, text)| !is_first(text)).take_while(|(_, text)| !text.starts_with("```"));
+        let drawn: Vec<_> = block.filter_map(|(line, text)| Some((line, text.split_whitespace().next()?))).collect();
+        let drawn = drawn.into_iter().map(|(line, name)| (line, name.trim_start_matches(&format!("{room}/src/"))));
+        let drawn: Vec<_> = drawn.collect();
+        let Some(&(first, _)) = drawn.first() else {
+            found.push(Finding::new(page, 1, format!("has no picture of the layers of {room}")));
+            continue;
+        };
+        let names: Vec<_> = drawn.iter().map(|(_, name)| *name).collect();
+        if let Some((line, name)) = drawn.iter().find(|(_, name)| !layers.contains(name)) {
+            found.push(Finding::new(page, *line, format!("`{name}` is no layer of {room}")));
+        } else if let Some(missing) = layers.iter().find(|layer| !names.contains(layer)) {
+            found.push(Finding::new(page, first, format!("the picture of {room} lacks its layer `{missing}`")));
+        } else if names != *layers {
+            found.push(Finding::new(
+                page,
+                first,
+                format!("the layers of {room} are, lowest first, {}", layers.join(", ")),
+            ));
+        }
+        for layer in *layers {
+            let path = format!("{room}/src/{layer}");
+            if !repo.files().any(|file| file.path == format!("{path}.rs") || file.is_under(&path)) {
+                found.push(Finding::new(page, first, format!("{path} no longer exists")));
+            }
+        }
+    }
+    found
+}
+
+/// The reading list: few enough files, and short enough, to be read in ten minutes.
+pub(super) fn reading_list(repo: &Repo) -> Vec<Finding> {
+    let Some(page) = repo.get(PAGE) else { return Vec::new() };
+    let mut list = page.lines().skip_while(|(_, text)| *text != READING_LIST);
+    let Some((heading, _)) = list.next() else {
+        return vec![Finding::new(page, 1, format!("has no section `{READING_LIST}`"))];
+    };
+    let list = list.take_while(|(_, text)| !text.starts_with("## "));
+    let names: Vec<_> = list.flat_map(|(_, text)| rust_files_in(text)).collect();
+    let lines: usize = names.iter().filter_map(|name| repo.get(name)).map(|file| file.lines().count()).sum();
+    if names.is_empty() || names.len() > READING_FILES {
+        return vec![Finding::new(page, heading, format!("{} files", names.len()))];
+    }
+    if lines > READING_LINES {
+        return vec![Finding::new(page, heading, format!("{lines} lines"))];
+    }
+    Vec::new()
+}
+
+/// Comments, and pages without their tables and code; a link counts without its address.
+pub(super) fn prose_width(repo: &Repo) -> Vec<Finding> {
+    let is_at =
+        |file: &RepoFile, places: &[&str]| places.iter().any(|place| file.path == *place || file.is_under(place));
+    let is_text = |file: &RepoFile| file.is_rust() || file.path.ends_with(".md");
+    let is_open = |file: &&RepoFile| {
+        is_text(file) && is_at(file, NARROW) && !NOT_YET.iter().any(|place| file.path.starts_with(place))
+    };
+    let mut found = Vec::new();
+    for file in repo.files().filter(is_open) {
+        let mut in_code = false;
+        for (line, text) in file.lines() {
+            let text = text.trim_end();
+            let prose = if file.is_rust() { text.trim_start().strip_prefix("//") } else { Some(text) };
+            let Some(prose) = prose.map(|prose| prose.trim_start_matches(['/', '!']).trim_start()) else {
+                in_code = false;
+                continue;
+            };
+            in_code ^= prose.starts_with("```");
+            let columns = columns(text);
+            if !in_code && !prose.starts_with('|') && columns > PROSE_COLUMNS {
+                found.push(Finding::new(file, line, format!("{columns} columns")));
+            }
+        }
+    }
+    found
+}
+
+fn columns(text: &str) -> usize {
+    let mut links = text.split("](");
+    let address = |rest: &str| rest.find(')').map_or(0, |end| rest[..end].chars().count());
+    let first = links.next().map_or(0, |first| first.chars().count());
+    first + links.map(|rest| 2 + rest.chars().count() - address(rest)).sum::<usize>()
+}
