@@ -11,9 +11,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 /// ```
 /// use std::time::Duration;
 ///
-/// let (shutdown, token) = pronk_buffer::shutdown();
+/// let (guard, token) = pronk_buffer::shutdown();
 /// let thread = std::thread::spawn(move || token.sleep(Duration::from_secs(3600)));
-/// drop(shutdown guard); // wakes the sleeper
+/// drop(guard); // wakes the sleeper
 /// assert!(thread.join().unwrap().is_err());
 /// ```
 pub fn shutdown() -> (ShutdownGuard, ShutdownToken) {

@@ -191,7 +191,7 @@ impl WorkerGroup {
 
     pub(crate) fn shut_down(&self) {
         let mut shutdown = lock(&self.shutdown);
-        if let Err(cause) = call(|| shutdown()) {
+        if let Err(cause) = call(&mut *shutdown) {
             self.record(GroupPlace::Shutdown, cause);
         }
     }

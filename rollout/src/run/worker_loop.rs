@@ -13,9 +13,9 @@ use super::report::WorkerReport;
 use super::supervised::{Missed, NoFragment, SupervisedWorker, discard};
 use crate::worker::{Collected, SampleError, WorkerState};
 
-/// Runs a worker until the run ends or it gives up: the body of its thread.
+/// The body of a worker's thread: pushes fragments until the run ends, the inqueue closes, or the worker gives up.
 ///
-/// Calls `on_leave` after dropping its end of the inqueue, before dropping the environments.
+/// Calls `on_leave` after dropping the worker's end of the inqueue and before dropping its environments.
 pub(super) fn run_worker(
     mut worker: SupervisedWorker,
     edges: WorkerEdges,
@@ -47,9 +47,9 @@ fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<
 }
 
 impl SupervisedWorker {
-    /// Makes a fragment with the newest weights and reports it; restarts after failures.
+    /// Samples a fragment with the newest weights and reports it; restarts the worker after failures.
     ///
-    /// Blocks for a fragment; in pauses between restarts for at most `timeout`.
+    /// Blocks: for a fragment; in pauses between restarts for at most `timeout`, or until the run ends.
     pub(crate) fn next_fragment(
         &mut self,
         weights: &WeightCell<ByPolicy<Params>>,
@@ -58,7 +58,7 @@ impl SupervisedWorker {
         let began = Instant::now();
         loop {
             self.pause(timeout.saturating_sub(began.elapsed()))?;
-            // Checked here only: a fragment in progress is completed, because it can be learned from.
+            // Checked between fragments only: one in progress is completed, because it can be learned from.
             if self.is_over() {
                 return Err(NoFragment::Closed);
             }
@@ -77,14 +77,14 @@ impl SupervisedWorker {
             if let Some(fragment) = result? {
                 return Ok(fragment);
             }
-            // Without a pause, environments that restart on their own have used up the time.
+            // A pause is timed above; without one, environments restart on their own and use up the time.
             if self.restarts.pause_left().is_none() && began.elapsed() >= timeout {
                 return Err(NoFragment::TimedOut);
             }
         }
     }
 
-    /// Samples one fragment, and reports what the worker collected even if there is none.
+    /// Makes one attempt at a fragment, and fills `report` whether it succeeds or not.
     fn sample(
         &mut self,
         weights: &WeightCell<ByPolicy<Params>>,
