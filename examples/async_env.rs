@@ -53,7 +53,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut config = TrainerConfig { seed: args.seed, ..TrainerConfig::default() };
     config.workers.num_rollout_workers = 1;
     config.workers.num_envs_per_worker = args.num_envs_per_worker;
-    // The policy acts for whoever has been answered. Nobody waits for the slow ones.
+    // The policy acts for the environments that have answered, without waiting for slow ones.
     config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
     // An environment whose server says nothing for so long is dropped and connects again.
     config.supervision.env_hang_timeout = Some(Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! An algorithm of one's own: REINFORCE with a learned baseline, on CartPole-v1.
+//! A custom algorithm: REINFORCE with a learned baseline, on CartPole-v1.
 //!
 //! ```text
 //! cargo run --release --example own_algorithm

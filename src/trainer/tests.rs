@@ -12,7 +12,7 @@ use super::*;
 use crate::config::TrainerConfig;
 use crate::envs::CartPole;
 
-/// A learner that does not come back from its third update until the other end is dropped.
+/// A learner that hangs in its third update until the other end is dropped.
 struct Late {
     inner: Box<dyn Learner>,
     updates: u64,
