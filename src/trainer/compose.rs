@@ -126,12 +126,10 @@ impl Trainer {
             dict.set(&format!("counters.{name}"), count);
             dict.set(&format!("info.{name}"), count);
         }
-        dict.set("num_env_steps_sampled", now.sampled.env);
-        dict.set("num_env_steps_trained", now.trained_passes.env);
-        dict.set("num_env_steps_trained_once", now.trained_once.env);
-        dict.set("num_agent_steps_sampled", now.sampled.agent);
-        dict.set("num_agent_steps_trained", now.trained_passes.agent);
-        dict.set("num_agent_steps_trained_once", now.trained_once.agent);
+        let is_total = |name: &str| name.contains("_sampled") || name.contains("_trained");
+        for (name, count) in counters.into_iter().filter(|(name, _)| is_total(name)) {
+            dict.set(name, count);
+        }
         let sampled = now.sampled - before.sampled;
         let trained = now.trained_passes - before.trained_passes;
         dict.set("num_env_steps_sampled_this_iter", sampled.env);
