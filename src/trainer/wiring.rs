@@ -70,7 +70,7 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
     let fragments =
         2 * config.workers.num_rollout_workers.max(1) + config.inqueue_size() + config.fragments_of_a_batch();
     let pool = Pool::new(fragments);
-    let train_batches = TrainBatches { config, seed: spec.seed(&config), version: weights.version_reader() };
+    let train_batches = TrainBatches { config, seed: spec.seed(config), version: weights.version_reader() };
     let parts = LearnerParts {
         source: (),
         learner,
