@@ -72,7 +72,7 @@ fn a_learner_that_takes_too_long_is_named_and_the_published_weights_are_handed_b
     let failed = trainer.finish().unwrap_err();
     let text = failed.to_string();
     for words in
-        ["`learner`", "did not end within 50ms", "`learning`", "train_batch_size", "published weights are whole"]
+        ["`learner`", "did not end within 50ms", "`learning`", "train_batch_size", "published weights are intact"]
     {
         assert!(text.contains(words), "'{words}' is missing in: {text}");
     }
