@@ -76,7 +76,7 @@ fn run(setting: Setting, inqueue_gate: Gate, round: Duration) -> Run {
     trainer.run(StopWhen { time: Some(round), ..StopWhen::default() }).unwrap()
 }
 
-/// What is told of a run.
+/// The figures of a run.
 struct Figures {
     env_steps_per_s: f64,
     /// How much of its time the learner learns.

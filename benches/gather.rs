@@ -274,7 +274,7 @@ impl Env for Waiting {
     }
 }
 
-/// A network that counts what it is asked.
+/// A network that counts its calls.
 struct Counting {
     network: CpuNetwork,
     inferred: Arc<Inferred>,

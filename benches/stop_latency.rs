@@ -190,7 +190,7 @@ fn play(mode: &Mode) {
     config.learner.train_batch_size = 160;
     config.supervision.env_hang_timeout = Some(Duration::from_secs(3600));
     config.model.fcnet_hiddens = vec![64, 64];
-    // A hanging run says that it hangs; nobody is to be told of results before.
+    // Only the report of the hang counts, not earlier results.
     config.results.min_time_s_per_iteration = if hangs { 3600.0 } else { 0.05 };
     if matches!(kind, Kind::Groups | Kind::InlineGroups) {
         config.workers.num_env_groups = 2;

@@ -1,5 +1,4 @@
-//! Environments behind a network: hundreds of connections to a server, all on one thread, and a policy that
-//! learns from them.
+//! Environments behind a network: hundreds of connections to a server on one thread.
 //!
 //! ```text
 //! cargo run --release --example async_env
@@ -28,13 +27,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Trains a policy for CartPole on a server.
 #[derive(Parser)]
 struct Args {
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Connections of the one worker
+    /// Connections of the worker
     #[arg(long, default_value_t = 256)]
     num_envs_per_worker: usize,
-    /// How long the server takes for an answer; one in a hundred takes ten times as long
+    /// Latency of the server; one answer in a hundred takes ten times as long
     #[arg(long, default_value_t = 2)]
     latency_ms: u64,
     /// Mean return to reach
@@ -53,7 +52,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut config = TrainerConfig { seed: args.seed, ..TrainerConfig::default() };
     config.workers.num_rollout_workers = 1;
     config.workers.num_envs_per_worker = args.num_envs_per_worker;
-    // The policy acts for whoever has been answered. Nobody waits for the slow ones.
+    // The policy acts for the environments that have answered, without waiting for slow ones.
     config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
     // An environment whose server says nothing for so long is dropped and connects again.
     config.supervision.env_hang_timeout = Some(Duration::from_secs(10));

@@ -28,35 +28,34 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Trains an Atari game.
 #[derive(Parser)]
 struct Args {
-    /// Its name, such as MsPacman
+    /// Name of the game, such as MsPacman
     #[arg(long, default_value = "Pong")]
     game: String,
-    /// Who prepares frames: Gymnasium's wrappers, or ale-py's own vectoriser
+    /// Preprocessing: Gymnasium's wrappers, or ale-py's own vectoriser
     #[arg(long, value_enum, default_value_t = Frames::AlePy)]
     frames: Frames,
-    /// Pixels of a side of what the network sees; 84 in the literature, and with 64 an update takes less than
-    /// half of the time
+    /// Width and height of frames; 84 in the literature, and with 64 an update takes less than half the time
     #[arg(long, default_value_t = 84)]
     size: u32,
     /// The interpreter
     #[arg(long, default_value = "python3")]
     python: PathBuf,
-    /// Rollout threads, each with processes of its own
+    /// Rollout threads, each with its own processes
     #[arg(long, default_value_t = 2)]
     workers: usize,
-    /// Environments of each
+    /// Environments per rollout thread
     #[arg(long, default_value_t = 16)]
     envs: usize,
-    /// Environments in a process [default: as many as a worker has]
+    /// Environments per process [default: all of a rollout thread]
     #[arg(long)]
     envs_per_process: Option<usize>,
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How long to train
+    /// Training time
     #[arg(long, default_value_t = 30.0, allow_negative_numbers = true)]
     minutes: f64,
-    /// Mean return over 100 episodes at which to stop before
+    /// Mean return over 100 episodes to stop at
     #[arg(long, allow_negative_numbers = true)]
     stop_return: Option<f64>,
     /// Passes over each train batch
@@ -68,14 +67,13 @@ struct Args {
     /// Env-steps of a minibatch
     #[arg(long, default_value_t = NonZeroUsize::MIN.saturating_add(255))]
     minibatch: NonZeroUsize,
-    /// Folder for what is written down of the run, and the trained policy [default: runs/atari/<UTC
-    /// time>-s<seed>]
+    /// Folder for logs and the trained policy [default: runs/atari/<UTC time>-s<seed>]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Write over the run that --out holds
+    /// Overwrite the run in --out
     #[arg(long, requires = "out")]
     overwrite: bool,
-    /// Print nothing but the last line
+    /// Print only the last line
     #[arg(long)]
     quiet: bool,
 }
@@ -124,7 +122,7 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(run.exit_status().into())
 }
 
-/// The folder of this run alone.
+/// The folder of this run.
 fn folder(args: &Args) -> Result<RunFolder, RunFolderError> {
     match &args.out {
         None => RunFolder::create("runs/atari", args.seed),
@@ -164,7 +162,7 @@ fn config(args: &Args) -> TrainerConfig {
     config
 }
 
-/// As ROMs are called: `MsPacman` is `ms_pacman`.
+/// The name of a ROM: `ms_pacman` for `MsPacman`.
 fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     for (at, letter) in name.char_indices() {

@@ -8,13 +8,11 @@
 //! cargo run --release --example cartpole -- --trace run.json --prometheus 127.0.0.1:9464
 //! ```
 //!
-//! A run has a folder of its own with results, events for TensorBoard, timers, a page with everything, and
-//! the trained policy: `runs/cartpole/<UTC time>-s<seed>`, and `runs/cartpole/latest` is the newest, or else
-//! `--out`. A trace opens in
-//! <https://ui.perfetto.dev>.
+//! Logs, a report and the trained policy are in `runs/cartpole/<UTC time>-s<seed>`, linked as
+//! `runs/cartpole/latest`, or in `--out`. A trace opens in <https://ui.perfetto.dev>.
 //!
-//! The last line on stdout is one JSON object; the exit status is 0 only when the return was reached, or
-//! measured; Ctrl-C makes it 130 and SIGTERM 143, after the policy was saved.
+//! The last line on stdout is one JSON object. The exit status is 0 only if the return was reached or
+//! measured; 130 after Ctrl-C and 143 after SIGTERM, which save the policy.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -41,44 +39,43 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Trains CartPole-v1 with IMPALA.
 #[derive(Parser)]
 struct Args {
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Rollout threads; 0 runs everything on one thread, bit for bit reproducible
+    /// Rollout threads; 0 runs everything on one thread, bit-reproducible
     #[arg(long, default_value_t = 1)]
     workers: usize,
-    /// Environments of each worker [default: 32; 64 with --bench]
+    /// Environments per rollout thread [default: 32; 64 with --bench]
     #[arg(long)]
     envs: Option<usize>,
-    /// Learn from few env-steps instead of making many a second; on one thread, reproducible
+    /// Optimise for few env-steps instead of throughput; on one thread, reproducible
     #[arg(long, conflicts_with_all = ["workers", "envs"])]
     frugal: bool,
-    /// Train for 10 seconds, then measure for 10 how fast it goes, whatever the return
+    /// Warm up for 10 seconds, then measure throughput for 10
     #[arg(long)]
     bench: bool,
-    /// Mean return over 100 episodes at which to stop
+    /// Mean return over 100 episodes to stop at
     #[arg(long, default_value_t = 475.0, allow_negative_numbers = true)]
     stop_return: f64,
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 20_000_000)]
     max_env_steps: u64,
-    /// Folder for what is written down of the run, and the trained policy [default: runs/cartpole/<UTC
-    /// time>-s<seed>]
+    /// Folder for logs and the trained policy [default: runs/cartpole/<UTC time>-s<seed>]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Write over the run that --out holds
+    /// Overwrite the run in --out
     #[arg(long, requires = "out")]
     overwrite: bool,
-    /// Seconds between checkpoints in the folder, besides the one at the end
+    /// Seconds between checkpoints
     #[arg(long, allow_negative_numbers = true, value_name = "SECONDS")]
     checkpoint_every: Option<f64>,
-    /// File for a timeline of what every thread did
+    /// File for a timeline of all threads
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// Address at which Prometheus finds the newest result
+    /// Address to serve Prometheus metrics at
     #[arg(long)]
     prometheus: Option<String>,
-    /// Print nothing but the last line
+    /// Print only the last line
     #[arg(long)]
     quiet: bool,
 }
@@ -130,7 +127,7 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(run.exit_status().into())
 }
 
-/// The folder of this run alone. A measurement trains no policy that `evaluate` could find under `latest`.
+/// The folder of this run; none for a measurement, so that `latest` always has a trained policy.
 fn folder(args: &Args) -> Result<RunFolder, RunFolderError> {
     match &args.out {
         None => RunFolder::create(if args.bench { "runs/cartpole-bench" } else { "runs/cartpole" }, args.seed),
@@ -139,7 +136,7 @@ fn folder(args: &Args) -> Result<RunFolder, RunFolderError> {
     }
 }
 
-/// Many env-steps a second: acting and learning on threads of their own, one pass over each large batch.
+/// High throughput: sampling and training on separate threads, one pass over each large batch.
 fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
     let envs = args.envs.unwrap_or(if args.bench { 64 } else { 32 });
     // So many updates, however large the batches are.
@@ -157,8 +154,7 @@ fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
     Ok(config)
 }
 
-/// Few env-steps: small batches, several passes over each, no lag between acting and learning, and a nearer
-/// horizon.
+/// Few env-steps: small batches, several passes, no lag, and a shorter horizon.
 fn frugal(args: &Args) -> anyhow::Result<TrainerConfig> {
     let mut config = TrainerConfig {
         seed: args.seed,

@@ -1,15 +1,13 @@
-//! A run among environments that fail all the time: every hundredth step panics, errs, hangs, gives NaN or
-//! stalls.
+//! A run with fault injection: every hundredth step panics, errs, hangs, returns NaN or stalls.
 //!
 //! ```text
 //! cargo run --release --example chaos                    # ten minutes
 //! cargo run --release --example chaos -- --minutes 0.5
 //! ```
 //!
-//! It prints what was lost and to what, how many workers were replaced, and the memory and threads of the
-//! process as they go on. At the end the policy that was learned is judged by a hundred episodes of
-//! CartPole-v1 among which nothing fails: an episode under chaos seldom lasts to its end. The exit status is
-//! 0 when they return 475 on average and the ledger closes.
+//! It prints losses by cause, replaced workers, and the memory and threads of the process. At the end the
+//! policy plays a hundred episodes of CartPole-v1 without faults; the exit status is 0 if their mean return
+//! is 475 and the ledger closes.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -28,19 +26,19 @@ use pronk::{ActionSelection, DEFAULT_POLICY, Schedule, TrainResult, evaluate};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Trains among environments that fail all the time.
+/// Trains with fault injection.
 #[derive(Parser)]
 struct Args {
-    /// How long
+    /// Duration in minutes
     #[arg(long, default_value_t = 10.0, allow_negative_numbers = true)]
     minutes: f64,
     /// Rollout workers
     #[arg(long, default_value_t = 8)]
     workers: usize,
-    /// Steps that go wrong, of which one in a thousand hangs and the others share out evenly
+    /// Share of steps with a fault, of which one in a thousand hangs
     #[arg(long, default_value_t = 0.01, allow_negative_numbers = true)]
     faults: f64,
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
@@ -120,7 +118,7 @@ fn say(result: &TrainResult) {
     );
 }
 
-/// Memory and threads of this process, where the system tells.
+/// Memory and threads of this process, if the system reports them.
 fn process() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let is_told = |line: &&str| line.starts_with("VmRSS") || line.starts_with("Threads");

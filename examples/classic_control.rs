@@ -33,26 +33,25 @@ struct Args {
     /// The algorithm
     #[arg(long, value_enum, default_value_t = AlgorithmName::Ppo)]
     algorithm: AlgorithmName,
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Rollout threads; 0 runs everything on one thread, bit for bit reproducible [default: 0 for ppo, else
-    /// 1]
+    /// Rollout threads; 0 runs everything on one thread, bit-reproducible [default: 0 for ppo, else 1]
     #[arg(long)]
     workers: Option<usize>,
-    /// CPU devices that share each update
+    /// CPU devices that share an update
     #[arg(long, default_value_t = 1)]
     devices: usize,
-    /// Stacks that a thread loads batches into ahead; 0 for none, and those need --workers 1 or more
+    /// Stacks to load batches into ahead of the learner, with --workers 1 or more; 0 for none
     #[arg(long, default_value_t = 0)]
     stacks: usize,
-    /// Mean return over 100 episodes at which to stop [default: what solves the environment]
+    /// Mean return over 100 episodes to stop at [default: what solves the environment]
     #[arg(long, allow_negative_numbers = true)]
     stop_return: Option<f64>,
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 5_000_000)]
     max_env_steps: u64,
-    /// Print nothing but the last line
+    /// Print only the last line
     #[arg(long)]
     quiet: bool,
 }
@@ -103,7 +102,7 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(run.exit_status().into())
 }
 
-/// What all of them share, and what differs.
+/// Common settings, and those of each environment.
 fn config(args: &Args) -> TrainerConfig {
     let (ppo, impala) = (args.algorithm == AlgorithmName::Ppo, args.algorithm == AlgorithmName::Impala);
     let (gamma, continuous) = match args.env {
@@ -150,7 +149,7 @@ fn config(args: &Args) -> TrainerConfig {
     }
 }
 
-/// The algorithm, with what continuous actions ask of it.
+/// The algorithm, with settings for continuous actions.
 fn algorithm(args: &Args, gamma: f64, continuous: bool) -> AlgorithmConfig {
     let entropy_coeff = Schedule::Constant(0.0);
     match args.algorithm {

@@ -22,10 +22,10 @@ use pronk::{ActionSelection, Checkpoint, Rng, RunFolder, evaluate};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measures a policy that the `cartpole` example has trained.
+/// Evaluates a policy trained by the `cartpole` example.
 #[derive(Parser)]
 struct Args {
-    /// Folder of a run with its policy, or of runs: of those the newest
+    /// Folder of a run, or of runs, to take the newest
     #[arg(default_value = "runs/cartpole")]
     checkpoint: PathBuf,
     /// Episodes to play
@@ -34,8 +34,7 @@ struct Args {
     /// Seed of the episodes
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// RandomSource actions from the policy's distribution, as training does, instead of taking the most
-    /// likely one
+    /// Sample actions from the policy's distribution, as in training, instead of taking the most likely one
     #[arg(long)]
     sample: bool,
 }

@@ -1,4 +1,4 @@
-//! Trains any environment of Gymnasium, in processes of their own, with PPO or APPO.
+//! Trains any Gymnasium environment, in other processes, with PPO or APPO.
 //!
 //! ```text
 //! cargo run --release --features env-process --example gymnasium -- --env CartPole-v1 --stop-return 475
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! It needs Python 3.9 or newer with `gymnasium`, and for some environments more: `pip install
-//! "gymnasium[box2d,mujoco]"`. A module of your own is looked for in the folder where you are. The last line
-//! on stdout is one JSON object; the exit status is 0 only when the return was reached.
+//! "gymnasium[box2d,mujoco]"`. Your own modules are found in the current folder. The last line on stdout is
+//! one JSON object; the exit status is 0 only when the return was reached.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -31,34 +31,34 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Trains an environment of Gymnasium.
 #[derive(Parser)]
 struct Args {
-    /// Its id, with the module that registers it before a colon if that is not Gymnasium's
+    /// Id of the environment; `module:id` for one that a module registers
     #[arg(long, default_value = "CartPole-v1")]
     env: String,
-    /// The algorithm: ppo learns while the environments wait, appo while they step
+    /// The algorithm: ppo trains while environments wait, appo while they step
     #[arg(long, value_enum, default_value_t = AlgorithmName::Ppo)]
     algorithm: AlgorithmName,
     /// The interpreter
     #[arg(long, default_value = "python3")]
     python: PathBuf,
-    /// Processes, each of which takes a core
+    /// Processes, one core each
     #[arg(long, default_value_t = 2)]
     processes: usize,
     /// Environments in each process
     #[arg(long, default_value_t = 8)]
     envs_per_process: usize,
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Discount
     #[arg(long, default_value_t = 0.99, allow_negative_numbers = true)]
     gamma: f64,
-    /// Mean return over 100 episodes at which to stop
+    /// Mean return over 100 episodes to stop at
     #[arg(long, allow_negative_numbers = true)]
     stop_return: Option<f64>,
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 2_000_000)]
     max_env_steps: u64,
-    /// Print nothing but the last line
+    /// Print only the last line
     #[arg(long)]
     quiet: bool,
 }

@@ -1,5 +1,4 @@
-//! Games of several agents: noughts and crosses against an opponent that does not learn, and two walkers who
-//! learn to meet.
+//! Multi-agent games: noughts and crosses against a frozen opponent, and two walkers who learn to meet.
 //!
 //! ```text
 //! cargo run --release --example multi_agent
@@ -7,9 +6,9 @@
 //! cargo run --release --example multi_agent -- --opponent runs/crosses/learner   # what an earlier run saved with --out
 //! ```
 //!
-//! In the game of noughts and crosses the opponent moves as its first weights say, all but at random, or as
-//! the policy of a saved run; sides change from game to game. The last line on stdout is one JSON object; the
-//! exit status is 0 only when the return was reached.
+//! The opponent in noughts and crosses has its initial weights, almost random, or those of a saved run; sides
+//! change from game to game. The last line on stdout is one JSON object; the exit status is 0 only when the
+//! return was reached.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -35,10 +34,10 @@ struct Args {
     /// Rendezvous: whether the two share a policy
     #[arg(long, value_enum, default_value_t = Policies::Shared)]
     policies: Policies,
-    /// Noughts and crosses: a saved policy to play against, its folder or, of several, FOLDER/NAME
+    /// Noughts and crosses: the saved policy of the opponent, FOLDER or FOLDER/NAME
     #[arg(long)]
     opponent: Option<PathBuf>,
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Env-steps after which to give up
@@ -47,7 +46,7 @@ struct Args {
     /// Folder for the trained policies
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Print nothing but the last line
+    /// Print only the last line
     #[arg(long)]
     quiet: bool,
 }

@@ -1,13 +1,12 @@
-//! An algorithm of one's own: REINFORCE with a learned baseline, on CartPole-v1.
+//! A custom algorithm: REINFORCE with a learned baseline, on CartPole-v1.
 //!
 //! ```text
 //! cargo run --release --example own_algorithm
 //! ```
 //!
-//! An algorithm turns a batch and what the network says about it into gradients of what the network says. It
-//! sees slices and neither the network nor the threads; queues, passes, minibatches, checkpoints and metrics
-//! come with the trainer. The last line on stdout is one JSON object; the exit status is 0 only when the
-//! return was reached.
+//! An algorithm maps a batch and the network's outputs to gradients of these outputs, as slices. Queues,
+//! passes, minibatches, checkpoints and metrics come with the trainer. The last line on stdout is one JSON
+//! object; the exit status is 0 only when the return was reached.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -21,7 +20,7 @@ use pronk::policy::{ActionsRef, OutputGrads};
 use pronk::prelude::*;
 use pronk::{Algorithm, LearnError};
 
-/// Makes actions likelier by how much better their return was than the value said, and the value the return.
+/// The policy gradient with advantage `return - value`, and a squared loss of the value.
 struct Reinforce {
     gamma: f32,
 }

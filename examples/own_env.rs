@@ -59,14 +59,13 @@ impl Env for Corridor {
 /// Trains a policy for the corridor.
 #[derive(Parser)]
 struct Args {
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Folder for what is written down of the run, and the trained policy [default: runs/own_env/<UTC
-    /// time>-s<seed>]
+    /// Folder for logs and the trained policy [default: runs/own_env/<UTC time>-s<seed>]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Print nothing but the last line
+    /// Print only the last line
     #[arg(long)]
     quiet: bool,
 }

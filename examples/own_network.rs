@@ -1,8 +1,7 @@
 //! A network of your own, trained: a model written with candle's modules becomes a `Network`, gradients
 //! included.
 //!
-//! This one has what no `NetworkSpec` offers: its layer is normalised, and its output is added to what went
-//! in.
+//! It has what no `NetworkSpec` offers: a normalised layer with a residual connection.
 //!
 //! ```text
 //! cargo run --release --example own_network
@@ -42,7 +41,7 @@ struct Residual {
 }
 
 impl Residual {
-    /// What it asks `vb` for becomes its parameters: their names, shapes and first values.
+    /// Its parameters, with their names, shapes and initial values, are those that it takes from `vb`.
     fn new(inputs: usize, actions: usize, vb: VarBuilder) -> Result<Self> {
         const WIDTH: usize = 64;
         // Small, so that the first policy takes every action about as often.
@@ -66,8 +65,7 @@ impl CandleModel for Residual {
     }
 }
 
-/// The network for an environment: the trainer asks for one to learn with, and one for each worker to act
-/// with.
+/// The network for an environment: the trainer makes one for the learner and one per worker.
 fn network(env: &EnvSpec, device: DeviceSpec) -> std::result::Result<Box<dyn Network>, PolicyError> {
     let (inputs, actions) = (env.observation.obs_len(), env.action.dist_len());
     let shape = NetworkShape { obs: env.observation.clone(), dist_len: actions, state_len: 0 };
@@ -78,14 +76,13 @@ fn network(env: &EnvSpec, device: DeviceSpec) -> std::result::Result<Box<dyn Net
 /// Trains CartPole-v1 with a network of its own.
 #[derive(Parser)]
 struct Args {
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Folder for what is written down of the run, and the trained weights [default: runs/own_network/<UTC
-    /// time>-s<seed>]
+    /// Folder for logs and the trained weights [default: runs/own_network/<UTC time>-s<seed>]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Print nothing but the last line
+    /// Print only the last line
     #[arg(long)]
     quiet: bool,
 }

@@ -1,5 +1,4 @@
-//! Trains the agents of a parallel environment of PettingZoo, in processes of their own, with one policy for
-//! all of them.
+//! Trains a parallel PettingZoo environment, in other processes, with one policy for all agents.
 //!
 //! ```text
 //! cargo run --release --features env-process --example pettingzoo -- --module mpe2.simple_spread_v3
@@ -7,8 +6,8 @@
 //! ```
 //!
 //! It needs Python 3.9 or newer with `gymnasium` and the package of the environment: `pip install gymnasium
-//! mpe2`. Any module with a function `parallel_env` will do, whose agents see and do the same kind of things.
-//! The last line on stdout is one JSON object.
+//! mpe2`. Any module with a function `parallel_env` works if its agents have the same spaces. The last line
+//! on stdout is one JSON object.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -28,7 +27,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Trains a parallel environment of PettingZoo.
 #[derive(Parser)]
 struct Args {
-    /// Where its function `parallel_env` is
+    /// The module with the function `parallel_env`
     #[arg(long, default_value = "mpe2.simple_spread_v3")]
     module: String,
     /// The interpreter
@@ -37,10 +36,10 @@ struct Args {
     /// Rollout threads
     #[arg(long, default_value_t = 2)]
     workers: usize,
-    /// Environments of each, every one in its own process
+    /// Environments per rollout thread, each in its own process
     #[arg(long, default_value_t = 4)]
     envs: usize,
-    /// Seed of everything random in the run
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Mean return of 100 episodes, summed over the agents, at which to stop
@@ -49,7 +48,7 @@ struct Args {
     /// Env-steps after which the run is over
     #[arg(long, default_value_t = 500_000)]
     max_env_steps: u64,
-    /// Print nothing but the last line
+    /// Print only the last line
     #[arg(long)]
     quiet: bool,
 }

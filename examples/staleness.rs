@@ -1,15 +1,13 @@
-//! What old data costs, and what V-trace gives back: CartPole-v1 with workers that are always so many
-//! versions behind.
+//! The cost of stale data, with and without V-trace: CartPole-v1 with a fixed policy lag.
 //!
 //! ```text
 //! cargo run --release --example staleness
 //! cargo run --release --example staleness -- --seeds 5 --env-steps 500000 --lr 0.0003
 //! ```
 //!
-//! It joins a worker and a learner by hand, without queues or threads, so that the lag is the same for every
-//! fragment: after each update the weights become a new version, and the worker acts with the one from `lag`
-//! versions ago. It prints a table of the mean return of the episodes that end in the last quarter of a run,
-//! over seeds.
+//! It wires a worker and a learner by hand, without queues or threads: the worker always acts with the
+//! weights from `lag` updates ago. It prints a table of the mean return in the last quarter of a run, over
+//! seeds.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -30,13 +28,13 @@ use pronk::{ByPolicy, ImpalaConfig, Params, Schedule};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measures what old data costs.
+/// Measures the cost of stale data.
 #[derive(Parser)]
 struct Args {
-    /// Versions that the worker is behind
+    /// Policy lags, in versions
     #[arg(long, value_delimiter = ',', default_value = "0,1,4,16")]
     lags: Vec<usize>,
-    /// Seeds from 0
+    /// Number of seeds, from 0
     #[arg(long, default_value_t = 10)]
     seeds: u64,
     /// Env-steps of each run
@@ -68,8 +66,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Trains with workers that are `lag` versions behind, and returns what the episodes of the last quarter
-/// earned in the mean.
+/// Trains at a policy lag, and returns the mean return of the last quarter.
 fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> {
     let make = |_: &EnvContext| CartPole::new();
     let env = probe_spec(&make, seed)?;

@@ -1,4 +1,4 @@
-//! What limits a run, and what a change would bring: read off the time ledger.
+//! [`Bottleneck`]: what limits a run, from its time ledger.
 
 use std::fmt;
 
@@ -6,77 +6,74 @@ use pronk_metrics::{ThreadTime, shares};
 use pronk_rollout::InferenceThread;
 use serde_json::{Value, json};
 
-/// A stage of a run counts as waiting for others when it waits for at least this share of its time.
+/// Share of waiting from which a stage counts as waiting.
 const WAITS: f64 = 0.1;
 
-/// With at least this share of the processors busy, the machine is the limit.
+/// Share of busy processors from which the machine is the limit.
 const ALL_BUSY: f64 = 0.9;
 
-/// A change that promises less than this is not worth a word.
+/// Smallest speedup worth advising.
 const WORTH_IT: f64 = 1.05;
 
-/// How many times as many workers are asked for at most: farther away a prediction is a guess.
+/// Largest factor of workers to advise; beyond, predictions are guesses.
 const FARTHEST: usize = 2;
 
-/// What limits a run, which shares of time tell, and what one change of a setting would bring.
+/// What limits a run, and what one change of a setting would bring.
 ///
-/// A run is a row of stages: workers, one inference thread or none, loaders or none, and the learner. Each
-/// can make as many times more env-steps as it is now busy less than all the time, and so can the processors.
-/// So workers that are always busy while the learner is starved for 60 % of its time could be made more of,
-/// until the learner is busy all the time, at 1 / 0.4 = 2.5 times the rate, or the processors are.
+/// A run is a pipeline of workers, an optional inference thread, optional loaders, and the learner. A stage
+/// that is busy for a share `s` of its time could process `1 / s` times as much, and so could the processors.
+/// If workers are always busy and the learner is starved for 60 % of its time, more workers can raise the
+/// rate up to 1 / 0.4 = 2.5 times, or until the processors are busy.
 ///
-/// Processes and threads of environments are no stage by themselves. While a worker waits for theirs to step,
-/// it steps: that is what it is busy with, and environments are the limit if it does so all the time. What
-/// they use of the processors is in [`Processors`].
+/// Threads and processes of environments belong to their worker's stage: waiting for them counts as stepping.
+/// Their processor time is in [`Processors`].
 ///
-/// `Display` is the sentence.
+/// `Display` is a sentence.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Bottleneck {
-    /// What everything else waits for.
+    /// The limiting stage.
     pub limit: Limit,
-    /// The learner's share of time without data, from 0 to 1. Where one thread does everything, the share of
-    /// making data in what it does for the run.
+    /// The learner's share of time without data, from 0 to 1; without threads, the share of sampling.
     pub starved: f64,
-    /// The workers' share of time without room for their fragments, or with nothing to do; `None` without
-    /// threads.
+    /// The workers' share of time blocked on the inqueue, or idle; `None` without threads.
     pub blocked: Option<f64>,
-    /// What the run used of the processors.
+    /// The processors that the run used.
     pub processors: Option<Processors>,
-    /// What to change.
+    /// The change to make.
     pub advice: Option<Advice>,
 }
 
-/// What everything else in a run waits for.
+/// The stage that limits a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
     /// The workers and their environments.
     Environments,
-    /// The thread that computes for all workers.
+    /// The shared inference thread.
     Inference,
-    /// The threads that load batches.
+    /// The loader threads.
     Loading,
     /// The learner.
     Learner,
-    /// The machine: its processors are busy.
+    /// The machine's processors.
     Processors,
-    /// The only thread there is.
+    /// The only thread, in a run without others.
     OneThread,
-    /// Nobody waits for anybody: workers and learner are about equally fast.
+    /// None: workers and learner are about equally fast.
     Balance,
 }
 
-/// Processor time of this process and of those of its environments, over an iteration.
+/// Processor time of this process and its environments' processes in an iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Processors {
     /// How many were busy on average.
     pub busy: f64,
-    /// How many there are for this process.
+    /// How many are available to this process.
     pub available: usize,
 }
 
-/// A setting to change, and what that would bring.
+/// A change of a setting, and its predicted effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Advice {
     /// The field of [`TrainerConfig`](crate::TrainerConfig).
@@ -85,25 +82,25 @@ pub struct Advice {
     pub from: usize,
     /// The value to try.
     pub to: usize,
-    /// How many times as many env-steps a second are expected.
+    /// The predicted factor of env-steps per second.
     pub speedup: f64,
 }
 
-/// One stage of a run: how many threads do the same, and the share of their time in which they do it.
+/// A stage of a run, and its busy share of time.
 struct Stage {
     limit: Limit,
     busy: f64,
 }
 
 impl Processors {
-    /// How many times as much the run could do until all are busy.
+    /// The factor by which the run could grow until all are busy.
     fn room(self) -> f64 {
         self.available as f64 / self.busy.max(f64::MIN_POSITIVE)
     }
 }
 
 impl Bottleneck {
-    /// What limited the run between two readings of its time ledger. `None` before the learner had any time.
+    /// The bottleneck between two readings of the time ledger. `None` before the learner had any time.
     pub(crate) fn find(
         now: &[ThreadTime],
         before: &[ThreadTime],
@@ -114,15 +111,15 @@ impl Bottleneck {
         let starved = spent.share(is_learner, &["starved"])?;
         let found = Self { limit: Limit::Balance, starved, blocked: None, processors, advice: None };
         if num_rollout_workers == 0 {
-            // The learner is starved until the worker has made its data, but also while others have the
-            // thread.
+            // The learner's own starved time includes time in the caller, so it is computed from the work of
+            // both.
             let makes_data = spent.secs(is_worker, |state| state != "idle");
             let learns = spent.secs(is_learner, |state| state != "starved");
             let starved = makes_data / (makes_data + learns).max(f64::MIN_POSITIVE);
             return Some(Self { starved, ..found }.of_one_thread());
         }
         let blocked = spent.share(is_worker, &["blocked", "idle"])?;
-        // A worker that has somebody else infer for it waits meanwhile.
+        // With a shared inference thread, `inferring` is waiting.
         let asks =
             spent.share(is_inference, &[]).map_or(0.0, |_| spent.share(is_worker, &["inferring"]).unwrap_or(0.0));
         let mut stages = vec![
@@ -153,14 +150,14 @@ impl Bottleneck {
         let advice = match limit {
             Limit::Environments => {
                 let others = busiest(&|stage| stage.limit != Limit::Environments).map_or(0.0, |stage| stage.busy);
-                // As many times more until the next stage, or the machine, is busy all the time.
+                // Until the next stage, or the machine, is always busy.
                 let most = (1.0 / others.max(1e-3)).min(self.room());
                 let to = ((n_workers as f64 * most).ceil() as usize).min(FARTHEST * n_workers);
                 let advice = workers(to, most.min(to as f64 / n_workers as f64));
                 (advice.speedup >= WORTH_IT).then_some(advice)
             }
             Limit::Learner => {
-                // A tenth more than what they do now, so that the learner does not begin to wait.
+                // A tenth more than their work now, so that the learner is not starved.
                 let to = ((1.1 * n_workers as f64 * busy(Limit::Environments)).ceil() as usize).max(1);
                 (to < n_workers).then(|| workers(to, 1.0))
             }
@@ -169,12 +166,12 @@ impl Bottleneck {
         Self { limit, advice, ..self }
     }
 
-    /// How many times as much the machine could do, if that is known.
+    /// The machine's factor of growth, if known.
     fn room(&self) -> f64 {
         self.processors.map_or(f64::INFINITY, Processors::room)
     }
 
-    /// Without threads the learner is starved as long as the worker makes its data.
+    /// Without threads: sampling and training could run in parallel.
     fn of_one_thread(self) -> Self {
         let available = self.processors.is_none_or(|used| used.available > 1);
         let speedup = (1.0 / self.starved.max(1.0 - self.starved)).min(self.room());
@@ -200,7 +197,7 @@ impl Bottleneck {
 }
 
 impl Limit {
-    /// As the result dict has it.
+    /// Its key in the result dict.
     fn key(self) -> &'static str {
         match self {
             Self::Environments => "environments",
@@ -245,12 +242,12 @@ impl fmt::Display for Bottleneck {
     }
 }
 
-/// Where the time of threads went between two readings.
+/// Time of threads by state, between two readings.
 struct Spent<'a>(Vec<Thread<'a>>);
 
 struct Thread<'a> {
     name: &'a str,
-    /// Seconds, without those in which it was not yet in its loop.
+    /// Seconds, without start-up.
     wall_secs: f64,
     states: Vec<(&'static str, f64)>,
 }
@@ -268,14 +265,13 @@ impl<'a> Spent<'a> {
         Self(now.iter().map(thread).collect())
     }
 
-    /// How long the threads of such names were in such states, all together, once they were in their loops.
+    /// Total seconds of matching threads in matching states, without start-up.
     fn secs(&self, is_meant: impl Fn(&str) -> bool, is_counted: impl Fn(&str) -> bool) -> f64 {
         let states = self.0.iter().filter(|thread| is_meant(thread.name)).flat_map(|thread| &thread.states);
         states.filter(|(state, _)| *state != "starting" && is_counted(state)).map(|(_, secs)| secs).sum()
     }
 
-    /// The share of their time in which the threads of such names were in such states; `None` if they had no
-    /// time.
+    /// The share of time of matching threads in these states; `None` without any time.
     fn share(&self, is_meant: impl Fn(&str) -> bool, states: &[&str]) -> Option<f64> {
         let (mut wall_secs, mut secs) = (0.0, 0.0);
         for thread in self.0.iter().filter(|thread| is_meant(thread.name)) {
@@ -290,12 +286,12 @@ fn is_learner(thread: &str) -> bool {
     thread == "learner"
 }
 
-/// Whether it is the thread that infers for all workers.
+/// Whether it is the shared inference thread.
 fn is_inference(thread: &str) -> bool {
     thread == InferenceThread::NAME
 }
 
-/// Whether a thread is a worker's own and not one of its environments': `rollout-3`.
+/// Whether it is a worker, such as `rollout-3`, and not a thread of its environments.
 fn is_worker(thread: &str) -> bool {
     thread.strip_prefix("rollout-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -20,33 +20,31 @@ pub(crate) use files::MANIFEST;
 pub(crate) use folder::save_all;
 
 impl Checkpoint {
-    /// Writes the checkpoint into `dir` as its only policy, and syncs it to disk. The folder is made if need
-    /// be.
+    /// Saves into `dir`, as its only policy, and syncs to disk. Makes the folder if it is missing.
     ///
-    /// It takes the place of what was saved there before. [`Run::save`](crate::Run::save) saves several policies at once.
+    /// It replaces an earlier checkpoint. [`Run::save`](crate::Run::save) saves several policies at once.
     ///
     /// *Blocks* on the disk.
     ///
     /// # Errors
-    /// The path that could not be written and why, or [`CheckpointError::Busy`] while another save into `dir`
-    /// goes on. An earlier checkpoint in `dir` is then still whole.
+    /// The path that could not be written and why, or [`CheckpointError::Busy`] during another save into
+    /// `dir`. An earlier checkpoint stays intact.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
         save_all([(&default_policy(), self)], dir.as_ref())
     }
 
-    /// Reads the only policy in the folder `path`, or the policy `NAME` of a folder with several if `path` is
-    /// `FOLDER/NAME`.
+    /// Loads the only policy in the folder `path`, or the policy `NAME` if `path` is `FOLDER/NAME`.
     ///
-    /// While another process saves into the folder this reads the checkpoint before or after.
+    /// During a save by another process it loads the old or the new checkpoint.
     ///
     /// # Errors
-    /// Which file is missing, damaged, of another version or does not fit the manifest, and how; or the
-    /// folder has several policies.
+    /// The file that is missing, damaged, of another version or unlike the manifest; or the folder has
+    /// several policies.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, CheckpointError> {
         folder::load_one(path.as_ref())
     }
 
-    /// Reads all policies in the folder `dir`, as one save wrote them.
+    /// Loads all policies in the folder `dir`, from one save.
     ///
     /// ```
     /// use pronk::envs::TicTacToe;
@@ -62,8 +60,7 @@ impl Checkpoint {
     /// };
     /// game().build()?.run(StopWhen { iterations: Some(1), ..StopWhen::default() })?.save(folder.path())?;
     ///
-    /// // Both go on.
-    /// let trainer = game().resume(Checkpoint::load_all(folder.path())?).build()?;
+    /// // Both resume. let trainer = game().resume(Checkpoint::load_all(folder.path())?).build()?;
     /// # drop(trainer);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -74,17 +71,17 @@ impl Checkpoint {
         folder::load(dir.as_ref(), None)
     }
 
-    /// The life of a run that goes on from here.
+    /// The life of a run that resumes from here.
     pub(crate) fn next_life(&self) -> u64 {
         self.life.saturating_add(1)
     }
 
-    /// The trained policy, to act with. It is given observations as the environment makes them: if they went
-    /// through a filter while it learned, they go through the same one, which no longer changes.
+    /// The trained policy, to act with. It takes raw observations and normalises them as in training, with
+    /// fixed statistics.
     ///
     /// # Errors
-    /// When weights, network and action space do not fit each other, or the network is one of the user's own:
-    /// then [`Policy::with_network`] makes a policy of it and of these weights.
+    /// Weights, network and action space do not fit, or the network is custom: use [`Policy::with_network`]
+    /// then.
     pub fn policy(&self) -> Result<Policy, PolicyError> {
         let Some(network) = self.network.clone() else {
             let reason = "the checkpoint is of one of your own, which it does not hold: make it, and act by \

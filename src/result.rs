@@ -1,4 +1,4 @@
-//! [`TrainResult`]: what one iteration of the trainer found out.
+//! [`TrainResult`]: the result of one iteration.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use pronk_rollout::ReturnStat;
 
 use crate::bottleneck::Bottleneck;
 
-/// What one iteration of the trainer found out: the figures a program asks for most as fields, and all of
-/// them in the result dict under RLlib's keys.
+/// The result of one iteration: the main figures as fields, and all of them in the result dict under RLlib's
+/// keys.
 ///
 /// `Display` prints the dict as indented JSON.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TrainResult {
-    /// Which iteration it is, counted from 1.
+    /// Number of the iteration, from 1.
     pub iteration: u64,
     /// Env-steps sampled since the trainer was built.
     pub env_steps_sampled: u64,
     /// Env-steps trained since then, counted once per pass as RLlib does.
     pub env_steps_trained: u64,
-    /// Env-steps trained since then, however many passes were made over them.
+    /// Env-steps trained since then, counted once.
     pub env_steps_trained_once: u64,
     /// Episodes that ended in this iteration.
     pub episodes_this_iteration: u64,
@@ -31,12 +31,12 @@ pub struct TrainResult {
     pub episode_return_mean: Option<f64>,
     /// Mean length of the same episodes, in env-steps.
     pub episode_len_mean: Option<f64>,
-    /// How many episodes these means cover.
+    /// Episodes that these means cover.
     pub episodes_covered: u64,
     /// Whether these means cover at least `metrics_num_episodes_for_smoothing` episodes.
     pub enough_episodes: bool,
-    /// Returns of the agents by the policy they played, over the newest iterations that have
-    /// `metrics_num_episodes_for_smoothing` of them; empty in a run with one agent.
+    /// Returns of agents by policy, over the newest iterations with `metrics_num_episodes_for_smoothing` of
+    /// them; empty for one agent.
     pub policy_returns: ByPolicy<ReturnStat>,
     /// `metrics_num_episodes_for_smoothing`.
     pub(crate) episodes_asked: u64,
@@ -44,18 +44,18 @@ pub struct TrainResult {
     pub time_total: Duration,
     /// Time of this iteration.
     pub time_this_iteration: Duration,
-    /// What the learner said in this iteration, per policy, all its passes merged.
+    /// The learner's figures by policy, merged over all passes of this iteration.
     pub learner_info: LearnerInfo,
-    /// How old the weights were that made the data trained on in this iteration.
+    /// The lag of the weights that sampled this iteration's train batches.
     pub policy_lag: PolicyLag,
-    /// What limited the run in this iteration, and what one change of a setting would bring. `None` before
-    /// the learner has run.
+    /// The bottleneck of this iteration, with advice. `None` before the learner has run.
     pub bottleneck: Option<Bottleneck>,
     /// The step ledger.
     pub steps: StepTotals,
-    /// The time ledger: every thread's time since its start, those that replaced each other together.
+    /// The time ledger: every thread's time since its start, a replaced thread's together with its
+    /// successor's.
     pub time: Vec<ThreadTime>,
-    /// Everything, as it is reported.
+    /// All figures, as reported.
     pub dict: ResultDict,
 }
 

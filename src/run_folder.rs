@@ -7,20 +7,19 @@ use std::time::SystemTime;
 
 use crate::checkpoint::MANIFEST;
 
-/// The first file that a run makes in its folder: it belongs to the run that made it.
+/// The file that claims a folder for a run: created first, and exclusively.
 pub(crate) const RESULTS: &str = "results.jsonl";
 
-/// What else is written down of a run, besides its events.
+/// Other logs of a run, besides TensorBoard's.
 const RECORDS: [&str; 3] = ["progress.csv", "report.html", "timers.json"];
 
-/// How the names of files with events for TensorBoard begin.
+/// Prefix of TensorBoard's files.
 const EVENTS: &str = "events.out.tfevents.";
 
-/// A folder that belongs to one run: its results, and the policy it has trained.
+/// The folder of one run: its logs and its policy.
 ///
-/// Results of two runs in one folder would lie on top of each other, so [`Trainer::log_to`](crate::Trainer::log_to) refuses a
-/// folder that holds a run. This type gives each run a folder of its own, or says what becomes of an earlier
-/// run.
+/// Logs of two runs in one folder would mix, so [`Trainer::log_to`](crate::Trainer::log_to) refuses a folder
+/// that holds a run. This type makes a folder per run, or reuses one.
 ///
 /// # Example
 /// ```
@@ -39,7 +38,7 @@ pub struct RunFolder {
     path: PathBuf,
 }
 
-/// Why there is no folder for a run.
+/// Why a folder could not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunFolderError {
@@ -67,11 +66,9 @@ pub enum RunFolderError {
 }
 
 impl RunFolder {
-    /// Makes `<runs>/<UTC time>-s<seed>`, and has the link `<runs>/latest` point to it where the system has
-    /// links.
+    /// Makes `<runs>/<UTC time>-s<seed>`, and on Unix the link `<runs>/latest` to it.
     ///
-    /// Runs that begin in the same second with the same seed get different folders: `…-s7`, `…-s7-2`, in this
-    /// process or another.
+    /// Concurrent runs with the same seed get different folders: `…-s7`, `…-s7-2`.
     ///
     /// # Errors
     /// The folder or the link that cannot be made.
@@ -98,8 +95,8 @@ impl RunFolder {
         }
     }
 
-    /// The folder `path` for a new run in place of the one that it holds, whose results are removed. Its
-    /// policy stays until the new run saves one.
+    /// The folder `path` for a new run, with earlier logs removed. The earlier policy stays until the new run
+    /// saves one.
     ///
     /// # Errors
     /// The file that cannot be removed.
@@ -112,8 +109,8 @@ impl RunFolder {
         Ok(Self { path })
     }
 
-    /// The folder `path` for a run that goes on from the policy in it. The results there are kept in
-    /// `life-1`, those after a second resume in `life-2`, and so on.
+    /// The folder `path` for a run that resumes from its policy. Earlier logs move to `life-1`, then
+    /// `life-2`, and so on.
     ///
     /// # Errors
     /// The file that cannot be moved.
@@ -136,7 +133,7 @@ impl RunFolder {
         &self.path
     }
 
-    /// The newest run that [`create`](Self::create) made in `runs`; `runs` itself if it has none.
+    /// The newest run made by [`create`](Self::create) in `runs`, or `runs` itself.
     pub fn newest(runs: impl AsRef<Path>) -> PathBuf {
         let latest = runs.as_ref().join("latest");
         if latest.exists() { latest } else { runs.as_ref().to_owned() }
@@ -149,7 +146,7 @@ impl AsRef<Path> for RunFolder {
     }
 }
 
-/// Makes the folder if it is missing and the run's first file in it, which no other run can make then.
+/// Claims the folder for a run, and makes it if it is missing.
 pub(crate) fn claim(folder: &Path) -> Result<(), RunFolderError> {
     fs::create_dir_all(folder).map_err(failed("create", folder))?;
     let taken = |found: String| RunFolderError::Taken { path: folder.to_owned(), found };
@@ -163,7 +160,7 @@ pub(crate) fn claim(folder: &Path) -> Result<(), RunFolderError> {
     }
 }
 
-/// The names of the files in which a run is written down, in order; none if there is no folder.
+/// The names of a run's logs, sorted; none without a folder.
 fn records(folder: &Path) -> Result<Vec<String>, RunFolderError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -178,30 +175,30 @@ fn records(folder: &Path) -> Result<Vec<String>, RunFolderError> {
     Ok(records)
 }
 
-/// Makes the first of the folders `nth(1)`, `nth(2)`, … that does not exist. Its name.
+/// Makes the first of the folders `nth(1)`, `nth(2)`, … that does not exist, and returns its name.
 fn create_first_free(parent: &Path, nth: impl Fn(u32) -> String) -> io::Result<String> {
     let create = |name: String| match fs::create_dir(parent.join(&name)) {
         Ok(()) => Some(Ok(name)),
-        // To make it is to claim it, so another run that was faster has it.
+        // Another run has it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
         Err(error) => Some(Err(error)),
     };
     (1..=u32::MAX).find_map(|n| create(nth(n))).unwrap_or_else(|| Err(io::ErrorKind::AlreadyExists.into()))
 }
 
-/// The link is made beside its place and moved there, so that it is there at any time, and runs that begin at
-/// once do not collide.
+/// The link is made under another name and renamed, so that it always exists, and concurrent runs do not
+/// collide.
 #[cfg(unix)]
 fn point_latest_to(runs: &Path, name: &str) -> io::Result<()> {
     let beside = runs.join(format!(".latest-{name}"));
     std::os::unix::fs::symlink(name, &beside)?;
     fs::rename(&beside, runs.join("latest")).inspect_err(|_| {
-        // The failure that counts is that of the move.
+        // The error to report is that of the rename.
         let _ = fs::remove_file(&beside);
     })
 }
 
-/// Links need a privilege here, so there is none.
+/// Links need a privilege on this system.
 #[cfg(not(unix))]
 fn point_latest_to(_runs: &Path, _name: &str) -> io::Result<()> {
     Ok(())
@@ -212,7 +209,7 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RunFold
     move |cause| RunFolderError::Io { doing, path, cause }
 }
 
-// A name for people: it need not go forward.
+// Only for a name, so it need not be monotonic.
 #[allow(clippy::disallowed_methods)]
 fn now_secs() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()

@@ -1,4 +1,4 @@
-//! CartPole behind a network: a server that plays it, and the environment that asks the server.
+//! CartPole behind a network: the server, and the environment that connects to it.
 //!
 //! A request is 9 bytes, `0` and the seed to reset with or `1` and the action; the answer is 21, the
 //! observation, the reward and whether the episode has ended.
@@ -57,8 +57,8 @@ impl AsyncEnv for RemoteCartPole {
     }
 }
 
-/// Starts a server on a thread of its own, which ends with the process, and says where it listens. Each
-/// answer takes `latency(connection, request)`; without one, the server hangs up.
+/// Starts a server on its own thread, which ends with the process, and returns its address. Each answer takes
+/// `latency(connection, request)`; without one, the server hangs up.
 pub(crate) fn serve(latency: impl Fn(u64, u64) -> Option<Duration> + Copy + Send + 'static) -> io::Result<SocketAddr> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;

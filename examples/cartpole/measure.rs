@@ -1,16 +1,15 @@
-//! How fast a run is, and what keeps it from being faster.
+//! The throughput of a run, and its bottleneck.
 
 use anyhow::Context;
 use pronk::{ResultDict, TrainResult, Trainer};
 use serde_json::{Map, Value};
 
-/// How long an iteration is to be. The first one warms up, the second is measured.
+/// Seconds of an iteration: the first warms up, the second is measured.
 pub(crate) const ITERATION_SECS: f64 = 10.0;
 
-/// Trains for one iteration, then measures the next, and adds what it found to the run's summary.
+/// Trains for one iteration, measures the next, and adds the figures to the summary.
 ///
-/// `limit` is what the run itself found out about that iteration, and `bottleneck` why; `threads` has the
-/// share of it that each thread spent in each state.
+/// `limit` and `bottleneck` are the run's own; `threads` has each thread's share of time by state.
 pub(crate) fn measure(mut trainer: Trainer, train_batch_size: usize) -> anyhow::Result<ResultDict> {
     let mut next = || anyhow::Ok(trainer.next().context("the run ended by itself")??);
     let (before, after) = (next()?, next()?);

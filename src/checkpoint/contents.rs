@@ -4,13 +4,12 @@ use pronk_rollout::NormalizerMoments;
 
 use crate::config::TrainerConfig;
 
-/// A trained policy and the state of its optimiser, with all that is needed to use or to go on training them.
+/// A trained policy and the state of its optimiser, with all that is needed to use it or resume training.
 ///
-/// On disk it is in a folder, together with the other policies of its run: `manifest.json`, and for each
-/// policy two or three safetensors files that the manifest names with their sizes and checksums. The files
-/// are named after their content and the manifest is replaced last and atomically. So a process killed at any
-/// instant leaves either all policies of the old checkpoint or all of the new one, and another process may
-/// load the folder while it is saved into.
+/// On disk it is in a folder with the other policies of its run: `manifest.json`, and for each policy two or
+/// three safetensors files, which the manifest lists with sizes and checksums. Files are named after their
+/// content, and the manifest is replaced last, atomically. A process killed at any instant leaves the old or
+/// the new checkpoint, and the folder can be loaded during a save.
 ///
 /// # Example
 /// ```no_run
@@ -27,18 +26,17 @@ pub struct Checkpoint {
     pub env: String,
     /// Name of the algorithm it was trained with.
     pub algorithm: String,
-    /// What the policy observes.
+    /// The observation space.
     pub observation: Space,
-    /// What it decides on.
+    /// The action space.
     pub action: Space,
-    /// Its network; none for one of the user's own, of which only the layout of the parameters is kept.
+    /// Its network; `None` for a custom one, of which only the parameter layout is kept.
     pub network: Option<NetworkSpec>,
     /// The settings of its run.
     pub config: TrainerConfig,
-    /// What the run had found out about the scales of observations and rewards; empty where nothing is
-    /// normalised.
+    /// Statistics of the normalisation of observations and rewards; empty without.
     pub normalizer: NormalizerMoments,
-    /// How often the run was resumed before: 0 is the first life. Random numbers differ from life to life.
+    /// How many times the run was resumed. Random numbers differ in each life.
     pub life: u64,
     /// Weights, optimiser state and counters.
     pub state: LearnerState,

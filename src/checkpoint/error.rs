@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use pronk_policy::PolicyError;
 
-/// Why a checkpoint could not be written or read. Every message names the path and holds the whole cause.
+/// Why a checkpoint could not be written or read. Every message names the path and the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
     /// The file system refused.
     #[error("checkpoint: cannot {doing} {}: {cause}", path.display())]
     Io {
-        /// What was tried.
+        /// The action.
         doing: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
     /// A file is not what the manifest says: cut short, overwritten or damaged.
@@ -54,7 +54,7 @@ pub enum CheckpointError {
         /// The folder.
         path: PathBuf,
     },
-    /// The content makes no sense as a checkpoint.
+    /// The content is no valid checkpoint.
     #[error("checkpoint: {} cannot be used: {cause}", path.display())]
     Unusable {
         /// The file, or the folder when it was being written.
@@ -62,7 +62,7 @@ pub enum CheckpointError {
         /// Why.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// It is of another policy than the run is to train.
+    /// It does not fit the run.
     #[error(
         "checkpoint: its {what} is not that of the run; resume with the config and the environment it was made with"
     )]
@@ -70,19 +70,19 @@ pub enum CheckpointError {
         /// What differs.
         what: &'static str,
     },
-    /// It is of a network that only its user's code describes.
+    /// It is of a custom network, which it does not contain.
     #[error(
         "checkpoint: it is of a network of your own, which it does not hold; resume with that network given to \
          TrainerBuilder::network"
     )]
     OwnNetwork,
-    /// It has other parameters than the network of the user's own that is to go on from it.
+    /// Its parameters differ from those of the custom network.
     #[error("checkpoint: its {cause}; resume with the network it was made with")]
     OtherParams {
         /// The first difference.
         cause: PolicyError,
     },
-    /// The learner did not give its state in time.
+    /// The learner did not return its state in time.
     #[error("checkpoint: the learner did not give its state: {reason}")]
     NoState {
         /// Why.

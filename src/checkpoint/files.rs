@@ -1,4 +1,4 @@
-//! Files that are whole or not there: written beside their place, synced, renamed, and checked when read.
+//! Atomic files: written under another name, synced, renamed, and validated when read.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -10,14 +10,14 @@ use tempfile::NamedTempFile;
 
 use super::CheckpointError;
 
-/// The file that names all others.
+/// The file that lists all others.
 pub(crate) const MANIFEST: &str = "manifest.json";
 const EXTENSION: &str = "safetensors";
 
-/// How the names of files begin that are being written.
+/// Prefix of files that are being written.
 pub(super) const TEMPORARY: &str = ".pronk-tmp-";
 
-/// What the manifest says about one of its files.
+/// The manifest's entry for a file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FileEntry {
@@ -30,13 +30,13 @@ pub(super) struct FileEntry {
 }
 
 impl FileEntry {
-    /// The entry of a file with this content, named after it: another content never takes its place.
+    /// The entry of a file, named after its content, so that other content never replaces it.
     pub(super) fn of(stem: &str, content: &[u8]) -> Self {
         let crc32c = format!("{:08x}", crc32c::crc32c(content));
         Self { file: format!("{stem}-{crc32c}.{EXTENSION}"), bytes: content.len() as u64, crc32c }
     }
 
-    /// Opens the file in `dir`. Its content can be read from then on even if the file is removed.
+    /// Opens the file in `dir`. Its content stays readable even if the file is removed.
     pub(super) fn open(&self, dir: &Path) -> Result<OpenFile, CheckpointError> {
         let path = dir.join(&self.file);
         if Path::new(&self.file).components().count() != 1 || self.file.starts_with("..") {
@@ -56,7 +56,7 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Reads it and holds it against its entry. Its path and its content.
+    /// Reads it and checks it against its entry; returns its path and content.
     pub(super) fn read(mut self) -> Result<(PathBuf, Vec<u8>), CheckpointError> {
         let mut content = Vec::new();
         self.file.read_to_end(&mut content).map_err(|error| CheckpointError::io("read", &self.path, error))?;
@@ -72,11 +72,10 @@ impl OpenFile {
     }
 }
 
-/// A save into a folder, the only one there until it is dropped.
+/// A save into a folder, exclusive until dropped.
 ///
-/// The folder itself is locked, so the lock leaves no file behind and the system takes it back from a process
-/// that was killed. Where file systems have no such locks, it is on the user that a folder belongs to one
-/// run.
+/// It locks the folder itself, which leaves no lock file, and the system releases the lock of a killed
+/// process. File systems without locks do not detect concurrent saves.
 pub(super) struct Writer<'a> {
     dir: &'a Path,
     /// The folder as a file; other systems than Unix do not open folders.
@@ -84,7 +83,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Makes `dir` if need be, and removes what saves that were killed have left half-written.
+    /// Makes `dir` if it is missing, and removes partial files of killed saves.
     pub(super) fn begin(dir: &'a Path) -> Result<Self, CheckpointError> {
         make_folder(dir, sync_folder).map_err(|error| CheckpointError::io("make the folder", dir, error))?;
         let folder = open_folder(dir).map_err(|error| CheckpointError::io("open the folder", dir, error))?;

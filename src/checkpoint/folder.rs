@@ -1,5 +1,4 @@
-//! A folder of checkpoints: written so that it is whole at every instant, and read while another process
-//! writes it.
+//! A folder of checkpoints: consistent at every instant, and readable during a save by another process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,8 +11,8 @@ use super::files::Writer;
 use super::manifest::{Manifest, PolicyEntry};
 use super::{Checkpoint, CheckpointError};
 
-/// How often a load begins again. Before each time, another process completed a save between the reading of
-/// the manifest and the opening of the files, which takes far less time than a save.
+/// Retries of a load. Each needs another process to complete a save between our reading of the manifest and
+/// opening of the files, which is much shorter than a save.
 const ATTEMPTS: u32 = 1000;
 
 /// Writes the checkpoints of all policies of a run into `dir` under one manifest: all of them or none.
@@ -37,8 +36,8 @@ pub(crate) fn save_all<'a>(
     }
     let manifest = Manifest::following(fs::read(dir.join(MANIFEST)).ok().as_deref(), policies);
     let json = serde_json::to_vec_pretty(&manifest).map_err(|error| CheckpointError::unusable(dir, error))?;
-    // The disk may reorder what is not synced: the files come before the manifest that names them, and that
-    // before the removal of files that an older manifest names.
+    // Unsynced writes may be reordered: files must be on disk before the manifest that names them, and that
+    // before old files are removed.
     writer.sync()?;
     writer.write(MANIFEST, &json)?;
     writer.sync()?;
@@ -74,8 +73,7 @@ pub(super) fn load(dir: &Path, only: Option<&str>) -> Result<ByPolicy<Checkpoint
             Ok(checkpoints) => return Ok(checkpoints),
             Err(error) => {
                 let now = manifest()?;
-                // No manifest is written twice. So this one was there all the while, and no save has removed
-                // its files.
+                // No manifest is written twice, so no save completed meanwhile and the error is real.
                 if now == json {
                     return Err(error);
                 }
@@ -91,7 +89,7 @@ fn read(dir: &Path, json: &[u8], only: Option<&str>) -> Result<ByPolicy<Checkpoi
     let path = dir.join(MANIFEST);
     let entries = Manifest::parse(&path, json)?.policies;
     let entries = entries.into_iter().filter(|(policy, _)| only.is_none_or(|only| only == policy));
-    // The next save removes the files of this manifest, but not the content of those that are open.
+    // All files are opened first: the next save unlinks them, but open files keep their content.
     let opened = entries.map(|(policy, entry)| Ok((policy, entry.open(dir)?)));
     let opened: Vec<_> = opened.collect::<Result<_, CheckpointError>>()?;
     opened.into_iter().map(|(policy, opened)| Ok((policy.into(), opened.read(&path)?))).collect()

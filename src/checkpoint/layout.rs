@@ -1,4 +1,4 @@
-//! The parameters of a network that no spec describes, as the manifest lists them.
+//! The parameters of a custom network in the manifest.
 
 use std::error::Error;
 
@@ -19,8 +19,8 @@ pub(super) fn tensors(layout: &ParamLayout) -> Vec<Tensor> {
     layout.entries().iter().map(tensor).collect()
 }
 
-/// A list as a layout of at most `numbers` numbers: sizes from a file must not make us reserve more than the
-/// file has.
+/// A list as a layout of at most `numbers` numbers, so that sizes in a file cannot make us allocate more than
+/// the file has.
 pub(super) fn layout(tensors: &[Tensor], numbers: usize) -> Result<ParamLayout, Box<dyn Error + Send + Sync>> {
     let mut listed = 0_usize;
     for Tensor { name, shape } in tensors {

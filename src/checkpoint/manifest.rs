@@ -1,4 +1,4 @@
-//! `manifest.json`: what it says of each policy, and how every version of the format is read.
+//! `manifest.json`: its entry for each policy, and how older versions are read.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -36,12 +36,12 @@ type Files = Vec<(String, Vec<u8>)>;
 pub(super) struct Manifest {
     format: String,
     version: u32,
-    /// How many saves into the folder there were, this one included: no two of its manifests are equal.
+    /// Number of saves into the folder, this one included, so that no two manifests are equal.
     generation: u64,
     pub(super) policies: BTreeMap<String, PolicyEntry>,
 }
 
-/// What every version of the manifest has: enough to say that a file is another version's.
+/// What every version has: enough to recognise another version.
 #[derive(Deserialize)]
 struct Header {
     format: String,
@@ -58,21 +58,21 @@ pub(super) struct PolicyEntry {
     algorithm: String,
     observation_space: Space,
     action_space: Space,
-    /// The network, unless it is one of the user's own.
+    /// The network, unless it is custom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<NetworkSpec>,
-    /// The parameters of a network of the user's own.
+    /// The parameters of a custom network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parameters: Option<Vec<Tensor>>,
     updates: u64,
     env_steps_trained: u64,
-    /// Numbers that the algorithm goes on with.
+    /// State of the algorithm.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     algorithm_numbers: BTreeMap<String, f64>,
-    /// The scales of observations and rewards, where they are normalised.
+    /// Statistics of the normalisation of observations and rewards.
     #[serde(default, skip_serializing_if = "is_empty")]
     normalizer: NormalizerMoments,
-    /// How often the run was resumed.
+    /// How many times the run was resumed.
     #[serde(default)]
     life: u64,
     policy: FileEntry,
@@ -130,7 +130,7 @@ impl Manifest {
         }
     }
 
-    /// Whether it is of the format that had a folder for each policy.
+    /// Whether it is of format 2, with a folder for each policy.
     pub(super) fn is_of_one_policy(&self) -> bool {
         self.version == ONE_POLICY
     }
@@ -186,7 +186,7 @@ impl PolicyEntry {
         Ok(OpenPolicy { entry: self, policy, optimizer, target })
     }
 
-    /// Whether the scales are those of its observations and of a return.
+    /// Checks the shapes of the normalisation statistics.
     fn check_normalizer(&self) -> Result<(), Cause> {
         let NormalizerMoments { observations, returns } = &self.normalizer;
         let obs_len = self.observation_space.obs_len();
@@ -198,7 +198,7 @@ impl PolicyEntry {
         Ok(())
     }
 
-    /// Where each parameter lies; of a network of the user's own, no more than there are `numbers`.
+    /// The parameter layout; of a custom network at most `numbers` long.
     fn layout(&self, numbers: usize) -> Result<Arc<ParamLayout>, Cause> {
         let layout = match (&self.network, &self.parameters) {
             (Some(network), None) => network.layout()?,
@@ -211,7 +211,7 @@ impl PolicyEntry {
 }
 
 impl OpenPolicy {
-    /// Reads the files and holds them against the entry, which is of the manifest at `path`.
+    /// Reads the files and checks them against the entry, of the manifest at `path`.
     pub(super) fn read(self, path: &Path) -> Result<Checkpoint, CheckpointError> {
         let Self { entry, policy, optimizer, target } = self;
         let unusable = |cause| CheckpointError::unusable(path, cause);

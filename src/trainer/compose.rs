@@ -1,4 +1,4 @@
-//! How an iteration becomes a result: every key of the result dict is written here.
+//! Composes the result of an iteration: every key of the result dict is written here.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,7 @@ use crate::result::TrainResult;
 use crate::stop::StopWhen;
 
 impl Trainer {
-    /// Turns what has gathered into the next result, begins the next iteration, and shows the result to the
-    /// reporters.
+    /// Composes the next result, starts the next iteration, and passes the result to the reporters.
     pub(super) fn compose(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         let now = Instant::now();
         let time = self.time.read();
@@ -92,8 +91,8 @@ impl Trainer {
         result
     }
 
-    /// What limited the run in an iteration. Where some workers have given up, nothing is advised: the
-    /// setting is not what there is.
+    /// The bottleneck of an iteration, without advice if workers have given up, because the setting then is
+    /// not their number.
     fn bottleneck(
         &self,
         now: &[ThreadTime],
@@ -127,12 +126,10 @@ impl Trainer {
             dict.set(&format!("counters.{name}"), count);
             dict.set(&format!("info.{name}"), count);
         }
-        dict.set("num_env_steps_sampled", now.sampled.env);
-        dict.set("num_env_steps_trained", now.trained_passes.env);
-        dict.set("num_env_steps_trained_once", now.trained_once.env);
-        dict.set("num_agent_steps_sampled", now.sampled.agent);
-        dict.set("num_agent_steps_trained", now.trained_passes.agent);
-        dict.set("num_agent_steps_trained_once", now.trained_once.agent);
+        let is_total = |name: &str| name.contains("_sampled") || name.contains("_trained");
+        for (name, count) in counters.into_iter().filter(|(name, _)| is_total(name)) {
+            dict.set(name, count);
+        }
         let sampled = now.sampled - before.sampled;
         let trained = now.trained_passes - before.trained_passes;
         dict.set("num_env_steps_sampled_this_iter", sampled.env);
@@ -159,7 +156,7 @@ impl Trainer {
         dict.set("timers.reporting_time_ms", self.reporting.mean_ms_rounded());
     }
 
-    /// What went wrong in the learner without ending it: `learner_health`.
+    /// Problems of the learner that did not end it: `learner_health`.
     fn write_health(&self, dict: &mut ResultDict, infos_replaced: u64) {
         let learner = self.learner_metrics.read();
         dict.set("learner_health.batches_quarantined", learner.num_quarantined);
@@ -171,7 +168,7 @@ impl Trainer {
     fn write_workers(&self, dict: &mut ResultDict, iteration: &Iteration) {
         let healthy = self.engine.as_ref().map_or(0, |engine| engine.healthy_workers());
         dict.set("num_healthy_workers", healthy);
-        // Every live worker has exactly one fragment in the making.
+        // Every healthy worker samples exactly one fragment.
         dict.set("num_in_flight_async_reqs", healthy);
         dict.set("num_remote_worker_restarts", self.worker_restarts);
         dict.set("workers.healthy", healthy);

@@ -1,4 +1,4 @@
-//! Episode statistics of an iteration, smoothed over earlier ones.
+//! Episode statistics, smoothed over iterations.
 
 use std::collections::VecDeque;
 
@@ -32,12 +32,12 @@ impl EpisodeHistory {
         Self { smoothing, newest: VecDeque::new(), by_policy: ByPolicy::new() }
     }
 
-    /// Takes in what agents earned in the iteration by the policies they played, and sums up.
+    /// Adds the iteration's returns by policy, and summarises.
     pub(super) fn policies(&mut self, report: &WorkerReport) -> ByPolicy<ReturnStat> {
         for (policy, returns) in &report.policy_returns {
             let newest = self.by_policy.entry(policy.clone()).or_default();
             newest.push_back(*returns);
-            // The oldest go as soon as the others are enough.
+            // Drops the oldest once the others suffice.
             let mut n = 0;
             let is_needed = |returns: &&ReturnStat| {
                 let before = n;
@@ -56,16 +56,16 @@ impl EpisodeHistory {
         self.by_policy.iter().filter_map(|(policy, returns)| Some((policy.clone(), sum(returns)?))).collect()
     }
 
-    /// Takes in the iteration's episodes and sums up.
+    /// Adds the iteration's episodes and summarises.
     ///
-    /// All of the iteration's episodes take part; when they are fewer than the smoothing asks for, the newest
-    /// earlier ones join them.
+    /// Covers all episodes of the iteration, plus the newest earlier ones if there are fewer than the
+    /// smoothing needs.
     pub(super) fn summarise(&mut self, report: &WorkerReport) -> EpisodeSummary {
         self.newest.extend(&report.episodes);
         self.newest.drain(..self.newest.len().saturating_sub(self.smoothing));
         let this_iteration = report.n_episodes;
         if this_iteration >= self.smoothing as u64 {
-            // The report lists only the newest of very many episodes; its figures know them all.
+            // The report lists only the newest episodes; its sums cover all.
             return EpisodeSummary {
                 this_iteration,
                 covered: this_iteration,
@@ -92,8 +92,8 @@ impl EpisodeHistory {
 }
 
 impl EpisodeHistory {
-    /// Writes RLlib's `hist_stats`, return and length of each of the newest episodes, oldest first: as many
-    /// as smoothing covers, so that a result stays small however many episodes there are.
+    /// Writes RLlib's `hist_stats`: return and length of the newest episodes, oldest first, bounded by the
+    /// smoothing.
     pub(super) fn write_histograms(&self, dict: &mut ResultDict) {
         let returns: Vec<_> = self.newest.iter().map(|episode| episode.episode_return).collect();
         let lens: Vec<_> = self.newest.iter().map(|episode| episode.episode_len).collect();
@@ -116,7 +116,7 @@ impl EpisodeSummary {
             set("episodes_this_iter", json!(self.this_iteration));
             set("episodes_covered", json!(self.covered));
         }
-        // The name the field has moved to since.
+        // The newer name of the key.
         dict.set("episode_return_mean", json!(self.return_mean));
     }
 }

@@ -1,4 +1,4 @@
-//! What gathers between two results.
+//! [`Iteration`]: reports between two results.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use super::processors::ProcessorTime;
 use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 
-/// Learner infos that are kept before they are merged into one.
+/// Learner infos kept before they are merged.
 const INFOS_KEPT: usize = 256;
 
-/// How often there is a result, at most, while the learner is starved.
+/// Shortest iteration while the learner is starved.
 const STARVED: Duration = Duration::from_secs(1);
 
-/// What gathers between two results: reports, and where the ledgers stood at the beginning.
+/// Reports between two results, and the ledgers at its start.
 pub(super) struct Iteration {
     pub(super) started: Instant,
     pub(super) steps_before: StepTotals,
@@ -27,12 +27,12 @@ pub(super) struct Iteration {
     pub(super) learner: LearnerReport,
     pub(super) workers: WorkerReport,
     infos: Vec<(LearnerInfo, ByPolicy<u64>)>,
-    /// Infos left out of the merged one because their trees differ.
+    /// Infos not merged because their trees differ.
     pub(super) infos_replaced: u64,
 }
 
 impl Iteration {
-    /// The first iteration, which begins with the run. `processors_before` is what was used until now.
+    /// The first iteration.
     pub(super) fn first(started: Instant, processors_before: ProcessorTime) -> Self {
         Self {
             started,
@@ -46,7 +46,7 @@ impl Iteration {
         }
     }
 
-    /// The iteration that begins where `result` ended: nothing falls between two iterations.
+    /// The iteration that starts where `result` ended, without a gap.
     pub(super) fn after(result: &TrainResult, started: Instant, processors_before: ProcessorTime) -> Self {
         let first = Self::first(started, processors_before);
         Self { steps_before: result.steps.clone(), time_before: result.time.clone(), ..first }
@@ -70,9 +70,9 @@ impl Iteration {
         }
     }
 
-    /// Whether it covers the time, the env-steps and the one update that an iteration has to.
+    /// Whether it covers the minimal time, env-steps and one pass.
     ///
-    /// A learner that says it is starved is waited for no longer than [`STARVED`]: the result then says so.
+    /// With a starved learner it ends after [`STARVED`], so that the result says so.
     pub(super) fn is_complete(&self, config: &TrainerConfig, steps: &StepLedger, learner: &LearnerMetrics) -> bool {
         if self.time_left(config).is_some() {
             return false;
@@ -82,13 +82,13 @@ impl Iteration {
             || (self.started.elapsed() >= STARVED && learner.read().starved.is_some())
     }
 
-    /// What is left of the shortest time an iteration may take.
+    /// What is left of the shortest iteration time.
     pub(super) fn time_left(&self, config: &TrainerConfig) -> Option<Duration> {
         let least = Duration::try_from_secs_f64(config.results.min_time_s_per_iteration).unwrap_or(Duration::MAX);
         least.checked_sub(self.started.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// The infos of all passes, merged by each leaf's rule and weighted by the rows of each policy.
+    /// The infos of all passes, merged by each leaf's rule, weighted by rows.
     pub(super) fn take_info(&mut self) -> LearnerInfo {
         self.merge_infos();
         self.infos.pop().map(|(info, _)| info).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The folder of a run: what is written down of it without being asked for one by one.
+//! Logs of a run in its folder.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::handle::Trainer;
 use crate::run_folder;
 
 impl Trainer {
-    /// Writes down everything about the run in `folder`, which is made if it is missing.
+    /// Logs the run to `folder`, which is made if it is missing.
     ///
     /// | file | holds |
     /// |---|---|
@@ -18,15 +18,14 @@ impl Trainer {
     /// | `events.out.tfevents.…` | the same for TensorBoard, which is pointed to the folder |
     /// | `report.html` | the whole run on one page, written as it ends |
     ///
-    /// [`Timers`](crate::Timers) and [`Timeline`](crate::Timeline) are added apart: they are fed by a subscriber, and that is the
-    /// program's to set up.
+    /// [`Timers`](crate::Timers) and [`Timeline`](crate::Timeline) are separate: they need the program's
+    /// subscriber.
     ///
-    /// A folder belongs to one run, and two runs never write to the same files: [`RunFolder`](crate::RunFolder) makes one for
-    /// each run, or makes room in one for the next.
+    /// A folder belongs to one run: [`RunFolder`](crate::RunFolder) makes one per run, or reuses one.
     ///
     /// # Errors
-    /// The folder holds a run already, or it or a file cannot be made; the error names it. A file that fails
-    /// later is named in the results and left out.
+    /// The folder holds a run, or a file cannot be made; the error names it. A log that fails later is
+    /// dropped and named in the results.
     ///
     /// # Example
     /// ```
@@ -57,7 +56,7 @@ impl Trainer {
 
     /// The environment and the settings of the run.
     fn settings(&self) -> Value {
-        // Settings are numbers, texts and lists of them; what JSON could not say is left out.
+        // Settings always serialise; an error would only omit them.
         let config = serde_json::to_value(&self.config).unwrap_or_default();
         let mut settings = json!({ "env": self.spec.env });
         if let (Value::Object(settings), Value::Object(config)) = (&mut settings, config) {

@@ -1,4 +1,4 @@
-//! Where the networks of a run come from: the config, or a function of the user's.
+//! [`Networks`]: the networks of a run, from the config or from a user's function.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::config::{ConfigError, TrainerConfig, Vision};
 use crate::error::TrainError;
 
-/// Makes a network for an environment, to compute on a device.
+/// Makes a network for an environment, on a device.
 pub(super) type MakeNetwork = dyn Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync;
 
-/// Where the networks of a run come from.
+/// The source of networks.
 pub(super) enum Networks {
     /// The config describes them.
     Described(NetworkSpec),
-    /// A function of the user's makes them.
+    /// A user's function makes them.
     Own(OwnNetworks),
 }
 
-/// The user's function, and the layout that all its networks have to have.
+/// A user's function, and the layout that all its networks must have.
 pub(super) struct OwnNetworks {
     make: Arc<MakeNetwork>,
     layout: Arc<ParamLayout>,
 }
 
 impl Networks {
-    /// Networks for such an environment: those that `own` makes, or else those of the config.
+    /// Networks for an environment: from `own`, or else from the config.
     pub(super) fn new(
         own: Option<Arc<MakeNetwork>>,
         config: &TrainerConfig,
@@ -44,7 +44,7 @@ impl Networks {
         }
     }
 
-    /// The network that the config describes for such an environment.
+    /// The config's network for an environment.
     fn described(config: &TrainerConfig, env: &EnvSpec) -> Result<Self, TrainError> {
         let spec = NetworkSpec {
             encoder: encoder(config, &env.observation),
@@ -63,9 +63,9 @@ impl Networks {
         Ok(Self::Described(spec))
     }
 
-    /// Looks at a network of the user's and holds it against the environment.
+    /// Probes a user's network and checks it against the environment.
     fn own(make: Arc<MakeNetwork>, env: &EnvSpec) -> Result<Self, TrainError> {
-        // Before the network is made: it can do nothing about actions that have no distribution.
+        // First, because no network helps with actions that have no distribution.
         distribution_for(&env.action)?;
         let looked_at = || {
             let network = make_one(&*make, env, DeviceSpec::Cpu)?;
@@ -96,7 +96,7 @@ impl Networks {
         }
     }
 
-    /// The network that learns, on the devices of the config.
+    /// The learner's network, on the devices of the config.
     pub(super) fn learning(&self, config: &TrainerConfig, env: &EnvSpec) -> Result<Box<dyn Network>, TrainError> {
         let replica = |device: &DeviceSpec| self.on_device(*device, config, env);
         let mut replicas = config.learner.devices.iter().map(replica).collect::<Result<Vec<_>, _>>()?;
@@ -133,14 +133,14 @@ impl Networks {
         Ok(Box::new(CandleNetwork::new(spec.clone(), opened)?))
     }
 
-    /// Refuses the weights of another network.
+    /// Refuses weights of another network.
     pub(super) fn check_fits(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         match (self, &checkpoint.network) {
-            // How the first weights were drawn makes no difference to weights that are there.
+            // How weights were initialised does not matter any more.
             (Self::Described(spec), Some(found)) if NetworkSpec { init: spec.init, ..found.clone() } == *spec => Ok(()),
             (Self::Described(_), Some(_)) => Err(CheckpointError::DoesNotFit { what: "network" }),
             (Self::Described(_), None) => Err(CheckpointError::OwnNetwork),
-            // What a network of the user's computes, only the user knows; its parameters can be compared.
+            // Of a user's network only the parameters can be compared.
             (Self::Own(own), _) => own
                 .layout
                 .check_same(checkpoint.state.params.layout())
@@ -150,7 +150,7 @@ impl Networks {
 }
 
 impl OwnNetworks {
-    /// One more network, which has to be like the first.
+    /// Another network, with the layout of the first.
     fn one_more(&self, env: &EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
         let network = make_one(&*self.make, env, device)?;
         self.layout.check_same(network.layout())?;
@@ -158,7 +158,7 @@ impl OwnNetworks {
     }
 }
 
-/// Has a network made and holds it against the environment.
+/// Makes a network and checks it against the environment.
 fn make_one(make: &MakeNetwork, env: &EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
     let network = catch(|| make(env, device))
         .unwrap_or_else(|panic| Err(misfit(format!("the function that makes it panicked: {panic}"))))?;
@@ -198,7 +198,7 @@ fn learner_threads(config: &TrainerConfig) -> NonZeroUsize {
     NonZeroUsize::new(all.get() / cpus.max(1)).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// What the config wants between such observations and the heads.
+/// The config's encoder for these observations.
 fn encoder(config: &TrainerConfig, observation: &Space) -> Encoder {
     let is_image = matches!(observation, Space::Box { shape, .. } if shape.len() == 3);
     match config.model.vision {

@@ -1,4 +1,4 @@
-//! [`Periodic`]: checkpoints that a run writes by itself.
+//! [`Periodic`]: periodic checkpoints.
 
 use std::mem::discriminant;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::checkpoint::CheckpointError;
 
-/// A folder that the run saves into.
+/// The folder and schedule of periodic checkpoints.
 pub(super) struct Periodic {
     every: Duration,
     dir: PathBuf,
-    /// When it was last tried.
+    /// The last attempt.
     last: Instant,
     /// The first failure of each cause.
     pub(super) failures: Vec<CheckpointError>,
@@ -25,7 +25,7 @@ impl Periodic {
         self.last.elapsed() >= self.every
     }
 
-    /// Has `save` write into the folder, and notes how that failed, if it did.
+    /// Calls `save` and records its failure.
     pub(super) fn save(&mut self, save: impl FnOnce(&Path) -> Result<(), CheckpointError>) {
         if let Err(error) = save(&self.dir) {
             self.note(error);
@@ -41,7 +41,7 @@ impl Periodic {
     }
 }
 
-/// Whether two failures differ in nothing but the file: every checkpoint has files of other names.
+/// Whether two failures differ only in the file, whose name changes with every checkpoint.
 fn is_same_cause(one: &CheckpointError, other: &CheckpointError) -> bool {
     use CheckpointError::{Io, NoState};
     match (one, other) {

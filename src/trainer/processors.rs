@@ -1,4 +1,4 @@
-//! What a run uses of the machine.
+//! Processor time of a run.
 
 use std::sync::LazyLock;
 use std::thread::available_parallelism;
@@ -8,22 +8,22 @@ use pronk_metrics::ThreadTime;
 
 use crate::bottleneck::Processors;
 
-/// A reading of the processor time of this process, and of those that work for its run.
+/// A reading of the processor time of this process and its environments' processes.
 #[derive(Clone, Copy)]
 pub(super) struct ProcessorTime {
     at: Instant,
-    /// In seconds; `None` where the system does not say.
+    /// In seconds; `None` if the system does not report it.
     spent: Option<f64>,
 }
 
 impl ProcessorTime {
-    /// `threads` is what the time ledger says now: it knows of other processes.
+    /// `threads` is the time ledger, which has the other processes.
     pub(super) fn now(threads: &[ThreadTime]) -> Self {
         let elsewhere: f64 = threads.iter().filter_map(|thread| thread.processor_secs).sum();
         Self { at: Instant::now(), spent: processor_time().map(|own| own.as_secs_f64() + elsewhere) }
     }
 
-    /// What was used since `earlier`.
+    /// Processors used since `earlier`.
     pub(super) fn since(self, earlier: Self) -> Option<Processors> {
         let spent = (self.spent? - earlier.spent?).max(0.0);
         let wall = self.at.duration_since(earlier.at).as_secs_f64();
@@ -32,10 +32,10 @@ impl ProcessorTime {
     }
 }
 
-/// Asked for once, because the system looks it up in files.
+/// Cached, because the lookup reads files.
 static AVAILABLE: LazyLock<Option<usize>> = LazyLock::new(|| Some(available_parallelism().ok()?.get()));
 
-/// Of all threads of this process together.
+/// Processor time of this process.
 #[cfg(unix)]
 fn processor_time() -> Option<Duration> {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

@@ -1,4 +1,4 @@
-//! [`Remains`]: what is left of a run whose threads have ended.
+//! [`Remains`]: what remains of a run after its threads.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use pronk_metrics::ByPolicy;
 use super::run::Whole;
 use crate::checkpoint::Checkpoint;
 
-/// What is left of a run whose threads have ended.
+/// What remains of a run after its threads have ended.
 #[derive(Default)]
 pub(super) struct Remains {
     pub(super) whole: Whole,
@@ -19,7 +19,7 @@ pub(super) struct Remains {
     pub(super) env_steps_per_s: Option<f64>,
 }
 
-/// Updates made and env-steps trained on by a learner, those of earlier runs included.
+/// A learner's updates and env-steps trained, over all lives.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counters {
     pub(super) updates: u64,

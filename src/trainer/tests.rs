@@ -12,7 +12,7 @@ use super::*;
 use crate::config::TrainerConfig;
 use crate::envs::CartPole;
 
-/// A learner that does not come back from its third update until the other end is dropped.
+/// A learner that hangs in its third update until the other end is dropped.
 struct Late {
     inner: Box<dyn Learner>,
     updates: u64,
@@ -72,7 +72,7 @@ fn a_learner_that_takes_too_long_is_named_and_the_published_weights_are_handed_b
     let failed = trainer.finish().unwrap_err();
     let text = failed.to_string();
     for words in
-        ["`learner`", "did not end within 50ms", "`learning`", "train_batch_size", "published weights are whole"]
+        ["`learner`", "did not end within 50ms", "`learning`", "train_batch_size", "published weights are intact"]
     {
         assert!(text.contains(words), "'{words}' is missing in: {text}");
     }

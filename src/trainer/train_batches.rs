@@ -5,10 +5,10 @@ use pronk_policy::Rng;
 
 use crate::config::{ConfigError, TrainerConfig};
 
-/// Names the stream that decides what is replayed.
+/// The random stream of replay.
 const REPLAY_STREAM: u64 = 0x0052_4550_4c41_5953;
 
-/// What a learner's loop takes its batches from: fragments of a source, some used again, joined.
+/// The learner's source: fragments, with replay, assembled into train batches.
 pub(super) type TrainBatchSource<S> = Assemble<MixInReplay<S, Draws>>;
 
 /// Uniform numbers in `[0, 1)`.
@@ -17,7 +17,7 @@ type Draws = Box<dyn FnMut() -> f64 + Send>;
 /// How train batches are made.
 pub(super) struct TrainBatches<'a> {
     pub(super) config: &'a TrainerConfig,
-    /// What decides which fragments are replayed.
+    /// Seed of replay.
     pub(super) seed: u64,
     pub(super) version: VersionReader,
 }
@@ -31,12 +31,11 @@ impl TrainBatches<'_> {
             replay_proportion: config.learner.replay_proportion,
         };
         let mut draws = Rng::stream(seed, &[REPLAY_STREAM]);
-        // Fragments that are kept, and replayed ones in the train batches.
+        // Stored fragments, and their copies in train batches.
         let pool = Pool::new(2 * config.learner.replay_buffer_num_slots);
         let source = MixInReplay::new(source, replay, pool, Box::new(move || draws.next_f64()) as Draws)
             .map_err(|error| ConfigError::caused_by("replay_proportion", config.learner.replay_proportion, &error))?;
-        // Train batches in the ring and in stacks, and one that is being joined by each thread that may join
-        // one.
+        // Train batches in the buffer and in stacks, and one being assembled.
         let held = config.learner.minibatch_buffer_size + config.learner.num_multi_gpu_tower_stacks;
         let mut assemble = Assemble::new(source, config.learner.train_batch_size as u64, Pool::new(held + 1));
         if let Some(max_lag) = config.learner.max_lag {

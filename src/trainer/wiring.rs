@@ -1,4 +1,4 @@
-//! How the rooms are joined: every queue, cell and mailbox of a run is made in [`connect`].
+//! The wiring of a run: every queue, cell and mailbox is made in [`connect`].
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
 use crate::signals::SharedGuard;
 
-/// Reports of the learner that wait for the trainer before they are folded together.
+/// Capacity of the learner's mailbox, beyond which reports fold.
 const OUTQUEUE_CAPACITY: usize = 1024;
 
 /// A run that is wired and ready to start: its engine, and what the trainer reads and stops it by.
@@ -47,7 +47,7 @@ pub(super) struct Wired {
     pub(super) begun: ByPolicy<Counters>,
 }
 
-/// Joins the rooms and starts the run.
+/// Wires a run. Its workers wait for [`Engine::begin`].
 ///
 /// ```text
 /// RolloutWorker ×N ──inqueue──▶ MixInReplay ─▶ Assemble ─▶ [LoaderStacks] ─▶ LearnerLoop ──outqueue──▶ Trainer
@@ -56,7 +56,7 @@ pub(super) struct Wired {
 /// ```
 pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Learner>) -> Result<Wired, TrainError> {
     let started = Instant::now();
-    // Before all else, so that a run that cannot be started waits for its environments to close.
+    // First, and so dropped last: a run that fails to start waits for its environments to close.
     let reaper = Reaper::new();
     let (steps, time, notifier) = (StepLedger::new(), TimeLedger::new(), Notifier::new());
     let clock = StateClock::new("trainer", TrainerState::Caller);
@@ -65,11 +65,12 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
     let (publisher, weights) = weight_cell(first_weights(&*learner));
     let begun = learner.save().into_iter().map(|(policy, state)| (policy, Counters::of(&state))).collect();
 
-    // One fragment in the making and one being pushed for each worker, what waits, and what is being joined.
+    // Per worker one fragment being sampled and one being pushed, plus those queued and those being
+    // assembled.
     let fragments =
         2 * config.workers.num_rollout_workers.max(1) + config.inqueue_size() + config.fragments_of_a_batch();
     let pool = Pool::new(fragments);
-    let train_batches = TrainBatches { config, seed: spec.seed(&config), version: weights.version_reader() };
+    let train_batches = TrainBatches { config, seed: spec.seed(config), version: weights.version_reader() };
     let parts = LearnerParts {
         source: (),
         learner,
@@ -83,7 +84,7 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
     let published = weights.clone();
     let (inference, port) = share_inference(config, &spec, weights.clone(), &token, &time)?.unzip();
     let spec = Arc::new(spec);
-    // Kept for workers that replace others.
+    // Kept for replacements of workers.
     let make_worker = {
         let (spec, config, time, reaper) = (Arc::clone(&spec), config.clone(), time.clone(), reaper.handle());
         let links = WorkerLinks::new(pool, steps.clone(), token.clone());
@@ -139,7 +140,7 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
     })
 }
 
-/// Starts the thread that computes for all workers, where the config has one.
+/// Starts the shared inference thread, if the config has one.
 fn share_inference(
     config: &TrainerConfig,
     spec: &RunSpec,
@@ -155,7 +156,7 @@ fn share_inference(
     Ok(Some(started.map_err(no_thread)?))
 }
 
-/// Starts the learner's thread, behind loader threads where the config has stacks.
+/// Starts the learner's thread, with loader threads if the config has stacks.
 fn spawn_learner(
     config: &TrainerConfig,
     source: TrainBatchSource<InqueueReceiver<MultiAgentBatch>>,
@@ -179,7 +180,7 @@ fn spawn_learner(
     Ok((LearnerThread::spawn(learner_loop, outqueue)?, metrics))
 }
 
-/// The same parts with a source.
+/// The parts with a source.
 fn over<S>(parts: LearnerParts<()>, source: S) -> LearnerParts<S> {
     let LearnerParts { source: (), learner, publisher, loaders, steps, time, token, notifier } = parts;
     LearnerParts { source, learner, publisher, loaders, steps, time, token, notifier }
@@ -199,7 +200,7 @@ fn loop_config(config: &TrainerConfig) -> LearnerLoopConfig {
     }
 }
 
-/// The weights that workers begin with.
+/// The initial weights of workers.
 fn first_weights(learner: &dyn Learner) -> ByPolicy<Params> {
     learner.weights().into_iter().map(|(policy, params)| (policy, params.clone())).collect()
 }

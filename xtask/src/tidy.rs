@@ -52,7 +52,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "room-edges",
         reason: "a room knows only the rooms ARCHITECTURE.md lists for it, rollout and learner never each other, \
-                 and nobody the facade; a new edge is a decision to record",
+                 and none the facade; a new edge needs a decision record",
         check: rooms::edges,
     },
     Rule {
@@ -67,8 +67,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "tensor-library",
-        reason: "only policy computes with tensors; everybody else sees plain slices, so that algorithms and data \
-                 outlive the tensor library",
+        reason: "only policy computes with tensors; the others use plain slices, so that algorithms and data outlive the \
+                 tensor library",
         check: rooms::tensor_library,
     },
     Rule {
@@ -99,7 +99,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "unfinished",
-        reason: "what is not finished is not committed, and a test that does not run promises nothing",
+        reason: "unfinished code and tests that do not run are not committed",
         check: absent::unfinished,
     },
     Rule {
@@ -113,14 +113,10 @@ const RULES: &[Rule] = &[
         reason: "a reader must see in lib.rs what a room offers: export by name",
         check: absent::glob_exports,
     },
-    Rule {
-        name: "prelude-size",
-        reason: "a prelude that a reader cannot hold in mind is no prelude: at most 12 names",
-        check: absent::prelude_size,
-    },
+    Rule { name: "prelude-size", reason: "a prelude has at most 12 names", check: absent::prelude_size },
     Rule {
         name: "no-drawers",
-        reason: "a drawer for everything tells nobody what is inside: name the module after its idea",
+        reason: "a name for everything says nothing: name the module after its idea",
         check: layout::drawers,
     },
     Rule {
@@ -135,14 +131,10 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "room-readme",
-        reason: "each room says what belongs into it and what does not",
+        reason: "each room has a page that says what belongs into it and what does not",
         check: layout::room_readmes,
     },
-    Rule {
-        name: "named-files",
-        reason: "a page that names a file that is not there sends its reader nowhere",
-        check: layout::named_files,
-    },
+    Rule { name: "named-files", reason: "a page names only files that exist", check: layout::named_files },
     Rule {
         name: "layer-pictures",
         reason: "ARCHITECTURE.md draws the layers of each room as `tidy/layers.rs` has them, lowest first",

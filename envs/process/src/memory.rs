@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_descriptor_cannot_change_the_size() {
+    fn a_child_cannot_change_the_size() {
         let (memory, theirs) = Unmapped::create().unwrap();
         let memory = memory.map(4096).unwrap();
         assert!(ftruncate(&theirs, 0).is_err());

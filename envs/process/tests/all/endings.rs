@@ -1,4 +1,4 @@
-//! Processes end with whoever started them, and leave nothing behind.
+//! Processes end with their parent, and leave nothing behind.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
