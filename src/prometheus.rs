@@ -15,10 +15,12 @@ use tokio::sync::watch;
 
 use figures::Families;
 
-/// A reporter that serves the newest result to [Prometheus](https://prometheus.io) at `GET /metrics`, as OpenMetrics text.
+/// A reporter that serves the newest result to [Prometheus](https://prometheus.io) at `GET /metrics`, as
+/// OpenMetrics text.
 ///
-/// Every number of the result is there once, but for those in lists. What only grows is a counter (`pronk_steps_sampled_total`), the rest are
-/// gauges (`pronk_episode_return_mean`), and families have labels:
+/// Every number of the result is there once, but for those in lists. What only grows is a counter
+/// (`pronk_steps_sampled_total`), the rest are gauges (`pronk_episode_return_mean`), and families have
+/// labels:
 ///
 /// | metric | labels |
 /// |---|---|
@@ -28,11 +30,11 @@ use figures::Families;
 /// | `pronk_learner` | `policy`, `stat` |
 /// | `pronk_policy_return_min`, `…_mean`, `…_max` | `policy` |
 ///
-/// Times are in seconds. A result's figure that is null, and what follows from counters by `rate()`, such as shares of
-/// an iteration, is left out.
+/// Times are in seconds. A result's figure that is null, and what follows from counters by `rate()`, such as
+/// shares of an iteration, is left out.
 ///
-/// One thread called `prometheus` answers, so a scrape never waits for the trainer nor the trainer for a scrape. It ends
-/// when the reporter is finished or dropped, and nothing is served from then on.
+/// One thread called `prometheus` answers, so a scrape never waits for the trainer nor the trainer for a
+/// scrape. It ends when the reporter is finished or dropped, and nothing is served from then on.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -61,13 +63,14 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Where to serve if nothing speaks against it: this machine alone, at the port that is customary for exporters.
+    /// Where to serve if nothing speaks against it: this machine alone, at the port that is customary for
+    /// exporters.
     pub const DEFAULT_ADDRESS: &'static str = "127.0.0.1:9464";
 
     /// Serves at `address`, such as [`DEFAULT_ADDRESS`](Self::DEFAULT_ADDRESS); port 0 is any free one.
     ///
-    /// There is neither a password nor encryption, so whoever reaches the address reads the figures. That is why the
-    /// default is reached from this machine only; `0.0.0.0:9464` opens it to the network.
+    /// There is neither a password nor encryption, so whoever reaches the address reads the figures. That is
+    /// why the default is reached from this machine only; `0.0.0.0:9464` opens it to the network.
     ///
     /// # Errors
     /// The address is none, its port is taken, or the system refuses the socket or the thread.
@@ -88,7 +91,8 @@ impl Prometheus {
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let mut closing = newest.clone();
             runtime.spawn(server::accept(listener, newest));
-            // Fails once the reporter has dropped its end. The runtime goes after that, and every connection with it.
+            // Fails once the reporter has dropped its end. The runtime goes after that, and every connection
+            // with it.
             let _ = runtime.block_on(closing.wait_for(|_| false));
         });
         let thread = thread.map_err(|source| PrometheusError::Thread { source })?;

@@ -1,10 +1,10 @@
 //! What handing a batch from a worker to the learner costs.
 //!
-//! `cargo bench -p pronk-buffer --bench handoff`. A batch is taken from the pool, gets a ticket of the step ledger, goes
-//! through the inqueue, `Assemble` and `MinibatchBuffer`, is settled and dropped, which sends its storage home. Beside
-//! it, in the same rounds, the same batch lives the same life with a bare crossbeam channel in the middle, and with
-//! nothing in the middle. The figures are medians over rounds that take turns, so that a noisy machine disturbs all
-//! alike; only their ratios should be compared between machines.
+//! `cargo bench -p pronk-buffer --bench handoff`. A batch is taken from the pool, gets a ticket of the step
+//! ledger, goes through the inqueue, `Assemble` and `MinibatchBuffer`, is settled and dropped, which sends
+//! its storage home. Beside it, in the same rounds, the same batch lives the same life with a bare crossbeam
+//! channel in the middle, and with nothing in the middle. The figures are medians over rounds that take
+//! turns, so that a noisy machine disturbs all alike; only their ratios should be compared between machines.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -36,8 +36,8 @@ const SHAPE: BatchShape = BatchShape {
 };
 
 fn main() {
-    // Rounds of about a millisecond: on a busy machine most of them run undisturbed, and the median is one of those.
-    // Under `cargo test --benches` once through is enough to see that it runs.
+    // Rounds of about a millisecond: on a busy machine most of them run undisturbed, and the median is one of
+    // those. Under `cargo test --benches` once through is enough to see that it runs.
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     let (rounds, batches) = if is_bench { (301, 1_000) } else { (1, 100) };
 

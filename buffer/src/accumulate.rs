@@ -2,8 +2,8 @@
 
 /// Whole pieces gathered until their sizes sum to a threshold.
 ///
-/// The rule is RLlib's: a piece is never split, the piece that reaches the threshold goes out with the others, so a
-/// batch may be larger than the threshold, and what is left waits for more.
+/// The rule is RLlib's: a piece is never split, the piece that reaches the threshold goes out with the
+/// others, so a batch may be larger than the threshold, and what is left waits for more.
 ///
 /// ```
 /// use pronk_buffer::Accumulate;

@@ -9,8 +9,9 @@ mod tests;
 
 /// Joins whole fragments until they hold `train_batch_size` environment steps.
 ///
-/// The surplus of the last fragment stays in the batch, as in RLlib: batches are never split. A batch of one fragment is
-/// moved, not copied. A partial batch survives time-outs. The tickets of the fragments are joined.
+/// The surplus of the last fragment stays in the batch, as in RLlib: batches are never split. A batch of one
+/// fragment is moved, not copied. A partial batch survives time-outs. The tickets of the fragments are
+/// joined.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,8 +57,9 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
         Self { source, partial: Accumulate::new(train_batch_size), pool, age_limit: None }
     }
 
-    /// Drops fragments whose newest step lags more than `max_lag` versions behind `version`, counted under `"too_old"`. The
-    /// columns of one agent's fragment are all of one version; with several agents some may have begun earlier.
+    /// Drops fragments whose newest step lags more than `max_lag` versions behind `version`, counted under
+    /// `"too_old"`. The columns of one agent's fragment are all of one version; with several agents some may
+    /// have begun earlier.
     pub fn with_max_lag(mut self, max_lag: u64, version: VersionReader) -> Self {
         self.age_limit = Some(AgeLimit { max_lag, version });
         self
@@ -91,8 +93,8 @@ impl<S: Source<Item = MultiAgentBatch>> Source for Assemble<S> {
     type Item = MultiAgentBatch;
 
     /// # Errors
-    /// As the source's own; and [`NextError::Failed`] when a fragment's row lengths differ from those before it. That
-    /// fragment is counted as dropped under `"shape_mismatch"` and the partial batch stays.
+    /// As the source's own; and [`NextError::Failed`] when a fragment's row lengths differ from those before
+    /// it. That fragment is counted as dropped under `"shape_mismatch"` and the partial batch stays.
     fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
         let began = Instant::now();
         loop {

@@ -20,8 +20,8 @@ pub use gate::Gate;
 
 /// Makes a queue that holds at most `capacity` items and ends with the run that `token` belongs to.
 ///
-/// Ownership moves through it. A full queue makes senders wait: that is the only throttle a run has. `gate` says whether they
-/// may go on as soon as there is room, or once the queue is empty.
+/// Ownership moves through it. A full queue blocks senders: this back-pressure is the only throttle of a run.
+/// With `gate` they continue as soon as there is room, or once the queue is empty.
 ///
 /// # Errors
 /// [`ZeroCapacity`] when `capacity` is 0.
@@ -66,8 +66,8 @@ pub fn inqueue<T>(
 #[derive(Debug)]
 pub struct InqueueSender<T> {
     items: Sender<T>,
-    /// The sender's side of [`Gate::FillThenDrain`]. Dropped after `items`: when the receiver finds all senders gone, all they
-    /// pushed is there.
+    /// The sender's side of [`Gate::FillThenDrain`]. Dropped after `items`: when the receiver finds all
+    /// senders gone, all they pushed is there.
     filling: Option<Filling>,
     capacity: usize,
     /// Cut when the receiver is dropped.
@@ -93,8 +93,8 @@ impl<T> InqueueSender<T> {
     /// Hands an item over if there is room and the gate is open now.
     ///
     /// # Errors
-    /// The item comes back: [`TryPushError::Full`], or [`TryPushError::Closed`] when the receiver is gone or the run
-    /// ended.
+    /// The item comes back: [`TryPushError::Full`], or [`TryPushError::Closed`] when the receiver is gone or
+    /// the run ended.
     pub fn try_push(&self, item: T) -> Result<(), TryPushError<T>> {
         if self.token.is_shut_down() || self.receiver.is_shut_down() {
             return Err(TryPushError::Closed(item));
@@ -138,7 +138,7 @@ impl<T> InqueueSender<T> {
         };
         let ready = wait.select();
         if let Some((_, token)) = ends.into_iter().find(|(end, _)| *end == ready.index()) {
-            // A selected operation must be completed; this one says that the other end of the shutdown token is gone.
+            // A selected operation must be completed; this one reports that the shutdown guard was dropped.
             let _ = ready.recv(token.ended());
             return Err(Closed(item));
         }
@@ -179,11 +179,13 @@ pub struct InqueueReceiver<T> {
 impl<T> InqueueReceiver<T> {
     /// Takes the oldest item.
     ///
-    /// *Blocks* for at most `timeout`; an item that already waits is taken even when it is zero, if the gate is open.
+    /// *Blocks* for at most `timeout`; an item that already waits is taken even when it is zero, if the gate
+    /// is open.
     ///
     /// # Errors
-    /// [`PopError::TimedOut`] when nothing came or the gate stayed closed. [`PopError::Closed`] when all senders are gone and
-    /// everything they pushed was taken, or as soon as the run ended; [`drain`](Self::drain) then gives what is left.
+    /// [`PopError::TimedOut`] when nothing came or the gate stayed closed. [`PopError::Closed`] when all
+    /// senders are gone and everything they pushed was taken, or as soon as the run ended;
+    /// [`drain`](Self::drain) then gives what is left.
     pub fn pop(&self, timeout: Duration) -> Result<T, PopError> {
         if self.token.is_shut_down() {
             return Err(PopError::Closed);
@@ -215,8 +217,8 @@ impl<T> InqueueReceiver<T> {
 }
 
 impl<T> Drop for InqueueReceiver<T> {
-    /// Drops what waits, because the channel itself would keep it until the last sender is gone: storage and tickets
-    /// would be away for so long. An item pushed at this very moment still waits for that.
+    /// Drops what waits, because the channel itself would keep it until the last sender is gone: storage and
+    /// tickets would be away for so long. An item pushed at this very moment still waits for that.
     fn drop(&mut self) {
         self.open = None;
         self.items.try_iter().for_each(drop);

@@ -1,9 +1,10 @@
 //! How does data wait, and who owns it?
 //!
 //! Everything between two threads of a run is here: fragments and train batches ([`SampleBatch`],
-//! [`MultiAgentBatch`]) with the [`Pool`] their storage returns to; the bounded [`inqueue`] and what stands behind it
-//! ([`Assemble`], [`MinibatchBuffer`]); the [`WeightCell`] that carries weights back; the [`Mailbox`] that carries
-//! reports sideways. A [`ShutdownGuard`] ends them all: closing is dropping, there are no stop flags.
+//! [`MultiAgentBatch`]) with the [`Pool`] their storage returns to; the bounded [`inqueue`] and the adapters
+//! behind it ([`Assemble`], [`MinibatchBuffer`]); the [`WeightCell`] that carries weights back; the
+//! [`Mailbox`] that carries reports sideways. A [`ShutdownGuard`] ends them all: closing is dropping, there
+//! are no stop flags.
 
 mod shutdown;
 

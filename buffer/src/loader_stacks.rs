@@ -37,8 +37,8 @@ mod tests;
 /// How many threads load, and how they end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoaderConfig {
-    /// Threads that load. More than there are stacks never work at once. With one, batches come in the order of the
-    /// source; with several, in the order in which their loading ends.
+    /// Threads that load. More than there are stacks never work at once. With one, batches come in the order
+    /// of the source; with several, in the order in which their loading ends.
     pub num_data_load_threads: NonZeroUsize,
     /// Closing waits this long, for all threads together.
     pub join_within: Duration,
@@ -68,17 +68,18 @@ pub struct LoaderParts<S, T> {
 
 /// A source of stacks with batches in them, which threads called `loader-1`, `loader-2`, … keep loaded ahead.
 ///
-/// Every loader takes an idle stack first, then a batch of the source, loads it, and passes the stack on. So as many
-/// batches are ahead as there are stacks, and all others wait in the source, where they are seen. The item is a guard:
-/// dropping it sends its stack home, to be loaded again.
+/// Every loader takes an idle stack first, then a batch of the source, loads it, and passes the stack on. So
+/// as many batches are ahead as there are stacks, and all others wait in the source, where they are seen. The
+/// item is a guard: dropping it returns its stack, to be loaded again.
 ///
-/// When a loader fails or panics, the next call of `next` says which one and why, and the others end. What the source
-/// itself fails with comes out in its place among the stacks, and the loaders go on.
+/// When a loader fails or panics, the next call of `next` returns that error, and the other loaders end. An
+/// error of the source is returned in its place among the stacks, and the loaders continue.
 ///
 /// *Order*: the source's with one loader, none with several.
 ///
-/// *Blocks*: `drain`, [`join`](Self::join) and dropping it wait for the threads up to `join_within`. A thread leaves
-/// between two batches; one that missed the deadline is named by [`LoaderMetrics::running`] and ends with its load.
+/// *Blocks*: `drain`, [`join`](Self::join) and dropping it wait for the threads up to `join_within`. A thread
+/// leaves between two batches; one that missed the deadline is named by [`LoaderMetrics::running`] and ends
+/// with its load.
 ///
 /// ```
 /// use std::error::Error;
@@ -250,7 +251,8 @@ impl<S: Source, T> LoaderStacks<S, T> {
             Ok((stack, Ok(()))) => Ok(stack),
             Ok((_, Err(error))) => Err(NextError::Failed(error)),
             Err(TryRecvError::Empty) => Err(NextError::TimedOut),
-            // A thread that failed said so before its end of the queue closed, but maybe after the look above.
+            // A thread that failed said so before its end of the queue closed, but maybe after the look
+            // above.
             Err(TryRecvError::Disconnected) => Err(self.failure().unwrap_or(NextError::Closed)),
         }
     }
@@ -267,7 +269,8 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
     type Item = Loaded<T>;
 
     /// # Errors
-    /// As the source's own; and [`NextError::Failed`] with a [`LoaderFailure`] when a loader failed. `Closed` follows.
+    /// As the source's own; and [`NextError::Failed`] with a [`LoaderFailure`] when a loader failed. `Closed`
+    /// follows.
     fn next(&mut self, timeout: Duration) -> Result<Loaded<T>, NextError> {
         let began = Instant::now();
         loop {
@@ -290,8 +293,8 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
         self.ready.len() + self.upstream.backlog()
     }
 
-    /// Ends the threads and gives the stacks that are ready. Batches of the source that no stack was loaded with are
-    /// dropped: their tickets count them.
+    /// Ends the threads and gives the stacks that are ready. Batches of the source that no stack was loaded
+    /// with are dropped: their tickets count them.
     fn drain(&mut self) -> Vec<Loaded<T>> {
         self.close();
         drop(self.upstream.drain());
@@ -302,7 +305,8 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
 impl<S: Source, T> Drop for LoaderStacks<S, T> {
     fn drop(&mut self) {
         self.close();
-        // Channels keep what is in them until their last sender is gone, and the guards that are out are senders.
+        // Channels keep what is in them until their last sender is gone, and the guards that are out are
+        // senders.
         self.ready.try_iter().for_each(drop);
         self.idle.try_iter().for_each(drop);
     }

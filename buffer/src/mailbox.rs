@@ -14,7 +14,7 @@ mod tests;
 
 /// A report that can take a later one in: counts add, lists of bounded length merge, newest values win.
 pub trait Fold {
-    /// Takes `later` in, such that reading one report afterwards tells the same totals as reading both.
+    /// Merges `later` into this report; the result has the totals of both.
     fn fold(&mut self, later: Self);
 }
 
@@ -60,8 +60,8 @@ struct State<R> {
 
 impl<R> Shared<R> {
     fn lock(&self) -> MutexGuard<'_, State<R>> {
-        // `fold` is the only foreign code under this lock. Should one panic, its thread ends and reports it; the other
-        // reports must still be readable.
+        // `fold` is the only foreign code under this lock. Should one panic, its thread ends and reports it;
+        // the other reports must still be readable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,8 +145,8 @@ impl<R> Mailbox<R> {
         }
     }
 
-    /// The oldest report, awaited on any runtime; `None` when all senders are gone and every report was taken.
-    /// Dropping it half-way loses nothing.
+    /// The oldest report, awaited on any runtime; `None` when all senders are gone and every report was
+    /// taken. Dropping it half-way loses nothing.
     pub async fn recv(&self) -> Option<R> {
         let notifier = self.shared.notifier.clone();
         loop {

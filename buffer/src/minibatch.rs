@@ -10,10 +10,11 @@ mod tests;
 
 /// A ring of slots that shows every item for `num_passes` passes: RLlib's `MinibatchBuffer`.
 ///
-/// The ring moves to the next slot at every call, so with two slots and two passes items come as a, b, a, b. A slot
-/// whose item was used up loads the next one when its turn comes, and waits for it even if other slots still have
-/// passes left. The first item loaded gets `init_num_passes`, each later one a pass more until `num_passes` is reached;
-/// an `init_num_passes` above `num_passes` stays. An item with 0 passes is shown once.
+/// The ring moves to the next slot at every call, so with two slots and two passes items come as a, b, a, b.
+/// A slot whose item was used up loads the next one when its turn comes, and waits for it even if other slots
+/// still have passes left. The first item loaded gets `init_num_passes`, each later one a pass more until
+/// `num_passes` is reached; an `init_num_passes` above `num_passes` stays. An item with 0 passes is shown
+/// once.
 ///
 /// The last pass gives the item away, so its storage cannot stay in the ring by mistake.
 ///
@@ -47,7 +48,7 @@ pub struct MinibatchBuffer<S: Source> {
 struct Slot<T> {
     /// Present while passes are left.
     item: Option<T>,
-    /// Signed because an item of 0 passes is shown once and then stands at -1.
+    /// Signed, because an item of 0 passes is shown once and then has -1.
     passes_left: i64,
     passes_shown: u32,
 }
@@ -60,7 +61,7 @@ impl<S: Source> MinibatchBuffer<S> {
         Self { source, slots, position: 0, num_passes, next_load_passes: init_num_passes, last_shown: 0 }
     }
 
-    /// Makes sure that the slot whose turn is next holds an item.
+    /// Loads an item into the next slot, if it is empty.
     ///
     /// *Blocks* for at most `timeout`, and only if the slot is empty.
     ///
@@ -112,7 +113,7 @@ impl<S: Source> MinibatchBuffer<S> {
         Some(item)
     }
 
-    /// The slot whose turn is next.
+    /// The next slot.
     pub fn position(&self) -> usize {
         self.position
     }
@@ -158,7 +159,7 @@ pub struct Shown<'a, T> {
 pub enum Pass<'a, T> {
     /// It will be shown again.
     Again(&'a mut T),
-    /// It is yours; dropping it sends its storage home.
+    /// Its last pass: dropping it returns its storage.
     Last(T),
 }
 

@@ -8,8 +8,9 @@ use tokio::sync::Notify;
 
 /// Wakes a thread or a task when one of several mailboxes got a report or was closed.
 ///
-/// A notifier counts its notifications, and every handle remembers how many it has seen: a notification that arrives after a
-/// waiter looked into the mailboxes and before it waits is not lost. Each waiter has its own clone.
+/// A notifier counts its notifications, and every handle remembers how many it has seen: a notification that
+/// arrives after a waiter looked into the mailboxes and before it waits is not lost. Each waiter has its own
+/// clone.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +52,7 @@ impl Notifier {
     pub fn notify(&self) {
         let mut notifications = self.shared.lock();
         notifications.count += 1;
-        let wake_threads = notifications.threads_waiting > 0; // waking nobody would still be a system call
+        let wake_threads = notifications.threads_waiting > 0; // a notify without waiters would still be a system call
         drop(notifications);
         if wake_threads {
             self.shared.waiting_threads.notify_all();

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::batch::{BatchShape, Columns, End, Tag};
 
-/// Storage for batches that comes back by itself: dropping a [`SampleBatch`](crate::SampleBatch) made here returns its vectors.
+/// Recycled storage for batches: dropping a [`SampleBatch`](crate::SampleBatch) made here returns its
+/// vectors.
 ///
-/// A steady run takes as many batches of a shape as it drops, so after the first few it allocates nothing. Clones share
-/// the storage. It may be dropped before the batches made from it.
+/// A steady run takes as many batches of a shape as it drops, so after the first few it allocates nothing.
+/// Clones share the storage. It may be dropped before the batches made from it.
 ///
 /// ```
 /// use pronk_buffer::{ActionKind, BatchShape, ObsKind, Pool, Tag};
@@ -49,8 +50,9 @@ struct Idle {
 }
 
 impl Pool {
-    /// Keeps at most `max_idle` unused batches; the one unused for longest is freed beyond that. Enough is what a run
-    /// holds at once: one fragment a worker, a full inqueue, and the train batches in the minibatch buffer.
+    /// Keeps at most `max_idle` unused batches; the one unused for longest is freed beyond that. Enough is
+    /// what a run holds at once: one fragment a worker, a full inqueue, and the train batches in the
+    /// minibatch buffer.
     pub fn new(max_idle: usize) -> Self {
         Self { shelf: Arc::new(Shelf { max_idle, idle: Mutex::new(VecDeque::new()) }) }
     }
@@ -86,8 +88,9 @@ impl Pool {
 }
 
 impl Shelf {
-    /// Takes storage of this shape, the most recently used first: it is the likeliest to be in the cache. Where there is none,
-    /// storage of another number of columns will do: in games of several agents it changes from fragment to fragment.
+    /// Takes storage of this shape, the most recently used first: it is the likeliest to be in the cache.
+    /// Where there is none, storage of another number of columns will do: in games of several agents it
+    /// changes from fragment to fragment.
     fn find(&self, shape: &BatchShape) -> Option<Idle> {
         let mut idle = self.lock();
         let exact = idle.iter().rposition(|kept| kept.shape == *shape);

@@ -17,17 +17,20 @@ use crate::{MultiAgentBatch, NextError, Pool, SampleBatch, Source};
 #[cfg(test)]
 mod tests;
 
-/// Gives every fragment of another source, and after each one, in expectation, `replay_proportion` of those stored.
+/// Gives every fragment of another source, and after each one, in expectation, `replay_proportion` of those
+/// stored.
 ///
-/// It stands before [`Assemble`](crate::Assemble), so a train batch holds fresh and replayed fragments. A fresh
-/// fragment is stored before the draw, so it may be replayed at once. Copies live in storage of the pool, which needs
-/// `replay_buffer_num_slots` places more than without replay; a steady run then allocates no storage.
+/// It feeds [`Assemble`](crate::Assemble), so a train batch holds fresh and replayed fragments. A fresh
+/// fragment is stored before the draw, so it may be replayed at once. Copies live in storage of the pool,
+/// which needs `replay_buffer_num_slots` places more than without replay; a steady run then allocates no
+/// storage.
 ///
-/// *Steps*: only the fresh fragment carries a ticket, so the step ledger counts its steps as sampled, and as trained
-/// once. What is replayed adds to the passes alone, and one that is dropped on its way is nowhere counted.
+/// *Steps*: only the fresh fragment carries a ticket, so the step ledger counts its steps as sampled, and as
+/// trained once. What is replayed adds to the passes alone, and one that is dropped on its way is nowhere
+/// counted.
 ///
-/// A fragment with a number that is not finite is passed on, for the learner to take out and count, but neither stored
-/// nor followed by replays: it would come back as often as it is drawn.
+/// A fragment with a number that is not finite is passed on, for the learner to take out and count, but
+/// neither stored nor followed by replays: it would come back as often as it is drawn.
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,7 +67,8 @@ pub struct MixInReplay<S, D> {
 }
 
 impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> MixInReplay<S, D> {
-    /// Takes fragments from `source`; the storage of copies comes from `pool`, and what is random from `draw`.
+    /// Takes fragments from `source`; the storage of copies comes from `pool`, and what is random from
+    /// `draw`.
     ///
     /// # Errors
     /// The settings cannot work: [`MixInError`] names them.
@@ -97,7 +101,7 @@ impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> Source for MixInReplay<
             return copy_without_ticket(stored, &self.pool).map_err(|error| NextError::Failed(error.into()));
         }
         let fresh = self.source.next(timeout)?;
-        // Nothing is copied for a proportion of 0: nobody will ask for it.
+        // With a proportion of 0 nothing is replayed, so nothing is copied.
         if self.mix_in.proportion() > 0.0 && is_finite(&fresh) {
             self.store(&fresh)?;
         }
@@ -109,7 +113,7 @@ impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> Source for MixInReplay<
         self.source.backlog()
     }
 
-    /// What waits in the source. Stored copies are no data of their own: they go home to the pool.
+    /// The source's backlog. Stored copies are not counted; they return to the pool.
     fn drain(&mut self) -> Vec<MultiAgentBatch> {
         self.mix_in.clear();
         self.source.drain()

@@ -17,8 +17,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 /// assert!(thread.join().unwrap().is_err());
 /// ```
 pub fn shutdown() -> (ShutdownGuard, ShutdownToken) {
-    // Nothing is ever sent. A channel with a buffer is taken because asking it whether it is disconnected costs a few
-    // atomic loads, where a rendezvous channel would take a lock that all threads share.
+    // Nothing is ever sent. A channel with a buffer is taken because asking it whether it is disconnected
+    // costs a few atomic loads, where a rendezvous channel would take a lock that all threads share.
     let (held, ended) = bounded(1);
     (ShutdownGuard { _held: held }, ShutdownToken { ended })
 }
@@ -29,14 +29,15 @@ pub struct ShutdownGuard {
     _held: Sender<Infallible>,
 }
 
-/// A thread's end: it tells whether the [`ShutdownGuard`] was dropped, and wakes waits when that happens.
+/// A thread's end: knows whether the [`ShutdownGuard`] was dropped, and wakes waits when it is.
 #[derive(Clone, Debug)]
 pub struct ShutdownToken {
     ended: Receiver<Infallible>,
 }
 
 impl ShutdownToken {
-    /// True from the moment the [`ShutdownGuard`] is dropped. Cheap enough to ask between two environment steps.
+    /// True from the moment the [`ShutdownGuard`] is dropped. Cheap enough to ask between two environment
+    /// steps.
     pub fn is_shut_down(&self) -> bool {
         matches!(self.ended.try_recv(), Err(TryRecvError::Disconnected))
     }

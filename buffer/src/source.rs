@@ -7,7 +7,7 @@ use crate::inqueue::{InqueueReceiver, PopError};
 
 /// A place items come from, one at a time: the inqueue itself, or an adapter in front of it.
 ///
-/// Adapters wrap another source, so that the learner has one loop whatever stands before it. An implementer runs the
+/// Adapters wrap another source, so that the learner has one loop for all of them. An implementer runs the
 /// functions of [`source_contract`](crate::source_contract) in its tests.
 ///
 /// ```
@@ -43,7 +43,7 @@ pub trait Source {
     /// *Blocks* for at most `timeout`; what is already there is given even when it is zero.
     ///
     /// # Errors
-    /// [`NextError`]. After a time-out nothing is lost: the next call goes on where this one stopped.
+    /// [`NextError`]. After a timeout the next call resumes where this one stopped; nothing is lost.
     fn next(&mut self, timeout: Duration) -> Result<Self::Item, NextError>;
 
     /// Items waiting behind this source now, as far as it can tell.

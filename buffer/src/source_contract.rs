@@ -55,7 +55,7 @@ pub fn items_come_in_the_order_sent<S: Source<Item: Debug>, F: FnMut(u64)>(mut r
     }
 }
 
-/// A time-out says so, and the next item still comes.
+/// A timeout is reported, and the next item still arrives.
 pub fn a_time_out_loses_nothing<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
     for n in 1..=2 {
         let empty = rig.source.next(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Versioned weights on their way back to the workers: the latest wins, nobody waits.
+//! Versioned weights for the workers: the newest wins, and reading never blocks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,8 +41,9 @@ pub struct WeightPublisher<W> {
     retired: VecDeque<Arc<Versioned<W>>>,
 }
 
-/// Every publication retires one snapshot, so one that nobody reads is found here next time however many older ones
-/// slow readers still hold; a few places are enough, and those pushed out are freed by their last reader.
+/// Every publication retires one snapshot, so one that nobody reads is found here next time however many
+/// older ones slow readers still hold; a few places are enough, and those pushed out are freed by their last
+/// reader.
 const MAX_RETIRED: usize = 4;
 
 impl<W> WeightPublisher<W> {
@@ -51,8 +52,8 @@ impl<W> WeightPublisher<W> {
         self.publish_with(|_| weights)
     }
 
-    /// As [`publish`](Self::publish), with the memory of a replaced snapshot that no reader holds any more, if there is
-    /// one: overwrite it and give it back, and a steady run allocates no weights.
+    /// As [`publish`](Self::publish), with the memory of a replaced snapshot that no reader holds any more,
+    /// if there is one: overwrite it and give it back, and a steady run allocates no weights.
     pub fn publish_with(&mut self, write: impl FnOnce(Option<W>) -> W) -> u64 {
         let recycled = self.take_unread();
         let version = self.version() + 1;
@@ -78,7 +79,7 @@ impl<W> WeightPublisher<W> {
     }
 
     fn take_unread(&mut self) -> Option<W> {
-        // A retired snapshot is no longer in the cell: once its count is 1 nobody can reach it any more.
+        // A retired snapshot is no longer in the cell: with a count of 1 it is unreachable for others.
         let unread = self.retired.iter().position(|snapshot| Arc::strong_count(snapshot) == 1)?;
         let snapshot = self.retired.remove(unread)?;
         Arc::into_inner(snapshot).map(|versioned| versioned.weights)
@@ -98,7 +99,8 @@ impl<W> WeightCell<W> {
         self.current.load_full()
     }
 
-    /// The newest version, for little more than reading a number: ask this first, and load only when it changed.
+    /// The newest version, for little more than reading a number: ask this first, and load only when it
+    /// changed.
     pub fn version(&self) -> u64 {
         self.version.current()
     }

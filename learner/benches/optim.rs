@@ -1,7 +1,8 @@
-//! How long clipping and a step of the optimiser take per parameter, beside the same arithmetic in separate passes.
+//! How long clipping and a step of the optimiser take per parameter, beside the same arithmetic in separate
+//! passes.
 //!
-//! `cargo bench -p pronk-learner --bench optim`. Samples of the two are taken in turn, so a noisy machine disturbs both
-//! alike; the ratio of the medians is what to compare between machines.
+//! `cargo bench -p pronk-learner --bench optim`. Samples of the two are taken in turn, so a noisy machine
+//! disturbs both alike; the ratio of the medians is what to compare between machines.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::error::Error;
@@ -10,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use pronk_learner::{Adam, AdamConfig, LearnError, Optimizer, RmsProp, RmsPropConfig, StepOptions, clip_global_norm};
 
-/// Parameters and the size of their gradients: those of an MLP 4-64-64 with its heads; the same when its policy has
-/// become certain, so that the gradients' squares are too small for normal floats; those of a Nature CNN.
+/// Parameters and the size of their gradients: those of an MLP 4-64-64 with its heads; the same when its
+/// policy has become certain, so that the gradients' squares are too small for normal floats; those of a
+/// Nature CNN.
 const CASES: [(usize, f32); 3] = [(4_675, 1.0), (4_675, 1e-20), (1_690_000, 1.0)];
 const LR: f32 = 1e-3;
 /// Shorter than ordinary gradients, so that there is something to scale.
@@ -50,7 +52,8 @@ fn report(
     let (mut fused_secs, mut separate_secs) = (Vec::new(), Vec::new());
     for _ in 0..samples {
         fused_secs.push(secs_per_call(|| fused_update(&mut fused, &mut ours, black_box(grads)))?);
-        // It shortens its gradients in place, so that later steps find short ones; they are scaled all the same.
+        // It shortens its gradients in place, so that later steps find short ones; they are scaled all the
+        // same.
         separate_secs.push(secs_per_call(|| Ok(separate.update(&mut theirs, black_box(&mut separate_grads))))?);
     }
     let [ours, theirs] = [fused_secs, separate_secs].map(|mut secs| {
@@ -68,7 +71,8 @@ fn fused_update(optimizer: &mut impl Optimizer, params: &mut [f32], grads: &[f32
     optimizer.step(params, grads, StepOptions { lr: LR, grad_scale: norm.grad_scale as f32 })
 }
 
-/// Mean over as many calls as fit in much less than a busy machine's time slice, so that most samples are undisturbed.
+/// Mean over as many calls as fit in much less than a busy machine's time slice, so that most samples are
+/// undisturbed.
 fn secs_per_call(mut call: impl FnMut() -> Result<f64, LearnError>) -> Result<f64, LearnError> {
     let start = Instant::now();
     let mut calls = 0;

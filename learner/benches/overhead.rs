@@ -1,6 +1,7 @@
 //! How much of the learner's time goes to anything but waiting, learning and publishing.
 //!
-//! `cargo bench -p pronk-learner --bench overhead`. Aim: at most 1 % with a real learner on CartPole-sized batches.
+//! `cargo bench -p pronk-learner --bench overhead`. Aim: at most 1 % with a real learner on CartPole-sized
+//! batches.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::error::Error;

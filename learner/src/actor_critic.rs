@@ -31,11 +31,11 @@ use target::Target;
 
 pub use burn_in::InitialState;
 
-/// What an [`ActorCriticLearner`] is made of.
+/// The parts of an [`ActorCriticLearner`].
 pub struct ActorCriticParts {
     /// Computes outputs and turns their gradients into gradients of the weights.
     pub network: Box<dyn Network>,
-    /// The weights to begin with.
+    /// Initial weights.
     pub params: Params,
     /// What the network's logits are the inputs of.
     pub distribution: Box<dyn Distribution>,
@@ -54,12 +54,12 @@ pub struct ActorCriticConfig {
     pub lr: Schedule,
     /// Longest gradient, in L2 norm over all parameters; `None` for no limit (40).
     pub grad_clip: Option<f64>,
-    /// Agent-steps of one minibatch: whole columns of a train batch, in an order drawn anew for every pass,
+    /// Agent-steps of one minibatch: whole columns of a train batch, shuffled for every pass,
     /// and an update for each; `None` makes one update of the whole train batch (`None`).
     pub sgd_minibatch_size: Option<NonZeroUsize>,
     /// Seed of that order (0).
     pub seed: u64,
-    /// What a recurrent network remembers when it begins to learn from a fragment ([`InitialState::Stored`]).
+    /// The recurrent state at the start of a fragment ([`InitialState::Stored`]).
     pub initial_state: InitialState,
     /// First steps of every fragment that a recurrent network only runs through, without learning from them,
     /// so that its memory after them is one of the weights that learn (0). They count as trained on.
@@ -163,7 +163,7 @@ impl ActorCriticLearner {
     ///
     /// # Errors
     /// The parameters are not the network's or not finite, the distribution is not of the network's outputs,
-    /// or an option cannot work; the error says which and why.
+    /// or an option is invalid; the error names it and the reason.
     pub fn new(parts: ActorCriticParts, config: ActorCriticConfig) -> Result<Self, LearnError> {
         let ActorCriticParts { network, params, distribution, algorithm, optimizer } = parts;
         config.check()?;
@@ -171,12 +171,11 @@ impl ActorCriticLearner {
         params.check_finite()?;
         let (given, needed) = (network.shape().dist_len, distribution.dist_len());
         if given != needed {
-            let reason = format!("the network puts out {given} logits and the action distribution takes {needed}");
+            let reason = format!("the network returns {given} logits, but the action distribution takes {needed}");
             return Err(LearnError::Config { reason });
         }
         if network.shape().state_len == 0 && (config.burn_in > 0 || config.initial_state != InitialState::Stored) {
-            let reason =
-                "burn_in and initial_state are of a memory, and the network remembers nothing: leave them as they are";
+            let reason = "burn_in and initial_state need a recurrent network: leave them at their defaults";
             return Err(LearnError::Config { reason: reason.to_owned() });
         }
         let grad = vec![0.0; params.values().len()];
@@ -212,7 +211,7 @@ impl ActorCriticLearner {
         &self.params
     }
 
-    /// Updates made, those before the state that it went on from included.
+    /// Updates made, those before a loaded state included.
     pub fn updates(&self) -> u64 {
         self.updates
     }
@@ -236,7 +235,7 @@ impl ActorCriticLearner {
         }
     }
 
-    /// Goes on from `state`.
+    /// Resumes from `state`.
     ///
     /// # Errors
     /// The state is of another network, optimiser or algorithm, or holds numbers that none can have; the

@@ -16,15 +16,15 @@ use crate::{LearnError, ShapeError};
 pub struct LossInputs<'a> {
     /// The distribution that `logits` are the inputs of.
     pub distribution: &'a dyn Distribution,
-    /// `[T, B, dist_len]`, or `[T+1, B, dist_len]`: the action distributions that the network now gives. A row for
-    /// what follows the last step carries no gradient.
+    /// `[T, B, dist_len]`, or `[T+1, B, dist_len]`: the action distributions that the network now gives. A
+    /// row for what follows the last step carries no gradient.
     pub logits: &'a [f32],
     /// `[T+1, B]`: the values that the network now gives; row `T` is of what follows the last step.
     pub values: &'a [f32],
-    /// As `logits`, of the target network where [`Algorithm::target_update_period`] asks for one, else empty.
+    /// As `logits`, of the target network if [`Algorithm::target_update_period`] requests one, else empty.
     pub target_logits: &'a [f32],
-    /// `[entries of final_obs]`: values of the final observations of truncated episodes, in the order in which the
-    /// batch holds them.
+    /// `[entries of final_obs]`: values of the final observations of truncated episodes, in the order in
+    /// which the batch holds them.
     pub final_values: &'a [f32],
     /// Env-steps trained on so far: the time of schedules.
     pub env_steps: u64,
@@ -32,15 +32,15 @@ pub struct LossInputs<'a> {
 
 /// An algorithm: computes a loss and its gradients with respect to what the network put out.
 ///
-/// It never sees the network. So each algorithm works with every network on every device, and its gradients can be
-/// checked by finite differences without one.
+/// It never sees the network. So each algorithm works with every network on every device, and its gradients
+/// can be checked by finite differences without one.
 pub trait Algorithm: Send {
     /// Its name in results and errors.
     fn name(&self) -> &'static str;
 
-    /// Computes the loss of `batch` and replaces `grads` with `d loss / d logits` and `d loss / d values`. Both get as
-    /// many rows as `inputs.logits` has; row `T`, where there is one, is zero. The returned tree holds the statistics of
-    /// the loss by name.
+    /// Computes the loss of `batch` and replaces `grads` with `d loss / d logits` and `d loss / d values`.
+    /// Both get as many rows as `inputs.logits` has; row `T`, where there is one, is zero. The returned tree
+    /// holds the statistics of the loss by name.
     ///
     /// # Errors
     /// When slices do not fit the batch, or the loss is not finite; `grads` are then of no use.
@@ -51,12 +51,14 @@ pub trait Algorithm: Send {
         grads: &mut OutputGrads,
     ) -> Result<Info, LearnError>;
 
-    /// For how many updates a target network, a copy of the trained one, stays as it is; `None` for no such network.
+    /// For how many updates a target network, a copy of the trained one, stays as it is; `None` for no such
+    /// network.
     fn target_update_period(&self) -> Option<NonZeroU64> {
         None
     }
 
-    /// Told after every update of the weights: `target_updated` when the target network has just become a copy of them.
+    /// Told after every update of the weights: `target_updated` when the target network has just become a
+    /// copy of them.
     fn updated(&mut self, target_updated: bool) {
         let _ = target_updated;
     }
@@ -66,7 +68,7 @@ pub trait Algorithm: Send {
         BTreeMap::new()
     }
 
-    /// Goes on with numbers that [`save`](Self::save) gave.
+    /// Restores numbers from [`save`](Self::save).
     ///
     /// # Errors
     /// [`LearnError::AlgorithmState`] when they are not this algorithm's; it is then unchanged.
@@ -74,7 +76,7 @@ pub trait Algorithm: Send {
         match numbers.keys().next() {
             None => Ok(()),
             Some(name) => Err(LearnError::AlgorithmState {
-                reason: format!("`{name}` is not of {}, which has no numbers to go on with", self.name()),
+                reason: format!("`{name}` is not of {}, which has no numbers to restore", self.name()),
             }),
         }
     }

@@ -27,7 +27,7 @@ pub enum LearnError {
     },
     /// The optimiser's step left weights that are not finite: they cannot be taken back, so the run ends.
     #[error(
-        "the step of update {update}, at a learning rate of {lr}, made {source}; lower the learning rate and go on from \
+        "the step of update {update}, at a learning rate of {lr}, made {source}; lower the learning rate and resume from \
          the last checkpoint"
     )]
     Diverged {
@@ -86,7 +86,7 @@ impl LearnError {
         }
     }
 
-    /// Whether the batch led to a number that is not finite: a reason to put it aside and go on.
+    /// Whether the batch led to a non-finite number, for which it is quarantined.
     pub fn is_non_finite(&self) -> bool {
         match self {
             LearnError::NonFinite { .. } => true,
@@ -102,7 +102,7 @@ impl LearnError {
 pub struct ShapeError {
     /// Which slice.
     pub name: &'static str,
-    /// The shape it stands for, in words, as `[steps, columns] = [7, 4]`.
+    /// The expected shape, as text: `[steps, columns] = [7, 4]`.
     pub shape: String,
     /// How many elements that shape has.
     pub expected: usize,

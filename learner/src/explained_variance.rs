@@ -2,8 +2,8 @@
 
 use num_traits::Float;
 
-/// `max(-1, 1 - var(target - value) / var(target))` over the entries that `counts`, with the same number of entries in
-/// both variances; -1 when the targets do not vary, `None` for fewer than two of them.
+/// `max(-1, 1 - var(target - value) / var(target))` over the entries that `counts`, with the same number of
+/// entries in both variances; -1 when the targets do not vary, `None` for fewer than two of them.
 pub(crate) fn explained_variance<F: Float>(
     targets: &[F],
     values: &[F],

@@ -8,7 +8,7 @@ use num_traits::Float;
 use crate::ShapeError;
 use crate::vtrace::row_after;
 
-/// What advantages are made of.
+/// How advantages are estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Advantages {
     /// Temporal differences, discounted by `gamma · lambda`.
@@ -119,8 +119,8 @@ pub fn gae<F: Float>(
     Ok(())
 }
 
-/// Fills `numbers` from the last step to the first: `number(i, b, next)` gets the index, the column and what it gave for
-/// the step after.
+/// Fills `numbers` from the last step to the first: `number(i, b, next)` gets the index, the column and what
+/// it gave for the step after.
 fn backwards<F: Float>(input: &GaeInput<'_, F>, numbers: &mut [F], number: impl Fn(usize, usize, Option<F>) -> F) {
     let columns = input.columns;
     for t in (0..input.steps).rev() {

@@ -86,15 +86,15 @@ impl PolicyLag {
         (self.steps > 0).then_some(self.max)
     }
 
-    /// Buckets up to the one of the largest lag: the smallest lag that belongs to each, and how many steps have one of it. Lags up to
-    /// 2 have a bucket each; then each is twice as wide as the one before.
+    /// Buckets up to the one of the largest lag: the smallest lag that belongs to each, and how many steps
+    /// have one of it. Lags up to 2 have a bucket each; then each is twice as wide as the one before.
     pub fn histogram(&self) -> Vec<(u64, u64)> {
         let used = if self.steps == 0 { 0 } else { bucket(self.max) + 1 };
         self.counts[..used].iter().enumerate().map(|(bucket, count)| (lowest_in(bucket), *count)).collect()
     }
 
-    /// `{"min", "mean", "max", "histogram": {"edges", "counts"}}`: a count for each lag from one edge to below the next. Without
-    /// steps, nulls and empty lists.
+    /// `{"min", "mean", "max", "histogram": {"edges", "counts"}}`: a count for each lag from one edge to
+    /// below the next. Without steps, nulls and empty lists.
     pub fn to_json(&self) -> Value {
         let histogram = self.histogram();
         let mut edges: Vec<u64> = histogram.iter().map(|(lowest, _)| *lowest).collect();

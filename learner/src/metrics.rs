@@ -8,13 +8,13 @@ use pronk_metrics::{LearnerInfo, ResultDict, TimerStat, WindowStat};
 
 use crate::thread::{Diagnosis, Quarantine};
 
-/// Entries of the window that remembers how long the inqueue was (RLlib's `WindowStat("size", 50)`).
+/// Entries of the window of inqueue lengths (RLlib's `WindowStat("size", 50)`).
 const QUEUE_SIZE_WINDOW: NonZeroUsize = NonZeroUsize::MIN.saturating_add(49);
 
 /// Whether `info.learner` of a result is replaced by the learner's last info.
 ///
-/// RLlib 2.2 fills `info.learner` with the infos drained from the outqueue and then merges the learner's own metrics
-/// without touching that key; older versions always overwrote it.
+/// RLlib 2.2 fills `info.learner` with the infos drained from the outqueue and then merges the learner's own
+/// metrics without touching that key; older versions always overwrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverwriteLearnerInfo {
     /// Put the info of the last pass under `info.learner`.
@@ -103,7 +103,8 @@ impl LearnerMetrics {
     /// Writes RLlib's learner keys into `result["info"]`: `learner_queue.size_*`,
     /// `timing_breakdown.learner_{grad,load,load_wait,dequeue}_time_ms` and, when overwriting, `learner`.
     ///
-    /// *Units*: milliseconds, rounded to three digits, mean of the newest ten; 0 where nothing was measured yet.
+    /// *Units*: milliseconds, rounded to three digits, mean of the newest ten; 0 where nothing was measured
+    /// yet.
     pub fn add_learner_metrics(&self, result: &mut ResultDict, overwrite: OverwriteLearnerInfo) {
         let now = self.read();
         now.queue_size.write_into(result, "info.learner_queue");
@@ -146,7 +147,8 @@ impl LearnerMetrics {
     }
 
     fn lock(&self) -> MutexGuard<'_, LearnerReadings> {
-        // Every write below the lock is complete in itself, so readings left by a panicking thread are still readings.
+        // Every write below the lock is complete in itself, so readings left by a panicking thread are still
+        // readings.
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

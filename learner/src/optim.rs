@@ -24,28 +24,29 @@ use crate::{LearnError, ShapeError};
 
 /// Turns gradients into new parameters. Learning runs in `f32`; the same code in `f64` is what tests compare.
 ///
-/// An optimiser is made for one parameter count and keeps it. Its learning rate comes with each step, because it may
-/// follow a schedule.
+/// An optimiser is made for one parameter count and keeps it. Its learning rate comes with each step, because
+/// it may follow a schedule.
 pub trait Optimizer<F = f32>: Send {
     /// The name its saved state goes by.
     fn name(&self) -> &'static str;
 
-    /// Moves `params` against `grads`, and says what their L2 norm is now: not finite when one of them is not.
+    /// Updates `params` and returns their new L2 norm, which is not finite if a parameter is not.
     ///
     /// It reads and writes everything once, because at this size of arithmetic memory is what takes the time.
     ///
     /// # Errors
-    /// When a slice does not have the parameter count that the optimiser was made for; nothing has changed then.
+    /// When a slice does not have the parameter count that the optimiser was made for; nothing has changed
+    /// then.
     fn step(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>) -> Result<f64, LearnError>;
 
     /// A copy of everything that the next step depends on.
     fn state(&self) -> OptimizerState<F>;
 
-    /// Goes on exactly where the optimiser that made `state` was.
+    /// Restores `state`.
     ///
     /// # Errors
-    /// When the state is another optimiser's, or has other vectors or other lengths, or is not finite; nothing has
-    /// changed then.
+    /// When the state is another optimiser's, or has other vectors or other lengths, or is not finite;
+    /// nothing has changed then.
     fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError>;
 }
 
@@ -54,7 +55,7 @@ pub trait Optimizer<F = f32>: Send {
 pub struct StepOptions<F = f32> {
     /// Learning rate.
     pub lr: F,
-    /// Every gradient is multiplied by this before it is used: [`clip_global_norm`] says by how much.
+    /// Factor on every gradient, from [`clip_global_norm`].
     pub grad_scale: F,
 }
 
@@ -87,7 +88,7 @@ impl OptimizerConfig {
     /// Makes the optimiser for `n_params` parameters.
     ///
     /// # Errors
-    /// When a setting cannot work; the error says which and why.
+    /// An invalid setting; the error names it and the reason.
     pub fn build(&self, n_params: usize) -> Result<Box<dyn Optimizer>, LearnError> {
         Ok(match *self {
             OptimizerConfig::Adam(config) => Box::new(Adam::<f32>::new(n_params, config)?),

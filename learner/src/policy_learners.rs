@@ -12,8 +12,9 @@ mod tests;
 
 /// One learner for each policy that a multi-agent run trains.
 ///
-/// A train batch holds the samples of each policy that acted. Every policy learns from its own; one without samples in a batch is
-/// left as it is. If the update of one is not finite, those before it in the order of names stay made.
+/// A train batch holds the samples of each policy that acted. Every policy learns from its own; one without
+/// samples in a batch is left as it is. If the update of one is not finite, those before it in the order of
+/// names stay made.
 ///
 /// ```
 /// use pronk_learner::{

@@ -1,4 +1,4 @@
-//! What the learner tells the trainer after every pass: the entry of the outqueue.
+//! The learner's report of a pass: the entry of the outqueue.
 
 use pronk_buffer::Fold;
 use pronk_metrics::{ByPolicy, LearnerInfo, Steps};
@@ -7,8 +7,8 @@ use crate::lag::PolicyLag;
 
 /// One pass of the learner, or several folded together because the trainer was slow to read.
 ///
-/// RLlib 2.2 puts a tuple `(env_steps, agent_steps, learner_info)` on its outqueue for every pass; this is that tuple
-/// with what is needed to tell passes over the same batch from new data.
+/// RLlib 2.2 puts a tuple `(env_steps, agent_steps, learner_info)` on its outqueue for every pass; this is
+/// that tuple with what is needed to tell passes over the same batch from new data.
 ///
 /// ```
 /// use pronk_buffer::Fold;
@@ -28,7 +28,8 @@ pub struct LearnerReport {
     pub agent_steps: u64,
     /// Steps whose batch was seen for the first time: what has been trained on, however many passes follow.
     pub trained_once: Steps,
-    /// What the learner said about the pass, per policy; folded entries are merged leaf by leaf, weighted by the policy's rows.
+    /// What the learner said about the pass, per policy; folded entries are merged leaf by leaf, weighted by
+    /// the policy's rows.
     pub info: LearnerInfo,
     /// Agent-steps of each policy that went through the learner, once per pass.
     pub rows: ByPolicy<u64>,

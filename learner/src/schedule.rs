@@ -73,8 +73,9 @@ pub enum ScheduleError {
 }
 
 impl Schedule {
-    /// Straight lines between `(env_steps, value)` points. Before the first point it has the first value, from the
-    /// last one on the last value. Two points at the same step make a jump, to the later one's value.
+    /// Straight lines between `(env_steps, value)` points. Before the first point it has the first value,
+    /// from the last one on the last value. Two points at the same step make a jump, to the later one's
+    /// value.
     ///
     /// # Errors
     /// When there is no point, one is not finite, or they are not in order of env-steps.
@@ -82,8 +83,8 @@ impl Schedule {
         PiecewiseLinear::new(endpoints.into(), None).map(Schedule::PiecewiseLinear)
     }
 
-    /// As [`Schedule::piecewise_linear`], but with `outside_value` before the first point and from the last one on, as
-    /// RLlib's `PiecewiseSchedule` has it.
+    /// As [`Schedule::piecewise_linear`], but with `outside_value` before the first point and from the last
+    /// one on, as RLlib's `PiecewiseSchedule` has it.
     ///
     /// # Errors
     /// As there, and when `outside_value` is not finite.
@@ -94,7 +95,8 @@ impl Schedule {
         PiecewiseLinear::new(endpoints.into(), Some(outside_value)).map(Schedule::PiecewiseLinear)
     }
 
-    /// From `initial` to 0 over `env_steps`: what RLlib makes of an `entropy_coeff_schedule` that is a bare number.
+    /// From `initial` to 0 over `env_steps`: what RLlib makes of an `entropy_coeff_schedule` that is a bare
+    /// number.
     ///
     /// # Errors
     /// When a number is not finite, or `env_steps` is negative.
@@ -155,7 +157,8 @@ impl PiecewiseLinear {
     }
 
     fn value(&self, step: f64) -> f64 {
-        // The point that begins the half-open piece [t_i, t_i+1) with `step` in it is the last one not after it.
+        // The point that begins the half-open piece [t_i, t_i+1) with `step` in it is the last one not after
+        // it.
         let begun = self.endpoints.partition_point(|&(t, _)| t <= step);
         let left = begun.checked_sub(1).map(|i| self.endpoints[i]);
         let right = self.endpoints.get(begun).copied();

@@ -43,8 +43,8 @@ impl<T: HoldsBatch> HoldsBatch for Loaded<T> {
     }
 }
 
-/// A place for one train batch: RLlib's tower stack. The samples lie on the host, where losses read them; the observations
-/// also where the networks of their policies compute.
+/// A place for one train batch: RLlib's tower stack. The samples lie on the host, where losses read them; the
+/// observations also where the networks of their policies compute.
 #[derive(Debug, Default)]
 pub struct Stack {
     samples: MultiAgentBatch,
@@ -102,11 +102,11 @@ impl Loader<MultiAgentBatch> for StackLoader {
     type Stack = Stack;
 
     /// # Errors
-    /// What the device said; the steps of the batch are then counted as lost under `loader_error`, after a panic under
-    /// `loader_panic`.
+    /// What the device said; the steps of the batch are then counted as lost under `loader_error`, after a
+    /// panic under `loader_panic`.
     fn load(&mut self, batch: MultiAgentBatch, stack: &mut Stack) -> Result<(), Box<dyn Error + Send + Sync>> {
         stack.samples = batch;
-        // The panic goes on to the thread, which reports it.
+        // The thread reports the panic.
         let put = catch_unwind(AssertUnwindSafe(|| self.put(stack)));
         let cause = match &put {
             Ok(Ok(())) => return Ok(()),

@@ -1,4 +1,4 @@
-//! What a learner needs to go on exactly where another stopped.
+//! The state from which a learner resumes exactly.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::OptimizerState;
 
 /// Weights, optimiser and counters of a learner: everything its next update depends on.
 ///
-/// Loaded into a learner made with the same options, that learner goes on bit for bit as the one that was saved.
+/// A learner with the same options that loads it continues bit for bit as the saved one.
 #[derive(Clone, Debug)]
 pub struct LearnerState {
     /// The weights.

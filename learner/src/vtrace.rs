@@ -23,8 +23,8 @@ pub enum PgBootstrap {
 /// How importance ratios are weighed, with the defaults of the IMPALA paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VtraceConfig<F> {
-    /// Bar on the ratio in the temporal differences; it decides which policy's value is learned. `None` leaves the
-    /// ratio as it is.
+    /// Bar on the ratio in the temporal differences; it decides which policy's value is learned. `None`
+    /// leaves the ratio as it is.
     pub clip_rho: Option<F>,
     /// Bar on the ratio in the policy gradient.
     pub clip_pg_rho: Option<F>,
@@ -183,8 +183,8 @@ fn resize<F: Float>(buffer: &mut Vec<F>, len: usize) {
     buffer.resize(len, F::zero());
 }
 
-/// Writes `vs - V` into `errors`, from the last step to the first. A row depends on the row after it and on nothing in
-/// its own, so the loops over columns run in SIMD registers.
+/// Writes `vs - V` into `errors`, from the last step to the first. A row depends on the row after it and on
+/// nothing in its own, so the loops over columns run in SIMD registers.
 fn backward_errors<F: Float>(config: &VtraceConfig<F>, input: &VtraceInput<'_, F>, rhos: &[F], errors: &mut [F]) {
     let columns = input.columns;
     for t in (0..input.steps).rev() {

@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls a function that may panic; a panic comes back as its message.
 ///
-/// The caller drops whatever the function was working on after a panic, so that nobody sees it half changed.
+/// After a panic the caller drops what the function was changing, so that no half-changed state is read.
 ///
 /// ```
 /// use pronk_metrics::catch;

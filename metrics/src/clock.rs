@@ -16,12 +16,12 @@ pub use ledger::TimeLedger;
 pub use states::ThreadState;
 pub use written::{shares, write_shares, write_thread_times};
 
-/// The clock of one thread: it is always in exactly one state, and switching attributes the time that passed to the
-/// state left. So the states of a thread sum to its wall time.
+/// The clock of one thread: it is always in exactly one state, and switching attributes the time that passed
+/// to the state left. So the states of a thread sum to its wall time.
 ///
-/// Whoever spawns the thread makes the clock and moves it in: then spawning counts too. One thread writes; any
-/// number of others read it live through [`ClockReader`]. Writing takes no lock and never waits for a reader.
-/// Dropping the clock marks the thread as ended, by a panic as well, and its time stops.
+/// Make the clock before spawning the thread and move it in, so that spawning counts too. One thread writes;
+/// any number of others read it live through [`ClockReader`]. Writing takes no lock and never waits for a
+/// reader. Dropping the clock marks the thread as ended, by a panic as well, and its time stops.
 ///
 /// ```
 /// use pronk_metrics::{StateClock, thread_states};
@@ -52,8 +52,8 @@ pub struct StateClock<S: ThreadState> {
 }
 
 impl<S: ThreadState> StateClock<S> {
-    /// A clock for the thread of that name, which is in state `first` from now on. A thread that takes another's place has that
-    /// one's name here: a [`TimeLedger`] keeps one account for both.
+    /// A clock for the thread of that name, which is in state `first` from now on. A replacement of a thread
+    /// uses the same name: a [`TimeLedger`] keeps one account for both.
     pub fn new(thread: impl Into<String>, first: S) -> StateClock<S> {
         StateClock::with(thread.into(), first, None)
     }
@@ -111,8 +111,8 @@ impl ClockReader {
         self.0.thread()
     }
 
-    /// Where the thread's time went until now. Never a mixture of before and after a switch, and no state has less
-    /// time than in an earlier reading.
+    /// Where the thread's time went until now. Never a mixture of before and after a switch, and no state has
+    /// less time than in an earlier reading.
     pub fn read(&self) -> ThreadTime {
         self.0.read()
     }

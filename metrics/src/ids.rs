@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 /// The name of a policy; cloning it copies a pointer.
 pub type PolicyId = Arc<str>;
 
-/// Something for each policy, in the order of their names. A single-agent run has one policy, [`DEFAULT_POLICY`].
+/// Something for each policy, in the order of their names. A single-agent run has one policy,
+/// [`DEFAULT_POLICY`].
 pub type ByPolicy<T> = BTreeMap<PolicyId, T>;
 
 /// The name of the only policy of a single-agent run.

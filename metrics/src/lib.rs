@@ -1,9 +1,9 @@
 //! What does a thread say about itself?
 //!
 //! Timers and windows measure, the time ledger ([`StateClock`], [`TimeLedger`]) says where each thread's time
-//! went, the step ledger ([`StepLedger`]) says what became of every step, [`LearnerInfo`] carries what an update
-//! found out, and a [`Reporter`] shows the [`ResultDict`] of an iteration to people and programs. [`Timers`] and
-//! [`Timeline`] read `tracing` spans: how work is nested, and when it happened.
+//! went, the step ledger ([`StepLedger`]) says what became of every step, [`LearnerInfo`] carries what an
+//! update found out, and a [`Reporter`] shows the [`ResultDict`] of an iteration to people and programs.
+//! [`Timers`] and [`Timeline`] read `tracing` spans: how work is nested, and when it happened.
 //!
 //! This room knows no other room and no tensor library.
 

@@ -14,7 +14,8 @@ pub fn round_half_even(value: f64, digits: u32) -> f64 {
     if !value.is_finite() {
         return value;
     }
-    // The formatter works on the exact binary value and breaks ties to even; scaling by a power of ten would not.
+    // The formatter works on the exact binary value and breaks ties to even; scaling by a power of ten would
+    // not.
     let digits = usize::try_from(digits).unwrap_or(usize::MAX).min(MAX_DIGITS);
     format!("{value:.digits$}").parse().unwrap_or(value)
 }
@@ -24,8 +25,8 @@ const MAX_DIGITS: usize = 1074;
 
 /// Sums in NumPy's order: below 8 values one after the other, up to 128 in eight lanes, above that by halves.
 ///
-/// A mean in this order equals NumPy's to the last bit, which decides the third digit of a rounded millisecond:
-/// means of few decimal fractions often lie on a tie.
+/// A mean in this order equals NumPy's to the last bit, which decides the third digit of a rounded
+/// millisecond: means of few decimal fractions often lie on a tie.
 pub(crate) fn sum_as_numpy(values: &[f64]) -> f64 {
     const LANES: usize = 8;
     const BLOCK: usize = 128;

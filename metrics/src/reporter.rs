@@ -21,8 +21,8 @@ use crate::result::ResultDict;
 
 /// Something that shows results: a line on the console, a file, a dashboard.
 ///
-/// The trainer calls [`report`](Reporter::report) once per iteration from its own thread, so a slow reporter slows
-/// the trainer but never a worker or the learner. Results come in order of their iteration.
+/// The trainer calls [`report`](Reporter::report) once per iteration from its own thread, so a slow reporter
+/// slows the trainer but never a worker or the learner. Results come in order of their iteration.
 ///
 /// ```
 /// use pronk_metrics::{ReportError, Reporter, ResultDict};
@@ -53,7 +53,7 @@ pub trait Reporter: Send {
     /// Shows one result.
     ///
     /// # Errors
-    /// The result could not be shown. The reporter stays usable: the caller may go on with the next result.
+    /// The result could not be reported. The reporter stays usable for the next result.
     fn report(&mut self, result: &ResultDict) -> Result<(), ReportError>;
 
     /// How the time of a thread of its own is split, if it has one: the run's time ledger then has it, too.

@@ -13,7 +13,7 @@ pub use timers::{Timers, TimersFile, TimersLayer};
 /// Entry in a thread-local, it tells every owner that is left when the thread ends.
 struct PerOwner<O, T: AtThreadEnd<O>>(Vec<Entry<O, T>>);
 
-/// Something that a thread keeps for an owner and hands over as it ends.
+/// Thread-local data that is handed over to its owner as the thread ends.
 trait AtThreadEnd<O> {
     fn hand_over(&mut self, owner: &Arc<O>);
 }

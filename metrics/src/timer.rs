@@ -6,8 +6,9 @@ use crate::numbers::{round_half_even, sum_as_numpy};
 
 /// How long something takes: the mean and the throughput of the newest calls, and totals over all of them.
 ///
-/// The newest `window` durations (10 unless told) and the newest `window` unit counts are kept apart, as in Ray's
-/// `TimerStat`: units pushed now and then still meet the newest durations. Time is measured by the monotonic clock.
+/// The newest `window` durations (10 unless told) and the newest `window` unit counts are kept apart, as in
+/// Ray's `TimerStat`: units pushed now and then still meet the newest durations. Time is measured by the
+/// monotonic clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,8 +58,8 @@ impl TimerStat {
 
     /// Adds one duration in seconds, for measurements made elsewhere.
     ///
-    /// A negative one counts as it is, as in the original, whose clock could be set back. What is not finite is no
-    /// measurement and is passed over: it would spoil the lifetime total for good.
+    /// A negative one counts as it is, as in the original, whose clock could be set back. What is not finite
+    /// is no measurement and is passed over: it would spoil the lifetime total for good.
     pub fn push_secs(&mut self, secs: f64) {
         if !secs.is_finite() {
             return;
@@ -124,7 +125,8 @@ impl TimerStat {
         !self.units.is_empty()
     }
 
-    /// The mean in milliseconds as the result dict has it: rounded to three digits, 0.0 without a measurement.
+    /// The mean in milliseconds as the result dict has it: rounded to three digits, 0.0 without a
+    /// measurement.
     pub fn mean_ms_rounded(&self) -> f64 {
         round_half_even(1000.0 * self.mean_secs().unwrap_or(0.0), 3)
     }

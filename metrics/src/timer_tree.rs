@@ -17,14 +17,16 @@ pub use work::Work;
 pub use clock::{SystemClock, TreeClock};
 pub use gauge::Gauge;
 
-/// The timers of one thread as a tree: under each node the scopes that were opened inside it, in order of first use.
+/// The timers of one thread as a tree: under each node the scopes that were opened inside it, in order of
+/// first use.
 ///
-/// A node has the seconds and the number of its finished scopes. The same name under two parents is two nodes, and a
-/// scope inside one of its own name is its child. Beside the nodes stand gauges, which keep their newest, smallest and
-/// largest value, and metadata, which is text. [`tree`](TimerTree::tree) gives all of it in ML-Agents' layout.
+/// A node has the seconds and the number of its finished scopes. The same name under two parents is two
+/// nodes, and a scope inside one of its own name is its child. Beside the nodes stand gauges, which keep
+/// their newest, smallest and largest value, and metadata, which is text. [`tree`](TimerTree::tree) gives all
+/// of it in ML-Agents' layout.
 ///
-/// At most 56 scopes are open at a time; what is opened inside the last one is not counted. So the tree can be read
-/// by every JSON parser, however scopes are used.
+/// At most 56 scopes are open at a time; what is opened inside the last one is not counted. So the tree can
+/// be read by every JSON parser, however scopes are used.
 ///
 /// ```
 /// use pronk_metrics::TimerTree;
@@ -68,8 +70,8 @@ impl Default for TimerTree {
 }
 
 impl<C: TreeClock> TimerTree<C> {
-    /// An empty tree on `clock`. `metadata` comes after the format's version and the time of the start, again after
-    /// each [`reset`](TimerTree::reset).
+    /// An empty tree on `clock`. `metadata` comes after the format's version and the time of the start, again
+    /// after each [`reset`](TimerTree::reset).
     pub fn with_clock<'a>(clock: C, metadata: impl IntoIterator<Item = (&'a str, &'a str)>) -> TimerTree<C> {
         let mut tree = TimerTree {
             clock,
@@ -85,7 +87,8 @@ impl<C: TreeClock> TimerTree<C> {
         tree
     }
 
-    /// Opens a scope that ends when the guard is dropped, by a panic as well. The guard stands for the tree meanwhile.
+    /// Opens a scope that ends when the guard is dropped, by a panic as well. The guard stands for the tree
+    /// meanwhile.
     ///
     /// ```
     /// let mut timers = pronk_metrics::TimerTree::new();
@@ -113,8 +116,8 @@ impl<C: TreeClock> TimerTree<C> {
         id
     }
 
-    /// Ends that scope, also when it is not the innermost one: those inside it stay open. Does nothing when it is no
-    /// longer open.
+    /// Ends that scope, also when it is not the innermost one: those inside it stay open. Does nothing when
+    /// it is no longer open.
     pub fn exit(&mut self, scope: ScopeId) {
         if let Some(at) = self.open.iter().rposition(|open| open.id == scope) {
             let now_secs = self.clock.monotonic_secs();
@@ -147,8 +150,8 @@ impl<C: TreeClock> TimerTree<C> {
         self.metadata.insert(key.to_owned(), text.into());
     }
 
-    /// Adds the nodes of `source` to the innermost open node, or to its child `root_name` unless that is empty: totals
-    /// and counts are added, and children are joined by their names.
+    /// Adds the nodes of `source` to the innermost open node, or to its child `root_name` unless that is
+    /// empty: totals and counts are added, and children are joined by their names.
     pub fn merge<D: TreeClock>(
         &mut self,
         source: &mut TimerTree<D>,
@@ -172,8 +175,8 @@ impl<C: TreeClock> TimerTree<C> {
         self.nodes.merge_children(self.innermost(), &source.nodes, Nodes::ROOT, work);
     }
 
-    /// Merges the gauges of `source`: the newer value stays, an equally old one does not replace its own, and counts
-    /// are added. A gauge unknown here is shared with `source` from now on, as in the original.
+    /// Merges the gauges of `source`: the newer value stays, an equally old one does not replace its own, and
+    /// counts are added. A gauge unknown here is shared with `source` from now on, as in the original.
     pub fn merge_gauges<D: TreeClock>(&mut self, source: &TimerTree<D>) {
         for (name, theirs) in &source.gauges {
             match self.gauges.get(name) {
@@ -185,7 +188,7 @@ impl<C: TreeClock> TimerTree<C> {
         }
     }
 
-    /// Starts anew: no nodes, no gauges, first metadata only. Scopes that are open now count nowhere.
+    /// Resets: no nodes, no gauges, first metadata only. Scopes that are open now count nowhere.
     pub fn reset(&mut self) {
         self.nodes = Nodes::new();
         self.open.clear();
@@ -197,11 +200,11 @@ impl<C: TreeClock> TimerTree<C> {
         self.metadata.extend(self.first_metadata.iter().cloned());
     }
 
-    /// Everything in ML-Agents' layout, its keys in that order: `name`, `gauges`, `metadata`, `total`, `count`,
-    /// `is_parallel`, `self`, `children`.
+    /// Everything in ML-Agents' layout, its keys in that order: `name`, `gauges`, `metadata`, `total`,
+    /// `count`, `is_parallel`, `self`, `children`.
     ///
-    /// The root's total is the time since the start. Open scopes show what their finished predecessors took, so
-    /// children can have more than their parent; what is left of a node, its `self`, is never negative.
+    /// The root's total is the time since the start. Open scopes show what their finished predecessors took,
+    /// so children can have more than their parent; what is left of a node, its `self`, is never negative.
     pub fn tree(&mut self) -> Value {
         self.refresh();
         self.add_metadata("end_time_seconds", whole(self.clock.unix_secs()));
@@ -276,7 +279,8 @@ impl ScopeId {
     }
 }
 
-/// An open scope of a [`TimerTree`]; dropping it ends the scope. It stands for the tree, to open scopes inside it.
+/// An open scope of a [`TimerTree`]; dropping it ends the scope. It stands for the tree, to open scopes
+/// inside it.
 ///
 /// ```
 /// let mut timers = pronk_metrics::TimerTree::new();
@@ -321,7 +325,8 @@ struct OpenScope {
 
 const FORMAT_VERSION: &str = "0.1.0";
 
-/// A node takes two levels of JSON, and parsers stop at 128: this leaves room to merge a tree under two more nodes.
+/// A node takes two levels of JSON, and parsers stop at 128: this leaves room to merge a tree under two more
+/// nodes.
 const MAX_OPEN: usize = 56;
 
 /// Never negative: a clock that was set back measured nothing.

@@ -6,8 +6,8 @@ use crate::result::ResultDict;
 
 /// The newest values of something that goes up and down, for example the length of a queue.
 ///
-/// Mean, standard deviation and quantiles look at the newest `window` values and pass over NaN; the count is that
-/// of a lifetime. Behaves as RLlib's `WindowStat`.
+/// Mean, standard deviation and quantiles look at the newest `window` values and pass over NaN; the count is
+/// that of a lifetime. Behaves as RLlib's `WindowStat`.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -75,7 +75,8 @@ impl WindowStat {
         QUANTILES.iter().map(|&q| quantile(&sorted, q)).collect()
     }
 
-    /// Writes `<name>_count`, `_mean`, `_std` and `_quantiles` below `prefix`; what there is none of becomes null.
+    /// Writes `<name>_count`, `_mean`, `_std` and `_quantiles` below `prefix`; what there is none of becomes
+    /// null.
     pub fn write_into(&self, dict: &mut ResultDict, prefix: &str) {
         let name = &self.name;
         dict.set(&format!("{prefix}.{name}_count"), self.count);

@@ -29,7 +29,8 @@ pub(super) async fn accept(listener: TcpListener, newest: watch::Receiver<Arc<st
             Ok((stream, _)) => {
                 let newest = newest.clone();
                 tokio::spawn(async move {
-                    // A client that is slow or gone is its own affair: it gets no answer, and nobody else notices.
+                    // A client that is slow or gone is its own affair: it gets no answer, and nobody else
+                    // notices.
                     let _ = timeout(DEADLINE, converse(stream, newest)).await;
                     drop(place);
                 });
@@ -52,7 +53,8 @@ async fn converse(mut stream: TcpStream, newest: watch::Receiver<Arc<str>>) -> i
     };
     stream.write_all(&answer).await?;
     stream.shutdown().await?;
-    // What the client still sends is read, or the system would reset the connection and the answer might not arrive.
+    // What the client still sends is read, or the system would reset the connection and the answer might not
+    // arrive.
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     Ok(())
 }

@@ -17,7 +17,8 @@ impl Families {
         let mut registry = Registry::with_prefix("pronk");
         registry.register_collector(Box::new(self));
         let mut text = String::new();
-        // Writing into a string cannot fail, and what is encoded comes from maps, so the rules of the format hold.
+        // Writing into a string cannot fail, and what is encoded comes from maps, so the rules of the format
+        // hold.
         if text::encode(&mut text, &registry).is_err() {
             tracing::error!("the figures of a result could not be encoded as OpenMetrics text");
         }

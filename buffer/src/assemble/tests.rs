@@ -189,7 +189,8 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever happens to fragments, every step is accounted for at every moment, and none is in flight at the end.
+    /// Whatever happens to fragments, every step is accounted for at every moment, and none is in flight at
+    /// the end.
     #[test]
     fn the_ledger_closes_whatever_happens(acts in prop::collection::vec(act(), 0..60), size in 1..100_u64) {
         let (mut publisher, cell) = weight_cell(());

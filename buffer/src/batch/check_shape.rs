@@ -5,7 +5,8 @@ impl BatchShape {
     /// Refuses sizes of which no batch can be made. Call it once where the sizes are read.
     ///
     /// # Errors
-    /// [`BatchError::ZeroSize`] names the size that is 0, [`BatchError::TooLarge`] a batch that no memory can hold.
+    /// [`BatchError::ZeroSize`] names the size that is 0, [`BatchError::TooLarge`] a batch that no memory can
+    /// hold.
     pub fn check(&self) -> Result<(), BatchError> {
         let sizes = [
             ("steps", self.steps),
@@ -17,8 +18,8 @@ impl BatchShape {
         if let Some((what, _)) = sizes.iter().find(|(_, size)| *size == 0) {
             return Err(BatchError::ZeroSize { what, shape: *self });
         }
-        // The longest column is `[T+1, B, longest row]`; four bytes an element must stay addressable, and `t` and `b`
-        // are kept as u32 beside final observations.
+        // The longest column is `[T+1, B, longest row]`; four bytes an element must stay addressable, and `t`
+        // and `b` are kept as u32 beside final observations.
         let longest = self.obs_len.max(self.act_len).max(self.dist_len).max(self.state_len);
         let fits = self
             .steps

@@ -167,7 +167,8 @@ impl Columns {
         }
     }
 
-    /// Gives every column the length that the shape has, in the storage that is there. Row lengths and types are the same.
+    /// Gives every column the length that the shape has, in the storage that is there. Row lengths and types
+    /// are the same.
     pub(crate) fn resize(&mut self, shape: &BatchShape) {
         match &mut self.obs {
             ObsColumn::F32(obs) => obs.resize(shape.cells_and_last() * shape.obs_len, 0.0),

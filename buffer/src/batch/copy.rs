@@ -1,4 +1,5 @@
-//! Copies between columns. Two element types, or two lengths, are an error and never a copy that did not happen.
+//! Copies between columns. Two element types, or two lengths, are an error and never a copy that did not
+//! happen.
 
 use super::columns::{ActionColumn, ActionView, ActionViewMut};
 use super::error::BatchError;

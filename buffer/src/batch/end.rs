@@ -1,11 +1,12 @@
 /// Whether and how an episode ended with a step.
 ///
-/// The two ways stay apart because they mean different things to a value estimate: after `Terminated` nothing more can
-/// be earned; after `Truncated` the episode would have gone on, so its final observation is kept and bootstrapped from.
+/// The two ways stay apart because they mean different things to a value estimate: after `Terminated` nothing
+/// more can be earned; after `Truncated` the episode would have gone on, so its final observation is kept and
+/// bootstrapped from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum End {
-    /// The episode goes on.
+    /// The episode continues.
     #[default]
     No = 0,
     /// The environment reached a terminal state.

@@ -18,7 +18,7 @@ pub enum BatchError {
         /// All the sizes.
         shape: BatchShape,
     },
-    /// A column's length is not what the shape asks for.
+    /// A column's length does not fit the shape.
     #[error("column `{column}` must be {expected} long, got {got}")]
     WrongLength {
         /// The column's name.
@@ -28,12 +28,12 @@ pub enum BatchError {
         /// Its length.
         got: usize,
     },
-    /// A column has another element type than the shape says.
+    /// A column's element type differs from the shape's.
     #[error("column `{column}` must hold {expected}, got {got}")]
     WrongKind {
         /// The column's name.
         column: &'static str,
-        /// The element type the shape says.
+        /// The shape's element type.
         expected: &'static str,
         /// The element type found.
         got: &'static str,
@@ -59,7 +59,7 @@ pub enum BatchError {
         /// What is wrong with the place.
         why: &'static str,
     },
-    /// A batch must say which fragments it is made of.
+    /// A batch names the fragments that it consists of.
     #[error("a batch needs at least one tag and at most one per column: got {got} tags for {columns} columns")]
     WrongTags {
         /// How many tags were given.

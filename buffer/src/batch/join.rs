@@ -2,7 +2,8 @@ use super::{ActionColumn, BatchError, BatchShape, ObsColumn, SampleBatch};
 use crate::Pool;
 
 impl SampleBatch {
-    /// Joins batches side by side along `B`, in the order given, in one copy. A single batch is moved, not copied.
+    /// Joins batches side by side along `B`, in the order given, in one copy. A single batch is moved, not
+    /// copied.
     ///
     /// # Errors
     /// When there are no parts, or a part differs from the first in anything but its number of columns.
@@ -30,7 +31,8 @@ impl SampleBatch {
 }
 
 impl BatchShape {
-    /// Whether a batch of shape `other` can be joined to one of this shape; `part` is its position, for the error.
+    /// Whether a batch of shape `other` can be joined to one of this shape; `part` is its position, for the
+    /// error.
     pub(crate) fn check_fits(&self, other: &BatchShape, part: usize) -> Result<(), BatchError> {
         let sizes = [
             ("steps", self.steps, other.steps),

@@ -9,8 +9,8 @@ use crate::Pool;
 ///
 /// The default one is empty: it holds the place where a batch will be.
 ///
-/// It may carry the [`StepTicket`] of its steps. Whoever ends the batch's life settles the ticket; a batch that is just
-/// dropped is counted as dropped.
+/// It may carry the [`StepTicket`] of its steps. The owner that ends the batch settles the ticket; a batch
+/// that is just dropped is counted as dropped.
 ///
 /// ```
 /// use pronk_buffer::{ActionKind, BatchShape, MultiAgentBatch, ObsKind, SampleBatch, Tag};
@@ -127,12 +127,12 @@ impl MultiAgentBatch {
         self.ticket.as_ref().map(StepTicket::steps)
     }
 
-    /// Joins batches policy by policy, in the order given; steps are summed and tickets joined. A policy's samples are
-    /// moved without a copy when only one part has any.
+    /// Joins batches policy by policy, in the order given; steps are summed and tickets joined. A policy's
+    /// samples are moved without a copy when only one part has any.
     ///
     /// # Errors
-    /// When there are no parts, or the parts of one policy differ in more than their number of columns. The parts are
-    /// dropped then; [`check_fits`](Self::check_fits) tells beforehand.
+    /// When there are no parts, or the parts of one policy differ in more than their number of columns. The
+    /// parts are dropped then; [`check_fits`](Self::check_fits) checks that beforehand.
     pub fn join(mut parts: Vec<MultiAgentBatch>, pool: &Pool) -> Result<MultiAgentBatch, BatchError> {
         if parts.len() <= 1 {
             return parts.pop().ok_or(BatchError::Empty { what: "a joined multi-agent batch" });

@@ -173,8 +173,8 @@ impl<'a> ObsViewMut<'a> {
     }
 }
 
-/// The last observations of episodes that ended inside a batch, kept apart because the next row of `obs` already
-/// belongs to the next episode.
+/// The last observations of episodes that ended inside a batch, kept apart because the next row of `obs`
+/// already belongs to the next episode.
 ///
 /// *Shapes*: row `i` of [`rows`](Self::rows) is the observation that followed step `t` of column `b`, where
 /// `(t, b) = index()[i]`. The order is that of the pushes.
@@ -204,8 +204,8 @@ impl FinalObs {
     /// Keeps the observation that followed step `t` of column `b`.
     ///
     /// # Errors
-    /// When the row has another length or element type, or `t` or `b` do not fit 32 bits. That the place exists and
-    /// an episode ended there is checked with the whole batch.
+    /// When the row has another length or element type, or `t` or `b` do not fit 32 bits. That the place
+    /// exists and an episode ended there is checked with the whole batch.
     pub fn push<'a>(&mut self, t: usize, b: usize, row: impl Into<ObsView<'a>>) -> Result<(), BatchError> {
         let row = row.into();
         if row.len() != self.obs_len {
@@ -276,8 +276,8 @@ impl FinalObs {
         self.index.clear();
     }
 
-    /// Appends the entries of a batch whose columns begin at `first_column` of this one. Both have the same row
-    /// length and element type.
+    /// Appends the entries of a batch whose columns begin at `first_column` of this one. Both have the same
+    /// row length and element type.
     pub(super) fn append(&mut self, part: &FinalObs, first_column: usize) {
         match (&mut self.rows, &part.rows) {
             (ObsColumn::F32(rows), ObsColumn::F32(more)) => rows.extend_from_slice(more),

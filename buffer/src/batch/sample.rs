@@ -9,8 +9,8 @@ use crate::Pool;
 
 /// `T` steps of `B` columns, time-major, with every length checked.
 ///
-/// Lengths cannot change after construction: the accessors hand out slices. A batch from a [`Pool`] returns its
-/// storage there when it is dropped.
+/// Lengths cannot change after construction: the accessors hand out slices. A batch from a [`Pool`] returns
+/// its storage there when it is dropped.
 ///
 /// *Shapes*: as the fields of [`Columns`].
 ///
@@ -42,11 +42,13 @@ pub struct SampleBatch {
 }
 
 impl SampleBatch {
-    /// Takes columns after checking them against the shape. `tags` name the fragments the batch is made of.
+    /// Takes columns after checking them against the shape. `tags` name the fragments that the batch consists
+    /// of.
     ///
     /// # Errors
     /// A size of 0, a column of another length or element type, a truncated end without exactly one final
-    /// observation, or a number of tags that cannot be: [`BatchError`] says which, what was expected and what came.
+    /// observation, or a number of tags that cannot be: [`BatchError`] names it, with the expected and the
+    /// actual value.
     pub fn new(shape: BatchShape, columns: Columns, tags: Vec<Tag>) -> Result<Self, BatchError> {
         shape.check()?;
         columns.check_lengths(&shape)?;
@@ -63,7 +65,7 @@ impl SampleBatch {
         Self { shape, columns: Columns::zeros(&shape), tags: vec![tag], home: None }
     }
 
-    /// Storage of the right lengths, whatever it holds, that goes back to `home`.
+    /// Storage of the right lengths, with stale contents, that returns to `home`.
     pub(crate) fn from_storage(shape: BatchShape, columns: Columns, tags: Vec<Tag>, home: Pool) -> Self {
         Self { shape, columns, tags, home: Some(home) }
     }
@@ -78,13 +80,13 @@ impl SampleBatch {
         self.shape.agent_steps()
     }
 
-    /// The fragments the batch is made of, in the order of their columns.
+    /// The fragments of the batch, in the order of their columns.
     pub fn tags(&self) -> &[Tag] {
         &self.tags
     }
 
-    /// Checks that every truncated end has exactly one final observation and that no entry lies elsewhere. Writing in
-    /// place can break this, so the writer calls it when the fragment is complete.
+    /// Checks that every truncated end has exactly one final observation and that no entry lies elsewhere.
+    /// Writing in place can break this, so the writer calls it when the fragment is complete.
     ///
     /// # Errors
     /// The first place that is wrong.
@@ -305,11 +307,11 @@ impl SampleBatch {
 }
 
 impl Pool {
-    /// A batch of this shape, from recycled storage when there is some, to be written in place. For shapes that passed
-    /// [`BatchShape::check`].
+    /// A batch of this shape, from recycled storage when there is some, to be written in place. For shapes
+    /// that passed [`BatchShape::check`].
     ///
-    /// Every end is [`End::No`] and there are no final observations; the other columns hold whatever was in them, so
-    /// write all of them.
+    /// Every end is [`End::No`] and there are no final observations; the other columns hold whatever was in
+    /// them, so write all of them.
     pub fn take(&self, shape: BatchShape, tag: Tag) -> SampleBatch {
         let mut batch = self.take_untagged(shape);
         batch.tags_mut().push(tag);
@@ -366,8 +368,8 @@ fn check_column(column: &'static str, values: &[f32], row_len: usize, width: usi
     refuse(column, values, first_non_finite(values), row_len, width)
 }
 
-/// As [`check_column`], but −∞ is no accident in a logit: it is how an action mask writes a probability of zero, and every
-/// distribution over indices computes with it. +∞ and NaN make a distribution of NaN.
+/// As [`check_column`], but −∞ is no accident in a logit: it is how an action mask writes a probability of
+/// zero, and every distribution over indices computes with it. +∞ and NaN make a distribution of NaN.
 fn check_logits(column: &'static str, logits: &[f32], row_len: usize, width: usize) -> Result<(), BatchError> {
     let is_logit = |logit: &f32| *logit < f32::INFINITY;
     let all_logits = logits.iter().fold(true, |all, logit| all & is_logit(logit));
@@ -392,7 +394,8 @@ fn refuse(
 }
 
 fn first_non_finite(values: &[f32]) -> Option<usize> {
-    // The usual answer is "none", and a pass without an early exit is the one that becomes vector instructions.
+    // The usual answer is "none", and a pass without an early exit is the one that becomes vector
+    // instructions.
     let all_finite = values.iter().fold(true, |finite, value| finite & value.is_finite());
     if all_finite { None } else { values.iter().position(|value| !value.is_finite()) }
 }

@@ -7,7 +7,7 @@ impl SampleBatch {
     /// The tags are those of the whole batch, as many as there is room for; the ticket stays where it is.
     ///
     /// # Errors
-    /// When no columns are asked for, or one that is not there.
+    /// When no columns are selected, or one that does not exist.
     ///
     /// # Example
     /// ```
@@ -69,7 +69,8 @@ impl SampleBatch {
         Ok(selected)
     }
 
-    /// Copies what follows the first `skipped` steps into a batch of its own. `state_in` stays that of the first step of all.
+    /// Copies what follows the first `skipped` steps into a batch of its own. `state_in` stays that of the
+    /// first step of all.
     ///
     /// The tags are those of the whole batch; the ticket stays where it is.
     ///

@@ -36,7 +36,8 @@ impl ActionKind {
     }
 }
 
-/// The sizes of a [`SampleBatch`](crate::SampleBatch): `T` steps of `B` columns, and the lengths of their rows.
+/// The sizes of a [`SampleBatch`](crate::SampleBatch): `T` steps of `B` columns, and the lengths of their
+/// rows.
 ///
 /// ```
 /// use pronk_buffer::{ActionKind, BatchShape, ObsKind};

@@ -32,8 +32,8 @@ pub enum Gate {
     /// Senders push while there is room, and the receiver pops while something waits.
     #[default]
     Bounded,
-    /// Senders push until the queue is full; then the receiver pops until it is empty, and nobody pushes meanwhile. It begins
-    /// with pushing.
+    /// Senders push until the queue is full; then the receiver pops until it is empty, while senders block.
+    /// It begins with pushing.
     ///
     /// When all senders are gone, what they pushed can be popped although the queue is not full.
     FillThenDrain,
@@ -41,8 +41,8 @@ pub enum Gate {
 
 /// Makes the two sides of [`Gate::FillThenDrain`].
 ///
-/// Whoever pushes takes a place first. The push that fills the queue tells the receiver so, and the pop that empties it gives
-/// all places back.
+/// A sender takes a place before it pushes. The push that fills the queue tells the receiver so, and the pop
+/// that empties it gives all places back.
 pub(super) fn fill_then_drain(capacity: usize) -> (Filling, Draining) {
     let (free, places) = bounded(capacity);
     let (told, full) = bounded(1);
@@ -57,7 +57,7 @@ pub(super) fn fill_then_drain(capacity: usize) -> (Filling, Draining) {
 pub(super) struct Filling {
     /// One message for each place that can be taken.
     pub(super) places: Receiver<()>,
-    /// Items pushed since the queue was empty. Behind a lock, so that nobody sees an item that is not counted.
+    /// Items pushed since the queue was empty. Behind a lock, so that no receiver sees an uncounted item.
     filled: Arc<Mutex<usize>>,
     /// Told when the queue is full; closed when all senders are gone.
     full: Sender<()>,
@@ -83,7 +83,7 @@ impl Filling {
 /// The receiver's side.
 #[derive(Debug)]
 pub(super) struct Draining {
-    /// Tells that the queue is full.
+    /// Signals that the queue is full.
     full: Receiver<()>,
     /// Items to pop until the senders' turn.
     left: Cell<usize>,
@@ -110,7 +110,7 @@ impl Draining {
         Ok(item)
     }
 
-    /// Takes everything, whoever's turn it is; then it is the senders'.
+    /// Takes everything in either phase; then senders may push.
     pub(super) fn drain<T>(&self, items: &Receiver<T>) -> Vec<T> {
         let mut filled = lock(&self.filled);
         let drained = items.try_iter().collect();

@@ -3,7 +3,7 @@ use std::ops::{Deref, DerefMut};
 
 use crossbeam_channel::Sender;
 
-/// A stack with a batch in it, on loan: dropping it sends the stack home, to be loaded again.
+/// A loaded stack; dropping it returns the stack, to be loaded again.
 ///
 /// It may outlive the [`LoaderStacks`](crate::LoaderStacks) it came from; then dropping it frees the stack.
 pub struct Loaded<T> {
@@ -43,7 +43,7 @@ impl<T> DerefMut for Loaded<T> {
 impl<T> Drop for Loaded<T> {
     fn drop(&mut self) {
         if let Some(stack) = self.stack.take() {
-            // There is room for every stack. When all loaders are gone nobody waits for it: then it is freed.
+            // There is room for every stack; when all loaders are gone, it is freed.
             drop(self.home.try_send(stack));
         }
     }

@@ -25,7 +25,8 @@ impl LoaderMetrics {
         self.load_timer.lock().clone()
     }
 
-    /// Names of the threads that have not ended. After the adapter was dropped: those who missed its deadline.
+    /// Names of the threads that have not ended. After the adapter was dropped: those who missed its
+    /// deadline.
     pub fn running(&self) -> Vec<String> {
         let running = self.threads.iter().filter(|(_, ended)| !ended.is_shut_down());
         running.map(|(name, _)| name.clone()).collect()

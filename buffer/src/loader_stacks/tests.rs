@@ -218,8 +218,8 @@ fn each_thread_makes_its_own_loader() {
     drop((stacks, sender, shutdown));
 }
 
-/// The contract's rig feeds an item and then waits until it was loaded: what is not loaded when the run ends is dropped
-/// and counted, because it cannot be given as a stack.
+/// The contract's rig feeds an item and then waits until it was loaded: what is not loaded when the run ends
+/// is dropped and counted, because it cannot be given as a stack.
 #[test]
 fn it_keeps_the_promises_of_a_source() {
     check_all(|| {

@@ -13,8 +13,8 @@ use super::upstream::Upstream;
 use super::{Loaded, Loader, LoaderCause, LoaderFailure};
 use crate::{NextError, ShutdownToken, Source};
 
-/// How long a loader waits for a batch before it looks whether it is to end: sources end by themselves with their run,
-/// so this is only for those that outlive their adapter.
+/// How long a loader waits for a batch before it looks whether it is to end: sources end by themselves with
+/// their run, so this is only for those that outlive their adapter.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 thread_states! {
@@ -31,7 +31,8 @@ thread_states! {
     }
 }
 
-/// A stack that has come to the end of its way through a loader: with a batch in it, or with the reason why not.
+/// A stack that has come to the end of its way through a loader: with a batch in it, or with the reason why
+/// not.
 ///
 /// The reason travels with the stack, so the queue of them never holds more than there are stacks.
 pub(super) type Ready<T> = (Loaded<T>, Result<(), Box<dyn Error + Send + Sync>>);
@@ -52,13 +53,14 @@ pub(super) struct LoaderThread<S, T> {
 }
 
 impl<S: Source, T> LoaderThread<S, T> {
-    /// The life of the thread. A failure is sent before the thread's end of the ready queue closes, so whoever finds
-    /// the queue closed finds the failure too.
+    /// The body of the thread. A failure is sent before the thread's end of the ready queue closes, so
+    /// whoever finds the queue closed finds the failure too.
     pub(super) fn run<L: Loader<S::Item, Stack = T>>(
         mut self,
         make_loader: impl FnOnce() -> Result<L, Box<dyn Error + Send + Sync>>,
     ) {
-        // After a panic neither the loader nor the stack is used again; a source that panicked poisons its lock.
+        // After a panic neither the loader nor the stack is used again; a source that panicked poisons its
+        // lock.
         let caught = catch_unwind(AssertUnwindSafe(|| {
             let mut loader = make_loader().map_err(LoaderCause::NotMade)?;
             self.load_until_the_end(&mut loader).map_err(LoaderCause::Failed)
@@ -70,7 +72,7 @@ impl<S: Source, T> LoaderThread<S, T> {
         };
         let state = LoaderState::NAMES.get(self.clock.state().index()).copied().unwrap_or("unknown");
         let failure = LoaderFailure { thread: std::mem::take(&mut self.name), state, cause };
-        // There is room for one failure of every thread; nobody listens only when the adapter is gone.
+        // There is room for one failure of every thread; the receiver is gone only with the adapter.
         let _ = self.failures.try_send(failure);
     }
 
@@ -78,7 +80,7 @@ impl<S: Source, T> LoaderThread<S, T> {
         &mut self,
         loader: &mut L,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        // The stack first: a batch that waits for a stack here would be backlog that nobody sees.
+        // The stack first: a batch waiting for a stack here would not be counted as backlog.
         while let Some(mut stack) = self.idle_stack() {
             let asked = Instant::now();
             let outcome = match self.next_batch() {
@@ -93,12 +95,12 @@ impl<S: Source, T> LoaderThread<S, T> {
                 }
                 Err(NextError::Failed(error)) => Err(error),
                 Err(NextError::Closed | NextError::TimedOut) => {
-                    // Goes home for those who still wait for one, so that they see the end too.
+                    // Returned, so that other loaders waiting for a stack see the end too.
                     drop(Loaded::new(stack, self.home.clone()));
                     return Ok(());
                 }
             };
-            // There is room for every stack; nobody listens only when the adapter is gone.
+            // There is room for every stack; the receiver is gone only with the adapter.
             drop(self.ready.try_send((Loaded::new(stack, self.home.clone()), outcome)));
         }
         Ok(())
@@ -116,7 +118,8 @@ impl<S: Source, T> LoaderThread<S, T> {
         let ready = wait.select();
         match self.tethers.get(ready.index()) {
             Some(token) => {
-                // A selected operation must be completed; this one says that the other end of the shutdown token is gone.
+                // A selected operation must be completed; this one reports that the shutdown guard was
+                // dropped.
                 let _ = ready.recv(token.ended());
                 None
             }

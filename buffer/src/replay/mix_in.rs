@@ -23,7 +23,7 @@ impl MixInConfig {
     /// Refuses settings that cannot work. Call it once where they are read.
     ///
     /// # Errors
-    /// [`MixInError`] names the settings and says what to do.
+    /// [`MixInError`] names the settings and the remedy.
     pub fn check(&self) -> Result<(), MixInError> {
         let Self { replay_buffer_num_slots, replay_proportion } = *self;
         if !replay_proportion.is_finite() || replay_proportion < 0.0 {
@@ -57,8 +57,8 @@ pub enum MixInError {
     },
 }
 
-/// Where the random numbers of a replay come from: any closure that gives uniform numbers from 0 up to but not
-/// including 1. The same numbers give the same replays.
+/// Where the random numbers of a replay come from: any closure that gives uniform numbers from 0 up to but
+/// not including 1. The same numbers give the same replays.
 ///
 /// ```
 /// use pronk_buffer::RandomSource;
@@ -85,10 +85,10 @@ impl<F: FnMut() -> f64> RandomSource for F {
 
 /// The rule of mix-in replay, apart from what is replayed: RLlib 1.x's `MixInReplay`.
 ///
-/// An item is stored first. Then, as long as a uniform number lies below what is left of the proportion, one is taken
-/// off it and a stored item is drawn, which may be the new one. So `p` items are replayed per fresh one in expectation,
-/// and never fewer than the whole part of `p`. (RLlib 2.x inverts its `replay_proportion` by mistake; see
-/// [`RatioReplay`](crate::RatioReplay).)
+/// An item is stored first. Then, as long as a uniform number lies below what is left of the proportion, one
+/// is taken off it and a stored item is drawn, which may be the new one. So `p` items are replayed per fresh
+/// one in expectation, and never fewer than the whole part of `p`. (RLlib 2.x inverts its `replay_proportion`
+/// by mistake; see [`RatioReplay`](crate::RatioReplay).)
 ///
 /// ```
 /// use pronk_buffer::{MixIn, MixInConfig};
@@ -119,14 +119,14 @@ impl<T> MixIn<T> {
         Ok(Self { ring, proportion: config.replay_proportion, left: None })
     }
 
-    /// Stores an item, in the place of the oldest if all are taken. Replays that were still due for the one before are
-    /// given up.
+    /// Stores an item, in the place of the oldest if all are taken. Replays that were still due for the one
+    /// before are given up.
     pub fn store(&mut self, item: T) {
         let Ok(()) = self.store_with(|| Ok::<T, std::convert::Infallible>(item));
     }
 
-    /// As [`store`](Self::store), with an item that is made after the oldest was dropped, so that it can have its
-    /// storage. Without slots nothing is made.
+    /// As [`store`](Self::store), with an item that is made after the oldest was dropped, so that it can have
+    /// its storage. Without slots nothing is made.
     ///
     /// # Errors
     /// That of `make`; nothing was stored then.

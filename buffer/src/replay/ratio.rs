@@ -3,14 +3,14 @@ use std::num::NonZeroUsize;
 use super::RandomSource;
 use super::ring::Ring;
 
-/// RLlib 2.x's mix-in buffer, for comparison with it: it gives the items added since the last call and a share of old
-/// ones, all at once.
+/// RLlib 2.x's mix-in buffer, for comparison with it: it gives the items added since the last call and a
+/// share of old ones, all at once.
 ///
-/// Its `replay_ratio` is `old / (old + new)`, which makes `p = ratio / (1 - ratio)` old items per new one. It keeps that
-/// for single items only: with `n` new ones it takes 1 off `p` per draw and compares with `n * p`, so there are
-/// fewer. At a ratio of 1 it gives one stored item and forgets the new ones; above 1 it replays nothing. RLlib 2.x
-/// fills in `1 / replay_proportion` as the ratio, so a proportion of 2 replays half as many as are fresh. Runs use
-/// [`MixInReplay`](crate::MixInReplay), which replays what was asked for.
+/// Its `replay_ratio` is `old / (old + new)`, which makes `p = ratio / (1 - ratio)` old items per new one. It
+/// keeps that for single items only: with `n` new ones it takes 1 off `p` per draw and compares with `n * p`,
+/// so there are fewer. At a ratio of 1 it gives one stored item and forgets the new ones; above 1 it replays
+/// nothing. RLlib 2.x fills in `1 / replay_proportion` as the ratio, so a proportion of 2 replays half as
+/// many as are fresh. Runs use [`MixInReplay`](crate::MixInReplay), which replays what was asked for.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -56,7 +56,7 @@ impl<T: Clone> RatioReplay<T> {
         };
         let n_new = new.len() as f64;
         let mut given = new;
-        // A ratio of 0 asks for no random number at all.
+        // A ratio of 0 draws no random number.
         while self.ratio > 0.0 && draw.uniform() < n_new * proportion {
             proportion -= 1.0;
             given.extend(self.draw_one(draw));

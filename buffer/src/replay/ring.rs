@@ -5,7 +5,7 @@
 pub(super) struct Ring<T> {
     places: Vec<T>,
     size: usize,
-    /// Where the oldest item stands once all places are taken.
+    /// The index of the oldest item once the ring is full.
     oldest: usize,
 }
 
@@ -14,8 +14,8 @@ impl<T> Ring<T> {
         Self { places: Vec::new(), size, oldest: 0 }
     }
 
-    /// Drops the oldest item if there is no place left, and only then makes the new one: storage of the old one has
-    /// gone home by then and serves the new one. Without any place nothing is made.
+    /// Drops the oldest item if there is no place left, and only then makes the new one: storage of the old
+    /// one has gone home by then and serves the new one. Without any place nothing is made.
     pub(super) fn store_with<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> Result<(), E> {
         if self.size == 0 {
             return Ok(());

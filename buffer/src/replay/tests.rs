@@ -338,7 +338,8 @@ fn with_replays_the_fresh_fragments_keep_the_promises_of_a_source() {
     });
 }
 
-/// The original's procedure written out with its own plain state, as the oracle: everything one fresh item gives.
+/// The original's procedure written out with its own plain state, as the oracle: everything one fresh item
+/// gives.
 fn original(stored: &mut VecDeque<u32>, config: MixInConfig, fresh: u32, draw: &mut impl RandomSource) -> Vec<u32> {
     stored.push_back(fresh);
     if stored.len() > config.replay_buffer_num_slots {
@@ -387,7 +388,8 @@ proptest! {
         for fresh in 0..n_fresh {
             mix_in.store(fresh);
             let given: Vec<u32> = std::iter::from_fn(|| mix_in.replay(&mut draw).copied()).collect();
-            // The places differ from the oracle's order by a rotation, so an item is another one of the same ring.
+            // The places differ from the oracle's order by a rotation, so an item is another one of the same
+            // ring.
             let want = original(&mut oracle, config, fresh, &mut oracle_draw);
             prop_assert_eq!(given.len(), want.len());
             let rotation = if fresh as usize >= slots { (fresh as usize + 1) % slots } else { 0 };

@@ -1,4 +1,4 @@
-//! The memory that a recurrent network begins a batch with.
+//! The recurrent state at the start of a batch.
 
 use pronk_buffer::{End, Pool, SampleBatch};
 use pronk_policy::{Input, Memory, Network, Outputs, Params};
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::obs_ref;
 use crate::LearnError;
 
-/// What a recurrent network remembers when it begins to learn from a fragment.
+/// The recurrent state at the start of a fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InitialState {
-    /// What the worker remembered there, with the weights it acted with.
+    /// The worker's, computed with the weights that it acted with.
     #[default]
     Stored,
-    /// Nothing, as at the beginning of an episode.
+    /// Zeros, as at the start of an episode.
     Zero,
 }
 
-/// Prepares batches for a network whose memory is not to begin as the worker's did, or is to be run in first: the two ways of
-/// Kapturowski et al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
+/// Prepares the recurrent state of batches by zero start state or burn-in, the two ways of Kapturowski et
+/// al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
 pub(super) struct BurnIn {
     initial: InitialState,
     steps: usize,
@@ -36,13 +36,13 @@ impl BurnIn {
         Self { initial, steps, pool: Pool::new(2), state, starts, outputs: Outputs::default() }
     }
 
-    /// Whether no step has to be run through before a batch is learned from.
+    /// Whether there are no burn-in steps.
     pub(super) fn is_empty(&self) -> bool {
         self.steps == 0
     }
 
-    /// Prepares `batch`: works out the memory that learning begins with, and returns the steps that are left to learn from when
-    /// the first ones are run through; `None` when all are.
+    /// Computes the recurrent state that learning starts from, and returns the steps after burn-in; `None` if
+    /// that is the whole batch.
     pub(super) fn begin(
         &mut self,
         network: &mut dyn Network,
@@ -75,7 +75,7 @@ impl BurnIn {
         Ok(Some(rest))
     }
 
-    /// `[B, state_len]`: the memory that the batch begun last begins with.
+    /// `[B, state_len]`: the start state of the current batch.
     pub(super) fn state(&self) -> &[f32] {
         &self.state
     }

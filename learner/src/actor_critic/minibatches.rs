@@ -23,7 +23,7 @@ impl Minibatches {
         Self { size, seed, order: Vec::new(), pool: Pool::new(2) }
     }
 
-    /// Draws an order of the columns and says how many go into each minibatch; `None` if all of them do. The order
+    /// Shuffles the columns and returns how many go into each minibatch; `None` for all. The order
     /// depends on the seed and on how many updates there were, so it needs no state of its own.
     pub(super) fn begin(&mut self, batch: &SampleBatch, updates: u64) -> Option<usize> {
         let shape = batch.shape();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Workers that far behind are found by their version alone; older versions count as the oldest remembered.
+/// Workers that far behind are found by their version alone; older versions count as the oldest kept.
 const REMEMBERED: usize = 1024;
 
 /// The newest publications, each with the number of updates made before it.
@@ -26,7 +26,8 @@ impl Publications {
 
     /// How many updates the makers of samples were behind `updates`, mean over their `versions`.
     pub(super) fn mean_updates_behind(&self, updates: u64, versions: &[u64]) -> f64 {
-        // Few versions make a batch, and those of neighbours are mostly the same: each run of them is looked up once.
+        // Few versions make a batch, and those of neighbours are mostly the same: each run of them is looked
+        // up once.
         let behind = versions.chunk_by(|one, next| one == next).map(|run| {
             let behind = updates.saturating_sub(self.updates_at(run[0]));
             behind * run.len() as u64

@@ -1,4 +1,4 @@
-//! What a recurrent network is told about a batch: where episodes start, and what it remembered when they were cut.
+//! The input of a recurrent network: where episodes start, and the recurrent state where they were truncated.
 
 use pronk_buffer::{End, ObsColumn, ObsView, SampleBatch};
 use pronk_policy::{Input, Memory, Network, Outputs, Params, PolicyError};
@@ -13,7 +13,8 @@ pub(super) struct SequenceInput {
     cut: CutColumns,
 }
 
-/// The way to each final observation, a column each: the steps of its own column up to the cut, then the observation.
+/// The way to each final observation, a column each: the steps of its own column up to the cut, then the
+/// observation.
 #[derive(Default)]
 struct CutColumns {
     obs: ObsColumn,
@@ -23,7 +24,8 @@ struct CutColumns {
 }
 
 impl SequenceInput {
-    /// The observations of a batch with the memory that its columns begin with, `[B, state_len]`; none for a network without.
+    /// The observations of a batch with the start states of its columns, `[B, state_len]`; empty without
+    /// recurrence.
     pub(super) fn input<'a>(&'a mut self, batch: &'a SampleBatch, state: &'a [f32]) -> Input<'a> {
         let shape = batch.shape();
         let input = Input::new(obs_ref(batch.obs()), (shape.steps + 1) * shape.columns);
@@ -31,13 +33,13 @@ impl SequenceInput {
             return input;
         }
         self.starts.clear();
-        // The memory of the first step is from before it: whoever acted has emptied it where an episode began.
+        // The worker cleared the start state where an episode began.
         self.starts.resize(shape.columns, false);
         self.starts.extend(batch.ends().iter().map(|end| *end != End::No));
         input.with_memory(Memory { state, starts: &self.starts })
     }
 
-    /// The values of a batch's final observations, each with what its column remembered when the episode was cut.
+    /// The values of a batch's final observations, each with its column's recurrent state at the truncation.
     pub(super) fn final_values(
         &mut self,
         network: &mut dyn Network,

@@ -6,7 +6,7 @@ use pronk_policy::{Input, Network, Outputs, Params};
 
 use crate::{LearnError, TargetState};
 
-/// A copy of the trained weights, renewed every few updates, and what the network says with them.
+/// A target network: a copy of the trained weights, renewed every few updates, and its logits.
 pub(super) struct Target {
     params: Params,
     period: NonZeroU64,
@@ -30,7 +30,7 @@ impl Target {
         &mut self.outputs.logits
     }
 
-    /// Counts an update of the trained weights, and says whether it became a copy of them.
+    /// Counts an update of the trained weights; true if the target was renewed.
     pub(super) fn updated(&mut self, trained: &Params) -> bool {
         self.age += 1;
         if self.age < self.period.get() {
@@ -45,7 +45,7 @@ impl Target {
         TargetState { params: self.params.clone(), age: self.age }
     }
 
-    /// Goes on as it was saved; without that, as a copy of the trained weights.
+    /// Restores the saved target; without one, copies the trained weights.
     pub(super) fn load(&mut self, state: Option<TargetState>, trained: &Params) {
         let state = state.unwrap_or_else(|| TargetState { params: trained.clone(), age: 0 });
         (self.params, self.age) = (state.params, state.age);

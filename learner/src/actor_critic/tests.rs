@@ -17,7 +17,8 @@ const CONTEXTS: usize = 3;
 const STEPS: usize = 8;
 const COLUMNS: usize = 4;
 
-/// A bandit that shows one of three contexts and pays 1 for the arm of the same number. Every pull is an episode.
+/// A bandit that shows one of three contexts and pays 1 for the arm of the same number. Every pull is an
+/// episode.
 struct Bandit {
     actor: CpuNetwork,
     rng: Rng,

@@ -29,15 +29,16 @@ use crate::{
 pub struct AppoConfig {
     /// Discount of future rewards.
     pub gamma: f64,
-    /// How far from 1 the ratio of the policies still earns something.
+    /// Range around 1 within which the probability ratio is not clipped.
     pub clip_param: f64,
     /// Weight of the value loss, which is half the squared error. (PPO's is the whole.)
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
-    /// Targets and advantages by V-trace of a target network; without it by GAE with the values at sampling time.
+    /// Targets and advantages by V-trace of a target network; without it by GAE with the values at sampling
+    /// time.
     pub vtrace: bool,
-    /// With V-trace: what is made of data that an older policy made.
+    /// With V-trace: how data of older policies is weighted.
     pub form: AppoForm,
     /// As in [`ImpalaConfig`](crate::ImpalaConfig).
     pub vtrace_clip_rho_threshold: Option<f64>,
@@ -53,18 +54,19 @@ pub struct AppoConfig {
     pub use_critic: bool,
     /// GAE's lambda.
     pub lambda: f64,
-    /// Whether advantages are shifted and scaled to mean 0 and deviation 1, over each minibatch. (RLlib does not.) Where
-    /// rewards are large numbers, it keeps updates from depending on their unit.
+    /// Whether advantages are shifted and scaled to mean 0 and deviation 1, over each minibatch. (RLlib does
+    /// not.) Where rewards are large numbers, it keeps updates from depending on their unit.
     pub standardize_advantages: bool,
-    /// Whether the divergence from the target network, without V-trace from the policy that acted, is part of the loss.
+    /// Whether the divergence from the target network, without V-trace from the policy that acted, is part of
+    /// the loss.
     pub use_kl_loss: bool,
-    /// Weight of the divergence to begin with.
+    /// Initial weight of the divergence.
     pub kl_coeff: f64,
     /// The divergence that its weight is adapted to.
     pub kl_target: f64,
-    /// Updates from one target network to the next, and from one adaptation of the divergence's weight to the next;
-    /// `None` is those of `num_sgd_iter * minibatch_buffer_size` passes, and 1 outside a trainer's config. (RLlib means this
-    /// and counts sampled steps.)
+    /// Updates from one target network to the next, and from one adaptation of the divergence's weight to the
+    /// next; `None` is those of `num_sgd_iter * minibatch_buffer_size` passes, and 1 outside a trainer's
+    /// config. (RLlib means this and counts sampled steps.)
     pub target_update_frequency: Option<NonZeroU64>,
 }
 
@@ -110,8 +112,7 @@ impl AppoConfig {
         settings::weight("kl_coeff", self.kl_coeff)?;
         settings::positive("kl_target", self.kl_target)?;
         if !self.vtrace && self.use_gae && !self.use_critic {
-            let reason =
-                "use_gae is true and use_critic false: GAE is made of the critic's errors; set use_gae to false";
+            let reason = "use_gae is true and use_critic false: GAE needs the critic's values; set use_gae to false";
             return Err(LearnError::Config { reason: reason.to_owned() });
         }
         if self.use_kl_loss && self.kl_coeff == 0.0 {
@@ -154,7 +155,8 @@ impl AppoConfig {
     }
 }
 
-/// The APPO algorithm. It keeps its working memory, so a steady run allocates nothing here but the statistics' names.
+/// The APPO algorithm. It keeps its working memory, so a steady run allocates nothing here but the
+/// statistics' names.
 ///
 /// # Example
 /// ```
@@ -196,8 +198,8 @@ impl Appo {
             grads: AppoGrads::default(),
         };
         if appo.config.use_kl_loss && appo.config.vtrace && appo.period().get() == 1 {
-            let reason = "use_kl_loss is true and the target network is renewed after every update, so there is never a \
-                          divergence from it; set target_update_frequency above 1, or more passes over a batch";
+            let reason = "use_kl_loss is true and the target network is renewed after every update, so the divergence is always \
+                          0; set target_update_frequency above 1, or more passes over a batch";
             return Err(LearnError::Config { reason: reason.to_owned() });
         }
         Ok(appo)

@@ -55,8 +55,9 @@ impl From<PpoConfig> for AlgorithmConfig {
 
 /// How often a run updates its weights: what settings that are left open are taken from.
 ///
-/// It is counted beforehand, for environments with one agent and all passes over every batch. With several agents a batch may have
-/// other numbers of columns, and behind stacks the first batches have fewer passes: there such settings are better set.
+/// It is counted beforehand, for environments with one agent and all passes over every batch. With several
+/// agents a batch may have other numbers of columns, and behind stacks the first batches have fewer passes:
+/// there such settings are better set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateRhythm {
     /// Updates from one train batch, all passes together.

@@ -26,8 +26,8 @@ pub struct ImpalaConfig {
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
-    /// Correct for the lag between acting and learning by V-trace; without it, advantages are those of GAE with the
-    /// values at sampling time, as in A3C.
+    /// Correct for the lag between acting and learning by V-trace; without it, advantages are those of GAE
+    /// with the values at sampling time, as in A3C.
     pub vtrace: bool,
     /// GAE's lambda, without V-trace.
     pub lambda: f64,
@@ -37,8 +37,8 @@ pub struct ImpalaConfig {
     pub vtrace_clip_pg_rho_threshold: Option<f64>,
     /// Multiplies the trace weights: 1 is V-trace as published, 0 one-step targets.
     pub vtrace_lambda: f64,
-    /// Learn from all steps but each fragment's last and let the last one's value follow them, instead of asking the
-    /// network for the value of what follows the fragment.
+    /// Learn from all steps but each fragment's last and let the last one's value follow them, instead of
+    /// asking the network for the value of what follows the fragment.
     pub vtrace_drop_last_ts: bool,
 }
 
@@ -91,7 +91,8 @@ impl ImpalaConfig {
     }
 }
 
-/// The IMPALA algorithm. It keeps its working memory, so a steady run allocates nothing here but the statistics' names.
+/// The IMPALA algorithm. It keeps its working memory, so a steady run allocates nothing here but the
+/// statistics' names.
 ///
 /// # Example
 /// ```

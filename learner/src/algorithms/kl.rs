@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::LearnError;
 
-/// The weight of a divergence in the loss, adapted to keep the divergence near a target: half as much again when it was
-/// above twice the target, half when it was below half of it.
+/// The weight of a divergence in the loss, adapted to keep the divergence near a target: half as much again
+/// when it was above twice the target, half when it was below half of it.
 ///
 /// *Source*: RLlib 2.2's `update_kl`; the idea is that of Schulman et al. 2017, section 4.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,7 @@ impl KlCoeff {
         self.count
     }
 
-    /// Changes the weight by the mean of what was taken in, if there was anything, and begins anew.
+    /// Adapts the weight to the mean divergence since the last call, if there was any.
     pub fn adapt(&mut self) {
         if self.count == 0 {
             return;
@@ -68,7 +68,7 @@ impl KlCoeff {
         numbers.into_iter().map(|(name, number)| (name.to_owned(), number)).collect()
     }
 
-    /// Goes on with numbers that were saved.
+    /// Restores saved numbers.
     pub(crate) fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
         let number = |name: &str| match numbers.get(name) {
             Some(number) if number.is_finite() && *number >= 0.0 => Ok(*number),

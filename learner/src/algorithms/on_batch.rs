@@ -1,5 +1,5 @@
-//! What all algorithms do with a batch: what its actions look like now, where its episodes end, and the way back from
-//! gradients of log-probabilities to gradients of the network's outputs.
+//! What all algorithms do with a batch: what its actions look like now, where its episodes end, and the way
+//! back from gradients of log-probabilities to gradients of the network's outputs.
 
 use pronk_buffer::{ActionView, SampleBatch};
 use pronk_policy::{ActionsRef, OutputGrads};
@@ -24,8 +24,8 @@ pub(crate) struct LossGrads<'a> {
     pub(crate) logp: &'a [f32],
     pub(crate) entropy: &'a [f32],
     pub(crate) values: &'a [f32],
-    /// The inputs of the distribution whose divergence from the present one is part of the loss, and the gradient with
-    /// respect to it.
+    /// The inputs of the distribution whose divergence from the present one is part of the loss, and the
+    /// gradient with respect to it.
     pub(crate) kl: Option<(&'a [f32], &'a [f32])>,
 }
 
@@ -72,7 +72,8 @@ pub(crate) fn rows_of<'a>(logits: &'a [f32], rows: usize, inputs: &LossInputs<'_
     &logits[..rows * inputs.distribution.dist_len()]
 }
 
-/// Writes the gradients of a loss with respect to what the network put out; zero for what follows the last step.
+/// Writes the gradients of a loss with respect to what the network put out; zero for what follows the last
+/// step.
 pub(crate) fn write_output_grads(
     batch: &SampleBatch,
     inputs: &LossInputs<'_>,
@@ -95,7 +96,7 @@ pub(crate) fn write_output_grads(
     Ok(())
 }
 
-/// Names the first number that a loss could not be made of.
+/// Names the first input of a loss that is not finite.
 pub(crate) fn not_finite(
     what: &'static str,
     columns: usize,

@@ -1,4 +1,5 @@
-//! PPO: several updates from data of a policy a few updates old. Formula, source and what differs: `ppo/README.md`.
+//! PPO: several updates from data of a policy a few updates old. Formula, source and what differs:
+//! `ppo/README.md`.
 
 #[cfg(test)]
 mod tests;
@@ -31,20 +32,21 @@ pub struct PpoConfig {
     pub use_gae: bool,
     /// Whether advantages are shifted and scaled to mean 0 and deviation 1, over each minibatch.
     pub standardize_advantages: bool,
-    /// How far from 1 the ratio of the policies still earns something.
+    /// Range around 1 within which the probability ratio is not clipped.
     pub clip_param: f64,
     /// Weight of the value loss, which is the squared error. (IMPALA's and APPO's is half of it.)
     pub vf_loss_coeff: f64,
-    /// The most that one squared error of the values costs; an error beyond carries no gradient. `None` for no bound.
+    /// The most that one squared error of the values costs; an error beyond carries no gradient. `None` for
+    /// no bound.
     pub vf_clip_param: Option<f64>,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
-    /// Weight of the divergence from the policy that acted, to begin with; 0 leaves it out.
+    /// Initial weight of the divergence from the behaviour policy; 0 disables it.
     pub kl_coeff: f64,
     /// The divergence that its weight is adapted to.
     pub kl_target: f64,
-    /// Updates from one adaptation of the divergence's weight to the next; `None` is those of one train batch, and 1 outside
-    /// a trainer's config.
+    /// Updates from one adaptation of the divergence's weight to the next; `None` is those of one train
+    /// batch, and 1 outside a trainer's config.
     pub kl_update_frequency: Option<NonZeroU64>,
 }
 
@@ -93,7 +95,8 @@ impl PpoConfig {
     }
 }
 
-/// The PPO algorithm. It keeps its working memory, so a steady run allocates nothing here but the statistics' names.
+/// The PPO algorithm. It keeps its working memory, so a steady run allocates nothing here but the statistics'
+/// names.
 ///
 /// # Example
 /// ```

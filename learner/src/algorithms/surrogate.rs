@@ -1,4 +1,5 @@
-//! The clipped surrogate loss of PPO and APPO as a pure function on slices, for any action distribution and float type.
+//! The clipped surrogate loss of PPO and APPO as a pure function on slices, for any action distribution and
+//! float type.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +10,8 @@ use super::targets::nothing_to_learn_from;
 use crate::ShapeError;
 use crate::explained_variance::{explained_variance, to_f64};
 
-/// The greatest logarithm of a ratio. `e^60` is about 1e26: in `f32` its product with an advantage of up to 1e12 is finite.
+/// The greatest logarithm of a ratio. `e^60` is about 1e26: in `f32` its product with an advantage of up to
+/// 1e12 is finite.
 const MOST_LOG_RATIO: f64 = 60.0;
 
 /// Coefficients of the loss.
@@ -54,7 +56,8 @@ pub struct SurrogateInput<'a, F> {
     pub advantages: &'a [F],
     /// What the values should be.
     pub value_targets: &'a [F],
-    /// What each ratio is multiplied by before it is clipped: APPO's bounded importance ratio. It carries no gradient.
+    /// What each ratio is multiplied by before it is clipped: APPO's bounded importance ratio. It carries no
+    /// gradient.
     pub ratio_weights: Option<&'a [F]>,
     /// Divergence of the action distribution now from one that is to be stayed close to.
     pub kl: Option<&'a [F]>,
@@ -97,8 +100,8 @@ pub struct SurrogateStats {
     pub ratio_clipped: f64,
 }
 
-/// Computes the clipped surrogate loss and its gradients with respect to log-probabilities, entropies, values and
-/// divergences.
+/// Computes the clipped surrogate loss and its gradients with respect to log-probabilities, entropies, values
+/// and divergences.
 ///
 /// ```text
 /// ratio  = weight * exp(min(logp - behaviour_logp, 60))
@@ -136,7 +139,8 @@ pub fn surrogate_loss<F: Float>(
     for i in (0..rows).filter(|&i| counts(i)) {
         let weight = input.ratio_weights.map_or(F::one(), |weights| weights[i]);
         let log_ratio = input.logp[i] - input.behaviour_logp[i];
-        // NaN stays. An infinite ratio would turn an advantage that has vanished with its own weight into NaN.
+        // NaN stays. An infinite ratio would turn an advantage that has vanished with its own weight into
+        // NaN.
         let log_ratio = if log_ratio > most_log_ratio { most_log_ratio } else { log_ratio };
         let ratio = weight * log_ratio.exp();
         let surrogate = Surrogate::of(ratio, input.advantages[i], config.clip_param);
@@ -204,8 +208,9 @@ impl<F: Float> ValueLoss<F> {
 
 /// Shifts and scales the advantages that `counts` to mean 0 and deviation 1. Equal advantages become 0.
 ///
-/// Each has its `weight` multiplied in already. It is the unweighted advantage that shifts, by the weighted mean: shifting
-/// `weight * adv` itself would turn equal advantages into `weight - mean weight`, which the policy would then learn from.
+/// Each has its `weight` multiplied in already. It is the unweighted advantage that shifts, by the weighted
+/// mean: shifting `weight * adv` itself would turn equal advantages into `weight - mean weight`, which the
+/// policy would then learn from.
 pub(crate) fn standardize<F: Float>(advantages: &mut [F], weight: impl Fn(usize) -> F, counts: impl Fn(usize) -> bool) {
     let weight = |i: usize| to_f64(weight(i));
     let counted = || (0..advantages.len()).filter(|&i| counts(i));

@@ -30,10 +30,11 @@ pub enum Targets<'a, F> {
 pub enum LastStep<'a, F> {
     /// From these values, `V(obs[T])`, `[columns]`.
     Bootstrap(&'a [F]),
-    /// It only bootstraps: all steps but the last are learned from, and the last one's value follows them. RLlib's
-    /// `vtrace_drop_last_ts`.
+    /// It only bootstraps: all steps but the last are learned from, and the last one's value follows them.
+    /// RLlib's `vtrace_drop_last_ts`.
     Drop,
-    /// From its own value, as RLlib has it when `vtrace_drop_last_ts` is off: off by one, here for comparison.
+    /// From its own value, as RLlib has it when `vtrace_drop_last_ts` is off: off by one, here for
+    /// comparison.
     OwnValue,
 }
 
@@ -67,8 +68,8 @@ pub(crate) struct TargetBuffers<F> {
 }
 
 impl<F: Float> Targets<'_, F> {
-    /// Fills `out` with ratios, targets and advantages, and says how many of the first entries are learned from: whole
-    /// steps, all or all but the last.
+    /// Fills `out` with ratios, targets and advantages, and returns how many of the first entries are learned
+    /// from: whole steps, all or all but the last.
     pub(crate) fn compute(
         &self,
         config: &VtraceConfig<F>,

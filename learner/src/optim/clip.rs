@@ -15,10 +15,11 @@ pub struct ClippedNorm {
     pub grad_scale: f64,
 }
 
-/// Measures `grads`, and says what shortens them to the L2 norm `max_norm` when they are longer; `None` only measures.
+/// The L2 norm of `grads`, and the factor that clips it to `max_norm`; `None` only measures.
 ///
-/// The factor is `max_norm / (norm + 1e-6)` where that is below 1, as in `torch.nn.utils.clip_grad_norm_`. The norm is
-/// summed in `f64`. Gradients whose norm is not finite are for the caller to refuse; their factor is 1.
+/// The factor is `max_norm / (norm + 1e-6)` where that is below 1, as in `torch.nn.utils.clip_grad_norm_`.
+/// The norm is summed in `f64`. Gradients whose norm is not finite are for the caller to refuse; their factor
+/// is 1.
 ///
 /// # Example
 /// ```

@@ -1,19 +1,19 @@
-//! How a pass over all parameters is made: in blocks, with the machine's widest instructions, and with sums whose order
-//! is fixed.
+//! How a pass over all parameters is made: in blocks, with the machine's widest instructions, and with sums
+//! whose order is fixed.
 
 use num_traits::Float;
 
 use super::cast;
 
-/// Parameters of a block: few enough that a block of every vector of an optimiser stays in the first-level cache, where
-/// the block can be looked at twice.
+/// Parameters of a block: few enough that a block of every vector of an optimiser stays in the first-level
+/// cache, where the block can be looked at twice.
 pub(super) const BLOCK: usize = 1024;
 
 /// Independent partial sums: one running sum would wait for each addition.
 const LANES: usize = 16;
 
-/// The sum of squares of many numbers, in `f64`. Its order depends on the numbers' places alone, so every machine gets
-/// the same bits.
+/// The sum of squares of many numbers, in `f64`. Its order depends on the numbers' places alone, so every
+/// machine gets the same bits.
 pub(super) struct SquareSum([f64; LANES]);
 
 impl SquareSum {
@@ -50,8 +50,9 @@ fn square<F: Float>(value: F) -> f64 {
 
 /// `value`, or 0 where it is smaller than `smallest`.
 ///
-/// Numbers below the smallest normal float slow a pass down tenfold, and they come by themselves: the mean of gradients
-/// that have become 0, as a dead unit's do, decays to one of them and stays there, because it rounds to itself.
+/// Numbers below the smallest normal float slow a pass down tenfold, and they come by themselves: the mean of
+/// gradients that have become 0, as a dead unit's do, decays to one of them and stays there, because it
+/// rounds to itself.
 #[inline(always)]
 pub(super) fn flush<F: Float>(value: F, smallest: F) -> F {
     if value.abs() < smallest { F::zero() } else { value }
@@ -62,8 +63,9 @@ pub(super) fn smallest_gradient<F: Float>() -> F {
     cast::<F>(64.0) * F::min_positive_value().sqrt()
 }
 
-/// Runs `pass` compiled for the widest vector instructions that this machine has; the target itself may promise few.
-/// The result is the same on all of them: the compiler reorders nothing and fuses no multiplication with an addition.
+/// Runs `pass` compiled for the widest vector instructions that this machine has; the target itself may
+/// promise few. The result is the same on all of them: the compiler reorders nothing and fuses no
+/// multiplication with an addition.
 ///
 /// `pass` has to be marked `#[inline(always)]`, or it is compiled for the target only.
 #[cfg(target_arch = "x86_64")]

@@ -8,12 +8,13 @@ use super::state::MEAN_SQUARE;
 use super::{Optimizer, OptimizerState, StepOptions, cast, check_eps, check_lengths, check_setting};
 use crate::LearnError;
 
-/// Where `eps` stands and where the mean square starts. The two are different optimisers: with `eps = 0.1`, as IMPALA
-/// has it, the root makes it act like 0.32.
+/// The place of `eps` and the start of the mean square. The two are different optimisers: with `eps = 0.1`,
+/// as IMPALA has it, the root makes it act like 0.32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RmsPropForm {
-    /// `grad / sqrt(mean_square + eps)`, the mean square starts at one: TensorFlow 1, which the IMPALA reference used.
+    /// `grad / sqrt(mean_square + eps)`, the mean square starts at one: TensorFlow 1, which the IMPALA
+    /// reference used.
     #[default]
     EpsInsideRoot,
     /// `grad / (sqrt(mean_square) + eps)`, the mean square starts at zero: PyTorch.
@@ -28,7 +29,7 @@ pub struct RmsPropConfig {
     pub decay: f64,
     /// Share of the last update that joins the next; 0 for none.
     pub momentum: f64,
-    /// Keeps the division finite; where it stands is the [`RmsPropForm`].
+    /// Keeps the division finite; its place depends on the [`RmsPropForm`].
     pub eps: f64,
     /// Times the parameter is added to its gradient.
     pub weight_decay: f64,
@@ -44,8 +45,8 @@ impl Default for RmsPropConfig {
 
 /// RMSProp, by default as the IMPALA reference trained with it.
 ///
-/// With momentum the two forms keep different buffers: TensorFlow's holds updates (learning rate included), PyTorch's
-/// holds directions, which the current learning rate multiplies.
+/// With momentum the two forms keep different buffers: TensorFlow's holds updates (learning rate included),
+/// PyTorch's holds directions, which the current learning rate multiplies.
 ///
 /// # Example
 /// ```
@@ -70,8 +71,8 @@ impl<F: Float> RmsProp<F> {
     /// For `n_params` parameters.
     ///
     /// # Errors
-    /// When `decay` is not in `[0, 1]`, `momentum` not in `[0, 1)`, `eps` not above 0 or not finite, or `weight_decay`
-    /// negative or not finite.
+    /// When `decay` is not in `[0, 1]`, `momentum` not in `[0, 1)`, `eps` not above 0 or not finite, or
+    /// `weight_decay` negative or not finite.
     pub fn new(n_params: usize, config: RmsPropConfig) -> Result<RmsProp<F>, LearnError> {
         let RmsPropConfig { decay, momentum, eps, weight_decay, form } = config;
         check_setting("decay", decay, (0.0..=1.0).contains(&decay), "from 0 to 1")?;
@@ -96,8 +97,8 @@ impl<F: Float> RmsProp<F> {
         })
     }
 
-    /// The one pass. `direction` divides a gradient by the root of its mean square. Without momentum the buffer has
-    /// no part in the update.
+    /// The one pass. `direction` divides a gradient by the root of its mean square. Without momentum the
+    /// buffer has no part in the update.
     fn update(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>, direction: impl Fn(F, F) -> F) -> f64 {
         let StepOptions { lr, grad_scale } = options;
         let RmsPropConfig { decay, momentum, weight_decay, form, .. } = self.config;

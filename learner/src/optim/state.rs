@@ -18,8 +18,8 @@ pub(super) const MEAN_SQUARE: &str = "mean_square";
 /// Headers of optimiser files are far below this; the format itself would allow 100 MB.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 
-/// Everything that the next step of an optimiser depends on: named vectors, one entry per parameter, and the number
-/// of steps taken. Restored, the optimiser goes on bit by bit.
+/// Everything that the next step of an optimiser depends on: named vectors, one entry per parameter, and the
+/// number of steps taken. A restored optimiser continues bit for bit.
 ///
 /// # Example
 /// ```
@@ -109,7 +109,7 @@ impl OptimizerState<f32> {
     /// Reads what [`OptimizerState::to_safetensors`] wrote.
     ///
     /// # Errors
-    /// When the bytes are no such file; the error says what is wrong with them.
+    /// The bytes are not such a file; the error says why.
     pub fn from_safetensors(bytes: &[u8]) -> Result<OptimizerState, LearnError> {
         let header_bytes = bytes.first_chunk().map(|size| u64::from_le_bytes(*size));
         if header_bytes.is_none_or(|size| size > MAX_HEADER_BYTES) {

@@ -9,7 +9,8 @@ fn lr(step: usize) -> f64 {
     0.01 / (step + 1) as f64
 }
 
-/// What each optimiser does to one parameter, written from its definition: all gradients so far give the parameter.
+/// What each optimiser does to one parameter, written from its definition: all gradients so far give the
+/// parameter.
 fn reference(config: OptimizerConfig, first: f64, grads: &[f64]) -> f64 {
     let mut param = first;
     match config {

@@ -20,8 +20,8 @@ pub enum NonFinite {
         /// Which value.
         error: BatchError,
     },
-    /// The loss or a gradient was not finite; that update was not made. Those that the pass made before it, of other minibatches
-    /// or policies, stay.
+    /// The loss or a gradient was not finite; that update was not made. Those that the pass made before it,
+    /// of other minibatches or policies, stay.
     #[error("the update is not finite: {0}")]
     Update(LearnError),
 }
@@ -36,7 +36,7 @@ impl NonFinite {
     }
 }
 
-/// The fragments a batch was made of, for people who look for it.
+/// The fragments of a batch, for log and error texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchName(Vec<(PolicyId, Vec<Tag>)>);
 

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 /// A source of time for the learner's timers: seconds since some fixed moment.
 ///
-/// The loop reads it before and after waiting for a batch, and before and after learning from one, in that order and
-/// never otherwise. So a scripted clock reproduces measured sequences exactly.
+/// The loop reads it before and after waiting for a batch, and before and after learning from one, in that
+/// order and never otherwise. So a scripted clock reproduces measured sequences exactly.
 pub trait Clock: Send {
     /// Seconds now; never less than a reading before.
     fn now_secs(&mut self) -> f64;

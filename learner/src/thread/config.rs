@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnStarved {
-    /// Say so, with a diagnosis, and go on waiting.
+    /// Report a diagnosis and keep waiting.
     #[default]
     Continue,
     /// End the run with the diagnosis as its error.
@@ -21,13 +21,13 @@ pub enum OnStarved {
 pub struct LearnerLoopConfig {
     /// Passes over each train batch (1).
     pub num_sgd_iter: NonZeroU32,
-    /// Passes over the first train batch; each later one gets a pass more until they are `num_sgd_iter`. RLlib begins with 1
-    /// where batches come from stacks. `None` gives every batch all its passes (`None`).
+    /// Passes over the first train batch; each later one gets a pass more until they are `num_sgd_iter`.
+    /// RLlib begins with 1 where batches come from stacks. `None` gives every batch all its passes (`None`).
     pub init_num_sgd_iter: Option<NonZeroU32>,
     /// Train batches that take turns in the minibatch buffer (1).
     pub minibatch_buffer_size: NonZeroUsize,
-    /// How long one step waits for a train batch (300 s). Zero is for a caller of `step` with other things to do: `run`
-    /// would spin.
+    /// How long one step waits for a train batch (300 s). Zero is for a caller of `step` with other things to
+    /// do: `run` would spin.
     pub learner_queue_timeout: Duration,
     /// What a wait that ran out means ([`OnStarved::Continue`]).
     pub on_starved: OnStarved,

@@ -1,4 +1,4 @@
-//! What a learner without data says instead of dying of a time-out.
+//! The diagnosis of a starved learner.
 
 use std::fmt;
 use std::time::Duration;

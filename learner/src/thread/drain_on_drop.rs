@@ -3,8 +3,8 @@
 use pronk_buffer::{MinibatchBuffer, Source};
 use pronk_metrics::StepLedger;
 
-/// The minibatch buffer with everything in front of it. On drop, what is held here, and what workers still push until
-/// the queue is gone, is counted as dropped under `shutdown`.
+/// The minibatch buffer with everything in front of it. On drop, what is held here, and what workers still
+/// push until the queue is gone, is counted as dropped under `shutdown`.
 pub(super) struct DrainOnDrop<S: Source> {
     pub(super) ring: MinibatchBuffer<S>,
     pub(super) steps: StepLedger,

@@ -9,7 +9,7 @@ use super::batch_name::BatchName;
 use super::{Diagnosis, Quarantine};
 use crate::LearnError;
 
-/// Why the learner loop cannot go on.
+/// Why the learner loop ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LearnerLoopError {

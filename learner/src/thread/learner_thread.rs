@@ -14,7 +14,8 @@ use crate::{HoldsBatch, Learner, LearnerMetrics, LearnerReport, LearnerState};
 
 /// How a learner's thread ended.
 ///
-/// A learner that is whole comes back with the failure: `save` then gives its state as its last update left it.
+/// A learner that is whole comes back with the failure: `save` then gives its state as its last update left
+/// it.
 #[derive(Default)]
 pub struct LearnerEnd {
     /// The learner, unless it may be broken off in the middle of an update, or did not come back in time.
@@ -31,11 +32,12 @@ impl LearnerEnd {
 
 /// A [`LearnerLoop`] on a thread of its own, called `learner`.
 ///
-/// It ends when no train batch can come any more, at its next report once its [`outqueue`](Self::outqueue) was dropped,
-/// when the run's shutdown guard is, or when it fails; [`join`](Self::join) gives the learner back, and says which failure. When it ends, the
-/// outqueue closes and workers that wait for room in the inqueue wake up with their fragment back.
+/// It ends when no train batch can come any more, at its next report once its [`outqueue`](Self::outqueue)
+/// was dropped, when the run's shutdown guard is, or when it fails; [`join`](Self::join) returns the learner,
+/// and the failure if any. When it ends, the outqueue closes and workers that wait for room in the inqueue
+/// wake up with their fragment back.
 ///
-/// *Blocks*: only `join`, up to its deadline. Dropping the handle leaves the thread to end by itself.
+/// *Blocks*: only `join`, up to its deadline. Dropping the handle detaches the thread.
 #[derive(Debug)]
 pub struct LearnerThread {
     outqueue: Mailbox<LearnerReport>,
@@ -63,17 +65,19 @@ impl LearnerThread {
         let handle = thread::Builder::new()
             .name(THREAD_NAME.to_owned())
             .spawn(move || {
-                // The loop is gone when the closure returns or unwinds, so its ends are closed before anyone joins.
+                // The loop is gone when the closure returns or unwinds, so its ends are closed before anyone
+                // joins.
                 let ended = catch_unwind(AssertUnwindSafe(move || {
                     let failed = learner_loop.run().err();
                     let failure = failed.map(|error| failure(LearnerFailureCause::Failed(error)));
                     LearnerEnd { learner: learner_loop.finish(), failure }
                 }));
-                // A panic of the learner itself is an error of the loop. This one came from what is around it, perhaps while the
-                // learner was being told of something: its state is not to be trusted either.
+                // A panic of the learner itself is an error of the loop. This one came from what is around
+                // it, perhaps while the learner was being told of something: its state is not to be trusted
+                // either.
                 let ended = ended
                     .unwrap_or_else(|payload| LearnerEnd::failed(LearnerFailureCause::Panicked(panic_text(&*payload))));
-                // Nobody listens once the handle was dropped; the ledgers hold what happened.
+                // Fails only once the handle was dropped; the ledgers have the figures.
                 let _ = sender.send(ended);
             })
             .map_err(|error| failure(LearnerFailureCause::NotStarted(error)))?;
@@ -90,7 +94,7 @@ impl LearnerThread {
         &self.metrics
     }
 
-    /// What the learner's next update depends on, as it is between two passes, while the thread goes on.
+    /// The learner's state between two passes; the thread keeps running.
     ///
     /// *Blocks* until the pass under way is done, up to `deadline`.
     ///
@@ -107,8 +111,8 @@ impl LearnerThread {
 
     /// Waits for the end, up to `deadline`, and gives the learner back where it is whole.
     ///
-    /// It does not ask the thread to end: drop the shutdown guard first. That the thread failed, panicked, or did not end in time is
-    /// the failure of what is returned, with the cause.
+    /// It does not ask the thread to end: drop the shutdown guard first. That the thread failed, panicked, or
+    /// did not end in time is the failure of what is returned, with the cause.
     pub fn join(self, deadline: Duration) -> LearnerEnd {
         let ended = match self.ending.recv_timeout(deadline) {
             Ok(ended) => ended,

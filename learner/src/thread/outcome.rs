@@ -11,7 +11,7 @@ pub enum StepOutcome {
     NotReady(Diagnosis),
     /// One pass was completed.
     Trained(TrainedPass),
-    /// A batch was taken out of the run; no update was made of what was not finite.
+    /// A batch with non-finite numbers was quarantined, without an update.
     Quarantined(Quarantine),
     /// The loop is over; nothing went wrong.
     Closed(ClosedBy),
@@ -46,7 +46,7 @@ pub struct Quarantine {
 pub enum ClosedBy {
     /// No train batch can come any more.
     Source,
-    /// Nobody reads the outqueue any more.
+    /// The receiver of the outqueue was dropped.
     Outqueue,
     /// The owner dropped the run.
     ShutdownGuard,

@@ -26,7 +26,8 @@ pub enum StateError {
     /// It has ended; joining it gives the learner itself.
     #[error("the learner has ended; join it to get its state")]
     Ended,
-    /// It panicked when asked, on the thread that asked: in a run without threads, or after its own had ended.
+    /// It panicked when asked, on the thread that asked: in a run without threads, or after its own had
+    /// ended.
     #[error("the learner panicked when asked for its state; see the panic on stderr, and mend `Learner::save`")]
     Panicked,
 }
@@ -37,7 +38,8 @@ pub(super) struct StateRequests(Sender<Reply>);
 
 /// Both ends; the loop answers on the second.
 pub(super) fn state_requests() -> (StateRequests, Receiver<Reply>) {
-    // Without room for a request to wait in: one that the loop did not take cannot be abandoned when the loop ends.
+    // Without room for a request to wait in: one that the loop did not take cannot be abandoned when the loop
+    // ends.
     let (sender, receiver) = bounded(0);
     (StateRequests(sender), receiver)
 }

@@ -7,9 +7,9 @@ use crate::ShapeError;
 
 /// Rewards and discounts in which the ends of episodes are already folded.
 ///
-/// Every end cuts: the next row belongs to the next episode, so its discount is 0. A terminated episode is worth
-/// nothing afterwards. A truncated one would have gone on, so `gamma * V(final observation)` joins its last reward:
-/// the same return as bootstrapping there, and V-trace stays a recursion on plain slices.
+/// Every end cuts: the next row belongs to the next episode, so its discount is 0. A terminated episode is
+/// worth nothing afterwards. A truncated one would have gone on, so `gamma * V(final observation)` joins its
+/// last reward: the same return as bootstrapping there, and V-trace stays a recursion on plain slices.
 ///
 /// # Example
 /// ```
@@ -32,8 +32,9 @@ pub struct EpisodeEnds<F> {
 }
 
 impl<F: Float> EpisodeEnds<F> {
-    /// Replaces what is held by `rewards` and `ends`, `[steps, columns]` both, and the values of final observations,
-    /// each with its `(step, column)`. The value of a terminated episode's final observation is not used.
+    /// Replaces what is held by `rewards` and `ends`, `[steps, columns]` both, and the values of final
+    /// observations, each with its `(step, column)`. The value of a terminated episode's final observation is
+    /// not used.
     ///
     /// # Errors
     /// When the lengths differ, or a final value points outside.

@@ -43,8 +43,8 @@ impl Case {
     }
 }
 
-/// Equation 1 of the paper, term by term: `v_s = V(x_s) + sum over t >= s of gamma^(t-s) (prod of c_i, s <= i < t)
-/// delta_t V`, with the discount of each step in the product instead of a power of gamma. `O(T^2)`.
+/// Equation 1 of the paper, term by term: `v_s = V(x_s) + sum over t >= s of gamma^(t-s) (prod of c_i, s <= i
+/// < t) delta_t V`, with the discount of each step in the product instead of a power of gamma. `O(T^2)`.
 fn vs_of_the_paper(case: &Case, config: &VtraceConfig<f64>) -> Vec<f64> {
     let bar = |rho: f64, bar: Option<f64>| bar.map_or(rho, |bar| rho.min(bar));
     let at = |t: usize, b: usize| t * case.columns + b;

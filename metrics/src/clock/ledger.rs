@@ -7,9 +7,10 @@ use crate::result::ResultDict;
 
 /// The clocks of all threads of a run. Clones share one list.
 ///
-/// Threads of one name have one account: one that has ended and those that took its place. What it says is the sum over all
-/// of them, so that a run whose threads die a thousand times has as many accounts as one whose threads never do. A thread whose
-/// place is taken while it still runs was abandoned: from then on its time goes to the account `<name> (abandoned)`.
+/// Threads of one name have one account: one that has ended and those that took its place. What it says is
+/// the sum over all of them, so that a run whose threads die a thousand times has as many accounts as one
+/// whose threads never do. A thread whose place is taken while it still runs was abandoned: from then on its
+/// time goes to the account `<name> (abandoned)`.
 ///
 /// ```
 /// use pronk_metrics::{ResultDict, StateClock, TimeLedger};
@@ -56,8 +57,9 @@ impl TimeLedger {
         self.accounts().entry(clock.thread().to_owned()).or_default().add(clock);
     }
 
-    /// Starts the clock of a process that works for the run, and adds it: what a process does is seen from the thread that gives it
-    /// orders. Of those of one `kind` it has the lowest number that none of them has now: `env-process-1`, `env-process-2`, …
+    /// Starts the clock of a process that works for the run, and adds it: what a process does is seen from
+    /// the thread that gives it orders. Of those of one `kind` it has the lowest number that none of them has
+    /// now: `env-process-1`, `env-process-2`, …
     pub fn start_process<S: ThreadState>(
         &self,
         kind: &str,
@@ -76,7 +78,8 @@ impl TimeLedger {
         clock
     }
 
-    /// Where the time of the threads of each name went until now, in the order in which the names were first added.
+    /// Where the time of the threads of each name went until now, in the order in which the names were first
+    /// added.
     pub fn read(&self) -> Vec<ThreadTime> {
         self.accounts().values_mut().flat_map(Account::read).collect()
     }

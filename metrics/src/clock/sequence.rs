@@ -6,14 +6,14 @@ use super::{ProcessorClock, ThreadTime};
 
 /// What a clock's one writer and its readers share: a sequence lock over atomics.
 ///
-/// The writer raises `sequence` to an odd number, stores, and raises it to the next even one; it never waits. A
-/// reader takes what it found only if `sequence` was even before and has the same value after (Boehm, "Can seqlocks
-/// get along with programming language memory models?", 2012). As every cell is an atomic, a torn read is a wrong
-/// value to be thrown away and not undefined behaviour.
+/// The writer raises `sequence` to an odd number, stores, and raises it to the next even one; it never waits.
+/// A reader takes what it found only if `sequence` was even before and has the same value after (Boehm, "Can
+/// seqlocks get along with programming language memory models?", 2012). As every cell is an atomic, a torn
+/// read is a wrong value to be thrown away and not undefined behaviour.
 ///
-/// A reader first notes in `seen` until when it will give time to the current state, and a switch is made no earlier
-/// than that. Otherwise a writer that was put off its core between looking at the time and switching would take
-/// time away from a state that a reader had seen with it.
+/// A reader first notes in `seen` until when it will give time to the current state, and a switch is made no
+/// earlier than that. Otherwise a writer that was put off its core between looking at the time and switching
+/// would take time away from a state that a reader had seen with it.
 #[derive(Debug)]
 pub(super) struct Shared {
     thread: String,
@@ -79,8 +79,8 @@ impl Shared {
         let entered = self.entered.load(Ordering::Relaxed);
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
-        // No store below may be seen before the odd number. And with the fence of `read`: either this sees the
-        // reader's `seen`, or the reader sees the odd number.
+        // No store below may be seen before the odd number. And with the fence of `read`: either this sees
+        // the reader's `seen`, or the reader sees the odd number.
         fence(Ordering::SeqCst);
         let at = now.max(entered).max(self.seen.load(Ordering::Relaxed));
         if let Some(spent) = self.spent.get(left) {
@@ -101,7 +101,8 @@ impl Shared {
             if let Some(copy) = self.try_copy(&mut spent) {
                 return self.thread_time(spent, copy, now);
             }
-            // A switch takes some ten nanoseconds, unless the writer was put off its core in the middle of one.
+            // A switch takes some ten nanoseconds, unless the writer was put off its core in the middle of
+            // one.
             n_tries += 1;
             if n_tries < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
         }

@@ -1,11 +1,12 @@
 /// The states a thread can be in; made by [`thread_states!`](crate::thread_states).
 ///
-/// An index without a name is no panic: the time spent there belongs to no state, and the ledger does not close.
+/// An index without a name is no panic: the time spent there belongs to no state, and the ledger does not
+/// close.
 pub trait ThreadState: Copy + 'static {
     /// The names of the states, as the result dict has them.
     const NAMES: &'static [&'static str];
 
-    /// Where this state's name stands in [`NAMES`](ThreadState::NAMES).
+    /// The index of this state's name in [`NAMES`](ThreadState::NAMES).
     fn index(self) -> usize;
 }
 

@@ -1,14 +1,15 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Says how much processor time a process that works for the run has used: see [`TimeLedger::start_process`](crate::TimeLedger::start_process).
+/// Reads the processor time of a process that works for the run: see
+/// [`TimeLedger::start_process`](crate::TimeLedger::start_process).
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use pronk_metrics::ProcessorClock;
 ///
-/// /// A process that the system says nothing of.
+/// /// A process without a reading.
 /// #[derive(Debug)]
 /// struct Unknown;
 ///
@@ -19,8 +20,8 @@ use std::time::Duration;
 /// }
 /// ```
 pub trait ProcessorClock: fmt::Debug + Send + Sync {
-    /// Processor time that all its threads together have used until now, or until its end; `None` if that is not known. It never
-    /// goes back.
+    /// Processor time that all its threads together have used until now, or until its end; `None` if that is
+    /// not known. It never goes back.
     fn processor_time(&self) -> Option<Duration>;
 }
 
@@ -37,8 +38,8 @@ pub trait ProcessorClock: fmt::Debug + Send + Sync {
 pub struct ThreadTime {
     /// The thread's name.
     pub thread: String,
-    /// Seconds from the making of the clock until now or until the thread's end. Taken from these two instants
-    /// alone, so that comparing it with the states proves something.
+    /// Seconds from the making of the clock until now or until the thread's end. Taken from these two
+    /// instants alone, so that comparing it with the states proves something.
     pub wall_secs: f64,
     /// Every state the thread can be in, with the seconds spent in it.
     pub states: Vec<(&'static str, f64)>,
@@ -50,8 +51,8 @@ pub struct ThreadTime {
     pub n_threads: u64,
     /// How often a state was left for another.
     pub n_switches: u64,
-    /// Seconds of processor time used outside of this process; `None` for its own threads, whose time the system counts
-    /// together.
+    /// Seconds of processor time used outside of this process; `None` for its own threads, whose time the
+    /// system counts together.
     pub processor_secs: Option<f64>,
 }
 

@@ -36,16 +36,18 @@ impl LearnerInfoBuilder {
         LearnerInfoBuilder { n_devices: n_devices.max(1), results: IndexMap::new(), finalized: false }
     }
 
-    /// Adds the results of one minibatch of `policy`, or of the default policy. Means count every minibatch alike.
+    /// Adds the results of one minibatch of `policy`, or of the default policy. Means count every minibatch
+    /// alike.
     ///
     /// # Errors
-    /// The builder was finalized; a device's results are missing, or cannot be merged with the other devices'.
+    /// The builder was finalized; a device's results are missing, or cannot be merged with the other
+    /// devices'.
     pub fn add(&mut self, policy: Option<&PolicyId>, results: Info) -> Result<(), InfoError> {
         self.push(policy, results, None)
     }
 
-    /// As [`add`](Self::add), where means count this minibatch by its `rows`. Beside weighted results, one that was
-    /// added without a weight counts as one row.
+    /// As [`add`](Self::add), where means count this minibatch by its `rows`. Beside weighted results, one
+    /// that was added without a weight counts as one row.
     ///
     /// # Errors
     /// As `add`, or `rows` is negative or not finite.

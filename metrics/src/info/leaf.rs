@@ -14,8 +14,8 @@ use super::InfoError;
 pub struct Leaf {
     value: LeafValue,
     rule: Reduction,
-    /// The part of its tree's rows that is behind this value, 0 to 1; below 1 once it was merged with results that
-    /// had NaN here, or no such leaf. Merging weighs by it, so merging twice equals merging once.
+    /// The part of its tree's rows that is behind this value, 0 to 1; below 1 once it was merged with results
+    /// that had NaN here, or no such leaf. Merging weighs by it, so merging twice equals merging once.
     pub(super) share: f64,
 }
 
@@ -130,8 +130,8 @@ impl From<Vec<f64>> for LeafValue {
 
 /// How several values of one statistic become one.
 ///
-/// NaN takes no part unless there is nothing else, and all but `Concat` and `Last` turn arrays, which must then
-/// have one shape, into a single number.
+/// NaN takes no part unless there is nothing else, and all but `Concat` and `Last` turn arrays, which must
+/// then have one shape, into a single number.
 ///
 /// ```
 /// use pronk_metrics::{Info, LearnerInfoBuilder, Reduction};
@@ -152,8 +152,8 @@ impl From<Vec<f64>> for LeafValue {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {
-    /// RLlib's rule from the leaf's path: the top-level `td_error` is joined, a key that starts with `min_` or
-    /// `max_` takes the extreme, everything else (`num_` too) the mean.
+    /// RLlib's rule from the leaf's path: the top-level `td_error` is joined, a key that starts with `min_`
+    /// or `max_` takes the extreme, everything else (`num_` too) the mean.
     #[default]
     ByName,
     /// The mean over all elements; weighted by rows where results are added with weights.

@@ -56,13 +56,14 @@ impl LearnerInfo {
     /// Merges the infos of several updates, each policy over the updates in which it appears; an entry
     /// `batch_count` beside the policies is passed over.
     ///
-    /// Each info comes with its weight, for example its rows, for the leaves whose rule is the mean; with equal
-    /// weights it is the plain mean. A leaf that only some updates have is merged over those. Merging in stages, with
-    /// the sums of the weights, gives what merging at once does: that is how a mailbox may fold reports.
+    /// Each info comes with its weight, for example its rows, for the leaves whose rule is the mean; with
+    /// equal weights it is the plain mean. A leaf that only some updates have is merged over those. Merging
+    /// in stages, with the sums of the weights, gives what merging at once does: that is how a mailbox may
+    /// fold reports.
     ///
     /// # Errors
-    /// At one place one info has a tree and another a leaf, or arrays of different shapes, or a weight is negative
-    /// or not finite.
+    /// At one place one info has a tree and another a leaf, or arrays of different shapes, or a weight is
+    /// negative or not finite.
     ///
     /// ```
     /// use pronk_metrics::{Info, LearnerInfo, default_policy};
@@ -89,8 +90,8 @@ impl LearnerInfo {
         Self::reduce(by_policy, |_| total_rows)
     }
 
-    /// As [`merge_all`](Self::merge_all), where each info comes with the rows of each of its policies: a policy that had most of
-    /// one batch and little of another counts for that much in each.
+    /// As [`merge_all`](Self::merge_all), where each info comes with the rows of each of its policies: a
+    /// policy that had most of one batch and little of another counts for that much in each.
     ///
     /// # Errors
     /// As `merge_all`.

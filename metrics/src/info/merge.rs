@@ -119,7 +119,7 @@ impl<'a> Merge<'a> {
         merged
     }
 
-    /// A leaf and none may stand at one place, but neither beside a tree or a list.
+    /// A leaf merges with a missing one, but not with a tree or a list.
     fn check_leaves(&self, expected: &str, entries: &[Entry<'_>]) -> Result<(), InfoError> {
         let inner = entries.iter().find(|entry| matches!(entry.info, Info::Tree(_) | Info::List(_)));
         inner.map_or(Ok(()), |entry| Err(self.structure_error(expected, entry.info.kind())))

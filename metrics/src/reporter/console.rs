@@ -11,19 +11,19 @@ use crate::result::ResultDict;
 
 use bar::Bar;
 
-/// One line per result: progress and the time that is left, env-steps and their rate, return, policy lag, and the three
-/// states that the learner spent most of the iteration in.
+/// One line per result: progress and the time that is left, env-steps and their rate, return, policy lag, and
+/// the three states that the learner spent most of the iteration in.
 ///
-/// [`stderr`](Console::stderr) and [`stdout`](Console::stdout) look where their stream goes. On a terminal one line is
-/// updated in place: with a bar if the result has `progress`, with a spinner if not, and below it the sentence of
-/// `bottleneck.sentence` if there is one. What other parts of a program write to the same terminal meanwhile stands
-/// among it. After `finish` the last result stays as a plain line.
+/// [`stderr`](Console::stderr) and [`stdout`](Console::stdout) look where their stream goes. On a terminal
+/// one line is updated in place: with a bar if the result has `progress`, with a spinner if not, and below it
+/// the sentence of `bottleneck.sentence` if there is one. What other parts of a program write to the same
+/// terminal meanwhile stands among it. After `finish` the last result stays as a plain line.
 ///
-/// Everywhere else, so in a file, a pipe, a job of a CI and where `TERM` is `dumb`, each result is a plain line in columns,
-/// without colours or cursor movement. A figure that the result does not have is shown as `-`. The time left assumes
-/// that the run goes on as fast as so far.
+/// Everywhere else, so in a file, a pipe, a job of a CI and where `TERM` is `dumb`, each result is a plain
+/// line in columns, without colours or cursor movement. A figure that the result does not have is shown as
+/// `-`. The time left assumes that the run goes on as fast as so far.
 ///
-/// When nobody reads the other end of a pipe any more, or the terminal is gone, `report` returns that as its error.
+/// When the reader of a pipe or the terminal is gone, `report` returns that error.
 ///
 /// ```
 /// use pronk_metrics::{Console, Reporter, ResultDict};
@@ -111,12 +111,12 @@ impl<W: Write + Send> Reporter for Console<W> {
 
 const NAME: &str = "console";
 
-/// Whether `stream` goes to a terminal whose cursor can move and before which somebody sits.
+/// Whether `stream` is an interactive terminal whose cursor can move.
 fn can_redraw(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && !console::is_dumb() && !is_ci(std::env::var_os("CI").as_deref())
 }
 
-/// Whether the variable `CI` says that this is a job: some give it a terminal that keeps every redrawing.
+/// Whether the variable `CI` is set: some CI systems provide a terminal that records every redraw.
 fn is_ci(variable: Option<&OsStr>) -> bool {
     variable.is_some_and(|value| !value.is_empty() && value != "false" && value != "0")
 }

@@ -14,16 +14,16 @@ mod tests;
 
 /// A table of all results: a row for each, on disk before the next is computed, and a column for each number.
 ///
-/// *Columns*: every leaf of the result that was a number or a truth value at least once, called by its path joined
-/// with `/`, in the order of their first appearance. When new ones appear, say because a second policy begins to
-/// learn, the file is written anew with a wider header beside the old one and takes its place when it is whole; rows
-/// from before have empty cells there. Only the columns' names are remembered, never the rows.
+/// *Columns*: every leaf of the result that was a number or a truth value at least once, called by its path
+/// joined with `/`, in the order of their first appearance. When new ones appear, say because a second policy
+/// begins to learn, the file is rewritten with a wider header beside the old one and takes its place when it
+/// is whole; rows from before have empty cells there. Only the columns' names stay in memory, not the rows.
 ///
 /// *Left out*: texts and lists, which JSON lines hold. A result without any number is no row.
 ///
-/// *Cells*: integers with all their digits, other numbers with as many as give the same number back, `true` and
-/// `false`. What is absent, null or not a number is an empty cell. Names are quoted as RFC 4180 asks; lines end with a
-/// line feed.
+/// *Cells*: integers with all their digits, other numbers with as many as give the same number back, `true`
+/// and `false`. What is absent, null or not a number is an empty cell. Names are quoted as RFC 4180 asks;
+/// lines end with a line feed.
 ///
 /// ```
 /// use pronk_metrics::{Csv, Reporter, ResultDict};

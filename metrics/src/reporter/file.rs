@@ -8,8 +8,8 @@ use super::ReportError;
 
 /// A file of one reporter.
 ///
-/// What is appended is with the system when [`append`](ReportFile::append) returns, because a `File` has no buffer of
-/// its own.
+/// What is appended is with the system when [`append`](ReportFile::append) returns, because a `File` has no
+/// buffer of its own.
 #[derive(Debug)]
 pub(super) struct ReportFile {
     reporter: &'static str,
@@ -44,10 +44,10 @@ impl ReportFile {
         }
     }
 
-    /// Puts a file in the place of this one: `rewrite` gets what was written so far and writes what is to stand there.
+    /// Replaces this file: `rewrite` reads what was written so far and writes the new contents.
     ///
-    /// The new one grows beside the old one and takes its name when it is whole, so a failure leaves the old one as
-    /// it was.
+    /// The new one grows beside the old one and takes its name when it is whole, so a failure leaves the old
+    /// one as it was.
     pub(super) fn replace(
         &mut self,
         rewrite: impl FnOnce(&mut dyn ReadSeek, &mut dyn Write) -> io::Result<()>,
@@ -56,7 +56,7 @@ impl ReportFile {
         let target = fs::canonicalize(&self.path).map_err(|error| failed(self.reporter, "find", &self.path, error))?;
         let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
         if !is_file {
-            let error = io::Error::new(io::ErrorKind::Unsupported, "only a regular file can be written anew");
+            let error = io::Error::new(io::ErrorKind::Unsupported, "only a regular file can be rewritten");
             return Err(failed(self.reporter, "replace", &self.path, error));
         }
         let beside = beside(&target);
@@ -104,8 +104,8 @@ pub(crate) fn make_folder_above(reporter: &str, path: &Path) -> Result<(), Repor
     }
 }
 
-/// Makes a file of `text` that is whole at any time: it grows beside its place and is moved there. A device or a pipe is written
-/// to as it is, for what is moved there would take its place.
+/// Makes a file of `text` that is whole at any time: it grows beside its place and is moved there. A device
+/// or a pipe is written to as it is, for what is moved there would take its place.
 pub(crate) fn write_whole(reporter: &str, path: &Path, text: &[u8]) -> Result<(), ReportError> {
     make_folder_above(reporter, path)?;
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
@@ -168,7 +168,8 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        // This very test again, where a file may be one block long and what is beyond is an error and no signal.
+        // This very test again, where a file may be one block long and what is beyond is an error and no
+        // signal.
         let status = Command::new("sh")
             .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"])
             .arg(env::current_exe().unwrap())

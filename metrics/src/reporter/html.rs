@@ -22,12 +22,12 @@ use crate::result::ResultDict;
 
 /// A report of the whole run as one HTML page, written when the run is over.
 ///
-/// The page loads nothing: script, styles and data are in it, and [uPlot](https://github.com/leeoniya/uPlot) draws the
-/// charts. It has a light and a dark mode and fits a phone. Same results, same page.
+/// The page loads nothing: script, styles and data are in it, and [uPlot](https://github.com/leeoniya/uPlot)
+/// draws the charts. It has a light and a dark mode and fits a phone. Same results, same page.
 ///
-/// Memory stays within some hundred kilobytes however long the run is: a full curve halves its resolution, and each point
-/// keeps minimum, mean and maximum of the results it covers. [`finish`](Reporter::finish) replaces a page of that name
-/// atomically.
+/// Memory stays within some hundred kilobytes however long the run is: a full curve halves its resolution,
+/// and each point keeps minimum, mean and maximum of the results it covers. [`finish`](Reporter::finish)
+/// replaces a page of that name atomically.
 ///
 /// ```
 /// use pronk_metrics::{HtmlReport, Reporter, ResultDict};
@@ -66,7 +66,8 @@ impl HtmlReport {
         Ok(HtmlReport { path, settings: Value::Null, memory: Memory::default() })
     }
 
-    /// Adds the settings of the run as a table. `env` (or `environment`) and `algorithm` make the page's title.
+    /// Adds the settings of the run as a table. `env` (or `environment`) and `algorithm` make the page's
+    /// title.
     pub fn with_settings(mut self, settings: Value) -> HtmlReport {
         self.settings = settings;
         self

@@ -26,14 +26,16 @@ use super::file::ReportFile;
 use super::{ReportError, Reporter};
 use crate::result::ResultDict;
 
-/// An event file for TensorBoard: curves, histograms and texts of all results, each result on disk before the next.
+/// An event file for TensorBoard: curves, histograms and texts of all results, each result on disk before the
+/// next.
 ///
 /// The step of an event is `num_env_steps_sampled`, and `training_iteration` where that is absent.
 ///
 /// # What is shown
 /// Numbers are curves (truth values are 0 and 1), lists of numbers are histograms, and so is an object
-/// `{"edges": [...], "counts": [...]}` with one edge more than counts, or as many when the last bucket is open above.
-/// Texts and lists of texts are shown anew only when they changed. What is null is left out at this step.
+/// `{"edges": [...], "counts": [...]}` with one edge more than counts, or as many when the last bucket is
+/// open above. Texts and lists of texts are written only when they change. What is null is left out at this
+/// step.
 ///
 /// Most leaves have their path, joined with `/`, as their tag. These go by the names that people look for:
 ///
@@ -53,7 +55,8 @@ use crate::result::ResultDict;
 /// | `train/<stat>` | `info.learner.default_policy.learner_stats.<stat>` |
 /// | `train/<policy>/<stat>` | `info.learner.<policy>.learner_stats.<stat>` |
 ///
-/// A result has many figures under several keys. One of them is shown and these are left out where it is there:
+/// A result has many figures under several keys. One of them is shown and these are left out where it is
+/// there:
 ///
 /// | shown | left out |
 /// |---|---|
@@ -67,8 +70,9 @@ use crate::result::ResultDict;
 /// | `workers.restarts` | `num_remote_worker_restarts` |
 /// | `learner_health.batches_quarantined` | `num_batches_quarantined` below `counters` and `info` |
 ///
-/// Left out as well are `info.learner_queue.size_quantiles`, five numbers that are no sample, and everything below
-/// `ledger.time`: seconds that only grow, where `ledger.time_this_iter` has the shares of each iteration.
+/// Left out as well are `info.learner_queue.size_quantiles`, five numbers that are no sample, and everything
+/// below `ledger.time`: seconds that only grow, where `ledger.time_this_iter` has the shares of each
+/// iteration.
 ///
 /// ```
 /// use pronk_metrics::{Reporter, ResultDict, TensorBoard};
@@ -90,10 +94,11 @@ pub struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// Makes an event file `events.out.tfevents.<seconds>.<host>.<process>.<number>` in `folder`, and the folders that
-    /// are missing.
+    /// Makes an event file `events.out.tfevents.<seconds>.<host>.<process>.<number>` in `folder`, and the
+    /// folders that are missing.
     ///
-    /// Other event files in the folder stay, and TensorBoard shows them all as one run: give each run its own.
+    /// Other event files in the folder stay, and TensorBoard shows them all as one run: give each run its
+    /// own.
     ///
     /// # Errors
     /// A folder or the file cannot be made or written to; the error names it.
@@ -219,7 +224,8 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The name of this machine where the system tells it in a file, with nothing in it that parts names or paths.
+/// The name of this machine where the system tells it in a file, with nothing in it that parts names or
+/// paths.
 fn host() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let is_plain = |sign: &char| sign.is_ascii_alphanumeric() || *sign == '-';

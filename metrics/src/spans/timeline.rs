@@ -20,14 +20,16 @@ use crate::reporter::{ReportError, Reporter};
 use crate::result::ResultDict;
 use trace::Trace;
 
-/// A file that shows when each thread did what, fed by `tracing` spans: open it at <https://ui.perfetto.dev> or in
-/// `chrome://tracing`.
+/// A file that shows when each thread did what, fed by `tracing` spans: open it at <https://ui.perfetto.dev>
+/// or in `chrome://tracing`.
 ///
-/// Every thread has a lane. In it spans begin and end in pairs, one inside the other: a span that is left while later
-/// ones go on ends them too and begins them anew. What is open when the thread ends or the file is finished ends
-/// there. After `max_events` begins and ends no span begins any more; how many were left out stands at the end.
+/// Every thread has a lane. In it spans begin and end in pairs, one inside the other: a span that is left
+/// while later ones go on ends them too and begins them anew. What is open when the thread ends or the file
+/// is finished ends there. After `max_events` begins and ends no span begins any more; how many were left out
+/// stands at the end.
 ///
-/// The file is finished by [`finish`](Reporter::finish), or by dropping this. Spans after that are not written.
+/// The file is finished by [`finish`](Reporter::finish), or by dropping this. Spans after that are not
+/// written.
 ///
 /// *Units*: microseconds since the file was made.
 ///
@@ -57,8 +59,8 @@ impl Timeline {
     /// As many begins and ends as make a file of some 30 MB.
     pub const DEFAULT_EVENTS: usize = 500_000;
 
-    /// Makes the file, and the folders above it that are missing, for at most `max_events` begins and ends. A file of
-    /// that name is emptied.
+    /// Makes the file, and the folders above it that are missing, for at most `max_events` begins and ends. A
+    /// file of that name is emptied.
     ///
     /// # Errors
     /// A folder or the file cannot be made; the error names it.
@@ -88,7 +90,8 @@ impl Reporter for Timeline {
     /// Hands what is written so far to the system.
     ///
     /// # Errors
-    /// The file could not be written, now or since the last call. It is reported once; nothing more is written.
+    /// The file could not be written, now or since the last call. It is reported once; nothing more is
+    /// written.
     fn report(&mut self, _: &ResultDict) -> Result<(), ReportError> {
         let outcome = lock(&self.shared.trace).flush();
         self.named(outcome)
@@ -102,12 +105,13 @@ impl Reporter for Timeline {
 
 impl Drop for Timeline {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure.
+        // A failure can no longer be reported.
         let _ = self.shared.close();
     }
 }
 
-/// The layer of a [`Timeline`]: give it to a `tracing` subscriber. It may outlive the timeline; then it does nothing.
+/// The layer of a [`Timeline`]: give it to a `tracing` subscriber. It may outlive the timeline; then it does
+/// nothing.
 ///
 /// ```
 /// use tracing_subscriber::layer::SubscriberExt;

@@ -20,10 +20,11 @@ use kind::kind_of_thread;
 /// Timers of all threads, fed by `tracing` spans: each span that a thread enters is a scope of that thread's
 /// [`TimerTree`].
 ///
-/// The thread that makes it is the trainer's: its timers are the root of the tree. Under `trainer_threads` stand all
-/// others, joined by kind, which is the thread's name without the number at its end: `rollout-1` and `rollout-2` are
-/// both `rollout`. A thread counts from its first span on. When it ends its timers are added to its kind's and
-/// forgotten, so the number of threads over time does not matter. Clones are handles to the same timers.
+/// The thread that makes it is the trainer's: its timers are the root of the tree. Under `trainer_threads`
+/// stand all others, joined by kind, which is the thread's name without the number at its end: `rollout-1`
+/// and `rollout-2` are both `rollout`. A thread counts from its first span on. When it ends its timers are
+/// added to its kind's and forgotten, so the number of threads over time does not matter. Clones are handles
+/// to the same timers.
 ///
 /// ```
 /// use pronk_metrics::Timers;
@@ -71,8 +72,8 @@ impl Timers {
 
     /// The timers of all threads until now, in ML-Agents' layout (see [`TimerTree::tree`]).
     ///
-    /// A kind of thread has in `total` the seconds that its threads ran, from the first span of each, and in `count`
-    /// how many they are.
+    /// A kind of thread has in `total` the seconds that its threads ran, from the first span of each, and in
+    /// `count` how many they are.
     pub fn tree(&self) -> Value {
         let mut tree = lock(&self.0.root).clone();
         tree.abandon_open();

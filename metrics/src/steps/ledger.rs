@@ -4,10 +4,11 @@ use super::{StepTotals, Steps};
 
 /// The books of a run's steps: `sampled = trained once + dropped + in flight + lost`, at every instant.
 ///
-/// Whoever makes steps gets a [`StepTicket`] for them, which travels with the data; whoever ends them resolves the
-/// ticket. Clones share the same books. One lock, held for a few additions, once per fragment or batch: so no snapshot
-/// is taken in the middle of a booking, and the balance holds in each. A pass and the ticket of its batch are two
-/// bookings: with the pass first, no snapshot has more steps trained once than in passes.
+/// Whoever makes steps gets a [`StepTicket`] for them, which travels with the data; whoever ends them
+/// resolves the ticket. Clones share the same books. One lock, held for a few additions, once per fragment or
+/// batch: so no snapshot is taken in the middle of a booking, and the balance holds in each. A pass and the
+/// ticket of its batch are two bookings: with the pass first, no snapshot has more steps trained once than in
+/// passes.
 ///
 /// ```
 /// use pronk_metrics::{StepLedger, Steps};
@@ -36,7 +37,7 @@ struct Books {
 }
 
 impl Books {
-    /// Why a ticket nobody resolved was dropped.
+    /// Why an unresolved ticket was dropped.
     fn forgotten(&self) -> &'static str {
         if self.shut_down { "shutdown" } else { "discarded" }
     }
@@ -57,8 +58,8 @@ impl StepLedger {
         StepTicket { ledger: self.clone(), steps, foreign: Vec::new() }
     }
 
-    /// Sets how many env-steps are to be sampled. The ledger books steps beyond the limit too; those who make steps ask
-    /// [`limit_reached`](Self::limit_reached) before they begin more.
+    /// Sets how many env-steps are to be sampled. The ledger books steps beyond the limit too; those who make
+    /// steps ask [`limit_reached`](Self::limit_reached) before they begin more.
     ///
     /// ```
     /// use pronk_metrics::{StepLedger, Steps};
@@ -74,7 +75,7 @@ impl StepLedger {
         self.books().limit = Some(limit);
     }
 
-    /// Whether as many env-steps were sampled as the limit asks for; false without a limit.
+    /// Whether the limit of env-steps is reached; false without a limit.
     pub fn limit_reached(&self) -> bool {
         let books = self.books();
         books.limit.is_some_and(|limit| books.totals.sampled.env >= limit)
@@ -85,14 +86,13 @@ impl StepLedger {
         self.books().totals.trained_passes += steps;
     }
 
-    /// The books as they stand now.
+    /// The current figures.
     pub fn snapshot(&self) -> StepTotals {
         self.books().totals.clone()
     }
 
-    /// Tells that nothing will be learned from any more: from now on, a ticket that is dropped unresolved books its
-    /// steps as dropped under `"shutdown"`. So data that was on its way at that moment gets the true reason wherever it
-    /// ends.
+    /// Marks the end of learning: from now on, a ticket that is dropped unresolved books its steps as dropped
+    /// under `"shutdown"`. So data that was on its way at that moment gets the true reason wherever it ends.
     pub fn shut_down(&self) {
         self.books().shut_down = true;
     }

@@ -7,7 +7,8 @@ use serde_json::json;
 use super::Steps;
 use crate::result::ResultDict;
 
-/// The step ledger at one instant. Each figure is counted on its own, so that [`is_closed`](Self::is_closed) can fail.
+/// The step ledger at one instant. Each figure is counted on its own, so that [`is_closed`](Self::is_closed)
+/// can fail.
 ///
 /// ```
 /// use pronk_metrics::{StepTotals, Steps};
@@ -36,8 +37,8 @@ pub struct StepTotals {
 }
 
 impl StepTotals {
-    /// Whether `sampled = trained once + dropped + in flight + lost`, for env-steps and agent-steps. Passes are
-    /// counted apart.
+    /// Whether `sampled = trained once + dropped + in flight + lost`, for env-steps and agent-steps. Passes
+    /// are counted apart.
     pub fn is_closed(&self) -> bool {
         let ended: Steps = self.dropped.values().chain(self.lost.values()).copied().sum();
         self.sampled == self.trained_once + self.in_flight + ended

@@ -1,4 +1,5 @@
-/// Whether merged timers ran beside each other or one after the other. Once merged as parallel, a node stays so.
+/// Whether merged timers ran beside each other or one after the other. Once merged as parallel, a node stays
+/// so.
 ///
 /// ```
 /// use pronk_metrics::{RootTime, TimerTree, Work};

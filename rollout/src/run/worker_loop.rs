@@ -13,7 +13,8 @@ use super::report::WorkerReport;
 use super::supervised::{Missed, NoFragment, SupervisedWorker, discard};
 use crate::worker::{Collected, SampleError, WorkerState};
 
-/// The body of a worker's thread: pushes fragments until the run ends, the inqueue closes, or the worker gives up.
+/// The body of a worker's thread: pushes fragments until the run ends, the inqueue closes, or the worker
+/// gives up.
 ///
 /// Calls `on_leave` after dropping the worker's end of the inqueue and before dropping its environments.
 pub(super) fn run_worker(

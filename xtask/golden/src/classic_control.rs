@@ -251,7 +251,8 @@ fn check_ends<E: Native<N>, const N: usize>(c: &mut Case, env: E, want: &Traject
     Ok(())
 }
 
-/// The same environment many times over, with its states in arrays. After an end it begins anew, which ends the comparison.
+/// The same environment many times over, with its states in arrays. After an end it begins anew, which ends
+/// the comparison.
 fn check_vectorised<E: Native<N>, const N: usize>(c: &mut Case, initial: [f64; N], want: &Trajectory) -> Result<()> {
     // More than fill the registers, and one that is left over.
     const N_ENVS: usize = 129;
@@ -307,7 +308,8 @@ fn check_vectorised<E: Native<N>, const N: usize>(c: &mut Case, initial: [f64; N
     Ok(())
 }
 
-/// An environment that every reset puts into the same state. What a reset shows is not compared, so it shows nothing.
+/// An environment that every reset puts into the same state. What a reset shows is not compared, so it shows
+/// nothing.
 #[derive(Clone)]
 struct FromStart<E> {
     start: E,

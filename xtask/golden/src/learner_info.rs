@@ -115,8 +115,8 @@ pub(crate) fn learner_info_from(value: &Value) -> Result<LearnerInfo> {
     policies.iter().map(|(policy, results)| Ok((PolicyId::from(policy.as_str()), info_from(results)?))).collect()
 }
 
-/// JSON as the golden files write results: `{"array": […]}` is an array leaf, any other object a tree, a list a
-/// list, null none, and the rest a number.
+/// JSON as the golden files write results: `{"array": […]}` is an array leaf, any other object a tree, a list
+/// a list, null none, and the rest a number.
 fn info_from(value: &Value) -> Result<Info> {
     match value {
         Value::Null => Ok(Info::None),

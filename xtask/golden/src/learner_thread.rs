@@ -1,6 +1,7 @@
 //! Runner of `learner_thread.json`: RLlib 2.2's `LearnerThread`, step by step.
 //!
-//! `learner` drives a real [`LearnerLoop`] with a scripted clock and a scripted learner; `multi_gpu` is in the file of that name.
+//! `learner` drives a real [`LearnerLoop`] with a scripted clock and a scripted learner; `multi_gpu` is in
+//! the file of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroUsize};

@@ -1,7 +1,7 @@
 //! Runner of `minibatch_buffer.json`: RLlib's `MinibatchBuffer`, get by get.
 //!
-//! `grid` reads a queue filled beforehand. `scripted` puts and gets in turn, some gets timing out, and compares the
-//! whole state of the ring after each get.
+//! `grid` reads a queue filled beforehand. `scripted` puts and gets in turn, some gets timing out, and
+//! compares the whole state of the ring after each get.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

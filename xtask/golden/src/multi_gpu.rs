@@ -1,8 +1,9 @@
-//! Runner of `multi_gpu` in `learner_thread.json`: RLlib 2.2's `MultiGPULearnerThread`, one loader or learner step at a time.
+//! Runner of `multi_gpu` in `learner_thread.json`: RLlib 2.2's `MultiGPULearnerThread`, one loader or learner
+//! step at a time.
 //!
-//! It drives a real [`LearnerLoop`] over real [`LoaderStacks`] with one loader thread. Where pronk differs on purpose, what the
-//! original would have said is computed from what pronk says: agent-steps are counted apart from env-steps, and each policy's results
-//! are filed under its own name.
+//! It drives a real [`LearnerLoop`] over real [`LoaderStacks`] with one loader thread. Where pronk differs on
+//! purpose, what the original would have said is computed from what pronk says: agent-steps are counted apart
+//! from env-steps, and each policy's results are filed under its own name.
 
 use std::collections::BTreeMap;
 use std::error::Error;

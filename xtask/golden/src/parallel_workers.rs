@@ -1,7 +1,7 @@
 //! Runner of `parallel_workers.json`: what Caffe2's `parallel_workers` was observed to do, event by event.
 //!
-//! Each scenario drives real [`WorkerGroups`]. Where pronk does better on purpose, the scenario is also listed as a deviation,
-//! and its case checks what pronk does instead.
+//! Each scenario drives real [`WorkerGroups`]. Where pronk does better on purpose, the scenario is also
+//! listed as a deviation, and its case checks what pronk does instead.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,7 +114,8 @@ fn worker_raises(entry: &Value, c: &mut Case) -> Result<()> {
     let logged = format!("Data input failed due to an error: Exception in worker {worker}: {}", error.cause);
     c.equal("error_log", json!([logged]), get(entry, "error_log")?.clone());
 
-    // Deviation: the restart works. Its init is the original's, and the stop has a running group to shut down.
+    // Deviation: the restart works. Its init is the original's, and the stop has a running group to shut
+    // down.
     get(entry, "restart")?;
     events.clear();
     groups.start()?;

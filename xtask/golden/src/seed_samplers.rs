@@ -1,7 +1,7 @@
 //! Runner of `seed_samplers.json`: rules of published samplers, each stated by a model of it.
 //!
-//! `gate` is the gate of a DPPO queue: workers fill it, then the learner empties it. `step_recv` is how long a sampler waits for
-//! the processes that step its environments, each miss of which is waited for again.
+//! `gate` is the gate of a DPPO queue: workers fill it, then the learner empties it. `step_recv` is how long
+//! a sampler waits for the processes that step its environments, each miss of which is waited for again.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -105,7 +105,8 @@ fn compare_timer(timer: &TimerStat, op: &Value, index: usize, c: &mut Case) -> R
     ] {
         c.close(format!("op {index}: {key}"), got, json::number_at(op, key)?, TOLERANCE);
     }
-    // Rounded figures are equal or wrong: the tie between two thousandths is decided by the last bit of the mean.
+    // Rounded figures are equal or wrong: the tie between two thousandths is decided by the last bit of the
+    // mean.
     let want = json::number_at(op, "mean_ms_rounded")?;
     c.equal(format!("op {index}: mean_ms_rounded"), timer.mean_ms_rounded(), want);
     let want = json::bool_at(op, "has_units_processed")?;

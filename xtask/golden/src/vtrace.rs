@@ -23,7 +23,8 @@ pub(crate) fn run(file: &Value, r: &mut Recorder) {
     }
 }
 
-/// Inputs of distributions, `[T][B][dist_len]`, and actions, `[T][B]` or `[T][B][A]`, to log-probabilities, ratios, targets and advantages.
+/// Inputs of distributions, `[T][B][dist_len]`, and actions, `[T][B]` or `[T][B][A]`, to log-probabilities,
+/// ratios, targets and advantages.
 fn from_logits(entry: &Value, c: &mut Case) -> Result<()> {
     let distribution = RowDistribution::of(entry)?;
     let actions = floats_at(entry, "actions")?;
@@ -72,7 +73,8 @@ fn from_log_rhos(entry: &Value, log_rhos: &[f64], c: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// Arrays of `shape`, `[T, B, ...]`. Any dimension may be 1 instead and is then repeated; what follows `T` are columns.
+/// Arrays of `shape`, `[T, B, ...]`. Any dimension may be 1 instead and is then repeated; what follows `T`
+/// are columns.
 fn from_importance_weights(entry: &Value, c: &mut Case) -> Result<()> {
     let shape = usizes_at(entry, "shape")?;
     let (&steps, columns) = shape.split_first().context("`shape` is empty")?;

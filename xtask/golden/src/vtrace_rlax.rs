@@ -1,4 +1,5 @@
-//! Runner of `vtrace_rlax.json`: rlax's V-trace of one trajectory, with its lambda mix, leaky ratios and sample mask.
+//! Runner of `vtrace_rlax.json`: rlax's V-trace of one trajectory, with its lambda mix, leaky ratios and
+//! sample mask.
 
 use anyhow::{Context, Result, ensure};
 use pronk_learner::{PgBootstrap, VtraceConfig, VtraceInput, VtraceOutput, vtrace};

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// What RLlib 2.2 did, step by step: `L3@0` loads batch 3, which came into stack 0; `3@0` learns from it, `3@0!` for the
-/// last time; `-` finds nothing ready.
+/// What RLlib 2.2 did, step by step: `L3@0` loads batch 3, which came into stack 0; `3@0` learns from it,
+/// `3@0!` for the last time; `-` finds nothing ready.
 const SEQUENCES: [(usize, u32, &str); 3] = [
     (
         1,

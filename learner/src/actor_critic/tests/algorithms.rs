@@ -1,4 +1,5 @@
-//! Every algorithm in the learner: it learns, it can be saved, and its minibatches and target network are what they say.
+//! Every algorithm in the learner: it learns, it can be saved, and its minibatches and target network are
+//! what they say.
 
 use pronk_metrics::LearnerInfo;
 use std::collections::BTreeSet;

@@ -8,7 +8,8 @@ fn recurrent() -> NetworkSpec {
     NetworkSpec { lstm: Some(5), ..spec() }
 }
 
-/// Random observations and memory; column 1 is truncated at step 2, column 3 at the last step, column 0 ends at step 4.
+/// Random observations and memory; column 1 is truncated at step 2, column 3 at the last step, column 0 ends
+/// at step 4.
 fn batch(rng: &mut Rng) -> SampleBatch {
     let mut batch = SampleBatch::blank(BatchShape { state_len: STATE, ..shape() }, Tag::default());
     let mut fill = |numbers: &mut [f32]| numbers.iter_mut().for_each(|x| *x = rng.normal() as f32);
@@ -27,7 +28,8 @@ fn batch(rng: &mut Rng) -> SampleBatch {
     batch
 }
 
-/// The value of every observation of a column, one step at a time; and that of the observation after step `cut`.
+/// The value of every observation of a column, one step at a time; and that of the observation after step
+/// `cut`.
 fn step_by_step(batch: &SampleBatch, params: &Params, b: usize, cut: Option<(usize, &[f32])>) -> (Vec<f32>, f32) {
     let mut network = CpuNetwork::new(&recurrent()).unwrap();
     let mut state = batch.state_in()[b * STATE..(b + 1) * STATE].to_vec();

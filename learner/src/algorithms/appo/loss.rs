@@ -25,12 +25,13 @@ const MOST_IS_RATIO: f64 = 2.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AppoForm {
-    /// The ratio is that to the target network, which is 1 however old the data is, and standardising shifts advantages
-    /// before V-trace's weight is multiplied in. Advantages that say nothing move nothing.
+    /// The ratio is that to the target network, which is 1 however old the data is, and standardising shifts
+    /// advantages before V-trace's weight is multiplied in. Advantages that say nothing move nothing.
     #[default]
     Unbiased,
-    /// As IMPACT and RLlib have it: a capped importance ratio times that to the policy which acted, and advantages that are
-    /// standardised with V-trace's weight in them. With lag, both move the deviations of Gaussians whatever the rewards.
+    /// As IMPACT and RLlib have it: a capped importance ratio times that to the policy which acted, and
+    /// advantages that are standardised with V-trace's weight in them. With lag, both move the deviations of
+    /// Gaussians whatever the rewards.
     Impact,
 }
 
@@ -58,8 +59,8 @@ pub struct AppoLossInput<'a, F> {
     pub columns: usize,
     /// Log-probability of the action when it was sampled.
     pub behaviour_logp: &'a [F],
-    /// Log-probability of the action under the target network: the policy that V-trace values. Where targets are given
-    /// it is not used.
+    /// Log-probability of the action under the target network: the policy that V-trace values. Where targets
+    /// are given it is not used.
     pub target_logp: &'a [F],
     /// Log-probability of the action now.
     pub logp: &'a [F],
@@ -67,8 +68,8 @@ pub struct AppoLossInput<'a, F> {
     pub entropy: &'a [F],
     /// Value now.
     pub values: &'a [F],
-    /// Divergence of the action distribution now from that of the target network, or where targets are given from the
-    /// one that acted.
+    /// Divergence of the action distribution now from that of the target network, or where targets are given
+    /// from the one that acted.
     pub kl: Option<&'a [F]>,
     /// Where advantages and value targets come from.
     pub targets: Targets<'a, F>,
@@ -76,15 +77,16 @@ pub struct AppoLossInput<'a, F> {
     pub mask: Option<&'a [bool]>,
 }
 
-/// Gradients of the total loss, `[steps, columns]` each, with what they were computed from. Reused between calls it
-/// allocates nothing.
+/// Gradients of the total loss, `[steps, columns]` each, with what they were computed from. Reused between
+/// calls it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct AppoGrads<F> {
     /// With respect to log-probabilities, entropies, values and divergences.
     pub surrogate: SurrogateGrads<F>,
     /// Targets and advantages of the steps that were learned from.
     pub vtrace: VtraceOutput<F>,
-    /// Bounded importance ratios of the policy that acted against the target network; empty where targets are given.
+    /// Bounded importance ratios of the policy that acted against the target network; empty where targets are
+    /// given.
     pub is_ratios: Vec<F>,
     buffers: TargetBuffers<F>,
 }
@@ -94,7 +96,8 @@ pub struct AppoGrads<F> {
 pub struct AppoLossStats {
     /// The loss and its parts: means over the steps that were learned from.
     pub surrogate: SurrogateStats,
-    /// Mean and variance of the bounded importance ratios, where there are any; no variance of fewer than two.
+    /// Mean and variance of the bounded importance ratios, where there are any; no variance of fewer than
+    /// two.
     pub is_ratio: Option<(f64, Option<f64>)>,
     /// Mean importance ratio of V-trace.
     pub mean_rho: f64,
@@ -104,7 +107,8 @@ pub struct AppoLossStats {
     pub c_clipped: f64,
 }
 
-/// Computes the APPO loss and its gradients with respect to log-probabilities, entropies, values and divergences.
+/// Computes the APPO loss and its gradients with respect to log-probabilities, entropies, values and
+/// divergences.
 ///
 /// With targets from V-trace of the target network `t`, for data that `b` made, the surrogate clips
 ///
@@ -146,9 +150,10 @@ pub fn appo_loss<F: Float>(
         let weight = |i: usize| if unbiased { config.vtrace.pg_rho(rhos[i]) } else { F::one() };
         standardize(pg_advantages, weight, is_learned);
     }
-    // The advantages carry the weight from the policy that acted to the target network, so what is left to correct is the way
-    // from there. A ratio to the policy that acted, with a cap or without, would begin outside the clipping range on old data,
-    // where rows of negative advantage carry no gradient and rows of positive advantage do.
+    // The advantages carry the weight from the policy that acted to the target network, so what is left to
+    // correct is the way from there. A ratio to the policy that acted, with a cap or without, would begin
+    // outside the clipping range on old data, where rows of negative advantage carry no gradient and rows of
+    // positive advantage do.
     let from = if unbiased { input.target_logp } else { behaviour_logp };
     let surrogate_input = SurrogateInput {
         behaviour_logp: &from[..learned],

@@ -40,8 +40,9 @@ pub struct ImpalaLossInput<'a, F> {
     pub mask: Option<&'a [bool]>,
 }
 
-/// Gradients of the total loss, `[steps, columns]` each, with the targets they were computed from. A chain rule
-/// through the distribution makes gradients of its inputs of the first two. Reused between calls it allocates nothing.
+/// Gradients of the total loss, `[steps, columns]` each, with the targets they were computed from. A chain
+/// rule through the distribution makes gradients of its inputs of the first two. Reused between calls it
+/// allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct ImpalaGrads<F> {
     /// `d total / d logp`.
@@ -68,8 +69,8 @@ pub struct ImpalaLossStats {
     pub entropy_sum: f64,
     /// Mean entropy of a step that was learned from.
     pub entropy_mean: f64,
-    /// Share of the targets' variance that the values explain, not below -1; -1 when the targets do not vary, `None`
-    /// for fewer than two of them.
+    /// Share of the targets' variance that the values explain, not below -1; -1 when the targets do not vary,
+    /// `None` for fewer than two of them.
     pub vf_explained_var: Option<f64>,
     /// Mean importance ratio.
     pub mean_rho: f64,
@@ -85,7 +86,8 @@ pub struct ImpalaLossStats {
 /// total = -sum(logp * adv) + vf_loss_coeff * 0.5 * sum((V - vs)^2) - entropy_coeff * sum(entropy)
 /// ```
 ///
-/// `vs` and `adv` come from [`vtrace`](crate::vtrace), or are given, and carry no gradient. Scalars are summed in `f64`.
+/// `vs` and `adv` come from [`vtrace`](crate::vtrace), or are given, and carry no gradient. Scalars are
+/// summed in `f64`.
 ///
 /// # Errors
 /// When a slice does not have the stated shape, or dropping the last step leaves none.
@@ -141,7 +143,8 @@ impl Sums {
         self.logp_advantage += to_f64(logp_advantage);
         self.delta_squared += delta * delta;
         self.entropy += to_f64(entropy);
-        // A ratio that overflowed is clipped in the loss and should not make the mean useless for ever either.
+        // A ratio that overflowed is clipped in the loss and should not make the mean useless for ever
+        // either.
         self.rho += to_f64(rho.min(F::max_value()));
         self.rho_clipped += above(config.vtrace.clip_rho);
         self.c_clipped += above(config.vtrace.clip_c);

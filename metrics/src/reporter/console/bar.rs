@@ -18,7 +18,7 @@ pub(super) struct Bar {
     newest: Option<(String, String)>,
 }
 
-/// What the line begins with, and whether a sentence follows.
+/// The start of the line, and whether a sentence follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Looks {
     has_progress: bool,
@@ -86,7 +86,7 @@ fn sentence_of(result: &ResultDict) -> String {
     sentence.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// A terminal that keeps the first error of a drawing, because indicatif says nothing of it.
+/// A terminal that keeps the first error of a drawing, because indicatif does not return it.
 #[derive(Clone, Debug)]
 struct Watched {
     term: Arc<dyn TermLike>,
@@ -99,7 +99,7 @@ impl Watched {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
-    /// What indicatif is told is only the kind: the error itself cannot be in two places.
+    /// indicatif gets the kind alone: the error itself cannot be cloned.
     fn kept(&self, done: io::Result<()>) -> io::Result<()> {
         done.map_err(|error| {
             let kind = error.kind();

@@ -37,14 +37,14 @@ fn learner_states(result: &ResultDict) -> Vec<String> {
     shares.iter().take(SHOWN).map(|(state, share)| format!("{state} {}", percent(*share))).collect()
 }
 
-/// How long the rest takes if it goes on as fast as so far; none before there is progress.
+/// The time left at the rate so far; none before there is progress.
 fn secs_left(result: &ResultDict) -> Option<f64> {
     let (progress, secs) = (result.number("progress")?, result.number("time_total_s")?);
     let left = secs * (1.0 - progress).max(0.0) / progress;
     (progress > 0.0 && (0.0..=LONGEST_SECS).contains(&left)).then_some(left)
 }
 
-/// What is further away is nobody's estimate, and would not fit its column.
+/// A longer estimate is meaningless, and would not fit its column.
 const LONGEST_SECS: f64 = 9999.0 * DAY_SECS;
 const DAY_SECS: f64 = 86_400.0;
 

@@ -1,4 +1,4 @@
-//! What the report remembers of a run, however long it is.
+//! The report's memory of a run, of bounded size.
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ pub(super) struct Memory {
     pub(super) lag: Series,
     /// Env-steps per second over seconds of wall time.
     pub(super) rate: Series,
-    /// What the learner says of each policy over env-steps, by policy and statistic.
+    /// Statistics of the learner over env-steps, by policy and statistic.
     pub(super) stats: IndexMap<(String, String), SmallCurve>,
     /// How many curves of the newest result found no room.
     pub(super) n_left_out: usize,

@@ -41,7 +41,7 @@ const section = (heading, ...children) => main.append(el("section", {}, el("h2",
 const nothing = (why) => el("p", { class: "none" }, why);
 const table = (kind, rows) => el("div", { class: "scroll" }, el("table", { class: kind }, ...rows));
 
-// Charts. All of them are drawn anew when the page switches between light and dark.
+// Charts. All are redrawn when the page switches between light and dark.
 const charts = [];
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 // uPlot's own labels repeat an unrounded number where ticks are close; compact ones stay short.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// A curve of at most `capacity` points, spread evenly over what it covers.
 ///
-/// Each point stands for a stretch of x and keeps least, mean and greatest of what fell into it. When x outgrows the
+/// Each point covers a stretch of x and keeps minimum, mean and maximum. When x outgrows the
 /// last stretch, every stretch becomes twice as long and two neighbours become one.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
@@ -34,8 +34,8 @@ impl Series {
         Series { capacity, origin: None, stretch, points: BTreeMap::new() }
     }
 
-    /// Adds one figure, with the range that it is the mean of. What is not finite is left out, and a range that is not
-    /// known is the figure itself.
+    /// Adds one figure, with the range that it is the mean of. What is not finite is left out, and a range
+    /// that is not known is the figure itself.
     pub(super) fn push(&mut self, x: f64, mean: f64, range: (Option<f64>, Option<f64>)) {
         if !(x.is_finite() && mean.is_finite()) {
             return;

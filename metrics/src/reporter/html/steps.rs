@@ -17,8 +17,8 @@ struct Count {
 
 const ZERO: Count = Count { env: Some(0), agent: Some(0) };
 
-/// `ledger.steps` as rows, with their sum and what they leave unexplained: both 0 when the ledger closes, null when a
-/// figure is missing.
+/// `ledger.steps` as rows, with their sum and what they leave unexplained: both 0 when the ledger closes,
+/// null when a figure is missing.
 pub(super) fn rows(steps: &Value) -> Value {
     let count = |key: &str| read(steps.get(key));
     let mut rows = vec![("trained once".to_owned(), "trained", count("trained_once"))];

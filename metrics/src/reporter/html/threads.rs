@@ -46,8 +46,8 @@ fn read(thread: &Value) -> Bar {
     }
 }
 
-/// `ledger.time` as bars: threads of one kind share a bar where there are many threads, and those with the least time where
-/// there are many kinds.
+/// `ledger.time` as bars: threads of one kind share a bar where there are many threads, and those with the
+/// least time where there are many kinds.
 pub(super) fn folded(time: &Map<String, Value>) -> Vec<Value> {
     let mut bars: IndexMap<String, Bar> = time.iter().map(|(name, thread)| (name.clone(), read(thread))).collect();
     if bars.len() > MAX_BARS {

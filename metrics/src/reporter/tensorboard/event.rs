@@ -1,6 +1,7 @@
 //! The messages of an event file, as far as this reporter writes them.
 //!
-//! *Source*: TensorBoard's `event.proto`, `summary.proto`, `histogram.proto`, `tensor.proto` and `tensor_shape.proto`.
+//! *Source*: TensorBoard's `event.proto`, `summary.proto`, `histogram.proto`, `tensor.proto` and
+//! `tensor_shape.proto`.
 
 use prost::Message;
 

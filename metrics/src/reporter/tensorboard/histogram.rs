@@ -46,9 +46,9 @@ impl Histogram {
 
     /// The histogram of `counts[i]` values from `edges[i]` to `edges[i + 1]`.
     ///
-    /// Where there are as many counts as edges the last bucket is open above; it is shown as wide as the one before.
-    /// Sums take each value for the middle of its bucket. None where nothing was counted, and where the edges do not
-    /// rise or do not fit the counts.
+    /// Where there are as many counts as edges the last bucket is open above; it is shown as wide as the one
+    /// before. Sums take each value for the middle of its bucket. None where nothing was counted, and where
+    /// the edges do not rise or do not fit the counts.
     pub(super) fn of_buckets(edges: &[f64], counts: &[f64]) -> Option<Histogram> {
         let mut edges = edges.to_vec();
         if edges.len() == counts.len() {

@@ -3,7 +3,8 @@
 use indexmap::IndexMap;
 use serde_json::Value;
 
-/// The tag under which TensorBoard shows the leaf at `path` of `leaves`; none where another one shows the same.
+/// The tag under which TensorBoard shows the leaf at `path` of `leaves`; none where another one shows the
+/// same.
 pub(super) fn tag_of(path: &str, leaves: &IndexMap<String, &Value>) -> Option<String> {
     // A repeat is left out only where the result has what it repeats.
     let is_repeat = path.starts_with("ledger/time/")
@@ -35,7 +36,7 @@ const TAGS: &[(&str, &str)] = &[
     ("throughput/updates_per_s", "time/updates_per_s"),
 ];
 
-/// Five quantiles are no histogram: mean and standard deviation stand beside them.
+/// Five quantiles are no histogram: mean and standard deviation are written beside them.
 const NOT_SHOWN: &[&str] = &["info/learner_queue/size_quantiles"];
 
 /// The leaf that the one at `path` repeats.
@@ -80,7 +81,8 @@ fn repeated(path: &str) -> Option<String> {
     }
 }
 
-/// `train/<stat>` for what the learner of the default policy found out, `train/<policy>/<stat>` for any other.
+/// `train/<stat>` for what the learner of the default policy found out, `train/<policy>/<stat>` for any
+/// other.
 fn learner_tag(path: &str) -> Option<String> {
     let (policy, stat) = path.strip_prefix("info/learner/")?.split_once("/learner_stats/")?;
     Some(if policy == crate::DEFAULT_POLICY { format!("train/{stat}") } else { format!("train/{policy}/{stat}") })

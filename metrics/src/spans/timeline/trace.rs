@@ -13,7 +13,7 @@ use super::lane::Lane;
 pub(super) struct Trace {
     /// `None` once it is closed or has failed.
     pub(super) out: Option<BufWriter<File>>,
-    /// A failure that nobody was told of.
+    /// A failure not reported yet.
     failure: Option<io::Error>,
     has_events: bool,
     /// Asked for once: it is a call into the system.

@@ -11,7 +11,8 @@ use crate::result::ResultDict;
 
 /// A file that gets the tree of [`Timers`] after the last result: JSON, indented by four spaces.
 ///
-/// It is written beside its place and then moved there, so a file of that name is whole, the old one or the new one.
+/// It is written beside its place and then moved there, so a file of that name is whole, the old one or the
+/// new one.
 ///
 /// ```
 /// use pronk_metrics::{Reporter, Timers};

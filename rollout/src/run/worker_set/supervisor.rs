@@ -76,7 +76,8 @@ impl Supervisor {
         }
     }
 
-    /// Closes the inqueue once the last worker has dropped its end; dropping its environments may still take long.
+    /// Closes the inqueue once the last worker has dropped its end; dropping its environments may still take
+    /// long.
     fn left(&mut self, id: usize) {
         self.threads.pushing.remove(&id);
         if self.threads.pushing.is_empty() {
@@ -202,8 +203,8 @@ impl Threads {
         Self { handles: BTreeMap::new(), pushing: BTreeSet::new(), replaced: BTreeMap::new(), sender, events }
     }
 
-    /// Starts the thread of a worker, which begins with a message from `gate`, or at once without one. When the
-    /// gate closes, it ends without beginning.
+    /// Starts the thread of a worker, which begins with a message from `gate`, or at once without one. When
+    /// the gate closes, it ends without beginning.
     pub(super) fn spawn(
         &mut self,
         member: Member,

@@ -1,7 +1,8 @@
-//! What advantages that say nothing about the actions do to a Gaussian whose data an older version made, and what becomes of
-//! policies that are far apart.
+//! What advantages that say nothing about the actions do to a Gaussian whose data an older version made, and
+//! what becomes of policies that are far apart.
 //!
-//! The expectation over actions is a sum over the midpoints of equally likely intervals, so no figure here depends on a draw.
+//! The expectation over actions is a sum over the midpoints of equally likely intervals, so no figure here
+//! depends on a draw.
 
 use num_traits::Float;
 
@@ -42,8 +43,9 @@ fn config<F: Float>(form: AppoForm, standardize_advantages: bool) -> AppoLossCon
     }
 }
 
-/// Expected gradients of the objective, the loss with its sign turned, once target network and present policy are `shift` away
-/// from the policy that acted: `(in the mean, in the log deviation, largest sum over the rows of one action)`.
+/// Expected gradients of the objective, the loss with its sign turned, once target network and present policy
+/// are `shift` away from the policy that acted: `(in the mean, in the log deviation, largest sum over the
+/// rows of one action)`.
 ///
 /// Every action has a row for each of `advantages`.
 fn gradients(form: AppoForm, standardize_advantages: bool, shift: f64, advantages: &[f64]) -> (f64, f64, f64) {
@@ -97,7 +99,8 @@ fn the_form_of_the_paper_widens_gaussians_by_noise_and_narrows_them_by_a_constan
     for (shift, by_noise, by_constant) in [(0.5, 0.0305, -0.612), (1.0, 0.0457, -0.339)] {
         let (_, widened, _) = gradients(AppoForm::Impact, false, shift, &NOISE);
         assert!((widened - by_noise).abs() < 1e-3, "{widened}");
-        // In units of the deviation of V-trace's weight; as `c * (weight - mean weight)` it is -0.134 c and -0.112 c.
+        // In units of the deviation of V-trace's weight; as `c * (weight - mean weight)` it is -0.134 c and
+        // -0.112 c.
         let (_, narrowed, _) = gradients(AppoForm::Impact, true, shift, &CONSTANT);
         assert!((narrowed - by_constant).abs() < 3e-3, "{narrowed}");
     }
@@ -107,7 +110,8 @@ fn the_form_of_the_paper_widens_gaussians_by_noise_and_narrows_them_by_a_constan
 
 #[test]
 fn policies_that_are_far_apart_leave_the_loss_finite() {
-    // The target network would hardly ever, or as far as f32 goes never, have chosen the first action; the present policy may.
+    // The target network would hardly ever, or as far as f32 goes never, have chosen the first action; the
+    // present policy may.
     for (target, now) in [(-200.0, -50.0), (-100.0, -5.0), (-100.0, -99.0)] {
         let (zero, one) = ([0.0_f32; 2], [1.0; 2]);
         let config = config(AppoForm::Unbiased, false);

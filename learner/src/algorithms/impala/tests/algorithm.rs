@@ -21,8 +21,8 @@ struct Case {
 }
 
 impl Case {
-    /// With an end of each kind: column 0 terminates at step 1, column 1 is truncated at step 2 and column 2 at the
-    /// last step.
+    /// With an end of each kind: column 0 terminates at step 1, column 1 is truncated at step 2 and column 2
+    /// at the last step.
     fn with_ends() -> Case {
         let mut case = Case::without_ends();
         case.batch.ends_mut()[COLUMNS] = End::Terminated;

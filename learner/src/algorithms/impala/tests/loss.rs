@@ -84,7 +84,8 @@ impl Case {
         (0..end).filter(|&i| self.mask.as_ref().is_none_or(|mask| mask[i])).collect()
     }
 
-    /// The loss as the paper defines it, as a function of logits and values while targets and advantages stay fixed.
+    /// The loss as the paper defines it, as a function of logits and values while targets and advantages stay
+    /// fixed.
     fn total_loss(&self, logits: &[f64], values: &[f64], targets: &VtraceOutput<f64>) -> f64 {
         let of_step = |i: usize| {
             let exps: Vec<f64> = logits[i * ACTIONS..(i + 1) * ACTIONS].iter().map(|logit| logit.exp()).collect();
