@@ -60,7 +60,8 @@ impl Checkpoint {
     /// };
     /// game().build()?.run(StopWhen { iterations: Some(1), ..StopWhen::default() })?.save(folder.path())?;
     ///
-    /// // Both resume. let trainer = game().resume(Checkpoint::load_all(folder.path())?).build()?;
+    /// // Both resume.
+    /// let trainer = game().resume(Checkpoint::load_all(folder.path())?).build()?;
     /// # drop(trainer);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

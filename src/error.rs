@@ -127,11 +127,17 @@ impl Error for TrainError {
 /// use pronk::prelude::*;
 /// use pronk::Whole;
 ///
-/// // A learning rate that soon makes updates non-finite. let mut config = TrainerConfig::default();
-/// config.workers.num_rollout_workers = 0; config.learner.lr = 1e38; let trainer = Trainer::new(config, |_:
-/// &EnvContext| CartPole::new())?; let failed = trainer.run(StopWhen::default()).expect_err("no update is
-/// finite"); println!("{failed}"); assert!(failed.run.ledger_closed()); if failed.run.whole != Whole::Nothing
-/// { failed.run.save(tempfile::tempdir()?)?; // as after a run that ended well }
+/// // A learning rate that soon makes updates non-finite.
+/// let mut config = TrainerConfig::default();
+/// config.workers.num_rollout_workers = 0;
+/// config.learner.lr = 1e38;
+/// let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+/// let failed = trainer.run(StopWhen::default()).expect_err("no update is finite");
+/// println!("{failed}");
+/// assert!(failed.run.ledger_closed());
+/// if failed.run.whole != Whole::Nothing {
+///     failed.run.save(tempfile::tempdir()?)?; // as after a success
+/// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FailedRun {

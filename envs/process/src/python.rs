@@ -34,10 +34,15 @@ const ONE_THREAD: [&str; 3] = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 /// use pronk_env_process::{Gymnasium, ProcessEnvs, Wrapper};
 /// use serde_json::json;
 ///
-/// let lunar_lander = Gymnasium { kwargs: [("continuous".to_owned(), json!(true))].into_iter().collect(),
-/// python: "venv/bin/python".into(), ..Gymnasium::new("LunarLander-v3") }; // A module that registers
-/// environments comes before a colon. let own = Gymnasium::new("my_envs:Gripper-v0"); // The standard
-/// preprocessing: 84 × 84 in grey, frame skip 4, frame stack 4. let breakout = Gymnasium::atari("Breakout");
+/// let lunar_lander = Gymnasium {
+///     kwargs: [("continuous".to_owned(), json!(true))].into_iter().collect(),
+///     python: "venv/bin/python".into(),
+///     ..Gymnasium::new("LunarLander-v3")
+/// };
+/// // A module that registers environments comes before a colon.
+/// let own = Gymnasium::new("my_envs:Gripper-v0");
+/// // The standard preprocessing: 84 × 84 in grey, frame skip 4, frame stack 4.
+/// let breakout = Gymnasium::atari("Breakout");
 /// # let _ = (ProcessEnvs::new(lunar_lander), own, breakout, Wrapper::new("gymnasium.wrappers:FlattenObservation"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
