@@ -1,7 +1,7 @@
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::arithmetic::numbers_between;
+use super::arithmetic::floats_between;
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 /// A task for action masks: in every state some of `n` actions are possible, and the lowest of them is worth 1.
@@ -52,7 +52,7 @@ impl Env for Masked {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "Masked".to_owned(),
-            observation: numbers_between([0.0], [1.0]),
+            observation: floats_between([0.0], [1.0]),
             action: Space::Discrete { n: self.possible.len() },
             max_episode_steps: None,
             action_mask: true,

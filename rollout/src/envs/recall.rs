@@ -1,7 +1,7 @@
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::arithmetic::numbers_between;
+use super::arithmetic::floats_between;
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 /// A task for memory: a cue is seen once, and asked for later.
@@ -47,7 +47,7 @@ impl Env for Recall {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "Recall".to_owned(),
-            observation: numbers_between([0.0; 3], [1.0; 3]),
+            observation: floats_between([0.0; 3], [1.0; 3]),
             action: Space::Discrete { n: 2 },
             max_episode_steps: None,
             action_mask: false,

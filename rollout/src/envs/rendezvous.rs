@@ -1,6 +1,6 @@
 use pronk_policy::{Rng, Space};
 
-use super::arithmetic::numbers_between;
+use super::arithmetic::floats_between;
 use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec};
 
 /// Rows and columns of the grid.
@@ -47,7 +47,7 @@ impl MultiAgentEnv for Rendezvous {
     fn spec(&self) -> MultiAgentSpec {
         let agent = |name: &str| AgentSpec {
             name: name.to_owned(),
-            observation: numbers_between([-1.0; 4], [1.0; 4]),
+            observation: floats_between([-1.0; 4], [1.0; 4]),
             action: Space::Discrete { n: MOVES.len() },
             action_mask: false,
         };

@@ -1,6 +1,6 @@
 use pronk_policy::Space;
 
-use super::arithmetic::numbers_between;
+use super::arithmetic::floats_between;
 use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec};
 
 /// Three cells in a row, a column or a diagonal.
@@ -50,7 +50,7 @@ impl MultiAgentEnv for TicTacToe {
     fn spec(&self) -> MultiAgentSpec {
         let agent = |name: &str| AgentSpec {
             name: name.to_owned(),
-            observation: numbers_between([0.0; 18], [1.0; 18]),
+            observation: floats_between([0.0; 18], [1.0; 18]),
             action: Space::Discrete { n: 9 },
             action_mask: true,
         };
