@@ -19,8 +19,8 @@ const MAX_VELOCITY: [f64; 2] = [4.0 * PI, 9.0 * PI];
 /// Acrobot-v1: swing the tip of two hanging links above a bar by turning the joint between them.
 ///
 /// Observation: cosine and sine of the first link's angle (0 hangs down), cosine and sine of the second link's angle
-/// relative to the first, both angular velocities (rad/s). Actions: 0, 1 and 2 turn the joint with −1, 0 and 1 N·m. Every
-/// step costs 1 but the last; an episode terminates when the tip is more than one link's length above the fixed joint, and
+/// relative to the first, both angular velocities (rad/s). Actions: 0, 1 and 2 apply a torque of −1, 0 and 1 N·m. Every
+/// step but the last costs 1; an episode terminates when the tip is more than one link's length above the fixed joint, and
 /// is truncated after 500 steps.
 ///
 /// Source: Sutton 1996, as in Gymnasium 1.4 (`classic_control/acrobot.py`) with the dynamics of Sutton and Barto's book: one

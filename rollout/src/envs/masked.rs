@@ -4,11 +4,10 @@ use pronk_policy::{Rng, Space};
 use super::arithmetic::floats_between;
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
-/// A task for action masks: in every state some of `n` actions are possible, and the lowest of them is worth 1.
+/// A test task for action masks: the lowest possible action earns 1.
 ///
-/// Which are possible is drawn anew for every step, each with probability ½ and one of them in any case. The observation
-/// says nothing of it: the mask does. A policy that prefers low numbers earns the episode's length; who takes an action that
-/// is impossible gets an error.
+/// Every step draws which of the actions are possible, each with probability ½ and at least one of them. Only the mask
+/// shows it, not the observation. The optimal return is the episode's length; an impossible action is an error.
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, Env, Masked, ObsMut};

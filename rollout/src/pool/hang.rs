@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::{Closed, InqueueReceiver, PopError};
 
-use crate::env::time_between_looks;
+use crate::env::poll_interval;
 
 /// What came first while groups were waited for.
 pub(crate) enum Waited<T> {
@@ -22,7 +22,7 @@ pub(crate) struct Looks {
 impl Looks {
     /// For groups that hang after so long.
     pub(crate) fn new(env_hang_timeout: Option<Duration>) -> Self {
-        Self { every: env_hang_timeout.map(time_between_looks), last: Instant::now() }
+        Self { every: env_hang_timeout.map(poll_interval), last: Instant::now() }
     }
 
     /// Waits for an answer, until it is time for a look or `deadline` is over.

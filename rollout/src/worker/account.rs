@@ -2,7 +2,7 @@ use pronk_buffer::Tag;
 use pronk_metrics::{ByPolicy, StepTicket, Steps, catch};
 
 use super::config::{SHUTDOWN, WorkerLinks};
-use crate::env::{EnvFailure, EpisodeStat, FailurePlace, Inside, ReturnStat};
+use crate::env::{CallGuard, EnvFailure, EpisodeStat, FailurePlace, ReturnStat};
 
 /// The reason under which steps of frozen policies are dropped.
 const NOT_TRAINED: &str = "not_trained";
@@ -80,7 +80,7 @@ impl Account {
     pub(super) fn add(&mut self, steps: Steps) {
         self.made += steps;
         // Whoever takes this worker's place over, because it hangs, loses these.
-        self.links.monitor.made(self.made);
+        self.links.monitor.set_unbooked(self.made);
     }
 
     /// Adds steps of an agent whose policy is frozen.
@@ -131,7 +131,7 @@ impl Account {
 
     /// The worker calls its environments until the returned value is dropped.
     #[inline]
-    pub(super) fn enter(&self) -> Inside<'_> {
+    pub(super) fn enter(&self) -> CallGuard<'_> {
         self.links.monitor.enter(self.incarnation)
     }
 
@@ -153,7 +153,7 @@ impl Account {
             ledger.sampled(steps)
         });
         // What is in no fragment yet stays to be counted.
-        monitor.made(self.made);
+        monitor.set_unbooked(self.made);
         ticket
     }
 }

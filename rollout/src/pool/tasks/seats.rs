@@ -11,7 +11,7 @@ use pronk_metrics::catch;
 
 use super::make::EnvTasks;
 use super::request::{Orders, Seat, Shared, TaskRequest};
-use crate::env::{EnvFailureCause, LOOKS, time_between_looks};
+use crate::env::{EnvFailureCause, POLLS_PER_TIMEOUT, poll_interval};
 use crate::pool::Looks;
 
 /// Tasks that have their turn before connections and timers have theirs again.
@@ -178,14 +178,14 @@ impl Seats {
             let Some(call) = seat.as_ref().and_then(|taken| taken.orders.call()) else { continue };
             let looks = self.looks.wrapping_sub(call.looks);
             // It began between two looks, so this many say that it has lasted for the whole time.
-            if looks <= LOOKS {
+            if looks <= POLLS_PER_TIMEOUT {
                 continue;
             }
             self.shared.monitor.at(group as u32, call.place);
             let inside = self.shared.monitor.enter(call.incarnation);
             let _ = catch(|| *seat = None);
             drop(inside);
-            let silent_for = time_between_looks(timeout) * looks;
+            let silent_for = poll_interval(timeout) * looks;
             let cause = EnvFailureCause::Hang { silent_for, last_obs: None };
             // Refused only when the run is over.
             let _ = self.shared.replies.try_push(self.shared.answer_for(group, &call, cause));

@@ -11,7 +11,7 @@ use tracing::debug_span;
 use super::edges::WorkerEdges;
 use super::error::StartError;
 use super::status_board::{Member, StatusBoard};
-use crate::env::{CallMonitor, EnvCall, EnvFailure, EnvFailureCause, HangDetector, time_between_looks};
+use crate::env::{CallMonitor, EnvCall, EnvFailure, EnvFailureCause, HangDetector, poll_interval};
 use crate::run::{
     NoFragment, RestartBudget, SupervisedWorker, Supervision, WorkerFailure, WorkerFailureCause, WorkerReport,
     thread_name,
@@ -63,7 +63,7 @@ impl Supervisor {
 
     fn run(mut self, unwanted: &Receiver<()>) {
         let mut hang_detectors = BTreeMap::new();
-        let pause = self.env_hang_timeout.map(|timeout| time_between_looks(timeout).min(RAREST));
+        let pause = self.env_hang_timeout.map(|timeout| poll_interval(timeout).min(RAREST));
         let news = self.threads.news.clone();
         while self.board.n_running() > 0 {
             let pause = pause.map_or_else(crossbeam_channel::never, crossbeam_channel::after);
@@ -104,7 +104,7 @@ impl Supervisor {
         hang_detectors.retain(|id, _| running.iter().any(|member| member.id == *id));
         for member in running {
             let hang_detector = hang_detectors.entry(member.id).or_insert_with(HangDetector::new);
-            if let Some((call, silent_for)) = hang_detector.look(&member.monitor)
+            if let Some((call, silent_for)) = hang_detector.poll(&member.monitor)
                 && silent_for >= timeout
                 // Who hangs when the run ends is named by the join.
                 && !self.token.is_shut_down()

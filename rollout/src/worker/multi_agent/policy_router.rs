@@ -54,7 +54,7 @@ impl PolicyRouter {
         let router = Self { mapping, spec, parts, players: (0..n_seats).map(|_| Player::default()).collect() };
         for env in 0..envs.len() {
             for agent in 0..router.spec.agents.len() {
-                router.part_of(agent, envs.first_episode_seed(env))?;
+                router.part_of(agent, envs.episodes(env).next_seed())?;
             }
         }
         Ok(router)
@@ -73,7 +73,7 @@ impl PolicyRouter {
         let n_agents = self.spec.agents.len();
         for agent in 0..n_agents {
             let part =
-                self.part_of(agent, envs.episode_seed(env)).map_err(|error| SampleError::Policy(error.into()))?;
+                self.part_of(agent, envs.episodes(env).seed()).map_err(|error| SampleError::Policy(error.into()))?;
             let state_len = self.parts[part].acting().state_len();
             let player = &mut self.players[env * n_agents + agent];
             player.part = part;
@@ -97,7 +97,7 @@ impl PolicyRouter {
         parts.iter_mut().for_each(PolicyActor::clear_rows);
         for (seat, player) in players.iter().enumerate() {
             let (env, agent) = (seat / n_agents, seat % n_agents);
-            if envs.agents(env).is_asked(agent) {
+            if envs.agents(env).acts_next(agent) {
                 let part = &mut parts[player.part];
                 part.add_row(seat, envs.agents(env).obs(agent), &player.state)?;
                 if let Some(mask) = part.add_mask() {
@@ -214,7 +214,7 @@ impl PolicyRouter {
     fn lacks_the_last_row(&mut self, seat: usize, envs: &MultiAgentEnvs) -> bool {
         let n_agents = self.spec.agents.len();
         let part = &mut self.parts[self.players[seat].part];
-        envs.agents(seat / n_agents).is_asked(seat % n_agents)
+        envs.agents(seat / n_agents).acts_next(seat % n_agents)
             && part.columns().is_some_and(|columns| columns.lacks_the_last_row(seat))
     }
 
