@@ -1,9 +1,9 @@
 //! How is data made?
 //!
-//! An [`Env`] is what a user writes; a [`VectorEnv`] steps several of them together and resets each as its episode ends;
-//! a [`RolloutWorker`] turns weights into fragments. With several agents these are a [`MultiAgentEnv`] and a
-//! [`MultiAgentWorker`]. A [`WorkerSet`] runs workers on threads, an [`InlineSource`] one on the caller's thread. A failed
-//! environment costs its fragment, never the run.
+//! An [`Env`] is what a user writes; a [`VectorEnv`] steps several of them together and resets each as its
+//! episode ends; a [`RolloutWorker`] turns weights into fragments. With several agents these are a
+//! [`MultiAgentEnv`] and a [`MultiAgentWorker`]. A [`WorkerSet`] runs workers on threads, an [`InlineSource`]
+//! one on the caller's thread. A failed environment costs its fragment, never the run.
 
 mod act;
 mod check;

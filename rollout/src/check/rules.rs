@@ -27,7 +27,7 @@ pub(super) fn checked_spec<S: Spec>(spec_of: impl FnOnce() -> S) -> Result<S, En
 
 /// Plays a few episodes, each twice, and compares the two.
 ///
-/// `play` plays the episode of a seed, keeps its last argument at the step it is in, and returns a digest of each step.
+/// `play` plays the episode of a seed, sets its last argument to the current step and returns step digests.
 pub(super) fn check_episodes<E, S: Spec>(
     env: &mut E,
     spec: &S,

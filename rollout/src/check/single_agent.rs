@@ -18,7 +18,7 @@ use crate::vector::Slot;
 /// - every element of an observation is written, finite and inside its space, and rewards are finite;
 /// - an action mask leaves an action possible;
 /// - episodes end, by themselves or by [`EnvSpec::max_episode_steps`];
-/// - the same seed and actions give the same episode bit for bit, whatever was played before, also with seed 0.
+/// - the same seed, 0 included, and actions give the same episode bit for bit, whatever was played before.
 ///
 /// Each episode is played twice, so allow for its time.
 ///

@@ -4,11 +4,11 @@ use super::error::EnvError;
 use super::multi_agent_spec::{AgentSpec, MultiAgentSpec};
 use super::views::{ActionRef, ObsMut, act_kind, obs_kind};
 
-/// The agents of an environment during [`MultiAgentEnv::step`](crate::MultiAgentEnv::step): it reads their actions
-/// here and writes their observations, rewards and ends.
+/// The agents of an environment during [`MultiAgentEnv::step`](crate::MultiAgentEnv::step): it reads their
+/// actions here and writes their observations, rewards and ends.
 ///
-/// Agents are numbered as in [`MultiAgentSpec::agents`]. An agent that a step does not mention is not asked to act,
-/// earns 0 and continues.
+/// Agents are numbered as in [`MultiAgentSpec::agents`]. An agent that a step does not mention is not asked
+/// to act, earns 0 and continues.
 ///
 /// ```
 /// use pronk_rollout::{Agents, EnvError};
@@ -86,7 +86,7 @@ impl Agents {
         }
     }
 
-    /// Asks the agent to act in the next step and returns the row for its observation, `[obs_len]`: write it whole.
+    /// Asks the agent to act in the next step; write its observation, `[obs_len]`, into the returned row.
     ///
     /// # Errors
     /// When the agent has ended.
@@ -102,8 +102,8 @@ impl Agents {
 
     /// Shows the agent an observation without asking it to act: write the returned row, `[obs_len]`, whole.
     ///
-    /// A truncated agent needs an observation since it last acted, from this or from [`ask`](Self::ask), because its
-    /// value is bootstrapped from that. Environments that never truncate need no `show`.
+    /// A truncated agent needs an observation since it last acted, from this or from [`ask`](Self::ask),
+    /// because its value is bootstrapped from that. Environments that never truncate need no `show`.
     ///
     /// # Errors
     /// When the agent ended in an earlier step.
@@ -112,8 +112,8 @@ impl Agents {
         Ok(self.active(agent, "is shown an observation after its end")?.write())
     }
 
-    /// Adds to the agent's reward of this step. It is credited to the agent's last action, whether the agent acts in
-    /// this step or waits; a reward before its first action counts in the episode's return only.
+    /// Adds to the agent's reward of this step. It is credited to the agent's last action, whether the agent
+    /// acts in this step or waits; a reward before its first action counts in the episode's return only.
     ///
     /// # Errors
     /// In a reset, and when the agent ended in an earlier step.

@@ -7,9 +7,10 @@ use super::views::{ActionRef, ObsMut};
 
 /// An environment whose steps are awaited, because a server, a device or another process makes them.
 ///
-/// It keeps the rules of an [`Env`](crate::Env), and its thread does other work while it waits. A call that is no longer
-/// wanted, because it hangs or the run ends, is cancelled: its future is dropped at an await point, and so is the
-/// environment. No call may block its thread, for example with a read from a blocking socket.
+/// It keeps the rules of an [`Env`](crate::Env), and its thread does other work while it waits. A call that
+/// is no longer wanted, because it hangs or the run ends, is cancelled: its future is dropped at an await
+/// point, and so is the environment. No call may block its thread, for example with a read from a blocking
+/// socket.
 ///
 /// [`AsyncEnvs`](crate::AsyncEnvs) makes a factory of them, and has an example.
 pub trait AsyncEnv: Send {
@@ -28,7 +29,7 @@ pub trait AsyncEnv: Send {
     /// As [`reset`](Self::reset).
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> impl Future<Output = Result<Step, EnvError>> + Send;
 
-    /// As [`Env::action_mask`](crate::Env::action_mask), from what the last step or reset received: this is not async.
+    /// As [`Env::action_mask`](crate::Env::action_mask), without waiting: from the last step or reset.
     ///
     /// # Errors
     /// As [`reset`](Self::reset).

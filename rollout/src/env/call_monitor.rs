@@ -10,12 +10,13 @@ use super::reaper::ReaperHandle;
 
 /// A live view of one worker's environment calls, which any thread may read.
 ///
-/// The worker writes a few plain stores for each call. When an environment hangs, its worker cannot say so: the thread
-/// that detects the hang *takes over* the worker's unfinished fragment, with the steps that are not booked yet. Should
-/// the call return after all, the worker sees that it has been replaced and ends without booking anything.
+/// The worker writes a few plain stores for each call. When an environment hangs, its worker cannot say so:
+/// the thread that detects the hang *takes over* the worker's unfinished fragment, with the steps that are
+/// not booked yet. Should the call return after all, the worker sees that it has been replaced and ends
+/// without booking anything.
 ///
-/// The monitor is also what environments know of the run: its [time ledger](Self::time), for time that they spend in
-/// other processes, and its [`Reaper`](crate::Reaper), for cleanup that takes time.
+/// The monitor is also what environments know of the run: its [time ledger](Self::time), for time that they
+/// spend in other processes, and its [`Reaper`](crate::Reaper), for cleanup that takes time.
 #[derive(Clone, Debug, Default)]
 pub struct CallMonitor {
     shared: Arc<Shared>,
@@ -98,11 +99,11 @@ impl CallMonitor {
         &self.time
     }
 
-    /// Runs the cleanup `end` of a dropped environment: in a run on a thread of that name, which the run joins when it
-    /// ends; outside a run on the calling thread.
+    /// Runs the cleanup `end` of a dropped environment: in a run on a thread of that name, which the run
+    /// joins when it ends; outside a run on the calling thread.
     ///
-    /// `limit` is how long `end` takes at most. If no thread can be spawned, `end` is dropped without a call, so what it
-    /// holds must clean up when dropped.
+    /// `limit` is how long `end` takes at most. If no thread can be spawned, `end` is dropped without a call,
+    /// so what it holds must clean up when dropped.
     pub fn reap(&self, thread: &str, limit: Duration, end: impl FnOnce() + Send + 'static) {
         match &self.reaper {
             Some(reaper) => reaper.add(thread, limit, end),
@@ -136,7 +137,7 @@ impl CallMonitor {
         CallGuard(self)
     }
 
-    /// Sets which environment is called next, and what for. A [`VectorEnv`](crate::VectorEnv) calls this first.
+    /// Sets which environment is called next, and what for; a vector calls this before the environment.
     #[inline]
     pub fn at(&self, index: u32, place: FailurePlace) {
         let (kind, episode_seed, step) = match place {
@@ -237,7 +238,7 @@ pub(crate) fn poll_interval(timeout: Duration) -> Duration {
     (timeout / POLLS_PER_TIMEOUT).max(Duration::from_millis(1))
 }
 
-/// Measures how long a worker has been in one call. Another thread polls it, because the worker itself reads no clock.
+/// Measures how long a worker has been in one call. Another thread polls it: the worker reads no clock.
 #[derive(Default)]
 pub(crate) struct HangDetector {
     known: Option<(EnvCall, Instant)>,

@@ -24,7 +24,7 @@ pub struct EnvContext {
     pub index: u32,
     /// How often the worker has rebuilt its environments.
     pub incarnation: u32,
-    /// The environment's own seed: episode seeds are derived from it. Use it for what is random in construction.
+    /// The environment's own seed, from which episode seeds derive; also for randomness in construction.
     pub seed: u64,
 }
 

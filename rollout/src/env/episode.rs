@@ -22,15 +22,6 @@ pub struct EpisodeStat {
 }
 
 /// Statistics of the returns of agents under one policy; there is at least one return.
-///
-/// ```
-/// use pronk_buffer::Fold;
-/// use pronk_rollout::ReturnStat;
-///
-/// let mut returns = ReturnStat::of(1.0);
-/// returns.fold(ReturnStat::of(-2.0));
-/// assert_eq!((returns.n, returns.min, returns.max, returns.mean()), (2, -2.0, 1.0, -0.5));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReturnStat {
     /// The number of returns.
@@ -66,8 +57,8 @@ impl Fold for ReturnStat {
 
 /// The episodes of one environment: their seeds, and the progress of the present one.
 ///
-/// A [`VectorEnv`](crate::VectorEnv) of your own that keeps them gives episodes the same seeds, and failures the same
-/// places, as those of the library.
+/// A [`VectorEnv`](crate::VectorEnv) of your own that keeps them gives episodes the same seeds, and failures
+/// the same places, as those of the library.
 ///
 /// ```
 /// use pronk_rollout::{End, EnvContext, Episodes, FailurePlace, ObsMut, Step};

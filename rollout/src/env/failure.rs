@@ -42,7 +42,7 @@ pub struct EnvFailure {
     pub place: FailurePlace,
     /// What went wrong.
     pub cause: EnvFailureCause,
-    /// How many environments of the vector had already made the step that failed; 0 where each steps on its own.
+    /// How many other environments of the vector had already made the step; 0 where each steps alone.
     pub steps_made: usize,
 }
 

@@ -4,17 +4,17 @@ use super::multi_agent_spec::MultiAgentSpec;
 
 /// An environment with several agents.
 ///
-/// Agents have names and, in the order of [`MultiAgentSpec::agents`], numbers. Every call gets an [`Agents`] with the
-/// actions of the agents, which takes their observations, rewards and ends. In a step those agents act that the step
-/// before, or the reset, *asked* to act:
+/// Agents have names and, in the order of [`MultiAgentSpec::agents`], numbers. Every call gets an [`Agents`]
+/// with the actions of the agents, which takes their observations, rewards and ends. In a step those agents
+/// act that the step before, or the reset, *asked* to act:
 ///
 /// - agents that act together: ask all of them in every step;
 /// - a game in turns: ask the agent whose turn it is;
 /// - agents that join late: ask them once they are there.
 ///
-/// An agent may end before the others ([`Agents::terminate`]). The episode is over once all have ended, at the latest at
-/// [`MultiAgentSpec::max_episode_steps`]. An agent may be rewarded in any step until it ends, also while it waits: the
-/// reward is credited to its last action.
+/// An agent may end before the others ([`Agents::terminate`]). The episode is over once all have ended, at
+/// the latest at [`MultiAgentSpec::max_episode_steps`]. An agent may be rewarded in any step until it ends,
+/// also while it waits: the reward is credited to its last action.
 ///
 /// | | here |
 /// |---|---|
@@ -89,14 +89,16 @@ pub trait MultiAgentEnv: Send {
 
     /// Takes one step with the actions of the agents that were asked, and asks the agents that act next.
     ///
-    /// Every step must ask an agent unless it ends the episode; then [`reset`](Self::reset) follows. An environment does
-    /// not count its steps: with [`MultiAgentSpec::max_episode_steps`] the library truncates the remaining agents.
+    /// Every step must ask an agent unless it ends the episode; then [`reset`](Self::reset) follows. An
+    /// environment does not count its steps: with [`MultiAgentSpec::max_episode_steps`] the library truncates
+    /// the remaining agents.
     ///
     /// # Errors
     /// As [`reset`](Self::reset).
     fn step(&mut self, agents: &mut Agents) -> Result<(), EnvError>;
 
-    /// Writes the action mask of an agent that was asked to act, as [`Env::action_mask`](crate::Env::action_mask) does.
+    /// Writes the action mask of an agent that was asked to act, as
+    /// [`Env::action_mask`](crate::Env::action_mask) does.
     ///
     /// Called before every action of an agent with [`AgentSpec::action_mask`](crate::AgentSpec::action_mask).
     ///

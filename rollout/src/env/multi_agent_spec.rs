@@ -13,8 +13,8 @@ pub struct MultiAgentSpec {
     pub name: String,
     /// All agents that may ever act, in the order of their numbers in [`Agents`](crate::Agents).
     pub agents: Vec<AgentSpec>,
-    /// After how many steps of the environment the remaining agents are [truncated](crate::End::Truncated); `None`
-    /// without a time limit.
+    /// After how many steps of the environment the remaining agents are [truncated](crate::End::Truncated);
+    /// `None` without a time limit.
     pub max_episode_steps: Option<u32>,
 }
 
@@ -27,7 +27,7 @@ pub struct AgentSpec {
     pub observation: Space,
     /// Its action space.
     pub action: Space,
-    /// Whether [`MultiAgentEnv::action_mask`](crate::MultiAgentEnv::action_mask) is called before each of its actions.
+    /// Whether [`MultiAgentEnv::action_mask`](crate::MultiAgentEnv::action_mask) precedes each action.
     pub action_mask: bool,
 }
 

@@ -8,8 +8,9 @@ use pronk_metrics::catch;
 
 /// Runs the slow cleanup of dropped environments, such as ending their processes, on threads of its own.
 ///
-/// A worker that waited for the cleanup itself would look as if it hangs. A run passes its reaper to its environments
-/// with their [`CallMonitor`](crate::CallMonitor) and waits for it when it ends. Dropping a reaper waits too.
+/// A worker that waited for the cleanup itself would look as if it hangs. A run passes its reaper to its
+/// environments with their [`CallMonitor`](crate::CallMonitor) and waits for it when it ends. Dropping a
+/// reaper waits too.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,10 +1,10 @@
-//! The first element of every path that seeds and random streams of this room are derived by. Distinct numbers make
-//! the streams of environments and policies independent.
+//! The first element of every path that seeds and random streams of this room are derived by. Distinct
+//! numbers make the streams of environments and policies independent.
 
 /// Followed by worker, incarnation, environment: the seed that an environment's episodes derive theirs from.
 pub(crate) const ENVIRONMENT: u64 = 1;
 
-/// Followed by worker, incarnation and, with several agents, the number of the policy: the stream that draws actions.
+/// Followed by worker, incarnation and, with several agents, policy number: the stream that draws actions.
 pub(crate) const ACTING: u64 = 2;
 
 /// Alone: replaces the run's seed in an evaluation, which would otherwise replay training episodes.

@@ -6,8 +6,8 @@ use super::views::{ActionRef, ObsMut};
 
 /// An environment: actions change its state, and each step yields an observation and a reward.
 ///
-/// Observations are written in place, into a row with the length and type of [`EnvSpec::observation`], so a step
-/// allocates nothing. A whole implementation with its factory:
+/// Observations are written in place, into a row with the length and type of [`EnvSpec::observation`], so a
+/// step allocates nothing. A whole implementation with its factory:
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, End, Env, EnvContext, EnvError, EnvSpec, ObsMut, Step, check_env};
@@ -55,8 +55,9 @@ pub trait Env: Send {
 
     /// Begins an episode and writes its first observation.
     ///
-    /// The seed determines everything random in the episode: the same seed and actions give the same episode. The
-    /// library derives a seed for each episode, so the seed in an error message is enough to replay it. 0 is a seed too.
+    /// The seed determines everything random in the episode: the same seed and actions give the same episode.
+    /// The library derives a seed for each episode, so the seed in an error message is enough to replay it. 0
+    /// is a seed too.
     ///
     /// # Errors
     /// Anything the environment cannot recover from; the worker then rebuilds it.
@@ -73,8 +74,8 @@ pub trait Env: Send {
 
     /// Writes the action mask of the present state: actions whose element is false are never drawn.
     ///
-    /// Called before every action if [`EnvSpec::action_mask`] is set, with every element true. Every choice must keep a
-    /// possible action.
+    /// Called before every action if [`EnvSpec::action_mask`] is set, with every element true. Every choice
+    /// must keep a possible action.
     ///
     /// *Shape*: `[n]` for [`Space::Discrete`](pronk_policy::Space::Discrete), the concatenated choices for
     /// [`Space::MultiDiscrete`](pronk_policy::Space::MultiDiscrete).

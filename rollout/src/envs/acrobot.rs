@@ -18,26 +18,14 @@ const MAX_VELOCITY: [f64; 2] = [4.0 * PI, 9.0 * PI];
 
 /// Acrobot-v1: swing the tip of two hanging links above a bar by turning the joint between them.
 ///
-/// Observation: cosine and sine of the first link's angle (0 hangs down), cosine and sine of the second link's angle
-/// relative to the first, both angular velocities (rad/s). Actions: 0, 1 and 2 apply a torque of −1, 0 and 1 N·m. Every
-/// step but the last costs 1; an episode terminates when the tip is more than one link's length above the fixed joint, and
-/// is truncated after 500 steps.
+/// Observation: cosine and sine of the first link's angle (0 hangs down), cosine and sine of the second
+/// link's angle relative to the first, both angular velocities (rad/s). Actions: 0, 1 and 2 apply a torque of
+/// −1, 0 and 1 N·m. Every step but the last costs 1; an episode terminates when the tip is more than one
+/// link's length above the fixed joint, and is truncated after 500 steps.
 ///
-/// Source: Sutton 1996, as in Gymnasium 1.4 (`classic_control/acrobot.py`) with the dynamics of Sutton and Barto's book: one
-/// Runge-Kutta step of 0.2 s in f64, then angles are wrapped to ±π and velocities clipped to ±4π and ±9π. A reset rounds its
-/// state to f32.
-///
-/// ```
-/// use pronk_rollout::{Acrobot, ActionRef, Env, ObsMut};
-///
-/// let mut env = Acrobot::new();
-/// let mut obs = [0.0; 6];
-/// env.reset(0, ObsMut::F32(&mut obs))?;
-/// assert!(obs[0] > 0.99 && obs[2] > 0.99, "both links hang almost straight down");
-/// let step = env.step(ActionRef::Discrete(&[2]), ObsMut::F32(&mut obs))?;
-/// assert_eq!(step.reward, -1.0);
-/// # Ok::<(), pronk_rollout::EnvError>(())
-/// ```
+/// Source: Sutton 1996, as in Gymnasium 1.4 (`classic_control/acrobot.py`) with the dynamics of Sutton and
+/// Barto's book: one Runge-Kutta step of 0.2 s in f64, then angles are wrapped to ±π and velocities clipped
+/// to ±4π and ±9π. A reset rounds its state to f32.
 #[derive(Clone, Debug, Default)]
 pub struct Acrobot {
     /// Angle of the first link, angle of the second relative to it, and their velocities.
@@ -50,7 +38,8 @@ impl Acrobot {
         Self::default()
     }
 
-    /// An episode that continues from a state: angles of the first link and of the second relative to it, velocities.
+    /// An episode that continues from a state: angles of the first link and of the second relative to it,
+    /// velocities.
     pub fn from_state(state: [f64; 4]) -> Self {
         Self { state }
     }

@@ -20,12 +20,12 @@ const MAX_ANGLE: f64 = 12.0 * 2.0 * std::f64::consts::PI / 360.0;
 
 /// CartPole-v1: push a cart left or right so that the pole on it stays up.
 ///
-/// Observation: cart position (m), cart velocity (m/s), pole angle (rad), pole angular velocity (rad/s). Actions: 0 pushes
-/// left, 1 right. Every step is worth 1, the failing one too; an episode terminates when the cart leaves ±2.4 m or the
-/// pole ±12°, and is truncated after 500 steps.
+/// Observation: cart position (m), cart velocity (m/s), pole angle (rad), pole angular velocity (rad/s).
+/// Actions: 0 pushes left, 1 right. Every step is worth 1, the failing one too; an episode terminates when
+/// the cart leaves ±2.4 m or the pole ±12°, and is truncated after 500 steps.
 ///
-/// Source: Barto, Sutton and Anderson 1983, as in Gymnasium 1.4 (`classic_control/cartpole.py`): state in f64, explicit
-/// Euler steps of 0.02 s in which positions move by the velocities *before* the step.
+/// Source: Barto, Sutton and Anderson 1983, as in Gymnasium 1.4 (`classic_control/cartpole.py`): state in
+/// f64, explicit Euler steps of 0.02 s in which positions move by the velocities *before* the step.
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, CartPole, Env, ObsMut};

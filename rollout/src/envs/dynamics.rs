@@ -5,8 +5,9 @@ use crate::vector::{Kernel, KernelAction, Outcome, sin_cos};
 
 /// The dynamics of a native environment, written once for its [`Env`](crate::Env) and its [`Kernel`].
 ///
-/// It is public, in a private module, because the associated types of a public trait name it. The two differ in sine and cosine: an `Env` takes those of the standard library, whose bits the golden numbers pin,
-/// and a `Kernel` takes the branch-free [`sin_cos`] that vectorises.
+/// It is public, in a private module, because the associated types of a public trait name it. The two differ
+/// in sine and cosine: an `Env` takes those of the standard library, whose bits the golden numbers pin, and a
+/// `Kernel` takes the branch-free [`sin_cos`] that vectorises.
 pub trait Dynamics: 'static {
     type State: Copy + Default + AsRef<[f64]> + AsMut<[f64]> + Send;
     type Action: KernelAction;

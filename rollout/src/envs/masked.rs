@@ -6,22 +6,9 @@ use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 /// A test task for action masks: the lowest possible action earns 1.
 ///
-/// Every step draws which of the actions are possible, each with probability ½ and at least one of them. Only the mask
-/// shows it, not the observation. The optimal return is the episode's length; an impossible action is an error.
-///
-/// ```
-/// use pronk_rollout::{ActionRef, Env, Masked, ObsMut};
-///
-/// let mut env = Masked::new(4, 10);
-/// let mut obs = [0.0];
-/// env.reset(0, ObsMut::F32(&mut obs))?;
-/// let mut mask = [true; 4];
-/// env.action_mask(&mut mask)?;
-/// let lowest = mask.iter().position(|possible| *possible).expect("one always is");
-/// let step = env.step(ActionRef::Discrete(&[lowest as u32]), ObsMut::F32(&mut obs))?;
-/// assert_eq!(step.reward, 1.0);
-/// # Ok::<(), pronk_rollout::EnvError>(())
-/// ```
+/// Every step draws which of the actions are possible, each with probability ½ and at least one of them. Only
+/// the mask shows it, not the observation. The optimal return is the episode's length; an impossible action
+/// is an error.
 #[derive(Clone, Debug)]
 pub struct Masked {
     episode_len: u32,

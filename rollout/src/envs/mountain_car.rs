@@ -16,24 +16,12 @@ const GOAL_POSITION: f64 = 0.5;
 
 /// MountainCar-v0: drive out of a valley with an engine that is too weak for it, by swinging.
 ///
-/// Observation: position and velocity, per step. Actions: 0 drives left, 1 lets the car roll, 2 drives right. Every step
-/// costs 1, the last one too; an episode terminates at position 0.5 and is truncated after 200 steps. The left end of the
-/// valley is a wall that stops the car.
+/// Observation: position and velocity, per step. Actions: 0 drives left, 1 lets the car roll, 2 drives right.
+/// Every step costs 1, the last one too; an episode terminates at position 0.5 and is truncated after 200
+/// steps. The left end of the valley is a wall that stops the car.
 ///
-/// Source: Moore 1990, as in Gymnasium 1.4 (`classic_control/mountain_car.py`): state in f64, the velocity moves before the
-/// position does.
-///
-/// ```
-/// use pronk_rollout::{ActionRef, Env, MountainCar, ObsMut};
-///
-/// let mut env = MountainCar::new();
-/// let mut obs = [0.0; 2];
-/// env.reset(0, ObsMut::F32(&mut obs))?;
-/// assert!((-0.6..-0.4).contains(&obs[0]) && obs[1] == 0.0, "the car stands in the valley");
-/// let step = env.step(ActionRef::Discrete(&[2]), ObsMut::F32(&mut obs))?;
-/// assert_eq!(step.reward, -1.0);
-/// # Ok::<(), pronk_rollout::EnvError>(())
-/// ```
+/// Source: Moore 1990, as in Gymnasium 1.4 (`classic_control/mountain_car.py`): state in f64, the velocity
+/// moves before the position does.
 #[derive(Clone, Debug)]
 pub struct MountainCar {
     /// Position, velocity.

@@ -11,26 +11,16 @@ const GOAL_REWARD: f64 = 100.0;
 
 /// MountainCarContinuous-v0: drive out of a valley with a weak engine, and with little of it.
 ///
-/// Observation: position and velocity, per step. Action: the force, clipped to ±1. A step costs a tenth of the square of
-/// the action *as it was given*, not clipped; the one that reaches position 0.45 is worth 100 and terminates the episode,
-/// which is truncated after 999 steps.
+/// Observation: position and velocity, per step. Action: the force, clipped to ±1. A step costs a tenth of
+/// the square of the action *as it was given*, not clipped; the one that reaches position 0.45 is worth 100
+/// and terminates the episode, which is truncated after 999 steps.
 ///
-/// Source: Gymnasium 1.4 (`classic_control/continuous_mountain_car.py`) on NumPy 2: the state of a reset is f64, every later
-/// one and the arithmetic on it f32.
-///
-/// ```
-/// use pronk_rollout::{ActionRef, Env, MountainCarContinuous, ObsMut};
-///
-/// let mut env = MountainCarContinuous::new();
-/// let mut obs = [0.0; 2];
-/// env.reset(0, ObsMut::F32(&mut obs))?;
-/// let step = env.step(ActionRef::Continuous(&[1.0]), ObsMut::F32(&mut obs))?;
-/// assert_eq!(step.reward, -0.1);
-/// # Ok::<(), pronk_rollout::EnvError>(())
-/// ```
+/// Source: Gymnasium 1.4 (`classic_control/continuous_mountain_car.py`) on NumPy 2: the state of a reset is
+/// f64, every later one and the arithmetic on it f32.
 #[derive(Clone, Debug)]
 pub struct MountainCarContinuous {
-    /// Position, velocity, and their precision: [`F64`] from the start of an episode, [`F32`] from its first step on.
+    /// Position, velocity, and their precision: [`F64`] from the start of an episode, [`F32`] from its first
+    /// step on.
     state: [f64; 3],
 }
 
@@ -121,7 +111,8 @@ impl Dynamics for MountainCarContinuous {
 /// The change of velocity in one step.
 #[inline(always)]
 fn acceleration(pull: f64, action: f32) -> f64 {
-    // NumPy 2 rounds what it multiplies with or adds to an f32 action to f32; a clipped action is a Python float.
+    // NumPy 2 rounds what it multiplies with or adds to an f32 action to f32; a clipped action is a Python
+    // float.
     let within = to_f32(to_f32(f64::from(action) * to_f32(POWER)) - to_f32(pull));
     let beyond = f64::from(action.clamp(-MAX_FORCE, MAX_FORCE)) * POWER - pull;
     if action.abs() <= MAX_FORCE { within } else { beyond }

@@ -18,23 +18,12 @@ const STEP_SECS: f64 = 0.05;
 
 /// Pendulum-v1: swing a pendulum up with a weak motor and hold it there.
 ///
-/// Observation: cosine and sine of the angle (0 is upright), angular velocity (rad/s). Action: the torque in N·m, clipped to
-/// ±2. A step costs `angle² + 0.1 velocity² + 0.001 torque²`, with angle (between ±π) and velocity as they were *before* it.
-/// Episodes never terminate; they are truncated after 200 steps.
+/// Observation: cosine and sine of the angle (0 is upright), angular velocity (rad/s). Action: the torque in
+/// N·m, clipped to ±2. A step costs `angle² + 0.1 velocity² + 0.001 torque²`, with angle (between ±π) and
+/// velocity as they were *before* it. Episodes never terminate; they are truncated after 200 steps.
 ///
-/// Source: Gymnasium 1.4 (`classic_control/pendulum.py`): state in f64, steps of 0.05 s in which the angle moves by the
-/// velocity *after* the step. The angle of the state is not wrapped.
-///
-/// ```
-/// use pronk_rollout::{ActionRef, Env, ObsMut, Pendulum};
-///
-/// let mut env = Pendulum::new();
-/// let mut obs = [0.0; 3];
-/// env.reset(0, ObsMut::F32(&mut obs))?;
-/// let step = env.step(ActionRef::Continuous(&[0.5]), ObsMut::F32(&mut obs))?;
-/// assert!(step.reward < 0.0, "everything but standing still upright costs something");
-/// # Ok::<(), pronk_rollout::EnvError>(())
-/// ```
+/// Source: Gymnasium 1.4 (`classic_control/pendulum.py`): state in f64, steps of 0.05 s in which the angle
+/// moves by the velocity *after* the step. The angle of the state is not wrapped.
 #[derive(Clone, Debug)]
 pub struct Pendulum {
     /// Angle, angular velocity.

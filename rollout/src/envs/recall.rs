@@ -6,9 +6,9 @@ use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 /// A test task for recurrent policies: a cue is shown once and must be recalled later.
 ///
-/// The first observation shows the cue, 0 or 1; `delay` blank ones follow; the last asks for the answer. The action
-/// taken then earns 1 if it is the cue and −1 if not, and the episode terminates, after `delay + 2` steps. Earlier
-/// actions have no effect. Without recurrent state the expected return of every policy is 0.
+/// The first observation shows the cue, 0 or 1; `delay` blank ones follow; the last asks for the answer. The
+/// action taken then earns 1 if it is the cue and −1 if not, and the episode terminates, after `delay + 2`
+/// steps. Earlier actions have no effect. Without recurrent state the expected return of every policy is 0.
 ///
 /// Observation: three flags: the cue is 0, the cue is 1, it is time to answer.
 ///

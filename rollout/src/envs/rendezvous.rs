@@ -11,17 +11,10 @@ const MOVES: [(i64, i64); 5] = [(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)];
 
 /// A cooperative task with simultaneous moves: two agents search for each other on a 5 × 5 grid.
 ///
-/// `agent_0` and `agent_1` begin on different cells; each stays or moves up, down, left or right, and walls stop it.
-/// When both are on one cell after a step, each earns 1 and the episode terminates; swapping cells does not count. Every
-/// other step costs each 0.01, and episodes are truncated after 30 steps. An agent observes its own row and column and
-/// those of the other, scaled to ±1.
-///
-/// ```
-/// use pronk_rollout::{Rendezvous, check_multi_agent_env};
-///
-/// check_multi_agent_env(Rendezvous::new(), 0)?;
-/// # Ok::<(), pronk_rollout::EnvCheckError>(())
-/// ```
+/// `agent_0` and `agent_1` begin on different cells; each stays or moves up, down, left or right, and walls
+/// stop it. When both are on one cell after a step, each earns 1 and the episode terminates; swapping cells
+/// does not count. Every other step costs each 0.01, and episodes are truncated after 30 steps. An agent
+/// observes its own row and column and those of the other, scaled to ±1.
 #[derive(Clone, Debug, Default)]
 pub struct Rendezvous {
     /// The row and column of each agent.

@@ -8,16 +8,10 @@ const LINES: [[usize; 3]; 8] = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 
 
 /// Tic-tac-toe on a 3 × 3 board: agents `x` and `o` take turns, and `x` begins.
 ///
-/// Three stones in a line win: 1 for the winner and −1 for the loser. A full board is a draw, 0 for both. Either
-/// terminates both agents, though only one of them has just moved. Actions are the cells, row by row; the mask excludes
-/// occupied ones, and choosing one is an error. An agent observes two planes of 9 flags: its own stones, and the other's.
-///
-/// ```
-/// use pronk_rollout::{TicTacToe, check_multi_agent_env};
-///
-/// check_multi_agent_env(TicTacToe::new(), 0)?;
-/// # Ok::<(), pronk_rollout::EnvCheckError>(())
-/// ```
+/// Three stones in a line win: 1 for the winner and −1 for the loser. A full board is a draw, 0 for both.
+/// Either terminates both agents, though only one of them has just moved. Actions are the cells, row by row;
+/// the mask excludes occupied ones, and choosing one is an error. An agent observes two planes of 9 flags:
+/// its own stones, and the other's.
 #[derive(Clone, Debug, Default)]
 pub struct TicTacToe {
     /// The agent whose stone is on each cell.

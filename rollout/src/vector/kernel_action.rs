@@ -2,7 +2,8 @@ use pronk_policy::Space;
 
 use crate::env::{ActionRef, EnvError};
 
-/// The action of a [`Kernel`](crate::Kernel): `u32` if it is discrete, `f32` if it is continuous, of one dimension.
+/// The action of a [`Kernel`](crate::Kernel): `u32` if it is discrete, `f32` if it is continuous, of one
+/// dimension.
 pub trait KernelAction: Copy + 'static {
     /// Whether actions of the space have this type.
     fn is_of(space: &Space) -> bool;

@@ -20,8 +20,8 @@ type Column = [f64; BLOCK];
 
 /// Native environments stepped together with SIMD instructions, on the calling thread.
 ///
-/// Episode seeds, autoreset, time limit and failures are as in [`SerialVectorEnv`](crate::SerialVectorEnv). An invalid
-/// action is refused before any environment has moved.
+/// Episode seeds, autoreset, time limit and failures are as in [`SerialVectorEnv`](crate::SerialVectorEnv).
+/// An invalid action is refused before any environment has moved.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, NativeVectorEnv, VectorContext, VectorEnv};
@@ -44,7 +44,8 @@ pub struct NativeVectorEnv<K: Kernel> {
     arch: Arch,
 }
 
-/// Lengths and returns of the present episodes, `[B]`: columns of their own, so that adding to them vectorises.
+/// Lengths and returns of the present episodes, `[B]`: columns of their own, so that adding to them
+/// vectorises.
 #[derive(Debug)]
 struct Totals {
     lens: Vec<u32>,
@@ -245,7 +246,8 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
 /// How many ends are tested at once.
 const FEW: usize = 8;
 
-/// The states of all environments, in columns: component `k` of environment `i` of a block is `columns[k][i]`.
+/// The states of all environments, in columns: component `k` of environment `i` of a block is
+/// `columns[k][i]`.
 #[derive(Debug)]
 struct States<K> {
     n_envs: usize,

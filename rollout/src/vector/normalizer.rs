@@ -14,7 +14,8 @@ pub(super) const CLIP: f32 = 10.0;
 pub struct NormalizerConfig {
     /// Whether to scale observations to mean 0 and standard deviation 1, clipped to ±10.
     pub observations: bool,
-    /// Divides rewards by the standard deviation of the return discounted by this, clipped to ±10; `None` leaves them.
+    /// Divides rewards by the standard deviation of the return discounted by this, clipped to ±10; `None`
+    /// leaves them.
     pub return_gamma: Option<f64>,
 }
 
@@ -66,9 +67,9 @@ impl NormalizerMoments {
 
 /// The shared moments of a run's observations and returns, by which its environments normalise.
 ///
-/// All workers share one. Each gathers moments of its own and merges them between two fragments, when it also loads
-/// those of the others: all rows of a fragment are normalised alike, including the one after its last step, and no step
-/// blocks on another worker. A run without threads is reproducible bit for bit.
+/// All workers share one. Each gathers moments of its own and merges them between two fragments, when it also
+/// loads those of the others: all rows of a fragment are normalised alike, including the one after its last
+/// step, and no step blocks on another worker. A run without threads is reproducible bit for bit.
 ///
 /// Episode statistics count the rewards before normalisation, and the spaces of the spec do not change.
 ///

@@ -9,8 +9,8 @@ use crate::env::{
 
 /// Environments stepped one after the other on the calling thread.
 ///
-/// Errors, panics and non-finite values come back as [`EnvFailure`] with all that is needed to reproduce them.
-/// [`VectorEnv`] has an example.
+/// Errors, panics and non-finite values come back as [`EnvFailure`] with all that is needed to reproduce
+/// them. [`VectorEnv`] has an example.
 #[derive(Debug)]
 pub struct SerialVectorEnv<E> {
     context: VectorContext,
@@ -24,8 +24,8 @@ impl<E: Env> SerialVectorEnv<E> {
     /// Makes `n_envs` environments, one after the other; `monitor` shows which one is being made or called.
     ///
     /// # Errors
-    /// The environment that could not be made: `make` failed or panicked, its spec is invalid or differs from that of
-    /// the first one. Zero environments are an error too.
+    /// The environment that could not be made: `make` failed or panicked, its spec is invalid or differs from
+    /// that of the first one. Zero environments are an error too.
     pub fn new<M>(context: &VectorContext, n_envs: usize, monitor: &CallMonitor, make: M) -> Result<Self, EnvFailure>
     where
         M: Fn(&EnvContext) -> Result<E, EnvError>,

@@ -8,10 +8,11 @@ const HALF_PI: [f64; 3] = [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2
 
 /// Branch-free sine and cosine, which the compiler vectorises, with the same bits on every machine.
 ///
-/// The error is at most 2 ulp for angles up to ±0.78 and 3e-16 up to ±1e5; beyond that it grows with the angle. NaN and
-/// infinities give NaN.
+/// The error is at most 2 ulp for angles up to ±0.78 and 3e-16 up to ±1e5; beyond that it grows with the
+/// angle. NaN and infinities give NaN.
 ///
-/// Source: the polynomials and the constants of fdlibm (Sun Microsystems 1993, `k_sin.c`, `k_cos.c`, `e_rem_pio2.c`).
+/// Source: the polynomials and the constants of fdlibm (Sun Microsystems 1993, `k_sin.c`, `k_cos.c`,
+/// `e_rem_pio2.c`).
 #[inline(always)]
 pub(crate) fn sin_cos(angle: f64) -> (f64, f64) {
     // angle = k π/2 + rest, |rest| ≤ π/4.
@@ -22,7 +23,8 @@ pub(crate) fn sin_cos(angle: f64) -> (f64, f64) {
 
     let quadrant = rounded.to_bits();
     let (sin, cos) = if quadrant & 1 == 0 { (sin, cos) } else { (cos, sin) };
-    // The sine is negative in the third and fourth quadrant (bit 1 becomes the sign); the cosine is one quadrant ahead.
+    // The sine is negative in the third and fourth quadrant (bit 1 becomes the sign); the cosine is one
+    // quadrant ahead.
     let flip = |number: f64, quadrant: u64| f64::from_bits(number.to_bits() ^ ((quadrant & 2) << 62));
     (flip(sin, quadrant), flip(cos, quadrant.wrapping_add(1)))
 }

@@ -49,8 +49,8 @@ pub(super) fn call<R>(call: impl FnOnce() -> Result<R, EnvError>) -> Result<R, E
 /// Makes `n_envs` environments, one after the other; `monitor` shows which one is being made.
 ///
 /// # Errors
-/// The environment that could not be made: `make` failed or panicked, its spec is invalid or differs from that of the
-/// first one. Zero environments are an error too.
+/// The environment that could not be made: `make` failed or panicked, its spec is invalid or differs from
+/// that of the first one. Zero environments are an error too.
 pub(super) fn make_all<E, S: Spec>(
     context: &VectorContext,
     n_envs: usize,

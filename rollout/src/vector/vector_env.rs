@@ -8,11 +8,12 @@ use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, ObsMut};
 /// When an episode ends at step `t`, the environment is reset *within the same step*:
 /// - row `t` of rewards and ends belongs to the old episode;
 /// - row `t + 1` of the observations is the first observation of the new one;
-/// - after [`End::Truncated`], the final observation of the old episode goes to [`VectorStep::final_obs`], because the
-///   learner bootstraps from its value. After [`End::Terminated`] there is nothing to bootstrap, so nothing is kept.
+/// - after [`End::Truncated`], the final observation of the old episode goes to [`VectorStep::final_obs`],
+///   because the learner bootstraps from its value. After [`End::Terminated`] there is nothing to bootstrap,
+///   so nothing is kept.
 ///
-/// The time limit [`EnvSpec::max_episode_steps`] is enforced here: an episode that reaches it is truncated, unless the
-/// environment terminates it on that very step.
+/// The time limit [`EnvSpec::max_episode_steps`] is enforced here: an episode that reaches it is truncated,
+/// unless the environment terminates it on that very step.
 ///
 /// Any failure is final for the whole vector: drop it and make another.
 ///
@@ -70,7 +71,8 @@ pub trait VectorEnv: Send {
 
     /// Called when a fragment begins, with the observations of the last step, `[B, obs_len]`.
     ///
-    /// A vector that normalises per fragment rewrites them with the new fragment's moments. By default they stay.
+    /// A vector that normalises per fragment rewrites them with the new fragment's moments. By default they
+    /// stay.
     ///
     /// # Errors
     /// The environment that failed.

@@ -33,7 +33,8 @@ pub struct ChaosConfig {
     pub slow: f64,
     /// The delay of a slow step.
     pub slow_for: Duration,
-    /// How long a hanging step takes until it returns an error; `None` hangs for ever, so its thread is abandoned.
+    /// How long a hanging step takes until it returns an error; `None` hangs for ever, so its thread is
+    /// abandoned.
     pub hang_for: Option<Duration>,
 }
 
@@ -54,8 +55,8 @@ impl Default for ChaosConfig {
 }
 
 impl ChaosConfig {
-    /// A factory that wraps the environments of `make`. Each derives its faults from the seed, its worker, its index and
-    /// its incarnation, so that a rebuilt environment does not fail at the same step again.
+    /// A factory that wraps the environments of `make`. Each derives its faults from the seed, its worker,
+    /// its index and its incarnation, so that a rebuilt environment does not fail at the same step again.
     ///
     /// ```
     /// use pronk_rollout::{CartPole, ChaosConfig, EnvFactory, VectorContext, CallMonitor};
@@ -117,8 +118,8 @@ enum Fault {
 
 /// Fault injection: an environment that fails on purpose, to test that a run survives it.
 ///
-/// Only steps fail, never a reset. Faults have a random stream of their own, so episodes do not change until one fails.
-/// The message or the environment's name shows that a fault was injected.
+/// Only steps fail, never a reset. Faults have a random stream of their own, so episodes do not change until
+/// one fails. The message or the environment's name shows that a fault was injected.
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, CartPole, Chaos, ChaosConfig, Env, ObsMut};

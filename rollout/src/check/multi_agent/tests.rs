@@ -5,7 +5,7 @@ use pronk_policy::Space;
 use super::*;
 use crate::env::{AgentSpec, Agents, EnvError};
 
-/// Two agents in turns, in episodes of ten steps: an environment that keeps the rules but for one planted fault.
+/// Two agents in turns, in episodes of ten steps, with one planted fault.
 struct Duet {
     fault: &'static str,
     step: u32,

@@ -29,7 +29,8 @@ fn a_reset_hangs_the_links_down_in_numbers_of_f32() {
 
 #[test]
 fn without_torque_energy_is_kept_and_with_torque_it_is_not() {
-    // Twice the kinetic energy is v · M v with the mass matrix of the book's dynamics; angles are from hanging down.
+    // Twice the kinetic energy is v · M v with the mass matrix of the book's dynamics; angles are from
+    // hanging down.
     let energy = |[theta1, theta2, v1, v2]: [f64; 4]| {
         let (m11, m12, m22) = (3.5 + theta2.cos(), 1.25 + 0.5 * theta2.cos(), 1.25);
         let kinetic = (m11 * v1 * v1 + 2.0 * m12 * v1 * v2 + m22 * v2 * v2) / 2.0;
