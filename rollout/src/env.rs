@@ -31,4 +31,4 @@ pub use single_agent::{Env, IntoEnv, Step};
 pub use spec::EnvSpec;
 pub(crate) use spec::Spec;
 pub use views::{ActionRef, ObsMut};
-pub(crate) use views::{act_kind, first_non_finite, obs_kind};
+pub(crate) use views::{act_kind, check_finite, first_non_finite, obs_kind};

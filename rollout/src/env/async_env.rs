@@ -9,8 +9,7 @@ use super::views::{ActionRef, ObsMut};
 ///
 /// It keeps the rules of an [`Env`](crate::Env), and its thread does other work while it waits. A call that
 /// is no longer wanted, because it hangs or the run ends, is cancelled: its future is dropped at an await
-/// point, and so is the environment. No call may block its thread, for example with a read from a blocking
-/// socket.
+/// point, and so is the environment. No call may block its thread.
 ///
 /// [`AsyncEnvs`](crate::AsyncEnvs) makes a factory of them, and has an example.
 pub trait AsyncEnv: Send {

@@ -112,10 +112,7 @@ impl<'a> ObsMut<'a> {
     #[inline]
     pub fn check_finite(&self) -> Result<(), EnvFailureCause> {
         match self {
-            ObsMut::F32(row) => match first_non_finite(row) {
-                None => Ok(()),
-                Some((element, value)) => Err(EnvFailureCause::NonFiniteObservation { element, value }),
-            },
+            ObsMut::F32(row) => check_finite(row),
             ObsMut::U8(_) => Ok(()),
         }
     }
@@ -127,6 +124,15 @@ impl<'a> From<ObsViewMut<'a>> for ObsMut<'a> {
             ObsViewMut::F32(rows) => ObsMut::F32(rows),
             ObsViewMut::U8(rows) => ObsMut::U8(rows),
         }
+    }
+}
+
+/// Whether every element of an observation is finite.
+#[inline]
+pub(crate) fn check_finite(row: &[f32]) -> Result<(), EnvFailureCause> {
+    match first_non_finite(row) {
+        None => Ok(()),
+        Some((element, value)) => Err(EnvFailureCause::NonFiniteObservation { element, value }),
     }
 }
 

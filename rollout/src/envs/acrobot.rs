@@ -38,8 +38,7 @@ impl Acrobot {
         Self::default()
     }
 
-    /// An episode that continues from a state: angles of the first link and of the second relative to it,
-    /// velocities.
+    /// An episode that continues from a [state](Self::state).
     pub fn from_state(state: [f64; 4]) -> Self {
         Self { state }
     }

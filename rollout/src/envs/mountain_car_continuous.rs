@@ -19,8 +19,7 @@ const GOAL_REWARD: f64 = 100.0;
 /// f64, every later one and the arithmetic on it f32.
 #[derive(Clone, Debug)]
 pub struct MountainCarContinuous {
-    /// Position, velocity, and their precision: [`F64`] from the start of an episode, [`F32`] from its first
-    /// step on.
+    /// Position, velocity and their precision: [`F64`] after a reset, [`F32`] after a step.
     state: [f64; 3],
 }
 

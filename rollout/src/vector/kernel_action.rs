@@ -2,8 +2,7 @@ use pronk_policy::Space;
 
 use crate::env::{ActionRef, EnvError};
 
-/// The action of a [`Kernel`](crate::Kernel): `u32` if it is discrete, `f32` if it is continuous, of one
-/// dimension.
+/// The one-dimensional action of a [`Kernel`](crate::Kernel): `u32` if discrete, `f32` if continuous.
 pub trait KernelAction: Copy + 'static {
     /// Whether actions of the space have this type.
     fn is_of(space: &Space) -> bool;

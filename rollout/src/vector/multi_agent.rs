@@ -3,7 +3,7 @@ use pronk_buffer::{End, ObsView};
 use super::slot::{Slot, call, make_all};
 use crate::env::{
     AgentSpec, Agents, CallGuard, CallMonitor, EnvContext, EnvError, EnvFailure, EnvFailureCause, EpisodeStat,
-    Episodes, FailurePlace, MultiAgentEnv, MultiAgentSpec, VectorContext, first_non_finite, mask,
+    Episodes, FailurePlace, MultiAgentEnv, MultiAgentSpec, VectorContext, check_finite, mask,
 };
 
 /// Makes one environment.
@@ -129,7 +129,7 @@ impl MultiAgentSlot {
         self.slot.episodes.begin_with(seed);
         self.agents.begin_episode();
         call(|| self.slot.env.reset(seed, &mut self.agents))?;
-        check_finite(&self.agents)?;
+        check_agents(&self.agents)?;
         self.check_going_on()
     }
 
@@ -137,7 +137,7 @@ impl MultiAgentSlot {
     pub(crate) fn step(&mut self, max_episode_steps: Option<u32>) -> Result<bool, EnvFailureCause> {
         self.agents.begin_step();
         call(|| self.slot.env.step(&mut self.agents))?;
-        check_finite(&self.agents)?;
+        check_agents(&self.agents)?;
         let agents = 0..self.agents.len();
         let reward = agents.clone().map(|agent| f64::from(self.agents.reward_of(agent))).sum();
         if self.slot.episodes.add(reward, max_episode_steps) {
@@ -187,13 +187,13 @@ fn of_agent(agents: &Agents, agent: usize, cause: EnvFailureCause) -> EnvFailure
 }
 
 /// Checks the observations and rewards of the last call.
-fn check_finite(agents: &Agents) -> Result<(), EnvFailureCause> {
+fn check_agents(agents: &Agents) -> Result<(), EnvFailureCause> {
     for agent in 0..agents.len() {
         if agents.was_shown(agent)
             && let ObsView::F32(row) = agents.obs(agent)
-            && let Some((element, value)) = first_non_finite(row)
+            && let Err(cause) = check_finite(row)
         {
-            return Err(of_agent(agents, agent, EnvFailureCause::NonFiniteObservation { element, value }));
+            return Err(of_agent(agents, agent, cause));
         }
         let value = agents.reward_of(agent);
         if !value.is_finite() {

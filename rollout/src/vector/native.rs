@@ -9,7 +9,7 @@ use super::kernel_action::KernelAction;
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
     ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace, ObsMut,
-    VectorContext, first_non_finite,
+    VectorContext, check_finite,
 };
 
 /// Environments per block: few enough for the L1 cache, many times the width of a SIMD register.
@@ -44,8 +44,7 @@ pub struct NativeVectorEnv<K: Kernel> {
     arch: Arch,
 }
 
-/// Lengths and returns of the present episodes, `[B]`: columns of their own, so that adding to them
-/// vectorises.
+/// Lengths and returns of the present episodes, `[B]`, in columns so that adding to them vectorises.
 #[derive(Debug)]
 struct Totals {
     lens: Vec<u32>,
@@ -107,14 +106,10 @@ impl<K: Kernel> NativeVectorEnv<K> {
         let state = K::start(seed);
         self.states.set(index, &state);
         row.copy_from_slice(K::observation(&state).as_ref());
-        match first_non_finite(row) {
-            None => Ok(()),
-            Some((element, value)) => {
-                let cause = EnvFailureCause::NonFiniteObservation { element, value };
-                let place = FailurePlace::Reset { episode_seed: seed };
-                Err(self.context.failure(Some(&self.spec), index as u32, place, cause))
-            }
-        }
+        check_finite(row).map_err(|cause| {
+            let place = FailurePlace::Reset { episode_seed: seed };
+            self.context.failure(Some(&self.spec), index as u32, place, cause)
+        })
     }
 
     /// The failure of an environment's last step.
@@ -143,10 +138,10 @@ impl<K: Kernel> NativeVectorEnv<K> {
     fn non_finite(&self, obs: &[f32], rewards: &[f32]) -> Option<EnvFailure> {
         let rows = obs.chunks_exact(obs_len::<K>());
         rows.zip(rewards).enumerate().find_map(|(index, (row, reward))| {
-            let cause = match first_non_finite(row) {
-                Some((element, value)) => EnvFailureCause::NonFiniteObservation { element, value },
-                None if !reward.is_finite() => EnvFailureCause::NonFiniteReward { value: *reward },
-                None => return None,
+            let cause = match check_finite(row) {
+                Err(cause) => cause,
+                Ok(()) if !reward.is_finite() => EnvFailureCause::NonFiniteReward { value: *reward },
+                Ok(()) => return None,
             };
             let steps_made = self.states.n_envs - 1;
             Some(EnvFailure { steps_made, ..self.failed(index, self.totals.lens[index], cause) })

@@ -14,8 +14,7 @@ pub(super) const CLIP: f32 = 10.0;
 pub struct NormalizerConfig {
     /// Whether to scale observations to mean 0 and standard deviation 1, clipped to ±10.
     pub observations: bool,
-    /// Divides rewards by the standard deviation of the return discounted by this, clipped to ±10; `None`
-    /// leaves them.
+    /// The discount of the return whose standard deviation divides rewards (clipped to ±10); `None` for none.
     pub return_gamma: Option<f64>,
 }
 

@@ -71,8 +71,7 @@ pub trait VectorEnv: Send {
 
     /// Called when a fragment begins, with the observations of the last step, `[B, obs_len]`.
     ///
-    /// A vector that normalises per fragment rewrites them with the new fragment's moments. By default they
-    /// stay.
+    /// A vector that normalises per fragment rewrites them with new moments. By default they stay.
     ///
     /// # Errors
     /// The environment that failed.

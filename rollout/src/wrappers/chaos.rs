@@ -33,8 +33,7 @@ pub struct ChaosConfig {
     pub slow: f64,
     /// The delay of a slow step.
     pub slow_for: Duration,
-    /// How long a hanging step takes until it returns an error; `None` hangs for ever, so its thread is
-    /// abandoned.
+    /// How long a hanging step takes until it returns an error; `None` for ever, so its thread is abandoned.
     pub hang_for: Option<Duration>,
 }
 
