@@ -239,14 +239,13 @@ pub(crate) fn poll_interval(timeout: Duration) -> Duration {
 }
 
 /// Measures how long a worker has been in one call. Another thread polls it: the worker reads no clock.
-#[derive(Default)]
 pub(crate) struct HangDetector {
     known: Option<(EnvCall, Instant)>,
 }
 
 impl HangDetector {
     pub(crate) fn new() -> Self {
-        Self::default()
+        Self { known: None }
     }
 
     /// The call that the worker is in, and how long ago a poll first saw it.
