@@ -3,6 +3,7 @@
 mod error;
 mod multi_agent;
 mod play;
+mod rules;
 mod single_agent;
 mod unwritten;
 

@@ -18,8 +18,8 @@ mod views;
 
 pub use agents::Agents;
 pub use async_env::{AsyncEnv, IntoAsyncEnv};
+pub(crate) use call_monitor::{CallGuard, HangDetector, POLLS_PER_TIMEOUT, poll_interval};
 pub use call_monitor::{CallMonitor, EnvCall};
-pub(crate) use call_monitor::{HangDetector, Inside, LOOKS, time_between_looks};
 pub use context::{EnvContext, VectorContext};
 pub use episode::{EpisodeStat, Episodes, ReturnStat};
 pub use error::EnvError;
@@ -29,5 +29,6 @@ pub use multi_agent_spec::{AgentSpec, MultiAgentSpec};
 pub use reaper::{Reaper, ReaperHandle};
 pub use single_agent::{Env, IntoEnv, Step};
 pub use spec::EnvSpec;
+pub(crate) use spec::Spec;
 pub use views::{ActionRef, ObsMut};
-pub(crate) use views::{act_kind, first_non_finite, obs_kind};
+pub(crate) use views::{act_kind, check_finite, first_non_finite, obs_kind};

@@ -3,6 +3,7 @@
 mod acrobot;
 mod arithmetic;
 mod cartpole;
+mod dynamics;
 mod masked;
 mod mountain_car;
 mod mountain_car_continuous;

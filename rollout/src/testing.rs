@@ -57,8 +57,8 @@ pub(crate) enum Fault {
     ResetNanObs(u32),
 }
 
-/// An environment whose observation is `[episode, step of the episode, noise from the episode's seed]`, and whose reward
-/// is the step of the episode. Its episodes end after the given lengths, in turns.
+/// An environment whose observation is `[episode, step of the episode, noise from the episode's seed]`, and
+/// whose reward is the step of the episode. Its episodes end after the given lengths, in turns.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     pub(crate) ends: Vec<(u32, End)>,
@@ -230,8 +230,8 @@ pub(crate) enum MaskFault {
 /// Masks that environments gave, in the order in which they were asked.
 pub(crate) type Masks = Arc<Mutex<Vec<Vec<bool>>>>;
 
-/// A [`Masked`] of [`N_ACTIONS`] that writes down the masks it gives. In the state after the fourth step of its life
-/// something may go wrong.
+/// A [`Masked`] of [`N_ACTIONS`] that writes down the masks it gives. In the state after the fourth step of
+/// its life something may go wrong.
 pub(crate) struct Watched {
     env: Masked,
     given: Masks,
@@ -279,8 +279,8 @@ impl Env for Watched {
     }
 }
 
-/// A network for [`Counter`] with one weight `w`: both logits are `0` and the value is `w` plus the sum of the
-/// observation. It panics when the weight is [`PANIC`](Self::PANIC).
+/// A network for [`Counter`] with one weight `w`: both logits are `0` and the value is `w` plus the sum of
+/// the observation. It panics when the weight is [`PANIC`](Self::PANIC).
 pub(crate) struct OneWeight {
     shape: NetworkShape,
     layout: Arc<ParamLayout>,

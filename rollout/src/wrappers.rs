@@ -1,4 +1,4 @@
-//! Environments around another one, that change one thing about it.
+//! Environments that wrap another one and change one thing about it.
 
 mod chaos;
 mod observations;

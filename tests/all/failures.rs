@@ -325,7 +325,7 @@ fn a_run_whose_only_environment_hangs_ends_when_the_budget_is_spent() {
         config.supervision.env_hang_timeout = env_hang_timeout;
         config.supervision.max_num_worker_restarts = 2;
         let result = Trainer::new(config, make).unwrap().run(iterations(1_000_000));
-        check(result, "rollout-1.2", &["has not come back", "max_num_worker_restarts", "step 1"]);
+        check(result, "rollout-1.2", &["has not returned", "max_num_worker_restarts", "step 1"]);
     });
     drop(let_go);
 }

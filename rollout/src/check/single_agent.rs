@@ -1,27 +1,24 @@
-//! Holds an environment against the rules of [`Env`], before a run trusts it.
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use pronk_metrics::catch;
-use pronk_policy::derive_seed;
+use pronk_buffer::{End, ObsColumn};
+use pronk_policy::Rng;
 
 use super::error::{EnvCheckError, EnvFault};
-use super::play::play;
+use super::play::{Action, check_space, hash_obs};
+use super::rules::{MAX_STEPS, check_episodes, checked_spec};
 use super::unwritten::Background;
-use crate::env::{Env, EnvSpec};
+use crate::env::{Env, EnvContext, EnvSpec, Episodes, Step, obs_kind};
+use crate::vector::Slot;
 
-/// Episodes that are played, each twice.
-const N_EPISODES: u64 = 3;
-
-/// The seeds of the episodes that a check plays.
-pub(crate) fn seeds(seed: u64) -> impl Iterator<Item = u64> {
-    // The first episode has the seed 0, which other libraries take for "no seed".
-    (0..N_EPISODES).map(move |episode| if episode == 0 { 0 } else { derive_seed(seed, &[episode]) })
-}
-
-/// Plays a few episodes with random actions, of those that are possible, and reports the first rule that the environment breaks.
+/// Plays a few episodes with random possible actions and reports the first rule that the environment breaks.
 ///
-/// Checked are: the spec makes sense and stays the same; reset and step neither fail nor panic; every element of the observation is written, finite and inside its space; rewards are finite; an action mask leaves something possible; episodes end, by
-/// themselves or by [`EnvSpec::max_episode_steps`]; the same seed and actions give the same episode bit for bit, whatever
-/// was played before; 0 is a seed like any other.
+/// It checks that
+/// - the spec is valid and does not change;
+/// - reset and step neither fail nor panic;
+/// - every element of an observation is written, finite and inside its space, and rewards are finite;
+/// - an action mask leaves an action possible;
+/// - episodes end, by themselves or by [`EnvSpec::max_episode_steps`];
+/// - the same seed, 0 included, and actions give the same episode bit for bit, whatever was played before.
 ///
 /// Each episode is played twice, so allow for its time.
 ///
@@ -34,35 +31,48 @@ pub(crate) fn seeds(seed: u64) -> impl Iterator<Item = u64> {
 /// check_env(CartPole::new(), 0)?;
 /// # Ok::<(), pronk_rollout::EnvCheckError>(())
 /// ```
-pub fn check_env(mut env: impl Env, seed: u64) -> Result<(), EnvCheckError> {
-    let spec = ask_spec(&env)?;
-    check_spec(&spec).map_err(|reason| EnvCheckError::of_spec(&spec.name, EnvFault::BadSpec { reason }))?;
-    for seed in seeds(seed) {
-        let first = play(&mut env, &spec, seed, Background::First)?;
-        let second = play(&mut env, &spec, seed, Background::Second)?;
-        if let Some(step) = first.differs_at(&second) {
-            return Err(EnvCheckError::in_episode(&spec.name, seed, step, EnvFault::NotReproducible));
+pub fn check_env(env: impl Env, seed: u64) -> Result<(), EnvCheckError> {
+    let spec = checked_spec(|| env.spec())?;
+    let mut slot = Slot { env, episodes: Episodes::new(EnvContext::default()) };
+    let play = |slot: &mut _, seed, background, step: &mut _| play(slot, &spec, seed, background, step);
+    check_episodes(&mut slot, &spec, seed, play, |slot| slot.env.spec())
+}
+
+/// Plays one episode with random actions that depend on nothing but the seed.
+fn play<E: Env>(
+    slot: &mut Slot<E>,
+    spec: &EnvSpec,
+    seed: u64,
+    background: Background,
+    step: &mut u32,
+) -> Result<Vec<u64>, EnvFault> {
+    let mut row = ObsColumn::zeros(obs_kind(&spec.observation), spec.observation.obs_len());
+    let mut action = Action::new(&spec.action);
+    let mut rng = Rng::stream(seed, &[u64::from(u32::MAX)]);
+    let mut digests = Vec::new();
+    loop {
+        background.fill(row.view_mut().into());
+        let made = match *step {
+            0 => slot.reset(seed, row.view_mut().into()).map(|()| Step { reward: 0.0, end: End::No }),
+            _ => slot.step(action.as_ref(), row.view_mut().into(), spec.max_episode_steps),
+        }?;
+        check_space(row.view(), &spec.observation)?;
+        if spec.action_mask && made.end == End::No {
+            slot.mask(&mut action.mask, &spec.action)?;
         }
+        let mut hasher = DefaultHasher::new();
+        hash_obs(row.view(), &mut hasher);
+        (made.reward.to_bits(), made.end as u8, &action.mask).hash(&mut hasher);
+        digests.push(hasher.finish());
+        if made.end != End::No {
+            return Ok(digests);
+        }
+        if *step == MAX_STEPS && spec.max_episode_steps.is_none() {
+            return Err(EnvFault::NeverEnds { steps: MAX_STEPS });
+        }
+        *step += 1;
+        action.draw(&spec.action, &mut rng);
     }
-    let after = ask_spec(&env)?;
-    if after == spec {
-        Ok(())
-    } else {
-        Err(EnvCheckError::of_spec(&spec.name, EnvFault::SpecChanged { after: after.to_string() }))
-    }
-}
-
-fn ask_spec(env: &impl Env) -> Result<EnvSpec, EnvCheckError> {
-    catch(|| env.spec()).map_err(|text| EnvCheckError { env: String::new(), place: None, fault: EnvFault::Panic(text) })
-}
-
-fn check_spec(spec: &EnvSpec) -> Result<(), String> {
-    check_name(&spec.name)?;
-    spec.check().map_err(|error| error.to_string())
-}
-
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
-    if name.is_empty() { Err("the name is empty: reports and errors need one".to_owned()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 use crate::env::ObsMut;
 
-/// What an observation row holds before the environment writes it. For floats it is a NaN that no arithmetic makes; for
-/// bytes, where every value is a possible one, the two runs of an episode have different backgrounds, so that a byte which
-/// is not written makes them differ.
+/// The content of an observation row before the environment writes it. For floats it is a NaN that no
+/// arithmetic gives; for bytes, which may have any value, the two runs of an episode differ, so that an
+/// unwritten byte makes them differ.
 #[derive(Clone, Copy)]
 pub(crate) enum Background {
     First,
@@ -11,13 +11,13 @@ pub(crate) enum Background {
 
 const UNWRITTEN: u32 = 0x7fc5_a5a5;
 
-/// Whether a value is what stood in the row before.
+/// Whether a value is the background.
 pub(crate) fn is_unwritten(value: f32) -> bool {
     value.to_bits() == UNWRITTEN
 }
 
 impl Background {
-    /// Spoils a row before it is written.
+    /// Fills a row before the environment writes it.
     pub(crate) fn fill(self, row: ObsMut<'_>) {
         match row {
             ObsMut::F32(row) => row.fill(f32::from_bits(UNWRITTEN)),

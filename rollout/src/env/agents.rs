@@ -4,16 +4,16 @@ use super::error::EnvError;
 use super::multi_agent_spec::{AgentSpec, MultiAgentSpec};
 use super::views::{ActionRef, ObsMut, act_kind, obs_kind};
 
-/// The agents of one environment, as it finds them in [`MultiAgentEnv::step`](crate::MultiAgentEnv::step): what they do, and
-/// where to write what they see and earn.
+/// The agents of an environment during [`MultiAgentEnv::step`](crate::MultiAgentEnv::step): it reads their
+/// actions here and writes their observations, rewards and ends.
 ///
-/// Agents go by their numbers in [`MultiAgentSpec::agents`]. What the environment does not say of an agent is: it is not
-/// asked, earns nothing and goes on.
+/// Agents are numbered as in [`MultiAgentSpec::agents`]. An agent that a step does not mention is not asked
+/// to act, earns 0 and continues.
 ///
 /// ```
 /// use pronk_rollout::{Agents, EnvError};
 ///
-/// /// A step of a game of tag: both run; when the runner is caught, it is over for both.
+/// /// A step of a game of tag: both run; when the runner is caught, the episode ends for both.
 /// fn step(positions: &mut [f32; 2], agents: &mut Agents) -> Result<(), EnvError> {
 ///     for agent in 0..2 {
 ///         positions[agent] += agents.action(agent)?.continuous()?[0];
@@ -32,111 +32,101 @@ use super::views::{ActionRef, ObsMut, act_kind, obs_kind};
 /// ```
 #[derive(Debug)]
 pub struct Agents {
-    seats: Vec<Seat>,
-    /// While an episode is being begun, nobody can end.
-    beginning: bool,
+    agents: Vec<AgentState>,
+    /// Whether the environment is in `reset`, where no agent can earn or end.
+    in_reset: bool,
 }
 
-/// What passes between the environment and one agent.
 #[derive(Debug)]
-struct Seat {
+struct AgentState {
     name: String,
     obs: ObsColumn,
-    /// As the environment takes it.
     action: ActionColumn,
-    /// In this step it acts.
-    acts: bool,
-    /// In the next step it acts.
-    asked: bool,
-    /// Whether `obs` was written in this step.
-    written: bool,
+    acts_now: bool,
+    acts_next: bool,
+    /// Whether this step wrote `obs`.
+    obs_written: bool,
     /// Whether `obs` was written since the agent last acted.
-    fresh: bool,
+    obs_is_current: bool,
     /// Whether it has acted in this episode.
     has_acted: bool,
-    /// What this step pays.
+    /// The reward of this step.
     reward: f32,
-    /// How this step ends it.
+    /// How this step ends the agent's episode.
     end: End,
-    /// Whether an earlier step did.
+    /// Whether an earlier step ended it.
     has_ended: bool,
 }
 
 impl Agents {
     pub(crate) fn new(spec: &MultiAgentSpec) -> Self {
-        Self { seats: spec.agents.iter().map(Seat::new).collect(), beginning: false }
+        Self { agents: spec.agents.iter().map(AgentState::new).collect(), in_reset: false }
     }
 
     /// Whether the agent acts in this step.
     pub fn acts(&self, agent: usize) -> bool {
-        self.seats.get(agent).is_some_and(|seat| seat.acts)
+        self.agents.get(agent).is_some_and(|state| state.acts_now)
     }
 
-    /// Whether the agent's part in the episode has ended, in this step or before.
+    /// Whether the agent's episode has ended, in this step or before.
     pub fn has_ended(&self, agent: usize) -> bool {
-        self.seats.get(agent).is_some_and(|seat| seat.has_ended || seat.end != End::No)
+        self.agents.get(agent).is_some_and(AgentState::is_done)
     }
 
-    /// What the agent does in this step.
-    ///
-    /// *Shape*: `[act_len]` of its action space.
+    /// The action of the agent in this step, `[act_len]`.
     ///
     /// # Errors
-    /// When it does not act in this step: it was not asked in the step before.
+    /// When the agent does not act in this step, because the step before did not ask it to.
     #[inline]
     pub fn action(&self, agent: usize) -> Result<ActionRef<'_>, EnvError> {
-        match self.seats.get(agent) {
-            Some(seat) if seat.acts => Ok(seat.action.view().into()),
-            Some(seat) => Err(refused(seat, "does not act in this step, since it was not asked in the one before")),
+        match self.agents.get(agent) {
+            Some(state) if state.acts_now => Ok(state.action.view().into()),
+            Some(state) => Err(state.error("does not act in this step, since the step before did not ask it to")),
             None => Err(self.no_agent(agent)),
         }
     }
 
-    /// Asks the agent to act in the next step, upon the observation that is to be written into the row returned.
-    ///
-    /// *Shape*: `[obs_len]` of its observation space; write it whole.
+    /// Asks the agent to act in the next step; write its observation, `[obs_len]`, into the returned row.
     ///
     /// # Errors
     /// When the agent has ended.
     #[inline]
     pub fn ask(&mut self, agent: usize) -> Result<ObsMut<'_>, EnvError> {
-        let seat = self.seat(agent)?;
-        if seat.has_ended || seat.end != End::No {
-            return Err(refused(seat, "is asked to act after its end"));
+        let state = self.state(agent)?;
+        if state.is_done() {
+            return Err(state.error("is asked to act after its end"));
         }
-        seat.asked = true;
-        Ok(seat.write())
+        state.acts_next = true;
+        Ok(state.write())
     }
 
-    /// Shows the agent something without asking it to act: what it goes on from, should it be cut off while it waits.
+    /// Shows the agent an observation without asking it to act: write the returned row, `[obs_len]`, whole.
     ///
-    /// Who is cut off must have been shown something since it last acted, by this or by [`ask`](Self::ask): the value of what
-    /// would have followed is estimated from that. Where nobody is ever cut off there is no need for it.
-    ///
-    /// *Shape*: `[obs_len]` of its observation space; write it whole.
+    /// A truncated agent needs an observation since it last acted, from this or from [`ask`](Self::ask),
+    /// because its value is bootstrapped from that. Environments that never truncate need no `show`.
     ///
     /// # Errors
     /// When the agent ended in an earlier step.
     #[inline]
     pub fn show(&mut self, agent: usize) -> Result<ObsMut<'_>, EnvError> {
-        Ok(self.living(agent, "is shown something after its end")?.write())
+        Ok(self.active(agent, "is shown an observation after its end")?.write())
     }
 
-    /// Adds to what this step pays the agent. It is credited to what the agent did last, whether it acts in this step or waits.
-    /// What comes before its first action of the episode counts in the return of the episode only.
+    /// Adds to the agent's reward of this step. It is credited to the agent's last action, whether the agent
+    /// acts in this step or waits; a reward before its first action counts in the episode's return only.
     ///
     /// # Errors
     /// In a reset, and when the agent ended in an earlier step.
     #[inline]
     pub fn reward(&mut self, agent: usize, reward: f32) -> Result<(), EnvError> {
-        if self.beginning {
-            return Err(EnvError::new(format!("agent {agent} is paid in a reset, before anybody did anything")));
+        if self.in_reset {
+            return Err(EnvError::new(format!("agent {agent} is rewarded in a reset, before any agent acted")));
         }
-        self.living(agent, "is paid after its end")?.reward += reward;
+        self.active(agent, "is rewarded after its end")?.reward += reward;
         Ok(())
     }
 
-    /// Ends the agent's part in the episode: nothing more can be earned. It acts no more, even if it was asked to.
+    /// Ends the agent's episode for good: it does not act again, even if it was asked to.
     ///
     /// # Errors
     /// In a reset, and when the agent ended in an earlier step.
@@ -144,7 +134,7 @@ impl Agents {
         self.end(agent, End::Terminated)
     }
 
-    /// Cuts the agent off: it would have gone on from what it was shown last. It acts no more, even if it was asked to.
+    /// Truncates the agent's episode at its last observation: it does not act again, even if it was asked to.
     ///
     /// # Errors
     /// As [`terminate`](Self::terminate).
@@ -152,7 +142,7 @@ impl Agents {
         self.end(agent, End::Truncated)
     }
 
-    /// Ends the episode: [`terminate`](Self::terminate) for everybody who has not ended.
+    /// [Terminates](Self::terminate) all agents that have not ended.
     ///
     /// # Errors
     /// In a reset.
@@ -160,7 +150,7 @@ impl Agents {
         self.end_all(End::Terminated)
     }
 
-    /// Cuts the episode off: [`truncate`](Self::truncate) for everybody who has not ended.
+    /// [Truncates](Self::truncate) all agents that have not ended.
     ///
     /// # Errors
     /// In a reset.
@@ -169,7 +159,7 @@ impl Agents {
     }
 
     fn end_all(&mut self, end: End) -> Result<(), EnvError> {
-        for agent in 0..self.seats.len() {
+        for agent in 0..self.len() {
             if !self.has_ended(agent) {
                 self.end(agent, end)?;
             }
@@ -178,100 +168,97 @@ impl Agents {
     }
 
     fn end(&mut self, agent: usize, end: End) -> Result<(), EnvError> {
-        let beginning = self.beginning;
-        let seat = self.living(agent, "ends a second time")?;
-        if beginning {
-            return Err(refused(seat, "ends in the reset, before it could take a step"));
+        let in_reset = self.in_reset;
+        let state = self.active(agent, "ends a second time")?;
+        if in_reset {
+            return Err(state.error("ends in the reset, before it could take a step"));
         }
-        seat.end = end;
-        seat.asked = false;
+        state.end = end;
+        state.acts_next = false;
         Ok(())
     }
 
-    fn seat(&mut self, agent: usize) -> Result<&mut Seat, EnvError> {
-        if agent >= self.seats.len() {
+    fn state(&mut self, agent: usize) -> Result<&mut AgentState, EnvError> {
+        if agent >= self.agents.len() {
             return Err(self.no_agent(agent));
         }
-        Ok(&mut self.seats[agent])
+        Ok(&mut self.agents[agent])
     }
 
-    fn living(&mut self, agent: usize, what: &str) -> Result<&mut Seat, EnvError> {
-        let seat = self.seat(agent)?;
-        if seat.has_ended { Err(refused(seat, what)) } else { Ok(seat) }
+    fn active(&mut self, agent: usize, what: &str) -> Result<&mut AgentState, EnvError> {
+        let state = self.state(agent)?;
+        if state.has_ended { Err(state.error(what)) } else { Ok(state) }
     }
 
     #[cold]
     fn no_agent(&self, agent: usize) -> EnvError {
-        EnvError::new(format!(
-            "there is no agent {agent}: they are numbered from 0, and there are {}",
-            self.seats.len()
-        ))
+        EnvError::new(format!("there is no agent {agent}: they are numbered from 0, and there are {}", self.len()))
     }
 }
 
-/// What the library sees of them.
+/// The library's side.
 impl Agents {
-    /// Everybody begins anew: nobody is asked, nobody has acted.
     pub(crate) fn begin_episode(&mut self) {
-        self.beginning = true;
-        for seat in &mut self.seats {
-            (seat.acts, seat.asked, seat.fresh, seat.has_acted, seat.has_ended) = (false, false, false, false, false);
-            seat.clear_step();
+        self.in_reset = true;
+        for state in &mut self.agents {
+            (state.acts_now, state.acts_next, state.obs_is_current) = (false, false, false);
+            (state.has_acted, state.has_ended) = (false, false);
+            state.clear_step();
         }
     }
 
-    /// Those who were asked act.
+    /// Begins a step, in which the agents act that the step before asked to.
     pub(crate) fn begin_step(&mut self) {
-        self.beginning = false;
-        for seat in &mut self.seats {
-            seat.has_ended |= seat.end != End::No;
-            seat.acts = std::mem::take(&mut seat.asked);
-            seat.fresh &= !seat.acts;
-            seat.has_acted |= seat.acts;
-            seat.clear_step();
+        self.in_reset = false;
+        for state in &mut self.agents {
+            state.has_ended |= state.end != End::No;
+            state.acts_now = std::mem::take(&mut state.acts_next);
+            state.obs_is_current &= !state.acts_now;
+            state.has_acted |= state.acts_now;
+            state.clear_step();
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.seats.len()
+        self.agents.len()
     }
 
     pub(crate) fn name(&self, agent: usize) -> &str {
-        &self.seats[agent].name
+        &self.agents[agent].name
     }
 
-    pub(crate) fn is_asked(&self, agent: usize) -> bool {
-        self.seats[agent].asked
+    pub(crate) fn acts_next(&self, agent: usize) -> bool {
+        self.agents[agent].acts_next
     }
 
     /// Whether it has acted in this episode.
     pub(crate) fn has_acted(&self, agent: usize) -> bool {
-        self.seats[agent].has_acted
+        self.agents[agent].has_acted
     }
 
-    /// What the last step paid.
+    /// The reward of the last step.
     pub(crate) fn reward_of(&self, agent: usize) -> f32 {
-        self.seats[agent].reward
+        self.agents[agent].reward
     }
 
     /// How the last step ended it.
     pub(crate) fn end_of(&self, agent: usize) -> End {
-        self.seats[agent].end
+        self.agents[agent].end
     }
 
-    /// What it was shown last.
+    /// Its latest observation.
     pub(crate) fn obs(&self, agent: usize) -> ObsView<'_> {
-        self.seats[agent].obs.view()
+        self.agents[agent].obs.view()
     }
 
-    /// Whether it was shown something in the last step.
+    /// Whether the last step wrote its observation.
     pub(crate) fn was_shown(&self, agent: usize) -> bool {
-        self.seats[agent].written
+        self.agents[agent].obs_written
     }
 
-    /// Whether it was shown nothing since it last acted.
-    pub(crate) fn is_stale(&self, agent: usize) -> bool {
-        !self.seats[agent].fresh
+    /// Whether its observation is from before its last action.
+    pub(crate) fn has_stale_obs(&self, agent: usize) -> bool {
+        !self.agents[agent].obs_is_current
     }
 
     /// Sets its action in the next step.
@@ -279,34 +266,33 @@ impl Agents {
     /// # Errors
     /// An action of another element type or length than that of its space.
     pub(crate) fn set_action(&mut self, agent: usize, action: ActionRef<'_>) -> Result<(), BatchError> {
-        self.seats[agent].action.view_mut().copy_from(action.view())
+        self.agents[agent].action.view_mut().copy_from(action.view())
     }
 
-    /// Every row, to be spoilt before it is written.
+    /// The observation rows of all agents.
     pub(crate) fn rows_mut(&mut self) -> impl Iterator<Item = ObsMut<'_>> {
-        self.seats.iter_mut().map(|seat| seat.obs.view_mut().into())
+        self.agents.iter_mut().map(|state| state.obs.view_mut().into())
     }
 
-    /// Cuts off all who have not ended.
-    pub(crate) fn cut_off(&mut self) {
-        for seat in self.seats.iter_mut().filter(|seat| !seat.has_ended && seat.end == End::No) {
-            seat.end = End::Truncated;
-            seat.asked = false;
+    /// Truncates all agents that have not ended.
+    pub(crate) fn truncate_remaining(&mut self) {
+        for state in self.agents.iter_mut().filter(|state| !state.is_done()) {
+            state.end = End::Truncated;
+            state.acts_next = false;
         }
     }
 }
 
-impl Seat {
+impl AgentState {
     fn new(spec: &AgentSpec) -> Self {
-        let (obs_kind, act_kind) = (obs_kind(&spec.observation), act_kind(&spec.action));
         Self {
             name: spec.name.clone(),
-            obs: ObsColumn::zeros(obs_kind, spec.observation.obs_len()),
-            action: ActionColumn::zeros(act_kind, spec.action.act_len()),
-            acts: false,
-            asked: false,
-            written: false,
-            fresh: false,
+            obs: ObsColumn::zeros(obs_kind(&spec.observation), spec.observation.obs_len()),
+            action: ActionColumn::zeros(act_kind(&spec.action), spec.action.act_len()),
+            acts_now: false,
+            acts_next: false,
+            obs_written: false,
+            obs_is_current: false,
             has_acted: false,
             reward: 0.0,
             end: End::No,
@@ -314,17 +300,21 @@ impl Seat {
         }
     }
 
+    fn is_done(&self) -> bool {
+        self.has_ended || self.end != End::No
+    }
+
     fn write(&mut self) -> ObsMut<'_> {
-        (self.written, self.fresh) = (true, true);
+        (self.obs_written, self.obs_is_current) = (true, true);
         self.obs.view_mut().into()
     }
 
     fn clear_step(&mut self) {
-        (self.written, self.reward, self.end) = (false, 0.0, End::No);
+        (self.obs_written, self.reward, self.end) = (false, 0.0, End::No);
     }
-}
 
-#[cold]
-fn refused(seat: &Seat, what: &str) -> EnvError {
-    EnvError::new(format!("agent `{}` {what}", seat.name))
+    #[cold]
+    fn error(&self, what: &str) -> EnvError {
+        EnvError::new(format!("agent `{}` {what}", self.name))
+    }
 }

@@ -5,11 +5,11 @@ use super::single_agent::Step;
 use super::spec::EnvSpec;
 use super::views::{ActionRef, ObsMut};
 
-/// An environment whose steps are waited for: what it does is asked of a server, a device, another process.
+/// An environment whose steps are awaited, because a server, a device or another process makes them.
 ///
-/// It keeps the rules of an [`Env`](crate::Env), and while it waits its thread does something else. A call that is no longer
-/// wanted, because the environment was silent for too long or the run ends, is cancelled: its future is dropped where it waits,
-/// and so is the environment. Nothing it does may block its thread, as a read from a blocking socket would.
+/// It keeps the rules of an [`Env`](crate::Env), and its thread does other work while it waits. A call that
+/// is no longer wanted, because it hangs or the run ends, is cancelled: its future is dropped at an await
+/// point, and so is the environment. No call may block its thread.
 ///
 /// [`AsyncEnvs`](crate::AsyncEnvs) makes a factory of them, and has an example.
 pub trait AsyncEnv: Send {
@@ -19,7 +19,7 @@ pub trait AsyncEnv: Send {
     /// As [`Env::reset`](crate::Env::reset).
     ///
     /// # Errors
-    /// Whatever the environment cannot recover from; it is dropped then, and made anew after a pause.
+    /// Anything the environment cannot recover from; it is then dropped, and rebuilt after a pause.
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> impl Future<Output = Result<(), EnvError>> + Send;
 
     /// As [`Env::step`](crate::Env::step).
@@ -28,7 +28,7 @@ pub trait AsyncEnv: Send {
     /// As [`reset`](Self::reset).
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> impl Future<Output = Result<Step, EnvError>> + Send;
 
-    /// As [`Env::action_mask`](crate::Env::action_mask): what the last step or reset has said, for this is not waited for.
+    /// As [`Env::action_mask`](crate::Env::action_mask), without waiting: from the last step or reset.
     ///
     /// # Errors
     /// As [`reset`](Self::reset).
@@ -37,15 +37,15 @@ pub trait AsyncEnv: Send {
     }
 }
 
-/// What a closure of [`AsyncEnvs`](crate::AsyncEnvs) may give: an environment, or a `Result` of one.
+/// What a closure of [`AsyncEnvs`](crate::AsyncEnvs) may return: an environment, or a `Result` of one.
 pub trait IntoAsyncEnv: Send {
     /// The environment.
     type Env: AsyncEnv;
 
-    /// The environment, or why there is none.
+    /// The environment.
     ///
     /// # Errors
-    /// What the closure gave.
+    /// The error that the closure returned.
     fn into_async_env(self) -> Result<Self::Env, EnvError>;
 }
 

@@ -1,5 +1,3 @@
-//! What a worker is doing in its environments, seen from outside, and what its environments ask of the run.
-
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,108 +8,102 @@ use pronk_metrics::{Steps, TimeLedger};
 use super::failure::FailurePlace;
 use super::reaper::ReaperHandle;
 
-/// A live view of one worker's calls of its environments, and who the fragment in the making belongs to.
+/// A live view of one worker's environment calls, which any thread may read.
 ///
-/// The worker writes into it: a few plain stores for each call. Others read it at any time. When an environment hangs, its
-/// worker cannot say so; whoever finds it out takes the worker's place *over*, with the steps that were not booked. Should
-/// the call come back after all, the worker finds that it has been replaced, and ends without booking anything.
+/// The worker writes a few plain stores for each call. When an environment hangs, its worker cannot say so:
+/// the thread that detects the hang *takes over* the worker's unfinished fragment, with the steps that are
+/// not booked yet. Should the call return after all, the worker sees that it has been replaced and ends
+/// without booking anything.
 ///
-/// It is also what environments know of the run: its [time ledger](Self::time), for what they run in other processes, and its
-/// [`Reaper`](crate::Reaper), for what takes its time to end.
-///
-/// ```
-/// use pronk_rollout::CallMonitor;
-///
-/// let monitor = CallMonitor::new();
-/// assert_eq!(monitor.call(), None, "the worker is in none of its environments");
-/// ```
+/// The monitor is also what environments know of the run: its [time ledger](Self::time), for time that they
+/// spend in other processes, and its [`Reaper`](crate::Reaper), for cleanup that takes time.
 #[derive(Clone, Debug, Default)]
 pub struct CallMonitor {
     shared: Arc<Shared>,
     time: TimeLedger,
-    /// `None` where no run would wait for it.
+    /// `None` outside a run.
     reaper: Option<ReaperHandle>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// One more whenever the worker goes into the code of its environments, and when it comes back: odd while it is in there.
+    /// Counts entries into and returns from environment code: odd while the worker is inside.
     passages: AtomicU64,
     kind: AtomicU8,
     index: AtomicU32,
     episode_seed: AtomicU64,
     step: AtomicU32,
     incarnation: AtomicU32,
-    /// Steps of the fragment in the making.
+    /// Steps of the unfinished fragment.
     env_steps: AtomicU64,
     agent_steps: AtomicU64,
     keeps_observations: bool,
     fragment: Mutex<Fragment>,
 }
 
-/// The fragment in the making.
+/// The unfinished fragment.
 #[derive(Debug, Default)]
 struct Fragment {
     taken_over: bool,
-    /// `[B, obs_len]`: what its environments were last seen to be in; empty if that is not kept.
+    /// `[B, obs_len]`: the observations that were last acted on; empty if they are not kept.
     obs: ObsColumn,
     n_envs: usize,
 }
 
-/// A call of an environment that has not come back.
+/// A call of an environment that has not returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnvCall {
     /// Which environment of the worker, from 0.
     pub index: u32,
-    /// What it was asked to do.
+    /// What the call is for.
     pub place: FailurePlace,
     /// How often the worker has rebuilt its environments.
     pub incarnation: u32,
-    /// Tells this call from every other of the worker.
+    /// Distinguishes this call from all others of the worker.
     passage: u64,
 }
 
-/// What whoever takes a worker's place over is left with.
+/// What a take-over yields.
 #[derive(Debug)]
 pub(crate) struct TakenOver {
-    /// Steps that nobody has booked.
+    /// Steps that are not booked yet.
     pub(crate) steps: Steps,
     /// `[obs_len]`: the last observation of the environment that hangs, if observations are kept.
     pub(crate) last_obs: Option<ObsColumn>,
 }
 
 impl CallMonitor {
-    /// A view that keeps no observations.
+    /// A monitor that keeps no observations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A view that keeps a copy of the observations that were last acted upon, so that they can be shown.
+    /// A monitor that keeps a copy of the observations last acted on, to show them with a hang.
     pub fn keeping_observations() -> Self {
         Self { shared: Arc::new(Shared { keeps_observations: true, ..Shared::default() }), ..Self::default() }
     }
 
-    /// The same view, for environments of a run with that ledger and that reaper.
+    /// The same monitor, with the time ledger and the reaper of a run.
     #[must_use]
     pub fn of_run(&self, time: &TimeLedger, reaper: &ReaperHandle) -> Self {
         Self { shared: Arc::clone(&self.shared), time: time.clone(), reaper: Some(reaper.clone()) }
     }
 
-    /// A view of another thread's calls, in the same run.
+    /// A monitor of another thread's calls, in the same run.
     pub(crate) fn of_another_thread(&self) -> Self {
         Self { shared: Arc::default(), ..self.clone() }
     }
 
-    /// Where time is written down that environments spend elsewhere, such as in processes; without a run nobody reads it.
+    /// The run's ledger for time that environments spend elsewhere, such as in processes.
     pub fn time(&self) -> &TimeLedger {
         &self.time
     }
 
-    /// Ends what environments leave behind when they are dropped: on a thread of that name which the run waits for when it ends, or
-    /// here and now without a run.
+    /// Runs the cleanup `end` of a dropped environment: in a run on a thread of that name, which the run
+    /// joins when it ends; outside a run on the calling thread.
     ///
-    /// `limit` is how long `end` takes at most. If the system gives no thread, `end` is dropped here instead of called: what it holds has to
-    /// end when it is dropped.
+    /// `limit` is how long `end` takes at most. If no thread can be spawned, `end` is dropped without a call,
+    /// so what it holds must clean up when dropped.
     pub fn reap(&self, thread: &str, limit: Duration, end: impl FnOnce() + Send + 'static) {
         match &self.reaper {
             Some(reaper) => reaper.add(thread, limit, end),
@@ -119,7 +111,7 @@ impl CallMonitor {
         }
     }
 
-    /// The call that the worker is in now; `None` while it is in none of its environments.
+    /// The call that the worker is in; `None` while it is outside its environments.
     pub fn call(&self) -> Option<EnvCall> {
         let shared = &*self.shared;
         let passage = shared.passages.load(Ordering::Acquire);
@@ -138,15 +130,14 @@ impl CallMonitor {
         Some(EnvCall { index, place, incarnation: shared.incarnation.load(Ordering::Relaxed), passage })
     }
 
-    /// The worker goes into the code of its environments, which are those of `incarnation`; it comes back when the returned
-    /// value is dropped.
-    pub(crate) fn enter(&self, incarnation: u32) -> Inside<'_> {
+    /// The worker enters the code of its environments, those of `incarnation`, until the guard is dropped.
+    pub(crate) fn enter(&self, incarnation: u32) -> CallGuard<'_> {
         self.shared.incarnation.store(incarnation, Ordering::Relaxed);
         self.pass();
-        Inside(self)
+        CallGuard(self)
     }
 
-    /// Which environment the worker now calls, and what for: said by a [`VectorEnv`](crate::VectorEnv) before it does.
+    /// Sets which environment is called next, and what for; a vector calls this before the environment.
     #[inline]
     pub fn at(&self, index: u32, place: FailurePlace) {
         let (kind, episode_seed, step) = match place {
@@ -163,50 +154,43 @@ impl CallMonitor {
         shared.step.store(step, Ordering::Relaxed);
     }
 
-    /// What the `n_envs` environments are about to be stepped from: `[B, obs_len]`.
-    pub(crate) fn see(&self, obs: ObsView<'_>, n_envs: usize) {
+    /// Keeps the observations that the next step acts on, `[B, obs_len]`.
+    pub(crate) fn keep_observations(&self, obs: ObsView<'_>, n_envs: usize) {
         if !self.shared.keeps_observations {
             return;
         }
         let mut fragment = self.fragment();
         fragment.n_envs = n_envs;
-        match (&mut fragment.obs, obs) {
-            (ObsColumn::F32(kept), ObsView::F32(obs)) => {
-                kept.clear();
-                kept.extend_from_slice(obs);
-            }
-            (ObsColumn::U8(kept), ObsView::U8(obs)) => {
-                kept.clear();
-                kept.extend_from_slice(obs);
-            }
-            (kept, ObsView::F32(obs)) => *kept = ObsColumn::F32(obs.to_vec()),
-            (kept, ObsView::U8(obs)) => *kept = ObsColumn::U8(obs.to_vec()),
+        fragment.obs.resize(0);
+        // The first observations give the column its element type.
+        if fragment.obs.append(obs).is_err() {
+            fragment.obs = column_of(obs);
         }
     }
 
-    /// The fragment in the making has so many steps by now.
-    pub(crate) fn made(&self, steps: Steps) {
+    /// Sets how many steps of the unfinished fragment are not booked yet.
+    pub(crate) fn set_unbooked(&self, steps: Steps) {
         self.shared.env_steps.store(steps.env, Ordering::Relaxed);
         self.shared.agent_steps.store(steps.agent, Ordering::Relaxed);
     }
 
-    /// Whether somebody has taken the worker's place over.
+    /// Whether another thread has taken over the worker's fragment.
     pub(crate) fn is_taken_over(&self) -> bool {
         self.fragment().taken_over
     }
 
-    /// Books the fragment in the making: `None` if that is no longer the worker's to do.
+    /// Books the fragment unless it has been taken over.
     pub(crate) fn book<T>(&self, book: impl FnOnce() -> T) -> Option<T> {
         let fragment = self.fragment();
         if fragment.taken_over {
             return None;
         }
-        self.made(Steps::default());
-        // Still under the lock: whoever takes over sees the steps as booked, or takes them.
+        self.set_unbooked(Steps::default());
+        // Under the lock, so that a take-over sees the steps either booked or not.
         Some(book())
     }
 
-    /// Takes the worker's place over, if it still is in that call.
+    /// Takes over the worker's fragment if it is still in that call.
     pub(crate) fn take_over(&self, call: &EnvCall) -> Option<TakenOver> {
         let mut fragment = self.fragment();
         if fragment.taken_over || self.call() != Some(*call) {
@@ -220,14 +204,13 @@ impl CallMonitor {
     }
 
     fn pass(&self) {
-        // One thread writes, so this is no race.
+        // Only the worker writes, so load and store cannot lose a count.
         let passages = self.shared.passages.load(Ordering::Relaxed);
         self.shared.passages.store(passages + 1, Ordering::Release);
     }
 
     fn fragment(&self) -> MutexGuard<'_, Fragment> {
-        // What is kept is whole even if a thread panicked while it held the lock: observations are all that could be half
-        // written, and they are only shown.
+        // A panic under the lock can only leave half-written observations, which are for display.
         self.shared.fragment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -235,24 +218,27 @@ impl CallMonitor {
 impl Fragment {
     fn row(&self, index: usize) -> Option<ObsColumn> {
         let obs_len = self.obs.view().len().checked_div(self.n_envs).filter(|len| *len > 0)?;
-        (index < self.n_envs).then(|| match self.obs.view().row(index, obs_len) {
-            ObsView::F32(row) => ObsColumn::F32(row.to_vec()),
-            ObsView::U8(row) => ObsColumn::U8(row.to_vec()),
-        })
+        (index < self.n_envs).then(|| column_of(self.obs.view().row(index, obs_len)))
     }
 }
 
-/// Calls are looked at so often in the time after which they count as hanging.
-pub(crate) const LOOKS: u32 = 8;
-
-/// The time between two looks at calls that count as hanging after `timeout`.
-pub(crate) fn time_between_looks(timeout: Duration) -> Duration {
-    // However short it is, to look is not all that is done.
-    (timeout / LOOKS).max(Duration::from_millis(1))
+fn column_of(obs: ObsView<'_>) -> ObsColumn {
+    match obs {
+        ObsView::F32(obs) => ObsColumn::F32(obs.to_vec()),
+        ObsView::U8(obs) => ObsColumn::U8(obs.to_vec()),
+    }
 }
 
-/// Finds out for how long a worker has been in one call. It is looked at from time to time, because the worker itself does not
-/// look at clocks.
+/// How often a hang detector polls within the timeout of a hang.
+pub(crate) const POLLS_PER_TIMEOUT: u32 = 8;
+
+/// The time between two polls of calls that count as hanging after `timeout`.
+pub(crate) fn poll_interval(timeout: Duration) -> Duration {
+    // However short the timeout, the polling thread has other work to do.
+    (timeout / POLLS_PER_TIMEOUT).max(Duration::from_millis(1))
+}
+
+/// Measures how long a worker has been in one call. Another thread polls it: the worker reads no clock.
 pub(crate) struct HangDetector {
     known: Option<(EnvCall, Instant)>,
 }
@@ -262,31 +248,25 @@ impl HangDetector {
         Self { known: None }
     }
 
-    /// The call that the worker is in, and how long it has been known to be.
-    pub(crate) fn look(&mut self, monitor: &CallMonitor) -> Option<(EnvCall, Duration)> {
-        let call = monitor.call();
-        self.known = match (call, self.known) {
-            (Some(call), Some((known, since))) if call == known => Some((known, since)),
-            (call, _) => call.map(|call| (call, Instant::now())),
-        };
-        self.known.map(|(call, since)| (call, since.elapsed()))
+    /// The call that the worker is in, and how long ago a poll first saw it.
+    pub(crate) fn poll(&mut self, monitor: &CallMonitor) -> Option<(EnvCall, Duration)> {
+        let call = monitor.call()?;
+        let since = self.known.filter(|(known, _)| *known == call).map_or_else(Instant::now, |(_, since)| since);
+        self.known = Some((call, since));
+        Some((call, since.elapsed()))
     }
 }
 
 const MAKE: u8 = 0;
-
 const RESET: u8 = 1;
-
 const STEP: u8 = 2;
-
 const MASK: u8 = 3;
-
 const UNKNOWN: u8 = 4;
 
-/// While it lives the worker is in the code of its environments.
-pub(crate) struct Inside<'a>(&'a CallMonitor);
+/// The worker is in the code of its environments until this is dropped.
+pub(crate) struct CallGuard<'a>(&'a CallMonitor);
 
-impl Drop for Inside<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.pass();
     }

@@ -4,7 +4,7 @@ use super::failure::{EnvFailure, EnvFailureCause, FailurePlace};
 use super::seed;
 use super::spec::EnvSpec;
 
-/// Which environment is being made.
+/// Which environment a factory makes.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, EnvContext};
@@ -16,7 +16,7 @@ use super::spec::EnvSpec;
 /// };
 /// # let _ = make(&EnvContext { worker: 1, index: 0, incarnation: 0, seed: 0 });
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EnvContext {
     /// The worker the environment belongs to; 0 is the one that runs on the trainer's thread.
     pub worker: u32,
@@ -24,37 +24,37 @@ pub struct EnvContext {
     pub index: u32,
     /// How often the worker has rebuilt its environments.
     pub incarnation: u32,
-    /// A seed of the environment's own. Episode seeds are derived from it; use it for what is built once.
+    /// The environment's own seed, from which episode seeds derive; also for randomness in construction.
     pub seed: u64,
 }
 
-/// Which worker's environments are being made.
+/// Which worker's environments a factory makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VectorContext {
     /// The worker the environments belong to; 0 is the one that runs on the trainer's thread.
     pub worker: u32,
     /// How often the worker has rebuilt its environments.
     pub incarnation: u32,
-    /// The number of the first environment: 0, but for a group of a worker's environments that is made by itself.
+    /// The index of the first environment: not 0 for a group of a worker's environments.
     pub first_env: u32,
     /// The seed of the run, or one derived from it for an evaluation.
     pub seed: u64,
 }
 
 impl VectorContext {
-    /// The context of one of the environments, with a seed of its own; `index` counts from `first_env`.
+    /// The context of one environment; `index` counts from `first_env`.
     pub fn env(&self, index: u32) -> EnvContext {
         let index = self.first_env + index;
         let path = [seed::ENVIRONMENT, self.worker.into(), self.incarnation.into(), index.into()];
         EnvContext { worker: self.worker, index, incarnation: self.incarnation, seed: derive_seed(self.seed, &path) }
     }
 
-    /// The failure of a factory that made no environments at all.
+    /// The failure of a factory that made no environment.
     pub(crate) fn failure_to_make(&self, cause: EnvFailureCause) -> EnvFailure {
         self.failure(None, 0, FailurePlace::Make, cause)
     }
 
-    /// The failure of one of the environments, in a step that no other had made before; `index` counts from `first_env`.
+    /// The failure of one environment in a step that no other has made yet; `index` counts from `first_env`.
     #[cold]
     pub fn failure(
         &self,

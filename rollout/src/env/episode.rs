@@ -9,7 +9,7 @@ use super::views::ObsMut;
 /// One finished episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EpisodeStat {
-    /// The worker that made it.
+    /// The worker that played it.
     pub worker: u32,
     /// The environment of that worker.
     pub index: u32,
@@ -21,19 +21,10 @@ pub struct EpisodeStat {
     pub episode_len: u32,
 }
 
-/// Returns of agents that played one policy. There is at least one.
-///
-/// ```
-/// use pronk_buffer::Fold;
-/// use pronk_rollout::ReturnStat;
-///
-/// let mut returns = ReturnStat::of(1.0);
-/// returns.fold(ReturnStat::of(-2.0));
-/// assert_eq!((returns.n, returns.min, returns.max, returns.mean()), (2, -2.0, 1.0, -0.5));
-/// ```
+/// Statistics of the returns of agents under one policy; there is at least one return.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReturnStat {
-    /// How many returns.
+    /// The number of returns.
     pub n: u64,
     /// Their sum.
     pub sum: f64,
@@ -44,7 +35,7 @@ pub struct ReturnStat {
 }
 
 impl ReturnStat {
-    /// Of one return.
+    /// The statistics of a single return.
     pub fn of(value: f64) -> Self {
         Self { n: 1, sum: value, min: value, max: value }
     }
@@ -64,10 +55,10 @@ impl Fold for ReturnStat {
     }
 }
 
-/// The episodes of one environment: their seeds, and how far the one is that it is in.
+/// The episodes of one environment: their seeds, and the progress of the present one.
 ///
-/// For who writes a [`VectorEnv`](crate::VectorEnv) of another kind: kept like this, episodes have the seeds, and failures the places,
-/// that they would have in any other.
+/// A [`VectorEnv`](crate::VectorEnv) of your own that keeps them gives episodes the same seeds, and failures
+/// the same places, as those of the library.
 ///
 /// ```
 /// use pronk_rollout::{End, EnvContext, Episodes, FailurePlace, ObsMut, Step};
@@ -88,71 +79,86 @@ impl Fold for ReturnStat {
 pub struct Episodes {
     env: EnvContext,
     n_begun: u64,
-    /// Of the present episode.
+    /// The seed of the present episode.
     seed: u64,
     len: u32,
     sum: f64,
 }
 
 impl Episodes {
-    /// Of an environment that has begun none.
+    /// The episodes of an environment that has begun none.
     pub fn new(env: EnvContext) -> Self {
         Self { env, n_begun: 0, seed: 0, len: 0, sum: 0.0 }
     }
 
-    /// The seed of the episode after the present one.
+    /// The seed of the next episode.
     pub fn next_seed(&self) -> u64 {
         derive_seed(self.env.seed, &[self.n_begun])
     }
 
-    /// The next episode begins. Its seed.
+    /// Begins the next episode and returns its seed.
     pub fn begin(&mut self) -> u64 {
-        self.seed = self.next_seed();
-        self.n_begun += 1;
-        (self.len, self.sum) = (0, 0.0);
+        self.begin_with(self.next_seed());
         self.seed
     }
 
-    /// The reset that began the episode.
+    /// Begins the next episode with a given seed.
+    pub(crate) fn begin_with(&mut self, seed: u64) {
+        self.n_begun += 1;
+        (self.seed, self.len, self.sum) = (seed, 0, 0.0);
+    }
+
+    /// The seed of the present episode.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The reset of this episode.
     pub fn reset_place(&self) -> FailurePlace {
         FailurePlace::Reset { episode_seed: self.seed }
     }
 
-    /// The step that comes next.
+    /// The next step.
     pub fn next_place(&self) -> FailurePlace {
         FailurePlace::Step { episode_seed: self.seed, step: self.len + 1 }
     }
 
-    /// The step that was made last.
+    /// The last step.
     pub fn place(&self) -> FailurePlace {
         FailurePlace::Step { episode_seed: self.seed, step: self.len }
     }
 
-    /// The question what is possible now.
+    /// The action mask after the last step.
     pub fn mask_place(&self) -> FailurePlace {
         FailurePlace::Mask { episode_seed: self.seed, step: self.len }
     }
 
-    /// Counts a step that led to `obs`, and says whether it ends the episode, by itself or by a time limit in steps.
+    /// Counts a step that led to `obs` and returns how it ends the episode, also by a time limit in steps.
     ///
     /// # Errors
-    /// What of it is not finite.
+    /// A non-finite observation or reward.
     #[inline]
     pub fn count(&mut self, step: Step, obs: &ObsMut<'_>, limit: Option<u32>) -> Result<End, EnvFailureCause> {
         obs.check_finite()?;
         if !step.reward.is_finite() {
             return Err(EnvFailureCause::NonFiniteReward { value: step.reward });
         }
-        self.len += 1;
-        self.sum += f64::from(step.reward);
-        let limit_reached = limit.is_some_and(|limit| self.len >= limit);
+        let limit_reached = self.add(step.reward.into(), limit);
         Ok(match step.end {
             End::No if limit_reached => End::Truncated,
             end => end,
         })
     }
 
-    /// The episode, which has ended.
+    /// Counts a step with this reward and returns whether it reaches the time limit.
+    #[inline]
+    pub(crate) fn add(&mut self, reward: f64, limit: Option<u32>) -> bool {
+        self.len += 1;
+        self.sum += reward;
+        limit.is_some_and(|limit| self.len >= limit)
+    }
+
+    /// The statistics of the episode, once it has ended.
     pub fn stat(&self) -> EpisodeStat {
         EpisodeStat {
             worker: self.env.worker,

@@ -1,7 +1,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// Why an environment could not be made, reset or stepped, in its own words.
+/// The error of an environment that could not be made, reset or stepped.
 ///
 /// ```
 /// use pronk_rollout::EnvError;
@@ -34,7 +34,7 @@ impl fmt::Debug for EnvError {
 }
 
 impl Error for EnvError {
-    // Transparent: the wrapped error's text is ours, so the chain goes on below it.
+    // Transparent: the message is the wrapped error's, so the chain continues below it.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }

@@ -1,5 +1,3 @@
-//! What is known when an environment fails: where, with which seed, at which step, and why.
-
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -8,9 +6,9 @@ use pronk_buffer::ObsColumn;
 
 use super::error::EnvError;
 
-/// An environment that failed, and how to see it fail again.
+/// A failure of an environment, with what it takes to reproduce it.
 ///
-/// Its text names worker, environment, episode seed, step and cause:
+/// Its message names worker, environment, episode seed, step and cause:
 ///
 /// ```
 /// use pronk_rollout::{EnvError, EnvFailure, EnvFailureCause, FailurePlace};
@@ -40,12 +38,11 @@ pub struct EnvFailure {
     pub incarnation: u32,
     /// Which environment of the worker, from 0.
     pub index: u32,
-    /// What it was asked to do.
+    /// What it was doing.
     pub place: FailurePlace,
     /// What went wrong.
     pub cause: EnvFailureCause,
-    /// How many environments had already made their step, in the step of the vector that failed; 0 where each is stepped by
-    /// itself.
+    /// How many other environments of the vector had already made the step; 0 where each steps alone.
     pub steps_made: usize,
 }
 
@@ -56,7 +53,7 @@ pub enum FailurePlace {
     Make,
     /// It was being reset.
     Reset {
-        /// The seed of the episode to begin.
+        /// The seed of the episode.
         episode_seed: u64,
     },
     /// It was taking a step.
@@ -66,14 +63,14 @@ pub enum FailurePlace {
         /// The step of the episode, from 1.
         step: u32,
     },
-    /// It was asked what is possible.
+    /// It was computing an action mask.
     Mask {
         /// The seed of the episode.
         episode_seed: u64,
-        /// The step of the episode that was made last; 0 after the reset.
+        /// The last step of the episode; 0 after the reset.
         step: u32,
     },
-    /// Nothing that is known.
+    /// Unknown.
     Unknown,
 }
 
@@ -88,7 +85,7 @@ impl fmt::Display for FailurePlace {
             FailurePlace::Mask { episode_seed, step } => {
                 write!(f, "in action_mask after step {step} of the episode with seed {episode_seed}")
             }
-            FailurePlace::Unknown => write!(f, "in a call that is not known"),
+            FailurePlace::Unknown => write!(f, "in an unknown call"),
         }
     }
 }
@@ -108,29 +105,29 @@ pub enum EnvFailureCause {
         /// NaN or an infinity.
         value: f32,
     },
-    /// It gave a reward that is not finite.
+    /// It returned a reward that is not finite.
     NonFiniteReward {
         /// NaN or an infinity.
         value: f32,
     },
-    /// Its mask leaves nothing possible.
+    /// Its mask leaves no action possible.
     NothingPossible {
-        /// Of which choice; 0 for an action that is only one.
+        /// The choice without one; 0 for a discrete action.
         choice: usize,
     },
-    /// It did not come back.
+    /// It did not return.
     Hang {
-        /// How long it had been waited for when it was given up.
+        /// How long the call had taken when it was abandoned.
         silent_for: Duration,
-        /// `[obs_len]`: the observation that it was to go on from, if that was kept.
+        /// `[obs_len]`: the last observation before the hang, if observations are kept.
         last_obs: Option<ObsColumn>,
     },
     /// It was on a thread that was abandoned because another environment blocked it.
     Lost {
-        /// Which environment of the worker that was.
+        /// The index of that environment.
         blocked_by: u32,
     },
-    /// Of several agents, it failed one.
+    /// It failed for one of several agents.
     OfAgent {
         /// The agent's name.
         agent: String,
@@ -140,7 +137,7 @@ pub enum EnvFailureCause {
 }
 
 impl EnvFailureCause {
-    /// The short name under which the step ledger counts what the failure cost.
+    /// The key under which the step ledger books the lost steps.
     pub fn key(&self) -> &'static str {
         match self {
             EnvFailureCause::Error(_) => "env_error",
@@ -166,11 +163,11 @@ impl fmt::Display for EnvFailureCause {
             EnvFailureCause::NothingPossible { choice } => {
                 write!(
                     f,
-                    "the mask leaves nothing possible of choice {choice}: a state without a way on must end the episode"
+                    "action_mask leaves nothing possible of choice {choice}: a state without a possible action must end the episode"
                 )
             }
             EnvFailureCause::Hang { silent_for, last_obs } => {
-                write!(f, "it has not come back for {:.1} s", silent_for.as_secs_f64())?;
+                write!(f, "it has not returned for {:.1} s", silent_for.as_secs_f64())?;
                 last_obs.as_ref().map_or(Ok(()), |obs| write_obs(f, obs))
             }
             EnvFailureCause::Lost { blocked_by } => {
@@ -181,15 +178,15 @@ impl fmt::Display for EnvFailureCause {
     }
 }
 
-/// Numbers of an observation that a message shows.
+/// How many elements of an observation a message shows.
 const SHOWN: usize = 16;
 
 fn write_obs(f: &mut fmt::Formatter<'_>, obs: &ObsColumn) -> fmt::Result {
     let len = obs.view().len();
     let shown = len.min(SHOWN);
     match obs {
-        ObsColumn::F32(row) => write!(f, " (it was last seen in {:?}", &row[..shown])?,
-        ObsColumn::U8(row) => write!(f, " (it was last seen in {:?}", &row[..shown])?,
+        ObsColumn::F32(row) => write!(f, " (last observation {:?}", &row[..shown])?,
+        ObsColumn::U8(row) => write!(f, " (last observation {:?}", &row[..shown])?,
     }
     match len - shown {
         0 => write!(f, ")"),
@@ -217,7 +214,7 @@ impl fmt::Display for EnvFailure {
 impl Error for EnvFailure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.cause {
-            // The error's own text is part of ours; the chain goes on below it.
+            // The message includes the error's own text, so the chain continues below it.
             EnvFailureCause::Error(error) => error.source(),
             _ => None,
         }

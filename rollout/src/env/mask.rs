@@ -1,8 +1,10 @@
-//! Action masks: which things of each choice are possible.
+//! Action masks: which actions of each choice are possible.
 
 use pronk_policy::Space;
 
-/// The parts of one environment's mask, a choice each. Numbers are not chosen, so a box has none.
+use super::failure::EnvFailureCause;
+
+/// The mask of each choice of an action. A box has no choices.
 pub(crate) fn choices<'a>(mask: &'a [bool], action: &'a Space) -> impl Iterator<Item = &'a [bool]> {
     let lens = match action {
         Space::Discrete { n } => std::slice::from_ref(n),
@@ -17,9 +19,17 @@ pub(crate) fn choices<'a>(mask: &'a [bool], action: &'a Space) -> impl Iterator<
     })
 }
 
-/// The first choice of which nothing is possible.
+/// The first choice without a possible action.
 pub(crate) fn first_fully_masked(mask: &[bool], action: &Space) -> Option<usize> {
     choices(mask, action).position(|choice| !choice.contains(&true))
+}
+
+/// Whether every choice has a possible action.
+pub(crate) fn check(mask: &[bool], action: &Space) -> Result<(), EnvFailureCause> {
+    match first_fully_masked(mask, action) {
+        None => Ok(()),
+        Some(choice) => Err(EnvFailureCause::NothingPossible { choice }),
+    }
 }
 
 #[cfg(test)]

@@ -4,27 +4,27 @@ use super::multi_agent_spec::MultiAgentSpec;
 
 /// An environment with several agents.
 ///
-/// Agents have names and, in the order of [`MultiAgentSpec::agents`], numbers; every call gets an [`Agents`], in which the
-/// environment finds what each of them does and says what each sees, earns and has to expect. In every step those act who
-/// were *asked* to in the step before, or in the reset. So nothing but the asking tells these apart:
+/// Agents have names and, in the order of [`MultiAgentSpec::agents`], numbers. Every call gets an [`Agents`]
+/// with the actions of the agents, which takes their observations, rewards and ends. In a step those agents
+/// act that the step before, or the reset, *asked* to act:
 ///
-/// - agents that act together: ask all of them, every time;
-/// - a game in turns: ask the one whose turn it is;
-/// - agents that come late: ask them when they are there.
+/// - agents that act together: ask all of them in every step;
+/// - a game in turns: ask the agent whose turn it is;
+/// - agents that join late: ask them once they are there.
 ///
-/// An agent may end before the others do: [`Agents::terminate`]. The episode is over once all have ended, at the latest when
-/// [`MultiAgentSpec::max_episode_steps`] cuts them off. Reward may come at any time before an agent's end, also while it is
-/// waiting: it is credited to what the agent did last.
+/// An agent may end before the others ([`Agents::terminate`]). The episode is over once all have ended, at
+/// the latest at [`MultiAgentSpec::max_episode_steps`]. An agent may be rewarded in any step until it ends,
+/// also while it waits: the reward is credited to its last action.
 ///
 /// | | here |
 /// |---|---|
-/// | PettingZoo parallel: `step(actions)` returns dicts of observations, rewards, terminations, truncations | [`Agents::ask`] everybody who lives; [`reward`](Agents::reward), [`terminate`](Agents::terminate), [`truncate`](Agents::truncate) |
-/// | PettingZoo AEC: `agent_selection`, `last()` | [`Agents::ask`] the agent that is selected |
-/// | RLlib: who is in the dict of observations acts next | [`Agents::ask`] |
+/// | PettingZoo parallel: `step(actions)` returns dicts of observations, rewards, terminations, truncations | [`Agents::ask`] every agent that has not ended; [`reward`](Agents::reward), [`terminate`](Agents::terminate), [`truncate`](Agents::truncate) |
+/// | PettingZoo AEC: `agent_selection`, `last()` | [`Agents::ask`] the selected agent |
+/// | RLlib: agents in the dict of observations act next | [`Agents::ask`] |
 /// | RLlib: `terminateds["__all__"]`, `truncateds["__all__"]` | [`Agents::terminate_all`], [`Agents::truncate_all`] |
 /// | an action mask in the observation or the info | [`AgentSpec::action_mask`](crate::AgentSpec::action_mask) and [`action_mask`](Self::action_mask) |
 ///
-/// A whole game, in which two players in turns take one or two of the stones on a heap, and who takes the last one wins:
+/// A whole game: two players take turns in removing one or two stones from a heap; taking the last one wins.
 ///
 /// ```
 /// use pronk_policy::Space;
@@ -76,34 +76,31 @@ use super::multi_agent_spec::MultiAgentSpec;
 /// check_multi_agent_env(Heap { stones: 0, turn: 0 }, 0).expect("Heap keeps the rules");
 /// ```
 pub trait MultiAgentEnv: Send {
-    /// The agents with their spaces, the name and the time limit; the same every time it is asked.
+    /// The agents with their spaces, the name and the time limit; the same in every call.
     fn spec(&self) -> MultiAgentSpec;
 
-    /// Begins an episode and asks those who act first.
+    /// Begins an episode and asks the agents that act first.
     ///
-    /// The seed decides everything that is random in the episode: the same seed and actions give the same episode. Every
-    /// number is a seed, 0 included.
+    /// The seed determines the episode, as in [`Env::reset`](crate::Env::reset).
     ///
     /// # Errors
-    /// Whatever the environment cannot recover from, and what [`Agents`] refuses; its worker then rebuilds it.
+    /// Anything the environment cannot recover from, and errors of [`Agents`]; the worker then rebuilds it.
     fn reset(&mut self, seed: u64, agents: &mut Agents) -> Result<(), EnvError>;
 
-    /// Takes one step with the actions of those who were asked, and asks those who act next.
+    /// Takes one step with the actions of the agents that were asked, and asks the agents that act next.
     ///
-    /// It is not called again after an episode is over before [`reset`](Self::reset). Somebody has to be asked in every step
-    /// unless the episode is over. A time limit is not the environment's affair: state it as
-    /// [`MultiAgentSpec::max_episode_steps`] and all who have not ended are cut off.
+    /// Every step must ask an agent unless it ends the episode; then [`reset`](Self::reset) follows. An
+    /// environment does not count its steps: with [`MultiAgentSpec::max_episode_steps`] the library truncates
+    /// the remaining agents.
     ///
     /// # Errors
     /// As [`reset`](Self::reset).
     fn step(&mut self, agents: &mut Agents) -> Result<(), EnvError>;
 
-    /// Says what is possible for an agent that was asked: whatever `mask` says false of it will not do.
+    /// Writes the action mask of an agent that was asked to act, as
+    /// [`Env::action_mask`](crate::Env::action_mask) does.
     ///
-    /// Asked before every action of an agent with [`AgentSpec::action_mask`](crate::AgentSpec::action_mask). Every element is true at first. Something must
-    /// remain possible of every choice.
-    ///
-    /// *Shape*: `[n]` for [`Space::Discrete`](pronk_policy::Space::Discrete); for [`Space::MultiDiscrete`](pronk_policy::Space::MultiDiscrete) the things of one choice after the other.
+    /// Called before every action of an agent with [`AgentSpec::action_mask`](crate::AgentSpec::action_mask).
     ///
     /// # Errors
     /// As [`reset`](Self::reset).
@@ -135,10 +132,10 @@ pub trait IntoMultiAgentEnv {
     /// The environment.
     type Env: MultiAgentEnv;
 
-    /// The environment, or why there is none.
+    /// The environment.
     ///
     /// # Errors
-    /// What the closure returned.
+    /// The error that the closure returned.
     fn into_env(self) -> Result<Self::Env, EnvError>;
 }
 

@@ -4,60 +4,38 @@ use std::fmt;
 use pronk_policy::Space;
 
 use super::error::EnvError;
-use super::spec::EnvSpec;
+use super::spec::{EnvSpec, Spec};
 
-/// What an environment with several agents says about itself before its first step.
-///
-/// ```
-/// use pronk_rollout::{MultiAgentEnv, TicTacToe};
-///
-/// let spec = TicTacToe::new().spec();
-/// assert_eq!(spec.agent("o").map(|(number, _)| number), Some(1));
-/// assert!(spec.check().is_ok());
-/// ```
+/// The agents, name and time limit of an environment with several agents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MultiAgentSpec {
     /// The name that reports and errors use.
     pub name: String,
-    /// Everybody who may ever act, under the numbers that [`Agents`](crate::Agents) takes.
+    /// All agents that may ever act, in the order of their numbers in [`Agents`](crate::Agents).
     pub agents: Vec<AgentSpec>,
-    /// After how many steps of the environment those who have not ended are cut off as [`End::Truncated`](crate::End::Truncated);
-    /// `None` when only the environment ends them.
+    /// After how many steps of the environment the remaining agents are [truncated](crate::End::Truncated);
+    /// `None` without a time limit.
     pub max_episode_steps: Option<u32>,
 }
 
-/// What one agent sees and does.
-///
-/// ```
-/// use pronk_policy::Space;
-/// use pronk_rollout::AgentSpec;
-///
-/// let agent = AgentSpec {
-///     name: "goalkeeper".into(),
-///     observation: Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4])?,
-///     action: Space::discrete(3)?,
-///     action_mask: false,
-/// };
-/// # let _ = agent;
-/// # Ok::<(), pronk_policy::PolicyError>(())
-/// ```
+/// The name and spaces of one agent. [`MultiAgentEnv`](crate::MultiAgentEnv) has an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSpec {
-    /// The agent's name, by which it is given a policy. No other agent of the environment has it.
+    /// The agent's name, which no other agent of the environment has. It selects the agent's policy.
     pub name: String,
-    /// What it can see.
+    /// Its observation space.
     pub observation: Space,
-    /// What it can do.
+    /// Its action space.
     pub action: Space,
-    /// Whether [`MultiAgentEnv::action_mask`](crate::MultiAgentEnv::action_mask) is to be asked before its every action.
+    /// Whether [`MultiAgentEnv::action_mask`](crate::MultiAgentEnv::action_mask) precedes each action.
     pub action_mask: bool,
 }
 
 impl MultiAgentSpec {
-    /// Whether such an environment can be run.
+    /// Whether the spec is valid.
     ///
     /// # Errors
-    /// No agent, two of one name, or one whose spaces, mask or time limit [`EnvSpec::check`] refuses.
+    /// No agent, two agents of one name, or an agent that [`EnvSpec::check`] refuses.
     pub fn check(&self) -> Result<(), EnvError> {
         if self.agents.is_empty() {
             return Err(EnvError::new("there is no agent: an environment needs at least one"));
@@ -82,9 +60,19 @@ impl MultiAgentSpec {
         self.agents.iter().enumerate().find(|(_, agent)| agent.name == name)
     }
 
-    /// Whether the agents and what they see and do are the same; name and time limit may differ.
+    /// Whether the agents and their spaces are equal; name and time limit may differ.
     pub(crate) fn has_spaces_of(&self, other: &MultiAgentSpec) -> bool {
         self.agents == other.agents
+    }
+}
+
+impl Spec for MultiAgentSpec {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> Result<(), EnvError> {
+        self.check()
     }
 }
 

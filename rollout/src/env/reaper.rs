@@ -1,5 +1,3 @@
-//! Takes what is slow to end off the threads that drop it.
-
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -8,10 +6,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 use pronk_metrics::catch;
 
-/// Ends what environments leave behind when they are dropped, such as their processes, on threads of its own.
+/// Runs the slow cleanup of dropped environments, such as ending their processes, on threads of its own.
 ///
-/// A worker that waited for them itself could not be told from one that hangs. The run has a reaper and hands it to its
-/// environments with their [`CallMonitor`](crate::CallMonitor); as the run ends, it waits for the reaper. Dropping a reaper waits, too.
+/// A worker that waited for the cleanup itself would look as if it hangs. A run passes its reaper to its
+/// environments with their [`CallMonitor`](crate::CallMonitor) and waits for it when it ends. Dropping a
+/// reaper waits too.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,21 +27,21 @@ use pronk_metrics::catch;
 pub struct Reaper(ReaperHandle);
 
 impl Reaper {
-    /// A reaper that has nothing to wait for.
+    /// A reaper with nothing to wait for.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Waits until all that was handed over has ended; the names of the threads that have not within their limits.
+    /// Waits for every cleanup and returns the names of the threads that exceeded their limits.
     ///
-    /// *Blocks* until the last limit is over, at most.
+    /// *Blocks* until the last limit at most.
     pub fn wait(&self) -> Vec<String> {
-        // Taken out first: what is handed over meanwhile must not wait for the lock.
+        // Taken out first, so that a cleanup handed over meanwhile does not wait for the lock.
         let endings = std::mem::take(&mut *self.0.lock());
         endings.into_iter().filter(Ending::is_late).map(|ending| ending.thread).collect()
     }
 
-    /// What environments hand over to.
+    /// A handle for environments to add cleanups to.
     pub fn handle(&self) -> ReaperHandle {
         self.0.clone()
     }
@@ -54,26 +53,16 @@ impl Drop for Reaper {
     }
 }
 
-/// Hands over to a [`Reaper`], for a [`CallMonitor`](crate::CallMonitor) to be given.
-///
-/// ```
-/// use pronk_metrics::TimeLedger;
-/// use pronk_rollout::{Reaper, CallMonitor};
-///
-/// let reaper = Reaper::new();
-/// let handle = reaper.handle();
-/// let watches: Vec<_> = (0..3).map(|_| CallMonitor::new().of_run(&TimeLedger::new(), &handle)).collect();
-/// # assert_eq!(watches.len(), 3);
-/// ```
+/// Adds cleanups to a [`Reaper`]; a [`CallMonitor`](crate::CallMonitor) holds one.
 #[derive(Clone, Debug, Default)]
 pub struct ReaperHandle(Arc<Mutex<Vec<Ending>>>);
 
 #[derive(Debug)]
 struct Ending {
     thread: String,
-    /// `None` where it is too far away to be told.
+    /// `None` when it is too far away for an `Instant`.
     deadline: Option<Instant>,
-    /// Closes as the thread ends; nothing is ever sent.
+    /// Disconnects when the thread ends; nothing is ever sent.
     over: Receiver<Infallible>,
 }
 
@@ -82,7 +71,7 @@ impl Ending {
         self.over.try_recv().is_err_and(|end| end.is_disconnected())
     }
 
-    /// Waits until it is over; whether it was not by its deadline.
+    /// Waits for the end and returns whether it missed the deadline.
     fn is_late(&self) -> bool {
         match self.deadline {
             Some(deadline) => !self.over.recv_deadline(deadline).is_err_and(|end| end.is_disconnected()),
@@ -92,26 +81,26 @@ impl Ending {
 }
 
 impl ReaperHandle {
-    /// Runs `end`, which takes no longer than `limit`, on a thread of that name.
+    /// Runs `end`, which takes at most `limit`, on a thread of that name.
     pub(crate) fn add(&self, thread: &str, limit: Duration, end: impl FnOnce() + Send + 'static) {
         let (ending, over) = bounded::<Infallible>(0);
         let body = move || {
-            // A panic while it ends is contained.
+            // A panic during cleanup is contained.
             let _ = catch(end);
             drop(ending);
         };
-        // Without a thread `end` is dropped here, and what it holds ends as it is dropped.
+        // If no thread can be spawned, `end` is dropped here and what it holds cleans up in its `Drop`.
         if thread::Builder::new().name(thread.to_owned()).spawn(body).is_ok() {
             let deadline = Instant::now().checked_add(limit);
             let mut endings = self.lock();
-            // A run whose environments fail a thousand times keeps no list of a thousand.
+            // Keeps the list short in a run whose environments fail often.
             endings.retain(|ending| !ending.is_over());
             endings.push(Ending { thread: thread.to_owned(), deadline, over });
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Ending>> {
-        // The list is whole whatever its holder was doing when it panicked.
+        // No holder of the lock leaves the list half-changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,10 +4,10 @@ use super::error::EnvError;
 use super::spec::EnvSpec;
 use super::views::{ActionRef, ObsMut};
 
-/// An environment: a thing with a state, moved by actions, that says what can be seen of it and what that was worth.
+/// An environment: actions change its state, and each step yields an observation and a reward.
 ///
-/// Observations are written in place, into a row that already has the length and type of
-/// [`EnvSpec::observation`]; nothing is allocated per step. A whole implementation with its factory:
+/// Observations are written in place, into a row with the length and type of [`EnvSpec::observation`], so a
+/// step allocates nothing. A whole implementation with its factory:
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, End, Env, EnvContext, EnvError, EnvSpec, ObsMut, Step, check_env};
@@ -50,34 +50,35 @@ use super::views::{ActionRef, ObsMut};
 /// check_env(make(&context), 0).expect("Corridor keeps the rules");
 /// ```
 pub trait Env: Send {
-    /// The spaces, the name and the time limit; the same every time it is asked.
+    /// The spaces, the name and the time limit; the same in every call.
     fn spec(&self) -> EnvSpec;
 
     /// Begins an episode and writes its first observation.
     ///
-    /// The seed decides everything that is random in the episode: the same seed and actions give the same episode.
-    /// The library derives one seed per episode, so the seed in an error message is enough to replay it. Every
-    /// number is a seed, 0 included.
+    /// The seed determines everything random in the episode: the same seed and actions give the same episode.
+    /// The library derives a seed for each episode, so the seed in an error message is enough to replay it. 0
+    /// is a seed too.
     ///
     /// # Errors
-    /// Whatever the environment cannot recover from; its worker then rebuilds it.
+    /// Anything the environment cannot recover from; the worker then rebuilds it.
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError>;
 
-    /// Takes one step and writes the observation that follows it, also when the step ended the episode.
+    /// Takes one step and writes the observation that follows it, also when the step ends the episode.
     ///
-    /// It is not called again after an end before [`reset`](Env::reset). A time limit is not the environment's
-    /// affair: state it as [`EnvSpec::max_episode_steps`] and the vector environment truncates.
+    /// After an end, [`reset`](Env::reset) comes next. An environment does not count its steps: with
+    /// [`EnvSpec::max_episode_steps`] the vector environment truncates.
     ///
     /// # Errors
     /// As [`reset`](Env::reset).
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError>;
 
-    /// Says what is possible in the present state: whatever `mask` says false of will not be done.
+    /// Writes the action mask of the present state: actions whose element is false are never drawn.
     ///
-    /// Asked before every action, if [`EnvSpec::action_mask`] is set. Every element is true at first. Something must remain
-    /// possible of every choice.
+    /// Called before every action if [`EnvSpec::action_mask`] is set, with every element true. Every choice
+    /// must keep a possible action.
     ///
-    /// *Shape*: `[n]` for [`Space::Discrete`](pronk_policy::Space::Discrete); for [`Space::MultiDiscrete`](pronk_policy::Space::MultiDiscrete) the things of one choice after the other.
+    /// *Shape*: `[n]` for [`Space::Discrete`](pronk_policy::Space::Discrete), the concatenated choices for
+    /// [`Space::MultiDiscrete`](pronk_policy::Space::MultiDiscrete).
     ///
     /// # Errors
     /// As [`reset`](Env::reset).
@@ -124,12 +125,12 @@ impl<E: Env + ?Sized> Env for Box<E> {
     }
 }
 
-/// What one step was worth and whether it ended the episode.
+/// The reward of one step, and whether it ended the episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The reward of the step.
     pub reward: f32,
-    /// Whether the episode goes on, reached an end of its own, or was cut off.
+    /// Whether the episode continues, terminated or was truncated.
     pub end: End,
 }
 
@@ -138,10 +139,10 @@ pub trait IntoEnv {
     /// The environment.
     type Env: Env;
 
-    /// The environment, or why there is none.
+    /// The environment.
     ///
     /// # Errors
-    /// What the closure returned.
+    /// The error that the closure returned.
     fn into_env(self) -> Result<Self::Env, EnvError>;
 }
 

@@ -5,26 +5,26 @@ use pronk_policy::{PolicyError, Space};
 use super::error::EnvError;
 use super::mask;
 
-/// What an environment says about itself before its first step.
+/// The spaces, name and time limit of an environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnvSpec {
     /// The name that reports and errors use, such as `"CartPole-v1"`.
     pub name: String,
-    /// What can be seen.
+    /// The observation space.
     pub observation: Space,
-    /// What can be done.
+    /// The action space.
     pub action: Space,
-    /// After how many steps an episode is cut off as [`End::Truncated`](crate::End::Truncated); `None` when only the environment ends it.
+    /// After how many steps an episode is [truncated](crate::End::Truncated); `None` without a time limit.
     pub max_episode_steps: Option<u32>,
-    /// Whether [`Env::action_mask`](crate::Env::action_mask) is to be asked before every action, because not everything is always possible.
+    /// Whether [`Env::action_mask`](crate::Env::action_mask) is called before every action.
     pub action_mask: bool,
 }
 
 impl EnvSpec {
-    /// Whether such an environment can be run.
+    /// Whether the spec is valid.
     ///
     /// # Errors
-    /// A space that contradicts itself, a time limit of 0, or a mask for actions that are numbers.
+    /// An invalid space, a time limit of 0, or a mask for continuous actions.
     pub fn check(&self) -> Result<(), EnvError> {
         let refuse = |what: &str, error: PolicyError| EnvError::new(format!("{what} {error}"));
         self.observation.check().map_err(|error| refuse("observation", error))?;
@@ -34,7 +34,7 @@ impl EnvSpec {
         }
         if self.action_mask && !self.action.has_discrete_actions() {
             let text = format!(
-                "action_mask is set, but actions of {} are numbers, which are not chosen among things: clear it",
+                "action_mask is set, but actions of {} are continuous and cannot be masked: clear it",
                 self.action
             );
             return Err(EnvError::new(text));
@@ -42,19 +42,36 @@ impl EnvSpec {
         Ok(())
     }
 
-    /// The first choice of which a mask, `[dist_len]`, leaves nothing possible; 0 for an action that is only one.
+    /// The first choice that a mask, `[dist_len]`, leaves no action of; 0 for a discrete action.
     pub fn nothing_possible(&self, mask: &[bool]) -> Option<usize> {
         mask::first_fully_masked(mask, &self.action)
     }
 
-    /// A mask for each of so many environments, `[B, dist_len]`; `None` where every action is always possible.
+    /// Masks of `n_envs` environments, `[B, dist_len]`; `None` without [`action_mask`](Self::action_mask).
     pub(crate) fn masks_for(&self, n_envs: usize) -> Option<Vec<bool>> {
         self.action_mask.then(|| vec![true; n_envs * self.action.dist_len()])
     }
 
-    /// Whether observations and actions are the same; name and time limit may differ.
+    /// Whether the spaces and the use of masks are equal; name and time limit may differ.
     pub(crate) fn has_spaces_of(&self, other: &EnvSpec) -> bool {
         self.observation == other.observation && self.action == other.action && self.action_mask == other.action_mask
+    }
+}
+
+/// What [`EnvSpec`] and [`MultiAgentSpec`](crate::MultiAgentSpec) have in common.
+pub(crate) trait Spec: PartialEq + fmt::Display {
+    fn name(&self) -> &str;
+
+    fn check(&self) -> Result<(), EnvError>;
+}
+
+impl Spec for EnvSpec {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> Result<(), EnvError> {
+        self.check()
     }
 }
 

@@ -4,14 +4,12 @@ use pronk_policy::{ObsDtype, Space};
 use super::error::EnvError;
 use super::failure::EnvFailureCause;
 
-/// The row an environment writes its observation into.
-///
-/// Shape: `[obs_len]` of the observation space, in its element type.
+/// The row that an environment writes its observation into: `[obs_len]`, in the element type of its space.
 #[derive(Debug)]
 pub enum ObsMut<'a> {
     /// A row of floats.
     F32(&'a mut [f32]),
-    /// A row of bytes, as images have them.
+    /// A row of bytes, such as an image.
     U8(&'a mut [u8]),
 }
 
@@ -75,10 +73,19 @@ impl<'a> ObsMut<'a> {
         Ok(())
     }
 
-    /// The elements from `start`, so many, borrowed for a shorter time.
+    /// The same row, borrowed for a shorter time.
+    #[inline]
+    pub fn reborrow(&mut self) -> ObsMut<'_> {
+        match self {
+            ObsMut::F32(row) => ObsMut::F32(row),
+            ObsMut::U8(row) => ObsMut::U8(row),
+        }
+    }
+
+    /// `len` elements from `start`.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When there are fewer.
     #[inline]
     pub fn part(&mut self, start: usize, len: usize) -> ObsMut<'_> {
         match self {
@@ -98,17 +105,14 @@ impl<'a> ObsMut<'a> {
         }
     }
 
-    /// Whether what is written can be seen. Bytes always can.
+    /// Whether every element is finite.
     ///
     /// # Errors
     /// [`EnvFailureCause::NonFiniteObservation`], with the first element that is NaN or infinite.
     #[inline]
     pub fn check_finite(&self) -> Result<(), EnvFailureCause> {
         match self {
-            ObsMut::F32(row) => match first_non_finite(row) {
-                None => Ok(()),
-                Some((element, value)) => Err(EnvFailureCause::NonFiniteObservation { element, value }),
-            },
+            ObsMut::F32(row) => check_finite(row),
             ObsMut::U8(_) => Ok(()),
         }
     }
@@ -123,7 +127,16 @@ impl<'a> From<ObsViewMut<'a>> for ObsMut<'a> {
     }
 }
 
-/// The first value that is NaN or infinite, with its place.
+/// Whether every element of an observation is finite.
+#[inline]
+pub(crate) fn check_finite(row: &[f32]) -> Result<(), EnvFailureCause> {
+    match first_non_finite(row) {
+        None => Ok(()),
+        Some((element, value)) => Err(EnvFailureCause::NonFiniteObservation { element, value }),
+    }
+}
+
+/// The first value that is NaN or infinite, with its index.
 ///
 /// The scan that runs on every step has no early exit, so that it vectorises.
 #[inline]
@@ -134,9 +147,7 @@ pub(crate) fn first_non_finite(values: &[f32]) -> Option<(usize, f32)> {
     values.iter().enumerate().find(|(_, value)| !value.is_finite()).map(|(element, value)| (element, *value))
 }
 
-/// The action an environment is given.
-///
-/// Shape: `[act_len]` of the action space.
+/// The action that an environment takes: `[act_len]` of its action space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ActionRef<'a> {
     /// The chosen index of each discrete part.
@@ -146,7 +157,7 @@ pub enum ActionRef<'a> {
 }
 
 impl<'a> ActionRef<'a> {
-    /// How many numbers the action has.
+    /// The number of its components.
     pub fn len(self) -> usize {
         match self {
             ActionRef::Discrete(indices) => indices.len(),
@@ -154,7 +165,7 @@ impl<'a> ActionRef<'a> {
         }
     }
 
-    /// Whether the action has no number.
+    /// Whether it has no component.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -183,7 +194,7 @@ impl<'a> ActionRef<'a> {
         }
     }
 
-    /// The actions as a batch has them.
+    /// The action as a view of a batch.
     pub(crate) fn view(self) -> ActionView<'a> {
         match self {
             ActionRef::Discrete(indices) => ActionView::U32(indices),
@@ -191,10 +202,10 @@ impl<'a> ActionRef<'a> {
         }
     }
 
-    /// The numbers from `start`, so many.
+    /// `len` components from `start`.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When there are fewer.
     #[inline]
     pub fn part(self, start: usize, len: usize) -> ActionRef<'a> {
         match self {
@@ -213,7 +224,7 @@ impl<'a> From<ActionView<'a>> for ActionRef<'a> {
     }
 }
 
-/// What columns of such observations are made of.
+/// The element type of columns of such observations.
 pub(crate) fn obs_kind(observation: &Space) -> ObsKind {
     match observation.obs_dtype() {
         ObsDtype::F32 => ObsKind::F32,
@@ -221,7 +232,7 @@ pub(crate) fn obs_kind(observation: &Space) -> ObsKind {
     }
 }
 
-/// What columns of such actions are made of.
+/// The element type of columns of such actions.
 pub(crate) fn act_kind(action: &Space) -> ActionKind {
     if action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 }
 }

@@ -1,28 +1,14 @@
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::arithmetic::numbers_between;
+use super::arithmetic::floats_between;
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
-/// A task for action masks: in every state some of `n` actions are possible, and the lowest of them is worth 1.
+/// A test task for action masks: the lowest possible action earns 1.
 ///
-/// Which are possible is drawn anew for every step, each with probability ½ and one of them in any case. The observation
-/// says nothing of it: the mask does. A policy that prefers low numbers earns the episode's length; who takes an action that
-/// is impossible gets an error.
-///
-/// ```
-/// use pronk_rollout::{ActionRef, Env, Masked, ObsMut};
-///
-/// let mut env = Masked::new(4, 10);
-/// let mut obs = [0.0];
-/// env.reset(0, ObsMut::F32(&mut obs))?;
-/// let mut mask = [true; 4];
-/// env.action_mask(&mut mask)?;
-/// let lowest = mask.iter().position(|possible| *possible).expect("one always is");
-/// let step = env.step(ActionRef::Discrete(&[lowest as u32]), ObsMut::F32(&mut obs))?;
-/// assert_eq!(step.reward, 1.0);
-/// # Ok::<(), pronk_rollout::EnvError>(())
-/// ```
+/// Every step draws which of the actions are possible, each with probability ½ and at least one of them. Only
+/// the mask shows it, not the observation. The optimal return is the episode's length; an impossible action
+/// is an error.
 #[derive(Clone, Debug)]
 pub struct Masked {
     episode_len: u32,
@@ -52,7 +38,7 @@ impl Env for Masked {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "Masked".to_owned(),
-            observation: numbers_between([0.0], [1.0]),
+            observation: floats_between([0.0], [1.0]),
             action: Space::Discrete { n: self.possible.len() },
             max_episode_steps: None,
             action_mask: true,

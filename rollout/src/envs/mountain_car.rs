@@ -1,50 +1,31 @@
-use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::arithmetic::{SinCos, numbers_between, uniform};
+use super::arithmetic::{floats_between, uniform};
+use super::dynamics::{Dynamics, SinCos, index_below, reset, step};
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
-
-mod kernel;
+use crate::vector::Outcome;
 
 pub(super) const MIN_POSITION: f64 = -1.2;
-
 pub(super) const MAX_POSITION: f64 = 0.6;
-
 pub(super) const MAX_SPEED: f64 = 0.07;
-
-/// What the slope of the valley, `cos(3 · position)`, takes from the velocity in one step.
+/// The factor of `cos(3 · position)` that gravity subtracts from the velocity in one step.
 pub(super) const GRAVITY: f64 = 0.0025;
-
 pub(super) const START: [f64; 2] = [-0.5, 0.0];
-
 const FORCE: f64 = 0.001;
-
 const GOAL_POSITION: f64 = 0.5;
 
 /// MountainCar-v0: drive out of a valley with an engine that is too weak for it, by swinging.
 ///
-/// Observation: position and velocity, per step. Actions: 0 drives left, 1 lets the car roll, 2 drives right. Every step
-/// costs 1, the last one too; an episode terminates at position 0.5 and is truncated after 200 steps. The left end of the
-/// valley is a wall that stops the car.
+/// Observation: position and velocity, per step. Actions: 0 drives left, 1 lets the car roll, 2 drives right.
+/// Every step costs 1, the last one too; an episode terminates at position 0.5 and is truncated after 200
+/// steps. The left end of the valley is a wall that stops the car.
 ///
-/// Source: Moore 1990, as in Gymnasium 1.4 (`classic_control/mountain_car.py`): state in f64, the velocity moves before the
-/// position does.
-///
-/// ```
-/// use pronk_rollout::{ActionRef, Env, MountainCar, ObsMut};
-///
-/// let mut env = MountainCar::new();
-/// let mut obs = [0.0; 2];
-/// env.reset(0, ObsMut::F32(&mut obs))?;
-/// assert!((-0.6..-0.4).contains(&obs[0]) && obs[1] == 0.0, "the car stands in the valley");
-/// let step = env.step(ActionRef::Discrete(&[2]), ObsMut::F32(&mut obs))?;
-/// assert_eq!(step.reward, -1.0);
-/// # Ok::<(), pronk_rollout::EnvError>(())
-/// ```
+/// Source: Moore 1990, as in Gymnasium 1.4 (`classic_control/mountain_car.py`): state in f64, the velocity
+/// moves before the position does.
 #[derive(Clone, Debug)]
 pub struct MountainCar {
-    position: f64,
-    velocity: f64,
+    /// Position, velocity.
+    state: [f64; 2],
 }
 
 impl MountainCar {
@@ -53,18 +34,14 @@ impl MountainCar {
         Self::from_state(START)
     }
 
-    /// An episode that goes on from a given state: position, velocity.
-    pub fn from_state([position, velocity]: [f64; 2]) -> Self {
-        Self { position, velocity }
+    /// An episode that continues from a state: position, velocity.
+    pub fn from_state(state: [f64; 2]) -> Self {
+        Self { state }
     }
 
     /// Position, velocity.
     pub fn state(&self) -> [f64; 2] {
-        [self.position, self.velocity]
-    }
-
-    fn observe(&self, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        obs.write(&self.state().map(|value| value as f32))
+        self.state
     }
 }
 
@@ -76,58 +53,65 @@ impl Default for MountainCar {
 
 impl Env for MountainCar {
     fn spec(&self) -> EnvSpec {
+        <Self as Dynamics>::env_spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        reset::<Self>(&mut self.state, seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        step::<Self>(&mut self.state, index_below(3, "MountainCar", action)?, obs)
+    }
+}
+
+impl Dynamics for MountainCar {
+    type State = [f64; 2];
+    type Action = u32;
+    type Obs = [f32; 2];
+
+    fn env_spec() -> EnvSpec {
         EnvSpec {
             name: "MountainCar-v0".to_owned(),
-            observation: observation(),
+            observation: observation_space(),
             action: Space::Discrete { n: 3 },
             max_episode_steps: Some(200),
             action_mask: false,
         }
     }
 
-    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        *self = Self::from_state(start(seed));
-        self.observe(obs)
+    fn start(seed: u64) -> [f64; 2] {
+        start(seed)
     }
 
-    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-        let direction = match action.discrete()? {
-            0 => -1.0,
-            1 => 0.0,
-            2 => 1.0,
-            other => return Err(EnvError::new(format!("MountainCar has the actions 0, 1 and 2, got {other}"))),
-        };
-        *self = Self::from_state(after(self.state(), direction, f64::sin_cos));
-        let arrived = has_arrived(&self.state());
-        self.observe(obs)?;
-        Ok(Step { reward: -1.0, end: if arrived { End::Terminated } else { End::No } })
+    #[inline(always)]
+    fn advance(state: &mut [f64; 2], action: u32, sin_cos: impl SinCos) -> Outcome {
+        let [position, velocity] = *state;
+        let direction = f64::from(action) - 1.0;
+        let pull = sin_cos(3.0 * position).1 * -GRAVITY;
+        let velocity = (velocity + (direction * FORCE + pull)).clamp(-MAX_SPEED, MAX_SPEED);
+        let position = (position + velocity).clamp(MIN_POSITION, MAX_POSITION);
+        let hits_the_wall = (position == MIN_POSITION) & (velocity < 0.0);
+        let velocity = if hits_the_wall { 0.0 } else { velocity };
+        *state = [position, velocity];
+        Outcome { reward: -1.0, terminated: (position >= GOAL_POSITION) & (velocity >= 0.0) }
+    }
+
+    #[inline(always)]
+    fn observation(state: &[f64; 2], _: impl SinCos) -> [f32; 2] {
+        state.map(|value| value as f32)
     }
 }
 
-/// Position and velocity in the valley.
-pub(super) fn observation() -> Space {
+/// The space of position and velocity.
+pub(super) fn observation_space() -> Space {
     let (speed, left, right) = (MAX_SPEED as f32, MIN_POSITION as f32, MAX_POSITION as f32);
-    numbers_between([left, -speed], [right, speed])
+    floats_between([left, -speed], [right, speed])
 }
 
-/// Where the episode with this seed begins: position, velocity.
+/// The position and velocity that the episode with this seed begins with.
 pub(super) fn start(seed: u64) -> [f64; 2] {
     [uniform(-0.6, -0.4, &mut Rng::seed_from(seed)), 0.0]
-}
-
-/// Position and velocity after a step in which the engine drives left, −1, or right, 1.
-#[inline(always)]
-pub(super) fn after([position, velocity]: [f64; 2], direction: f64, sin_cos: impl SinCos) -> [f64; 2] {
-    let pull = sin_cos(3.0 * position).1 * -GRAVITY;
-    let velocity = (velocity + (direction * FORCE + pull)).clamp(-MAX_SPEED, MAX_SPEED);
-    let position = (position + velocity).clamp(MIN_POSITION, MAX_POSITION);
-    let hits_the_wall = (position == MIN_POSITION) & (velocity < 0.0);
-    [position, if hits_the_wall { 0.0 } else { velocity }]
-}
-
-#[inline(always)]
-pub(super) fn has_arrived(&[position, velocity]: &[f64; 2]) -> bool {
-    (position >= GOAL_POSITION) & (velocity >= 0.0)
 }
 
 #[cfg(test)]

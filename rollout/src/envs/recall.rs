@@ -1,16 +1,16 @@
 use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
-use super::arithmetic::numbers_between;
+use super::arithmetic::floats_between;
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
-/// A task for memory: a cue is seen once, and asked for later.
+/// A test task for recurrent policies: a cue is shown once and must be recalled later.
 ///
-/// The first observation shows the cue, 0 or 1; `delay` blank ones follow; the last says that it is time to answer. The
-/// action taken then is worth 1 if it is the cue and −1 if not, and the episode terminates, after `delay + 2` steps. Actions
-/// before that change nothing. Without memory the expected return is 0, whatever the policy.
+/// The first observation shows the cue, 0 or 1; `delay` blank ones follow; the last asks for the answer. The
+/// action taken then earns 1 if it is the cue and −1 if not, and the episode terminates, after `delay + 2`
+/// steps. Earlier actions have no effect. Without recurrent state the expected return of every policy is 0.
 ///
-/// Observation: 1 if the cue is 0, 1 if the cue is 1, 1 if it is time to answer; otherwise 0 each.
+/// Observation: three flags: the cue is 0, the cue is 1, it is time to answer.
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, Env, ObsMut, Recall};
@@ -33,7 +33,7 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// So many blank observations between cue and answer.
+    /// `delay` blank observations between cue and answer.
     pub fn new(delay: u32) -> Self {
         Self { delay, cue: 0, step: 0 }
     }
@@ -47,7 +47,7 @@ impl Env for Recall {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "Recall".to_owned(),
-            observation: numbers_between([0.0; 3], [1.0; 3]),
+            observation: floats_between([0.0; 3], [1.0; 3]),
             action: Space::Discrete { n: 2 },
             max_episode_steps: None,
             action_mask: false,

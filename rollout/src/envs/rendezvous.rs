@@ -1,34 +1,28 @@
 use pronk_policy::{Rng, Space};
 
-use super::arithmetic::numbers_between;
+use super::arithmetic::floats_between;
 use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec};
 
 /// Rows and columns of the grid.
 const SIZE: u64 = 5;
 
-/// Steps to the row and to the column of each action: to stay, and to go up, down, left or right.
+/// The change of row and column by each action: stay, up, down, left, right.
 const MOVES: [(i64, i64); 5] = [(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)];
 
-/// Two agents on a grid of 5 × 5 look for each other: both move at once, and both earn when they meet.
+/// A cooperative task with simultaneous moves: two agents search for each other on a 5 × 5 grid.
 ///
-/// `agent_0` and `agent_1` begin on different cells and each stay or go up, down, left or right; a wall stops them. When they
-/// stand on the same cell after a move, both get 1 and the episode ends; to swap cells is not to meet. Every other step costs
-/// both 0.01, and after 30 steps they are cut off. Each sees its own row and column, then those of the other, all from −1 to 1.
-///
-/// ```
-/// use pronk_rollout::{Rendezvous, check_multi_agent_env};
-///
-/// check_multi_agent_env(Rendezvous::new(), 0)?;
-/// # Ok::<(), pronk_rollout::EnvCheckError>(())
-/// ```
+/// `agent_0` and `agent_1` begin on different cells; each stays or moves up, down, left or right, and walls
+/// stop it. When both are on one cell after a step, each earns 1 and the episode terminates; swapping cells
+/// does not count. Every other step costs each 0.01, and episodes are truncated after 30 steps. An agent
+/// observes its own row and column and those of the other, scaled to ±1.
 #[derive(Clone, Debug, Default)]
 pub struct Rendezvous {
-    /// Row and column of each.
+    /// The row and column of each agent.
     cells: [(i64, i64); 2],
 }
 
 impl Rendezvous {
-    /// Both in a corner, until the first reset.
+    /// Both agents in a corner; `reset` begins an episode.
     pub fn new() -> Self {
         Self::default()
     }
@@ -47,7 +41,7 @@ impl MultiAgentEnv for Rendezvous {
     fn spec(&self) -> MultiAgentSpec {
         let agent = |name: &str| AgentSpec {
             name: name.to_owned(),
-            observation: numbers_between([-1.0; 4], [1.0; 4]),
+            observation: floats_between([-1.0; 4], [1.0; 4]),
             action: Space::Discrete { n: MOVES.len() },
             action_mask: false,
         };

@@ -1,27 +1,20 @@
 use pronk_policy::Space;
 
-use super::arithmetic::numbers_between;
+use super::arithmetic::floats_between;
 use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec};
 
 /// Three cells in a row, a column or a diagonal.
 const LINES: [[usize; 3]; 8] = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]];
 
-/// Tic-tac-toe: agents `x` and `o` put stones on a board of 3 × 3 in turns, and `x` begins.
+/// Tic-tac-toe on a 3 × 3 board: agents `x` and `o` take turns, and `x` begins.
 ///
-/// Who has three in a line wins: 1 for the winner and −1 for the other. A full board without a line is a draw, 0 for both.
-/// Either ends the game for both, though only one of them has just moved. Actions are the cells, row by row; the mask rules out
-/// those that are taken, and who takes one all the same gets an error. Each sees 18 numbers: where its own stones are, a 1 for
-/// each, and where the other's are.
-///
-/// ```
-/// use pronk_rollout::{TicTacToe, check_multi_agent_env};
-///
-/// check_multi_agent_env(TicTacToe::new(), 0)?;
-/// # Ok::<(), pronk_rollout::EnvCheckError>(())
-/// ```
+/// Three stones in a line win: 1 for the winner and −1 for the loser. A full board is a draw, 0 for both.
+/// Either terminates both agents, though only one of them has just moved. Actions are the cells, row by row;
+/// the mask excludes occupied ones, and choosing one is an error. An agent observes two planes of 9 flags:
+/// its own stones, and the other's.
 #[derive(Clone, Debug, Default)]
 pub struct TicTacToe {
-    /// Whose stone is on each cell.
+    /// The agent whose stone is on each cell.
     board: [Option<usize>; 9],
     /// Whose turn it is: `x` is 0, `o` is 1.
     turn: usize,
@@ -33,7 +26,7 @@ impl TicTacToe {
         Self::default()
     }
 
-    /// Asks the one whose turn it is.
+    /// Asks the agent whose turn it is.
     fn ask(&self, agents: &mut Agents) -> Result<(), EnvError> {
         let stones = agents.ask(self.turn)?.f32()?;
         for (side, stones) in stones.chunks_exact_mut(self.board.len()).enumerate() {
@@ -50,7 +43,7 @@ impl MultiAgentEnv for TicTacToe {
     fn spec(&self) -> MultiAgentSpec {
         let agent = |name: &str| AgentSpec {
             name: name.to_owned(),
-            observation: numbers_between([0.0; 18], [1.0; 18]),
+            observation: floats_between([0.0; 18], [1.0; 18]),
             action: Space::Discrete { n: 9 },
             action_mask: true,
         };

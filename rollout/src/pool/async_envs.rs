@@ -11,8 +11,8 @@ use super::blocking::Blocking;
 use super::env_pool::PoolConfig;
 use super::factory::EnvFactory;
 use super::pool_vector_env::PoolVectorEnv;
-use crate::check::{EnvCheckError, EnvFault, check_env};
-use crate::env::{CallMonitor, EnvContext, EnvFailure, IntoAsyncEnv, VectorContext};
+use crate::check::{EnvCheckError, check_env};
+use crate::env::{CallMonitor, EnvContext, EnvFailure, EnvFailureCause, IntoAsyncEnv, VectorContext};
 use crate::pool::tasks::play;
 use crate::pool::{EnvTasks, MakeTask, TaskPool, TaskSlot};
 use crate::vector::VectorEnv;
@@ -100,7 +100,8 @@ where
     pub fn check(&self, seed: u64) -> Result<(), EnvCheckError> {
         let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed }.env(0);
         let make = async || (self.make)(context).await.into_async_env();
-        let env = Blocking::new(make).map_err(|error| EnvCheckError::of_spec("", EnvFault::Error(error)))?;
+        let env =
+            Blocking::new(make).map_err(|error| EnvCheckError::of_spec("", EnvFailureCause::Error(error).into()))?;
         check_env(env, seed)
     }
 }

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::{Closed, InqueueReceiver, PopError};
 
-use crate::env::time_between_looks;
+use crate::env::poll_interval;
 
 /// What ended a wait for groups.
 pub(crate) enum Waited<T> {
@@ -22,7 +22,7 @@ pub(crate) struct HangChecks {
 impl HangChecks {
     /// Checks for calls that take longer than the timeout.
     pub(crate) fn new(env_hang_timeout: Option<Duration>) -> Self {
-        Self { every: env_hang_timeout.map(time_between_looks), last: Instant::now() }
+        Self { every: env_hang_timeout.map(poll_interval), last: Instant::now() }
     }
 
     /// Waits for an answer until the next check or the deadline.

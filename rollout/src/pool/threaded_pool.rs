@@ -261,7 +261,7 @@ impl Group {
     /// The call that it hangs in, and for how long.
     fn hangs(&mut self, env_hang_timeout: Option<Duration>) -> Option<(EnvCall, Duration)> {
         let timeout = env_hang_timeout?;
-        self.hang_detector.look(&self.monitor).filter(|(_, silent_for)| *silent_for >= timeout)
+        self.hang_detector.poll(&self.monitor).filter(|(_, silent_for)| *silent_for >= timeout)
     }
 
     fn spawn(

@@ -1,12 +1,12 @@
 use super::kernel_action::KernelAction;
 use crate::env::EnvSpec;
 
-/// The dynamics of one environment as functions of its state, from which the compiler makes code for many at once.
+/// The dynamics of one environment as functions that the compiler vectorises over many environments.
 ///
-/// Every environment of a [`NativeVectorEnv`](crate::NativeVectorEnv) goes through the same functions, several in one instruction. They stay fast
-/// as long as they are marked `#[inline(always)]` and choose between *numbers* instead of between ways: `if` and `clamp` on
-/// numbers are fine, a loop whose length depends on the state, a table or a call of the mathematical library is not.
-/// The time limit of [`EnvSpec`] is enforced outside; a kernel says when an episode ends by itself.
+/// A [`NativeVectorEnv`](crate::NativeVectorEnv) runs them for several environments in one SIMD instruction.
+/// For that they must be `#[inline(always)]` and branch-free: `if` and `clamp` that select a number are fine;
+/// loops whose length depends on the state, tables and calls of the maths library are not. The vector
+/// enforces the time limit of [`EnvSpec`]; a kernel only terminates.
 ///
 /// ```
 /// use pronk_policy::Space;
@@ -54,7 +54,7 @@ use crate::env::EnvSpec;
 pub trait Kernel: 'static {
     /// The state of one environment: an array of `f64`.
     type State: Copy + Default + AsRef<[f64]> + AsMut<[f64]> + Send;
-    /// `u32` for one choice among things, `f32` for one number.
+    /// `u32` for a discrete action, `f32` for a continuous one of one dimension.
     type Action: KernelAction;
     /// An observation: an array of `f32`, as long as those of the observation space.
     type Obs: AsRef<[f32]>;
@@ -62,28 +62,21 @@ pub trait Kernel: 'static {
     /// The spaces, the name and the time limit.
     fn env_spec() -> EnvSpec;
 
-    /// The state that the episode of this seed begins with.
+    /// The first state of the episode with this seed.
     fn start(seed: u64) -> Self::State;
 
-    /// Takes one step. The action is one of the action space, or any number but NaN.
+    /// Takes one step. The action is in the action space; a continuous one may be any value but NaN.
     fn advance(state: &mut Self::State, action: Self::Action) -> Outcome;
 
-    /// What can be seen of a state.
+    /// The observation of a state.
     fn observation(state: &Self::State) -> Self::Obs;
 }
 
-/// What one step of a [`Kernel`] was worth, and whether it ended the episode.
-///
-/// ```
-/// use pronk_rollout::{CartPole, Kernel, Outcome};
-///
-/// let mut state = CartPole::start(0);
-/// assert_eq!(CartPole::advance(&mut state, 1), Outcome { reward: 1.0, terminated: false });
-/// ```
+/// The reward of one step of a [`Kernel`], and whether it terminated the episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// The reward of the step.
     pub reward: f32,
-    /// Whether the episode ended by itself.
+    /// Whether the step terminated the episode.
     pub terminated: bool,
 }

@@ -2,29 +2,18 @@ use pronk_policy::Space;
 
 use crate::env::{ActionRef, EnvError};
 
-/// The action of a [`Kernel`](crate::Kernel): `u32`, one choice among things, or `f32`, one number.
-///
-/// ```
-/// use pronk_policy::Space;
-/// use pronk_rollout::{ActionRef, KernelAction};
-///
-/// let two = Space::discrete(2)?;
-/// let pushes = u32::all(ActionRef::Discrete(&[0, 1, 2]))?;
-/// let (index, error) = u32::first_refused(pushes, &two).expect("2 is not one of them");
-/// assert_eq!((index, error.to_string().as_str()), (2, "the actions are those of Discrete(2), got 2"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// The one-dimensional action of a [`Kernel`](crate::Kernel): `u32` if discrete, `f32` if continuous.
 pub trait KernelAction: Copy + 'static {
-    /// Whether an action of the space is one such number.
+    /// Whether actions of the space have this type.
     fn is_of(space: &Space) -> bool;
 
-    /// The actions of all environments, one number each.
+    /// The actions of all environments.
     ///
     /// # Errors
-    /// When they are of the other kind.
+    /// When they have the other type.
     fn all(actions: ActionRef<'_>) -> Result<&[Self], EnvError>;
 
-    /// The first that is no action of the space, with its environment.
+    /// The first action that is not in the space, as the index of its environment and an error.
     fn first_refused(actions: &[Self], space: &Space) -> Option<(usize, EnvError)>;
 }
 
@@ -41,14 +30,14 @@ impl KernelAction for u32 {
     }
 
     fn first_refused(actions: &[u32], space: &Space) -> Option<(usize, EnvError)> {
-        // A look at all of them takes no branches; which one it is matters only once something is wrong.
+        // The maximum needs no branches; a search follows only on an error.
         let highest = actions.iter().copied().max()?;
         let n = space.dist_len();
         if (highest as usize) < n {
             return None;
         }
         let index = actions.iter().position(|action| *action as usize >= n)?;
-        Some((index, EnvError::new(format!("the actions are those of {space}, got {}", actions[index]))))
+        Some((index, EnvError::new(format!("the action is not in {space}: got {}", actions[index]))))
     }
 }
 

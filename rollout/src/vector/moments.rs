@@ -1,11 +1,11 @@
 use serde::{Deserialize, Serialize};
 
-/// Keeps a standard deviation above 0 where a number never changes.
+/// Keeps the standard deviation of constants above 0.
 const EPSILON: f64 = 1e-8;
 
-/// Count, mean and variance of rows of numbers that come one after the other, each number of a row by itself.
+/// Running count, mean and variance of each column of a stream of rows.
 ///
-/// Source: Welford 1962 for one row more; Chan, Golub and LeVeque 1979 for two such joined into one.
+/// Source: Welford 1962 for adding a row; Chan, Golub and LeVeque 1979 for merging two of them.
 ///
 /// ```
 /// use pronk_rollout::RunningMoments;
@@ -25,33 +25,33 @@ pub struct RunningMoments {
 }
 
 impl RunningMoments {
-    /// No row yet, of `len` numbers.
+    /// The moments of no rows yet, of `len` columns.
     pub fn new(len: usize) -> Self {
         Self { count: 0, mean: vec![0.0; len], squares: vec![0.0; len] }
     }
 
-    /// How many rows there were.
+    /// The number of rows.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// `[len]`: the mean of each number; 0 before there is a row.
+    /// `[len]`: the means; 0 before the first row.
     pub fn mean(&self) -> &[f64] {
         &self.mean
     }
 
-    /// `[len]`: the variance of each number, over the rows there were; 1 before there is one.
+    /// `[len]`: the population variances; 1 before the first row.
     pub fn variance(&self) -> Vec<f64> {
         let variance = |squares: &f64| if self.count == 0 { 1.0 } else { squares / self.count as f64 };
         self.squares.iter().map(variance).collect()
     }
 
-    /// `[len]`: the standard deviation of each number, never quite 0.
+    /// `[len]`: the standard deviations, always above 0.
     pub fn std(&self) -> Vec<f64> {
         self.variance().into_iter().map(|variance| (variance + EPSILON).sqrt()).collect()
     }
 
-    /// Adds rows, `[rows, len]`; what is left over is no row.
+    /// Adds rows, `[rows, len]`; an incomplete last row is ignored.
     pub fn add_rows<T: Copy + Into<f64>>(&mut self, rows: &[T]) {
         for row in rows.chunks_exact(self.mean.len().max(1)) {
             self.count += 1;
@@ -65,7 +65,7 @@ impl RunningMoments {
         }
     }
 
-    /// Adds all rows of another one, as if they had come here.
+    /// Merges other moments, as if their rows had been added here.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -85,14 +85,14 @@ impl RunningMoments {
         self.count += other.count;
     }
 
-    /// Forgets all rows.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.count = 0;
         self.mean.fill(0.0);
         self.squares.fill(0.0);
     }
 
-    /// Whether these can be the moments of rows of `len` numbers: what is read from a file need not be.
+    /// Whether these are valid moments of `len` columns, or empty: moments read from a file need not be.
     pub fn is_of(&self, len: usize) -> bool {
         let is_sum_of_squares = |squares: &f64| squares.is_finite() && *squares >= 0.0;
         let has_begun = (self.mean.len(), self.squares.len()) == (len, len)

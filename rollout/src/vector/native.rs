@@ -1,29 +1,27 @@
 use std::marker::PhantomData;
 
 use pronk_buffer::End;
-use pronk_policy::{ObsDtype, derive_seed};
+use pronk_policy::ObsDtype;
 use pulp::{Arch, NullaryFnOnce};
 
 use super::kernel::Kernel;
 use super::kernel_action::KernelAction;
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
-    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, ObsMut, VectorContext,
-    first_non_finite,
+    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace, ObsMut,
+    VectorContext, check_finite,
 };
 
-/// Environments whose states lie beside each other: number `i` of state `k` of a block is `columns[k][i]`.
-///
-/// A block is small enough for the first-level cache, and many times what one instruction holds.
+/// Environments per block: few enough for the L1 cache, many times the width of a SIMD register.
 const BLOCK: usize = 64;
 
-/// One number of the state of each environment of a block.
+/// One component of the state of every environment of a block.
 type Column = [f64; BLOCK];
 
-/// Native environments stepped together, several in one instruction, on the calling thread.
+/// Native environments stepped together with SIMD instructions, on the calling thread.
 ///
-/// Everything else is as in [`SerialVectorEnv`](crate::SerialVectorEnv): the seeds of the episodes, the autoreset rule, the
-/// time limit, and how failures are named. An action that is refused is refused before anything has moved.
+/// Episode seeds, autoreset, time limit and failures are as in [`SerialVectorEnv`](crate::SerialVectorEnv).
+/// An invalid action is refused before any environment has moved.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, NativeVectorEnv, VectorContext, VectorEnv};
@@ -39,21 +37,30 @@ pub struct NativeVectorEnv<K: Kernel> {
     context: VectorContext,
     spec: EnvSpec,
     states: States<K>,
-    episodes: Episodes,
+    /// `[B]`: the seeds of each environment's episodes.
+    episodes: Vec<Episodes>,
+    totals: Totals,
     finished: Vec<EpisodeStat>,
     arch: Arch,
+}
+
+/// Lengths and returns of the present episodes, `[B]`, in columns so that adding to them vectorises.
+#[derive(Debug)]
+struct Totals {
+    lens: Vec<u32>,
+    sums: Vec<f64>,
 }
 
 impl<K: Kernel> NativeVectorEnv<K> {
     /// Makes `n_envs` environments.
     ///
     /// # Errors
-    /// When there is to be none, or the spec of the kernel cannot work.
+    /// When `n_envs` is 0 or the spec of the kernel is invalid.
     pub fn new(context: &VectorContext, n_envs: usize) -> Result<Self, EnvFailure> {
         Self::with_time_limit(context, n_envs, K::env_spec().max_episode_steps)
     }
 
-    /// Makes `n_envs` environments whose episodes are truncated after so many steps, or never.
+    /// Makes `n_envs` environments with another time limit, or none.
     ///
     /// # Errors
     /// Those of [`new`](Self::new), and a limit of 0.
@@ -69,7 +76,8 @@ impl<K: Kernel> NativeVectorEnv<K> {
             context: *context,
             spec,
             states: States::new(n_envs),
-            episodes: Episodes::new((0..n_envs as u32).map(|index| context.env(index).seed).collect()),
+            episodes: (0..n_envs as u32).map(|index| Episodes::new(context.env(index))).collect(),
+            totals: Totals { lens: vec![0; n_envs], sums: vec![0.0; n_envs] },
             finished: Vec::new(),
             arch: Arch::new(),
         })
@@ -83,7 +91,7 @@ impl<K: Kernel> NativeVectorEnv<K> {
         self.states.get(index)
     }
 
-    /// Lets the episode of one environment go on from another state.
+    /// Sets the state of one environment, in the middle of its episode.
     ///
     /// # Panics
     /// When there is no such environment.
@@ -93,30 +101,27 @@ impl<K: Kernel> NativeVectorEnv<K> {
 
     /// Begins the next episode of an environment and writes its first observation.
     fn reset(&mut self, index: usize, row: &mut [f32]) -> Result<(), EnvFailure> {
-        let seed = self.episodes.begin(index);
+        let seed = self.episodes[index].begin();
+        (self.totals.lens[index], self.totals.sums[index]) = (0, 0.0);
         let state = K::start(seed);
         self.states.set(index, &state);
         row.copy_from_slice(K::observation(&state).as_ref());
-        match first_non_finite(row) {
-            None => Ok(()),
-            Some((element, value)) => {
-                let cause = EnvFailureCause::NonFiniteObservation { element, value };
-                let place = FailurePlace::Reset { episode_seed: seed };
-                Err(self.context.failure(Some(&self.spec), index as u32, place, cause))
-            }
-        }
+        check_finite(row).map_err(|cause| {
+            let place = FailurePlace::Reset { episode_seed: seed };
+            self.context.failure(Some(&self.spec), index as u32, place, cause)
+        })
     }
 
     /// The failure of an environment's last step.
     #[cold]
     fn failed(&self, index: usize, step: u32, cause: EnvFailureCause) -> EnvFailure {
-        let place = FailurePlace::Step { episode_seed: self.episodes.seeds[index], step };
+        let place = FailurePlace::Step { episode_seed: self.episodes[index].seed(), step };
         self.context.failure(Some(&self.spec), index as u32, place, cause)
     }
 
-    /// The actions of all environments, if each can be taken.
+    /// The actions of all environments, if each is valid.
     fn checked<'a>(&self, actions: ActionRef<'a>) -> Result<&'a [K::Action], EnvFailure> {
-        let refused = |index, error| self.failed(index, self.episodes.lens[index] + 1, EnvFailureCause::Error(error));
+        let refused = |index, error| self.failed(index, self.totals.lens[index] + 1, EnvFailureCause::Error(error));
         let n = self.states.n_envs;
         let actions = K::Action::all(actions).map_err(|error| refused(0, error))?;
         if actions.len() != n {
@@ -128,35 +133,30 @@ impl<K: Kernel> NativeVectorEnv<K> {
         }
     }
 
-    /// The first environment that gave a number which is not finite.
+    /// The failure of the first environment whose observation or reward is not finite.
     #[cold]
     fn non_finite(&self, obs: &[f32], rewards: &[f32]) -> Option<EnvFailure> {
         let rows = obs.chunks_exact(obs_len::<K>());
         rows.zip(rewards).enumerate().find_map(|(index, (row, reward))| {
-            let cause = match first_non_finite(row) {
-                Some((element, value)) => EnvFailureCause::NonFiniteObservation { element, value },
-                None if !reward.is_finite() => EnvFailureCause::NonFiniteReward { value: *reward },
-                None => return None,
+            let cause = match check_finite(row) {
+                Err(cause) => cause,
+                Ok(()) if !reward.is_finite() => EnvFailureCause::NonFiniteReward { value: *reward },
+                Ok(()) => return None,
             };
             let steps_made = self.states.n_envs - 1;
-            Some(EnvFailure { steps_made, ..self.failed(index, self.episodes.lens[index], cause) })
+            Some(EnvFailure { steps_made, ..self.failed(index, self.totals.lens[index], cause) })
         })
     }
 
-    /// Writes down the episode that ended and begins the next one.
+    /// Records the episode that ended and begins the next one.
     fn finish(&mut self, index: usize, row: &mut [f32]) -> Result<(), EnvFailure> {
-        self.finished.push(EpisodeStat {
-            worker: self.context.worker,
-            index: self.context.first_env + index as u32,
-            seed: self.episodes.seeds[index],
-            episode_return: self.episodes.sums[index],
-            episode_len: self.episodes.lens[index],
-        });
+        let (episode_return, episode_len) = (self.totals.sums[index], self.totals.lens[index]);
+        self.finished.push(EpisodeStat { episode_return, episode_len, ..self.episodes[index].stat() });
         self.reset(index, row).map_err(|failure| EnvFailure { steps_made: self.states.n_envs, ..failure })
     }
 }
 
-/// Whether such environments can be made.
+/// Whether the kernel and the spec match.
 fn check<K: Kernel>(n_envs: usize, spec: &EnvSpec) -> Result<(), EnvError> {
     if n_envs == 0 {
         return Err(EnvError::new("a vector needs at least one environment, got 0"));
@@ -196,7 +196,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
         let actions = self.checked(actions)?;
         let VectorStep { t, obs, rewards, ends, final_obs } = out;
-        let failed_next = |error| self.failed(0, self.episodes.lens[0] + 1, EnvFailureCause::Error(error));
+        let failed_next = |error| self.failed(0, self.totals.lens[0] + 1, EnvFailureCause::Error(error));
         let (n_envs, obs_len) = (self.states.n_envs, obs_len::<K>());
         let obs = &mut obs.f32().map_err(failed_next)?[..n_envs * obs_len];
         let (rewards, ends) = (&mut rewards[..n_envs], &mut ends[..n_envs]);
@@ -205,7 +205,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
             limit: self.spec.max_episode_steps.unwrap_or(u32::MAX),
             columns: &mut self.states.columns,
             actions,
-            episodes: &mut self.episodes,
+            totals: &mut self.totals,
             obs: &mut *obs,
             rewards: &mut *rewards,
             ends: &mut *ends,
@@ -214,7 +214,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
             return Err(failure);
         }
 
-        // Most episodes go on, so several are looked at together.
+        // Most episodes continue, so a few are tested at once.
         for (few, ends) in ends.chunks(FEW).enumerate() {
             if ends.iter().fold(true, |all, end| all & (*end == End::No)) {
                 continue;
@@ -224,7 +224,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
                 if *end == End::Truncated {
                     final_obs.push(t, index, &*row).map_err(|error| {
                         let cause = EnvFailureCause::Error(EnvError::new(error));
-                        EnvFailure { steps_made: n_envs, ..self.failed(index, self.episodes.lens[index], cause) }
+                        EnvFailure { steps_made: n_envs, ..self.failed(index, self.totals.lens[index], cause) }
                     })?;
                 }
                 self.finish(index, row)?;
@@ -238,14 +238,15 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
     }
 }
 
-/// Ends that are looked at together.
+/// How many ends are tested at once.
 const FEW: usize = 8;
 
-/// The states of all environments.
+/// The states of all environments, in columns: component `k` of environment `i` of a block is
+/// `columns[k][i]`.
 #[derive(Debug)]
 struct States<K> {
     n_envs: usize,
-    /// Blocks one after the other, each with a column for every number of the state.
+    /// One block after the other, each with a column for every component of the state.
     columns: Vec<Column>,
     kernel: PhantomData<fn() -> K>,
 }
@@ -287,41 +288,12 @@ fn obs_len<K: Kernel>() -> usize {
     K::observation(&K::State::default()).as_ref().len()
 }
 
-/// The episode that each environment is in.
-#[derive(Debug)]
-struct Episodes {
-    /// What the seeds of an environment's episodes are derived from.
-    env_seeds: Vec<u64>,
-    /// How many episodes each environment has begun.
-    begun: Vec<u64>,
-    seeds: Vec<u64>,
-    lens: Vec<u32>,
-    sums: Vec<f64>,
-}
-
-impl Episodes {
-    fn new(env_seeds: Vec<u64>) -> Self {
-        let n = env_seeds.len();
-        Self { env_seeds, begun: vec![0; n], seeds: vec![0; n], lens: vec![0; n], sums: vec![0.0; n] }
-    }
-
-    /// Begins an episode and says its seed.
-    fn begin(&mut self, index: usize) -> u64 {
-        let seed = derive_seed(self.env_seeds[index], &[self.begun[index]]);
-        self.begun[index] += 1;
-        self.seeds[index] = seed;
-        self.lens[index] = 0;
-        self.sums[index] = 0.0;
-        seed
-    }
-}
-
-/// One step of every environment, compiled for every set of instructions; says whether all numbers are finite.
+/// One step of every environment, compiled for every instruction set. Returns whether all results are finite.
 struct AllBlocks<'a, K: Kernel> {
     limit: u32,
     columns: &'a mut [Column],
     actions: &'a [K::Action],
-    episodes: &'a mut Episodes,
+    totals: &'a mut Totals,
     obs: &'a mut [f32],
     rewards: &'a mut [f32],
     ends: &'a mut [End],
@@ -340,14 +312,14 @@ impl<K: Kernel> NullaryFnOnce for AllBlocks<'_, K> {
             let obs = &mut self.obs[envs.start * obs_len..envs.end * obs_len];
             let (rewards, ends) = (&mut self.rewards[envs.clone()], &mut self.ends[envs.clone()]);
             step_block::<K>(columns, &self.actions[envs.clone()], obs, rewards, ends);
-            let (lens, sums) = (&mut self.episodes.lens[envs.clone()], &mut self.episodes.sums[envs]);
+            let (lens, sums) = (&mut self.totals.lens[envs.clone()], &mut self.totals.sums[envs]);
             all_finite &= count(obs, rewards, ends, lens, sums, self.limit);
         }
         all_finite
     }
 }
 
-/// Steps up to a block of environments. An end is not yet that of the time limit.
+/// Steps the environments of a block, without the time limit.
 #[inline(always)]
 fn step_block<K: Kernel>(
     columns: &mut [Column],
@@ -374,14 +346,14 @@ fn step_block<K: Kernel>(
     }
 }
 
-/// Books a step of each environment and cuts off what has reached the limit; says whether all numbers are finite.
+/// Counts a step of each environment and truncates at the limit. Returns whether all results are finite.
 #[inline(always)]
 fn count(obs: &[f32], rewards: &[f32], ends: &mut [End], lens: &mut [u32], sums: &mut [f64], limit: u32) -> bool {
     for (((end, len), sum), reward) in ends.iter_mut().zip(lens).zip(sums).zip(rewards) {
         *len += 1;
         *sum += f64::from(*reward);
-        let cut_off = (*len >= limit) & (*end == End::No);
-        *end = if cut_off { End::Truncated } else { *end };
+        let at_limit = (*len >= limit) & (*end == End::No);
+        *end = if at_limit { End::Truncated } else { *end };
     }
     let finite = |numbers: &[f32]| numbers.iter().fold(true, |all, number| all & number.is_finite());
     finite(obs) & finite(rewards)

@@ -4,20 +4,20 @@ use pronk_policy::ObsNormalizer;
 use super::normalizer::{CLIP, Normalizer, NormalizerMoments};
 use crate::env::{EnvError, ObsMut};
 
-/// What is done to the numbers of some environments on their way out, whoever steps them.
+/// Normalises the observations and rewards of some environments and gathers their moments.
 pub(crate) struct Normalization {
     normalizer: Normalizer,
     obs_len: usize,
     scale: Scale,
-    /// `[B, obs_len]`: the observations of the last step as the environments gave them; empty if they are not normalised.
+    /// `[B, obs_len]`: the raw observations of the last step; empty if they are not normalised.
     raw: Vec<f32>,
-    /// What was seen since the last exchange.
+    /// The moments since the last exchange.
     gathered: NormalizerMoments,
-    /// `[B]`: the discounted return of every episode so far.
+    /// `[B]`: the discounted return of each present episode.
     returns: Vec<f64>,
 }
 
-/// By what numbers are normalised, from one exchange to the next.
+/// The scale from one exchange to the next.
 struct Scale {
     obs: Option<ObsNormalizer>,
     reward_std: Option<f64>,
@@ -25,14 +25,14 @@ struct Scale {
 
 impl Scale {
     fn of(moments: &NormalizerMoments, obs_len: usize) -> Self {
-        let as_they_are = || ObsNormalizer { mean: vec![0.0; obs_len], std: vec![1.0; obs_len], clip: CLIP };
-        let obs = moments.observations.as_ref().map(|_| moments.obs_normalizer().unwrap_or_else(as_they_are));
+        let identity = || ObsNormalizer { mean: vec![0.0; obs_len], std: vec![1.0; obs_len], clip: CLIP };
+        let obs = moments.observations.as_ref().map(|_| moments.obs_normalizer().unwrap_or_else(identity));
         Self { obs, reward_std: moments.reward_std() }
     }
 }
 
 impl Normalization {
-    /// Of `n_envs` environments.
+    /// The normalisation of `n_envs` environments.
     pub(crate) fn new(normalizer: Normalizer, n_envs: usize, obs_len: usize) -> Self {
         Self {
             scale: Scale::of(&normalizer.moments(), obs_len),
@@ -44,7 +44,7 @@ impl Normalization {
         }
     }
 
-    /// Episodes begin in all environments.
+    /// Begins an episode in every environment.
     pub(crate) fn begin(&mut self) {
         self.returns.fill(0.0);
     }
@@ -62,15 +62,15 @@ impl Normalization {
         self.scale(rows)
     }
 
-    /// Writes the observations of the last step, `[B, obs_len]`, as the environments gave them.
+    /// Writes the raw observations of the last step, `[B, obs_len]`.
     ///
     /// # Errors
-    /// Rows of another length, or there was no step.
+    /// Rows of another length, or no step yet.
     pub(crate) fn restore(&self, rows: ObsMut<'_>) -> Result<(), EnvError> {
         rows.write(&self.raw)
     }
 
-    /// Normalises observations that are not gathered.
+    /// Normalises observations without gathering them.
     ///
     /// # Errors
     /// As [`observe`](Self::observe).
@@ -97,13 +97,13 @@ impl Normalization {
         }
     }
 
-    /// Joins what was gathered with what all others have seen, and goes on with the scale of that.
+    /// Merges the gathered moments into the run's, and adopts the scale of the result.
     pub(crate) fn exchange(&mut self) {
         let shared = self.normalizer.exchange(&mut self.gathered);
         self.scale = Scale::of(&shared, self.obs_len);
     }
 
-    /// Whether observations are changed.
+    /// Whether observations are normalised.
     pub(crate) fn changes_observations(&self) -> bool {
         self.scale.obs.is_some()
     }

@@ -8,12 +8,12 @@ use crate::env::{
     obs_kind,
 };
 
-/// Environments whose observations and rewards are normalised on their way out.
+/// A [`VectorEnv`] with normalised observations and rewards.
 pub(crate) struct NormalizedVectorEnv {
     context: VectorContext,
     envs: Box<dyn VectorEnv>,
     normalization: Normalization,
-    /// Final observations of the present step as the environments gave them.
+    /// The raw final observations of this step.
     final_obs: FinalObs,
 }
 
@@ -33,8 +33,8 @@ impl NormalizedVectorEnv {
         observed.map_err(|error| self.failure(error))
     }
 
-    /// Passes on the final observations of the present step, normalised.
-    fn pass_on_final_obs(&mut self, final_obs: &mut FinalObs) -> Result<(), EnvFailure> {
+    /// Writes the normalised final observations of this step.
+    fn write_final_obs(&mut self, final_obs: &mut FinalObs) -> Result<(), EnvFailure> {
         for (t, index, row) in self.final_obs.iter() {
             let (t, index) = (t as usize, index as usize);
             let pushed = match row.as_f32() {
@@ -50,7 +50,7 @@ impl NormalizedVectorEnv {
         Ok(())
     }
 
-    /// Environments that do not write what their spec says.
+    /// The failure of environments that do not write what their spec says.
     #[cold]
     fn failure(&self, error: EnvError) -> EnvFailure {
         self.context.failure(Some(self.envs.spec()), 0, FailurePlace::Make, EnvFailureCause::Error(error))
@@ -67,26 +67,24 @@ impl VectorEnv for NormalizedVectorEnv {
     }
 
     fn reset_all(&mut self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
-        let len = obs.len();
-        self.envs.reset_all(obs.part(0, len))?;
+        self.envs.reset_all(obs.reborrow())?;
         self.normalization.begin();
         self.observe(obs)
     }
 
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
         let VectorStep { t, mut obs, rewards, ends, final_obs } = out;
-        let len = obs.len();
         self.final_obs.clear();
         let step = VectorStep {
             t,
-            obs: obs.part(0, len),
+            obs: obs.reborrow(),
             rewards: &mut *rewards,
             ends: &mut *ends,
             final_obs: &mut self.final_obs,
         };
         self.envs.step(actions, step)?;
         self.observe(obs)?;
-        self.pass_on_final_obs(final_obs)?;
+        self.write_final_obs(final_obs)?;
         self.normalization.reward(rewards, ends);
         Ok(())
     }
@@ -99,13 +97,12 @@ impl VectorEnv for NormalizedVectorEnv {
         if !self.normalization.changes_observations() {
             return self.envs.begin_fragment(obs);
         }
-        let len = obs.len();
-        self.normalization.restore(obs.part(0, len)).map_err(|error| self.failure(error))?;
-        self.envs.begin_fragment(obs.part(0, len))?;
+        self.normalization.restore(obs.reborrow()).map_err(|error| self.failure(error))?;
+        self.envs.begin_fragment(obs.reborrow())?;
         obs.f32().and_then(|rows| self.normalization.scale(rows)).map_err(|error| self.failure(error))
     }
 
-    /// Joins what was gathered with what the other workers have seen: a worker asks for its episodes between two fragments.
+    /// Also exchanges moments with the other workers: this call comes between two fragments.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         self.envs.drain_episodes(into);
         self.normalization.exchange();

@@ -6,40 +6,26 @@ use serde::{Deserialize, Serialize};
 use super::moments::RunningMoments;
 use crate::env::{EnvError, EnvSpec};
 
-/// Normalised numbers lie between −10 and 10.
+/// Normalised values are clipped to ±10.
 pub(super) const CLIP: f32 = 10.0;
 
-/// What a [`Normalizer`] brings to one scale.
-///
-/// ```
-/// use pronk_rollout::{Normalizer, NormalizerConfig};
-///
-/// let config = NormalizerConfig { observations: true, return_gamma: None };
-/// assert!(Normalizer::new(config).moments().observations.is_some());
-/// ```
+/// What a [`Normalizer`] normalises.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NormalizerConfig {
-    /// Whether observations come out with mean 0 and standard deviation 1, and clipped to ±10.
+    /// Whether to scale observations to mean 0 and standard deviation 1, clipped to ±10.
     pub observations: bool,
-    /// Rewards are divided by the standard deviation of the return discounted by this, and clipped to ±10; `None` leaves
-    /// them.
+    /// The discount of the return whose standard deviation divides rewards (clipped to ±10); `None` for none.
     pub return_gamma: Option<f64>,
 }
 
-/// What a run has found out about the scales of its numbers; `None` of what is not normalised.
-///
-/// ```
-/// use pronk_rollout::NormalizerMoments;
-///
-/// assert_eq!(NormalizerMoments::default().obs_normalizer(), None);
-/// ```
+/// The moments of a run's observations and returns; `None` for what is not normalised.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NormalizerMoments {
-    /// Of the observations, each of their numbers by itself.
+    /// Of each element of the observations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observations: Option<RunningMoments>,
-    /// Of the discounted return, one number.
+    /// Of the discounted return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<RunningMoments>,
 }
@@ -52,13 +38,13 @@ impl NormalizerMoments {
         }
     }
 
-    /// What these moments make of observations, for a policy that learned with them; `None` before any was seen.
+    /// The normaliser of observations with these moments; `None` before the first observation.
     pub fn obs_normalizer(&self) -> Option<ObsNormalizer> {
         let moments = self.observations.as_ref().filter(|moments| moments.count() > 0)?;
         Some(ObsNormalizer { mean: moments.mean().to_vec(), std: moments.std(), clip: CLIP })
     }
 
-    /// By what rewards are divided.
+    /// The divisor of rewards.
     pub(crate) fn reward_std(&self) -> Option<f64> {
         self.returns.as_ref()?.std().first().copied()
     }
@@ -78,14 +64,13 @@ impl NormalizerMoments {
     }
 }
 
-/// Keeps the moments of a run's observations and returns, and has its environments normalise by them.
+/// The shared moments of a run's observations and returns, by which its environments normalise.
 ///
-/// All workers share one. What a worker's environments show is gathered apart, and joined with the rest only between two
-/// fragments, when the environments also take over what the others have found out: all rows of a fragment are on one scale, from
-/// the first to the one that follows its last step, and no step waits for another worker. A run without threads repeats itself bit
-/// for bit.
+/// All workers share one. Each gathers moments of its own and merges them between two fragments, when it also
+/// loads those of the others: all rows of a fragment are normalised alike, including the one after its last
+/// step, and no step blocks on another worker. A run without threads is reproducible bit for bit.
 ///
-/// Episode statistics stay those of the rewards that the environments gave, and so do the spaces of the spec.
+/// Episode statistics count the rewards before normalisation, and the spaces of the spec do not change.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -107,33 +92,34 @@ pub struct Normalizer {
 }
 
 impl Normalizer {
-    /// Begins without having seen anything: numbers are left as they are, but for clipping, until the first fragment is made.
+    /// A normaliser without moments: until the first fragment is made, it only clips.
     pub fn new(config: NormalizerConfig) -> Self {
-        // How long observations are is known once there are some.
+        // The first merge sets the length of observations.
         Self { config, shared: Arc::new(Mutex::new(NormalizerMoments::begin(&config, 0))) }
     }
 
-    /// What it has found out so far.
+    /// The moments so far.
     pub fn moments(&self) -> NormalizerMoments {
         self.lock().clone()
     }
 
-    /// Goes on from what an earlier run has found out.
+    /// Resumes from the moments of an earlier run.
     pub fn go_on_from(&self, moments: NormalizerMoments) {
         *self.lock() = moments;
     }
 
-    /// Whether such environments can be normalised.
+    /// Whether environments of this spec can be normalised.
     pub(crate) fn check(&self, spec: &EnvSpec) -> Result<(), EnvError> {
         let observation = &spec.observation;
         if observation.obs_dtype() == ObsDtype::F32 || !self.config.observations {
             return Ok(());
         }
-        let text = format!("observations of {observation} are bytes: the network scales them, not a normaliser");
+        let text =
+            format!("observations of {observation} are bytes, which the network scales: turn their normalisation off");
         Err(EnvError::new(text))
     }
 
-    /// Adds what was gathered, which is then empty, and says what all have found out.
+    /// Merges and clears the gathered moments, and returns those of the whole run.
     pub(super) fn exchange(&self, gathered: &mut NormalizerMoments) -> NormalizerMoments {
         let mut shared = self.lock();
         shared.merge(gathered);
@@ -141,8 +127,8 @@ impl Normalizer {
         shared.clone()
     }
 
-    /// Nobody leaves the moments half-changed, so those of a thread that panicked are as good as any.
     fn lock(&self) -> MutexGuard<'_, NormalizerMoments> {
+        // A panic under the lock leaves the moments valid, at worst without one merge.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

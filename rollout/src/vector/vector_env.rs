@@ -2,18 +2,18 @@ use pronk_buffer::{End, FinalObs};
 
 use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, ObsMut};
 
-/// `B` environments of one kind that take their steps together.
+/// `B` environments of one kind that step together.
 ///
-/// # The autoreset rule
-/// An episode that ends at step `t` is followed by the next episode's reset *within the same step*:
+/// # Autoreset
+/// When an episode ends at step `t`, the environment is reset *within the same step*:
 /// - row `t` of rewards and ends belongs to the old episode;
 /// - row `t + 1` of the observations is the first observation of the new one;
-/// - when the end is [`End::Truncated`], the observation the old episode would have gone on from is kept in
-///   [`VectorStep::final_obs`], because the value of what was cut off still counts. After [`End::Terminated`] nothing
-///   follows, so nothing is kept.
+/// - after [`End::Truncated`], the final observation of the old episode goes to [`VectorStep::final_obs`],
+///   because the learner bootstraps from its value. After [`End::Terminated`] there is nothing to bootstrap,
+///   so nothing is kept.
 ///
-/// The time limit [`EnvSpec::max_episode_steps`] is enforced here: an environment that goes on past it is truncated.
-/// An environment that ends by itself on that very step has terminated.
+/// The time limit [`EnvSpec::max_episode_steps`] is enforced here: an episode that reaches it is truncated,
+/// unless the environment terminates it on that very step.
 ///
 /// Any failure is final for the whole vector: drop it and make another.
 ///
@@ -40,10 +40,10 @@ use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, ObsMut};
 /// # Ok::<(), pronk_rollout::EnvFailure>(())
 /// ```
 pub trait VectorEnv: Send {
-    /// The spec that all the environments share.
+    /// The spec of all its environments.
     fn spec(&self) -> &EnvSpec;
 
-    /// How many environments there are.
+    /// The number of environments, `B`.
     fn n_envs(&self) -> usize;
 
     /// Begins an episode in every environment and writes the first observations, `[B, obs_len]`.
@@ -58,21 +58,20 @@ pub trait VectorEnv: Send {
     /// The environment that failed.
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure>;
 
-    /// Says what is possible in every environment now: writes every element of `masks`, `[B, dist_len]`.
+    /// Writes the action masks of all environments, every element of `[B, dist_len]`.
     ///
-    /// Asked before every step, if [`EnvSpec::action_mask`] is set. Without a method of its own, everything is possible.
+    /// Called before every step if [`EnvSpec::action_mask`] is set. By default every action is possible.
     ///
     /// # Errors
-    /// The environment that failed, or in which nothing of a choice is possible.
+    /// The environment that failed, or that left no action of a choice possible.
     fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
         masks.fill(true);
         Ok(())
     }
 
-    /// A fragment begins, with the observations of the last step: `obs`, `[B, obs_len]`, which may be written anew.
+    /// Called when a fragment begins, with the observations of the last step, `[B, obs_len]`.
     ///
-    /// The last step's own observations end the fragment before. Environments that bring theirs to a scale that holds for one
-    /// fragment write the same ones on the scale of the next. Without a method of its own, they stay as they are.
+    /// A vector that normalises per fragment rewrites them with new moments. By default they stay.
     ///
     /// # Errors
     /// The environment that failed.
@@ -80,20 +79,20 @@ pub trait VectorEnv: Send {
         Ok(())
     }
 
-    /// Moves the episodes that ended since the last call to the end of `into`.
+    /// Appends the episodes that ended since the last call to `into`.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>);
 }
 
 /// Where a vector step writes its results.
 #[derive(Debug)]
 pub struct VectorStep<'a> {
-    /// The row of the fragment that the step belongs to: the row of entries in `final_obs`.
+    /// The row of the fragment that the step belongs to, for entries in `final_obs`.
     pub t: usize,
     /// `[B, obs_len]`: the observations that follow the step.
     pub obs: ObsMut<'a>,
     /// `[B]`: the rewards of the step.
     pub rewards: &'a mut [f32],
-    /// `[B]`: how the step ended each episode, or that it did not.
+    /// `[B]`: whether and how the step ended each episode.
     pub ends: &'a mut [End],
     /// Takes the final observation of every truncated episode.
     pub final_obs: &'a mut FinalObs,

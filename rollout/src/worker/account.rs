@@ -2,7 +2,7 @@ use pronk_buffer::Tag;
 use pronk_metrics::{ByPolicy, StepTicket, Steps, catch};
 
 use super::config::{SHUTDOWN, WorkerLinks};
-use crate::env::{EnvFailure, EpisodeStat, FailurePlace, Inside, ReturnStat};
+use crate::env::{CallGuard, EnvFailure, EpisodeStat, FailurePlace, ReturnStat};
 
 /// The reason under which steps of frozen policies are dropped.
 const NOT_TRAINED: &str = "not_trained";
@@ -88,7 +88,7 @@ impl Account {
     pub(super) fn add(&mut self, steps: Steps) {
         self.made += steps;
         // The supervisor books these as lost if it replaces this worker because of a hang.
-        self.links.monitor.made(self.made);
+        self.links.monitor.set_unbooked(self.made);
     }
 
     /// Adds agent-steps of a frozen policy.
@@ -139,7 +139,7 @@ impl Account {
 
     /// Marks the worker as inside its environments until the returned guard is dropped.
     #[inline]
-    pub(super) fn enter(&self) -> Inside<'_> {
+    pub(super) fn enter(&self) -> CallGuard<'_> {
         self.links.monitor.enter(self.incarnation)
     }
 
@@ -162,7 +162,7 @@ impl Account {
             ledger.sampled(steps)
         });
         // Other columns may have steps left that are in no fragment.
-        monitor.made(self.made);
+        monitor.set_unbooked(self.made);
         ticket
     }
 }

@@ -132,7 +132,7 @@ impl Lockstep {
             step.versions.fill(version);
 
             clock.enter(WorkerState::Stepping);
-            account.links.monitor.see(step.obs, columns);
+            account.links.monitor.keep_observations(step.obs, columns);
             let inside = account.enter();
             let out = VectorStep {
                 t,

@@ -4,9 +4,7 @@ use pronk_policy::{Rng, derive_seed};
 
 use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, IntoEnv, ObsMut, Step};
 
-/// What goes wrong in an environment under [`Chaos`], and how often.
-///
-/// The probabilities are those of one step; at most one thing goes wrong in it.
+/// The faults of [`Chaos`] and their probabilities, each that of one step. A step has at most one fault.
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,31 +14,31 @@ use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, IntoEnv, ObsMut,
 /// assert!(Chaos::new(CartPole::new(), chaos).is_ok());
 ///
 /// let certain = ChaosConfig { panic: 0.7, error: 0.7, ..ChaosConfig::default() };
-/// let error = Chaos::new(CartPole::new(), certain).map(drop).expect_err("more than certain");
+/// let error = Chaos::new(CartPole::new(), certain).map(drop).expect_err("sums to 1.4");
 /// assert_eq!(error.to_string(), "Chaos: the probabilities of a step sum to 1.4, which is more than 1: lower them");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChaosConfig {
-    /// What the faults are drawn from. The same seed fails at the same steps, whatever the episodes' seeds.
+    /// The seed of the faults. The same seed fails at the same steps, whatever the seeds of the episodes.
     pub seed: u64,
     /// The step panics.
     pub panic: f64,
     /// The step returns an error.
     pub error: f64,
-    /// The step gives NaN, as its reward or, where observations are floats, just as often as a number of its observation.
+    /// The step returns NaN, as its reward or, as often where observations are floats, in its observation.
     pub non_finite: f64,
     /// The step does not return: see `hang_for`.
     pub hang: f64,
-    /// The step takes `slow_for` longer, and is otherwise a good one.
+    /// The step takes `slow_for` longer.
     pub slow: f64,
-    /// How much longer a slow step takes.
+    /// The delay of a slow step.
     pub slow_for: Duration,
-    /// After how long a step that hangs gives up, with an error. `None`: never, so that its thread has to be abandoned.
+    /// How long a hanging step takes until it returns an error; `None` for ever, so its thread is abandoned.
     pub hang_for: Option<Duration>,
 }
 
 impl Default for ChaosConfig {
-    /// Nothing goes wrong; a slow step would take 10 ms longer, and a hang would be for ever.
+    /// No faults; a slow step takes 10 ms longer, and a hang is for ever.
     fn default() -> Self {
         Self {
             seed: 0,
@@ -56,8 +54,8 @@ impl Default for ChaosConfig {
 }
 
 impl ChaosConfig {
-    /// A factory whose environments are those of `make`, each under chaos of its own: its faults are drawn from the seed,
-    /// its worker, its index and its incarnation, so that an environment which was rebuilt does not fail at the same step.
+    /// A factory that wraps the environments of `make`. Each derives its faults from the seed, its worker,
+    /// its index and its incarnation, so that a rebuilt environment does not fail at the same step again.
     ///
     /// ```
     /// use pronk_rollout::{CartPole, ChaosConfig, EnvFactory, VectorContext, CallMonitor};
@@ -79,7 +77,7 @@ impl ChaosConfig {
         }
     }
 
-    /// The faults with their probabilities, in the order in which they share out a draw.
+    /// The faults with their names and probabilities, in the order in which a draw selects them.
     fn shares(&self) -> [(Fault, &'static str, f64); 5] {
         [
             (Fault::Panic, "panic", self.panic),
@@ -98,7 +96,7 @@ impl ChaosConfig {
             }
         }
         let sum: f64 = self.shares().iter().map(|(_, _, share)| share).sum();
-        // Ten tenths may sum to a little more than one.
+        // Tolerates rounding: ten times 0.1 sums to a little more than 1.
         if sum > 1.0 + 1e-9 {
             let text = format!("Chaos: the probabilities of a step sum to {sum}, which is more than 1: lower them");
             return Err(EnvError::new(text));
@@ -107,7 +105,7 @@ impl ChaosConfig {
     }
 }
 
-/// What goes wrong in a step.
+/// A fault of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Panic,
@@ -117,10 +115,10 @@ enum Fault {
     Slow,
 }
 
-/// An environment in which things go wrong on purpose, to see that a run lives through it.
+/// Fault injection: an environment that fails on purpose, to test that a run survives it.
 ///
-/// Faults come in steps, never in a reset, and are drawn from a stream of their own: episodes are those of the environment
-/// until one fails. What goes wrong says that chaos made it, by its words or by the environment's name.
+/// Only steps fail, never a reset. Faults have a random stream of their own, so episodes do not change until
+/// one fails. The message or the environment's name shows that a fault was injected.
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, CartPole, Chaos, ChaosConfig, Env, ObsMut};
@@ -137,21 +135,21 @@ pub struct Chaos<E> {
     env: E,
     config: ChaosConfig,
     rng: Rng,
-    /// Steps of the environment's life.
+    /// Steps over all episodes.
     steps: u64,
 }
 
 impl<E: Env> Chaos<E> {
-    /// Lets things go wrong in `env`.
+    /// Injects faults into `env`.
     ///
     /// # Errors
-    /// When a probability is none, or all together are more than certain.
+    /// A probability outside 0..=1, or probabilities that sum to more than 1.
     pub fn new(env: E, config: ChaosConfig) -> Result<Self, EnvError> {
         config.check()?;
         Ok(Self { env, config, rng: Rng::seed_from(config.seed), steps: 0 })
     }
 
-    /// What goes wrong in the next step. Every step draws one number, whatever comes of it.
+    /// The fault of the next step. Every step draws exactly one number.
     fn draw(&mut self) -> Option<Fault> {
         let mut left = self.rng.next_f64();
         self.config.shares().into_iter().find_map(|(fault, _, share)| {
@@ -198,13 +196,12 @@ impl<E: Env> Env for Chaos<E> {
                 self.env.step(action, obs)
             }
             Some(Fault::NonFinite) => {
-                let len = obs.len();
-                let step = self.env.step(action, obs.part(0, len))?;
-                // A stream of its own: the next step's fault does not depend on what this one spoils.
+                let step = self.env.step(action, obs.reborrow())?;
+                // A stream of its own, so that the next fault does not depend on where this one writes NaN.
                 let mut rng = Rng::stream(self.config.seed, &[self.steps]);
                 match obs {
                     ObsMut::F32(row) if rng.below(2) == 0 && !row.is_empty() => {
-                        row[rng.below(len as u64) as usize] = f32::NAN;
+                        row[rng.below(row.len() as u64) as usize] = f32::NAN;
                         Ok(step)
                     }
                     _ => Ok(Step { reward: f32::NAN, ..step }),
@@ -218,7 +215,7 @@ impl<E: Env> Env for Chaos<E> {
     }
 }
 
-#[allow(clippy::disallowed_methods)] // To be something that nothing can wake is what it is for.
+#[allow(clippy::disallowed_methods)] // A hang is a sleep that nothing can wake.
 fn pause(time: Duration) {
     std::thread::sleep(time);
 }

@@ -2,18 +2,15 @@ use pronk_policy::{ObsDtype, Space};
 
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
-/// The same environment with observations that went through a function.
-///
-/// The function reads an observation of the environment and writes the one that takes its place, which may have another
-/// length: the space says which.
+/// An environment with transformed observations, which may have another length.
 ///
 /// ```
 /// use pronk_policy::Space;
 /// use pronk_rollout::{CartPole, Env, ObsMut, TransformObservation};
 ///
-/// // Only what can be seen on a photograph: position and angle.
-/// let photograph = Space::boxed(vec![-5.0, -1.0], vec![5.0, 1.0], vec![2])?;
-/// let mut env = TransformObservation::new(CartPole::new(), photograph, |seen, row| {
+/// // Position and angle without velocities: the task is only partially observable.
+/// let positions = Space::boxed(vec![-5.0, -1.0], vec![5.0, 1.0], vec![2])?;
+/// let mut env = TransformObservation::new(CartPole::new(), positions, |seen, row| {
 ///     row.copy_from_slice(&[seen[0], seen[2]]);
 /// })?;
 /// let mut obs = [9.0; 2];
@@ -26,20 +23,20 @@ pub struct TransformObservation<E, F> {
     env: E,
     space: Space,
     transform: F,
-    /// What the environment wrote last.
+    /// The last observation of `env`.
     seen: Vec<f32>,
 }
 
 impl<E: Env, F: FnMut(&[f32], &mut [f32]) + Send> TransformObservation<E, F> {
-    /// Puts `transform` between the observations of `env` and everybody else; `space` is what it gives.
+    /// Wraps `env`: `transform` reads one of its observations and writes one of `space`.
     ///
     /// # Errors
-    /// When one of the two has bytes for observations: the function is one of floats.
+    /// When one of the two spaces has bytes: the function transforms floats.
     pub fn new(env: E, space: Space, transform: F) -> Result<Self, EnvError> {
         let inside = env.spec().observation;
         for (which, space) in [("the environment's", &inside), ("the given", &space)] {
             if space.obs_dtype() != ObsDtype::F32 {
-                let text = format!("observations of floats can be transformed, but {which} space is {space}");
+                let text = format!("only observations of floats can be transformed, but {which} space is {space}");
                 return Err(EnvError::new(text));
             }
         }

@@ -1,8 +1,6 @@
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
-/// The same environment with rewards that went through a function.
-///
-/// Episode returns are then sums of what the function gave.
+/// An environment with transformed rewards; episode returns are sums of the transformed ones.
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, CartPole, Env, ObsMut, TransformReward};
@@ -20,7 +18,7 @@ pub struct TransformReward<E, F> {
 }
 
 impl<E: Env, F: FnMut(f32) -> f32 + Send> TransformReward<E, F> {
-    /// Puts `transform` between the rewards of `env` and everybody else.
+    /// Wraps `env`.
     pub fn new(env: E, transform: F) -> Self {
         Self { env, transform }
     }
@@ -45,9 +43,7 @@ impl<E: Env, F: FnMut(f32) -> f32 + Send> Env for TransformReward<E, F> {
     }
 }
 
-/// The same environment with rewards that lie between two bounds.
-///
-/// NaN stays NaN: a reward that is none is a failure, not a small one.
+/// An environment with rewards clipped to two bounds. NaN stays NaN, so that it is still a failure.
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, ClipReward, Env, ObsMut, Pendulum};
@@ -57,7 +53,7 @@ impl<E: Env, F: FnMut(f32) -> f32 + Send> Env for TransformReward<E, F> {
 /// env.reset(0, ObsMut::F32(&mut obs))?;
 /// assert!(env.step(ActionRef::Continuous(&[2.0]), ObsMut::F32(&mut obs))?.reward >= -1.0);
 ///
-/// let error = ClipReward::new(Pendulum::new(), 1.0, -1.0).map(drop).expect_err("upside down");
+/// let error = ClipReward::new(Pendulum::new(), 1.0, -1.0).map(drop).expect_err("swapped bounds");
 /// assert_eq!(error.to_string(), "rewards cannot be clipped to 1..=-1: the lower bound must be at most the upper one");
 /// # Ok::<(), pronk_rollout::EnvError>(())
 /// ```
@@ -69,10 +65,10 @@ pub struct ClipReward<E> {
 }
 
 impl<E: Env> ClipReward<E> {
-    /// Clips the rewards of `env` to `min_reward..=max_reward`; an infinite bound is none.
+    /// Clips the rewards of `env` to `min_reward..=max_reward`; bounds may be infinite.
     ///
     /// # Errors
-    /// When the lower bound is above the upper one, or one is NaN.
+    /// When the lower bound is above the upper one, or a bound is NaN.
     pub fn new(env: E, min_reward: f32, max_reward: f32) -> Result<Self, EnvError> {
         if min_reward <= max_reward {
             return Ok(Self { env, min_reward, max_reward });

@@ -1,6 +1,6 @@
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
-/// The same environment with another time limit, or none.
+/// An environment with another time limit, or none.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, Env, TimeLimit};
@@ -15,7 +15,7 @@ pub struct TimeLimit<E> {
 }
 
 impl<E: Env> TimeLimit<E> {
-    /// Episodes are truncated after so many steps; with `None` only the environment ends them.
+    /// Truncates episodes after `max_episode_steps`, or never.
     pub fn new(env: E, max_episode_steps: impl Into<Option<u32>>) -> Self {
         Self { env, max_episode_steps: max_episode_steps.into() }
     }

@@ -22,8 +22,8 @@ const FAULTS: [(&str, &[&str]); 9] = [
     ("kill", &["at step 3", "was killed by signal 9 (SIGKILL"]),
     ("segfault", &["at step 3", "was killed by signal 11 (SIGSEGV", "Fatal Python error: Segmentation fault"]),
     ("exit", &["at step 3", "exited with status 3"]),
-    ("hang", &["at step 3", "it has not come back for", "(it was last seen in [2.0, "]),
-    ("hang_in_c", &["at step 3", "it has not come back for"]),
+    ("hang", &["at step 3", "it has not returned for", "(last observation [2.0, "]),
+    ("hang_in_c", &["at step 3", "it has not returned for"]),
     ("nan", &["at step 3", "observation element 0 is NaN"]),
     ("garbage", &["broke the protocol", "it wrote \"garbage"]),
 ];

@@ -149,7 +149,7 @@ fn a_child_that_hangs_is_given_up_with_what_it_was_last_seen_in() {
         let failure = failure(&envs);
         assert!(asked.elapsed() < Duration::from_secs(60), "{lie}: the caller waited for the answer");
         assert_eq!(failure.cause.key(), "env_hang", "{lie}");
-        says(&failure.to_string(), &["it has not come back for", "(it was last seen in ["]);
+        says(&failure.to_string(), &["it has not returned for", "(last observation ["]);
     }
 }
 

@@ -180,5 +180,5 @@ fn burn_in_changes_what_is_learned_and_is_refused_without_a_memory() {
         assert_ne!(stored, learned(initial, burn_in), "{initial:?} {burn_in}");
     }
     let error = ActorCriticLearner::new(parts(0), ActorCriticConfig { burn_in: 1, ..config() }).map(drop).unwrap_err();
-    assert!(error.to_string().contains("burn_in") && error.to_string().contains("remembers nothing"), "{error}");
+    assert!(error.to_string().contains("burn_in") && error.to_string().contains("recurrent network"), "{error}");
 }

@@ -5,7 +5,7 @@ use pronk_policy::Space;
 use super::*;
 use crate::env::{AgentSpec, Agents, EnvError};
 
-/// Two agents in turns, in episodes of ten steps: an environment that keeps the rules but for one planted fault.
+/// Two agents in turns, in episodes of ten steps, with one planted fault.
 struct Duet {
     fault: &'static str,
     step: u32,
@@ -129,13 +129,10 @@ fn every_planted_fault_is_found_and_named() {
         ("random", "the same seed and actions gave another episode"),
         (
             "nobody",
-            "at step 3 of the episode with seed 0: it failed: nobody is asked to act, and `left`, `right` did not",
+            "at step 3 of the episode with seed 0: it failed: no agent is asked to act, and `left`, `right` did not",
         ),
         ("no such agent", "it failed: there is no agent 2: they are numbered from 0, and there are 2"),
-        (
-            "blind",
-            "at step 7 of the episode with seed 0: agent `left`: it failed: it is cut off, but was shown nothing",
-        ),
+        ("blind", "at step 7 of the episode with seed 0: agent `left`: it failed: it is truncated, but was shown no"),
         ("end in reset", "in reset with seed 0: it failed: agent `left` ends in the reset"),
         ("out of turn", "at step 1 of the episode with seed 0: it failed: agent `right` does not act in this step"),
         ("error", "at step 3 of the episode with seed 0: it failed: planted step error"),
@@ -147,18 +144,21 @@ fn every_planted_fault_is_found_and_named() {
         ),
         (
             "shown after its end",
-            "at step 3 of the episode with seed 0: it failed: agent `right` is shown something after",
+            "at step 3 of the episode with seed 0: it failed: agent `right` is shown an observation after",
         ),
-        ("paid after its end", "at step 3 of the episode with seed 0: it failed: agent `right` is paid after its end"),
+        (
+            "paid after its end",
+            "at step 3 of the episode with seed 0: it failed: agent `right` is rewarded after its end",
+        ),
         ("ends twice", "at step 3 of the episode with seed 0: it failed: agent `right` ends a second time"),
-        ("alone", "agent `left`: it failed: it is cut off, but was shown nothing since it last acted"),
+        ("alone", "agent `left`: it failed: it is truncated, but was shown no observation since it last acted"),
         ("endless", "the episode did not end in 10000 steps and max_episode_steps is None"),
         ("mask error", "at step 3 of the episode with seed 0: agent `right`: it failed: planted mask error"),
         ("mask without a way", "agent `right`: action_mask leaves nothing possible of choice 0"),
-        ("no name", "the spec cannot work: the name is empty"),
-        ("no agent", "the spec cannot work: there is no agent"),
-        ("two of a name", "the spec cannot work: two agents are called `left`"),
-        ("no step", "the spec cannot work: agent `left`: max_episode_steps is 0"),
+        ("no name", "the spec is invalid: the name is empty"),
+        ("no agent", "the spec is invalid: there is no agent"),
+        ("two of a name", "the spec is invalid: two agents are called `left`"),
+        ("no step", "the spec is invalid: agent `left`: max_episode_steps is 0"),
         ("changing", "the spec changed"),
         ("panicking spec", "it panicked: planted spec panic"),
     ] {

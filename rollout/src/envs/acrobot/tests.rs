@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use pronk_buffer::End;
+
 use super::*;
 use crate::check::check_env;
 
@@ -27,7 +29,8 @@ fn a_reset_hangs_the_links_down_in_numbers_of_f32() {
 
 #[test]
 fn without_torque_energy_is_kept_and_with_torque_it_is_not() {
-    // Twice the kinetic energy is v · M v with the mass matrix of the book's dynamics; angles are from hanging down.
+    // Twice the kinetic energy is v · M v with the mass matrix of the book's dynamics; angles are from
+    // hanging down.
     let energy = |[theta1, theta2, v1, v2]: [f64; 4]| {
         let (m11, m12, m22) = (3.5 + theta2.cos(), 1.25 + 0.5 * theta2.cos(), 1.25);
         let kinetic = (m11 * v1 * v1 + 2.0 * m12 * v1 * v2 + m22 * v2 * v2) / 2.0;
@@ -67,5 +70,5 @@ fn angles_are_wrapped_however_far_they_went() {
 #[test]
 fn an_action_that_does_not_exist_is_an_error() {
     let error = Acrobot::new().step(ActionRef::Discrete(&[3]), ObsMut::F32(&mut [0.0; 6])).unwrap_err();
-    assert_eq!(error.to_string(), "Acrobot has the actions 0, 1 and 2, got 3");
+    assert_eq!(error.to_string(), "Acrobot has the actions 0 to 2, got 3");
 }

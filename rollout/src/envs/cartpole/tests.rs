@@ -41,6 +41,6 @@ fn the_failing_step_is_worth_one_and_steps_after_it_nothing() {
 #[test]
 fn an_action_that_does_not_exist_is_an_error() {
     let error = CartPole::new().step(ActionRef::Discrete(&[2]), ObsMut::F32(&mut [0.0; 4])).unwrap_err();
-    assert_eq!(error.to_string(), "CartPole has the actions 0 and 1, got 2");
+    assert_eq!(error.to_string(), "CartPole has the actions 0 to 1, got 2");
     assert!(CartPole::new().step(ActionRef::Continuous(&[0.5]), ObsMut::F32(&mut [0.0; 4])).is_err());
 }

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use pronk_buffer::End;
+
 use super::*;
 use crate::check::check_env;
 
@@ -52,5 +54,5 @@ fn full_throttle_is_not_enough_and_swinging_is() {
 #[test]
 fn an_action_that_does_not_exist_is_an_error() {
     let error = MountainCar::new().step(ActionRef::Discrete(&[3]), ObsMut::F32(&mut [0.0; 2])).unwrap_err();
-    assert_eq!(error.to_string(), "MountainCar has the actions 0, 1 and 2, got 3");
+    assert_eq!(error.to_string(), "MountainCar has the actions 0 to 2, got 3");
 }

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use pronk_buffer::End;
+
 use super::*;
 use crate::check::check_env;
 
@@ -42,7 +44,7 @@ fn the_state_is_f32_from_the_first_step_on_and_new_after_a_reset() {
     assert!(env.state().iter().all(|value| *value == to_f32(*value)));
     env.reset(3, ObsMut::F32(&mut [0.0; 2])).unwrap();
     assert_eq!(env.state(), start(3));
-    assert!(matches!(env.precision, Precision::F64));
+    assert_eq!(env.state[2], F64);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use pronk_buffer::End;
+
 use super::*;
 use crate::check::check_env;
 

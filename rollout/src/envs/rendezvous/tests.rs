@@ -5,7 +5,7 @@ use pronk_buffer::End;
 use super::*;
 use crate::check::check_multi_agent_env;
 use crate::env::ActionRef;
-use crate::vector::Slot;
+use crate::vector::MultiAgentSlot;
 
 const STAY: u32 = 0;
 
@@ -14,7 +14,7 @@ const LEFT: u32 = 3;
 const RIGHT: u32 = 4;
 
 /// A game that begins with the agents on the given cells.
-fn begin(cells: [(i64, i64); 2]) -> Slot {
+fn begin(cells: [(i64, i64); 2]) -> MultiAgentSlot {
     struct Placed(Rendezvous, [(i64, i64); 2]);
     impl MultiAgentEnv for Placed {
         fn spec(&self) -> MultiAgentSpec {
@@ -29,25 +29,25 @@ fn begin(cells: [(i64, i64); 2]) -> Slot {
         }
     }
     let spec = Rendezvous::new().spec();
-    let mut slot = Slot::new(Box::new(Placed(Rendezvous::new(), cells)), &spec, 0);
+    let mut slot = MultiAgentSlot::new(Box::new(Placed(Rendezvous::new(), cells)), &spec);
     slot.reset(0).unwrap();
     slot
 }
 
 /// One step. Whether the episode is over.
-fn act(slot: &mut Slot, actions: [u32; 2]) -> bool {
+fn act(slot: &mut MultiAgentSlot, actions: [u32; 2]) -> bool {
     for (agent, action) in actions.iter().enumerate() {
-        assert!(slot.agents().is_asked(agent), "both act in every step");
+        assert!(slot.agents().acts_next(agent), "both act in every step");
         slot.agents_mut().set_action(agent, ActionRef::Discrete(std::slice::from_ref(action))).unwrap();
     }
     slot.step(Some(30)).unwrap()
 }
 
-fn rewards(slot: &Slot) -> [f32; 2] {
+fn rewards(slot: &MultiAgentSlot) -> [f32; 2] {
     [0, 1].map(|agent| slot.agents().reward_of(agent))
 }
 
-fn seen(slot: &Slot, agent: usize) -> Vec<f32> {
+fn seen(slot: &MultiAgentSlot, agent: usize) -> Vec<f32> {
     slot.agents().obs(agent).as_f32().unwrap().to_vec()
 }
 

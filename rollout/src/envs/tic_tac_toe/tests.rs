@@ -5,25 +5,25 @@ use pronk_buffer::End;
 use super::*;
 use crate::check::check_multi_agent_env;
 use crate::env::{ActionRef, EnvFailureCause};
-use crate::vector::Slot;
+use crate::vector::MultiAgentSlot;
 
 /// Plays cells in turns, `x` first, as far as it goes: the game, and whether it is over.
-fn play(cells: &[u32]) -> Result<(Slot, bool), EnvFailureCause> {
+fn play(cells: &[u32]) -> Result<(MultiAgentSlot, bool), EnvFailureCause> {
     let spec = TicTacToe::new().spec();
-    let mut slot = Slot::new(Box::new(TicTacToe::new()), &spec, 0);
+    let mut slot = MultiAgentSlot::new(Box::new(TicTacToe::new()), &spec);
     slot.reset(0)?;
     let mut is_over = false;
     for (turn, cell) in cells.iter().enumerate() {
         assert!(!is_over, "a move after the end");
         let mover = turn % 2;
-        assert_eq!([0, 1].map(|agent| slot.agents().is_asked(agent)), [mover == 0, mover == 1]);
+        assert_eq!([0, 1].map(|agent| slot.agents().acts_next(agent)), [mover == 0, mover == 1]);
         slot.agents_mut().set_action(mover, ActionRef::Discrete(std::slice::from_ref(cell))).unwrap();
         is_over = slot.step(None)?;
     }
     Ok((slot, is_over))
 }
 
-fn rewards(slot: &Slot) -> [f32; 2] {
+fn rewards(slot: &MultiAgentSlot) -> [f32; 2] {
     [0, 1].map(|agent| slot.agents().reward_of(agent))
 }
 

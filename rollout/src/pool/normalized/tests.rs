@@ -237,7 +237,7 @@ fn bytes_are_refused_and_left_alone_where_only_rewards_are_normalised() {
         .make_vector(&CONTEXT, 1, &CallMonitor::new())
         .map(drop)
         .expect_err("refused");
-    assert!(refused.to_string().contains("are bytes: the network scales them, not a normaliser"), "{refused}");
+    assert!(refused.to_string().contains("are bytes, which the network scales"), "{refused}");
     let rewards = NormalizerConfig { observations: false, ..BOTH };
     assert!(Normalizer::new(rewards).wrap(images()).make_vector(&CONTEXT, 1, &CallMonitor::new()).is_ok());
 }

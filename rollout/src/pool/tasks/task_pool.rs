@@ -117,7 +117,7 @@ impl TaskPool {
     fn find_blocking(&mut self) {
         let Some(timeout) = self.config.env_hang_timeout else { return };
         let Some(thread) = &mut self.thread else { return };
-        let Some((call, silent_for)) = thread.hang_detector.look(&thread.monitor) else { return };
+        let Some((call, silent_for)) = thread.hang_detector.poll(&thread.monitor) else { return };
         // Answers from before the call blocked come first.
         if silent_for < timeout || !thread.answers.is_empty() || thread.monitor.take_over(&call).is_none() {
             return;

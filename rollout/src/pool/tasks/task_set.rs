@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::make::EnvTasks;
 use super::request::{Orders, Shared, TaskRequest, TaskSlot};
-use crate::env::{EnvFailureCause, LOOKS, time_between_looks};
+use crate::env::{EnvFailureCause, POLLS_PER_TIMEOUT, poll_interval};
 use crate::pool::HangChecks;
 
 /// Orders with the groups that they are for.
@@ -89,7 +89,7 @@ impl TaskSet {
             let Some(call) = slot.as_ref().and_then(|task| task.orders.call()) else { continue };
             let looks = self.looks.wrapping_sub(call.looks);
             // It began between two looks, so this many say that it has lasted for the whole time.
-            if looks <= LOOKS {
+            if looks <= POLLS_PER_TIMEOUT {
                 continue;
             }
             if let Some(RunningTask { task, .. }) = slot.take() {
@@ -97,7 +97,7 @@ impl TaskSet {
                 // Answered after the drop: if that blocks, the failure names the abandoned thread.
                 let _ = task.await;
             }
-            let silent_for = time_between_looks(timeout) * looks;
+            let silent_for = poll_interval(timeout) * looks;
             let cause = EnvFailureCause::Hang { silent_for, last_obs: None };
             // Refused only when the run is over.
             let _ = self.shared.replies.try_push(self.shared.answer_for(group, &call, cause));

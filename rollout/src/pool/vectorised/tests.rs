@@ -230,7 +230,7 @@ fn an_action_that_does_not_exist_is_refused_with_its_environment_before_anything
     assert_eq!((failure.index, failure.steps_made, failure.cause.key()), (70, 0, "env_error"));
     let text = failure.to_string();
     assert!(text.starts_with("environment 70 of rollout-3 (CartPole-v1, incarnation 1) failed at step 2"), "{text}");
-    assert!(text.contains("the actions are those of Discrete(2), got 2"), "{text}");
+    assert!(text.contains("the action is not in Discrete(2): got 2"), "{text}");
     assert_eq!(played.obs, before);
 
     let short = played.step(&Actions::Choices(vec![0; 3])).expect_err("refused").to_string();

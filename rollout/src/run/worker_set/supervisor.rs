@@ -8,7 +8,7 @@ use pronk_buffer::ShutdownGuard;
 use pronk_metrics::{StateClock, thread_states};
 
 use super::status_board::{Member, StatusBoard};
-use crate::env::{CallMonitor, EnvCall, EnvFailure, EnvFailureCause, HangDetector, time_between_looks};
+use crate::env::{CallMonitor, EnvCall, EnvFailure, EnvFailureCause, HangDetector, poll_interval};
 use crate::run::edges::WorkerEdges;
 use crate::run::failure::{WorkerFailure, WorkerFailureCause};
 use crate::run::report::WorkerReport;
@@ -60,7 +60,7 @@ impl Supervisor {
 
     fn run(mut self, unwanted: &Receiver<()>) {
         let mut hang_detectors = BTreeMap::new();
-        let interval = self.env_hang_timeout.map(|timeout| time_between_looks(timeout).min(MAX_CHECK_INTERVAL));
+        let interval = self.env_hang_timeout.map(|timeout| poll_interval(timeout).min(MAX_CHECK_INTERVAL));
         let events = self.threads.events.clone();
         while self.board.lock().running().count() > 0 {
             let check = interval.map_or_else(never, after);
@@ -102,7 +102,7 @@ impl Supervisor {
         hang_detectors.retain(|id, _| running.iter().any(|member| member.id == *id));
         for member in running {
             let hang_detector = hang_detectors.entry(member.id).or_insert_with(HangDetector::new);
-            if let Some((call, silent_for)) = hang_detector.look(&member.monitor)
+            if let Some((call, silent_for)) = hang_detector.poll(&member.monitor)
                 && silent_for >= timeout
                 // At the end of a run a worker is not replaced; `join` names those that hang.
                 && !self.shared.token.is_shut_down()

@@ -475,8 +475,8 @@ fn a_worker_whose_environment_hangs_is_reported_and_replaced() {
     assert_eq!((report.n_failures, report.restarts), (2, 2));
     let words = [
         "rollout-1: environment 0 of rollout-1 (Counter, incarnation 0) failed at step 2 of the episode with seed",
-        "has not come back for",
-        "it was last seen in [1.0, 1.0, ",
+        "has not returned for",
+        "last observation [1.0, 1.0, ",
         "to replay: reset with seed",
     ];
     for word in words {
@@ -541,7 +541,7 @@ fn an_environment_that_hangs_while_it_is_rebuilt_is_detected_too() {
         abandoned.extend(set.reports().drain().into_iter().flat_map(|report| report.abandoned.newest));
         !abandoned.is_empty()
     });
-    assert!(abandoned[0].contains("incarnation 1) failed while it was made: it has not come back"), "{abandoned:?}");
+    assert!(abandoned[0].contains("incarnation 1) failed while it was made: it has not returned"), "{abandoned:?}");
     drop(release);
     until("the end of the thread that hung", || set.workers().len() == 1);
     run.end(set);

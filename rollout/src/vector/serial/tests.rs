@@ -249,7 +249,7 @@ fn a_mask_for_numbers_is_refused_before_anything_is_played() {
         .map(drop)
         .expect_err("refused")
         .to_string();
-    assert!(error.contains("action_mask is set, but actions of Box(-1..=1, [1], f32) are numbers"), "{error}");
+    assert!(error.contains("action_mask is set, but actions of Box(-1..=1, [1], f32) are continuous"), "{error}");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_failing_mask_is_named_with_its_environment_seed_and_step() {
         (
             MaskFault::AllFalse,
             "nothing_possible",
-            "the mask leaves nothing possible of choice 0: a state without a way on must end the episode",
+            "action_mask leaves nothing possible of choice 0: a state without a possible action must end the episode",
         ),
     ] {
         let at_fault = |context: &EnvContext| if context.index == 1 { fault } else { MaskFault::Nothing };

@@ -1,6 +1,7 @@
 use super::*;
 
-/// How far two numbers are apart, counted in the floats between them. Both have the same sign or are next to zero.
+/// How far two numbers are apart, counted in the floats between them. Both have the same sign or are next to
+/// zero.
 fn ulps_apart(a: f64, b: f64) -> u64 {
     (a.to_bits() as i64 - b.to_bits() as i64).unsigned_abs()
 }

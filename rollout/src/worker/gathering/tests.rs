@@ -265,8 +265,8 @@ fn a_group_that_hangs_is_left_behind_named_and_replaced() {
         }
         let words = [
             "rollout-1-envs-1: environment 2 of rollout-1 (Counter, incarnation 0) failed at step 2 of the episode",
-            "has not come back for",
-            "it was last seen in [1.0, 1.0, ",
+            "has not returned for",
+            "last observation [1.0, 1.0, ",
         ];
         for word in words {
             assert!(abandoned[0].contains(word), "{word}: {abandoned:?}");
@@ -330,7 +330,7 @@ fn an_environment_that_hangs_as_it_is_made_is_named() {
     let made = RolloutWorker::gathering(config, Arc::new(factory), Box::new(OneWeight::new()), links);
     let text = made.err().unwrap().to_string();
     drop(let_go);
-    let words = ["environment 3 of rollout-1", "while it was made", "has not come back for"];
+    let words = ["environment 3 of rollout-1", "while it was made", "has not returned for"];
     assert!(words.iter().all(|word| text.contains(word)), "{text}");
 }
 

@@ -54,7 +54,7 @@ impl PolicyRouter {
         let router = Self { mapping, spec, actors, players: (0..n_seats).map(|_| Player::default()).collect() };
         for env in 0..envs.len() {
             for agent in 0..router.spec.agents.len() {
-                router.actor_of(agent, envs.first_episode_seed(env))?;
+                router.actor_of(agent, envs.episodes(env).next_seed())?;
             }
         }
         Ok(router)
@@ -73,7 +73,7 @@ impl PolicyRouter {
         let n_agents = self.spec.agents.len();
         for agent in 0..n_agents {
             let actor =
-                self.actor_of(agent, envs.episode_seed(env)).map_err(|error| SampleError::Policy(error.into()))?;
+                self.actor_of(agent, envs.episodes(env).seed()).map_err(|error| SampleError::Policy(error.into()))?;
             let state_len = self.actors[actor].acting().state_len();
             let player = &mut self.players[env * n_agents + agent];
             player.actor = actor;
@@ -97,7 +97,7 @@ impl PolicyRouter {
         actors.iter_mut().for_each(PolicyActor::clear_rows);
         for (seat, player) in players.iter().enumerate() {
             let (env, agent) = (seat / n_agents, seat % n_agents);
-            if envs.agents(env).is_asked(agent) {
+            if envs.agents(env).acts_next(agent) {
                 let actor = &mut actors[player.actor];
                 actor.add_row(seat, envs.agents(env).obs(agent), &player.state)?;
                 if let Some(mask) = actor.add_mask() {
@@ -219,7 +219,7 @@ impl PolicyRouter {
     fn lacks_the_last_row(&mut self, seat: usize, envs: &MultiAgentEnvs) -> bool {
         let n_agents = self.spec.agents.len();
         let actor = &mut self.actors[self.players[seat].actor];
-        envs.agents(seat / n_agents).is_asked(seat % n_agents)
+        envs.agents(seat / n_agents).acts_next(seat % n_agents)
             && actor.columns().is_some_and(|columns| columns.lacks_the_last_row(seat))
     }
 

@@ -240,7 +240,7 @@ fn one_that_is_silent_is_cancelled_and_keeps_nobody_waiting() {
     let failure = &failures[0];
     let words = [
         "environment 2 of rollout-1 (Counter, incarnation 0) failed at step 3 of the episode",
-        "has not come back for 0.3 s (it was last seen in [1.0, 2.0, ",
+        "has not returned for 0.3 s (last observation [1.0, 2.0, ",
     ];
     for word in words {
         assert!(failure.contains(word), "{word}: {failure}");
@@ -260,10 +260,10 @@ fn one_that_blocks_the_thread_is_left_behind_with_it_and_the_others_are_made_ane
         let (factory, living, hold) = silent(Silence::Blocks);
         let mut worker = worker_of(factory, 5, gather, links);
         let (failures, abandoned) = failures_of(&mut worker, 5);
-        let is_cause = |text: &&String| text.contains("has not come back for");
+        let is_cause = |text: &&String| text.contains("has not returned for");
         let cause = failures.iter().find(is_cause).unwrap();
         assert!(cause.starts_with("environment 2 of rollout-1 (Counter, incarnation 0) failed at step 3"), "{cause}");
-        let lost = "failed in a call that is not known: it was lost with its thread, which environment 2 blocked";
+        let lost = "failed in an unknown call: it was lost with its thread, which environment 2 blocked";
         assert_eq!(failures.iter().filter(|text| text.contains(lost)).count(), 4, "{failures:?}");
         assert!(abandoned[0].starts_with("rollout-1-tasks: environment 2"));
         fragments(&mut worker, &weights(0, 0.0), 10);

@@ -113,9 +113,9 @@ fn a_failure_names_the_agent_and_how_to_see_it_again() {
     for (mishap, words) in [
         (Mishap::NanObs, "agent `first`: observation element 1 is NaN"),
         (Mishap::InfReward, "agent `first`: the reward is inf"),
-        (Mishap::NoWay, "agent `first`: the mask leaves nothing possible of choice 0"),
+        (Mishap::NoWay, "agent `first`: action_mask leaves nothing possible of choice 0"),
         (Mishap::AskedAfterItsEnd, "agent `third` is asked to act after its end"),
-        (Mishap::NobodyAsked, "nobody is asked to act, and `first`, `second`, `third` did not end"),
+        (Mishap::NobodyAsked, "no agent is asked to act, and `first`, `second`, `third` did not end"),
     ] {
         let (links, _steps, _lifeline) = links();
         let plant = move |context: &EnvContext| (context.index == 2).then_some((1, mishap));

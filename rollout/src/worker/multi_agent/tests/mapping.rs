@@ -145,5 +145,5 @@ fn a_reward_before_the_first_step_is_refused() {
     let make = Arc::new(|_: &EnvContext| Generous);
     let mut worker = RolloutWorker::multi_agent(config(policies, PolicyMapping::shared("a")), make, links).unwrap();
     let error = worker.sample(&weights(0, &["a"], 0.0), &mut clock()).map(drop).unwrap_err();
-    assert!(error.to_string().contains("paid in a reset"), "{error}");
+    assert!(error.to_string().contains("rewarded in a reset"), "{error}");
 }
