@@ -4,8 +4,8 @@ use crate::{Categorical, DiagGaussian, PolicyError, Space, SquashedGaussian};
 /// The distribution over an action space: [`Categorical`] for `Discrete` and `MultiDiscrete`,
 /// [`DiagGaussian`] for `Box`.
 ///
-/// The actions of a `Box` are on the scale that is learned on; [`ActionScale`](crate::ActionScale) brings them into the
-/// bounds of the space.
+/// The actions of a `Box` are on the scale that is learned on; [`ActionScale`](crate::ActionScale) brings
+/// them into the bounds of the space.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, Rng, Space, distribution_for};

@@ -1,14 +1,15 @@
 //! Categorical distributions given by logits: one choice, or several independent ones at once.
 //!
-//! A row of inputs is the logits of all choices, one choice after the other. Log-probability, entropy and divergence are
-//! sums over the choices.
+//! A row of inputs is the logits of all choices, one choice after the other. Log-probability, entropy and
+//! divergence are sums over the choices.
 //!
-//! [`Categorical`] computes batches of `f32` with SIMD. The functions take one row of `f32` or `f64` and the sizes of the
-//! choices as `nvec`, which must add up to the length of the logits: they are the reference for [`Categorical`], which
-//! agrees with them to about 1e-6, and are themselves checked against finite differences.
+//! [`Categorical`] computes batches of `f32` with SIMD. The functions take one row of `f32` or `f64` and the
+//! sizes of the choices as `nvec`, which must add up to the length of the logits: they are the reference for
+//! [`Categorical`], which agrees with them to about 1e-6, and are themselves checked against finite
+//! differences.
 //!
-//! All of them subtract the highest logit first, so logits of any finite size are safe. A logit of −∞ masks its action:
-//! probability zero, no contribution to the entropy, never sampled.
+//! All of them subtract the highest logit first, so logits of any finite size are safe. A logit of −∞ masks
+//! its action: probability zero, no contribution to the entropy, never sampled.
 
 use std::borrow::Cow;
 
@@ -18,8 +19,8 @@ use crate::kernel::Kernel;
 use crate::ops::Softmax;
 use crate::{PolicyError, Rng, Space};
 
-/// The distribution over one of `nvec[i]` actions for each choice `i`, whose log-probabilities are the logits up to a
-/// constant.
+/// The distribution over one of `nvec[i]` actions for each choice `i`, whose log-probabilities are the logits
+/// up to a constant.
 ///
 /// Sampling uses exactly one uniform number per choice, row by row.
 ///
@@ -36,8 +37,8 @@ use crate::{PolicyError, Rng, Space};
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 ///
-/// *Errors*, besides those of every [`Distribution`](crate::Distribution): [`PolicyError::ActionOutOfRange`] names the
-/// row, and [`PolicyError::ChoiceOutOfRange`] also the choice where there are several.
+/// *Errors*, besides those of every [`Distribution`](crate::Distribution): [`PolicyError::ActionOutOfRange`]
+/// names the row, and [`PolicyError::ChoiceOutOfRange`] also the choice where there are several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Categorical {
     heads: Vec<Head>,
@@ -157,7 +158,8 @@ impl Kernel for Categorical {
         if let [head] = self.heads[..] {
             return Softmax::Sample { logits: inputs, rng, actions, logp }.run(head.n);
         }
-        // All rows of a choice at once would be faster, but a batch would then draw in another order than its rows alone.
+        // All rows of a choice at once would be faster, but a batch would then draw in another order than its
+        // rows alone.
         let rows = inputs.chunks_exact(self.dist_len).zip(actions.chunks_exact_mut(self.heads.len()));
         for ((row, actions), logp) in rows.zip(logp) {
             *logp = 0.0;

@@ -1,8 +1,8 @@
 //! The network in hand-written arithmetic for the CPU.
 
-mod canvas;
 mod conv;
 mod dense;
+mod image_layout;
 mod images;
 mod lstm;
 mod micro_batch;
@@ -28,14 +28,14 @@ use crate::ops::add;
 use crate::params::check_layout;
 use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
 
-/// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that use what
-/// the processor has, chosen at run time.
+/// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that
+/// use what the processor has, chosen at run time.
 ///
-/// *Threads*: acting stays on the calling thread. Learning is shared out among [`CpuNetwork::with_threads`] threads of the
-/// network's own; results do not depend on how many there are, bit for bit.
+/// *Threads*: acting stays on the calling thread. Learning is shared out among [`CpuNetwork::with_threads`]
+/// threads of the network's own; results do not depend on how many there are, bit for bit.
 ///
-/// *Memory*: learning keeps the batch's observations and activations from one batch to the next. Once the largest batch
-/// has been seen (with memory: the largest of each number of steps), nothing is allocated.
+/// *Memory*: learning keeps the batch's observations and activations from one batch to the next. Once the
+/// largest batch has been seen (with memory: the largest of each number of steps), nothing is allocated.
 ///
 /// *Agreement*: with [`CandleNetwork`](crate::CandleNetwork) to about 1e-6, outputs and gradients.
 ///
@@ -62,7 +62,7 @@ pub struct CpuNetwork {
     learning: Arc<Weights>,
     threads: ThreadPool<Share>,
     shares: Vec<Share>,
-    /// Shares of larger batches, with the memory they have: the first of them on top.
+    /// Shares of larger batches, kept for their allocations; the first of them on top.
     spare: Vec<Share>,
     kept: Option<Kept>,
 }
@@ -79,20 +79,20 @@ struct Layers {
     piece_rows: usize,
 }
 
-/// One share of a batch, always the same rows however many threads there are: pieces one after the other and the sum of
-/// their gradients.
+/// One share of a batch, the same rows for any number of threads: its micro-batches and the sum of their
+/// gradients.
 #[derive(Default)]
 struct Share {
     pieces: Vec<MicroBatch>,
-    /// MicroBatches of this batch; others are left from a larger one.
+    /// Micro-batches of this batch; the rest are left from a larger one.
     used: usize,
     grad: Vec<f32>,
     scratch: Scratch,
-    /// What is to be done.
+    /// The pending pass.
     task: Option<Task>,
 }
 
-/// The work on a share, with all that it needs.
+/// A pass over a share, with its inputs.
 struct Task {
     pass: Pass,
     layers: Arc<Layers>,
@@ -107,7 +107,7 @@ enum Pass {
 
 impl Job for Share {
     fn run(&mut self) {
-        // Taken, so that the weights are free again when the work is done.
+        // Taken, so that the weights are released when the pass is done.
         let Some(Task { pass, layers, weights }) = self.task.take() else { return };
         let Share { pieces, used, grad, scratch, .. } = self;
         let pieces = &mut pieces[..*used];
@@ -127,8 +127,8 @@ impl Job for Share {
 /// The most shares of a batch, and so of threads that can work on it. Each has a gradient of its own.
 const SHARES: usize = 16;
 
-/// Numbers of the widest layer that a piece of rows may have: with its neighbours and their gradients it fits the
-/// second-level cache.
+/// Numbers of the widest layer that a piece of rows may have: with its neighbours and their gradients it fits
+/// the second-level cache.
 const PIECE_NUMBERS: usize = 16 * 1024;
 
 /// Rows of a piece of images: they pass the convolutions one by one and the dense layers together.
@@ -143,8 +143,9 @@ impl CpuNetwork {
         Self::with_threads(spec, NonZeroUsize::MIN)
     }
 
-    /// Builds the network with so many threads for learning, the calling one included. A batch has one share for
-    /// every 256 rows of numbers or 64 images, less for wide layers, and 16 at most; more threads do nothing.
+    /// Builds the network with so many threads for learning, the calling one included. A batch has one share
+    /// for every 256 rows of numbers or 64 images, less for wide layers, and 16 at most; more threads do
+    /// nothing.
     pub fn with_threads(spec: &NetworkSpec, threads: NonZeroUsize) -> Result<Self, PolicyError> {
         let layout = Arc::new(spec.layout()?);
         let mut packing = Packing::default();
@@ -152,7 +153,7 @@ impl CpuNetwork {
         let towers = spec.towers();
         let towers = towers.iter().map(|tower| Tower::new(tower, obs_len, &layout, &mut packing));
         let towers = towers.collect::<Result<Vec<_>, _>>()?;
-        let images = towers.iter().any(Tower::sees_images);
+        let images = towers.iter().any(Tower::has_images);
         let widest = towers.iter().map(Tower::widest).max().unwrap_or(1);
         let piece_rows = if images { PIECE_IMAGES } else { (PIECE_NUMBERS / widest).clamp(16, 256) };
         let layers = Layers { towers, packing, obs_len, state_len, images, piece_rows };
@@ -300,7 +301,7 @@ impl Network for CpuNetwork {
             share.pieces[..used].iter_mut().for_each(|piece| piece.take_grads(&self.layers.towers, grads));
         }
         self.run(Pass::Backward)?;
-        // In the order of the batch, whoever was first to finish.
+        // Summed in the order of the batch, not of completion, so that results do not depend on threads.
         let Some((sum, others)) = self.shares.split_first_mut() else {
             grad.fill(0.0);
             return Ok(());

@@ -1,7 +1,8 @@
 //! The Gaussian with a diagonal covariance matrix.
 //!
-//! A row of inputs is `[means | log_stds]`. Log standard deviations are clamped to a [`LogStdRange`] and have no gradient
-//! where the clamp is active. Log-probability, entropy and divergence are sums over the dimensions.
+//! A row of inputs is `[means | log_stds]`. Log standard deviations are clamped to a [`LogStdRange`] and have
+//! no gradient where the clamp is active. Log-probability, entropy and divergence are sums over the
+//! dimensions.
 //!
 //! [`DiagGaussian`] computes batches of `f32` by the functions, which take one row of `f32` or `f64`.
 
@@ -15,9 +16,9 @@ pub use crate::normal::{entropy, entropy_grad, kl, kl_grad_p, kl_grad_q};
 
 /// The distribution over `n` independent normal numbers; its inputs are `[means | log_stds]`.
 ///
-/// Log-probabilities are densities, so they and the entropy may have either sign. The entropy does not depend on the
-/// means: it is finite even where a mean is NaN. Sampling uses one [`Rng::normal`](crate::Rng::normal) per number, row by
-/// row.
+/// Log-probabilities are densities, so they and the entropy may have either sign. The entropy does not depend
+/// on the means: it is finite even where a mean is NaN. Sampling uses one [`Rng::normal`](crate::Rng::normal)
+/// per number, row by row.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, DiagGaussian, Distribution};
@@ -96,8 +97,8 @@ pub fn logp<F: Float + FloatConst + From<f32>>(range: LogStdRange, inputs: &[F],
     sum(normals(range, inputs).zip(action).map(|(number, &x)| number.logp(x)))
 }
 
-/// Adds `weight · ∂ logp(action) / ∂ inputs` to `grad`: with `z = (action − mean) / std`, `z / std` to the means and
-/// `z² − 1` to the log standard deviations.
+/// Adds `weight · ∂ logp(action) / ∂ inputs` to `grad`: with `z = (action − mean) / std`, `z / std` to the
+/// means and `z² − 1` to the log standard deviations.
 pub fn logp_grad<F: Float + FloatConst + From<f32>>(
     range: LogStdRange,
     inputs: &[F],

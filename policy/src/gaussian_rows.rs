@@ -3,8 +3,8 @@
 use crate::kernel::Kernel;
 use crate::{LogStdRange, PolicyError, Rng, Space, diag_gaussian};
 
-/// A Gaussian over independent numbers, by its formulas for one row. Entropy and divergence are those of the numbers
-/// before any squashing, so they are the same for all implementers.
+/// A Gaussian over independent numbers, by its formulas for one row. Entropy and divergence are those of the
+/// numbers before any squashing, so they are the same for all implementers.
 pub(crate) trait GaussianRows: Send + Sync {
     /// How many numbers an action has.
     fn n(&self) -> usize;

@@ -3,7 +3,8 @@
 use crate::error::check_len;
 use crate::{ActionsMut, ActionsRef, Distribution, PolicyError, Rng};
 
-/// The arithmetic of a [`Distribution`], method by method, on slices whose lengths and actions have been checked.
+/// The arithmetic of a [`Distribution`], method by method, on slices whose lengths and actions have been
+/// checked.
 pub(crate) trait Kernel: Send + Sync {
     /// `u32` for discrete actions, `f32` for continuous ones.
     type Action: ActionElement;

@@ -3,13 +3,14 @@
 //! A row of inputs is `[means | log_stds]` of the Gaussian before squashing, clamped as in
 //! [`diag_gaussian`](crate::diag_gaussian).
 //!
-//! The log-density of an action `a = tanh(x)` is that of `x = atanh(a)` less the log-derivative of tanh there,
-//! `ln(1 − a²)`. Both come from `ln(1 + |a|)` and `ln(1 − |a|)`, so nothing cancels near ±1. The density is not defined at
-//! ±1: samples and the actions given to [`logp`] are clamped to [`HIGHEST_ACTION`], the highest `f32` below 1.
+//! The log-density of an action `a = tanh(x)` is that of `x = atanh(a)` less the log-derivative of tanh
+//! there, `ln(1 − a²)`. Both come from `ln(1 + |a|)` and `ln(1 − |a|)`, so nothing cancels near ±1. The
+//! density is not defined at ±1: samples and the actions given to [`logp`] are clamped to [`HIGHEST_ACTION`],
+//! the highest `f32` below 1.
 //!
-//! The *divergence* of the Gaussians before squashing is exact, since squashing both does not change it. The *entropy* has
-//! no closed form after squashing; the one here, as in many implementations, is that before squashing, which exceeds the
-//! true one by the mean of `−ln(1 − a²)`.
+//! The *divergence* of the Gaussians before squashing is exact, since squashing both does not change it. The
+//! *entropy* has no closed form after squashing; the one here, as in many implementations, is that before
+//! squashing, which exceeds the true one by the mean of `−ln(1 − a²)`.
 //!
 //! [`SquashedGaussian`] computes batches of `f32` by the functions, which take one row of `f32` or `f64`.
 
@@ -24,7 +25,8 @@ pub use crate::normal::{entropy, entropy_grad, kl, kl_grad_p, kl_grad_q};
 /// The greatest absolute value of an action: the last `f32` before 1.
 pub const HIGHEST_ACTION: f32 = 1.0 - f32::EPSILON / 2.0;
 
-/// The distribution over `n` independent normal numbers squashed into (−1, 1); its inputs are `[means | log_stds]`.
+/// The distribution over `n` independent normal numbers squashed into (−1, 1); its inputs are `[means |
+/// log_stds]`.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, Distribution, Rng, SquashedGaussian};
@@ -36,7 +38,8 @@ pub const HIGHEST_ACTION: f32 = 1.0 - f32::EPSILON / 2.0;
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 ///
-/// *Errors*, besides those of every [`Distribution`]: [`PolicyError::NumberOutOfRange`] for an action beyond ±1.
+/// *Errors*, besides those of every [`Distribution`]: [`PolicyError::NumberOutOfRange`] for an action beyond
+/// ±1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SquashedGaussian {
     n: usize,
@@ -91,8 +94,8 @@ impl GaussianRows for SquashedGaussian {
     }
 }
 
-/// Writes the squashed means: the median of each number. The density itself may be highest elsewhere, even at ±1, since
-/// it grows where tanh compresses.
+/// Writes the squashed means: the median of each number. The density itself may be highest elsewhere, even at
+/// ±1, since it grows where tanh compresses.
 pub fn mode<F: Float + From<f32>>(inputs: &[F], action: &mut [F]) {
     normals(LogStdRange::UNBOUNDED, inputs).zip(action).for_each(|(number, action)| *action = squash(number.mean));
 }

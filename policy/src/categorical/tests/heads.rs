@@ -59,8 +59,8 @@ fn masked_pair(multi: &Categorical, rows: usize, masked: f64, seed: u64) -> (Vec
     (0..rows * multi.dist_len).map(pair).unzip()
 }
 
-/// One choice is computed in place, several in copies of their logits: a second choice without an alternative, which
-/// adds nothing to any sum, shows that both ways give the same bits.
+/// One choice is computed in place, several in copies of their logits: a second choice without an
+/// alternative, which adds nothing to any sum, shows that both ways give the same bits.
 #[test]
 fn one_choice_has_the_same_bits_alone_and_beside_another() {
     const ROWS: usize = 30;
