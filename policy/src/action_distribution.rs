@@ -1,8 +1,8 @@
 use crate::distribution::{Distribution, Gaussian, GaussianConfig};
-use crate::{Categorical, DiagGaussian, MultiCategorical, PolicyError, Space, SquashedGaussian};
+use crate::{Categorical, DiagGaussian, PolicyError, Space, SquashedGaussian};
 
-/// The distribution over an action space: [`Categorical`] for `Discrete`, [`MultiCategorical`] for
-/// `MultiDiscrete`, [`DiagGaussian`] for `Box`.
+/// The distribution over an action space: [`Categorical`] for `Discrete` and `MultiDiscrete`,
+/// [`DiagGaussian`] for `Box`.
 ///
 /// The actions of a `Box` are on the scale that is learned on; [`ActionScale`](crate::ActionScale) brings
 /// them into the bounds of the space.
@@ -37,7 +37,7 @@ pub fn distribution_with(
     let GaussianConfig { gaussian, log_std_range } = gaussian.into();
     Ok(match (space, gaussian) {
         (Space::Discrete { n }, _) => Box::new(Categorical::new(*n)?),
-        (Space::MultiDiscrete { nvec }, _) => Box::new(MultiCategorical::new(nvec.clone())?),
+        (Space::MultiDiscrete { nvec }, _) => Box::new(Categorical::multi(nvec)?),
         (Space::Box { .. }, Gaussian::Diagonal) => {
             Box::new(DiagGaussian::new(space.act_len())?.with_log_std_range(log_std_range))
         }

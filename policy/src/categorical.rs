@@ -1,243 +1,345 @@
-//! The categorical distribution given by logits.
+//! Categorical distributions given by logits: one choice, or several independent ones at once.
 //!
-//! [`Categorical`] computes many rows of `f32` at once, at the processor's speed. The functions work on one
-//! row and are generic over `f32` and `f64`: they are the formulas in plain words, what gradients are checked
-//! with against finite differences, and what [`Categorical`] is checked against, with which it agrees to
-//! about 1e-6.
+//! A row of inputs is the logits of all choices, one choice after the other. Log-probability, entropy and
+//! divergence are sums over the choices.
 //!
-//! All of them subtract the highest logit first: logits of any finite size are fine. A logit of −∞ masks its
-//! action: probability zero, no share in the entropy, never sampled.
+//! [`Categorical`] computes batches of `f32` with SIMD. The functions take one row of `f32` or `f64` and the
+//! sizes of the choices as `nvec`, which must add up to the length of the logits: they are the reference for
+//! [`Categorical`], which agrees with them to about 1e-6, and are themselves checked against finite
+//! differences.
+//!
+//! All of them subtract the highest logit first, so logits of any finite size are safe. A logit of −∞ masks
+//! its action: probability zero, no contribution to the entropy, never sampled.
+
+use std::borrow::Cow;
 
 use num_traits::Float;
 
-use crate::error::check_len;
+use crate::kernel::Kernel;
 use crate::ops::Softmax;
-use crate::{ActionsMut, ActionsRef, Distribution, PolicyError, Rng};
+use crate::{PolicyError, Rng, Space};
 
-/// The distribution over `n` actions whose log-probabilities are the logits up to a constant.
+/// The distribution over one of `nvec[i]` actions for each choice `i`, whose log-probabilities are the logits
+/// up to a constant.
+///
+/// Sampling uses exactly one uniform number per choice, row by row.
 ///
 /// ```
-/// use pronk_policy::{ActionsRef, Categorical, Distribution};
+/// use pronk_policy::{ActionsMut, ActionsRef, Categorical, Distribution};
 ///
-/// let two = Categorical::new(2)?;
 /// let mut logp = [0.0];
-/// two.logp(&[0.0, 0.0], ActionsRef::Discrete(&[1]), &mut logp)?;
+/// Categorical::new(2)?.logp(&[0.0, 0.0], ActionsRef::Discrete(&[1]), &mut logp)?;
 /// assert_eq!(logp, [0.5_f32.ln()]);
+///
+/// let mut action = [0; 2];
+/// Categorical::multi(&[2, 3])?.mode(&[0.5, -0.5, 1.0, 2.0, 3.0], ActionsMut::Discrete(&mut action))?;
+/// assert_eq!(action, [0, 2]);
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// *Errors*, besides those of every [`Distribution`](crate::Distribution): [`PolicyError::ActionOutOfRange`]
+/// names the row, and [`PolicyError::ChoiceOutOfRange`] also the choice where there are several.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Categorical {
+    heads: Vec<Head>,
+    dist_len: usize,
+}
+
+/// The logits of one choice within a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Head {
+    index: usize,
+    start: usize,
     n: usize,
 }
 
 impl Categorical {
     /// The distribution over actions `0..n`; an error if there are none.
     pub fn new(n: usize) -> Result<Self, PolicyError> {
-        crate::Space::discrete(n)?;
-        Ok(Self { n })
+        Space::discrete(n)?;
+        Ok(Self::with_heads(&[n]))
     }
 
-    fn rows(&self, what: &'static str, inputs: &[f32]) -> Result<usize, PolicyError> {
-        let rows = inputs.len() / self.n;
-        check_len(what, rows * self.n, inputs.len()).map(|()| rows)
+    /// The distribution over choices of such sizes; an error if there are none, or a choice has no actions.
+    pub fn multi(nvec: &[usize]) -> Result<Self, PolicyError> {
+        Space::multi_discrete(nvec.to_vec())?;
+        Ok(Self::with_heads(nvec))
     }
 
-    fn checked<'a>(&self, rows: usize, actions: ActionsRef<'a>) -> Result<&'a [u32], PolicyError> {
-        let actions = actions.discrete()?;
-        check_len("actions", rows, actions.len())?;
-        // A look at all of them takes no branches; which one it is matters only once something is wrong.
-        let wrong = |&action: &u32| action as usize >= self.n;
-        if actions.iter().fold(false, |any, action| any | wrong(action)) {
-            let row = actions.iter().position(wrong).unwrap_or_default();
-            return Err(PolicyError::ActionOutOfRange { row, action: actions[row], n: self.n });
+    fn with_heads(nvec: &[usize]) -> Self {
+        Self { heads: heads(nvec).collect(), dist_len: nvec.iter().sum() }
+    }
+
+    /// The logits of one choice in all rows, `[rows, n]`.
+    fn logits_of<'a>(&self, head: Head, inputs: &'a [f32]) -> Cow<'a, [f32]> {
+        if self.heads.len() == 1 {
+            return Cow::Borrowed(inputs);
         }
-        Ok(actions)
+        Cow::Owned(inputs.chunks_exact(self.dist_len).flat_map(|row| head.of(row)).copied().collect())
+    }
+
+    /// The actions of one choice in all rows, `[rows]`.
+    fn actions_of<'a>(&self, head: Head, actions: &'a [u32]) -> Cow<'a, [u32]> {
+        if self.heads.len() == 1 {
+            return Cow::Borrowed(actions);
+        }
+        Cow::Owned(actions.iter().skip(head.index).step_by(self.heads.len()).copied().collect())
+    }
+
+    /// Sums over the choices what `write` computes for each, `[rows]`.
+    fn sum_heads(&self, out: &mut [f32], mut write: impl FnMut(Head, &mut [f32])) {
+        if let [head] = self.heads[..] {
+            return write(head, out);
+        }
+        let mut terms = vec![0.0; out.len()];
+        out.fill(0.0);
+        for &head in &self.heads {
+            write(head, &mut terms);
+            add_terms(&terms, out);
+        }
+    }
+
+    /// Calls `add` with the gradient of each choice, `[rows, n]`.
+    fn add_head_grads(&self, grad: &mut [f32], mut add: impl FnMut(Head, &mut [f32])) {
+        if let [head] = self.heads[..] {
+            return add(head, grad);
+        }
+        for &head in &self.heads {
+            let mut of_head = self.logits_of(head, grad).into_owned();
+            add(head, &mut of_head);
+            let rows = grad.chunks_exact_mut(self.dist_len).zip(of_head.chunks_exact(head.n));
+            rows.for_each(|(row, sums)| head.of_mut(row).copy_from_slice(sums));
+        }
     }
 }
 
-impl Distribution for Categorical {
+impl Head {
+    fn of<'r, T>(&self, row: &'r [T]) -> &'r [T] {
+        &row[self.start..self.start + self.n]
+    }
+
+    fn of_mut<'r, T>(&self, row: &'r mut [T]) -> &'r mut [T] {
+        &mut row[self.start..self.start + self.n]
+    }
+}
+
+impl Kernel for Categorical {
+    type Action = u32;
+
     fn dist_len(&self) -> usize {
-        self.n
+        self.dist_len
     }
 
     fn act_len(&self) -> usize {
-        1
+        self.heads.len()
     }
 
-    /// Uses exactly one uniform number per row, in row order.
-    fn sample(
-        &self,
-        inputs: &[f32],
-        rng: &mut Rng,
-        actions: ActionsMut<'_>,
-        logp: &mut [f32],
-    ) -> Result<(), PolicyError> {
-        let actions = actions.discrete()?;
-        let rows = self.rows("inputs", inputs)?;
-        check_len("actions", rows, actions.len())?;
-        check_len("logp", rows, logp.len())?;
-        Softmax::Sample { logits: inputs, rng, actions, logp }.run(self.n);
-        Ok(())
-    }
-
-    fn mode(&self, inputs: &[f32], actions: ActionsMut<'_>) -> Result<(), PolicyError> {
-        let actions = actions.discrete()?;
-        check_len("actions", self.rows("inputs", inputs)?, actions.len())?;
-        for (logits, action) in inputs.chunks_exact(self.n).zip(actions) {
-            *action = mode(logits) as u32;
+    fn check_actions(&self, actions: &[u32]) -> Result<(), PolicyError> {
+        if let [Head { n, .. }] = self.heads[..] {
+            // One pass without branches; the row is searched only once an action is known to be wrong.
+            let wrong = |&action: &u32| action as usize >= n;
+            if actions.iter().fold(false, |any, action| any | wrong(action)) {
+                let row = actions.iter().position(wrong).unwrap_or_default();
+                return Err(PolicyError::ActionOutOfRange { row, action: actions[row], n });
+            }
+            return Ok(());
+        }
+        for (row, action) in actions.chunks_exact(self.heads.len()).enumerate() {
+            for (&action, &Head { index, n, .. }) in action.iter().zip(&self.heads) {
+                if action as usize >= n {
+                    return Err(PolicyError::ChoiceOutOfRange { row, choice: index, action, n });
+                }
+            }
         }
         Ok(())
     }
 
-    fn logp(&self, inputs: &[f32], actions: ActionsRef<'_>, out: &mut [f32]) -> Result<(), PolicyError> {
-        let rows = self.rows("inputs", inputs)?;
-        let actions = self.checked(rows, actions)?;
-        check_len("logp", rows, out.len())?;
-        Softmax::Logp { logits: inputs, actions, out }.run(self.n);
-        Ok(())
+    fn sample(&self, inputs: &[f32], rng: &mut Rng, actions: &mut [u32], logp: &mut [f32]) {
+        if let [head] = self.heads[..] {
+            return Softmax::Sample { logits: inputs, rng, actions, logp }.run(head.n);
+        }
+        // All rows of a choice at once would be faster, but a batch would then draw in another order than its
+        // rows alone.
+        let rows = inputs.chunks_exact(self.dist_len).zip(actions.chunks_exact_mut(self.heads.len()));
+        for ((row, actions), logp) in rows.zip(logp) {
+            *logp = 0.0;
+            for (head, action) in self.heads.iter().zip(actions) {
+                let (logits, mut term) = (head.of(row), [0.0]);
+                let actions = std::slice::from_mut(action);
+                Softmax::Sample { logits, rng: &mut *rng, actions, logp: &mut term }.run(head.n);
+                *logp += term[0];
+            }
+        }
     }
 
-    fn entropy(&self, inputs: &[f32], out: &mut [f32]) -> Result<(), PolicyError> {
-        check_len("entropy", self.rows("inputs", inputs)?, out.len())?;
-        Softmax::Entropy { logits: inputs, out }.run(self.n);
-        Ok(())
+    fn mode(&self, inputs: &[f32], actions: &mut [u32]) {
+        let rows = inputs.chunks_exact(self.dist_len).zip(actions.chunks_exact_mut(self.heads.len()));
+        for (row, actions) in rows {
+            for (head, action) in self.heads.iter().zip(actions) {
+                *action = highest(head.of(row)) as u32;
+            }
+        }
     }
 
-    fn logp_and_entropy(
-        &self,
-        inputs: &[f32],
-        actions: ActionsRef<'_>,
-        logp: &mut [f32],
-        entropy: &mut [f32],
-    ) -> Result<(), PolicyError> {
-        let rows = self.rows("inputs", inputs)?;
-        let actions = self.checked(rows, actions)?;
-        check_len("logp", rows, logp.len())?;
-        check_len("entropy", rows, entropy.len())?;
-        Softmax::LogpAndEntropy { logits: inputs, actions, logp, entropy }.run(self.n);
-        Ok(())
+    fn logp(&self, inputs: &[f32], actions: &[u32], out: &mut [f32]) {
+        self.sum_heads(out, |head, out| {
+            let (logits, actions) = (&self.logits_of(head, inputs), &self.actions_of(head, actions));
+            Softmax::Logp { logits, actions, out }.run(head.n);
+        });
     }
 
-    fn kl(&self, p: &[f32], q: &[f32], out: &mut [f32]) -> Result<(), PolicyError> {
-        check_len("kl", self.rows("p", p)?, out.len())?;
-        check_len("q", p.len(), q.len())?;
-        Softmax::Kl { p, q, out }.run(self.n);
-        Ok(())
+    fn entropy(&self, inputs: &[f32], out: &mut [f32]) {
+        self.sum_heads(out, |head, out| {
+            Softmax::Entropy { logits: &self.logits_of(head, inputs), out }.run(head.n);
+        });
     }
 
-    fn logp_grad(
-        &self,
-        inputs: &[f32],
-        actions: ActionsRef<'_>,
-        weight: &[f32],
-        grad: &mut [f32],
-    ) -> Result<(), PolicyError> {
-        let rows = self.rows("inputs", inputs)?;
-        let actions = self.checked(rows, actions)?;
-        check_len("weight", rows, weight.len())?;
-        check_len("grad", inputs.len(), grad.len())?;
-        Softmax::LogpGrad { logits: inputs, actions, weight, grad }.run(self.n);
-        Ok(())
+    fn logp_and_entropy(&self, inputs: &[f32], actions: &[u32], logp: &mut [f32], entropy: &mut [f32]) {
+        if let [head] = self.heads[..] {
+            return Softmax::LogpAndEntropy { logits: inputs, actions, logp, entropy }.run(head.n);
+        }
+        let mut entropies = vec![0.0; entropy.len()];
+        entropy.fill(0.0);
+        self.sum_heads(logp, |head, logp| {
+            let (logits, actions) = (&self.logits_of(head, inputs), &self.actions_of(head, actions));
+            Softmax::LogpAndEntropy { logits, actions, logp, entropy: &mut entropies }.run(head.n);
+            add_terms(&entropies, entropy);
+        });
     }
 
-    fn entropy_grad(&self, inputs: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError> {
-        check_len("weight", self.rows("inputs", inputs)?, weight.len())?;
-        check_len("grad", inputs.len(), grad.len())?;
-        Softmax::EntropyGrad { logits: inputs, weight, grad }.run(self.n);
-        Ok(())
+    fn kl(&self, p: &[f32], q: &[f32], out: &mut [f32]) {
+        self.sum_heads(out, |head, out| {
+            Softmax::Kl { p: &self.logits_of(head, p), q: &self.logits_of(head, q), out }.run(head.n);
+        });
+    }
+
+    fn logp_grad(&self, inputs: &[f32], actions: &[u32], weight: &[f32], grad: &mut [f32]) {
+        self.add_head_grads(grad, |head, grad| {
+            let (logits, actions) = (&self.logits_of(head, inputs), &self.actions_of(head, actions));
+            Softmax::LogpGrad { logits, actions, weight, grad }.run(head.n);
+        });
+    }
+
+    fn entropy_grad(&self, inputs: &[f32], weight: &[f32], grad: &mut [f32]) {
+        self.add_head_grads(grad, |head, grad| {
+            Softmax::EntropyGrad { logits: &self.logits_of(head, inputs), weight, grad }.run(head.n);
+        });
     }
 
     fn logp_and_entropy_grad(
         &self,
         inputs: &[f32],
-        actions: ActionsRef<'_>,
-        logp_weight: &[f32],
-        entropy_weight: &[f32],
+        actions: &[u32],
+        (logp_weight, entropy_weight): (&[f32], &[f32]),
         grad: &mut [f32],
-    ) -> Result<(), PolicyError> {
-        let rows = self.rows("inputs", inputs)?;
-        let actions = self.checked(rows, actions)?;
-        check_len("logp_weight", rows, logp_weight.len())?;
-        check_len("entropy_weight", rows, entropy_weight.len())?;
-        check_len("grad", inputs.len(), grad.len())?;
-        Softmax::LogpAndEntropyGrad { logits: inputs, actions, logp_weight, entropy_weight, grad }.run(self.n);
-        Ok(())
+    ) {
+        self.add_head_grads(grad, |head, grad| {
+            let (logits, actions) = (&self.logits_of(head, inputs), &self.actions_of(head, actions));
+            Softmax::LogpAndEntropyGrad { logits, actions, logp_weight, entropy_weight, grad }.run(head.n);
+        });
     }
 
-    fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError> {
-        check_len("weight", self.rows("p", p)?, weight.len())?;
-        check_len("q", p.len(), q.len())?;
-        check_len("grad", p.len(), grad.len())?;
-        Softmax::KlGradQ { p, q, weight, grad }.run(self.n);
-        Ok(())
+    fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) {
+        self.add_head_grads(grad, |head, grad| {
+            let (p, q) = (&self.logits_of(head, p), &self.logits_of(head, q));
+            Softmax::KlGradQ { p, q, weight, grad }.run(head.n);
+        });
     }
 }
 
-/// The index of the highest logit; the first of several.
-pub fn mode<F: Float>(logits: &[F]) -> usize {
-    let higher = |best, i| if logits[i] > logits[best] { i } else { best };
-    (1..logits.len()).fold(0, higher)
+/// The index of the highest logit of each choice; the first of equal ones.
+pub fn mode<F: Float>(nvec: &[usize], logits: &[F]) -> Vec<usize> {
+    heads(nvec).map(|head| highest(head.of(logits))).collect()
 }
 
-/// The index at which the cumulative probability first exceeds `uniform`, a number in `[0, 1)`.
-pub fn sample<F: Float>(logits: &[F], uniform: F) -> usize {
-    Normalised::of(logits).index_at(uniform)
-}
-
-/// The log-probability of `action`, which must be an index of `logits`; NaN if it is not.
-pub fn logp<F: Float>(logits: &[F], action: usize) -> F {
-    Normalised::of(logits).logp(action)
+/// The log-probability of `action`, one index per choice; NaN if there is no such action.
+pub fn logp<F: Float>(nvec: &[usize], logits: &[F], action: &[usize]) -> F {
+    sum(heads(nvec).zip(action).map(|(head, &action)| Normalised::of(head.of(logits)).logp(action)))
 }
 
 /// The entropy in nats.
-pub fn entropy<F: Float>(logits: &[F]) -> F {
-    let row = Normalised::of(logits);
-    row.mean_of(|i| -row.logp(i))
+pub fn entropy<F: Float>(nvec: &[usize], logits: &[F]) -> F {
+    sum(heads(nvec).map(|head| Normalised::of(head.of(logits)).entropy()))
 }
 
 /// The divergence `KL(p ‖ q)` in nats; infinite where `p` allows what `q` does not.
-pub fn kl<F: Float>(p: &[F], q: &[F]) -> F {
-    let (p, q) = (Normalised::of(p), Normalised::of(q));
-    p.mean_of(|i| p.logp(i) - q.logp(i))
+pub fn kl<F: Float>(nvec: &[usize], p: &[F], q: &[F]) -> F {
+    sum(pairs(nvec, p, q).map(|(_, p, q)| p.mean_of(|i| p.logp(i) - q.logp(i))))
 }
 
 /// Adds `weight · ∂ logp(action) / ∂ logits` to `grad`: `[i = action] − p_i`.
-pub fn logp_grad<F: Float>(logits: &[F], action: usize, weight: F, grad: &mut [F]) {
-    let row = Normalised::of(logits);
-    for (i, grad) in grad.iter_mut().enumerate() {
-        let chosen = if i == action { F::one() } else { F::zero() };
-        *grad = *grad + weight * (chosen - row.probability(i));
+pub fn logp_grad<F: Float>(nvec: &[usize], logits: &[F], action: &[usize], weight: F, grad: &mut [F]) {
+    for (head, &action) in heads(nvec).zip(action) {
+        let row = Normalised::of(head.of(logits));
+        for (i, grad) in head.of_mut(grad).iter_mut().enumerate() {
+            let chosen = if i == action { F::one() } else { F::zero() };
+            *grad = *grad + weight * (chosen - row.probability(i));
+        }
     }
 }
 
 /// Adds `weight · ∂ entropy / ∂ logits` to `grad`: `−p_i (ln p_i + entropy)`.
-pub fn entropy_grad<F: Float>(logits: &[F], weight: F, grad: &mut [F]) {
-    let row = Normalised::of(logits);
-    let entropy = row.mean_of(|i| -row.logp(i));
-    for (i, grad) in grad.iter_mut().enumerate() {
-        *grad = *grad - weight * row.share(i, |i| row.logp(i) + entropy);
+pub fn entropy_grad<F: Float>(nvec: &[usize], logits: &[F], weight: F, grad: &mut [F]) {
+    for head in heads(nvec) {
+        let row = Normalised::of(head.of(logits));
+        let entropy = row.entropy();
+        for (i, grad) in head.of_mut(grad).iter_mut().enumerate() {
+            *grad = *grad - weight * row.share(i, |i| row.logp(i) + entropy);
+        }
     }
 }
 
 /// Adds `weight · ∂ KL(p ‖ q) / ∂ (logits of p)` to `grad`: `p_i (ln p_i − ln q_i − KL)`.
-pub fn kl_grad_p<F: Float>(p: &[F], q: &[F], weight: F, grad: &mut [F]) {
-    let (p, q) = (Normalised::of(p), Normalised::of(q));
-    let log_ratio = |i| p.logp(i) - q.logp(i);
-    let kl = p.mean_of(log_ratio);
-    for (i, grad) in grad.iter_mut().enumerate() {
-        *grad = *grad + weight * p.share(i, |i| log_ratio(i) - kl);
+pub fn kl_grad_p<F: Float>(nvec: &[usize], p: &[F], q: &[F], weight: F, grad: &mut [F]) {
+    for (head, p, q) in pairs(nvec, p, q) {
+        let log_ratio = |i| p.logp(i) - q.logp(i);
+        let kl = p.mean_of(log_ratio);
+        for (i, grad) in head.of_mut(grad).iter_mut().enumerate() {
+            *grad = *grad + weight * p.share(i, |i| log_ratio(i) - kl);
+        }
     }
 }
 
 /// Adds `weight · ∂ KL(p ‖ q) / ∂ (logits of q)` to `grad`: `q_i − p_i`.
-pub fn kl_grad_q<F: Float>(p: &[F], q: &[F], weight: F, grad: &mut [F]) {
-    let (p, q) = (Normalised::of(p), Normalised::of(q));
-    for (i, grad) in grad.iter_mut().enumerate() {
-        *grad = *grad + weight * (q.probability(i) - p.probability(i));
+pub fn kl_grad_q<F: Float>(nvec: &[usize], p: &[F], q: &[F], weight: F, grad: &mut [F]) {
+    for (head, p, q) in pairs(nvec, p, q) {
+        for (i, grad) in head.of_mut(grad).iter_mut().enumerate() {
+            *grad = *grad + weight * (q.probability(i) - p.probability(i));
+        }
     }
 }
 
-/// One row of logits with what turns them into probabilities.
+fn highest<F: Float>(logits: &[F]) -> usize {
+    (1..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best })
+}
+
+/// The choices in the order of their logits.
+fn heads(nvec: &[usize]) -> impl Iterator<Item = Head> {
+    nvec.iter().enumerate().scan(0, |end, (index, &n)| {
+        let start = *end;
+        *end += n;
+        Some(Head { index, start, n })
+    })
+}
+
+/// Each choice with its logits in two rows.
+fn pairs<'a, F: Float>(
+    nvec: &[usize],
+    p: &'a [F],
+    q: &'a [F],
+) -> impl Iterator<Item = (Head, Normalised<'a, F>, Normalised<'a, F>)> {
+    heads(nvec).map(move |head| (head, Normalised::of(head.of(p)), Normalised::of(head.of(q))))
+}
+
+fn add_terms(terms: &[f32], sums: &mut [f32]) {
+    sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
+}
+
+fn sum<F: Float>(terms: impl Iterator<Item = F>) -> F {
+    terms.fold(F::zero(), |sum, term| sum + term)
+}
+
+/// The logits of one choice with their normalising constant.
 struct Normalised<'a, F> {
     logits: &'a [F],
     highest: F,
@@ -262,7 +364,11 @@ impl<'a, F: Float> Normalised<'a, F> {
         (self.logits[i] - self.highest).exp() / self.sum
     }
 
-    /// `p_i · f(i)`, where an impossible action has no share however infinite its `f`.
+    fn entropy(&self) -> F {
+        self.mean_of(|i| -self.logp(i))
+    }
+
+    /// `p_i · f(i)`, and zero for an impossible action even where `f` is infinite.
     fn share(&self, i: usize, f: impl Fn(usize) -> F) -> F {
         let probability = self.probability(i);
         if probability == F::zero() { probability } else { probability * f(i) }
@@ -270,20 +376,6 @@ impl<'a, F: Float> Normalised<'a, F> {
 
     fn mean_of(&self, f: impl Fn(usize) -> F) -> F {
         (0..self.logits.len()).fold(F::zero(), |sum, i| sum + self.share(i, &f))
-    }
-
-    fn index_at(&self, uniform: F) -> usize {
-        // Adds up what `of` added up, in the same order: the last partial sum is `sum` itself, so a uniform
-        // below 1 stops in time. Only NaN runs through.
-        let goal = uniform * self.sum;
-        let mut partial = F::zero();
-        for (i, &logit) in self.logits.iter().enumerate() {
-            partial = partial + (logit - self.highest).exp();
-            if goal < partial {
-                return i;
-            }
-        }
-        self.logits.len().saturating_sub(1)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The network in hand-written arithmetic for the CPU.
 
-mod canvas;
 mod conv;
 mod dense;
+mod image_layout;
 mod images;
 mod lstm;
 mod micro_batch;
@@ -62,7 +62,7 @@ pub struct CpuNetwork {
     learning: Arc<Weights>,
     threads: ThreadPool<Share>,
     shares: Vec<Share>,
-    /// Shares of larger batches, with the memory they have: the first of them on top.
+    /// Shares of larger batches, kept for their allocations; the first of them on top.
     spare: Vec<Share>,
     kept: Option<Kept>,
 }
@@ -79,20 +79,20 @@ struct Layers {
     piece_rows: usize,
 }
 
-/// One share of a batch, always the same rows however many threads there are: pieces one after the other and
-/// the sum of their gradients.
+/// One share of a batch, the same rows for any number of threads: its micro-batches and the sum of their
+/// gradients.
 #[derive(Default)]
 struct Share {
     pieces: Vec<MicroBatch>,
-    /// MicroBatches of this batch; others are left from a larger one.
+    /// Micro-batches of this batch; the rest are left from a larger one.
     used: usize,
     grad: Vec<f32>,
     scratch: Scratch,
-    /// What is to be done.
+    /// The pending pass.
     task: Option<Task>,
 }
 
-/// The work on a share, with all that it needs.
+/// A pass over a share, with its inputs.
 struct Task {
     pass: Pass,
     layers: Arc<Layers>,
@@ -107,7 +107,7 @@ enum Pass {
 
 impl Job for Share {
     fn run(&mut self) {
-        // Taken, so that the weights are free again when the work is done.
+        // Taken, so that the weights are released when the pass is done.
         let Some(Task { pass, layers, weights }) = self.task.take() else { return };
         let Share { pieces, used, grad, scratch, .. } = self;
         let pieces = &mut pieces[..*used];
@@ -153,7 +153,7 @@ impl CpuNetwork {
         let towers = spec.towers();
         let towers = towers.iter().map(|tower| Tower::new(tower, obs_len, &layout, &mut packing));
         let towers = towers.collect::<Result<Vec<_>, _>>()?;
-        let images = towers.iter().any(Tower::sees_images);
+        let images = towers.iter().any(Tower::has_images);
         let widest = towers.iter().map(Tower::widest).max().unwrap_or(1);
         let piece_rows = if images { PIECE_IMAGES } else { (PIECE_NUMBERS / widest).clamp(16, 256) };
         let layers = Layers { towers, packing, obs_len, state_len, images, piece_rows };
@@ -301,7 +301,7 @@ impl Network for CpuNetwork {
             share.pieces[..used].iter_mut().for_each(|piece| piece.take_grads(&self.layers.towers, grads));
         }
         self.run(Pass::Backward)?;
-        // In the order of the batch, whoever was first to finish.
+        // Summed in the order of the batch, not of completion, so that results do not depend on threads.
         let Some((sum, others)) = self.shares.split_first_mut() else {
             grad.fill(0.0);
             return Ok(());

@@ -102,8 +102,8 @@ impl Replica {
         }
     }
 
-    /// Looks at its columns of a batch; what it needs to learn from them stays where an earlier pass for
-    /// learning left it.
+    /// Runs forward on its columns of a batch. A pass for acting leaves the activations of an earlier one for
+    /// learning alone.
     fn run(
         &mut self,
         pass: Pass,
@@ -229,7 +229,7 @@ impl Network for DataParallel {
     }
 }
 
-/// Whether a pass is to be learned from.
+/// Whether a pass is followed by `backward`.
 #[derive(Clone, Copy)]
 enum Pass {
     Acting,
@@ -237,7 +237,7 @@ enum Pass {
 }
 
 impl DataParallel {
-    /// Has every replica look at its shard and joins what they say.
+    /// Runs every replica on its shard and joins their outputs.
     fn run(
         &mut self,
         pass: Pass,
@@ -293,8 +293,8 @@ impl ObsLoader for Dealer {
     }
 }
 
-/// Has every replica do its work, the first on the calling thread. The first device's failure goes before the
-/// others'.
+/// Runs `work` on every replica, the first on the calling thread. Returns the failure of the lowest-numbered
+/// device.
 fn on_all(
     replicas: &mut [Replica],
     work: impl Fn(usize, &mut Replica) -> Result<(), PolicyError> + Sync,

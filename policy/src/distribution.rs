@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LogStdRange, PolicyError, Rng};
 
-/// A family of distributions over actions, told apart by the numbers a network puts out for each row.
+/// A family of distributions over actions, parameterised by a network's outputs for each row.
 ///
 /// *Shapes*: `inputs` is `[rows, dist_len]`, actions are `[rows, act_len]`, everything else is `[rows]`, all
 /// row-major. `rows` is taken from the length of `inputs`.
@@ -13,12 +13,12 @@ use crate::{LogStdRange, PolicyError, Rng};
 /// *Gradients* are with respect to `inputs`. Each `*_grad` adds `weight[row]` times the gradient of that row
 /// to `grad` (`[rows, dist_len]`), so a loss is a few calls on one buffer that starts at zero.
 ///
-/// *NaN* goes in and comes out: a row with a NaN input has a NaN log-probability (and some action), never a
-/// panic. Who collects samples checks the log-probabilities.
+/// *NaN* propagates: a row with a NaN input has a NaN log-probability and some action, never a panic. The
+/// caller that samples checks the log-probabilities.
 ///
 /// *Errors*: [`PolicyError::Length`] names the slice; [`PolicyError::ActionOutOfRange`] names the row, and
 /// some families have an error of their own for it; [`PolicyError::Kind`] if the actions have the wrong type.
-/// After an error the outputs hold nothing of use.
+/// After an error the outputs are unspecified.
 pub trait Distribution: Send + Sync {
     /// How many numbers describe one distribution.
     fn dist_len(&self) -> usize;
@@ -26,8 +26,8 @@ pub trait Distribution: Send + Sync {
     /// How many numbers are one action.
     fn act_len(&self) -> usize;
 
-    /// Draws an action for every row, and its log-probability, bit for bit what [`Distribution::logp`] gives
-    /// for it.
+    /// Samples an action for every row, with its log-probability, bit-identical to that of
+    /// [`Distribution::logp`].
     fn sample(
         &self,
         inputs: &[f32],
@@ -45,8 +45,8 @@ pub trait Distribution: Send + Sync {
     /// The entropy of every row, in nats.
     fn entropy(&self, inputs: &[f32], out: &mut [f32]) -> Result<(), PolicyError>;
 
-    /// The log-probability of an action and the entropy, for every row: what losses ask for. Faster than one
-    /// after the other where the two share their work.
+    /// The log-probability of an action and the entropy, for every row, as losses need them. Faster than two
+    /// calls where the two share their work.
     fn logp_and_entropy(
         &self,
         inputs: &[f32],
@@ -90,7 +90,7 @@ pub trait Distribution: Send + Sync {
     fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError>;
 }
 
-/// How actions that are numbers are distributed.
+/// The distribution of continuous actions.
 ///
 /// ```
 /// use pronk_policy::Gaussian;
@@ -101,15 +101,14 @@ pub trait Distribution: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaussian {
-    /// Independent normal numbers, which may lie beyond the bounds of actions:
-    /// [`DiagGaussian`](crate::DiagGaussian).
+    /// Independent normals, which may exceed the bounds of actions: [`DiagGaussian`](crate::DiagGaussian).
     #[default]
     Diagonal,
     /// The same squashed into (−1, 1): [`SquashedGaussian`](crate::SquashedGaussian).
     Squashed,
 }
 
-/// How actions that are numbers are distributed, and how narrow and wide they may become.
+/// The distribution of continuous actions, with the range of its standard deviations.
 ///
 /// ```
 /// use pronk_policy::{Gaussian, GaussianConfig, LogStdRange};

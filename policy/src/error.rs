@@ -1,19 +1,19 @@
-//! What can go wrong between an observation and an action.
+//! The errors of this crate.
 
 use crate::{DeviceSpec, Space};
 
-/// Why a space, a network or a distribution refused its input.
+/// An error of a space, a network or a distribution.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// A slice has another length than its rows and width ask for.
+    /// A slice whose length does not match its rows and width.
     #[error("{what}: expected {expected} numbers, got {got}")]
     Length {
         /// Which slice.
         what: &'static str,
-        /// The length that would have been right.
+        /// The expected length.
         expected: usize,
-        /// The length that came.
+        /// The actual length.
         got: usize,
     },
 
@@ -61,7 +61,7 @@ pub enum PolicyError {
         choice: usize,
     },
 
-    /// A mask over actions that are numbers.
+    /// A mask over continuous actions.
     #[error("actions of {space} are numbers, which no mask can forbid: masks are for Discrete and MultiDiscrete")]
     MaskOfNumbers {
         /// The action space.
@@ -73,9 +73,9 @@ pub enum PolicyError {
     Kind {
         /// Which data.
         what: &'static str,
-        /// The type that would have been right.
+        /// The expected type.
         expected: &'static str,
-        /// The type that came.
+        /// The actual type.
         got: &'static str,
     },
 
@@ -91,14 +91,14 @@ pub enum PolicyError {
     /// A network description that cannot be built.
     #[error("network: {reason}")]
     BadSpec {
-        /// What is wrong, and what would be right.
+        /// What is wrong, and how to fix it.
         reason: String,
     },
 
-    /// A state that the network cannot go on from.
-    #[error("memory: {reason}")]
+    /// A recurrent state that does not fit the network.
+    #[error("recurrent state: {reason}")]
     BadMemory {
-        /// What is wrong, and what would be right.
+        /// What is wrong, and how to fix it.
         reason: String,
     },
 
@@ -127,25 +127,25 @@ pub enum PolicyError {
         reason: String,
     },
 
-    /// A model put out a tensor of another shape than its network has.
+    /// A model returned a tensor of the wrong shape.
     #[error("the model's {what}: expected {}, got {}", dims(expected), dims(got))]
     ModelOutput {
         /// Which of its outputs.
         what: &'static str,
-        /// The shape that would have been right; `None` if there should be no such output.
+        /// The expected shape; `None` if there should be no such output.
         expected: Option<Vec<usize>>,
-        /// The shape that came, if the output did.
+        /// The actual shape; `None` if there was no such output.
         got: Option<Vec<usize>>,
     },
 
-    /// A name that no device has.
+    /// An unknown device name.
     #[error("there is no device `{text}`: choose cpu, cuda:0 (or another number) or metal")]
     UnknownDevice {
         /// The name.
         text: String,
     },
 
-    /// A device that this program was built without.
+    /// A device whose support was not compiled in.
     #[error("this build has no {library}: build with --features {feature}")]
     DeviceNotBuilt {
         /// What is missing.
@@ -154,30 +154,30 @@ pub enum PolicyError {
         feature: &'static str,
     },
 
-    /// A device that did not open.
-    #[error("device {device} does not open")]
+    /// A device that could not be opened.
+    #[error("cannot open device {device}")]
     Device {
         /// Which.
         device: DeviceSpec,
-        /// What candle said; boxed, because errors are returned everywhere and this one is large and rare.
+        /// The error of candle; boxed, because errors are returned everywhere and this one is large and rare.
         #[source]
         source: Box<candle_core::Error>,
     },
 
-    /// A thread of a network's own could not be started.
-    #[error("cannot start the {threads} threads that a network was to compute with: ask for fewer")]
+    /// A worker thread of a network could not be started.
+    #[error("cannot start the {threads} threads of a network: configure fewer")]
     Threads {
         /// How many were asked for.
         threads: usize,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
 
-    /// A mistake in this library: a thread of a network's own panicked.
+    /// A bug in this library: a worker thread of a network panicked.
     #[error("computing a network panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
 
@@ -186,7 +186,7 @@ pub enum PolicyError {
     Tensor {
         /// What the network was doing.
         doing: &'static str,
-        /// What candle said.
+        /// The error of candle.
         #[source]
         source: candle_core::Error,
     },
@@ -197,7 +197,7 @@ pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Resu
     if expected == got { Ok(()) } else { Err(PolicyError::Length { what, expected, got }) }
 }
 
-/// What a panic said.
+/// The message of a panic payload.
 pub(crate) fn panic_text(panic: Box<dyn std::any::Any + Send>) -> String {
     match panic.downcast::<String>() {
         Ok(message) => *message,

@@ -1,4 +1,4 @@
-//! How weights start, from the library's own generator.
+//! Weight initialisation, from the library's own generator.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn is_lstm(entry: &ParamEntry, part: &str) -> bool {
     entry.name.strip_suffix(part).is_some_and(|name| name.ends_with(".lstm."))
 }
 
-/// The gates are i, f, g, o.
+/// Gates are in the order i, f, g, o.
 fn one_for_the_forget_gate(bias: &mut [f32]) {
     let width = bias.len() / 4;
     bias[width..2 * width].fill(1.0);

@@ -1,4 +1,4 @@
-//! Observations put where a network computes, ahead of learning.
+//! Observations copied to a network's device ahead of learning.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use candle_core::Tensor;
 
 use crate::{ObsRef, PolicyError};
 
-/// Puts the observations of batches where a network computes, so that the network need not wait for the copy.
+/// Copies the observations of batches to a network's device, so that learning does not wait for the copy.
 ///
 /// [`Network::obs_loader`](crate::Network::obs_loader) gives one. It runs on threads of its own while the
 /// network learns from other batches.
@@ -19,7 +19,7 @@ pub trait ObsLoader: Send + Sync {
     fn load(&self, obs: ObsRef<'_>, columns: usize, into: &mut LoadedObs) -> Result<(), PolicyError>;
 }
 
-/// The observations of one batch where a network computes; nothing at first. Its storage is used again.
+/// The observations of one batch on a network's device; empty at first. Its storage is reused.
 ///
 /// An [`ObsLoader`] fills it, [`Input::with_loaded`](crate::Input::with_loaded) shows it to the network that
 /// gave the loader.

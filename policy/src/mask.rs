@@ -1,4 +1,4 @@
-//! Actions that cannot be chosen here.
+//! Action masks.
 
 use crate::error::check_len;
 use crate::{PolicyError, Space};

@@ -1,4 +1,4 @@
-//! What a network is to the rest of the library: slices in, slices out.
+//! [`Network`]: the interface of a policy and value network, slices in and slices out.
 
 use std::sync::Arc;
 
@@ -8,14 +8,13 @@ use crate::{LoadedObs, ObsDtype, ObsLoader, ParamLayout, Params, PolicyError, Sp
 
 /// A policy and value network: observations to the inputs of an action distribution and a value, and back.
 ///
-/// A network holds no weights; it is handed [`Params`] with every call and may keep copies on its device,
-/// told apart by their stamp. It is `Send`, not shared: every thread has its own. Nor does it remember
-/// anything from call to call: what a *recurrent* network remembers goes in as [`Memory`] and comes out as
-/// [`Outputs::state`].
+/// A network holds no weights: every call takes [`Params`], of which it may cache copies on its device by
+/// their stamp. It is `Send`, not shared: every thread has its own. It is stateless between calls: a
+/// *recurrent* network takes its state as [`Memory`] and returns it as [`Outputs::state`].
 ///
 /// *Rows* are any number, 0 included, and independent of each other, save that the steps of one column of a
-/// recurrent network follow each other. *NaN* in observations or weights comes out as NaN; it is the caller's
-/// to notice.
+/// recurrent network follow each other. *NaN* in observations or weights propagates to the outputs; the
+/// caller checks.
 ///
 /// *Errors*: slices of a wrong length or type, parameters of another layout, and failures of the device.
 pub trait Network: Send {
@@ -69,11 +68,12 @@ pub struct NetworkShape {
     pub obs: Space,
     /// How many numbers describe the action distribution.
     pub dist_len: usize,
-    /// How many numbers the network remembers from step to step; 0 for one that remembers nothing.
+    /// The length of the recurrent state; 0 for a feed-forward network.
     pub state_len: usize,
 }
 
-/// What a network has kept for `backward`: the batch's rows, and the stamp of its parameters.
+/// Identifies the forward pass that `backward` differentiates: the batch's rows and the stamp of its
+/// parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub(crate) rows: usize,
@@ -85,7 +85,7 @@ impl Kept {
         Self { rows: input.rows, stamp: params.stamp() }
     }
 
-    /// Whether `backward` may follow on what was kept.
+    /// Whether `backward` may run after this forward pass.
     pub(crate) fn check(
         kept: Option<Self>,
         params: &Params,
@@ -113,7 +113,7 @@ impl Kept {
 ///
 /// let obs = [0.0; 3 * 2 * 4];
 /// let input = Input::new(ObsRef::F32(&obs), 6);
-/// // The same rows as 3 steps of 2 columns, for a network that remembers 8 numbers. An episode starts in row 3: column 1
+/// // The same rows as 3 steps of 2 columns, for a network with a recurrent state of 8 numbers. An episode starts in row 3: column 1
 /// // of step 1.
 /// let (state, starts) = ([0.0; 2 * 8], [false, false, false, true, false, false]);
 /// let input = input.with_memory(Memory { state: &state, starts: &starts });
@@ -121,17 +121,18 @@ impl Kept {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// The observations, `[rows, obs_len]`. With memory, rows are time-major: row `step * columns + column`.
+    /// The observations, `[rows, obs_len]`; for a recurrent network time-major: row `step * columns +
+    /// column`.
     pub obs: ObsRef<'a>,
     /// How many.
     pub rows: usize,
-    /// What a recurrent network needs besides; nothing for one that is not.
+    /// The recurrent state; `None` for a feed-forward network.
     pub memory: Option<Memory<'a>>,
-    /// The same observations where the network computes, if they were put there ahead.
+    /// The same observations on the network's device, if they were copied there ahead of time.
     pub loaded: Option<&'a LoadedObs>,
 }
 
-/// What a recurrent network remembers when a batch begins, and where it forgets.
+/// The recurrent state at the start of a batch, and the rows at which it is reset.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory<'a> {
     /// The state before the first step, `[columns, state_len]`.
@@ -142,19 +143,19 @@ pub struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// How many columns there are, for a network that remembers `state_len` numbers.
+    /// The number of columns, for a network with a state of `state_len` numbers.
     pub fn columns(&self, state_len: usize) -> usize {
         self.state.len().checked_div(state_len).unwrap_or(0)
     }
 }
 
 impl<'a> Input<'a> {
-    /// Observations for a network without memory.
+    /// Observations for a feed-forward network.
     pub fn new(obs: ObsRef<'a>, rows: usize) -> Self {
         Self { obs, rows, memory: None, loaded: None }
     }
 
-    /// The same observations for a network with memory.
+    /// The same observations with a recurrent state.
     pub fn with_memory(self, memory: Memory<'a>) -> Self {
         Self { memory: Some(memory), ..self }
     }
@@ -166,8 +167,8 @@ impl<'a> Input<'a> {
 
     /// Whether a network of this shape can read the input.
     ///
-    /// *Errors*: observations of another type or number, also of those that were loaded; memory missing or
-    /// out of place, or not of whole steps.
+    /// *Errors*: observations of another type or number, also of those that were loaded; a recurrent state
+    /// missing or unexpected, or not of whole steps.
     pub fn check(&self, shape: &NetworkShape) -> Result<(), PolicyError> {
         let wrong = |expected, got| Err(PolicyError::Kind { what: "observations", expected, got });
         match (shape.obs.obs_dtype(), self.obs) {
@@ -188,11 +189,11 @@ impl<'a> Input<'a> {
             (None, 0) => return Ok(()),
             (None, _) => {
                 return refuse(format!(
-                    "the network remembers {state_len} numbers, but the input has no state: add it by `with_memory`"
+                    "the network has a state of {state_len} numbers, but the input has no state: add it by `with_memory`"
                 ));
             }
             (Some(_), 0) => {
-                return refuse("the network remembers nothing, but the input has a state: leave it out".into());
+                return refuse("the network is not recurrent, but the input has a state: leave it out".into());
             }
             (Some(memory), _) => memory,
         };
@@ -208,20 +209,19 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What a network says about a batch. The network sets the lengths and reuses the memory.
+/// The outputs of a network for a batch. The network sets the lengths and reuses the allocations.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     /// The inputs of the action distribution, `[rows, dist_len]`; for discrete actions, logits.
     pub logits: Vec<f32>,
     /// The values, `[rows]`.
     pub values: Vec<f32>,
-    /// What a recurrent network remembers after the last step, `[columns, state_len]`; empty for others.
+    /// The recurrent state after the last step, `[columns, state_len]`; empty for a feed-forward network.
     pub state: Vec<f32>,
 }
 
 impl Outputs {
-    /// Gives all vectors the lengths for an input, in the memory they have. The values are whatever they
-    /// were.
+    /// Resizes all vectors for an input, reusing their allocations. The values are unspecified.
     pub fn resize_for(&mut self, input: &Input<'_>, shape: &NetworkShape) {
         self.logits.resize(input.rows * shape.dist_len, 0.0);
         self.values.resize(input.rows, 0.0);
@@ -239,7 +239,7 @@ pub struct OutputGrads {
 }
 
 impl OutputGrads {
-    /// Makes it all zero for so many rows, in the memory it has.
+    /// Resets it to zeros for `rows` rows, reusing its allocations.
     pub fn reset(&mut self, rows: usize, dist_len: usize) {
         self.logits.clear();
         self.logits.resize(rows * dist_len, 0.0);

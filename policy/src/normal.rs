@@ -108,6 +108,33 @@ pub(crate) fn add_slopes<F: Float>(weight: F, slopes: impl Iterator<Item = Slope
     }
 }
 
+/// The entropy in nats, before any squashing.
+pub fn entropy<F: Float + FloatConst + From<f32>>(range: LogStdRange, inputs: &[F]) -> F {
+    sum(normals(range, inputs).map(Normal::entropy))
+}
+
+/// The divergence `KL(p ‖ q)` in nats. Squashing both distributions does not change it.
+pub fn kl<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F]) -> F {
+    sum(normals(range, p).zip(normals(range, q)).map(|(p, q)| p.kl(q)))
+}
+
+/// Adds `weight · ∂ entropy / ∂ inputs` to `grad`: 0 to the means and 1 to the log standard deviations.
+pub fn entropy_grad<F: Float + FloatConst + From<f32>>(range: LogStdRange, inputs: &[F], weight: F, grad: &mut [F]) {
+    add_slopes(weight, through_clamp(range, inputs, normals(range, inputs).map(|_| Normal::entropy_slopes())), grad);
+}
+
+/// Adds `weight · ∂ KL(p ‖ q) / ∂ p` to `grad`.
+pub fn kl_grad_p<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F], weight: F, grad: &mut [F]) {
+    let slopes = normals(range, p).zip(normals(range, q)).map(|(p, q)| p.kl_slopes(q));
+    add_slopes(weight, through_clamp(range, p, slopes), grad);
+}
+
+/// Adds `weight · ∂ KL(p ‖ q) / ∂ q` to `grad`.
+pub fn kl_grad_q<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F], weight: F, grad: &mut [F]) {
+    let slopes = normals(range, p).zip(normals(range, q)).map(|(p, q)| p.kl_slopes_q(q));
+    add_slopes(weight, through_clamp(range, q, slopes), grad);
+}
+
 /// The terms of all numbers, added up in order.
 pub(crate) fn sum<F: Float>(terms: impl Iterator<Item = F>) -> F {
     terms.fold(F::zero(), |sum, term| sum + term)

@@ -127,9 +127,8 @@ impl ParamLayout {
 
 /// The values of all tensors of a [`ParamLayout`].
 ///
-/// Each carries a *stamp*: equal stamps mean equal values, so who keeps something made from the values (a
-/// copy on a device, say) compares stamps to know whether it is still good. A clone keeps the stamp, every
-/// change renews it.
+/// Each carries a *stamp*: equal stamps mean equal values, so a cache derived from the values (a copy on a
+/// device, say) is valid while the stamps are equal. A clone keeps the stamp, every change renews it.
 ///
 /// ```
 /// use std::sync::Arc;

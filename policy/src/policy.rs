@@ -39,13 +39,13 @@ pub struct Policy {
     action: Space,
     distribution: Box<dyn Distribution>,
     scale: ActionScale,
-    /// What observations go through before the network sees them.
+    /// The preprocessing of observations before the network.
     normalizer: Option<ObsNormalizer>,
-    /// Observations that went through it.
+    /// Preprocessed observations.
     normalized: Vec<f32>,
     outputs: Outputs,
     logp: Vec<f32>,
-    /// What a recurrent network remembers of each row, and that no row begins anew.
+    /// The recurrent state of each row, and episode starts, which are all false.
     state: Vec<f32>,
     starts: Vec<bool>,
 }
@@ -116,8 +116,8 @@ impl Policy {
 
     /// Chooses an action for each of `rows` observations, in the bounds of the action space.
     ///
-    /// A recurrent network goes on with what it remembers of each row from the call before; with another
-    /// number of rows it begins anew. Say where episodes end by [`forget`](Self::forget).
+    /// A recurrent network continues each row from the state of the previous call; another number of rows
+    /// resets all states. Call [`forget`](Self::forget) where an episode ends.
     ///
     /// *Shapes*: `obs` is `[rows, obs_len]`, `actions` is `[rows, act_len]`.
     ///
@@ -141,7 +141,7 @@ impl Policy {
         }
     }
 
-    /// As [`act`](Self::act), and never chooses what `mask` says false of.
+    /// As [`act`](Self::act), and never chooses an action whose `mask` is false.
     ///
     /// *Shapes*: `mask` is `[rows, dist_len]`.
     ///
@@ -165,8 +165,8 @@ impl Policy {
         &self.outputs.values
     }
 
-    /// Empties the memory of a row: its next observation is an episode's first. Without memory this does
-    /// nothing.
+    /// Resets the recurrent state of a row: its next observation is an episode's first. A no-op for
+    /// feed-forward networks.
     pub fn forget(&mut self, row: usize) {
         let state_len = self.network.shape().state_len;
         if let Some(state) = self.state.get_mut(row * state_len..(row + 1) * state_len) {
@@ -174,12 +174,12 @@ impl Policy {
         }
     }
 
-    /// Empties the memory of all rows.
+    /// Resets the recurrent state of all rows.
     pub fn forget_all(&mut self) {
         self.state.fill(0.0);
     }
 
-    /// Runs the network on, with what it remembers.
+    /// Runs the network on preprocessed observations and the recurrent state.
     fn look(&mut self, obs: ObsRef<'_>, rows: usize) -> Result<(), PolicyError> {
         let state_len = self.network.shape().state_len;
         let obs = match (&self.normalizer, obs) {

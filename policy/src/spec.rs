@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::geometry::{Conv, Dense, EncoderLayers, Image, Lstm, Section, Tower};
 use crate::{NetworkShape, ParamLayout, Params, PolicyError, Space, distribution_for};
 
-/// What a network looks like: an encoder, an LSTM if it shall remember, and a head each for policy and value.
-/// A policy is rebuilt from its spec and its [`Params`].
+/// What a network looks like: an encoder, an optional LSTM, and a head each for policy and value. A policy is
+/// rebuilt from its spec and its [`Params`].
 ///
 /// ```
 /// use pronk_policy::{Activation, Encoder, NetworkSpec, Space};
@@ -32,8 +32,7 @@ pub struct NetworkSpec {
     pub dist_len: usize,
     /// What turns an observation into features.
     pub encoder: Encoder,
-    /// The width of an LSTM core after the encoder; none makes the network see nothing but the present
-    /// observation.
+    /// The width of an LSTM core after the encoder; `None` makes a feed-forward network.
     #[serde(default)]
     pub lstm: Option<usize>,
     /// Whether policy and value see the same features.
@@ -192,8 +191,7 @@ impl NetworkSpec {
         NetworkShape { obs: self.obs.clone(), dist_len: self.dist_len, state_len: self.state_len() }
     }
 
-    /// How many numbers the network remembers from step to step: for each LSTM its output, then its cell. 0
-    /// without.
+    /// The length of the recurrent state: for each LSTM its hidden state, then its cell; 0 without.
     pub fn state_len(&self) -> usize {
         let per_tower = self.lstm.unwrap_or(0).saturating_mul(2);
         per_tower.saturating_mul(self.torso.names().len())

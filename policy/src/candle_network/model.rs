@@ -52,7 +52,7 @@ use crate::Memory;
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 pub trait CandleModel: Send {
-    /// What the model says about a batch of at least one row.
+    /// The outputs for a batch of at least one row.
     fn forward(&self, input: &CandleInput) -> Result<CandleOutput>;
 }
 
@@ -61,7 +61,7 @@ pub struct CandleInput {
     /// The observations, `[rows, …]` with the shape of the observation space after the rows, as floats: bytes
     /// have been scaled by 1/255.
     pub obs: Tensor,
-    /// What a recurrent model goes on from; `None` if the shape of the network has no state.
+    /// The recurrent state; `None` if the shape of the network has no state.
     pub memory: Option<CandleMemory>,
 }
 
@@ -164,12 +164,12 @@ impl CandleMemory {
     }
 }
 
-/// What a model says about a batch.
+/// The outputs of a model for a batch.
 pub struct CandleOutput {
     /// The inputs of the action distribution, `[rows, dist_len]`.
     pub logits: Tensor,
     /// The values, `[rows]`.
     pub values: Tensor,
-    /// What a recurrent model remembers after the last step, `[columns, state_len]`.
+    /// The recurrent state after the last step, `[columns, state_len]`; `None` for a feed-forward model.
     pub state: Option<Tensor>,
 }

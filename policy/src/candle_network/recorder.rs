@@ -1,12 +1,12 @@
-//! What a model asks its `VarBuilder` for while it is built for the first time.
+//! Records the parameters that a model requests from its `VarBuilder` when it is first built.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, Var, bail};
 use candle_nn::Init;
 use candle_nn::var_builder::SimpleBackend;
 
-/// Notes every parameter in the order in which the model asks for it, and answers with zeros.
+/// A backend that records every requested parameter in order and returns zeros.
 #[derive(Clone, Default)]
 pub(super) struct Recorder {
     asked: Arc<Mutex<Vec<Parameter>>>,
@@ -21,9 +21,13 @@ pub(super) struct Parameter {
 }
 
 impl Recorder {
-    /// The parameters that were asked for, each once.
+    fn asked(&self) -> MutexGuard<'_, Vec<Parameter>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The requested parameters, each once.
     pub(super) fn take(&self) -> Vec<Parameter> {
-        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.asked())
     }
 }
 
@@ -34,8 +38,8 @@ impl SimpleBackend for Recorder {
                 "parameter `{name}` of shape {shape:?} is asked for as {dtype:?}: parameters are F32, convert the tensor"
             );
         }
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        // Asking twice shares a parameter between two modules.
+        let mut asked = self.asked();
+        // A second request shares the parameter between two modules.
         if let Some(parameter) = asked.iter().find(|parameter| parameter.name == name) {
             let first = parameter.zeros.shape();
             if *first != shape {
@@ -57,6 +61,6 @@ impl SimpleBackend for Recorder {
     }
 
     fn contains_tensor(&self, name: &str) -> bool {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|parameter| parameter.name == name)
+        self.asked().iter().any(|parameter| parameter.name == name)
     }
 }

@@ -183,7 +183,7 @@ fn changed_parameters_are_seen_at_once() {
     let second = act(&mut network, &changing, &batch).logits;
     assert_ne!(first, second);
     assert_eq!(second, act(&mut CandleNetwork::cpu(spec.clone()).unwrap(), &other, &batch).logits);
-    assert_eq!(first, act(&mut network, &one, &batch).logits, "and so is the way back");
+    assert_eq!(first, act(&mut network, &one, &batch).logits, "and so is the backward pass");
     changing.values_mut().copy_from_slice(one.values());
     let (learned, grad) = learn(&mut network, &changing, &batch);
     assert_eq!(learned.logits, first);

@@ -1,11 +1,59 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use num_traits::Float;
 use proptest::prelude::*;
 
-use super::{Categorical, entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad, mode, sample};
+use super::{Categorical, Normalised};
 use crate::{ActionsMut, ActionsRef, Distribution, PolicyError, Rng};
 
 mod batches;
+mod heads;
+
+// The formulas of a single choice.
+
+fn mode<F: Float>(logits: &[F]) -> usize {
+    super::mode(&[logits.len()], logits)[0]
+}
+
+fn logp<F: Float>(logits: &[F], action: usize) -> F {
+    super::logp(&[logits.len()], logits, &[action])
+}
+
+fn entropy<F: Float>(logits: &[F]) -> F {
+    super::entropy(&[logits.len()], logits)
+}
+
+fn kl<F: Float>(p: &[F], q: &[F]) -> F {
+    super::kl(&[p.len()], p, q)
+}
+
+fn logp_grad<F: Float>(logits: &[F], action: usize, weight: F, grad: &mut [F]) {
+    super::logp_grad(&[logits.len()], logits, &[action], weight, grad);
+}
+
+fn entropy_grad<F: Float>(logits: &[F], weight: F, grad: &mut [F]) {
+    super::entropy_grad(&[logits.len()], logits, weight, grad);
+}
+
+fn kl_grad_p<F: Float>(p: &[F], q: &[F], weight: F, grad: &mut [F]) {
+    super::kl_grad_p(&[p.len()], p, q, weight, grad);
+}
+
+fn kl_grad_q<F: Float>(p: &[F], q: &[F], weight: F, grad: &mut [F]) {
+    super::kl_grad_q(&[p.len()], p, q, weight, grad);
+}
+
+/// The index at which the cumulative probability first exceeds `uniform`, a number in `[0, 1)`.
+fn sample<F: Float>(logits: &[F], uniform: F) -> usize {
+    let row = Normalised::of(logits);
+    // The same terms in the same order as in `sum`: the last partial sum is `sum` itself.
+    let mut partial = F::zero();
+    let exceeds = |&logit: &F| {
+        partial = partial + (logit - row.highest).exp();
+        uniform * row.sum < partial
+    };
+    logits.iter().position(exceeds).unwrap_or(logits.len().saturating_sub(1))
+}
 
 /// The slope of `f` in each logit by central differences. In f64 with this step the error is around 1e-9: the
 /// step squared from the curvature, rounding divided by the step.

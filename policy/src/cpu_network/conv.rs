@@ -6,25 +6,25 @@
 //! around; with stride `s` it is `s × s` of them, one for the input pixels of each *phase*, since those of
 //! one phase meet the same entries of the kernels.
 
-use super::canvas::Canvas;
+use super::image_layout::ImageLayout;
 use super::packing::{Matrix, Packing};
 use super::weights::Weights;
 use crate::ops::{Finish, Group, Left, PANEL, Place, Product, Right, Segment, Start, Values, add_column_sums, cut};
 use crate::{ParamLayout, PolicyError, spec};
 
-/// A convolution between canvases.
+/// A convolution between layouts.
 #[derive(Debug)]
 pub(super) struct Conv {
     weight: Matrix,
     bias: Matrix,
     stride: usize,
     /// What it reads; the border is its padding.
-    pub(super) from: Canvas,
+    pub(super) from: ImageLayout,
     /// What it writes.
-    pub(super) to: Canvas,
+    pub(super) to: ImageLayout,
     /// How the gradient of its output must lie: with a border wide enough for the windows of
     /// [`Conv::input_gradient`].
-    pub(super) gradient: Canvas,
+    pub(super) gradient: ImageLayout,
     forward: Table,
     weight_gradient: Table,
     phases: Vec<Phase>,
@@ -50,9 +50,9 @@ impl Conv {
     /// gradient of its input too, which lies as the canvas given.
     pub(super) fn new(
         conv: &spec::Conv,
-        from: Canvas,
-        to: Canvas,
-        input_gradient: Option<Canvas>,
+        from: ImageLayout,
+        to: ImageLayout,
+        input_gradient: Option<ImageLayout>,
         layout: &ParamLayout,
         packing: &mut Packing,
     ) -> Result<Self, PolicyError> {
@@ -63,7 +63,7 @@ impl Conv {
         packing.put(layout, &format!("{}.weight", conv.name), weight, 0, runs)?;
         packing.put(layout, &format!("{}.bias", conv.name), bias, 0, (1, 1))?;
         let border = if input_gradient.is_some() { gradient_border(conv) } else { 0 };
-        let gradient = Canvas::inner(conv.output, border);
+        let gradient = ImageLayout::inner(conv.output, border);
         let phases = match input_gradient {
             None => Vec::new(),
             Some(input) => {
@@ -163,7 +163,7 @@ impl Conv {
 }
 
 /// A group for each row of the output, a segment for each row of a kernel.
-fn forward_table(conv: &spec::Conv, from: Canvas, to: Canvas, weight: Matrix) -> Table {
+fn forward_table(conv: &spec::Conv, from: ImageLayout, to: ImageLayout, weight: Matrix) -> Table {
     let group = |y: usize| Group { a: y * conv.stride * from.row(), out: to.at(y.cast_signed(), 0), y: 0 };
     let len = conv.kernel * from.channels;
     let segments = (0..conv.kernel).flat_map(|ky| row_segments(ky * from.row(), ky * len, len, weight.step()));
@@ -171,7 +171,7 @@ fn forward_table(conv: &spec::Conv, from: Canvas, to: Canvas, weight: Matrix) ->
 }
 
 /// A group for each row of a kernel, a segment for each row of the output.
-fn weight_gradient_table(conv: &spec::Conv, from: Canvas, gradient: Canvas, weight: Matrix) -> Table {
+fn weight_gradient_table(conv: &spec::Conv, from: ImageLayout, gradient: ImageLayout, weight: Matrix) -> Table {
     let rows = conv.kernel * from.channels;
     let group = |ky| Group { a: ky * from.row(), out: ky * rows * weight.step(), y: 0 };
     let segment =
@@ -204,7 +204,7 @@ impl Phase {
     fn new(
         conv: &spec::Conv,
         (phase_y, phase_x): (usize, usize),
-        (from, gradient, input): (Canvas, Canvas, Canvas),
+        (from, gradient, input): (ImageLayout, ImageLayout, ImageLayout),
         weight: Matrix,
         packing: &mut Packing,
     ) -> Self {

@@ -1,7 +1,7 @@
 //! The encoders that look at images, one image at a time, so that it stays in the cache from layer to layer.
 
-use super::canvas::Canvas;
 use super::conv::Conv;
+use super::image_layout::ImageLayout;
 use super::packing::Packing;
 use super::residual::{Section, SectionBuffers};
 use super::weights::Weights;
@@ -30,14 +30,14 @@ impl Images {
     /// The layers over images that lie as `input`.
     pub(super) fn chain(
         convs: &[spec::Conv],
-        input: Canvas,
+        input: ImageLayout,
         layout: &ParamLayout,
         packing: &mut Packing,
     ) -> Result<Self, PolicyError> {
         let mut layers: Vec<Conv> = Vec::with_capacity(convs.len());
         let mut from = input;
         for conv in convs {
-            let to = Canvas::inner(conv.output, 0);
+            let to = ImageLayout::inner(conv.output, 0);
             let below = layers.last().map(|below| below.gradient);
             layers.push(Conv::new(conv, from, to, below, layout, packing)?);
             from = to;
@@ -48,7 +48,7 @@ impl Images {
     /// The sections over images that lie as `input`.
     pub(super) fn residual(
         sections: &[spec::Section],
-        input: Canvas,
+        input: ImageLayout,
         layout: &ParamLayout,
         packing: &mut Packing,
     ) -> Result<Self, PolicyError> {
@@ -63,20 +63,20 @@ impl Images {
     }
 
     /// The image that the features are.
-    fn last(&self) -> Option<Canvas> {
+    fn last(&self) -> Option<ImageLayout> {
         match self {
             Self::Chain(layers) => layers.last().map(|layer| layer.to),
-            Self::Residual(sections) => sections.last().map(|section| Canvas { border: 0, ..section.image }),
+            Self::Residual(sections) => sections.last().map(|section| ImageLayout { border: 0, ..section.image }),
         }
     }
 
     /// How a row of features lies: numbers per pixel without and with padding, and all of them.
     pub(super) fn features(&self, image: Image) -> super::dense::InputRows {
-        let stored = self.last().map_or(0, Canvas::len);
+        let stored = self.last().map_or(0, ImageLayout::len);
         super::dense::InputRows { run: image.channels, padded_run: padded(image.channels), len: stored }
     }
 
-    /// How many numbers of an image the way back needs.
+    /// How many numbers of an image the backward pass needs.
     pub(super) fn kept_len(&self) -> usize {
         match self {
             // The last layer's output is the features.
@@ -85,21 +85,21 @@ impl Images {
         }
     }
 
-    /// How many winners of pools it needs.
-    pub(super) fn winners_len(&self) -> usize {
+    /// How many indices of maxima the backward pass needs.
+    pub(super) fn argmax_len(&self) -> usize {
         match self {
             Self::Chain(_) => 0,
-            Self::Residual(sections) => sections.iter().map(Section::winners_len).sum(),
+            Self::Residual(sections) => sections.iter().map(Section::argmax_len).sum(),
         }
     }
 
-    /// One image's features. `kept` and `winners` are filled for the way back; `kept` has zeros where borders
-    /// are.
+    /// One image's features. `kept` and `argmax` are filled for the backward pass; `kept` has zeros where
+    /// borders are.
     pub(super) fn forward(
         &self,
         weights: &Weights,
         image: &[f32],
-        (mut kept, mut winners): (&mut [f32], &mut [u8]),
+        (mut kept, mut argmax): (&mut [f32], &mut [u8]),
         features: &mut [f32],
         buffers: &mut ImageBuffers,
     ) {
@@ -121,9 +121,9 @@ impl Images {
                 let mut x = image;
                 for section in sections {
                     let (own, rest) = std::mem::take(&mut kept).split_at_mut(section.kept_len());
-                    let (own_winners, rest_winners) = std::mem::take(&mut winners).split_at_mut(section.winners_len());
-                    x = section.forward(weights, x, (own, own_winners), &mut buffers.sections);
-                    (kept, winners) = (rest, rest_winners);
+                    let (own_argmax, rest_argmax) = std::mem::take(&mut argmax).split_at_mut(section.argmax_len());
+                    x = section.forward(weights, x, (own, own_argmax), &mut buffers.sections);
+                    (kept, argmax) = (rest, rest_argmax);
                 }
                 if let Some(section) = sections.last() {
                     let rows = features.chunks_exact_mut(section.image.width * section.image.channels);
@@ -139,7 +139,7 @@ impl Images {
         &self,
         weights: &Weights,
         image: &[f32],
-        (kept, winners): (&[f32], &[u8]),
+        (kept, argmax): (&[f32], &[u8]),
         features_grad: &[f32],
         grad: &mut [f32],
         buffers: &mut ImageBuffers,
@@ -171,16 +171,16 @@ impl Images {
                 let last = sections.len() - 1;
                 buffers.sections.prepare(sections);
                 copy_into(sections[last].image, features_grad, buffers.sections.gradient(last));
-                let (mut end, mut winners_end) = (kept.len(), winners.len());
+                let (mut end, mut argmax_end) = (kept.len(), argmax.len());
                 for (i, section) in sections.iter().enumerate().rev() {
                     let own = &kept[end - section.kept_len()..end];
-                    let own_winners = &winners[winners_end - section.winners_len()..winners_end];
-                    (end, winners_end) = (end - section.kept_len(), winners_end - section.winners_len());
+                    let own_argmax = &argmax[argmax_end - section.argmax_len()..argmax_end];
+                    (end, argmax_end) = (end - section.kept_len(), argmax_end - section.argmax_len());
                     let x = match i.checked_sub(1) {
                         None => image,
                         Some(below) => sections[below].output(&kept[end - sections[below].kept_len()..end]),
                     };
-                    section.backward(weights, x, (own, own_winners), i, grad, &mut buffers.sections);
+                    section.backward(weights, x, (own, own_argmax), i, grad, &mut buffers.sections);
                 }
             }
         }
@@ -188,7 +188,7 @@ impl Images {
 }
 
 /// Copies an image without border to where it has one.
-fn copy_into(canvas: Canvas, image: &[f32], numbers: &mut [f32]) {
+fn copy_into(canvas: ImageLayout, image: &[f32], numbers: &mut [f32]) {
     let rows = image.chunks_exact(canvas.width * canvas.channels);
     canvas.rows_mut(numbers).zip(rows).for_each(|(to, from)| to.copy_from_slice(from));
 }

@@ -16,9 +16,9 @@ pub(super) struct Lstm {
     state_offset: usize,
 }
 
-/// What a piece of a batch leaves behind; everything has a row for every step and column.
+/// What the forward pass of a micro-batch stores: a row for every step and column.
 #[derive(Debug, Default)]
-pub(super) struct LstmTape {
+pub(super) struct LstmActivations {
     gates: Vec<f32>,
     hidden_before: Vec<f32>,
     cell_before: Vec<f32>,
@@ -27,7 +27,7 @@ pub(super) struct LstmTape {
     pub(super) hidden: Vec<f32>,
 }
 
-/// Room for the steps, reused.
+/// Scratch buffers for the steps, reused.
 #[derive(Debug, Default)]
 pub(super) struct LstmBuffers {
     cell: Vec<f32>,
@@ -89,26 +89,31 @@ impl Lstm {
         self.input.input_row()
     }
 
-    /// Fills the tape, and `state`, a row of `state_len` numbers per column, with what it becomes.
+    /// Fills the activations, and `state`, a row of `state_len` numbers per column, with what it becomes.
     pub(super) fn forward(
         &self,
         weights: &Weights,
         Sequence { rows, features, steps }: Sequence<'_>,
         (state, state_len): (&mut [f32], usize),
-        tape: &mut LstmTape,
+        activations: &mut LstmActivations,
         buffers: &mut LstmBuffers,
     ) {
         let (row, gates_row, columns) = (self.output_row(), self.gates_row(), steps.columns);
-        tape.gates.resize(rows * gates_row, 0.0);
-        for numbers in [&mut tape.hidden_before, &mut tape.cell_before, &mut tape.squashed, &mut tape.hidden] {
+        activations.gates.resize(rows * gates_row, 0.0);
+        for numbers in [
+            &mut activations.hidden_before,
+            &mut activations.cell_before,
+            &mut activations.squashed,
+            &mut activations.hidden,
+        ] {
             numbers.resize(rows * row, 0.0);
         }
         buffers.cell.resize(columns * row, 0.0);
-        self.input.forward(weights, rows, features, &mut tape.gates);
+        self.input.forward(weights, rows, features, &mut activations.gates);
         for first in (0..rows).step_by(columns.max(1)) {
             for column in 0..columns {
                 let at = (first + column) * row;
-                let (hidden, cell) = (&mut tape.hidden_before[at..], &mut tape.cell_before[at..]);
+                let (hidden, cell) = (&mut activations.hidden_before[at..], &mut activations.cell_before[at..]);
                 if steps.starts[first + column] {
                     hidden[..self.width].fill(0.0);
                     cell[..self.width].fill(0.0);
@@ -118,21 +123,21 @@ impl Lstm {
                     cell[..self.width].copy_from_slice(&state[self.width..2 * self.width]);
                 }
             }
-            let gates = &mut tape.gates[first * gates_row..(first + columns) * gates_row];
-            self.hidden.add_forward(weights, columns, (&tape.hidden_before[first * row..], row), gates);
+            let gates = &mut activations.gates[first * gates_row..(first + columns) * gates_row];
+            self.hidden.add_forward(weights, columns, (&activations.hidden_before[first * row..], row), gates);
             for (column, gates) in gates.chunks_exact_mut(gates_row).enumerate() {
                 let at = (first + column) * row..(first + column) * row + self.width;
                 let cell = &mut buffers.cell[column * row..][..self.width];
                 let step = LstmStep {
                     gates,
-                    cell_before: &tape.cell_before[at.clone()],
+                    cell_before: &activations.cell_before[at.clone()],
                     cell,
-                    squashed: &mut tape.squashed[at.clone()],
-                    hidden: &mut tape.hidden[at.clone()],
+                    squashed: &mut activations.squashed[at.clone()],
+                    hidden: &mut activations.hidden[at.clone()],
                 };
                 step.run();
                 let state = &mut state[column * state_len + self.state_offset..];
-                state[..self.width].copy_from_slice(&tape.hidden[at]);
+                state[..self.width].copy_from_slice(&activations.hidden[at]);
                 state[self.width..2 * self.width].copy_from_slice(&buffers.cell[column * row..][..self.width]);
             }
         }
@@ -144,7 +149,7 @@ impl Lstm {
         &self,
         weights: &Weights,
         Sequence { rows, features, steps }: Sequence<'_>,
-        tape: &LstmTape,
+        activations: &LstmActivations,
         (output_grad, grad): (&[f32], &mut [f32]),
         (buffers, dense_buffers): (&mut LstmBuffers, &mut DenseBuffers),
     ) {
@@ -155,15 +160,15 @@ impl Lstm {
             numbers.resize(columns * row, 0.0);
         }
         for first in (0..rows).step_by(columns.max(1)).rev() {
-            // What later steps ask of this output, and what the heads ask.
+            // The gradients from later steps and from the heads.
             add(&output_grad[first * row..(first + columns) * row], &mut buffers.hidden_grad);
             let gates_grad = &mut buffers.gates_grad[first * gates_row..(first + columns) * gates_row];
             for (column, gates_grad) in gates_grad.chunks_exact_mut(gates_row).enumerate() {
                 let at = (first + column) * row;
                 lstm_step_back(
-                    &tape.gates[(first + column) * gates_row..],
-                    &tape.cell_before[at..],
-                    &tape.squashed[at..],
+                    &activations.gates[(first + column) * gates_row..],
+                    &activations.cell_before[at..],
+                    &activations.squashed[at..],
                     &buffers.hidden_grad[column * row..],
                     &mut buffers.cell_grad[column * row..][..self.width],
                     gates_grad,
@@ -177,7 +182,13 @@ impl Lstm {
                 }
             }
         }
-        self.hidden.add_weight_gradient(rows, (&tape.hidden_before, row), &buffers.gates_grad, grad, dense_buffers);
+        self.hidden.add_weight_gradient(
+            rows,
+            (&activations.hidden_before, row),
+            &buffers.gates_grad,
+            grad,
+            dense_buffers,
+        );
         self.input.add_weight_gradient(rows, features, &buffers.gates_grad, grad, dense_buffers);
     }
 

@@ -1,12 +1,12 @@
-//! A piece of a batch: some of its rows, copied so that they can be worked on anywhere.
+//! [`MicroBatch`]: some rows of a batch with their activations, owned so that any thread can process them.
 
 use super::lstm::Steps;
 use super::observations::{Observations, Span};
-use super::tower::{Keep, Scratch, Tape, Tower};
+use super::tower::{Activations, Keep, Scratch, Tower};
 use super::weights::Weights;
 use crate::{Input, OutputGrads, Outputs};
 
-/// Some rows of a batch with all that is computed from them.
+/// Some rows of a batch with their activations and gradients.
 #[derive(Debug, Default)]
 pub(super) struct MicroBatch {
     span: Span,
@@ -15,11 +15,11 @@ pub(super) struct MicroBatch {
     /// Before the first step, then after the last.
     state: Vec<f32>,
     state_len: usize,
-    tapes: Vec<Tape>,
+    activations: Vec<Activations>,
 }
 
 impl MicroBatch {
-    /// Copies the rows of a batch that it stands for.
+    /// Copies its rows from a batch.
     pub(super) fn load(&mut self, input: &Input<'_>, span: Span, obs_len: usize, state_len: usize, images: bool) {
         self.span = span;
         self.obs.load(input, span, obs_len, images);
@@ -37,28 +37,28 @@ impl MicroBatch {
 
     /// Runs its rows through the towers.
     pub(super) fn forward(&mut self, towers: &[Tower], weights: &Weights, keep: Keep, scratch: &mut Scratch) {
-        self.tapes.resize_with(towers.len(), Tape::default);
+        self.activations.resize_with(towers.len(), Activations::default);
         let steps = Steps { columns: self.span.columns, starts: &self.starts };
-        for (tower, tape) in towers.iter().zip(&mut self.tapes) {
+        for (tower, activations) in towers.iter().zip(&mut self.activations) {
             let state = (self.state.as_mut_slice(), self.state_len);
-            tower.forward(weights, &self.obs, (steps, state), keep, tape, scratch);
+            tower.forward(weights, &self.obs, (steps, state), keep, activations, scratch);
         }
     }
 
     /// Adds the gradients of its rows to a packed gradient.
     pub(super) fn backward(&mut self, towers: &[Tower], weights: &Weights, grad: &mut [f32], scratch: &mut Scratch) {
         let steps = Steps { columns: self.span.columns, starts: &self.starts };
-        for (tower, tape) in towers.iter().zip(&self.tapes) {
-            tower.backward(weights, &self.obs, steps, grad, tape, scratch);
+        for (tower, activations) in towers.iter().zip(&self.activations) {
+            tower.backward(weights, &self.obs, steps, grad, activations, scratch);
         }
     }
 
     /// Copies its rows of the outputs to where they belong.
     pub(super) fn put_outputs(&self, towers: &[Tower], out: &mut Outputs) {
         let span = self.span;
-        for (tower, tape) in towers.iter().zip(&self.tapes) {
+        for (tower, activations) in towers.iter().zip(&self.activations) {
             let (logits, values, row) = (tower.logits, tower.values, tower.head_row());
-            for (first, heads) in span.first_rows().zip(tape.head.chunks_exact(span.columns * row)) {
+            for (first, heads) in span.first_rows().zip(activations.head.chunks_exact(span.columns * row)) {
                 copy_columns((heads, row), (&mut out.logits[first * logits..], logits), logits);
                 copy_columns((&heads[logits..], row), (&mut out.values[first * values..], values), values);
             }
@@ -72,10 +72,10 @@ impl MicroBatch {
     /// Takes its rows of the outputs' gradients.
     pub(super) fn take_grads(&mut self, towers: &[Tower], grads: &OutputGrads) {
         let span = self.span;
-        for (tower, tape) in towers.iter().zip(&mut self.tapes) {
+        for (tower, activations) in towers.iter().zip(&mut self.activations) {
             let (logits, values, row) = (tower.logits, tower.values, tower.head_row());
-            tape.head_grad.resize(span.rows() * row, 0.0);
-            for (first, heads) in span.first_rows().zip(tape.head_grad.chunks_exact_mut(span.columns * row)) {
+            activations.head_grad.resize(span.rows() * row, 0.0);
+            for (first, heads) in span.first_rows().zip(activations.head_grad.chunks_exact_mut(span.columns * row)) {
                 copy_columns((&grads.logits[first * logits..], logits), (heads, row), logits);
                 copy_columns((&grads.values[first * values..], values), (&mut heads[logits..], row), values);
             }

@@ -1,4 +1,4 @@
-use crate::cpu_network::canvas::Canvas;
+use crate::cpu_network::image_layout::ImageLayout;
 use crate::ops::interleave;
 use crate::{Input, ObsRef};
 
@@ -21,7 +21,7 @@ impl Observations {
     }
 
     /// Draws image number `i` onto a canvas.
-    pub(super) fn draw(&self, i: usize, canvas: Canvas, to: &mut [f32]) {
+    pub(super) fn draw(&self, i: usize, canvas: ImageLayout, to: &mut [f32]) {
         let len = canvas.height * canvas.width * canvas.channels;
         let (size, inside) = ((canvas.height, canvas.width), &mut to[canvas.at(0, 0)..]);
         if self.bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! Weights as the products read them: in panels, padded, and transposed for the way back.
+//! Weights as the products read them: in panels, padded, and transposed for the backward pass.
 
 use std::ops::Range;
 
@@ -131,7 +131,7 @@ impl Packing {
         self.len
     }
 
-    /// Packs parameters for the way forward. Padding in `packed` is left alone; it is zero from the
+    /// Packs parameters for the forward pass. Padding in `packed` is left alone; it is zero from the
     /// beginning.
     pub(super) fn pack(&self, flat: &[f32], packed: &mut Vec<f32>) {
         packed.resize(self.len, 0.0);
@@ -147,7 +147,7 @@ impl Packing {
         }
     }
 
-    /// Transposes packed weights for the way back.
+    /// Transposes packed weights for the backward pass.
     pub(super) fn transpose_all(&self, forward: &[f32], backward: &mut Vec<f32>) {
         backward.resize(self.backward_len, 0.0);
         for transpose in &self.transposes {

@@ -1,18 +1,18 @@
 //! A section of the residual network: convolution, pool, two residual blocks.
 
-use super::canvas::Canvas;
 use super::conv::Conv;
+use super::image_layout::ImageLayout;
 use super::packing::Packing;
 use super::weights::Weights;
 use crate::ops::{Finish, max_pool_row, max_pool_row_back, relu};
 use crate::{ParamLayout, PolicyError, spec};
 
-/// One section over canvases. All of them have a border of 1, so that one pixel has one place in all.
+/// One section over layouts. All of them have a border of 1, so that one pixel has one place in all.
 #[derive(Debug)]
 pub(super) struct Section {
     conv: Conv,
     /// The image after the pool and after each block.
-    pub(super) image: Canvas,
+    pub(super) image: ImageLayout,
     blocks: [[Conv; 2]; 2],
 }
 
@@ -29,7 +29,7 @@ pub(super) struct SectionBuffers {
 }
 
 impl SectionBuffers {
-    /// Makes room for the way back. Borders are zero and stay so.
+    /// Makes room for the backward pass. Borders are zero and stay so.
     pub(super) fn prepare(&mut self, sections: &[Section]) {
         let lengths = |buffers: &mut Vec<Vec<f32>>, len: fn(&Section) -> usize| {
             buffers.resize_with(sections.len(), Vec::new);
@@ -46,20 +46,20 @@ impl SectionBuffers {
     }
 }
 
-/// What an image leaves behind in a section: five canvases of the same size.
+/// What an image leaves behind in a section: five layouts of the same size.
 const IMAGES_KEPT: usize = 5;
 
 impl Section {
     /// A section that reads `from`. With `input_gradient` there is the way to the gradient of its input.
     pub(super) fn new(
         section: &spec::Section,
-        from: Canvas,
+        from: ImageLayout,
         input_gradient: bool,
         layout: &ParamLayout,
         packing: &mut Packing,
     ) -> Result<Self, PolicyError> {
-        let image = Canvas::inner(section.pooled, 1);
-        let before_pool = Canvas::inner(section.conv.output, 0);
+        let image = ImageLayout::inner(section.pooled, 1);
+        let before_pool = ImageLayout::inner(section.conv.output, 0);
         let below = input_gradient.then_some(from);
         let conv = Conv::new(&section.conv, from, before_pool, below, layout, packing)?;
         let mut inner = |conv| Conv::new(conv, image, image, Some(image), layout, packing);
@@ -72,8 +72,8 @@ impl Section {
         IMAGES_KEPT * self.image.len()
     }
 
-    pub(super) fn winners_len(&self) -> usize {
-        Canvas { border: 0, ..self.image }.len()
+    pub(super) fn argmax_len(&self) -> usize {
+        ImageLayout { border: 0, ..self.image }.len()
     }
 
     /// The section's output among what is kept of an image.
@@ -86,14 +86,14 @@ impl Section {
         &self,
         weights: &Weights,
         x: &[f32],
-        (kept, winners): (&'a mut [f32], &mut [u8]),
+        (kept, argmax): (&'a mut [f32], &mut [u8]),
         buffers: &mut SectionBuffers,
     ) -> &'a [f32] {
         let canvas = self.conv.to;
         buffers.before_pool.resize(buffers.before_pool.len().max(canvas.len()), 0.0);
         self.conv.forward(weights, x, &mut buffers.before_pool, Finish::Nothing);
         let (image, inside) = kept.split_at_mut(self.image.len());
-        pool(canvas, &buffers.before_pool[..canvas.len()], self.image, image, winners);
+        pool(canvas, &buffers.before_pool[..canvas.len()], self.image, image, argmax);
         let pairs = inside.chunks_exact_mut(2 * self.image.len());
         for ([first, second], pair) in self.blocks.iter().zip(pairs) {
             let (squashed, between) = pair.split_at_mut(self.image.len());
@@ -110,7 +110,7 @@ impl Section {
         &self,
         weights: &Weights,
         x: &[f32],
-        (kept, winners): (&[f32], &[u8]),
+        (kept, argmax): (&[f32], &[u8]),
         index: usize,
         grad: &mut [f32],
         buffers: &mut SectionBuffers,
@@ -127,7 +127,7 @@ impl Section {
             first.input_gradient(weights, inside_grad, Conv::add_relu_slope(squashed), image_grad);
         }
         let before_pool_grad = &mut buffers.before_pool_grads[index];
-        pool_back(self.image, image_grad, winners, self.conv.gradient, before_pool_grad);
+        pool_back(self.image, image_grad, argmax, self.conv.gradient, before_pool_grad);
         self.conv.add_weight_gradient(x, before_pool_grad, grad);
         if let Some(below) = below.last_mut() {
             self.conv.input_gradient(weights, before_pool_grad, |_| Finish::Nothing, below);
@@ -136,28 +136,28 @@ impl Section {
 }
 
 /// The max-pool of 3×3 with stride 2 and padding 1, and which number of each window won.
-fn pool(from: Canvas, x: &[f32], to: Canvas, y: &mut [f32], winners: &mut [u8]) {
-    let winners = winners.chunks_exact_mut(to.width * to.channels);
-    for (row, (y, winners)) in to.rows_mut(y).zip(winners).enumerate() {
+fn pool(from: ImageLayout, x: &[f32], to: ImageLayout, y: &mut [f32], argmax: &mut [u8]) {
+    let argmax = argmax.chunks_exact_mut(to.width * to.channels);
+    for (row, (y, argmax)) in to.rows_mut(y).zip(argmax).enumerate() {
         // The window begins a row above; the first window's first row is outside.
         let top = 2 * row;
         let first = usize::from(top == 0);
         let mut seen: [&[f32]; 3] = [&[]; 3];
         let rows = from.rows(x).skip(top + first - 1).take(3 - first);
         let count = seen.iter_mut().zip(rows).map(|(seen, row)| *seen = row).count();
-        max_pool_row(&seen[..count], first, to.channels, y, winners);
+        max_pool_row(&seen[..count], first, to.channels, y, argmax);
     }
 }
 
 /// The gradient of what went into the pool.
-fn pool_back(to: Canvas, grads: &[f32], winners: &[u8], from: Canvas, x_grad: &mut [f32]) {
+fn pool_back(to: ImageLayout, grads: &[f32], argmax: &[u8], from: ImageLayout, x_grad: &mut [f32]) {
     from.rows_mut(x_grad).for_each(|row| row.fill(0.0));
-    let winners = winners.chunks_exact(to.width * to.channels);
-    for (row, (grads, winners)) in to.rows(grads).zip(winners).enumerate() {
+    let argmax = argmax.chunks_exact(to.width * to.channels);
+    for (row, (grads, argmax)) in to.rows(grads).zip(argmax).enumerate() {
         let first = usize::from(row == 0);
         let rows = from.rows_mut(x_grad).skip(2 * row + first - 1).take(3 - first);
         for (dy, x_grad) in rows.enumerate() {
-            max_pool_row_back(grads, winners, first + dy, to.channels, x_grad);
+            max_pool_row_back(grads, argmax, first + dy, to.channels, x_grad);
         }
     }
 }

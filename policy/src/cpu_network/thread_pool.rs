@@ -1,4 +1,4 @@
-//! Threads of a network's own, among which the parts of a batch are shared out.
+//! The thread pool of a network, which runs the shares of a batch.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,39 +11,39 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use crate::PolicyError;
 use crate::error::panic_text;
 
-/// Work on one part of a batch: it carries all that it needs, and its result, with it.
+/// Work on one share of a batch. It owns its input and its result.
 pub(super) trait Job: Send + 'static {
     /// Does the work.
     fn run(&mut self);
 }
 
-/// The calling thread and its helpers. Dropping it ends the helpers.
+/// The calling thread and its helper threads, which are joined on drop.
 ///
-/// Jobs move to the thread that does them and back; nothing is lent across threads. Which thread does which
-/// job decides nothing about the result.
+/// Jobs move to the thread that runs them and back; nothing is borrowed across threads. Results do not depend
+/// on which thread runs a job.
 pub(super) struct ThreadPool<J> {
-    /// Nothing when the calling thread is alone.
+    /// `None` without helpers.
     edges: Option<Edges<J>>,
     /// Joined when dropped.
     helpers: Vec<JoinHandle<()>>,
     finished: Vec<(usize, J)>,
 }
 
-/// What lies between the calling thread and its helpers.
+/// The channels between the calling thread and its helpers.
 struct Edges<J> {
     jobs: Arc<Jobs<J>>,
-    /// Says that there are jobs: one ring for each helper.
+    /// Signals that there are jobs: one message per helper.
     wake: Sender<()>,
     done: Receiver<(usize, Result<J, String>)>,
 }
 
 /// Jobs to be done, in the order of the batch. The calling thread takes them from the back and helpers from
-/// the front, so that each mostly gets the rows on the way back that it had, and still has in its cache, on
-/// the way forward.
+/// the front, so that each mostly gets the rows on the backward pass that it had, and still has in its cache,
+/// on the forward pass.
 struct Jobs<J>(Mutex<VecDeque<(usize, J)>>);
 
 impl<J> Jobs<J> {
-    /// No job is done under the lock, so none can leave the queue half changed.
+    /// No job runs under the lock, so a panic cannot leave the queue inconsistent.
     fn queue(&self) -> MutexGuard<'_, VecDeque<(usize, J)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +68,7 @@ impl<J: Job> ThreadPool<J> {
         Ok(pool)
     }
 
-    /// Does all jobs and leaves them in the order they had.
+    /// Runs all jobs and returns them in their order.
     ///
     /// # Errors
     /// When a job panicked; the jobs are gone then.
@@ -92,11 +92,11 @@ impl<J: Job> ThreadPool<J> {
 }
 
 impl<J: Job> Edges<J> {
-    /// Has all jobs done, some of them by the calling thread.
+    /// Runs all jobs, some of them on the calling thread.
     fn run(&self, jobs: &mut Vec<J>, helpers: usize, mut collect: impl FnMut((usize, Result<J, String>))) {
         let mut running = jobs.len();
         self.jobs.queue().extend(jobs.drain(..).enumerate());
-        // A wake that is still ringing is heard all the same.
+        // A full channel means that all helpers have been signalled already.
         for _ in 1..running.min(helpers + 1) {
             let _ = self.wake.try_send(());
         }
@@ -106,7 +106,7 @@ impl<J: Job> Edges<J> {
                 Some((index, job)) => (index, run(job)),
                 None => match self.done.recv() {
                     Ok(result) => result,
-                    // Helpers end when the wake is gone, and it is here.
+                    // Unreachable: helpers run until `wake` is dropped, and `self` holds it.
                     Err(_) => break,
                 },
             };
@@ -126,11 +126,11 @@ impl<J> Drop for ThreadPool<J> {
     }
 }
 
-/// How long a helper listens for the wake before it sleeps. Backward follows forward after the loss, some
-/// tens of microseconds; to be woken takes as long.
+/// How long a helper polls before it blocks. The backward pass follows the forward pass within some tens of
+/// microseconds, about as long as waking a blocked thread takes.
 const AWAKE: Duration = Duration::from_micros(50);
 
-/// The far ends of the edges.
+/// A helper thread's ends of the channels.
 struct Helper<J> {
     jobs: Arc<Jobs<J>>,
     wakes: Receiver<()>,
@@ -139,7 +139,7 @@ struct Helper<J> {
 
 impl<J: Job> Helper<J> {
     fn work(self) {
-        while self.bell_rings() {
+        while self.wait_for_jobs() {
             loop {
                 let Some((index, job)) = self.jobs.queue().pop_front() else { break };
                 if self.done.send((index, run(job))).is_err() {
@@ -150,12 +150,12 @@ impl<J: Job> Helper<J> {
     }
 
     /// Waits until there are jobs; `false` when there will be none.
-    fn bell_rings(&self) -> bool {
-        let patience = Instant::now() + AWAKE;
-        while Instant::now() < patience {
+    fn wait_for_jobs(&self) -> bool {
+        let deadline = Instant::now() + AWAKE;
+        while Instant::now() < deadline {
             match self.wakes.try_recv() {
                 Ok(()) => return true,
-                // Whoever has something to do goes first.
+                // Threads with work to do run first.
                 Err(TryRecvError::Empty) => std::thread::yield_now(),
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -164,9 +164,9 @@ impl<J: Job> Helper<J> {
     }
 }
 
-/// The job after its work, or what its panic said.
+/// The job after it ran, or the message of its panic.
 fn run<J: Job>(mut job: J) -> Result<J, String> {
-    // A job that panicked is dropped, so nobody sees it half done.
+    // A job that panicked is dropped, so its partial result is never observed.
     catch_unwind(AssertUnwindSafe(move || {
         job.run();
         job
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_come_back_done_and_in_order_whoever_did_them() {
+    fn jobs_come_back_done_and_in_order_on_any_thread() {
         for threads in [1, 2, 5] {
             let mut pool = ThreadPool::new(threads, 12).unwrap();
             assert_eq!(pool.helpers.len() + 1, threads);

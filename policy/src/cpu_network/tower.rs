@@ -1,9 +1,9 @@
-//! One encoder with what stands on it: from observations to the heads, and back.
+//! One tower (see [`spec::Tower`]): forward from the observations to the heads, and backward.
 
-use super::canvas::Canvas;
 use super::dense::{Dense, DenseBuffers, InputRows};
+use super::image_layout::ImageLayout;
 use super::images::{ImageBuffers, Images};
-use super::lstm::{Lstm, LstmBuffers, LstmTape, Sequence, Steps};
+use super::lstm::{Lstm, LstmActivations, LstmBuffers, Sequence, Steps};
 use super::observations::Observations;
 use super::packing::Packing;
 use super::weights::Weights;
@@ -13,8 +13,8 @@ use crate::{Activation, ParamLayout, PolicyError};
 /// The layers of one tower.
 #[derive(Debug)]
 pub(super) struct Tower {
-    /// What looks at images, and how those lie.
-    images: Option<(Images, Canvas)>,
+    /// The convolutions, and the layout of the images that they read.
+    images: Option<(Images, ImageLayout)>,
     obs_len: usize,
     activation: Activation,
     layers: Vec<Dense>,
@@ -25,20 +25,20 @@ pub(super) struct Tower {
     pub(super) values: usize,
 }
 
-/// What a piece of a batch leaves behind in a tower.
+/// What the forward pass of a micro-batch stores in a tower.
 #[derive(Debug, Default)]
-pub(super) struct Tape {
+pub(super) struct Activations {
     kept: Vec<f32>,
-    winners: Vec<u8>,
+    argmax: Vec<u8>,
     features: Vec<f32>,
     layers: Vec<Vec<f32>>,
-    lstm: LstmTape,
-    /// What the head puts out, and the gradient of that, in rows of [`Tower::head_row`].
+    lstm: LstmActivations,
+    /// The output of the head and its gradient, in rows of [`Tower::head_row`].
     pub(super) head: Vec<f32>,
     pub(super) head_grad: Vec<f32>,
 }
 
-/// Room to compute in, reused.
+/// Scratch buffers, reused.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     image: Vec<f32>,
@@ -48,12 +48,12 @@ pub(super) struct Scratch {
     dense: DenseBuffers,
 }
 
-/// Whether anything will be asked of a tape later.
+/// What the forward pass stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// What the way back needs.
+    /// All that the backward pass needs.
     Everything,
-    /// The outputs.
+    /// Only the outputs.
     Outputs,
 }
 
@@ -118,68 +118,76 @@ impl Tower {
         self.head.output_row()
     }
 
-    /// The most numbers that one row leaves between two layers.
+    /// The width of the widest layer.
     pub(super) fn widest(&self) -> usize {
         let lstm = self.lstm.iter().map(Lstm::gates_row);
         self.layers.iter().map(Dense::output_row).chain(lstm).fold(self.head_row(), usize::max)
     }
 
-    /// Whether it looks at images.
-    pub(super) fn sees_images(&self) -> bool {
+    /// Whether its observations are images.
+    pub(super) fn has_images(&self) -> bool {
         self.images.is_some()
     }
 
-    /// Fills the head of the tape; with [`Keep::Everything`] also all that [`Tower::backward`] needs.
+    /// Fills the head of the activations; with [`Keep::Everything`] also all that [`Tower::backward`] needs.
     pub(super) fn forward(
         &self,
         weights: &Weights,
         obs: &Observations,
         (steps, state): (Steps<'_>, (&mut [f32], usize)),
         keep: Keep,
-        tape: &mut Tape,
+        activations: &mut Activations,
         scratch: &mut Scratch,
     ) {
         let rows = obs.rows();
-        self.look(weights, obs, keep, tape, scratch);
-        tape.layers.resize_with(self.layers.len(), Vec::new);
+        self.encode_images(weights, obs, keep, activations, scratch);
+        activations.layers.resize_with(self.layers.len(), Vec::new);
         for (i, layer) in self.layers.iter().enumerate() {
-            let (below, own) = tape.layers.split_at_mut(i);
+            let (below, own) = activations.layers.split_at_mut(i);
             let x = match below.last() {
                 Some(below) => (below.as_slice(), self.layers[i - 1].output_row()),
-                None => self.first_input(obs, &tape.features),
+                None => self.first_input(obs, &activations.features),
             };
             let y = &mut own[0];
             y.resize(rows * layer.output_row(), 0.0);
             layer.forward(weights, rows, x, y);
         }
         if let Some(lstm) = &self.lstm {
-            let features = top(&self.layers, &tape.layers).unwrap_or(self.first_input(obs, &tape.features));
+            let features =
+                top(&self.layers, &activations.layers).unwrap_or(self.first_input(obs, &activations.features));
             let sequence = Sequence { rows, features, steps };
-            lstm.forward(weights, sequence, state, &mut tape.lstm, &mut scratch.lstm);
+            lstm.forward(weights, sequence, state, &mut activations.lstm, &mut scratch.lstm);
         }
         let features = match &self.lstm {
-            Some(lstm) => (tape.lstm.hidden.as_slice(), lstm.output_row()),
-            None => top(&self.layers, &tape.layers).unwrap_or(self.first_input(obs, &tape.features)),
+            Some(lstm) => (activations.lstm.hidden.as_slice(), lstm.output_row()),
+            None => top(&self.layers, &activations.layers).unwrap_or(self.first_input(obs, &activations.features)),
         };
-        tape.head.resize(rows * self.head_row(), 0.0);
-        self.head.forward(weights, rows, features, &mut tape.head);
+        activations.head.resize(rows * self.head_row(), 0.0);
+        self.head.forward(weights, rows, features, &mut activations.head);
     }
 
     /// Fills the features, if the observations are images.
-    fn look(&self, weights: &Weights, obs: &Observations, keep: Keep, tape: &mut Tape, scratch: &mut Scratch) {
+    fn encode_images(
+        &self,
+        weights: &Weights,
+        obs: &Observations,
+        keep: Keep,
+        activations: &mut Activations,
+        scratch: &mut Scratch,
+    ) {
         let (Some((images, canvas)), Some(layer)) = (&self.images, self.layers.first()) else { return };
         let (features_row, images_kept) = (layer.input_row(), if keep == Keep::Everything { obs.rows() } else { 1 });
-        let (kept_len, winners_len) = (images.kept_len(), images.winners_len());
-        tape.features.resize(obs.rows() * features_row, 0.0);
-        tape.kept.resize(images_kept * kept_len, 0.0);
-        tape.winners.resize(images_kept * winners_len, 0);
+        let (kept_len, argmax_len) = (images.kept_len(), images.argmax_len());
+        activations.features.resize(obs.rows() * features_row, 0.0);
+        activations.kept.resize(images_kept * kept_len, 0.0);
+        activations.argmax.resize(images_kept * argmax_len, 0);
         scratch.image.resize(canvas.len(), 0.0);
-        for (i, features) in tape.features.chunks_exact_mut(features_row).enumerate() {
+        for (i, features) in activations.features.chunks_exact_mut(features_row).enumerate() {
             obs.draw(i, *canvas, &mut scratch.image);
             let at = if keep == Keep::Everything { i } else { 0 };
-            let kept = &mut tape.kept[at * kept_len..][..kept_len];
-            let winners = &mut tape.winners[at * winners_len..][..winners_len];
-            images.forward(weights, &scratch.image, (kept, winners), features, &mut scratch.images);
+            let kept = &mut activations.kept[at * kept_len..][..kept_len];
+            let argmax = &mut activations.argmax[at * argmax_len..][..argmax_len];
+            images.forward(weights, &scratch.image, (kept, argmax), features, &mut scratch.images);
         }
     }
 
@@ -191,48 +199,48 @@ impl Tower {
         }
     }
 
-    /// Adds the gradients to a packed gradient, from that of the head in the tape.
+    /// Adds the gradients to a packed gradient, from that of the head in the activations.
     pub(super) fn backward(
         &self,
         weights: &Weights,
         obs: &Observations,
         steps: Steps<'_>,
         grad: &mut [f32],
-        tape: &Tape,
+        activations: &Activations,
         scratch: &mut Scratch,
     ) {
         let rows = obs.rows();
         let Scratch { image, images: image_buffers, lstm: lstm_buffers, grads: [g, x_grad], dense } = scratch;
         // They change places here and not in the scratch, so that each has the same sizes in every batch.
         let (mut g, mut x_grad) = (g, x_grad);
-        let observed = self.first_input(obs, &tape.features);
-        let encoded = top(&self.layers, &tape.layers);
+        let observed = self.first_input(obs, &activations.features);
+        let encoded = top(&self.layers, &activations.layers);
         let below = encoded.map(|(y, _)| (self.activation, y));
         let features = encoded.unwrap_or(observed);
         match &self.lstm {
             None => {
-                self.head.add_weight_gradient(rows, features, &tape.head_grad, grad, dense);
+                self.head.add_weight_gradient(rows, features, &activations.head_grad, grad, dense);
                 g.resize(rows * self.head.input_row(), 0.0);
-                self.head.input_gradient(weights, rows, &tape.head_grad, below, g);
+                self.head.input_gradient(weights, rows, &activations.head_grad, below, g);
             }
             Some(lstm) => {
-                let hidden = (tape.lstm.hidden.as_slice(), lstm.output_row());
-                self.head.add_weight_gradient(rows, hidden, &tape.head_grad, grad, dense);
+                let hidden = (activations.lstm.hidden.as_slice(), lstm.output_row());
+                self.head.add_weight_gradient(rows, hidden, &activations.head_grad, grad, dense);
                 x_grad.resize(rows * lstm.output_row(), 0.0);
-                self.head.input_gradient(weights, rows, &tape.head_grad, None, x_grad);
+                self.head.input_gradient(weights, rows, &activations.head_grad, None, x_grad);
                 g.resize(rows * lstm.input_row(), 0.0);
                 let sequence = Sequence { rows, features, steps };
-                lstm.backward(weights, sequence, &tape.lstm, (x_grad, grad), (lstm_buffers, dense));
+                lstm.backward(weights, sequence, &activations.lstm, (x_grad, grad), (lstm_buffers, dense));
                 lstm.input_gradient(weights, rows, lstm_buffers, below, g);
             }
         }
         for (i, layer) in self.layers.iter().enumerate().rev() {
             let (x, below) = match i.checked_sub(1) {
                 Some(i) => {
-                    let y = tape.layers[i].as_slice();
+                    let y = activations.layers[i].as_slice();
                     ((y, self.layers[i].output_row()), Some((self.activation, y)))
                 }
-                None => (observed, Some((Activation::Relu, tape.features.as_slice()))),
+                None => (observed, Some((Activation::Relu, activations.features.as_slice()))),
             };
             layer.add_weight_gradient(rows, x, g, grad, dense);
             if i > 0 || self.images.is_some() {
@@ -244,9 +252,9 @@ impl Tower {
         let (Some((images, canvas)), Some(layer)) = (&self.images, self.layers.first()) else { return };
         for (i, features_grad) in g[..rows * layer.input_row()].chunks_exact(layer.input_row()).enumerate() {
             obs.draw(i, *canvas, image);
-            let kept = &tape.kept[i * images.kept_len()..][..images.kept_len()];
-            let winners = &tape.winners[i * images.winners_len()..][..images.winners_len()];
-            images.backward(weights, image, (kept, winners), features_grad, grad, image_buffers);
+            let kept = &activations.kept[i * images.kept_len()..][..images.kept_len()];
+            let argmax = &activations.argmax[i * images.argmax_len()..][..images.argmax_len()];
+            images.backward(weights, image, (kept, argmax), features_grad, grad, image_buffers);
         }
     }
 }
@@ -257,6 +265,6 @@ fn top<'a>(layers: &[Dense], outputs: &'a [Vec<f32>]) -> Option<(&'a [f32], usiz
 }
 
 /// The canvas of an observation: channels as they are.
-fn observed(image: Image, border: usize) -> Canvas {
-    Canvas { height: image.height, width: image.width, channels: image.channels, border }
+fn observed(image: Image, border: usize) -> ImageLayout {
+    ImageLayout { height: image.height, width: image.width, channels: image.channels, border }
 }

@@ -7,14 +7,14 @@ use crate::Params;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weights {
     pub(super) forward: Vec<f32>,
-    /// Transposed, for the way back.
+    /// Transposed, for the backward pass.
     pub(super) backward: Vec<f32>,
     forward_stamp: Option<u64>,
     backward_stamp: Option<u64>,
 }
 
 impl Weights {
-    /// Packs the parameters for the way forward, unless these are packed already.
+    /// Packs the parameters for the forward pass, unless these are packed already.
     pub(super) fn update(&mut self, packing: &Packing, params: &Params) {
         if self.forward_stamp != Some(params.stamp()) {
             packing.pack(params.values(), &mut self.forward);
@@ -22,7 +22,7 @@ impl Weights {
         }
     }
 
-    /// Packs them for the way back too.
+    /// Packs them for the backward pass too.
     pub(super) fn update_backward(&mut self, packing: &Packing, params: &Params) {
         self.update(packing, params);
         if self.backward_stamp != Some(params.stamp()) {

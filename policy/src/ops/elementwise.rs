@@ -205,7 +205,7 @@ fn activation<S: Simd>(simd: S, x: S::f32s, logistic: bool) -> S::f32s {
 }
 
 vectorized! {
-    /// One step of an LSTM's cell on the way back: slices as in [`LstmStep`], after it.
+    /// One step of an LSTM's cell on the backward pass: slices as in [`LstmStep`], after it.
     ///
     /// `cell_grad` is the gradient of the cell after, from later steps, and becomes that of the cell before.
     /// `gates_grad` becomes the gradient of the sums.
@@ -243,19 +243,19 @@ vectorized! {
     ///
     /// `rows` are the rows of pixels that the windows see, all but those outside, and `first` says which of
     /// the windows' three the first of them is. Of equal numbers the first in a window's order wins; NaN wins
-    /// over numbers, so that it comes through. `winners` are places in the window, 0 to 8. `channels` are
+    /// over numbers, so that it comes through. `argmax` are places in the window, 0 to 8. `channels` are
     /// whole blocks.
     fn max_pool_row<'a>(
         rows: &'a [&'a [f32]],
         first: usize,
         channels: usize,
         out: &'a mut [f32],
-        winners: &'a mut [u8],
+        argmax: &'a mut [u8],
     ) {
-        for (x, (out, winners)) in out.chunks_exact_mut(channels).zip(winners.chunks_exact_mut(channels)).enumerate() {
+        for (x, (out, argmax)) in out.chunks_exact_mut(channels).zip(argmax.chunks_exact_mut(channels)).enumerate() {
             let (out, _) = out.as_chunks_mut::<BLOCK>();
-            let (winners, _) = winners.as_chunks_mut::<BLOCK>();
-            for (block, (out, winners)) in out.iter_mut().zip(winners).enumerate() {
+            let (argmax, _) = argmax.as_chunks_mut::<BLOCK>();
+            for (block, (out, argmax)) in out.iter_mut().zip(argmax).enumerate() {
                 let mut best = [f32::NEG_INFINITY; BLOCK];
                 let mut place = [UNSEEN; BLOCK];
                 for (dy, row) in rows.iter().enumerate() {
@@ -274,7 +274,7 @@ vectorized! {
                 }
                 *out = best;
                 for i in 0..BLOCK {
-                    winners[i] = place[i] as u8;
+                    argmax[i] = place[i] as u8;
                 }
             }
         }
@@ -289,17 +289,17 @@ vectorized! {
     /// is which of the windows' three rows it is.
     fn max_pool_row_back<'a>(
         grads: &'a [f32],
-        winners: &'a [u8],
+        argmax: &'a [u8],
         dy: usize,
         channels: usize,
         row: &'a mut [f32],
     ) {
-        for (x, (grads, winners)) in grads.chunks_exact(channels).zip(winners.chunks_exact(channels)).enumerate() {
+        for (x, (grads, argmax)) in grads.chunks_exact(channels).zip(argmax.chunks_exact(channels)).enumerate() {
             for dx in 0..3 {
                 let Some(pixel) = (2 * x + dx).checked_sub(1) else { continue };
                 let Some(sums) = row.get_mut(pixel * channels..(pixel + 1) * channels) else { continue };
                 let place = (dy * 3 + dx) as u8;
-                for ((sum, grad), winner) in sums.iter_mut().zip(grads).zip(winners) {
+                for ((sum, grad), winner) in sums.iter_mut().zip(grads).zip(argmax) {
                     *sum += if *winner == place { *grad } else { 0.0 };
                 }
             }

@@ -1,14 +1,16 @@
-//! The layers of a network with their names and sizes, worked out once for all that compute with it.
+//! The layers of a network with their names and sizes, derived once from the spec for both implementations.
 
 use super::{Activation, Encoder, NetworkSpec, POLICY_HEAD, Torso, VALUE_HEAD};
 use crate::Space;
 
-/// An encoder with what stands on it. Towers share the observations and nothing else.
+/// One tower of a two-tower network: an encoder with its LSTM and heads. [`Torso::Shared`] is a single tower
+/// with both heads; with [`Torso::Separate`] the policy and the value have a tower each, which share only the
+/// observations.
 #[derive(Clone, Debug)]
 pub(crate) struct Tower {
     /// What turns observations into features.
     pub(crate) encoder: EncoderLayers,
-    /// What remembers.
+    /// The recurrent core.
     pub(crate) lstm: Option<Lstm>,
     /// The layer whose outputs are logits.
     pub(crate) policy: Option<Dense>,

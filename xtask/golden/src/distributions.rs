@@ -1,7 +1,7 @@
 //! Runner of `distributions.json`: RLlib's action distributions with their gradients, in f64.
 
 use anyhow::{Context, Result, ensure};
-use pronk_policy::{LogStdRange, categorical, diag_gaussian, multi_categorical};
+use pronk_policy::{LogStdRange, categorical, diag_gaussian};
 use serde_json::Value;
 
 use crate::json::{array_at, floats, floats_at, name_of, section, str_at, usizes_at};
@@ -16,8 +16,8 @@ pub(crate) fn run(file: &Value, r: &mut Recorder) {
         let stated = str_at(entry, "kind").unwrap_or("without kind");
         let kind = format!("cases/{stated}");
         match stated {
-            "categorical" => r.case(&kind, name, |c| categorical_rows(entry, c)),
-            "multi" => r.case(&kind, name, |c| multi_rows(entry, c)),
+            "categorical" => r.case(&kind, name, |c| categorical_rows(entry, &[logits_at(entry)?], c)),
+            "multi" => r.case(&kind, name, |c| categorical_rows(entry, &usizes_at(entry, "nvec")?, c)),
             "gaussian" => r.case(&kind, name, |c| gaussian_rows(entry, c)),
             _ => r.no_runner(&kind, name, format!("there is no distribution {stated} yet")),
         }
@@ -39,39 +39,28 @@ struct Formulas<'a> {
 /// Adds a gradient that follows from a row and an action, or from two rows.
 type GradOfTwo<'a> = &'a dyn Fn(&[f64], &[f64], &mut [f64]);
 
-fn categorical_rows(entry: &Value, c: &mut Case) -> Result<()> {
+fn categorical_rows(entry: &Value, nvec: &[usize], c: &mut Case) -> Result<()> {
     usizes_at(entry, "actions")?;
+    let logits = nvec.iter().sum::<usize>();
+    let is_whole = |row: &Vec<f64>| row.len() == logits;
+    ensure!(rows_at(entry, "inputs")?.iter().all(is_whole), "rows need {logits} logits, one per action of each choice");
+    let indices = |action: &[f64]| action.iter().map(|&index| index as usize).collect::<Vec<_>>();
     let formulas = Formulas {
-        act_len: 1,
-        logp: &|p, action| categorical::logp(p, action[0] as usize),
-        entropy: &|p| categorical::entropy(p),
-        kl: &|p, q| categorical::kl(p, q),
-        mode: &|p| vec![categorical::mode(p) as f64],
-        logp_grad: &|p, action, grad| categorical::logp_grad(p, action[0] as usize, 1.0, grad),
-        entropy_grad: &|p, grad| categorical::entropy_grad(p, 1.0, grad),
-        kl_grad_p: &|p, q, grad| categorical::kl_grad_p(p, q, 1.0, grad),
+        act_len: nvec.len(),
+        logp: &|p, action| categorical::logp(nvec, p, &indices(action)),
+        entropy: &|p| categorical::entropy(nvec, p),
+        kl: &|p, q| categorical::kl(nvec, p, q),
+        mode: &|p| categorical::mode(nvec, p).into_iter().map(|index| index as f64).collect(),
+        logp_grad: &|p, action, grad| categorical::logp_grad(nvec, p, &indices(action), 1.0, grad),
+        entropy_grad: &|p, grad| categorical::entropy_grad(nvec, p, 1.0, grad),
+        kl_grad_p: &|p, q, grad| categorical::kl_grad_p(nvec, p, q, 1.0, grad),
     };
     compare_rows(entry, c, &formulas)
 }
 
-fn multi_rows(entry: &Value, c: &mut Case) -> Result<()> {
-    usizes_at(entry, "actions")?;
-    let nvec = &usizes_at(entry, "nvec")?[..];
-    let logits = nvec.iter().sum::<usize>();
-    let is_whole = |row: &Vec<f64>| row.len() == logits;
-    ensure!(rows_at(entry, "inputs")?.iter().all(is_whole), "rows need {logits} logits, as many as `nvec` adds up to");
-    let indices = |action: &[f64]| action.iter().map(|&index| index as usize).collect::<Vec<_>>();
-    let formulas = Formulas {
-        act_len: nvec.len(),
-        logp: &|p, action| multi_categorical::logp(nvec, p, &indices(action)),
-        entropy: &|p| multi_categorical::entropy(nvec, p),
-        kl: &|p, q| multi_categorical::kl(nvec, p, q),
-        mode: &|p| multi_categorical::mode(nvec, p).into_iter().map(|index| index as f64).collect(),
-        logp_grad: &|p, action, grad| multi_categorical::logp_grad(nvec, p, &indices(action), 1.0, grad),
-        entropy_grad: &|p, grad| multi_categorical::entropy_grad(nvec, p, 1.0, grad),
-        kl_grad_p: &|p, q, grad| multi_categorical::kl_grad_p(nvec, p, q, 1.0, grad),
-    };
-    compare_rows(entry, c, &formulas)
+/// The number of logits of a row.
+fn logits_at(entry: &Value) -> Result<usize> {
+    Ok(rows_at(entry, "inputs")?.first().map_or(0, Vec::len))
 }
 
 fn gaussian_rows(entry: &Value, c: &mut Case) -> Result<()> {

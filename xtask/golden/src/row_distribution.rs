@@ -1,23 +1,22 @@
 //! The distributions of the files, one row at a time.
 
 use anyhow::{Result, bail};
-use pronk_policy::{LogStdRange, categorical, diag_gaussian, multi_categorical};
+use pronk_policy::{LogStdRange, categorical, diag_gaussian};
 use serde_json::Value;
 
 use crate::json::{str_at, usize_at, usizes_at};
 
 /// A family of distributions as a case states it.
 pub(crate) enum RowDistribution {
-    Categorical { n: usize },
-    Multi { nvec: Vec<usize> },
+    Categorical { nvec: Vec<usize> },
     Gaussian { n: usize },
 }
 
 impl RowDistribution {
     pub(crate) fn of(entry: &Value) -> Result<Self> {
         match str_at(entry, "kind")? {
-            "categorical" => Ok(Self::Categorical { n: usize_at(entry, "A")? }),
-            "multi" => Ok(Self::Multi { nvec: usizes_at(entry, "nvec")? }),
+            "categorical" => Ok(Self::Categorical { nvec: vec![usize_at(entry, "A")?] }),
+            "multi" => Ok(Self::Categorical { nvec: usizes_at(entry, "nvec")? }),
             "gaussian" => Ok(Self::Gaussian { n: usize_at(entry, "A")? }),
             kind => bail!("there is no {kind} distribution"),
         }
@@ -26,8 +25,7 @@ impl RowDistribution {
     /// How many numbers describe one.
     pub(crate) fn dist_len(&self) -> usize {
         match self {
-            Self::Categorical { n } => *n,
-            Self::Multi { nvec } => nvec.iter().sum(),
+            Self::Categorical { nvec } => nvec.iter().sum(),
             Self::Gaussian { n } => 2 * n,
         }
     }
@@ -35,8 +33,7 @@ impl RowDistribution {
     /// How many numbers an action is.
     pub(crate) fn act_len(&self) -> usize {
         match self {
-            Self::Categorical { .. } => 1,
-            Self::Multi { nvec } => nvec.len(),
+            Self::Categorical { nvec } => nvec.len(),
             Self::Gaussian { n } => *n,
         }
     }
@@ -49,48 +46,42 @@ impl RowDistribution {
 
     pub(crate) fn logp(&self, row: &[f64], action: &[f64]) -> f64 {
         match self {
-            Self::Categorical { .. } => categorical::logp(row, action[0] as usize),
-            Self::Multi { nvec } => multi_categorical::logp(nvec, row, &indices(action)),
+            Self::Categorical { nvec } => categorical::logp(nvec, row, &indices(action)),
             Self::Gaussian { .. } => diag_gaussian::logp(LogStdRange::UNBOUNDED, row, action),
         }
     }
 
     pub(crate) fn entropy(&self, row: &[f64]) -> f64 {
         match self {
-            Self::Categorical { .. } => categorical::entropy(row),
-            Self::Multi { nvec } => multi_categorical::entropy(nvec, row),
+            Self::Categorical { nvec } => categorical::entropy(nvec, row),
             Self::Gaussian { .. } => diag_gaussian::entropy(LogStdRange::UNBOUNDED, row),
         }
     }
 
     pub(crate) fn kl(&self, p: &[f64], q: &[f64]) -> f64 {
         match self {
-            Self::Categorical { .. } => categorical::kl(p, q),
-            Self::Multi { nvec } => multi_categorical::kl(nvec, p, q),
+            Self::Categorical { nvec } => categorical::kl(nvec, p, q),
             Self::Gaussian { .. } => diag_gaussian::kl(LogStdRange::UNBOUNDED, p, q),
         }
     }
 
     pub(crate) fn logp_grad(&self, row: &[f64], action: &[f64], weight: f64, grad: &mut [f64]) {
         match self {
-            Self::Categorical { .. } => categorical::logp_grad(row, action[0] as usize, weight, grad),
-            Self::Multi { nvec } => multi_categorical::logp_grad(nvec, row, &indices(action), weight, grad),
+            Self::Categorical { nvec } => categorical::logp_grad(nvec, row, &indices(action), weight, grad),
             Self::Gaussian { .. } => diag_gaussian::logp_grad(LogStdRange::UNBOUNDED, row, action, weight, grad),
         }
     }
 
     pub(crate) fn entropy_grad(&self, row: &[f64], weight: f64, grad: &mut [f64]) {
         match self {
-            Self::Categorical { .. } => categorical::entropy_grad(row, weight, grad),
-            Self::Multi { nvec } => multi_categorical::entropy_grad(nvec, row, weight, grad),
+            Self::Categorical { nvec } => categorical::entropy_grad(nvec, row, weight, grad),
             Self::Gaussian { .. } => diag_gaussian::entropy_grad(LogStdRange::UNBOUNDED, row, weight, grad),
         }
     }
 
     pub(crate) fn kl_grad_q(&self, p: &[f64], q: &[f64], weight: f64, grad: &mut [f64]) {
         match self {
-            Self::Categorical { .. } => categorical::kl_grad_q(p, q, weight, grad),
-            Self::Multi { nvec } => multi_categorical::kl_grad_q(nvec, p, q, weight, grad),
+            Self::Categorical { nvec } => categorical::kl_grad_q(nvec, p, q, weight, grad),
             Self::Gaussian { .. } => diag_gaussian::kl_grad_q(LogStdRange::UNBOUNDED, p, q, weight, grad),
         }
     }

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 
-use super::super::{Categorical, entropy, entropy_grad, kl, kl_grad_q, logp, logp_grad, sample};
-use crate::{ActionsMut, ActionsRef, Distribution, Rng};
+use super::{entropy, entropy_grad, kl, kl_grad_q, logp, logp_grad, sample};
+use crate::{ActionsMut, ActionsRef, Categorical, Distribution, Rng};
 
 /// What every method is asked with.
 #[derive(Clone, Debug)]

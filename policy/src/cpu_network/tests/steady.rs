@@ -5,7 +5,7 @@ use allocation_counter::measure;
 use super::batch::{Batch, random_params};
 use super::*;
 
-/// How often acting, learning and the way back allocate, with parameters that are new.
+/// How often acting, learning and the backward pass allocate, with parameters that are new.
 fn allocations(network: &mut CpuNetwork, params: &mut Params, batch: &Batch, memory: &mut Reused) -> [u64; 3] {
     params.values_mut()[0] += 0.5;
     let (input, out, grad) = (batch.input(), &mut memory.out, &mut memory.grad);

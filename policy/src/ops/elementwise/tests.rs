@@ -191,22 +191,22 @@ proptest! {
         let first = usize::from(rows.len() < 3 && !below);
         let window: [_; 3] = std::array::from_fn(|dy| dy.checked_sub(first).and_then(|dy| rows.get(dy).copied()));
         let outputs = width.div_ceil(2);
-        let (mut out, mut winners) = (vec![7.0; outputs * channels], vec![77; outputs * channels]);
-        max_pool_row(&rows, first, channels, &mut out, &mut winners);
+        let (mut out, mut argmax) = (vec![7.0; outputs * channels], vec![77; outputs * channels]);
+        max_pool_row(&rows, first, channels, &mut out, &mut argmax);
         for (x, channel) in (0..outputs).flat_map(|x| (0..channels).map(move |channel| (x, channel))) {
             let (place, number) = winner(window, width, channels, 2 * x as isize - 1, channel);
             let got = out[x * channels + channel];
-            prop_assert_eq!(winners[x * channels + channel], place);
+            prop_assert_eq!(argmax[x * channels + channel], place);
             prop_assert!(got.to_bits() == number.to_bits() || got.is_nan() && number.is_nan());
         }
 
-        // On the way back every gradient goes to the number that won, on top of what others sent there.
+        // On the backward pass every gradient goes to the number that won, on top of what others sent there.
         let (grads, before) = (normals(seed, outputs * channels), normals(!seed, width * channels));
         for dy in (0..3).filter(|&dy| window[dy].is_some()) {
             let (mut row, mut expected) = (before.clone(), before.clone());
-            max_pool_row_back(&grads, &winners, dy, channels, &mut row);
-            for (i, grad) in grads.iter().enumerate().filter(|(i, _)| usize::from(winners[*i]) / 3 == dy) {
-                let pixel = 2 * (i / channels) + usize::from(winners[i]) % 3 - 1;
+            max_pool_row_back(&grads, &argmax, dy, channels, &mut row);
+            for (i, grad) in grads.iter().enumerate().filter(|(i, _)| usize::from(argmax[*i]) / 3 == dy) {
+                let pixel = 2 * (i / channels) + usize::from(argmax[i]) % 3 - 1;
                 expected[pixel * channels + i % channels] += grad;
             }
             prop_assert_eq!(bits(&row), bits(&expected));
@@ -217,9 +217,9 @@ proptest! {
 #[test]
 fn a_pool_of_nothing_but_minus_infinity_has_its_first_number_for_winner() {
     let row = [f32::NEG_INFINITY; 3 * BLOCK];
-    let (mut out, mut winners) = ([7.0; 2 * BLOCK], [77; 2 * BLOCK]);
-    max_pool_row(&[&row, &row], 1, BLOCK, &mut out, &mut winners);
+    let (mut out, mut argmax) = ([7.0; 2 * BLOCK], [77; 2 * BLOCK]);
+    max_pool_row(&[&row, &row], 1, BLOCK, &mut out, &mut argmax);
     assert_eq!(out, [f32::NEG_INFINITY; 2 * BLOCK]);
     // The first window begins outside, above and to the left of its first number.
-    assert_eq!((winners[0], winners[BLOCK]), (4, 3));
+    assert_eq!((argmax[0], argmax[BLOCK]), (4, 3));
 }

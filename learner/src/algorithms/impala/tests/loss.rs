@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use crate::*;
 
 const ACTIONS: usize = 3;
+const NVEC: &[usize] = &[ACTIONS];
 
 /// Inputs of the loss from logits on, with their own storage.
 #[derive(Clone, Debug)]
@@ -45,8 +46,9 @@ impl Case {
 
     fn evaluate(&self) -> Result<Evaluated, ShapeError> {
         let rows = || self.logits.chunks_exact(ACTIONS);
-        let logp: Vec<f64> = rows().zip(&self.actions).map(|(row, &action)| categorical::logp(row, action)).collect();
-        let entropy: Vec<f64> = rows().map(categorical::entropy).collect();
+        let logp: Vec<f64> =
+            rows().zip(&self.actions).map(|(row, &action)| categorical::logp(NVEC, row, &[action])).collect();
+        let entropy: Vec<f64> = rows().map(|row| categorical::entropy(NVEC, row)).collect();
         let input = ImpalaLossInput {
             steps: self.steps,
             columns: self.columns,
@@ -69,8 +71,8 @@ impl Case {
         let stats = impala_loss(&self.config, &input, &mut grads)?;
         let mut d_logits = vec![0.0; self.logits.len()];
         for (i, (row, d_row)) in rows().zip(d_logits.chunks_exact_mut(ACTIONS)).enumerate() {
-            categorical::logp_grad(row, self.actions[i], grads.logp[i], d_row);
-            categorical::entropy_grad(row, grads.entropy[i], d_row);
+            categorical::logp_grad(NVEC, row, &[self.actions[i]], grads.logp[i], d_row);
+            categorical::entropy_grad(NVEC, row, grads.entropy[i], d_row);
         }
         Ok(Evaluated { stats, grads, d_logits })
     }

@@ -5,7 +5,7 @@ use crate::ops::padded;
 /// The layout of an image. Products write inside the border; it stays zero and stands for a convolution's
 /// padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Canvas {
+pub(super) struct ImageLayout {
     pub(super) height: usize,
     pub(super) width: usize,
     /// Numbers stored per pixel.
@@ -13,7 +13,7 @@ pub(super) struct Canvas {
     pub(super) border: usize,
 }
 
-impl Canvas {
+impl ImageLayout {
     /// An image inside a network: channels are padded.
     pub(super) fn inner(image: crate::spec::Image, border: usize) -> Self {
         Self { height: image.height, width: image.width, channels: padded(image.channels), border }

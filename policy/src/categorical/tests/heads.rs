@@ -1,10 +1,10 @@
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! Several choices at once.
 
 use proptest::prelude::*;
 
-use super::{MultiCategorical, entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad, mode};
+use super::super::{entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad, mode};
 use crate::distribution::contract::{Actions, Formulas, keeps_its_promises};
-use crate::{ActionsMut, ActionsRef, Categorical, Distribution, PolicyError, Rng, categorical};
+use crate::{ActionsMut, ActionsRef, Categorical, Distribution, PolicyError, Rng};
 
 const MASKED: f32 = f32::NEG_INFINITY;
 
@@ -37,7 +37,7 @@ proptest! {
 
     #[test]
     fn rows_of_single_precision_agree_with_the_formulas(nvec in nvec(), rows in 0_usize..40, masked: bool, seed: u64) {
-        let multi = MultiCategorical::new(nvec.clone()).unwrap();
+        let multi = Categorical::multi(&nvec).unwrap();
         let (p, q) = masked_pair(&multi, rows, if masked { 0.4 } else { 0.0 }, seed);
         with_formulas(&nvec, |formulas| formulas.check_rows(&multi, &p, &q, seed));
         if rows >= 3 && multi.dist_len() >= 2 && !masked {
@@ -47,9 +47,9 @@ proptest! {
 }
 
 /// Two batches with the same mask. The first of each choice is possible.
-fn masked_pair(multi: &MultiCategorical, rows: usize, masked: f64, seed: u64) -> (Vec<f32>, Vec<f32>) {
+fn masked_pair(multi: &Categorical, rows: usize, masked: f64, seed: u64) -> (Vec<f32>, Vec<f32>) {
     let mut rng = Rng::seed_from(seed);
-    let first = |i: usize| multi.parts.iter().any(|part| part.start == i);
+    let first = |i: usize| multi.heads.iter().any(|head| head.start == i);
     let pair = |i: usize| {
         let mask = !first(i % multi.dist_len) && rng.next_f64() < masked;
         let mut logit = || 3.0 * rng.normal() as f32;
@@ -59,31 +59,38 @@ fn masked_pair(multi: &MultiCategorical, rows: usize, masked: f64, seed: u64) ->
     (0..rows * multi.dist_len).map(pair).unzip()
 }
 
+/// One choice is computed in place, several in copies of their logits: a second choice without an
+/// alternative, which adds nothing to any sum, shows that both ways give the same bits.
 #[test]
-fn one_choice_is_the_categorical_distribution_bit_for_bit() {
-    let (multi, one) = (MultiCategorical::new(vec![5]).unwrap(), Categorical::new(5).unwrap());
-    let (p, q) = masked_pair(&multi, 30, 0.2, 5);
-    let answers = |d: &dyn Distribution| {
-        let (mut rng, weight) = (Rng::seed_from(9), [0.7; 30]);
-        let [mut sampled, mut logp, mut entropy, mut kl] = [[9.0_f32; 30]; 4];
-        let [mut grad, mut kl_grad] = [[0.25_f32; 150]; 2];
-        let actions = Actions::sampled(d, &p, &mut rng, &mut sampled);
-        d.logp_and_entropy(&p, actions.view(), &mut logp, &mut entropy).unwrap();
-        d.kl(&p, &q, &mut kl).unwrap();
-        d.logp_and_entropy_grad(&p, actions.view(), &weight, &weight, &mut grad).unwrap();
-        d.kl_grad_q(&p, &q, &weight, &mut kl_grad).unwrap();
-        let mut modes = Actions::blank(d, 30);
-        d.mode(&p, modes.view_mut()).unwrap();
-        (actions, modes, [sampled, logp, entropy, kl], [grad, kl_grad])
+fn one_choice_has_the_same_bits_alone_and_beside_another() {
+    const ROWS: usize = 30;
+    let (one, two) = (Categorical::new(5).unwrap(), Categorical::multi(&[5, 1]).unwrap());
+    let (p, q) = masked_pair(&one, ROWS, 0.2, 5);
+    let wider = |rows: &[f32]| rows.chunks_exact(5).flat_map(|row| [row, &[0.7]].concat()).collect::<Vec<_>>();
+    let answers = |d: &Categorical, p: &[f32], q: &[f32]| {
+        let actions: Vec<u32> = (0..ROWS as u32).flat_map(|row| [row % 5, 0].into_iter().take(d.act_len())).collect();
+        let weight = [0.7; ROWS];
+        let [mut logp, mut entropy, mut kl] = [[9.0_f32; ROWS]; 3];
+        let [mut grad, mut kl_grad] = std::array::from_fn(|_| vec![0.25_f32; p.len()]);
+        d.logp_and_entropy(p, ActionsRef::Discrete(&actions), &mut logp, &mut entropy).unwrap();
+        d.kl(p, q, &mut kl).unwrap();
+        d.logp_and_entropy_grad(p, ActionsRef::Discrete(&actions), &weight, &weight, &mut grad).unwrap();
+        d.kl_grad_q(p, q, &weight, &mut kl_grad).unwrap();
+        let mut modes = vec![9; ROWS * d.act_len()];
+        d.mode(p, ActionsMut::Discrete(&mut modes)).unwrap();
+        let first =
+            |grad: &[f32]| grad.chunks_exact(d.dist_len()).flat_map(|row| &row[..5]).copied().collect::<Vec<_>>();
+        let modes: Vec<u32> = modes.into_iter().step_by(d.act_len()).collect();
+        ([logp, entropy, kl], [first(&grad), first(&kl_grad)], modes)
     };
-    assert_eq!(answers(&multi), answers(&one));
+    assert_eq!(answers(&two, &wider(&p), &wider(&q)), answers(&one, &p, &q));
 }
 
 #[test]
 fn choices_are_drawn_on_their_own_with_their_probabilities() {
     let (rows, nvec) = (60_000, [3, 2]);
     let row = [0.5_f32, -1.0, 1.0, 0.0, 0.7];
-    let multi = MultiCategorical::new(nvec.to_vec()).unwrap();
+    let multi = Categorical::multi(&nvec).unwrap();
     let actions = Actions::sampled(&multi, &row.repeat(rows), &mut Rng::seed_from(12), &mut vec![0.0; rows]);
     let Actions::Indices(actions) = actions else { panic!("indices") };
     let mut counts = [[0_u32; 2]; 3];
@@ -101,10 +108,10 @@ fn choices_are_drawn_on_their_own_with_their_probabilities() {
 #[test]
 fn a_row_uses_one_uniform_a_choice() {
     let (mut rng, mut twin) = (Rng::seed_from(1), Rng::seed_from(1));
-    let multi = MultiCategorical::new(vec![3, 1, 2]).unwrap();
+    let multi = Categorical::multi(&[3, 1, 2]).unwrap();
     let row = [0.1, 0.2, 0.3, 9.0, 1.0, 0.0];
     let actions = Actions::sampled(&multi, &row.repeat(5), &mut rng, &mut [0.0; 5]);
-    let mut choice = |logits: &[f64]| categorical::sample(logits, f64::from(twin.next_f32())) as u32;
+    let mut choice = |logits: &[f64]| super::sample(logits, f64::from(twin.next_f32())) as u32;
     let expected: Vec<u32> =
         (0..5).flat_map(|_| [choice(&[0.1, 0.2, 0.3]), choice(&[9.0]), choice(&[1.0, 0.0])]).collect();
     assert_eq!(actions, Actions::Indices(expected));
@@ -114,8 +121,7 @@ fn a_row_uses_one_uniform_a_choice() {
 #[test]
 fn a_masked_action_has_no_share_in_anything() {
     // The same with the masked actions and without them.
-    let (masked, without) =
-        (MultiCategorical::new(vec![3, 2, 2]).unwrap(), MultiCategorical::new(vec![2, 1, 2]).unwrap());
+    let (masked, without) = (Categorical::multi(&[3, 2, 2]).unwrap(), Categorical::multi(&[2, 1, 2]).unwrap());
     let (p, q) = ([0.3, MASKED, -0.2, MASKED, 7.0, 0.1, 0.9], [1.0, MASKED, 0.5, MASKED, 2.0, -3.0, 0.4]);
     let (p_without, q_without) = ([0.3, -0.2, 7.0, 0.1, 0.9], [1.0, 0.5, 2.0, -3.0, 0.4]);
     for rows in [1, 20] {
@@ -137,13 +143,13 @@ fn a_masked_action_has_no_share_in_anything() {
     masked.logp(&p, ActionsRef::Discrete(&[1, 1, 0]), &mut forbidden).unwrap();
     assert_eq!(forbidden, [MASKED]);
     let mut kl = [0.0; 2];
-    MultiCategorical::new(vec![2]).unwrap().kl(&[0.0, 0.0, 0.0, MASKED], &[0.0, MASKED, 0.0, 1.0], &mut kl).unwrap();
+    Categorical::multi(&[2]).unwrap().kl(&[0.0, 0.0, 0.0, MASKED], &[0.0, MASKED, 0.0, 1.0], &mut kl).unwrap();
     assert!(kl[0] == f32::INFINITY && kl[1].is_finite(), "{kl:?}");
 }
 
 type Everything = ([Vec<f32>; 3], [Vec<f32>; 3]);
 
-fn answers(multi: &MultiCategorical, p: &[f32], q: &[f32], actions: &[u32]) -> Everything {
+fn answers(multi: &Categorical, p: &[f32], q: &[f32], actions: &[u32]) -> Everything {
     let (rows, actions) = (p.len() / multi.dist_len(), ActionsRef::Discrete(actions));
     let weight = vec![-0.5; rows];
     let [mut logp, mut entropy, mut kl] = std::array::from_fn(|_| vec![9.0; rows]);
@@ -161,14 +167,14 @@ fn the_mode_is_the_first_highest_of_each_choice() {
     assert_eq!(mode(&[2, 3], &[1.0, 1.0, 0.0, 5.0, 5.0]), [0, 1]);
     let mut actions = [9; 4];
     let logits = [0.0, 1.0, 3.0, 2.0, 1.0, 4.0, 3.0, MASKED, MASKED, -1e30];
-    let multi = MultiCategorical::new(vec![2, 3]).unwrap();
+    let multi = Categorical::multi(&[2, 3]).unwrap();
     multi.mode(&logits, ActionsMut::Discrete(&mut actions)).unwrap();
     assert_eq!(actions, [1, 0, 0, 2]);
 }
 
 #[test]
 fn an_action_out_of_range_is_an_error_that_names_row_and_choice() {
-    let multi = MultiCategorical::new(vec![2, 3]).unwrap();
+    let multi = Categorical::multi(&[2, 3]).unwrap();
     let (inputs, actions) = ([0.0; 15], [0, 2, 1, 0, 2, 0]);
     let actions = ActionsRef::Discrete(&actions);
     let errors = [
@@ -188,6 +194,6 @@ fn an_action_out_of_range_is_an_error_that_names_row_and_choice() {
 #[test]
 fn choices_that_make_no_sense_are_refused() {
     for nvec in [vec![], vec![2, 0], vec![usize::MAX, 2]] {
-        assert!(matches!(MultiCategorical::new(nvec), Err(PolicyError::BadSpace { .. })));
+        assert!(matches!(Categorical::multi(&nvec), Err(PolicyError::BadSpace { .. })));
     }
 }
