@@ -131,7 +131,7 @@ function histogram({ edges, counts } = {}) {
 // Paints: work is coloured and waiting is grey; a texture tells names apart that share a colour.
 const USUAL = {
   learning: "c0", inferring: "c1", stepping: "c2", reporting: "c3", publishing: "c4", training: "c0 t1", loading: "c6",
-  starting: "c6 t1", restarting: "c5", replacing: "c5 t1", caller: "c3 t1", blocked: "c7", starved: "c7 t1",
+  starting: "c6 t1", restarting: "c5", replacing: "c5 t1", away: "c3 t1", blocked: "c7", starved: "c7 t1",
   listening: "c8", idle: "c8 t1", waiting: "c8 t2", watching: "c8 t3", waiting_for_stack: "c7 t2", waiting_for_data: "c7 t3",
 };
 const KINDS = { trained: "c0", dropped: "c1", in_flight: "c4", lost: "c5" };
