@@ -11,8 +11,6 @@
 //! All of them subtract the highest logit first, so logits of any finite size are safe. A logit of −∞ masks
 //! its action: probability zero, no contribution to the entropy, never sampled.
 
-use std::borrow::Cow;
-
 use num_traits::Float;
 
 use crate::kernel::Kernel;
@@ -70,27 +68,25 @@ impl Categorical {
         Self { heads: heads(nvec).collect(), dist_len: nvec.iter().sum() }
     }
 
+    /// The number of actions, if there is a single choice: its slices are computed in place, without copies.
+    #[inline]
+    fn single(&self) -> Option<usize> {
+        (self.heads.len() == 1).then_some(self.dist_len)
+    }
+
     /// The logits of one choice in all rows, `[rows, n]`.
-    fn logits_of<'a>(&self, head: Head, inputs: &'a [f32]) -> Cow<'a, [f32]> {
-        if self.heads.len() == 1 {
-            return Cow::Borrowed(inputs);
-        }
-        Cow::Owned(inputs.chunks_exact(self.dist_len).flat_map(|row| head.of(row)).copied().collect())
+    fn logits_of(&self, head: Head, inputs: &[f32]) -> Vec<f32> {
+        inputs.chunks_exact(self.dist_len).flat_map(|row| head.of(row)).copied().collect()
     }
 
     /// The actions of one choice in all rows, `[rows]`.
-    fn actions_of<'a>(&self, head: Head, actions: &'a [u32]) -> Cow<'a, [u32]> {
-        if self.heads.len() == 1 {
-            return Cow::Borrowed(actions);
-        }
-        Cow::Owned(actions.iter().skip(head.index).step_by(self.heads.len()).copied().collect())
+    fn actions_of(&self, head: Head, actions: &[u32]) -> Vec<u32> {
+        actions.iter().skip(head.index).step_by(self.heads.len()).copied().collect()
     }
 
     /// Sums over the choices what `write` computes for each, `[rows]`.
+    #[inline(never)] // Keeps the path of a single choice short.
     fn sum_heads(&self, out: &mut [f32], mut write: impl FnMut(Head, &mut [f32])) {
-        if let [head] = self.heads[..] {
-            return write(head, out);
-        }
         let mut terms = vec![0.0; out.len()];
         out.fill(0.0);
         for &head in &self.heads {
@@ -100,12 +96,10 @@ impl Categorical {
     }
 
     /// Calls `add` with the gradient of each choice, `[rows, n]`.
+    #[inline(never)]
     fn add_head_grads(&self, grad: &mut [f32], mut add: impl FnMut(Head, &mut [f32])) {
-        if let [head] = self.heads[..] {
-            return add(head, grad);
-        }
         for &head in &self.heads {
-            let mut of_head = self.logits_of(head, grad).into_owned();
+            let mut of_head = self.logits_of(head, grad);
             add(head, &mut of_head);
             let rows = grad.chunks_exact_mut(self.dist_len).zip(of_head.chunks_exact(head.n));
             rows.for_each(|(row, sums)| head.of_mut(row).copy_from_slice(sums));
@@ -135,7 +129,7 @@ impl Kernel for Categorical {
     }
 
     fn check_actions(&self, actions: &[u32]) -> Result<(), PolicyError> {
-        if let [Head { n, .. }] = self.heads[..] {
+        if let Some(n) = self.single() {
             // One pass without branches; the row is searched only once an action is known to be wrong.
             let wrong = |&action: &u32| action as usize >= n;
             if actions.iter().fold(false, |any, action| any | wrong(action)) {
@@ -155,8 +149,8 @@ impl Kernel for Categorical {
     }
 
     fn sample(&self, inputs: &[f32], rng: &mut Rng, actions: &mut [u32], logp: &mut [f32]) {
-        if let [head] = self.heads[..] {
-            return Softmax::Sample { logits: inputs, rng, actions, logp }.run(head.n);
+        if let Some(n) = self.single() {
+            return Softmax::Sample { logits: inputs, rng, actions, logp }.run(n);
         }
         // All rows of a choice at once would be faster, but a batch would then draw in another order than its
         // rows alone.
@@ -182,6 +176,9 @@ impl Kernel for Categorical {
     }
 
     fn logp(&self, inputs: &[f32], actions: &[u32], out: &mut [f32]) {
+        if let Some(n) = self.single() {
+            return Softmax::Logp { logits: inputs, actions, out }.run(n);
+        }
         self.sum_heads(out, |head, out| {
             let (logits, actions) = (&self.logits_of(head, inputs), &self.actions_of(head, actions));
             Softmax::Logp { logits, actions, out }.run(head.n);
@@ -189,14 +186,17 @@ impl Kernel for Categorical {
     }
 
     fn entropy(&self, inputs: &[f32], out: &mut [f32]) {
+        if let Some(n) = self.single() {
+            return Softmax::Entropy { logits: inputs, out }.run(n);
+        }
         self.sum_heads(out, |head, out| {
             Softmax::Entropy { logits: &self.logits_of(head, inputs), out }.run(head.n);
         });
     }
 
     fn logp_and_entropy(&self, inputs: &[f32], actions: &[u32], logp: &mut [f32], entropy: &mut [f32]) {
-        if let [head] = self.heads[..] {
-            return Softmax::LogpAndEntropy { logits: inputs, actions, logp, entropy }.run(head.n);
+        if let Some(n) = self.single() {
+            return Softmax::LogpAndEntropy { logits: inputs, actions, logp, entropy }.run(n);
         }
         let mut entropies = vec![0.0; entropy.len()];
         entropy.fill(0.0);
@@ -208,12 +208,18 @@ impl Kernel for Categorical {
     }
 
     fn kl(&self, p: &[f32], q: &[f32], out: &mut [f32]) {
+        if let Some(n) = self.single() {
+            return Softmax::Kl { p, q, out }.run(n);
+        }
         self.sum_heads(out, |head, out| {
             Softmax::Kl { p: &self.logits_of(head, p), q: &self.logits_of(head, q), out }.run(head.n);
         });
     }
 
     fn logp_grad(&self, inputs: &[f32], actions: &[u32], weight: &[f32], grad: &mut [f32]) {
+        if let Some(n) = self.single() {
+            return Softmax::LogpGrad { logits: inputs, actions, weight, grad }.run(n);
+        }
         self.add_head_grads(grad, |head, grad| {
             let (logits, actions) = (&self.logits_of(head, inputs), &self.actions_of(head, actions));
             Softmax::LogpGrad { logits, actions, weight, grad }.run(head.n);
@@ -221,6 +227,9 @@ impl Kernel for Categorical {
     }
 
     fn entropy_grad(&self, inputs: &[f32], weight: &[f32], grad: &mut [f32]) {
+        if let Some(n) = self.single() {
+            return Softmax::EntropyGrad { logits: inputs, weight, grad }.run(n);
+        }
         self.add_head_grads(grad, |head, grad| {
             Softmax::EntropyGrad { logits: &self.logits_of(head, inputs), weight, grad }.run(head.n);
         });
@@ -233,6 +242,9 @@ impl Kernel for Categorical {
         (logp_weight, entropy_weight): (&[f32], &[f32]),
         grad: &mut [f32],
     ) {
+        if let Some(n) = self.single() {
+            return Softmax::LogpAndEntropyGrad { logits: inputs, actions, logp_weight, entropy_weight, grad }.run(n);
+        }
         self.add_head_grads(grad, |head, grad| {
             let (logits, actions) = (&self.logits_of(head, inputs), &self.actions_of(head, actions));
             Softmax::LogpAndEntropyGrad { logits, actions, logp_weight, entropy_weight, grad }.run(head.n);
@@ -240,6 +252,9 @@ impl Kernel for Categorical {
     }
 
     fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) {
+        if let Some(n) = self.single() {
+            return Softmax::KlGradQ { p, q, weight, grad }.run(n);
+        }
         self.add_head_grads(grad, |head, grad| {
             let (p, q) = (&self.logits_of(head, p), &self.logits_of(head, q));
             Softmax::KlGradQ { p, q, weight, grad }.run(head.n);

@@ -1,7 +1,7 @@
 //! [`GaussianRows`]: batches of a Gaussian, computed row by row.
 
 use crate::kernel::Kernel;
-use crate::{LogStdRange, PolicyError, Rng, Space, diag_gaussian};
+use crate::{LogStdRange, PolicyError, Rng, Space, normal};
 
 /// A Gaussian over independent numbers, by its formulas for one row. Entropy and divergence are those of the
 /// numbers before any squashing, so they are the same for all implementers.
@@ -60,13 +60,13 @@ impl<G: GaussianRows> Kernel for G {
 
     fn entropy(&self, inputs: &[f32], out: &mut [f32]) {
         let (rows, range) = (inputs.chunks_exact(self.dist_len()), self.log_std_range());
-        rows.zip(out).for_each(|(inputs, out)| *out = diag_gaussian::entropy(range, inputs));
+        rows.zip(out).for_each(|(inputs, out)| *out = normal::entropy(range, inputs));
     }
 
     fn kl(&self, p: &[f32], q: &[f32], out: &mut [f32]) {
         let rows = p.chunks_exact(self.dist_len()).zip(q.chunks_exact(self.dist_len()));
         let range = self.log_std_range();
-        rows.zip(out).for_each(|((p, q), out)| *out = diag_gaussian::kl(range, p, q));
+        rows.zip(out).for_each(|((p, q), out)| *out = normal::kl(range, p, q));
     }
 
     fn logp_grad(&self, inputs: &[f32], actions: &[f32], weight: &[f32], grad: &mut [f32]) {
@@ -79,14 +79,14 @@ impl<G: GaussianRows> Kernel for G {
     fn entropy_grad(&self, inputs: &[f32], weight: &[f32], grad: &mut [f32]) {
         let rows = inputs.chunks_exact(self.dist_len()).zip(weight).zip(grad.chunks_exact_mut(self.dist_len()));
         for ((inputs, &weight), grad) in rows {
-            diag_gaussian::entropy_grad(self.log_std_range(), inputs, weight, grad);
+            normal::entropy_grad(self.log_std_range(), inputs, weight, grad);
         }
     }
 
     fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) {
         let rows = p.chunks_exact(self.dist_len()).zip(q.chunks_exact(self.dist_len())).zip(weight);
         for (((p, q), &weight), grad) in rows.zip(grad.chunks_exact_mut(self.dist_len())) {
-            diag_gaussian::kl_grad_q(self.log_std_range(), p, q, weight, grad);
+            normal::kl_grad_q(self.log_std_range(), p, q, weight, grad);
         }
     }
 }
