@@ -1,11 +1,11 @@
 use crate::distribution::{Distribution, Gaussian, GaussianConfig};
 use crate::{Categorical, DiagGaussian, MultiCategorical, PolicyError, Space, SquashedGaussian};
 
-/// The distribution over an action space: [`Categorical`] for `Discrete`, [`MultiCategorical`] for
-/// `MultiDiscrete`, [`DiagGaussian`] for `Box`.
+/// The distribution over an action space: [`Categorical`] for `Discrete`, [`MultiCategorical`] for `MultiDiscrete`,
+/// [`DiagGaussian`] for `Box`.
 ///
-/// The actions of a `Box` are on the scale that is learned on; [`ActionScale`](crate::ActionScale) brings
-/// them into the bounds of the space.
+/// The actions of a `Box` are on the scale that is learned on; [`ActionScale`](crate::ActionScale) brings them into the
+/// bounds of the space.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, Rng, Space, distribution_for};

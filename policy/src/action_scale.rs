@@ -6,10 +6,9 @@ use crate::Space;
 
 /// Where the numbers that a policy puts out lie in the bounds of an action space.
 ///
-/// A policy learns actions on the scale from −1 to 1, whatever the environment calls them.
-/// [`ActionScale::to_env`] maps each number into its bounds: from [−1, 1], after clamping it there, onto
-/// [low, high] where both are finite; a single finite bound clamps it; without bounds it is left alone.
-/// Indices need no scale.
+/// A policy learns actions on the scale from −1 to 1, whatever the environment calls them. [`ActionScale::to_env`] maps
+/// each number into its bounds: from [−1, 1], after clamping it there, onto [low, high] where both are finite; a single
+/// finite bound clamps it; without bounds it is left alone. Indices need no scale.
 ///
 /// What is learned from, and asked for its log-probability, is the action *before* it is scaled.
 ///
@@ -46,8 +45,7 @@ impl ActionScale {
 
     /// Brings every number into its bounds, in place. NaN stays NaN.
     ///
-    /// *Shapes*: `actions` is `[rows, act_len]`; what is left over after the last whole row is the beginning
-    /// of another.
+    /// *Shapes*: `actions` is `[rows, act_len]`; what is left over after the last whole row is the beginning of another.
     pub fn to_env(&self, actions: &mut [f32]) {
         // With nothing to do there are no bounds, and rows of no number cannot be cut.
         for row in actions.chunks_mut(self.bounds.len().max(1)) {
@@ -65,8 +63,8 @@ fn into_bounds(number: f32, (low, high): (f32, f32)) -> f32 {
     if low.is_infinite() || high.is_infinite() {
         return clamp(number, low, high);
     }
-    // In double precision, because the distance between two floats need not be a float, and as a weighted
-    // mean, because that is exact at both ends.
+    // In double precision, because the distance between two floats need not be a float, and as a weighted mean, because
+    // that is exact at both ends.
     let share = (f64::from(clamp(number, -1.0, 1.0)) + 1.0) / 2.0;
     let scaled = f64::from(low) * (1.0 - share) + f64::from(high) * share;
     clamp(scaled as f32, low, high)

@@ -28,12 +28,12 @@ pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput};
 
 /// A [`Network`] on any candle device, for every [`NetworkSpec`] and for models of one's own.
 ///
-/// It is written with the modules of `candle_nn` and candle's plain operations, the reference that faster
-/// implementations must agree with. On the CPU, candle spreads large operations over a thread pool that the
-/// whole process shares, so many of these networks at once get in each other's way there.
+/// It is written with the modules of `candle_nn` and candle's plain operations, the reference that faster implementations must agree with. On the CPU,
+/// candle spreads large operations over a thread pool that the whole process shares, so many of these networks at once
+/// get in each other's way there.
 ///
-/// *Memory*: `forward_for_learning` keeps the batch's activations until `backward`. Weights stay on the
-/// device, a copy for acting and one for learning, until other parameters come.
+/// *Memory*: `forward_for_learning` keeps the batch's activations until `backward`. Weights stay on the device, a copy
+/// for acting and one for learning, until other parameters come.
 ///
 /// ```
 /// use pronk_policy::{CandleNetwork, Input, Network, NetworkSpec, ObsRef, Outputs, Space};
@@ -93,18 +93,17 @@ impl CandleNetwork {
 
     /// A network from a model of one's own, with the sizes of what the model reads and puts out.
     ///
-    /// `build` makes the model; what it asks the `VarBuilder` for becomes the parameters, in that order and
-    /// under those names. It runs once here, and once more each time the network sees other weights: what
-    /// takes long and does not depend on the weights belongs outside. [`first_params`](Network::first_params)
-    /// draws the first weights as the modules say; a parameter asked for by `VarBuilder::get`, which says
-    /// nothing, starts at zero.
+    /// `build` makes the model; what it asks the `VarBuilder` for becomes the parameters, in that order and under those
+    /// names. It runs once here, and once more each time the network sees other weights: what takes long and does not
+    /// depend on the weights belongs outside. [`first_params`](Network::first_params) draws the first weights as the
+    /// modules say; a parameter asked for by `VarBuilder::get`, which says nothing, starts at zero.
     ///
     /// [`CandleModel`] has an example.
     ///
     /// # Errors
-    /// The observation space contradicts itself, or there are no logits. The model asks for a parameter twice
-    /// with two shapes, without a shape, or as another type than `F32`. Tried on two rows of zeros, it fails,
-    /// puts out something else than `shape` says, or leaves a parameter without a gradient.
+    /// The observation space contradicts itself, or there are no logits. The model asks for a parameter twice with two
+    /// shapes, without a shape, or as another type than `F32`. Tried on two rows of zeros, it fails, puts out something
+    /// else than `shape` says, or leaves a parameter without a gradient.
     pub fn with_model<M: CandleModel + 'static>(
         shape: NetworkShape,
         device: Device,
@@ -140,8 +139,8 @@ impl CandleNetwork {
 
     /// Whether a model that was built of `asked` puts out what it should and learns all of them.
     ///
-    /// Some operations of `candle_nn` have no gradient, and candle cuts the graph there without a word: the
-    /// layers below would never learn.
+    /// Some operations of `candle_nn` have no gradient, and candle cuts the graph there without a word: the layers below
+    /// would never learn.
     fn try_out(&self, model: &dyn CandleModel, asked: &[Parameter]) -> Result<(), PolicyError> {
         // A recurrent weight may not count before the second step.
         const ROWS: usize = 2;

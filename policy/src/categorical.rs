@@ -1,12 +1,11 @@
 //! The categorical distribution given by logits.
 //!
-//! [`Categorical`] computes many rows of `f32` at once, at the processor's speed. The functions work on one
-//! row and are generic over `f32` and `f64`: they are the formulas in plain words, what gradients are checked
-//! with against finite differences, and what [`Categorical`] is checked against, with which it agrees to
-//! about 1e-6.
+//! [`Categorical`] computes many rows of `f32` at once, at the processor's speed. The functions work on one row and are
+//! generic over `f32` and `f64`: they are the formulas in plain words, what gradients are checked with against finite
+//! differences, and what [`Categorical`] is checked against, with which it agrees to about 1e-6.
 //!
-//! All of them subtract the highest logit first: logits of any finite size are fine. A logit of −∞ masks its
-//! action: probability zero, no share in the entropy, never sampled.
+//! All of them subtract the highest logit first: logits of any finite size are fine. A logit of −∞ masks its action:
+//! probability zero, no share in the entropy, never sampled.
 
 use num_traits::Float;
 
@@ -273,8 +272,8 @@ impl<'a, F: Float> Normalised<'a, F> {
     }
 
     fn index_at(&self, uniform: F) -> usize {
-        // Adds up what `of` added up, in the same order: the last partial sum is `sum` itself, so a uniform
-        // below 1 stops in time. Only NaN runs through.
+        // Adds up what `of` added up, in the same order: the last partial sum is `sum` itself, so a uniform below 1 stops
+        // in time. Only NaN runs through.
         let goal = uniform * self.sum;
         let mut partial = F::zero();
         for (i, &logit) in self.logits.iter().enumerate() {

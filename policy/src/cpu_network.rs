@@ -28,14 +28,14 @@ use crate::ops::add;
 use crate::params::check_layout;
 use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
 
-/// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that
-/// use what the processor has, chosen at run time.
+/// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that use what
+/// the processor has, chosen at run time.
 ///
-/// *Threads*: acting stays on the calling thread. Learning is shared out among [`CpuNetwork::with_threads`]
-/// threads of the network's own; results do not depend on how many there are, bit for bit.
+/// *Threads*: acting stays on the calling thread. Learning is shared out among [`CpuNetwork::with_threads`] threads of the
+/// network's own; results do not depend on how many there are, bit for bit.
 ///
-/// *Memory*: learning keeps the batch's observations and activations from one batch to the next. Once the
-/// largest batch has been seen (with memory: the largest of each number of steps), nothing is allocated.
+/// *Memory*: learning keeps the batch's observations and activations from one batch to the next. Once the largest batch
+/// has been seen (with memory: the largest of each number of steps), nothing is allocated.
 ///
 /// *Agreement*: with [`CandleNetwork`](crate::CandleNetwork) to about 1e-6, outputs and gradients.
 ///
@@ -79,8 +79,8 @@ struct Layers {
     piece_rows: usize,
 }
 
-/// One share of a batch, always the same rows however many threads there are: pieces one after the other and
-/// the sum of their gradients.
+/// One share of a batch, always the same rows however many threads there are: pieces one after the other and the sum of
+/// their gradients.
 #[derive(Default)]
 struct Share {
     pieces: Vec<MicroBatch>,
@@ -127,8 +127,8 @@ impl Job for Share {
 /// The most shares of a batch, and so of threads that can work on it. Each has a gradient of its own.
 const SHARES: usize = 16;
 
-/// Numbers of the widest layer that a piece of rows may have: with its neighbours and their gradients it fits
-/// the second-level cache.
+/// Numbers of the widest layer that a piece of rows may have: with its neighbours and their gradients it fits the
+/// second-level cache.
 const PIECE_NUMBERS: usize = 16 * 1024;
 
 /// Rows of a piece of images: they pass the convolutions one by one and the dense layers together.
@@ -143,9 +143,8 @@ impl CpuNetwork {
         Self::with_threads(spec, NonZeroUsize::MIN)
     }
 
-    /// Builds the network with so many threads for learning, the calling one included. A batch has one share
-    /// for every 256 rows of numbers or 64 images, less for wide layers, and 16 at most; more threads do
-    /// nothing.
+    /// Builds the network with so many threads for learning, the calling one included. A batch has one share for
+    /// every 256 rows of numbers or 64 images, less for wide layers, and 16 at most; more threads do nothing.
     pub fn with_threads(spec: &NetworkSpec, threads: NonZeroUsize) -> Result<Self, PolicyError> {
         let layout = Arc::new(spec.layout()?);
         let mut packing = Packing::default();

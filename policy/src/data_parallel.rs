@@ -16,19 +16,17 @@ use crate::{
     PolicyError,
 };
 
-/// Several networks of one layout that learn from a batch together, each from some of its columns: replicas
-/// of a policy on as many devices.
+/// Several networks of one layout that learn from a batch together, each from some of its columns: replicas of a policy on
+/// as many devices.
 ///
-/// All are handed the same weights, so they cannot drift apart. What they put out is joined before the loss,
-/// and their gradients are added in the order of the devices: the result is that of one network on the whole
-/// batch, whatever the loss is, but for the order of sums. Rows of a network without memory are columns of
-/// one step.
+/// All are handed the same weights, so they cannot drift apart. What they put out is joined before the loss, and their
+/// gradients are added in the order of the devices: the result is that of one network on the whole batch, whatever the
+/// loss is, but for the order of sums. Rows of a network without memory are columns of one step.
 ///
-/// Columns that its [loader](Network::obs_loader) has dealt out ahead are used as they are; others are dealt
-/// out in the pass.
+/// Columns that its [loader](Network::obs_loader) has dealt out ahead are used as they are; others are dealt out in the pass.
 ///
-/// *Threads*: the first device is driven by the calling thread, each other one by a thread for the length of
-/// a pass. Acting uses the first alone, save on observations that were dealt out ahead.
+/// *Threads*: the first device is driven by the calling thread, each other one by a thread for the length of a pass.
+/// Acting uses the first alone, save on observations that were dealt out ahead.
 ///
 /// ```
 /// use pronk_policy::{CpuNetwork, DataParallel, Network, NetworkSpec, Space};
@@ -102,8 +100,7 @@ impl Replica {
         }
     }
 
-    /// Looks at its columns of a batch; what it needs to learn from them stays where an earlier pass for
-    /// learning left it.
+    /// Looks at its columns of a batch; what it needs to learn from them stays where an earlier pass for learning left it.
     fn run(
         &mut self,
         pass: Pass,
@@ -293,8 +290,7 @@ impl ObsLoader for Dealer {
     }
 }
 
-/// Has every replica do its work, the first on the calling thread. The first device's failure goes before the
-/// others'.
+/// Has every replica do its work, the first on the calling thread. The first device's failure goes before the others'.
 fn on_all(
     replicas: &mut [Replica],
     work: impl Fn(usize, &mut Replica) -> Result<(), PolicyError> + Sync,

@@ -1,11 +1,11 @@
 //! The Gaussian over several numbers that are drawn independently of each other.
 //!
-//! A row of inputs is `[means | log_stds]`: first the mean of each number, then the logarithm of each
-//! standard deviation, which is clamped to a [`LogStdRange`] and has no gradient where the clamp holds.
-//! Log-probability, entropy and divergence are sums over the numbers.
+//! A row of inputs is `[means | log_stds]`: first the mean of each number, then the logarithm of each standard deviation,
+//! which is clamped to a [`LogStdRange`] and has no gradient where the
+//! clamp holds. Log-probability, entropy and divergence are sums over the numbers.
 //!
-//! [`DiagGaussian`] computes many rows of `f32`. The functions work on one row and are generic over `f32` and
-//! `f64`: they are what [`DiagGaussian`] calls row by row, and what is checked against finite differences.
+//! [`DiagGaussian`] computes many rows of `f32`. The functions work on one row and are generic over `f32` and `f64`: they
+//! are what [`DiagGaussian`] calls row by row, and what is checked against finite differences.
 
 use num_traits::{Float, FloatConst};
 
@@ -15,8 +15,8 @@ use crate::{ActionsMut, ActionsRef, Distribution, LogStdRange, PolicyError, Rng}
 
 /// The distribution over `n` independent normal numbers; its inputs are `[means | log_stds]`.
 ///
-/// Its log-probabilities are densities, so they and the entropy may be of any sign. A row that is NaN in a
-/// mean alone has an entropy all the same, which the means have no part in.
+/// Its log-probabilities are densities, so they and the entropy may be of any sign. A row that is NaN in a mean alone has
+/// an entropy all the same, which the means have no part in.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, DiagGaussian, Distribution};
@@ -139,8 +139,8 @@ pub fn kl<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F
     sum(normals(range, p).zip(normals(range, q)).map(|(p, q)| p.kl(q)))
 }
 
-/// Adds `weight · ∂ logp(action) / ∂ inputs` to `grad`: with `z = (action − mean) / std`, `z / std` to the
-/// means and `z² − 1` to the log standard deviations.
+/// Adds `weight · ∂ logp(action) / ∂ inputs` to `grad`: with `z = (action − mean) / std`, `z / std` to the means and
+/// `z² − 1` to the log standard deviations.
 pub fn logp_grad<F: Float + FloatConst + From<f32>>(
     range: LogStdRange,
     inputs: &[F],

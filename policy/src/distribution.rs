@@ -1,5 +1,4 @@
-//! Action distributions on plain slices: sampling, log-probabilities, entropy, KL divergence and their
-//! gradients.
+//! Action distributions on plain slices: sampling, log-probabilities, entropy, KL divergence and their gradients.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +6,17 @@ use crate::{LogStdRange, PolicyError, Rng};
 
 /// A family of distributions over actions, told apart by the numbers a network puts out for each row.
 ///
-/// *Shapes*: `inputs` is `[rows, dist_len]`, actions are `[rows, act_len]`, everything else is `[rows]`, all
-/// row-major. `rows` is taken from the length of `inputs`.
+/// *Shapes*: `inputs` is `[rows, dist_len]`, actions are `[rows, act_len]`, everything else is `[rows]`, all row-major.
+/// `rows` is taken from the length of `inputs`.
 ///
-/// *Gradients* are with respect to `inputs`. Each `*_grad` adds `weight[row]` times the gradient of that row
-/// to `grad` (`[rows, dist_len]`), so a loss is a few calls on one buffer that starts at zero.
+/// *Gradients* are with respect to `inputs`. Each `*_grad` adds `weight[row]` times the gradient of that row to `grad`
+/// (`[rows, dist_len]`), so a loss is a few calls on one buffer that starts at zero.
 ///
-/// *NaN* goes in and comes out: a row with a NaN input has a NaN log-probability (and some action), never a
-/// panic. Who collects samples checks the log-probabilities.
+/// *NaN* goes in and comes out: a row with a NaN input has a NaN log-probability (and some action), never a panic. Who
+/// collects samples checks the log-probabilities.
 ///
-/// *Errors*: [`PolicyError::Length`] names the slice; [`PolicyError::ActionOutOfRange`] names the row, and
-/// some families have an error of their own for it; [`PolicyError::Kind`] if the actions have the wrong type.
-/// After an error the outputs hold nothing of use.
+/// *Errors*: [`PolicyError::Length`] names the slice; [`PolicyError::ActionOutOfRange`] names the row, and some families
+/// have an error of their own for it; [`PolicyError::Kind`] if the actions have the wrong type. After an error the outputs hold nothing of use.
 pub trait Distribution: Send + Sync {
     /// How many numbers describe one distribution.
     fn dist_len(&self) -> usize;
@@ -26,8 +24,7 @@ pub trait Distribution: Send + Sync {
     /// How many numbers are one action.
     fn act_len(&self) -> usize;
 
-    /// Draws an action for every row, and its log-probability, bit for bit what [`Distribution::logp`] gives
-    /// for it.
+    /// Draws an action for every row, and its log-probability, bit for bit what [`Distribution::logp`] gives for it.
     fn sample(
         &self,
         inputs: &[f32],
@@ -45,8 +42,8 @@ pub trait Distribution: Send + Sync {
     /// The entropy of every row, in nats.
     fn entropy(&self, inputs: &[f32], out: &mut [f32]) -> Result<(), PolicyError>;
 
-    /// The log-probability of an action and the entropy, for every row: what losses ask for. Faster than one
-    /// after the other where the two share their work.
+    /// The log-probability of an action and the entropy, for every row: what losses ask for. Faster than one after the
+    /// other where the two share their work.
     fn logp_and_entropy(
         &self,
         inputs: &[f32],
@@ -101,8 +98,7 @@ pub trait Distribution: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaussian {
-    /// Independent normal numbers, which may lie beyond the bounds of actions:
-    /// [`DiagGaussian`](crate::DiagGaussian).
+    /// Independent normal numbers, which may lie beyond the bounds of actions: [`DiagGaussian`](crate::DiagGaussian).
     #[default]
     Diagonal,
     /// The same squashed into (−1, 1): [`SquashedGaussian`](crate::SquashedGaussian).

@@ -6,14 +6,13 @@ use crate::spec::{POLICY_HEAD, VALUE_HEAD};
 use crate::{Init, ParamEntry, ParamLayout, Params, Rng};
 
 impl Init {
-    /// The first weights of any network: what [`NetworkSpec::init_params`](crate::NetworkSpec::init_params)
-    /// does, for a layout of one's own.
+    /// The first weights of any network: what [`NetworkSpec::init_params`](crate::NetworkSpec::init_params) does, for a
+    /// layout of one's own.
     ///
-    /// A tensor of two or more dimensions is a matrix, all dimensions but the last by the last; other tensors
-    /// start at zero. The heads `policy.weight` and `value.weight` and the LSTM tensors
-    /// `….lstm.input.weight`, `….lstm.hidden.weight` and `….lstm.bias` are known by their names. Each matrix
-    /// has a random stream of its own, so changing one layer leaves the others alone. The same seed gives the
-    /// same bits.
+    /// A tensor of two or more dimensions is a matrix, all dimensions but the last by the last; other tensors start at
+    /// zero. The heads `policy.weight` and `value.weight` and the LSTM tensors `….lstm.input.weight`,
+    /// `….lstm.hidden.weight` and `….lstm.bias` are known by their names. Each matrix has a random stream of its own, so
+    /// changing one layer leaves the others alone. The same seed gives the same bits.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -127,8 +126,8 @@ fn orthonormal(vectors: usize, len: usize, rng: &mut Rng) -> Vec<Vec<f64>> {
     while basis.len() < vectors {
         let mut vector: Vec<f64> = (0..len).map(|_| rng.normal()).collect();
         let mut norm = dot(&vector, &vector).sqrt();
-        // Once leaves rounding errors in the direction of the others, large ones where little of the vector
-        // is left; twice is enough (Giraud, Langou and Rozložník, 2005).
+        // Once leaves rounding errors in the direction of the others, large ones where little of the vector is left; twice
+        // is enough (Giraud, Langou and Rozložník, 2005).
         loop {
             let before = norm;
             for other in &basis {

@@ -1,8 +1,8 @@
 //! How do observations become action distributions and values?
 //!
-//! A [`Space`] says what comes in and what goes out, a [`NetworkSpec`] what lies between, [`Params`] hold the
-//! weights in one flat vector, a [`Network`] maps slices to slices and gradients back, and a [`Distribution`]
-//! turns what it says into actions. No other room names a tensor library.
+//! A [`Space`] says what comes in and what goes out, a [`NetworkSpec`] what lies between, [`Params`] hold the weights in
+//! one flat vector, a [`Network`] maps slices to slices and gradients back, and a [`Distribution`] turns what it says
+//! into actions. No other room names a tensor library.
 
 mod action_distribution;
 mod action_scale;

@@ -9,8 +9,8 @@ use crate::{ObsRef, PolicyError};
 
 /// Puts the observations of batches where a network computes, so that the network need not wait for the copy.
 ///
-/// [`Network::obs_loader`](crate::Network::obs_loader) gives one. It runs on threads of its own while the
-/// network learns from other batches.
+/// [`Network::obs_loader`](crate::Network::obs_loader) gives one. It runs on threads of its own while the network learns from
+/// other batches.
 pub trait ObsLoader: Send + Sync {
     /// Puts `obs`, `[steps, columns, obs_len]`, into `into`, in place of what was there before.
     ///
@@ -21,8 +21,7 @@ pub trait ObsLoader: Send + Sync {
 
 /// The observations of one batch where a network computes; nothing at first. Its storage is used again.
 ///
-/// An [`ObsLoader`] fills it, [`Input::with_loaded`](crate::Input::with_loaded) shows it to the network that
-/// gave the loader.
+/// An [`ObsLoader`] fills it, [`Input::with_loaded`](crate::Input::with_loaded) shows it to the network that gave the loader.
 ///
 /// ```
 /// use pronk_policy::{CpuNetwork, DataParallel, Input, LoadedObs, Network, NetworkSpec, ObsRef, Outputs, Space};
@@ -139,8 +138,8 @@ impl Shard {
     }
 }
 
-/// Deals the columns of `obs`, `[rows, obs_len]`, out to at most `most` shards, as evenly as they go: one
-/// shard at least, and none that is empty besides.
+/// Deals the columns of `obs`, `[rows, obs_len]`, out to at most `most` shards, as evenly as they go: one shard at least, and
+/// none that is empty besides.
 pub(crate) fn deal(obs: ObsRef<'_>, rows: usize, columns: usize, most: usize, shards: &mut Vec<Shard>) {
     let steps = rows.checked_div(columns).unwrap_or(0);
     let obs_len = obs.len().checked_div(rows).unwrap_or(0);

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::PolicyError;
 
-/// The least and the greatest logarithm of a standard deviation of a Gaussian. What a network puts out beyond
-/// counts as the bound itself, and has no gradient.
+/// The least and the greatest logarithm of a standard deviation of a Gaussian. What a network puts out beyond counts as the
+/// bound itself, and has no gradient.
 ///
-/// In a file it is `[lowest, highest]`. The default is `[-5, 2]`: standard deviations from 0.007 to 7.4, on a
-/// scale where the bounds of actions are ±1. Without bounds a policy whose actions are clamped at the
-/// environment may widen for ever, since actions beyond the bounds all earn the same.
+/// In a file it is `[lowest, highest]`. The default is `[-5, 2]`: standard deviations from 0.007 to 7.4, on a scale where the bounds of
+/// actions are ±1. Without bounds a policy whose actions are clamped at the environment may widen for ever, since actions
+/// beyond the bounds all earn the same.
 ///
 /// # Example
 /// ```

@@ -5,14 +5,13 @@ use crate::{PolicyError, Space};
 
 /// Makes actions impossible: where `mask` is false, the logit becomes −∞.
 ///
-/// Such an action has probability zero: it is never sampled, has no share in the entropy, and adds nothing to
-/// gradients or to the divergence between rows of the same mask. Its own log-probability is −∞.
+/// Such an action has probability zero: it is never sampled, has no share in the entropy, and adds nothing to gradients or
+/// to the divergence between rows of the same mask. Its own log-probability is −∞.
 ///
 /// *Shapes*: `mask` and `logits` are `[rows, dist_len]`; for `MultiDiscrete`, one choice after the other.
 ///
-/// *Errors*: [`PolicyError::Length`]; [`PolicyError::NothingToChoose`] names row and choice where all is
-/// forbidden; [`PolicyError::MaskOfNumbers`] if `space` is a `Box`. After an error the logits are what they
-/// were.
+/// *Errors*: [`PolicyError::Length`]; [`PolicyError::NothingToChoose`] names row and choice where all is forbidden;
+/// [`PolicyError::MaskOfNumbers`] if `space` is a `Box`. After an error the logits are what they were.
 ///
 /// ```
 /// use pronk_policy::{Space, mask_logits};

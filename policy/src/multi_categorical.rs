@@ -1,12 +1,10 @@
 //! Several independent choices at once, each with logits of its own.
 //!
-//! A row of inputs is the logits of all choices, one choice after the other. Log-probability, entropy and
-//! divergence are sums over the choices, and each choice is a categorical distribution: see [`categorical`],
-//! also for masks.
+//! A row of inputs is the logits of all choices, one choice after the other. Log-probability, entropy and divergence are
+//! sums over the choices, and each choice is a categorical distribution: see [`categorical`], also for masks.
 //!
-//! [`MultiCategorical`] computes many rows of `f32` at once, choice by choice. The functions work on one row,
-//! are generic over `f32` and `f64`, and take the sizes of the choices as `nvec`, which must add up to the
-//! length of the logits.
+//! [`MultiCategorical`] computes many rows of `f32` at once, choice by choice. The functions work on one row, are generic
+//! over `f32` and `f64`, and take the sizes of the choices as `nvec`, which must add up to the length of the logits.
 
 use num_traits::Float;
 
@@ -42,8 +40,7 @@ struct Part {
 }
 
 impl MultiCategorical {
-    /// The distribution over choices of such sizes; an error if there is none, or one without anything to
-    /// choose.
+    /// The distribution over choices of such sizes; an error if there is none, or one without anything to choose.
     pub fn new(nvec: Vec<usize>) -> Result<Self, PolicyError> {
         let dist_len = Space::multi_discrete(nvec.clone())?.dist_len();
         Ok(Self { parts: parts(&nvec).collect(), dist_len })
@@ -129,8 +126,7 @@ impl Distribution for MultiCategorical {
         let rows = self.rows("inputs", inputs)?;
         check_len("actions", rows * self.parts.len(), actions.len())?;
         check_len("logp", rows, logp.len())?;
-        // Choice by choice of all rows would be faster, but draw in another order for many rows than for each
-        // alone.
+        // Choice by choice of all rows would be faster, but draw in another order for many rows than for each alone.
         let given = inputs.chunks_exact(self.dist_len);
         for ((row, actions), logp) in given.zip(actions.chunks_exact_mut(self.parts.len())).zip(logp) {
             *logp = 0.0;

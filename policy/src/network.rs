@@ -8,14 +8,12 @@ use crate::{LoadedObs, ObsDtype, ObsLoader, ParamLayout, Params, PolicyError, Sp
 
 /// A policy and value network: observations to the inputs of an action distribution and a value, and back.
 ///
-/// A network holds no weights; it is handed [`Params`] with every call and may keep copies on its device,
-/// told apart by their stamp. It is `Send`, not shared: every thread has its own. Nor does it remember
-/// anything from call to call: what a *recurrent* network remembers goes in as [`Memory`] and comes out as
-/// [`Outputs::state`].
+/// A network holds no weights; it is handed [`Params`] with every call and may keep copies on its device, told apart by
+/// their stamp. It is `Send`, not shared: every thread has its own. Nor does it remember anything from call to call: what
+/// a *recurrent* network remembers goes in as [`Memory`] and comes out as [`Outputs::state`].
 ///
-/// *Rows* are any number, 0 included, and independent of each other, save that the steps of one column of a
-/// recurrent network follow each other. *NaN* in observations or weights comes out as NaN; it is the caller's
-/// to notice.
+/// *Rows* are any number, 0 included, and independent of each other, save that the steps of one column of a recurrent
+/// network follow each other. *NaN* in observations or weights comes out as NaN; it is the caller's to notice.
 ///
 /// *Errors*: slices of a wrong length or type, parameters of another layout, and failures of the device.
 pub trait Network: Send {
@@ -38,25 +36,25 @@ pub trait Network: Send {
         out: &mut Outputs,
     ) -> Result<(), PolicyError>;
 
-    /// Overwrites `grad`, laid out as the parameters, with the gradient of a loss whose gradient with respect
-    /// to the outputs is `grads`.
+    /// Overwrites `grad`, laid out as the parameters, with the gradient of a loss whose gradient with respect to the
+    /// outputs is `grads`.
     ///
-    /// The gradient reaches back through the steps of a recurrent network until an episode's first, and never
-    /// into the state before the first step: that came from another batch.
+    /// The gradient reaches back through the steps of a recurrent network until an episode's first, and never into the
+    /// state before the first step: that came from another batch.
     ///
-    /// It follows one `forward_for_learning` of the same parameters and rows, and uses up what that kept. The
-    /// same calls give the same bits.
+    /// It follows one `forward_for_learning` of the same parameters and rows, and uses up what that kept. The same calls
+    /// give the same bits.
     fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError>;
 
-    /// The first weights, drawn from a seed, for a network that says how its layers start; `None` for one
-    /// that leaves it to [`Init::params`](crate::Init::params). The same seed gives the same bits.
+    /// The first weights, drawn from a seed, for a network that says how its layers start; `None` for one that leaves it to
+    /// [`Init::params`](crate::Init::params). The same seed gives the same bits.
     fn first_params(&self, seed: u64) -> Option<Params> {
         let _ = seed;
         None
     }
 
-    /// What puts observations where the network computes, for threads that do it ahead; `None` for a network
-    /// that reads them where they are.
+    /// What puts observations where the network computes, for threads that do it ahead; `None` for a network that reads them
+    /// where they are.
     fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
         None
     }
@@ -136,8 +134,7 @@ pub struct Input<'a> {
 pub struct Memory<'a> {
     /// The state before the first step, `[columns, state_len]`.
     pub state: &'a [f32],
-    /// Which rows are the first of an episode, `[steps, columns]`: before them the state is zero, whatever
-    /// came before.
+    /// Which rows are the first of an episode, `[steps, columns]`: before them the state is zero, whatever came before.
     pub starts: &'a [bool],
 }
 
@@ -166,8 +163,8 @@ impl<'a> Input<'a> {
 
     /// Whether a network of this shape can read the input.
     ///
-    /// *Errors*: observations of another type or number, also of those that were loaded; memory missing or
-    /// out of place, or not of whole steps.
+    /// *Errors*: observations of another type or number, also of those that were loaded; memory missing or out of place, or
+    /// not of whole steps.
     pub fn check(&self, shape: &NetworkShape) -> Result<(), PolicyError> {
         let wrong = |expected, got| Err(PolicyError::Kind { what: "observations", expected, got });
         match (shape.obs.obs_dtype(), self.obs) {
@@ -220,8 +217,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Gives all vectors the lengths for an input, in the memory they have. The values are whatever they
-    /// were.
+    /// Gives all vectors the lengths for an input, in the memory they have. The values are whatever they were.
     pub fn resize_for(&mut self, input: &Input<'_>, shape: &NetworkShape) {
         self.logits.resize(input.rows * shape.dist_len, 0.0);
         self.values.resize(input.rows, 0.0);

@@ -1,8 +1,7 @@
 //! The normal distribution of one number, which the distributions over many numbers are made of.
 //!
-//! Standard deviations are given by their logarithms. A deviation of zero stays zero however small the
-//! standard deviation is: finite numbers give no NaN, even where a standard deviation is below the least
-//! float.
+//! Standard deviations are given by their logarithms. A deviation of zero stays zero however small the standard deviation
+//! is: finite numbers give no NaN, even where a standard deviation is below the least float.
 
 use num_traits::{Float, FloatConst, clamp};
 
@@ -78,8 +77,8 @@ impl<F: Float + FloatConst> Normal<F> {
     }
 }
 
-/// The numbers of a row of inputs, `[means | log_stds]`, with standard deviations in their range. (This clamp
-/// lets NaN through, unlike `max` and `min`.)
+/// The numbers of a row of inputs, `[means | log_stds]`, with standard deviations in their range. (This clamp lets NaN through,
+/// unlike `max` and `min`.)
 pub(crate) fn normals<F: Float + From<f32>>(range: LogStdRange, inputs: &[F]) -> impl Iterator<Item = Normal<F>> {
     let (lowest, highest) = (range.lowest().into(), range.highest().into());
     let (means, log_stds) = inputs.split_at(inputs.len() / 2);

@@ -1,5 +1,4 @@
-//! Many rows of a distribution over numbers, each row by itself: what is left to such a distribution are
-//! functions of a row.
+//! Many rows of a distribution over numbers, each row by itself: what is left to such a distribution are functions of a row.
 
 use crate::error::check_len;
 use crate::{ActionsMut, ActionsRef, PolicyError, Rng, Space};

@@ -5,9 +5,8 @@ use crate::error::check_len;
 
 /// Brings each number of an observation to mean 0 and standard deviation 1, and clips what is far out.
 ///
-/// It is frozen: what it does to an observation does not depend on those before. A network that learned from
-/// observations which went through one needs it to act as well:
-/// [`Policy::with_normalizer`](crate::Policy::with_normalizer).
+/// It is frozen: what it does to an observation does not depend on those before. A network that learned from observations
+/// which went through one needs it to act as well: [`Policy::with_normalizer`](crate::Policy::with_normalizer).
 ///
 /// ```
 /// use pronk_policy::ObsNormalizer;

@@ -1,7 +1,6 @@
 //! Parameters: every weight of a network in one flat vector.
 //!
-//! One vector makes publishing weights one copy, an optimiser step one pass, an average over replicas one
-//! buffer.
+//! One vector makes publishing weights one copy, an optimiser step one pass, an average over replicas one buffer.
 
 mod check;
 mod file;
@@ -38,8 +37,7 @@ pub struct ParamLayout {
 pub struct ParamEntry {
     /// Its name, such as `torso.0.weight`.
     pub name: String,
-    /// Its shape; a weight is `[inputs, outputs]` in pronk's own networks, and `[outputs, inputs]` in modules
-    /// of `candle_nn`.
+    /// Its shape; a weight is `[inputs, outputs]` in pronk's own networks, and `[outputs, inputs]` in modules of `candle_nn`.
     pub shape: Vec<usize>,
     /// Where it starts in the flat vector.
     pub offset: usize,
@@ -66,8 +64,7 @@ impl ParamEntry {
 const RESERVED: &str = "__metadata__";
 
 impl ParamLayout {
-    /// Lays the tensors out in the given order. Names should differ: only the first of two alike can be
-    /// found.
+    /// Lays the tensors out in the given order. Names should differ: only the first of two alike can be found.
     pub fn new<N: Into<String>>(tensors: impl IntoIterator<Item = (N, Vec<usize>)>) -> Self {
         let mut layout = Self::default();
         for (name, shape) in tensors {
@@ -101,8 +98,7 @@ impl ParamLayout {
     /// Whether parameters of this layout can be written to a file and found in it again.
     ///
     /// # Errors
-    /// [`PolicyError::BadSpec`] when two tensors have one name, or one has the name that weight files keep
-    /// for themselves.
+    /// [`PolicyError::BadSpec`] when two tensors have one name, or one has the name that weight files keep for themselves.
     pub fn check_names(&self) -> Result<(), PolicyError> {
         let mut names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
         names.sort_unstable();
@@ -127,9 +123,8 @@ impl ParamLayout {
 
 /// The values of all tensors of a [`ParamLayout`].
 ///
-/// Each carries a *stamp*: equal stamps mean equal values, so who keeps something made from the values (a
-/// copy on a device, say) compares stamps to know whether it is still good. A clone keeps the stamp, every
-/// change renews it.
+/// Each carries a *stamp*: equal stamps mean equal values, so who keeps something made from the values (a copy on a
+/// device, say) compares stamps to know whether it is still good. A clone keeps the stamp, every change renews it.
 ///
 /// ```
 /// use std::sync::Arc;

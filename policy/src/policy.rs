@@ -88,8 +88,8 @@ impl Policy {
         })
     }
 
-    /// The same policy with its numbers distributed as they were when it learned; as [`Gaussian::Diagonal`]
-    /// unless this says otherwise. Indices know no difference.
+    /// The same policy with its numbers distributed as they were when it learned; as [`Gaussian::Diagonal`] unless this
+    /// says otherwise. Indices know no difference.
     ///
     /// # Errors
     /// None, for an action space that has been taken once.
@@ -97,12 +97,10 @@ impl Policy {
         Ok(Self { distribution: distribution_with(&self.action, gaussian)?, ..self })
     }
 
-    /// The same policy for observations that are not brought to scale yet: they go through `normalizer`
-    /// first.
+    /// The same policy for observations that are not brought to scale yet: they go through `normalizer` first.
     ///
     /// # Errors
-    /// When it is not one for observations of this length, or observations are bytes, which the network
-    /// scales itself.
+    /// When it is not one for observations of this length, or observations are bytes, which the network scales itself.
     pub fn with_normalizer(self, normalizer: ObsNormalizer) -> Result<Self, PolicyError> {
         let observation = &self.network.shape().obs;
         if observation.obs_dtype() != ObsDtype::F32 {
@@ -116,8 +114,8 @@ impl Policy {
 
     /// Chooses an action for each of `rows` observations, in the bounds of the action space.
     ///
-    /// A recurrent network goes on with what it remembers of each row from the call before; with another
-    /// number of rows it begins anew. Say where episodes end by [`forget`](Self::forget).
+    /// A recurrent network goes on with what it remembers of each row from the call before; with another number of rows it
+    /// begins anew. Say where episodes end by [`forget`](Self::forget).
     ///
     /// *Shapes*: `obs` is `[rows, obs_len]`, `actions` is `[rows, act_len]`.
     ///
@@ -165,8 +163,7 @@ impl Policy {
         &self.outputs.values
     }
 
-    /// Empties the memory of a row: its next observation is an episode's first. Without memory this does
-    /// nothing.
+    /// Empties the memory of a row: its next observation is an episode's first. Without memory this does nothing.
     pub fn forget(&mut self, row: usize) {
         let state_len = self.network.shape().state_len;
         if let Some(state) = self.state.get_mut(row * state_len..(row + 1) * state_len) {

@@ -10,12 +10,11 @@ use serde::{Deserialize, Serialize};
 
 /// The set that an observation or an action comes from (gymnasium's `Discrete`, `MultiDiscrete` and `Box`).
 ///
-/// As an *action*, `Discrete` is one index and `MultiDiscrete` one index per choice. As an *observation* both
-/// are one-hot vectors of `f32`, which is what a network reads; a `Box` is its numbers, flattened in
-/// row-major order.
+/// As an *action*, `Discrete` is one index and `MultiDiscrete` one index per choice. As an *observation* both are one-hot
+/// vectors of `f32`, which is what a network reads; a `Box` is its numbers, flattened in row-major order.
 ///
-/// The constructors refuse spaces that contradict themselves; a space written out or read from a file is
-/// checked by [`Space::check`] wherever this library takes one.
+/// The constructors refuse spaces that contradict themselves; a space written out or read from a file is checked by
+/// [`Space::check`] wherever this library takes one.
 ///
 /// ```
 /// use pronk_policy::Space;
@@ -96,8 +95,8 @@ impl Space {
         !matches!(self, Self::Box { .. })
     }
 
-    /// The number of network outputs that describe a distribution over this space: a logit for each thing, or
-    /// a mean and a log standard deviation for each number.
+    /// The number of network outputs that describe a distribution over this space: a logit for each thing, or a mean and
+    /// a log standard deviation for each number.
     pub fn dist_len(&self) -> usize {
         match self {
             Self::Discrete { n } => *n,

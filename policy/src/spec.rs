@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::geometry::{Conv, Dense, EncoderLayers, Image, Lstm, Section, Tower};
 use crate::{NetworkShape, ParamLayout, Params, PolicyError, Space, distribution_for};
 
-/// What a network looks like: an encoder, an LSTM if it shall remember, and a head each for policy and value.
-/// A policy is rebuilt from its spec and its [`Params`].
+/// What a network looks like: an encoder, an LSTM if it shall remember, and a head each for policy and value. A policy is rebuilt from its spec and its [`Params`].
 ///
 /// ```
 /// use pronk_policy::{Activation, Encoder, NetworkSpec, Space};
@@ -32,8 +31,7 @@ pub struct NetworkSpec {
     pub dist_len: usize,
     /// What turns an observation into features.
     pub encoder: Encoder,
-    /// The width of an LSTM core after the encoder; none makes the network see nothing but the present
-    /// observation.
+    /// The width of an LSTM core after the encoder; none makes the network see nothing but the present observation.
     #[serde(default)]
     pub lstm: Option<usize>,
     /// Whether policy and value see the same features.
@@ -53,21 +51,20 @@ pub enum Encoder {
         /// What follows each layer.
         activation: Activation,
     },
-    /// The network of Mnih et al. (2015) for images: convolutions of 32 kernels 8×8 with stride 4, 64 of 4×4
-    /// with stride 2 and 64 of 3×3, without padding, then a dense layer. ReLU follows each.
+    /// The network of Mnih et al. (2015) for images: convolutions of 32 kernels 8×8 with stride 4, 64 of 4×4 with stride
+    /// 2 and 64 of 3×3, without padding, then a dense layer. ReLU follows each.
     ///
     /// Images are observations of shape `[channels, height, width]`, at least 36×36.
     NatureCnn {
         /// The width of the dense layer, usually 512.
         hidden: usize,
     },
-    /// The residual network of Espeholt et al. (2018) for images: sections one after the other, then ReLU, a
-    /// dense layer and ReLU.
+    /// The residual network of Espeholt et al. (2018) for images: sections one after the other, then ReLU, a dense layer
+    /// and ReLU.
     ///
-    /// A section is a convolution of 3×3 kernels, a max-pool of 3×3 with stride 2, and two residual blocks,
-    /// each `x + conv(relu(conv(relu(x))))` with 3×3 kernels. Everything is padded by 1, so that a
-    /// convolution keeps the size of the image and a pool halves it, rounded up; the padding of a pool never
-    /// is the maximum.
+    /// A section is a convolution of 3×3 kernels, a max-pool of 3×3 with stride 2, and two residual blocks, each
+    /// `x + conv(relu(conv(relu(x))))` with 3×3 kernels. Everything is padded by 1, so that a convolution keeps the size of
+    /// the image and a pool halves it, rounded up; the padding of a pool never is the maximum.
     ///
     /// Images are observations of shape `[channels, height, width]`.
     ImpalaCnn {
@@ -110,19 +107,16 @@ pub enum Torso {
     Separate,
 }
 
-/// How weights start. Biases start at zero; the policy head starts 100 times smaller than the value head, so
-/// that the first policy is nearly uniform whatever the observation. The kernels of a convolution count as
-/// one matrix, all that they see by the number of them; each gate of an LSTM has a matrix of its own for the
-/// state.
+/// How weights start. Biases start at zero; the policy head starts 100 times smaller than the value head, so that the
+/// first policy is nearly uniform whatever the observation. The kernels of a convolution count as one matrix, all that
+/// they see by the number of them; each gate of an LSTM has a matrix of its own for the state.
 ///
-/// The forget gate of an LSTM is the exception among the biases: it starts at one, so that the state lasts
-/// until there is a reason to forget (Gers, Schmidhuber and Cummins, 2000; Jozefowicz, Zaremba and Sutskever,
-/// 2015).
+/// The forget gate of an LSTM is the exception among the biases: it starts at one, so that the state lasts until there is
+/// a reason to forget (Gers, Schmidhuber and Cummins, 2000; Jozefowicz, Zaremba and Sutskever, 2015).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Init {
-    /// Orthogonal matrices (Saxe, McClelland and Ganguli, 2014), those before an activation √2 times as
-    /// large.
+    /// Orthogonal matrices (Saxe, McClelland and Ganguli, 2014), those before an activation √2 times as large.
     Orthogonal,
     /// Uniform with variance 2 / (inputs + outputs) (Glorot and Bengio, 2010).
     Xavier,
@@ -169,8 +163,8 @@ impl NetworkSpec {
 
     /// The names and shapes of the parameters.
     ///
-    /// Weights are `[inputs, outputs]`, as the product `rows × weight` wants them, and biases `[outputs]`.
-    /// With [`Torso::Separate`], `torso` is `policy_torso` and `value_torso` in turn.
+    /// Weights are `[inputs, outputs]`, as the product `rows × weight` wants them, and biases `[outputs]`. With
+    /// [`Torso::Separate`], `torso` is `policy_torso` and `value_torso` in turn.
     ///
     /// | part | tensors |
     /// |---|---|
@@ -180,8 +174,8 @@ impl NetworkSpec {
     /// | LSTM | `torso.lstm.input.weight` `[features, 4 H]`, `torso.lstm.hidden.weight` `[H, 4 H]`, `torso.lstm.bias` `[4 H]`: gates i, f, g, o |
     /// | heads | `policy`, `value` |
     ///
-    /// The weight of a convolution is `[ky, kx, in_channels, out_channels]`. The dense layer after the last
-    /// one sees its image flattened in the order y, x, channel.
+    /// The weight of a convolution is `[ky, kx, in_channels, out_channels]`. The dense layer after the last one sees its
+    /// image flattened in the order y, x, channel.
     pub fn layout(&self) -> Result<ParamLayout, PolicyError> {
         self.check()?;
         Ok(ParamLayout::new(self.tensors()))
@@ -192,8 +186,7 @@ impl NetworkSpec {
         NetworkShape { obs: self.obs.clone(), dist_len: self.dist_len, state_len: self.state_len() }
     }
 
-    /// How many numbers the network remembers from step to step: for each LSTM its output, then its cell. 0
-    /// without.
+    /// How many numbers the network remembers from step to step: for each LSTM its output, then its cell. 0 without.
     pub fn state_len(&self) -> usize {
         let per_tower = self.lstm.unwrap_or(0).saturating_mul(2);
         per_tower.saturating_mul(self.torso.names().len())
@@ -220,8 +213,7 @@ impl NetworkSpec {
 pub(crate) const POLICY_HEAD: &str = "policy";
 pub(crate) const VALUE_HEAD: &str = "value";
 
-/// Far above any network that a machine could train, and with room to multiply by a few bytes without
-/// overflow.
+/// Far above any network that a machine could train, and with room to multiply by a few bytes without overflow.
 const MAX_WEIGHTS: usize = 1 << 32;
 
 fn saturating_product(shape: &[usize]) -> usize {

@@ -1,20 +1,18 @@
 //! The Gaussian over several independent numbers, each squashed into (−1, 1) by tanh.
 //!
-//! A row of inputs is `[means | log_stds]`, which describe the numbers before they are squashed. The
-//! logarithms of the standard deviations are clamped to a [`LogStdRange`]; where the clamp holds, they have
-//! no gradient.
+//! A row of inputs is `[means | log_stds]`, which describe the numbers before they are squashed. The logarithms of the
+//! standard deviations are clamped to a [`LogStdRange`]; where the clamp holds, they have no gradient.
 //!
-//! An action is the *squashed* numbers, `a = tanh(x)`, and its log-density is that of `x = atanh(a)` less the
-//! logarithm of how much tanh stretches there, `ln(1 − a²)`. Both come from `ln(1 + |a|)` and `ln(1 − |a|)`,
-//! so nothing cancels near ±1. Actions are never ±1 themselves, where the density ends: a draw is clamped to
-//! [`HIGHEST_ACTION`], the highest `f32` below 1, and so is what [`logp`] is asked about.
+//! An action is the *squashed* numbers, `a = tanh(x)`, and its log-density is that of `x = atanh(a)` less the logarithm of
+//! how much tanh stretches there, `ln(1 − a²)`. Both come from `ln(1 + |a|)` and `ln(1 − |a|)`, so nothing cancels near ±1.
+//! Actions are never ±1 themselves, where the density ends: a draw is clamped to [`HIGHEST_ACTION`], the highest `f32`
+//! below 1, and so is what [`logp`] is asked about.
 //!
-//! The *divergence* is that of the Gaussians before squashing, which is exact: squashing both does not change
-//! it. The *entropy* has no closed form once squashed. What stands here is that of the Gaussian before
-//! squashing, as many implementations have it; the true one is smaller by the mean of `−ln(1 − a²)`.
+//! The *divergence* is that of the Gaussians before squashing, which is exact: squashing both does not change it. The
+//! *entropy* has no closed form once squashed. What stands here is that of the Gaussian before squashing, as many
+//! implementations have it; the true one is smaller by the mean of `−ln(1 − a²)`.
 //!
-//! [`SquashedGaussian`] computes many rows of `f32`, calling the functions, which work on one row of `f32` or
-//! `f64`.
+//! [`SquashedGaussian`] computes many rows of `f32`, calling the functions, which work on one row of `f32` or `f64`.
 
 use num_traits::{Float, FloatConst, clamp};
 
@@ -25,8 +23,7 @@ use crate::{ActionsMut, ActionsRef, Distribution, LogStdRange, PolicyError, Rng}
 /// The highest number of an action, and less its sign the lowest: the last `f32` before 1.
 pub const HIGHEST_ACTION: f32 = 1.0 - f32::EPSILON / 2.0;
 
-/// The distribution over `n` independent normal numbers squashed into (−1, 1); its inputs are `[means |
-/// log_stds]`.
+/// The distribution over `n` independent normal numbers squashed into (−1, 1); its inputs are `[means | log_stds]`.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, Distribution, Rng, SquashedGaussian};
@@ -38,8 +35,7 @@ pub const HIGHEST_ACTION: f32 = 1.0 - f32::EPSILON / 2.0;
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 ///
-/// *Errors*, besides those of every [`Distribution`]: [`PolicyError::NumberOutOfRange`] for an action beyond
-/// ±1.
+/// *Errors*, besides those of every [`Distribution`]: [`PolicyError::NumberOutOfRange`] for an action beyond ±1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SquashedGaussian {
     rows: NumberRows,
@@ -93,8 +89,8 @@ impl Distribution for SquashedGaussian {
         self.rows.sample(inputs, rng, actions, out, draw, |inputs, action| logp(range, inputs, action))
     }
 
-    /// The squashed means: the median of each number, which is what acts where no chance is wanted. The
-    /// density itself may be highest elsewhere, at ±1 even, for it grows where tanh presses numbers together.
+    /// The squashed means: the median of each number, which is what acts where no chance is wanted. The density itself may
+    /// be highest elsewhere, at ±1 even, for it grows where tanh presses numbers together.
     fn mode(&self, inputs: &[f32], actions: ActionsMut<'_>) -> Result<(), PolicyError> {
         self.rows.mode(inputs, actions, mode)
     }
@@ -185,8 +181,7 @@ pub fn logp_grad<F: Float + FloatConst + From<f32>>(
     add_slopes(weight, through_clamp(range, inputs, slopes), grad);
 }
 
-/// Adds `weight · ∂ entropy / ∂ inputs` to `grad`: 0 to the means and 1 to the log standard deviations within
-/// the clamp.
+/// Adds `weight · ∂ entropy / ∂ inputs` to `grad`: 0 to the means and 1 to the log standard deviations within the clamp.
 pub fn entropy_grad<F: Float + FloatConst + From<f32>>(range: LogStdRange, inputs: &[F], weight: F, grad: &mut [F]) {
     add_slopes(weight, through_clamp(range, inputs, normals(range, inputs).map(|_| Normal::entropy_slopes())), grad);
 }

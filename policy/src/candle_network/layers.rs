@@ -19,27 +19,26 @@ impl Conv {
     /// What it makes of images `[rows, channels, height, width]`.
     pub(super) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let &Conv2dConfig { stride, padding, .. } = self.conv.config();
-        // Candle's gradient of a convolution takes width for as far from its last stride as height. Without
-        // the pixels that no kernel reaches, both end at a stride.
+        // Candle's gradient of a convolution takes width for as far from its last stride as height. Without the pixels
+        // that no kernel reaches, both end at a stride.
         let seen = |pixels: usize| (pixels + 2 * padding - self.kernel) / stride * stride + self.kernel - 2 * padding;
         let (_, _, height, width) = x.dims4()?;
         self.conv.forward(&x.narrow(2, 0, seen(height))?.narrow(3, 0, seen(width))?.contiguous()?)
     }
 }
 
-/// Zero where `x` is zero or less, with slope zero; NaN where `x` is NaN. Candle's own has slope one at zero,
-/// and makes NaN zero.
+/// Zero where `x` is zero or less, with slope zero; NaN where `x` is NaN. Candle's own has slope one at zero, and makes NaN
+/// zero.
 pub(super) fn relu(x: &Tensor) -> Result<Tensor> {
     let zeros = x.zeros_like()?;
     x.le(&zeros)?.where_cond(&zeros, x)
 }
 
-/// The maximum of every window of 3×3 pixels, every other pixel, of images `[rows, channels, height, width]`.
-/// The border lies one pixel outside and is never the maximum. The gradient goes to the first maximum, row by
-/// row.
+/// The maximum of every window of 3×3 pixels, every other pixel, of images `[rows, channels, height, width]`. The border
+/// lies one pixel outside and is never the maximum. The gradient goes to the first maximum, row by row.
 ///
-/// The first maximum of a window is in the first row whose maximum is largest, and there it is the first: so
-/// rows are taken first.
+/// The first maximum of a window is in the first row whose maximum is largest, and there it is the first: so rows are
+/// taken first.
 pub(super) fn max_pool(x: &Tensor) -> Result<Tensor> {
     max_of_three(&max_of_three(x, 3)?, 2)
 }
@@ -72,8 +71,7 @@ fn larger(first: &Tensor, second: &Tensor) -> Result<Tensor> {
     keep.where_cond(&first, &second)
 }
 
-/// The slices of `x` along its first dimension. Halves of halves: the gradient of each cut is a copy of what
-/// was cut.
+/// The slices of `x` along its first dimension. Halves of halves: the gradient of each cut is a copy of what was cut.
 pub(super) fn unstack(x: &Tensor) -> Result<Vec<Tensor>> {
     match x.dim(0)? {
         0 => Ok(vec![]),

@@ -9,10 +9,9 @@ use crate::Memory;
 
 /// A model of one's own, made of modules of `candle_nn` and operations of candle.
 ///
-/// [`CandleNetwork::with_model`](crate::CandleNetwork::with_model) makes a [`Network`](crate::Network) of the
-/// function that builds the model from a `VarBuilder`. It calls that function again whenever the weights have
-/// changed, so a model may keep tensors that it computes from its parameters, and must not keep anything from
-/// one batch to the next.
+/// [`CandleNetwork::with_model`](crate::CandleNetwork::with_model) makes a [`Network`](crate::Network) of the function that
+/// builds the model from a `VarBuilder`. It calls that function again whenever the weights have changed, so a model may
+/// keep tensors that it computes from its parameters, and must not keep anything from one batch to the next.
 ///
 /// ```
 /// use candle_core::{Device, Result};
@@ -58,8 +57,8 @@ pub trait CandleModel: Send {
 
 /// A batch as a model sees it.
 pub struct CandleInput {
-    /// The observations, `[rows, …]` with the shape of the observation space after the rows, as floats: bytes
-    /// have been scaled by 1/255.
+    /// The observations, `[rows, …]` with the shape of the observation space after the rows, as floats: bytes have been
+    /// scaled by 1/255.
     pub obs: Tensor,
     /// What a recurrent model goes on from; `None` if the shape of the network has no state.
     pub memory: Option<CandleMemory>,
@@ -93,8 +92,8 @@ impl CandleMemory {
         })
     }
 
-    /// A state as `step` sees it: zero in the columns where that step is the first of an episode, without a
-    /// gradient to what was there.
+    /// A state as `step` sees it: zero in the columns where that step is the first of an episode, without a gradient to
+    /// what was there.
     ///
     /// *Shapes*: `state` is `[columns, any]`.
     pub fn before_step(&self, step: usize, state: &Tensor) -> Result<Tensor> {
@@ -106,12 +105,11 @@ impl CandleMemory {
         starts.where_cond(&state.zeros_like()?, state)
     }
 
-    /// Runs an LSTM over the steps, from `state`: its outputs for all rows, and its state after the last
-    /// step.
+    /// Runs an LSTM over the steps, from `state`: its outputs for all rows, and its state after the last step.
     ///
-    /// *Shapes*: `x` is `[rows, inputs]`, the outputs are `[rows, width]`, both states `[columns, 2 width]`:
-    /// the hidden state, then the cell. A model with one LSTM has a `state_len` of twice its width, and hands
-    /// [`state`](Self::state) over as it is.
+    /// *Shapes*: `x` is `[rows, inputs]`, the outputs are `[rows, width]`, both states `[columns, 2 width]`: the hidden
+    /// state, then the cell. A model with one LSTM has a `state_len` of twice its width, and hands [`state`](Self::state)
+    /// over as it is.
     ///
     /// ```
     /// use candle_core::{Device, Result};

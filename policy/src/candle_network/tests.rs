@@ -76,8 +76,7 @@ fn act(network: &mut CandleNetwork, params: &Params, batch: &Batch) -> Outputs {
     out
 }
 
-/// The largest difference relative to the size of the whole vector: single entries may cancel to nearly
-/// nothing.
+/// The largest difference relative to the size of the whole vector: single entries may cancel to nearly nothing.
 fn distance(got: &[f32], want: &[f64]) -> f64 {
     assert_eq!(got.len(), want.len());
     let size = want.iter().fold(1e-3, |size: f64, want| size.max(want.abs()));
@@ -92,8 +91,8 @@ fn kinds() -> impl Iterator<Item = (Activation, Torso)> {
     [Activation::Tanh, Activation::Relu].into_iter().flat_map(move |activation| torsos.map(|torso| (activation, torso)))
 }
 
-/// f32 carries 7 digits and a gradient sums some hundred products of both signs: 1e-5 of the largest entry is
-/// rounding, more is a mistake. (A wrong index or factor is off by about 1.)
+/// f32 carries 7 digits and a gradient sums some hundred products of both signs: 1e-5 of the largest entry is rounding,
+/// more is a mistake. (A wrong index or factor is off by about 1.)
 const ROUNDING: f64 = 1e-5;
 
 #[test]
@@ -120,9 +119,8 @@ fn outputs_and_every_gradient_agree_with_double_precision() {
 
 #[test]
 fn gradients_agree_with_finite_differences() {
-    // The reference shares the chain rule with the network; this does not. Tanh only: relu has kinks to step
-    // across. Steps of 1e-2 in f32: rounding of the loss (1e-6) over the step gives 1e-4, curvature times the
-    // step squared as much.
+    // The reference shares the chain rule with the network; this does not. Tanh only: relu has kinks to step across. Steps
+    // of 1e-2 in f32: rounding of the loss (1e-6) over the step gives 1e-4, curvature times the step squared as much.
     let spec = small(Activation::Tanh, Torso::Shared);
     let batch = Batch::new(&spec, 3, 4);
     let mut params = trained_params(&spec, 3);

@@ -7,8 +7,8 @@ use crate::{ActionsMut, ActionsRef, Distribution, PolicyError, Rng};
 
 mod batches;
 
-/// The slope of `f` in each logit by central differences. In f64 with this step the error is around 1e-9: the
-/// step squared from the curvature, rounding divided by the step.
+/// The slope of `f` in each logit by central differences. In f64 with this step the error is around 1e-9: the step squared
+/// from the curvature, rounding divided by the step.
 fn slopes(logits: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let step = 1e-5;
     let moved = |i: usize, by: f64| {

@@ -2,8 +2,7 @@
 
 use crate::ops::padded;
 
-/// The layout of an image. Products write inside the border; it stays zero and stands for a convolution's
-/// padding.
+/// The layout of an image. Products write inside the border; it stays zero and stands for a convolution's padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Canvas {
     pub(super) height: usize,

@@ -1,10 +1,9 @@
 //! A convolution and its gradients, without copying windows into columns.
 //!
-//! In an image that stores all channels of a pixel together, a row of a window lies together, and windows
-//! next to each other are rows of a matrix that overlap: exactly what a [`Product`] reads. With stride 1 the
-//! gradient with respect to the input is a convolution of the output's gradient with the kernels turned
-//! around; with stride `s` it is `s × s` of them, one for the input pixels of each *phase*, since those of
-//! one phase meet the same entries of the kernels.
+//! In an image that stores all channels of a pixel together, a row of a window lies together, and windows next to each
+//! other are rows of a matrix that overlap: exactly what a [`Product`] reads. With stride 1 the gradient with respect to
+//! the input is a convolution of the output's gradient with the kernels turned around; with stride `s` it is `s × s` of
+//! them, one for the input pixels of each *phase*, since those of one phase meet the same entries of the kernels.
 
 use super::canvas::Canvas;
 use super::packing::{Matrix, Packing};
@@ -22,8 +21,7 @@ pub(super) struct Conv {
     pub(super) from: Canvas,
     /// What it writes.
     pub(super) to: Canvas,
-    /// How the gradient of its output must lie: with a border wide enough for the windows of
-    /// [`Conv::input_gradient`].
+    /// How the gradient of its output must lie: with a border wide enough for the windows of [`Conv::input_gradient`].
     pub(super) gradient: Canvas,
     forward: Table,
     weight_gradient: Table,
@@ -46,8 +44,8 @@ struct Phase {
 }
 
 impl Conv {
-    /// A convolution that reads `from` and writes `to`. With `input_gradient` there is the way to the
-    /// gradient of its input too, which lies as the canvas given.
+    /// A convolution that reads `from` and writes `to`. With `input_gradient` there is the way to the gradient of its
+    /// input too, which lies as the canvas given.
     pub(super) fn new(
         conv: &spec::Conv,
         from: Canvas,
@@ -125,8 +123,7 @@ impl Conv {
         add_column_sums(&g[..self.gradient.len()], &mut grad[self.bias.range()]);
     }
 
-    /// Fills the inside of `x_grad` with the gradient of the input. `finish` makes the [`Finish`] from the
-    /// input's layout.
+    /// Fills the inside of `x_grad` with the gradient of the input. `finish` makes the [`Finish`] from the input's layout.
     pub(super) fn input_gradient<'a>(
         &self,
         weights: &Weights,

@@ -27,8 +27,7 @@ pub(super) struct DenseBuffers {
     transposed: Vec<f32>,
 }
 
-/// A layer with so few outputs computes the transpose of its weight's gradient: of a block of columns it
-/// would fill no more.
+/// A layer with so few outputs computes the transpose of its weight's gradient: of a block of columns it would fill no more.
 const THIN: usize = BLOCK / 2;
 
 /// What comes in: how many rows of a layer's input are stored, and how.
@@ -49,8 +48,7 @@ impl InputRows {
 }
 
 impl Dense {
-    /// One layer from the parts of a network's description that read the same input: their columns lie side
-    /// by side.
+    /// One layer from the parts of a network's description that read the same input: their columns lie side by side.
     pub(super) fn new(
         parts: &[&spec::Dense],
         input: InputRows,
@@ -172,8 +170,8 @@ impl Dense {
         self.weight.add_transposed(transposed, x_row, self.outputs, &mut grad[self.weight.range()]);
     }
 
-    /// Fills `x_grad`, `[rows, input_row]`, with the gradient before the activation `below` that made `y`,
-    /// whose rows lie as those of `x_grad` do.
+    /// Fills `x_grad`, `[rows, input_row]`, with the gradient before the activation `below` that made `y`, whose rows lie
+    /// as those of `x_grad` do.
     pub(super) fn input_gradient(
         &self,
         weights: &Weights,

@@ -93,8 +93,7 @@ impl Images {
         }
     }
 
-    /// One image's features. `kept` and `winners` are filled for the way back; `kept` has zeros where borders
-    /// are.
+    /// One image's features. `kept` and `winners` are filled for the way back; `kept` has zeros where borders are.
     pub(super) fn forward(
         &self,
         weights: &Weights,
@@ -133,8 +132,7 @@ impl Images {
         }
     }
 
-    /// Adds one image's gradients to a packed gradient, from the gradient before the ReLU that made the
-    /// features.
+    /// Adds one image's gradients to a packed gradient, from the gradient before the ReLU that made the features.
     pub(super) fn backward(
         &self,
         weights: &Weights,

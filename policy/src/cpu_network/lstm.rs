@@ -138,8 +138,7 @@ impl Lstm {
         }
     }
 
-    /// Adds the gradients to a packed gradient, from that of the output, and leaves those of the gates in the
-    /// buffers.
+    /// Adds the gradients to a packed gradient, from that of the output, and leaves those of the gates in the buffers.
     pub(super) fn backward(
         &self,
         weights: &Weights,

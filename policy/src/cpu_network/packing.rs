@@ -34,8 +34,7 @@ impl Matrix {
         self.offset..self.offset + self.rows * self.columns
     }
 
-    /// Adds to its own numbers the transpose of a matrix with rows `step` apart; `columns` of its own get
-    /// something.
+    /// Adds to its own numbers the transpose of a matrix with rows `step` apart; `columns` of its own get something.
     pub(super) fn add_transposed(self, from: &[f32], step: usize, columns: usize, numbers: &mut [f32]) {
         for (row, to) in numbers.chunks_exact_mut(self.step()).take(self.rows).enumerate() {
             to[..columns].iter_mut().zip(from[row..].iter().step_by(step)).for_each(|(to, from)| *to += from);
@@ -115,8 +114,7 @@ impl Packing {
         Ok(())
     }
 
-    /// Puts the transpose of `rows` × `columns` numbers of a forward matrix, from `first_row` on, into a
-    /// backward matrix.
+    /// Puts the transpose of `rows` × `columns` numbers of a forward matrix, from `first_row` on, into a backward matrix.
     pub(super) fn transpose(
         &mut self,
         (from, first_row): (Matrix, usize),
@@ -131,8 +129,7 @@ impl Packing {
         self.len
     }
 
-    /// Packs parameters for the way forward. Padding in `packed` is left alone; it is zero from the
-    /// beginning.
+    /// Packs parameters for the way forward. Padding in `packed` is left alone; it is zero from the beginning.
     pub(super) fn pack(&self, flat: &[f32], packed: &mut Vec<f32>) {
         packed.resize(self.len, 0.0);
         for copy in &self.copies {

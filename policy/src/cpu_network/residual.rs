@@ -104,8 +104,8 @@ impl Section {
         image
     }
 
-    /// Adds the gradients of this section, number `index`, and leaves that of its input as the gradient of
-    /// the image of the section before.
+    /// Adds the gradients of this section, number `index`, and leaves that of its input as the gradient of the image
+    /// of the section before.
     pub(super) fn backward(
         &self,
         weights: &Weights,

@@ -41,9 +41,9 @@ fn run(network: &mut dyn Network, params: &Params, batch: &Batch) -> (Outputs, O
 
 /// Both networks say the same about a random batch with random weights.
 ///
-/// One of two batches has to do: where the input of a ReLU, or two numbers of a pool, are so close to each
-/// other that rounding decides, the networks may take different sides, and slopes differ by all there is.
-/// Among the 10⁵ numbers of some batches that happens once in a hundred; a mistake would show in every batch.
+/// One of two batches has to do: where the input of a ReLU, or two numbers of a pool, are so close to each other that
+/// rounding decides, the networks may take different sides, and slopes differ by all there is. Among the 10⁵ numbers of
+/// some batches that happens once in a hundred; a mistake would show in every batch.
 fn networks_agree(spec: &NetworkSpec, steps: usize, columns: usize, seed: u64) {
     if let Err(differs) = compare(spec, steps, columns, seed).or_else(|_| compare(spec, steps, columns, !seed)) {
         panic!("{differs}");

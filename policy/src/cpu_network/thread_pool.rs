@@ -19,8 +19,8 @@ pub(super) trait Job: Send + 'static {
 
 /// The calling thread and its helpers. Dropping it ends the helpers.
 ///
-/// Jobs move to the thread that does them and back; nothing is lent across threads. Which thread does which
-/// job decides nothing about the result.
+/// Jobs move to the thread that does them and back; nothing is lent across threads. Which thread does which job decides
+/// nothing about the result.
 pub(super) struct ThreadPool<J> {
     /// Nothing when the calling thread is alone.
     edges: Option<Edges<J>>,
@@ -37,9 +37,8 @@ struct Edges<J> {
     done: Receiver<(usize, Result<J, String>)>,
 }
 
-/// Jobs to be done, in the order of the batch. The calling thread takes them from the back and helpers from
-/// the front, so that each mostly gets the rows on the way back that it had, and still has in its cache, on
-/// the way forward.
+/// Jobs to be done, in the order of the batch. The calling thread takes them from the back and helpers from the front,
+/// so that each mostly gets the rows on the way back that it had, and still has in its cache, on the way forward.
 struct Jobs<J>(Mutex<VecDeque<(usize, J)>>);
 
 impl<J> Jobs<J> {
@@ -126,8 +125,8 @@ impl<J> Drop for ThreadPool<J> {
     }
 }
 
-/// How long a helper listens for the wake before it sleeps. Backward follows forward after the loss, some
-/// tens of microseconds; to be woken takes as long.
+/// How long a helper listens for the wake before it sleeps. Backward follows forward after the loss, some tens of
+/// microseconds; to be woken takes as long.
 const AWAKE: Duration = Duration::from_micros(50);
 
 /// The far ends of the edges.

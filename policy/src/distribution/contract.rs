@@ -7,8 +7,8 @@ use crate::{PolicyError, Rng};
 
 /// Checks all that can be said without knowing the family.
 ///
-/// `p` and `q` are `[rows, dist_len]`, three rows at least, of ordinary finite numbers, and two of them a
-/// row: with one, every number of rows is whole.
+/// `p` and `q` are `[rows, dist_len]`, three rows at least, of ordinary finite numbers, and two of them a row: with one,
+/// every number of rows is whole.
 pub(crate) fn keeps_its_promises(d: &dyn Distribution, p: &[f32], q: &[f32]) {
     let rows = p.len() / d.dist_len();
     assert!(
@@ -93,8 +93,7 @@ impl Formulas<'_> {
     }
 }
 
-/// Single precision keeps seven digits; a few are lost where two numbers of about the same size are
-/// subtracted.
+/// Single precision keeps seven digits; a few are lost where two numbers of about the same size are subtracted.
 fn assert_near(got: f32, want: f64, size: f64, what: impl Fn() -> String) {
     let near = (f64::from(got) - want).abs() <= 2e-5 * size;
     assert!(f64::from(got) == want || near, "{}: got {got}, want {want}", what());
@@ -111,8 +110,7 @@ fn assert_slopes(what: &str, got: &[f64], weight: f64, at: &[f64], f: &dyn Fn(&[
         };
         let slope = (moved(step) - moved(-step)) / (2.0 * step);
         let want = 0.25 + weight * slope;
-        // Curvature adds about the square of the step, and `f` is only known to its rounding, divided by the
-        // step.
+        // Curvature adds about the square of the step, and `f` is only known to its rounding, divided by the step.
         let tolerance = (1.0 + weight.abs()) * (1e-6 * (1.0 + slope.abs()) + 1e-9 * f(at).abs());
         assert!((got - want).abs() <= tolerance, "{what}, number {i}: got {got}, want {want} at {at:?}");
     }

@@ -27,8 +27,7 @@ fn matrices(params: &Params) -> impl Iterator<Item = (&ParamEntry, &[f32])> {
     matrices.map(|entry| (entry, params.get(&entry.name).unwrap()))
 }
 
-/// Whether the shorter side of a matrix is orthogonal and `gain` long: W Wᵀ if there are fewer inputs, else
-/// Wᵀ W.
+/// Whether the shorter side of a matrix is orthogonal and `gain` long: W Wᵀ if there are fewer inputs, else Wᵀ W.
 fn assert_orthogonal(name: &str, (inputs, outputs): (usize, usize), gain: f64, at: impl Fn(usize, usize) -> f32) {
     let at = |i, j| f64::from(at(i, j));
     let product = |a: usize, b: usize| -> f64 {

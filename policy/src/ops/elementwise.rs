@@ -1,5 +1,4 @@
-//! Passes over slices: plain loops, compiled for every set of instructions and run with the best that the
-//! machine has.
+//! Passes over slices: plain loops, compiled for every set of instructions and run with the best that the machine has.
 
 use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
 
@@ -101,8 +100,8 @@ impl Pixel for u8 {
 }
 
 vectorized! {
-    /// Writes an image, all channels of a pixel together, from planes of one channel each. Rows of the result
-    /// are `row_step` apart, those of the planes lie without gaps.
+    /// Writes an image, all channels of a pixel together, from planes of one channel each. Rows of the result are
+    /// `row_step` apart, those of the planes lie without gaps.
     fn interleave<'a, P: Pixel>(planes: &'a [P], size: (usize, usize), image: &'a mut [f32], row_step: usize) {
         let (height, width) = size;
         let (plane, channels) = (height * width, planes.len() / (height * width));
@@ -136,8 +135,7 @@ fn interleave_few<P: Pixel, const CHANNELS: usize>(planes: &[P], plane: usize, r
     }
 }
 
-/// One step of an LSTM's cell. The slices hold one number per unit, or, in `gates`, four sets of them: i, f,
-/// g, o.
+/// One step of an LSTM's cell. The slices hold one number per unit, or, in `gates`, four sets of them: i, f, g, o.
 pub(crate) struct LstmStep<'a> {
     /// The sums; they become the gates' values.
     pub(crate) gates: &'a mut [f32],
@@ -207,8 +205,8 @@ fn activation<S: Simd>(simd: S, x: S::f32s, logistic: bool) -> S::f32s {
 vectorized! {
     /// One step of an LSTM's cell on the way back: slices as in [`LstmStep`], after it.
     ///
-    /// `cell_grad` is the gradient of the cell after, from later steps, and becomes that of the cell before.
-    /// `gates_grad` becomes the gradient of the sums.
+    /// `cell_grad` is the gradient of the cell after, from later steps, and becomes that of the cell before. `gates_grad`
+    /// becomes the gradient of the sums.
     fn lstm_step_back<'a>(
         gates: &'a [f32],
         cell_before: &'a [f32],
@@ -241,10 +239,9 @@ vectorized! {
 vectorized! {
     /// One output row of a 3×3 pool with stride 2 whose windows begin one pixel outside.
     ///
-    /// `rows` are the rows of pixels that the windows see, all but those outside, and `first` says which of
-    /// the windows' three the first of them is. Of equal numbers the first in a window's order wins; NaN wins
-    /// over numbers, so that it comes through. `winners` are places in the window, 0 to 8. `channels` are
-    /// whole blocks.
+    /// `rows` are the rows of pixels that the windows see, all but those outside, and `first` says which of the windows'
+    /// three the first of them is. Of equal numbers the first in a window's order wins; NaN wins over numbers, so that it
+    /// comes through. `winners` are places in the window, 0 to 8. `channels` are whole blocks.
     fn max_pool_row<'a>(
         rows: &'a [&'a [f32]],
         first: usize,
@@ -285,8 +282,8 @@ vectorized! {
 const UNSEEN: u32 = u32::MAX;
 
 vectorized! {
-    /// Adds the gradients of one output row of the pool to those numbers of one row of pixels that won. `dy`
-    /// is which of the windows' three rows it is.
+    /// Adds the gradients of one output row of the pool to those numbers of one row of pixels that won. `dy` is which of
+    /// the windows' three rows it is.
     fn max_pool_row_back<'a>(
         grads: &'a [f32],
         winners: &'a [u8],

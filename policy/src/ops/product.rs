@@ -6,16 +6,15 @@
 //! out[g, i, j]  =  finish( start[g, i, j] + Σ over segments s, Σ over p < s.len  a[g.a + s.a + i·row + p·step] · b[s.b + p·step + j] )
 //! ```
 //!
-//! and differ in the offsets alone. A convolution reads the windows of an image where they are: two
-//! neighbouring windows are two rows of `a` that overlap, a group is a row of pixels, a segment a row of the
-//! kernel. So nothing is copied into columns first, and one kernel has to be fast.
+//! and differ in the offsets alone. A convolution reads the windows of an image where they are: two neighbouring windows
+//! are two rows of `a` that overlap, a group is a row of pixels, a segment a row of the kernel. So nothing is copied into
+//! columns first, and one kernel has to be fast.
 //!
-//! *Layout*: `b` comes in *panels* of [`PANEL`] columns, so that what is read together lies together; all
-//! matrices that take part have [`padded`] columns, zero beyond the last one that means something.
+//! *Layout*: `b` comes in *panels* of [`PANEL`] columns, so that what is read together lies together; all matrices that
+//! take part have [`padded`] columns, zero beyond the last one that means something.
 //!
-//! *Instructions*: chosen at run time by `pulp` (AVX-512, AVX2 with FMA, NEON, or what every machine has).
-//! The order of a sum depends on the offsets and never on threads; sets of instructions differ in the last
-//! bits.
+//! *Instructions*: chosen at run time by `pulp` (AVX-512, AVX2 with FMA, NEON, or what every machine has). The order of
+//! a sum depends on the offsets and never on threads; sets of instructions differ in the last bits.
 
 mod kernel;
 mod operands;
@@ -33,8 +32,7 @@ pub(crate) use kernel::tanh_of_each;
 impl Product<'_> {
     /// Computes the product into `out`.
     ///
-    /// *Panics* if an offset leads out of a slice: offsets come from tables that this crate makes, never from
-    /// input.
+    /// *Panics* if an offset leads out of a slice: offsets come from tables that this crate makes, never from input.
     pub(crate) fn run(self, out: &mut [f32]) {
         pulp::Arch::new().dispatch(Run { product: self, out });
     }
@@ -53,8 +51,7 @@ impl Product<'_> {
         }
     }
 
-    /// Whether everything that the kernel will touch lies inside the slices, for at least one row, column and
-    /// group.
+    /// Whether everything that the kernel will touch lies inside the slices, for at least one row, column and group.
     fn check(&self, out_len: usize) {
         let (rows, columns) = (self.rows, self.columns);
         let (mut group_a, mut group_out, mut group_y) = (0, 0, 0);

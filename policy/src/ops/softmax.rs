@@ -1,11 +1,10 @@
 //! The categorical distribution of many rows at once.
 //!
-//! Rows of logits are short, so what runs in parallel is not the actions of a row but one action of many
-//! rows: a *group* of as many rows as a register has lanes becomes a *column* per action, and all arithmetic
-//! is between columns.
+//! Rows of logits are short, so what runs in parallel is not the actions of a row but one action of many rows: a *group*
+//! of as many rows as a register has lanes becomes a *column* per action, and all arithmetic is between columns.
 //!
-//! A row's numbers meet nobody else's, and are added in the order of its actions. So what comes out for a row
-//! is the same, bit for bit, wherever in a batch it stands.
+//! A row's numbers meet nobody else's, and are added in the order of its actions. So what comes out for a row is the
+//! same, bit for bit, wherever in a batch it stands.
 
 mod lanes;
 
@@ -68,9 +67,8 @@ impl Softmax<'_> {
 /// Columns to work in that a batch of logits needs for each action.
 const ROOM: usize = 2;
 
-/// Lends so many numbers to work in: from the stack, unless rows are very long. They start as zeros, which
-/// takes time, so there are few of them where few will do: for a row alone, and for rows as short as they
-/// mostly are.
+/// Lends so many numbers to work in: from the stack, unless rows are very long. They start as zeros, which takes time,
+/// so there are few of them where few will do: for a row alone, and for rows as short as they mostly are.
 fn with_room(len: usize, body: impl FnOnce(&mut [f32])) {
     const TINY: usize = 32 * ROOM;
     const SMALL: usize = 8 * ROOM * MOST;
@@ -133,10 +131,9 @@ fn sample<S: Simd>(
     for ((logits, actions), logp) in logits.chunks(rows * n).zip(actions.chunks_mut(rows)).zip(logp.chunks_mut(rows)) {
         let group = Group::of(simd, logits, n, room);
         let uniform = Lanes::from_each(simd, |row| if row < actions.len() { rng.next_f32() } else { 0.0 });
-        // The partial sums are those that `sum` is made of, so a uniform below 1 stops at or before the last
-        // action that is possible. Only NaN runs through. Partial sums never fall: those not above the goal
-        // come first, and their number, a float that is exact for any row that fits into memory, is the index
-        // of the next.
+        // The partial sums are those that `sum` is made of, so a uniform below 1 stops at or before the last action that
+        // is possible. Only NaN runs through. Partial sums never fall: those not above the goal come first, and their
+        // number, a float that is exact for any row that fits into memory, is the index of the next.
         let goal = uniform * group.sum;
         let (mut partial, mut index) = (Lanes::all(simd, 0.0), Lanes::all(simd, 0.0));
         for i in 0..n {

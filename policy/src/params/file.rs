@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{ParamLayout, Params};
 
-/// The longest header that is read. A header takes about 100 bytes a tensor; the format itself allows 100 MB,
-/// which a broken or hostile file could make us parse.
+/// The longest header that is read. A header takes about 100 bytes a tensor; the format itself allows 100 MB, which a
+/// broken or hostile file could make us parse.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 
 /// Why a weight file was refused. Nothing is loaded in part.
@@ -107,8 +107,7 @@ impl Params {
 
     /// Reads a safetensors file that holds exactly the tensors of `layout`, in any order.
     ///
-    /// *Errors*: each way in which a file can be wrong has its own [`LoadError`]. NaN and infinity are values
-    /// like others.
+    /// *Errors*: each way in which a file can be wrong has its own [`LoadError`]. NaN and infinity are values like others.
     ///
     /// ```
     /// use std::{collections::BTreeMap, sync::Arc};

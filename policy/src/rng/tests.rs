@@ -39,8 +39,7 @@ fn every_path_has_a_seed_of_its_own() {
 
 #[test]
 fn neighbouring_streams_are_unrelated() {
-    // Of 64 bits, unrelated numbers share 32 ± 4; the mean over 1,000 pairs is within 0.13 of 32 in two cases
-    // of three.
+    // Of 64 bits, unrelated numbers share 32 ± 4; the mean over 1,000 pairs is within 0.13 of 32 in two cases of three.
     for (a, b) in [([0, 0], [0, 1]), ([0, 1], [1, 0]), ([5, 0], [6, 0])] {
         let (mut a, mut b) = (Rng::stream(1, &a), Rng::stream(1, &b));
         let same: u32 = (0..1000).map(|_| (a.next_u64() ^ b.next_u64()).count_zeros()).sum();

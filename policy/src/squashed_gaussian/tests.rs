@@ -21,8 +21,7 @@ const FORMULAS: Formulas<'static> = Formulas {
     kl_grad_q: &|p, q, weight, grad| kl_grad_q(RANGE, p, q, weight, grad),
 };
 
-/// Means around zero, log standard deviations within their range and beyond, but not where the clamp has its
-/// corners.
+/// Means around zero, log standard deviations within their range and beyond, but not where the clamp has its corners.
 fn inputs(n: usize, rng: &mut Rng) -> Vec<f64> {
     let log_std = |rng: &mut Rng| {
         let log_std = rng.next_f64() * 11.0 - 7.0;

@@ -33,8 +33,7 @@ fn every_rule_has_its_mean_and_deviation() {
         let weights = drawn(init, &shape, 1);
         let found = weights.iter().map(|&w| f64::from(w)).sum::<f64>() / N as f64;
         let square = weights.iter().map(|&w| (f64::from(w) - mean).powi(2)).sum::<f64>() / N as f64;
-        // The mean scatters by the deviation / √n, the deviation of a normal by itself / √2n: allow five
-        // times that.
+        // The mean scatters by the deviation / √n, the deviation of a normal by itself / √2n: allow five times that.
         assert!((found - mean).abs() <= 5.0 * deviation / (N as f64).sqrt(), "{init:?}: mean {found}");
         assert!((square.sqrt() - deviation).abs() <= 5.0 * deviation / (2.0 * N as f64).sqrt(), "{init:?}: {square}");
     }

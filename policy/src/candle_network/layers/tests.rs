@@ -127,8 +127,8 @@ fn a_convolution_and_its_gradients_agree_with_loops() {
 fn a_pool_takes_the_maximum_and_sends_the_gradient_to_the_first_one() {
     let mut rng = Rng::seed_from(2);
     for (height, width) in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3), (4, 5), (7, 6), (9, 9)] {
-        // Few different numbers, so that most windows hold their maximum several times; all below zero, so
-        // that a border of zeros would show.
+        // Few different numbers, so that most windows hold their maximum several times; all below zero, so that a border
+        // of zeros would show.
         let dims = [2, 3, height, width];
         let mut x = Array::filled(dims, || rng.below(3) as f32 - 4.0);
         let pooled = [2, 3, height.div_ceil(2), width.div_ceil(2)];

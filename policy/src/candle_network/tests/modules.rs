@@ -122,8 +122,7 @@ fn differentiate(
     (out, grad)
 }
 
-/// Steps of 1e-2 in f32: rounding of the loss (1e-6) over the step gives 1e-4, curvature times the step
-/// squared as much.
+/// Steps of 1e-2 in f32: rounding of the loss (1e-6) over the step gives 1e-4, curvature times the step squared as much.
 pub(super) fn assert_slopes(network: &mut CandleNetwork, params: &mut Params, input: &Input<'_>, grads: &OutputGrads) {
     let (_, grad) = differentiate(network, params, input, grads);
     let layout = Arc::clone(params.layout());

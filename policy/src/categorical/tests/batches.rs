@@ -1,5 +1,4 @@
-//! Many rows at once against one row at a time: against the functions in double precision, and against
-//! themselves.
+//! Many rows at once against one row at a time: against the functions in double precision, and against themselves.
 
 use std::ops::Range;
 
@@ -64,8 +63,7 @@ impl Batch {
         answers
     }
 
-    /// Log-probability and entropy asked for together, and their gradients: the same bits as one after the
-    /// other.
+    /// Log-probability and entropy asked for together, and their gradients: the same bits as one after the other.
     fn check_together(&self) {
         let (c, rows) = (Categorical::new(self.n).unwrap(), self.actions.len());
         let actions = ActionsRef::Discrete(&self.actions);

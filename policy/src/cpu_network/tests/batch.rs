@@ -109,9 +109,8 @@ pub(super) fn random_params(spec: &NetworkSpec, seed: u64) -> Params {
     params
 }
 
-/// Equal to 1e-5 of the largest number: sums of many terms that cancel have no better relative precision in
-/// f32. Few numbers may all be small although their terms are not, so they need not be equal to better than
-/// 3e-6.
+/// Equal to 1e-5 of the largest number: sums of many terms that cancel have no better relative precision in f32. Few
+/// numbers may all be small although their terms are not, so they need not be equal to better than 3e-6.
 pub(super) fn agree(what: &str, expected: &[f32], got: &[f32]) -> Result<(), String> {
     assert_eq!(expected.len(), got.len(), "{what}");
     let scale = expected.iter().fold(0.3_f32, |max, x| max.max(x.abs()));

@@ -4,11 +4,11 @@ use super::batch::{Batch, agree, random_params};
 use super::oracle::{self, Oracle};
 use super::*;
 
-/// The network says what the oracle says, and its gradient is the slope of the oracle: at up to a dozen
-/// places of every tensor, the first and the last among them.
+/// The network says what the oracle says, and its gradient is the slope of the oracle: at up to a dozen places of every
+/// tensor, the first and the last among them.
 ///
-/// Returns how many places were looked at and how many of them left out, because the slopes to their left and
-/// right differ: there a ReLU or a pool changes sides within the step, and the function has no slope.
+/// Returns how many places were looked at and how many of them left out, because the slopes to their left and right differ:
+/// there a ReLU or a pool changes sides within the step, and the function has no slope.
 fn agrees_with_the_oracle(spec: &NetworkSpec, steps: usize, columns: usize, seed: u64) -> (usize, usize) {
     /// So short that what is left of the curvature is 1e-12 of it, so long that rounding costs about 1e-9.
     const STEP: f64 = 1e-6;
@@ -28,8 +28,8 @@ fn agrees_with_the_oracle(spec: &NetworkSpec, steps: usize, columns: usize, seed
     let (mut probed, mut left_out) = (0, 0);
     for entry in layout.entries() {
         let grad = &grad[entry.range()];
-        // f32 has 7 digits and sums hundreds of terms around one that cancel, so 1e-5 of the largest number,
-        // as in `agree`. A tensor of few numbers may cancel as a whole: not less than 1e-5.
+        // f32 has 7 digits and sums hundreds of terms around one that cancel, so 1e-5 of the largest number, as in
+        // `agree`. A tensor of few numbers may cancel as a whole: not less than 1e-5.
         let error = 1e-5 * grad.iter().fold(1.0, |max, &g| f64::from(g.abs()).max(max));
         for i in spread(grad.len()) {
             let mut rise = |step: f64| {

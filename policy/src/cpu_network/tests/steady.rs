@@ -24,8 +24,7 @@ struct Reused {
     grad: Vec<f32>,
 }
 
-/// Two rounds of the largest batches, then batches of at most as many columns as the largest of as many
-/// steps.
+/// Two rounds of the largest batches, then batches of at most as many columns as the largest of as many steps.
 fn allocates_nothing_after(spec: &NetworkSpec, largest: &[(usize, usize)], batches: &[(usize, usize)]) {
     let (mut network, mut params, mut memory) =
         (CpuNetwork::new(spec).unwrap(), random_params(spec, 1), Reused::default());

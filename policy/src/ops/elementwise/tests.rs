@@ -80,8 +80,7 @@ fn places(channels: usize, height: usize, width: usize) -> impl Iterator<Item = 
     pixels.flat_map(move |(y, x)| (0..channels).map(move |c| (c, y, x)))
 }
 
-/// Cell and output of an LSTM's unit after a step, from its sums i, f, g, o and its cell before, as in the
-/// textbook.
+/// Cell and output of an LSTM's unit after a step, from its sums i, f, g, o and its cell before, as in the textbook.
 fn unit([i, f, g, o]: [f64; 4], before: f64) -> (f64, f64) {
     let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
     let cell = logistic(f) * before + logistic(i) * g.tanh();
@@ -141,8 +140,7 @@ proptest! {
                 cell * f64::from(after_grad[k]) + hidden * f64::from(hidden_grad[k])
             };
             let (sums, before) = (sums_of(&sums, width, k), f64::from(before[k]));
-            // Central differences are off by about 1e-10, the rest is f32: gradients up to 5, activations off
-            // by 4e-7.
+            // Central differences are off by about 1e-10, the rest is f32: gradients up to 5, activations off by 4e-7.
             let (h, error) = (1e-5, 1e-5);
             for gate in 0..4 {
                 let at = |h: f64| loss(std::array::from_fn(|i| sums[i] + if i == gate { h } else { 0.0 }), before);
@@ -163,8 +161,8 @@ fn any_rows() -> impl Strategy<Value = (Vec<f32>, usize, usize)> {
     })
 }
 
-/// The place of the first NaN in a window, or else of the first of its largest numbers, and what is there.
-/// The window begins at `x`, which may be outside; `None` is a row outside.
+/// The place of the first NaN in a window, or else of the first of its largest numbers, and what is there. The window
+/// begins at `x`, which may be outside; `None` is a row outside.
 fn winner(rows: [Option<&[f32]>; 3], width: usize, channels: usize, x: isize, channel: usize) -> (u8, f32) {
     let mut seen = Vec::new();
     for (dy, row) in rows.into_iter().enumerate() {

@@ -14,8 +14,7 @@ pub(super) unsafe fn run<S: Simd>(simd: S, product: &Product<'_>, out: &mut [f32
     let out = out.as_mut_ptr();
     for first_column in (0..product.columns).step_by(PANEL) {
         let blocks = (product.columns - first_column).min(PANEL) / BLOCK;
-        // With registers as long as a block, a tile is as wide as the panel; with shorter ones, as wide as a
-        // block.
+        // With registers as long as a block, a tile is as wide as the panel; with shorter ones, as wide as a block.
         let tile_blocks = if S::F32_LANES == BLOCK { blocks } else { 1 };
         let mut rest = product.segments;
         let mut first = true;
@@ -35,8 +34,7 @@ pub(super) unsafe fn run<S: Simd>(simd: S, product: &Product<'_>, out: &mut [f32
     }
 }
 
-/// How many of the segments to sum while all rows pass by: what stays in the cache, one at least if there is
-/// one.
+/// How many of the segments to sum while all rows pass by: what stays in the cache, one at least if there is one.
 #[inline(always)]
 fn segments_at_once(product: &Product<'_>, segments: &[Segment], width: usize) -> usize {
     if let Finish::AddReluSlope(_) = product.finish {
@@ -72,8 +70,8 @@ impl Strip {
     /// As [`run`].
     #[inline(always)]
     unsafe fn run<S: Simd>(&self, simd: S, product: &Product<'_>, pass: &Pass<'_>, blocks: usize) {
-        // Registers across, then the possible heights from the highest down: accumulators, a row of `b` and a
-        // number of `a` fill the registers.
+        // Registers across, then the possible heights from the highest down: accumulators, a row of `b` and a number of
+        // `a` fill the registers.
         macro_rules! tiles {
             ($across:literal: $highest:literal $($lower:literal)*) => {{
                 let tiles = product.rows.div_ceil($highest);
@@ -106,8 +104,8 @@ impl Strip {
 
     /// One tile of `ROWS` rows and `ACROSS` registers.
     ///
-    /// Where a loop over the tile is written with indices, it must unroll: an accumulator that is reached
-    /// through a pointer stays in memory, and everything becomes three times slower.
+    /// Where a loop over the tile is written with indices, it must unroll: an accumulator that is reached through a
+    /// pointer stays in memory, and everything becomes three times slower.
     ///
     /// # Safety
     /// As [`run`].
@@ -121,9 +119,8 @@ impl Strip {
     ) {
         let (panel, column) = (self.column / PANEL, self.column % PANEL);
         let (a, b, place) = (product.a, product.b, product.out);
-        // SAFETY: rows `row..row + ROWS` and the columns of this strip are the product's, all of whose
-        // indices lie inside the slices; the segments are its own as well. `out` overlaps no operand: it is
-        // borrowed mutably.
+        // SAFETY: rows `row..row + ROWS` and the columns of this strip are the product's, all of whose indices lie inside
+        // the slices; the segments are its own as well. `out` overlaps no operand: it is borrowed mutably.
         unsafe {
             let out = self.out.add(self.group.out + row * place.row + panel * place.panel + column);
             let out = Tile::<ROWS, ACROSS> { at: out, row: place.row };
@@ -284,13 +281,11 @@ unsafe fn add_products<S: Simd, const ROWS: usize, const ACROSS: usize>(
     len: usize,
 ) -> Sums<S, ROWS, ACROSS> {
     let Terms { a, a_row, a_step, mut b, b_step } = terms;
-    // A pointer for every four rows. With two distances that leaves enough registers; a pointer for each
-    // would not.
+    // A pointer for every four rows. With two distances that leaves enough registers; a pointer for each would not.
     let mut quads: [*const f32; 4] = std::array::from_fn(|quad| a.wrapping_add(4 * quad * a_row));
     for _ in 0..len {
-        // SAFETY: term p of every row is read at a + p · a_step + i · a_row, and of every column at b + p ·
-        // b_step; the caller says that these lie inside. Pointers beyond the tile's rows, or after the last
-        // term, are not read.
+        // SAFETY: term p of every row is read at a + p · a_step + i · a_row, and of every column at b + p · b_step; the
+        // caller says that these lie inside. Pointers beyond the tile's rows, or after the last term, are not read.
         unsafe {
             let row: [S::f32s; ACROSS] = std::array::from_fn(|v| load(simd, b.wrapping_add(v * S::F32_LANES)));
             for i in 0..ROWS {
@@ -338,11 +333,11 @@ fn relu_slope<S: Simd>(simd: S, x: S::f32s, y: S::f32s) -> S::f32s {
 
 /// The hyperbolic tangents of some registers, to about 3e-7 of their value.
 ///
-/// *Source*: the rational function of degrees 13 and 6 that Eigen and XLA use. Divisions take longer than the
-/// rest of it, so four registers share one.
+/// *Source*: the rational function of degrees 13 and 6 that Eigen and XLA use. Divisions take longer than the rest of it,
+/// so four registers share one.
 ///
-/// Loops and `inline(always)` instead of closures: a closure that is not inlined is compiled without the
-/// instructions of `S` and becomes a hundred times slower.
+/// Loops and `inline(always)` instead of closures: a closure that is not inlined is compiled without the instructions of
+/// `S` and becomes a hundred times slower.
 #[inline(always)]
 fn tanh<S: Simd, const N: usize>(simd: S, mut x: [S::f32s; N]) -> [S::f32s; N] {
     /// Beyond, the tangent is 1 as a float.
@@ -373,8 +368,8 @@ fn polynomial<S: Simd, const N: usize>(simd: S, coefficients: [f32; N], x: S::f3
     sum
 }
 
-/// `over / under`, four at a time with one division: 1/a = b · 1/(a·b). The product of four must be a normal
-/// float, which it is for numbers between 1e-8 and 1e8; NaN spreads among the four.
+/// `over / under`, four at a time with one division: 1/a = b · 1/(a·b). The product of four must be a normal float, which
+/// it is for numbers between 1e-8 and 1e8; NaN spreads among the four.
 #[inline(always)]
 fn quotients<S: Simd, const N: usize>(simd: S, mut over: [S::f32s; N], under: [S::f32s; N]) -> [S::f32s; N] {
     let mut i = 0;

@@ -43,8 +43,7 @@ impl Place {
     }
 }
 
-/// Where a set of rows begins: in the left operand, in the result, and in the values that a slope is taken
-/// from.
+/// Where a set of rows begins: in the left operand, in the result, and in the values that a slope is taken from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Group {
     pub(crate) a: usize,
@@ -147,8 +146,7 @@ pub(crate) const fn padded(columns: usize) -> usize {
     }
 }
 
-/// The sum, or the greatest number there is: an offset below zero comes as a very great one and must not wrap
-/// around.
+/// The sum, or the greatest number there is: an offset below zero comes as a very great one and must not wrap around.
 pub(super) fn sum<const N: usize>(terms: [usize; N]) -> usize {
     terms.into_iter().fold(0, usize::saturating_add)
 }

@@ -165,8 +165,7 @@ fn place(lies: Lies, rows: usize, columns: usize, groups: usize) -> (Place, usiz
     }
 }
 
-/// One sum: where it goes and where its value is, its column, what it is and what its terms are without their
-/// signs.
+/// One sum: where it goes and where its value is, its column, what it is and what its terms are without their signs.
 struct Sum {
     out: usize,
     y: usize,
@@ -176,9 +175,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// What the product should put into its place, and how far it may be off: 1e-5 of all that was added, for
-    /// a thousand roundings of 6e-8 that mostly cancel, and what the tangent is off. No finish has a slope
-    /// above one.
+    /// What the product should put into its place, and how far it may be off: 1e-5 of all that was added, for a thousand
+    /// roundings of 6e-8 that mostly cancel, and what the tangent is off. No finish has a slope above one.
     fn finished(&self, start: Start<'_>, finish: Finish<'_>, before: &[f32]) -> (f64, f64) {
         let bias = start.bias().map_or(0.0, |bias| f64::from(bias[self.column]));
         let out = f64::from(before[self.out]);
@@ -430,8 +428,7 @@ fn an_offset_that_leads_out_of_a_slice_is_refused() {
     for finish in [Finish::ReluSlope(y), Finish::TanhSlope(y), Finish::AddReluSlope(y)] {
         assert_eq!(refused(Product { finish, ..good }, all), "there is a value for every number");
     }
-    // An offset below zero, as a border that is too narrow makes it: the index must not wrap around into the
-    // slice.
+    // An offset below zero, as a border that is too narrow makes it: the index must not wrap around into the slice.
     let below = 0_usize.wrapping_sub(4);
     let groups = [Group { a: below, ..Group::default() }];
     assert_eq!(refused(Product { groups: &groups, ..good }, all), "the left operand lies inside its slice");

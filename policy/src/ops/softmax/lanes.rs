@@ -85,8 +85,8 @@ impl<S: Simd> Lanes<S> {
         self.select(self.simd.equal_f32s(self.register, zero.register), zero, self * value)
     }
 
-    /// The exponential of numbers that are at most 0, or NaN, which stays so. Zero below −87, near which the
-    /// normal numbers end; above, the relative error is below 1e-7.
+    /// The exponential of numbers that are at most 0, or NaN, which stays so. Zero below −87, near which the normal
+    /// numbers end; above, the relative error is below 1e-7.
     #[inline(always)]
     pub(super) fn exp(self) -> Self {
         /// Adding it leaves no bits for a fraction, which rounds.
@@ -96,8 +96,7 @@ impl<S: Simd> Lanes<S> {
         let rounded = self * LOG2_E + ROUNDS;
         let k = rounded - ROUNDS;
         let rest = self - k * LN_2_HIGH - k * LN_2_LOW;
-        // The series up to rest⁷ / 7!: the first term left out is below 6e-9. In pairs, so that less waits
-        // for the rest.
+        // The series up to rest⁷ / 7!: the first term left out is below 6e-9. In pairs, so that less waits for the rest.
         let square = rest * rest;
         let (two, four, six) =
             (rest * (1.0 / 6.0) + 0.5, rest * (1.0 / 120.0) + 1.0 / 24.0, rest * (1.0 / 5040.0) + 1.0 / 720.0);
@@ -111,8 +110,8 @@ impl<S: Simd> Lanes<S> {
         self.select(vanishes, Self::all(simd, 0.0), exp)
     }
 
-    /// The natural logarithm of numbers that are finite and at least 1, or NaN, which stays so. The relative
-    /// error is below 2e-7.
+    /// The natural logarithm of numbers that are finite and at least 1, or NaN, which stays so. The relative error is
+    /// below 2e-7.
     #[inline(always)]
     pub(super) fn ln(self) -> Self {
         /// The float in whose last bits a whole number of up to 22 bits can be added to it.
