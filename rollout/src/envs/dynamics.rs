@@ -58,7 +58,7 @@ pub(super) fn reset<D: Dynamics>(state: &mut D::State, seed: u64, obs: ObsMut<'_
 }
 
 /// [`Env::step`](crate::Env::step) of an environment with these dynamics.
-#[inline]
+#[inline(always)]
 pub(super) fn step<D: Dynamics>(state: &mut D::State, action: D::Action, obs: ObsMut<'_>) -> Result<Step, EnvError> {
     let Outcome { reward, terminated } = D::advance(state, action, f64::sin_cos);
     obs.write(D::observation(state, f64::sin_cos).as_ref())?;
@@ -66,7 +66,7 @@ pub(super) fn step<D: Dynamics>(state: &mut D::State, action: D::Action, obs: Ob
 }
 
 /// The index of a discrete action below `n_actions`.
-#[inline]
+#[inline(always)]
 pub(super) fn index_below(n_actions: u32, name: &str, action: ActionRef<'_>) -> Result<u32, EnvError> {
     match action.discrete()? {
         index if index < n_actions => Ok(index),
@@ -75,7 +75,7 @@ pub(super) fn index_below(n_actions: u32, name: &str, action: ActionRef<'_>) -> 
 }
 
 /// The value of a continuous action of one dimension. NaN is an error, since clipping leaves it NaN.
-#[inline]
+#[inline(always)]
 pub(super) fn one_value(name: &str, action: ActionRef<'_>) -> Result<f32, EnvError> {
     match action.continuous()? {
         [value] if !value.is_nan() => Ok(*value),

@@ -1,15 +1,15 @@
 use std::marker::PhantomData;
 
 use pronk_buffer::End;
-use pronk_policy::ObsDtype;
+use pronk_policy::{ObsDtype, derive_seed};
 use pulp::{Arch, NullaryFnOnce};
 
 use super::kernel::Kernel;
 use super::kernel_action::KernelAction;
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
-    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace, ObsMut,
-    VectorContext, check_finite,
+    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, ObsMut, VectorContext,
+    check_finite,
 };
 
 /// Environments per block: few enough for the L1 cache, many times the width of a SIMD register.
@@ -37,18 +37,9 @@ pub struct NativeVectorEnv<K: Kernel> {
     context: VectorContext,
     spec: EnvSpec,
     states: States<K>,
-    /// `[B]`: the seeds of each environment's episodes.
-    episodes: Vec<Episodes>,
-    totals: Totals,
+    episodes: Episodes,
     finished: Vec<EpisodeStat>,
     arch: Arch,
-}
-
-/// Lengths and returns of the present episodes, `[B]`, in columns so that adding to them vectorises.
-#[derive(Debug)]
-struct Totals {
-    lens: Vec<u32>,
-    sums: Vec<f64>,
 }
 
 impl<K: Kernel> NativeVectorEnv<K> {
@@ -76,8 +67,7 @@ impl<K: Kernel> NativeVectorEnv<K> {
             context: *context,
             spec,
             states: States::new(n_envs),
-            episodes: (0..n_envs as u32).map(|index| Episodes::new(context.env(index))).collect(),
-            totals: Totals { lens: vec![0; n_envs], sums: vec![0.0; n_envs] },
+            episodes: Episodes::new((0..n_envs as u32).map(|index| context.env(index).seed).collect()),
             finished: Vec::new(),
             arch: Arch::new(),
         })
@@ -101,8 +91,7 @@ impl<K: Kernel> NativeVectorEnv<K> {
 
     /// Begins the next episode of an environment and writes its first observation.
     fn reset(&mut self, index: usize, row: &mut [f32]) -> Result<(), EnvFailure> {
-        let seed = self.episodes[index].begin();
-        (self.totals.lens[index], self.totals.sums[index]) = (0, 0.0);
+        let seed = self.episodes.begin(index);
         let state = K::start(seed);
         self.states.set(index, &state);
         row.copy_from_slice(K::observation(&state).as_ref());
@@ -115,13 +104,13 @@ impl<K: Kernel> NativeVectorEnv<K> {
     /// The failure of an environment's last step.
     #[cold]
     fn failed(&self, index: usize, step: u32, cause: EnvFailureCause) -> EnvFailure {
-        let place = FailurePlace::Step { episode_seed: self.episodes[index].seed(), step };
+        let place = FailurePlace::Step { episode_seed: self.episodes.seeds[index], step };
         self.context.failure(Some(&self.spec), index as u32, place, cause)
     }
 
     /// The actions of all environments, if each is valid.
     fn checked<'a>(&self, actions: ActionRef<'a>) -> Result<&'a [K::Action], EnvFailure> {
-        let refused = |index, error| self.failed(index, self.totals.lens[index] + 1, EnvFailureCause::Error(error));
+        let refused = |index, error| self.failed(index, self.episodes.lens[index] + 1, EnvFailureCause::Error(error));
         let n = self.states.n_envs;
         let actions = K::Action::all(actions).map_err(|error| refused(0, error))?;
         if actions.len() != n {
@@ -144,14 +133,19 @@ impl<K: Kernel> NativeVectorEnv<K> {
                 Ok(()) => return None,
             };
             let steps_made = self.states.n_envs - 1;
-            Some(EnvFailure { steps_made, ..self.failed(index, self.totals.lens[index], cause) })
+            Some(EnvFailure { steps_made, ..self.failed(index, self.episodes.lens[index], cause) })
         })
     }
 
     /// Records the episode that ended and begins the next one.
     fn finish(&mut self, index: usize, row: &mut [f32]) -> Result<(), EnvFailure> {
-        let (episode_return, episode_len) = (self.totals.sums[index], self.totals.lens[index]);
-        self.finished.push(EpisodeStat { episode_return, episode_len, ..self.episodes[index].stat() });
+        self.finished.push(EpisodeStat {
+            worker: self.context.worker,
+            index: self.context.first_env + index as u32,
+            seed: self.episodes.seeds[index],
+            episode_return: self.episodes.sums[index],
+            episode_len: self.episodes.lens[index],
+        });
         self.reset(index, row).map_err(|failure| EnvFailure { steps_made: self.states.n_envs, ..failure })
     }
 }
@@ -196,7 +190,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
         let actions = self.checked(actions)?;
         let VectorStep { t, obs, rewards, ends, final_obs } = out;
-        let failed_next = |error| self.failed(0, self.totals.lens[0] + 1, EnvFailureCause::Error(error));
+        let failed_next = |error| self.failed(0, self.episodes.lens[0] + 1, EnvFailureCause::Error(error));
         let (n_envs, obs_len) = (self.states.n_envs, obs_len::<K>());
         let obs = &mut obs.f32().map_err(failed_next)?[..n_envs * obs_len];
         let (rewards, ends) = (&mut rewards[..n_envs], &mut ends[..n_envs]);
@@ -205,7 +199,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
             limit: self.spec.max_episode_steps.unwrap_or(u32::MAX),
             columns: &mut self.states.columns,
             actions,
-            totals: &mut self.totals,
+            episodes: &mut self.episodes,
             obs: &mut *obs,
             rewards: &mut *rewards,
             ends: &mut *ends,
@@ -224,7 +218,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
                 if *end == End::Truncated {
                     final_obs.push(t, index, &*row).map_err(|error| {
                         let cause = EnvFailureCause::Error(EnvError::new(error));
-                        EnvFailure { steps_made: n_envs, ..self.failed(index, self.totals.lens[index], cause) }
+                        EnvFailure { steps_made: n_envs, ..self.failed(index, self.episodes.lens[index], cause) }
                     })?;
                 }
                 self.finish(index, row)?;
@@ -288,12 +282,38 @@ fn obs_len<K: Kernel>() -> usize {
     K::observation(&K::State::default()).as_ref().len()
 }
 
+/// The episodes of all environments. Counting a step vectorises over the columns of lengths and sums.
+#[derive(Debug)]
+struct Episodes {
+    /// What the seeds of each environment's episodes derive from.
+    env_seeds: Vec<u64>,
+    begun: Vec<u64>,
+    seeds: Vec<u64>,
+    lens: Vec<u32>,
+    sums: Vec<f64>,
+}
+
+impl Episodes {
+    fn new(env_seeds: Vec<u64>) -> Self {
+        let n = env_seeds.len();
+        Self { env_seeds, begun: vec![0; n], seeds: vec![0; n], lens: vec![0; n], sums: vec![0.0; n] }
+    }
+
+    /// Begins the next episode and returns its seed.
+    fn begin(&mut self, index: usize) -> u64 {
+        let seed = derive_seed(self.env_seeds[index], &[self.begun[index]]);
+        self.begun[index] += 1;
+        (self.seeds[index], self.lens[index], self.sums[index]) = (seed, 0, 0.0);
+        seed
+    }
+}
+
 /// One step of every environment, compiled for every instruction set. Returns whether all results are finite.
 struct AllBlocks<'a, K: Kernel> {
     limit: u32,
     columns: &'a mut [Column],
     actions: &'a [K::Action],
-    totals: &'a mut Totals,
+    episodes: &'a mut Episodes,
     obs: &'a mut [f32],
     rewards: &'a mut [f32],
     ends: &'a mut [End],
@@ -312,7 +332,7 @@ impl<K: Kernel> NullaryFnOnce for AllBlocks<'_, K> {
             let obs = &mut self.obs[envs.start * obs_len..envs.end * obs_len];
             let (rewards, ends) = (&mut self.rewards[envs.clone()], &mut self.ends[envs.clone()]);
             step_block::<K>(columns, &self.actions[envs.clone()], obs, rewards, ends);
-            let (lens, sums) = (&mut self.totals.lens[envs.clone()], &mut self.totals.sums[envs]);
+            let (lens, sums) = (&mut self.episodes.lens[envs.clone()], &mut self.episodes.sums[envs]);
             all_finite &= count(obs, rewards, ends, lens, sums, self.limit);
         }
         all_finite

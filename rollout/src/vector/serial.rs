@@ -33,20 +33,6 @@ impl<E: Env> SerialVectorEnv<E> {
         let (spec, slots) = make_all(context, n_envs, monitor, make, E::spec)?;
         Ok(Self { context: *context, spec, slots, finished: Vec::new(), monitor: monitor.clone() })
     }
-
-    /// Begins the next episode of an environment.
-    fn reset(&mut self, index: usize, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
-        let slot = &mut self.slots[index];
-        let episode_seed = slot.episodes.next_seed();
-        let place = FailurePlace::Reset { episode_seed };
-        self.monitor.at(index as u32, place);
-        slot.reset(episode_seed, obs).map_err(|cause| self.failure(index, place, cause))
-    }
-
-    #[cold]
-    fn failure(&self, index: usize, place: FailurePlace, cause: EnvFailureCause) -> EnvFailure {
-        self.context.failure(Some(&self.spec), index as u32, place, cause)
-    }
 }
 
 impl<E: Env> VectorEnv for SerialVectorEnv<E> {
@@ -60,23 +46,29 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
 
     fn reset_all(&mut self, mut obs: ObsMut<'_>) -> Result<(), EnvFailure> {
         let obs_len = obs.len() / self.slots.len();
-        for index in 0..self.slots.len() {
-            self.reset(index, obs.part(index * obs_len, obs_len))?;
+        let Self { context, spec, slots, monitor, .. } = self;
+        for (index, slot) in slots.iter_mut().enumerate() {
+            begin(slot, index, obs.part(index * obs_len, obs_len), monitor)
+                .map_err(|(place, cause)| context.failure(Some(spec), index as u32, place, cause))?;
         }
         Ok(())
     }
 
     fn step(&mut self, actions: ActionRef<'_>, mut out: VectorStep<'_>) -> Result<(), EnvFailure> {
-        let n_envs = self.slots.len();
-        let (obs_len, act_len) = (out.obs.len() / n_envs, actions.len() / n_envs);
-        for index in 0..n_envs {
+        let Self { context, spec, slots, finished, monitor } = self;
+        let (obs_len, act_len) = (out.obs.len() / slots.len(), actions.len() / slots.len());
+        for (index, slot) in slots.iter_mut().enumerate() {
             let action = actions.part(index * act_len, act_len);
             let mut row = out.obs.part(index * obs_len, obs_len);
-            let place = self.slots[index].episodes.next_place();
-            self.monitor.at(index as u32, place);
-            let stepped = self.slots[index].step(action, row.reborrow(), self.spec.max_episode_steps);
-            let step =
-                stepped.map_err(|cause| EnvFailure { steps_made: index, ..self.failure(index, place, cause) })?;
+            let failed = |(place, cause), steps_made| EnvFailure {
+                steps_made,
+                ..context.failure(Some(spec), index as u32, place, cause)
+            };
+
+            let place = slot.episodes.next_place();
+            monitor.at(index as u32, place);
+            let stepped = slot.step(action, row.reborrow(), spec.max_episode_steps);
+            let step = stepped.map_err(|cause| failed((place, cause), index))?;
             out.rewards[index] = step.reward;
             out.ends[index] = step.end;
             if step.end == End::No {
@@ -84,14 +76,12 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
             }
 
             // This environment has made its step, so a failure from here on costs one step more.
-            let after_step = |failure| EnvFailure { steps_made: index + 1, ..failure };
             if step.end == End::Truncated {
-                keep(out.final_obs, out.t, index, &row).map_err(|error| {
-                    after_step(self.failure(index, place, EnvFailureCause::Error(EnvError::new(error))))
-                })?;
+                keep(out.final_obs, out.t, index, &row)
+                    .map_err(|error| failed((place, EnvFailureCause::Error(EnvError::new(error))), index + 1))?;
             }
-            self.finished.push(self.slots[index].episodes.stat());
-            self.reset(index, row).map_err(after_step)?;
+            finished.push(slot.episodes.stat());
+            begin(slot, index, row, monitor).map_err(|at| failed(at, index + 1))?;
         }
         Ok(())
     }
@@ -113,6 +103,19 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         into.append(&mut self.finished);
     }
+}
+
+/// Begins the next episode of an environment.
+fn begin<E: Env>(
+    slot: &mut Slot<E>,
+    index: usize,
+    obs: ObsMut<'_>,
+    monitor: &CallMonitor,
+) -> Result<(), (FailurePlace, EnvFailureCause)> {
+    let episode_seed = slot.episodes.next_seed();
+    let place = FailurePlace::Reset { episode_seed };
+    monitor.at(index as u32, place);
+    slot.reset(episode_seed, obs).map_err(|cause| (place, cause))
 }
 
 fn keep(final_obs: &mut FinalObs, t: usize, index: usize, row: &ObsMut<'_>) -> Result<(), BatchError> {

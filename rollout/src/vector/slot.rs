@@ -22,6 +22,7 @@ impl<E: Env> Slot<E> {
     }
 
     /// Takes a step: its reward, and whether it ends the episode.
+    #[inline]
     pub(crate) fn step(
         &mut self,
         action: ActionRef<'_>,
@@ -42,6 +43,7 @@ impl<E: Env> Slot<E> {
 }
 
 /// Calls an environment; its errors and panics become causes of a failure.
+#[inline]
 pub(super) fn call<R>(call: impl FnOnce() -> Result<R, EnvError>) -> Result<R, EnvFailureCause> {
     catch(call).map_err(EnvFailureCause::Panic)?.map_err(EnvFailureCause::Error)
 }
