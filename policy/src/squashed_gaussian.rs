@@ -38,7 +38,7 @@ pub const HIGHEST_ACTION: f32 = 1.0 - f32::EPSILON / 2.0;
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 ///
-/// *Errors*, besides those of every [`Distribution`]: [`PolicyError::NumberOutOfRange`] for an action beyond
+/// *Errors*, besides those of every [`Distribution`](crate::Distribution): [`PolicyError::NumberOutOfRange`] for an action beyond
 /// ±1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SquashedGaussian {

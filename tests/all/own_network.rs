@@ -228,7 +228,7 @@ fn a_network_that_puts_out_something_else_than_it_says_ends_the_run_by_name() {
             trainer.run(iterations(1_000_000)).expect_err("five logits are not four")
         });
         assert!(error.cause.thread().is_some_and(|thread| thread.starts_with("rollout-")), "{error:?}");
-        has_words(&error.to_string(), &["put out 5 logits", "4"]);
+        has_words(&error.to_string(), &["returned 5 logits", "4"]);
     }
 }
 
