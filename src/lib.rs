@@ -37,14 +37,14 @@ pub use {
 
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use config::{ConfigError, TrainerConfig};
-pub use error::{FailedRun, TrainError};
+pub use error::TrainError;
 pub use multi_agent::MultiAgentConfig;
 pub use prometheus::{Prometheus, PrometheusError};
 pub use result::TrainResult;
 pub use run_folder::{RunFolder, RunFolderError};
 pub use signals::on_ctrl_c;
 pub use stop::{StopReason, StopWhen};
-pub use trainer::{Run, Trainer, TrainerBuilder, Whole};
+pub use trainer::{FailedRun, Run, Trainer, TrainerBuilder, Whole};
 
 pub use pronk_buffer::SampleBatch;
 pub use pronk_learner::{

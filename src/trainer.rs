@@ -5,6 +5,7 @@ mod compose;
 mod ending;
 mod engine;
 mod episodes;
+mod failed_run;
 mod handle;
 mod iteration;
 mod log;
@@ -29,10 +30,11 @@ use pronk_rollout::{EnvSpec, WorkerFailure, WorkerStatus};
 use tracing::debug_span;
 
 pub use builder::{OneAgent, SeveralAgents, TrainerBuilder};
+pub use failed_run::FailedRun;
 pub use handle::{Trainer, TrainerState};
 pub use run::{Run, RunSummary, Whole};
 
-use crate::error::{FailedRun, TrainError};
+use crate::error::TrainError;
 use crate::result::TrainResult;
 use crate::signals;
 use crate::stop::{StopReason, StopWhen};

@@ -8,10 +8,11 @@ use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_rollout::WorkerFailure;
 
 use super::engine::{EngineEnd, SHUTDOWN_DEADLINE, is_late, saved};
+use super::failed_run::FailedRun;
 use super::handle::{Trainer, TrainerState};
 use super::remains::{Counters, Remains};
 use super::run::{Run, Whole};
-use crate::error::{FailedRun, TrainError};
+use crate::error::TrainError;
 use crate::stop::{StopReason, StopWhen};
 
 impl Trainer {

@@ -47,6 +47,10 @@ impl<'a> Files<'a> {
         self.paths[module]
     }
 
+    pub(super) fn modules(&self) -> impl Iterator<Item = &Module> {
+        self.paths.keys()
+    }
+
     /// Every import: from which file, in which line, and of which other one.
     pub(super) fn imports(&self) -> impl Iterator<Item = (&Module, usize, &Module)> {
         self.imports.iter().flat_map(|(from, to)| to.iter().map(move |(to, line)| (from, *line, to)))

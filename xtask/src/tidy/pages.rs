@@ -1,7 +1,6 @@
-//! Pages: the pictures and lists of `ARCHITECTURE.md` that have to stay true, and how wide prose may be.
+//! Pages: the reading list of `ARCHITECTURE.md`, and how wide prose may be.
 
 use super::finding::Finding;
-use super::layers::LAYERS;
 use super::layout::rust_files_in;
 use super::repo::{Repo, RepoFile};
 
@@ -16,44 +15,6 @@ const PROSE_COLUMNS: usize = 110;
 const NARROW: &[&str] =
     &["README.md", PAGE, "CHANGELOG.md", "docs", "src", "examples", "benches", "tests", "xtask", "envs"];
 const NOT_YET: &[&str] = &["src/prometheus", "xtask/golden"];
-
-/// The layers of each room, as the page draws them: a block whose first line begins with the lowest layer's
-/// path.
-pub(super) fn layer_pictures(repo: &Repo) -> Vec<Finding> {
-    let Some(page) = repo.get(PAGE) else { return vec![Finding::at(PAGE, 1, "is missing")] };
-    let mut found = Vec::new();
-    for (room, layers) in LAYERS {
-        let is_first = |text: &str| text.strip_prefix(&format!("{room}/src/")).is_some_and(|rest| !rest.contains('`'));
-        let block =
-            page.lines().skip_while(|(_, text)| !is_first(text)).take_while(|(_, text)| !text.starts_with("```"));
-        let drawn: Vec<_> = block.filter_map(|(line, text)| Some((line, text.split_whitespace().next()?))).collect();
-        let drawn = drawn.into_iter().map(|(line, name)| (line, name.trim_start_matches(&format!("{room}/src/"))));
-        let drawn: Vec<_> = drawn.collect();
-        let Some(&(first, _)) = drawn.first() else {
-            found.push(Finding::new(page, 1, format!("has no picture of the layers of {room}")));
-            continue;
-        };
-        let names: Vec<_> = drawn.iter().map(|(_, name)| *name).collect();
-        if let Some((line, name)) = drawn.iter().find(|(_, name)| !layers.contains(name)) {
-            found.push(Finding::new(page, *line, format!("`{name}` is no layer of {room}")));
-        } else if let Some(missing) = layers.iter().find(|layer| !names.contains(layer)) {
-            found.push(Finding::new(page, first, format!("the picture of {room} lacks its layer `{missing}`")));
-        } else if names != *layers {
-            found.push(Finding::new(
-                page,
-                first,
-                format!("the layers of {room} are, lowest first, {}", layers.join(", ")),
-            ));
-        }
-        for layer in *layers {
-            let path = format!("{room}/src/{layer}");
-            if !repo.files().any(|file| file.path == format!("{path}.rs") || file.is_under(&path)) {
-                found.push(Finding::new(page, first, format!("{path} no longer exists")));
-            }
-        }
-    }
-    found
-}
 
 /// The reading list: few enough files, and short enough, to be read in ten minutes.
 pub(super) fn reading_list(repo: &Repo) -> Vec<Finding> {
