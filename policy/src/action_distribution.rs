@@ -1,5 +1,5 @@
-use crate::distribution::{Distribution, Gaussian, GaussianConfig};
-use crate::{Categorical, DiagGaussian, PolicyError, Space, SquashedGaussian};
+use crate::distribution::{Distribution, GaussianConfig};
+use crate::{Categorical, DiagGaussian, Gaussian, PolicyError, Space};
 
 /// The distribution over an action space: [`Categorical`] for `Discrete` and `MultiDiscrete`,
 /// [`DiagGaussian`] for `Box`.
@@ -34,15 +34,9 @@ pub fn distribution_with(
     gaussian: impl Into<GaussianConfig>,
 ) -> Result<Box<dyn Distribution>, PolicyError> {
     space.check()?;
-    let GaussianConfig { gaussian, log_std_range } = gaussian.into();
-    Ok(match (space, gaussian) {
-        (Space::Discrete { n }, _) => Box::new(Categorical::new(*n)?),
-        (Space::MultiDiscrete { nvec }, _) => Box::new(Categorical::multi(nvec)?),
-        (Space::Box { .. }, Gaussian::Diagonal) => {
-            Box::new(DiagGaussian::new(space.act_len())?.with_log_std_range(log_std_range))
-        }
-        (Space::Box { .. }, Gaussian::Squashed) => {
-            Box::new(SquashedGaussian::new(space.act_len())?.with_log_std_range(log_std_range))
-        }
+    Ok(match space {
+        Space::Discrete { n } => Box::new(Categorical::new(*n)?),
+        Space::MultiDiscrete { nvec } => Box::new(Categorical::multi(nvec)?),
+        Space::Box { .. } => Box::new(DiagGaussian::new(space.act_len(), gaussian)?),
     })
 }

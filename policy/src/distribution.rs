@@ -90,7 +90,7 @@ pub trait Distribution: Send + Sync {
     fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError>;
 }
 
-/// The distribution of continuous actions.
+/// The distribution of continuous actions, which is a [`DiagGaussian`](crate::DiagGaussian).
 ///
 /// ```
 /// use pronk_policy::Gaussian;
@@ -101,10 +101,10 @@ pub trait Distribution: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gaussian {
-    /// Independent normals, which may exceed the bounds of actions: [`DiagGaussian`](crate::DiagGaussian).
+    /// Independent normals, which may exceed the bounds of actions.
     #[default]
     Diagonal,
-    /// The same squashed into (−1, 1): [`SquashedGaussian`](crate::SquashedGaussian).
+    /// The same squashed into (−1, 1) by tanh.
     Squashed,
 }
 

@@ -4,16 +4,20 @@ use proptest::prelude::*;
 
 use super::{DiagGaussian, entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad};
 use crate::distribution::contract::{Actions, Formulas};
-use crate::{ActionsMut, ActionsRef, Distribution, LogStdRange, PolicyError, Rng};
+use crate::{ActionsMut, ActionsRef, Distribution, Gaussian, GaussianConfig, LogStdRange, PolicyError, Rng};
+
+mod squashed;
 
 /// Where the formulas are looked at.
 const RANGE: LogStdRange = LogStdRange::UNBOUNDED;
 
+const WIDE: GaussianConfig = GaussianConfig { gaussian: Gaussian::Diagonal, log_std_range: RANGE };
+
 const FORMULAS: Formulas<'static> = Formulas {
-    logp: &|p, x| logp(RANGE, p, x),
+    logp: &|p, x| logp(WIDE, p, x),
     entropy: &|p| entropy(RANGE, p),
     kl: &|p, q| kl(RANGE, p, q),
-    logp_grad: &|p, q, weight, grad| logp_grad(RANGE, p, q, weight, grad),
+    logp_grad: &|p, q, weight, grad| logp_grad(WIDE, p, q, weight, grad),
     entropy_grad: &|p, weight, grad| entropy_grad(RANGE, p, weight, grad),
     kl_grad_p: &|p, q, weight, grad| kl_grad_p(RANGE, p, q, weight, grad),
     kl_grad_q: &|p, q, weight, grad| kl_grad_q(RANGE, p, q, weight, grad),
@@ -31,7 +35,7 @@ proptest! {
     fn rows_of_single_precision_agree_with_the_formulas(n in 1_usize..5, rows in 0_usize..20, seed: u64) {
         let mut rng = Rng::seed_from(seed);
         let mut inputs = || (0..rows * 2 * n).map(|_| rng.normal() as f32).collect::<Vec<_>>();
-        FORMULAS.check_rows(&DiagGaussian::new(n).unwrap().with_log_std_range(RANGE), &inputs(), &inputs(), seed);
+        FORMULAS.check_rows(&DiagGaussian::new(n, WIDE).unwrap(), &inputs(), &inputs(), seed);
     }
 
     #[test]
@@ -43,8 +47,8 @@ proptest! {
 
 #[test]
 fn the_standard_normal_has_the_numbers_of_the_tables() {
-    assert!((logp(RANGE, &[0.0_f64, 0.0], &[0.0]) - 0.398_942_280_401_432_7_f64.ln()).abs() < 1e-15);
-    assert!((logp(RANGE, &[0.0_f64, 0.0], &[1.96]) - 0.058_440_944_333_451_48_f64.ln()).abs() < 1e-14);
+    assert!((logp(WIDE, &[0.0_f64, 0.0], &[0.0]) - 0.398_942_280_401_432_7_f64.ln()).abs() < 1e-15);
+    assert!((logp(WIDE, &[0.0_f64, 0.0], &[1.96]) - 0.058_440_944_333_451_48_f64.ln()).abs() < 1e-14);
     assert!((entropy(RANGE, &[5.0_f64, 0.0]) - 1.418_938_533_204_672_7).abs() < 1e-15);
     // ln 2 + (1 + 1) / 8 − 1/2: from the standard normal to one with mean 1 and standard deviation 2.
     assert!((kl(RANGE, &[0.0, 0.0], &[1.0, 2.0_f64.ln()]) - (2.0_f64.ln() - 0.25)).abs() < 1e-15);
@@ -55,7 +59,7 @@ fn samples_have_the_mean_and_the_standard_deviation_of_each_number() {
     let rows = 40_000;
     let inputs = [1.5_f32, -20.0, 0.5_f32.ln(), 3.0_f32.ln()].repeat(rows);
     let mut logps = vec![0.0; rows];
-    let two = DiagGaussian::new(2).unwrap();
+    let two = DiagGaussian::new(2, Gaussian::Diagonal).unwrap();
     let Actions::Numbers(numbers) = Actions::sampled(&two, &inputs, &mut Rng::seed_from(4), &mut logps) else {
         panic!("numbers")
     };
@@ -81,7 +85,10 @@ fn a_row_uses_one_normal_a_number() {
     let (mut rng, mut twin) = (Rng::seed_from(3), Rng::seed_from(3));
     let (mut action, mut logp) = ([0.0; 4], [0.0; 2]);
     let inputs = [1.0, 2.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0];
-    DiagGaussian::new(2).unwrap().sample(&inputs, &mut rng, ActionsMut::Continuous(&mut action), &mut logp).unwrap();
+    DiagGaussian::new(2, Gaussian::Diagonal)
+        .unwrap()
+        .sample(&inputs, &mut rng, ActionsMut::Continuous(&mut action), &mut logp)
+        .unwrap();
     assert_eq!(action, [1.0, 2.0, 3.0, 4.0].map(|mean: f32| mean + twin.normal() as f32));
     assert_eq!(rng, twin);
 }
@@ -91,16 +98,11 @@ fn standard_deviations_below_and_above_every_float_give_no_nan() {
     for log_std in [-1e30_f32, -200.0, -104.0, 88.0, 200.0, 1e30] {
         let (p, q) = ([0.5, log_std], [0.5, 0.0]);
         let mut grad = [0.0; 2];
-        logp_grad(RANGE, &p, &[0.5], 1.0, &mut grad);
+        logp_grad(WIDE, &p, &[0.5], 1.0, &mut grad);
         kl_grad_p(RANGE, &p, &q, 1.0, &mut grad);
         kl_grad_q(RANGE, &p, &p, 1.0, &mut grad);
-        let answers = [
-            logp(RANGE, &p, &[0.5]),
-            logp(RANGE, &p, &[0.75]),
-            entropy(RANGE, &p),
-            kl(RANGE, &p, &q),
-            kl(RANGE, &p, &p),
-        ];
+        let answers =
+            [logp(WIDE, &p, &[0.5]), logp(WIDE, &p, &[0.75]), entropy(RANGE, &p), kl(RANGE, &p, &q), kl(RANGE, &p, &p)];
         assert!(answers.iter().chain(&grad).all(|x| !x.is_nan()), "{log_std}: {answers:?} {grad:?}");
         assert_eq!((answers[0] + log_std).round(), (-0.9_f32 + log_std - log_std).round(), "{log_std}");
     }
@@ -109,7 +111,8 @@ fn standard_deviations_below_and_above_every_float_give_no_nan() {
 #[test]
 fn standard_deviations_are_held_in_their_range_and_carry_no_gradient_beyond() {
     let range = LogStdRange::new(-3.0, 1.0).unwrap();
-    let one = DiagGaussian::new(1).unwrap().with_log_std_range(range);
+    let config = GaussianConfig { gaussian: Gaussian::Diagonal, log_std_range: range };
+    let one = DiagGaussian::new(1, config).unwrap();
     let logp = |log_std: f32| {
         let mut out = [0.0];
         one.logp(&[0.3, log_std], ActionsRef::Continuous(&[0.8]), &mut out).unwrap();
@@ -134,6 +137,6 @@ fn standard_deviations_are_held_in_their_range_and_carry_no_gradient_beyond() {
 
 #[test]
 fn a_distribution_over_no_number_is_refused() {
-    let error = DiagGaussian::new(0).unwrap_err();
+    let error = DiagGaussian::new(0, Gaussian::Diagonal).unwrap_err();
     assert!(matches!(error, PolicyError::BadSpace { .. }) && error.to_string().contains("holds no number"), "{error}");
 }

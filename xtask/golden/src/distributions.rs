@@ -1,10 +1,11 @@
 //! Runner of `distributions.json`: RLlib's action distributions with their gradients, in f64.
 
 use anyhow::{Context, Result, ensure};
-use pronk_policy::{LogStdRange, categorical, diag_gaussian};
+use pronk_policy::{Gaussian, LogStdRange, categorical, diag_gaussian};
 use serde_json::Value;
 
 use crate::json::{array_at, floats, floats_at, name_of, section, str_at, usizes_at};
+use crate::row_distribution::UNBOUNDED;
 use crate::{Case, Recorder};
 
 /// Both sides compute in f64 and differ by rounding alone.
@@ -69,15 +70,15 @@ fn gaussian_rows(entry: &Value, c: &mut Case) -> Result<()> {
     ensure!(inputs.iter().all(|row| row.len() == 2 * numbers), "rows need a mean and a log_std for each number");
     let formulas = Formulas {
         act_len: numbers,
-        logp: &|p, action| diag_gaussian::logp(LogStdRange::UNBOUNDED, p, action),
+        logp: &|p, action| diag_gaussian::logp(UNBOUNDED, p, action),
         entropy: &|p| diag_gaussian::entropy(LogStdRange::UNBOUNDED, p),
         kl: &|p, q| diag_gaussian::kl(LogStdRange::UNBOUNDED, p, q),
         mode: &|p| {
             let mut action = vec![0.0; numbers];
-            diag_gaussian::mode(p, &mut action);
+            diag_gaussian::mode(Gaussian::Diagonal, p, &mut action);
             action
         },
-        logp_grad: &|p, action, grad| diag_gaussian::logp_grad(LogStdRange::UNBOUNDED, p, action, 1.0, grad),
+        logp_grad: &|p, action, grad| diag_gaussian::logp_grad(UNBOUNDED, p, action, 1.0, grad),
         entropy_grad: &|p, grad| diag_gaussian::entropy_grad(LogStdRange::UNBOUNDED, p, 1.0, grad),
         kl_grad_p: &|p, q, grad| diag_gaussian::kl_grad_p(LogStdRange::UNBOUNDED, p, q, 1.0, grad),
     };

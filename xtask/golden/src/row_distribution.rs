@@ -1,10 +1,14 @@
 //! The distributions of the files, one row at a time.
 
 use anyhow::{Result, bail};
-use pronk_policy::{LogStdRange, categorical, diag_gaussian};
+use pronk_policy::{Gaussian, GaussianConfig, LogStdRange, categorical, diag_gaussian};
 use serde_json::Value;
 
 use crate::json::{str_at, usize_at, usizes_at};
+
+/// The Gaussian of the files.
+pub(crate) const UNBOUNDED: GaussianConfig =
+    GaussianConfig { gaussian: Gaussian::Diagonal, log_std_range: LogStdRange::UNBOUNDED };
 
 /// A family of distributions as a case states it.
 pub(crate) enum RowDistribution {
@@ -47,7 +51,7 @@ impl RowDistribution {
     pub(crate) fn logp(&self, row: &[f64], action: &[f64]) -> f64 {
         match self {
             Self::Categorical { nvec } => categorical::logp(nvec, row, &indices(action)),
-            Self::Gaussian { .. } => diag_gaussian::logp(LogStdRange::UNBOUNDED, row, action),
+            Self::Gaussian { .. } => diag_gaussian::logp(UNBOUNDED, row, action),
         }
     }
 
@@ -68,7 +72,7 @@ impl RowDistribution {
     pub(crate) fn logp_grad(&self, row: &[f64], action: &[f64], weight: f64, grad: &mut [f64]) {
         match self {
             Self::Categorical { nvec } => categorical::logp_grad(nvec, row, &indices(action), weight, grad),
-            Self::Gaussian { .. } => diag_gaussian::logp_grad(LogStdRange::UNBOUNDED, row, action, weight, grad),
+            Self::Gaussian { .. } => diag_gaussian::logp_grad(UNBOUNDED, row, action, weight, grad),
         }
     }
 

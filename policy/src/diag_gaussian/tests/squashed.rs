@@ -1,21 +1,24 @@
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use proptest::prelude::*;
 
-use super::{
-    HIGHEST_ACTION, SquashedGaussian, entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad, mode, sample,
+use crate::diag_gaussian::{
+    DiagGaussian, HIGHEST_ACTION, entropy, entropy_grad, kl, kl_grad_p, kl_grad_q, logp, logp_grad, mode, sample,
+    unsquash,
 };
 use crate::distribution::contract::{Actions, Formulas};
-use crate::{ActionsRef, Distribution, LogStdRange, PolicyError, Rng, diag_gaussian};
+use crate::{ActionsRef, Distribution, Gaussian, GaussianConfig, LogStdRange, PolicyError, Rng};
 
 /// Where the formulas are looked at.
 const RANGE: LogStdRange = LogStdRange::DEFAULT;
 
+const SQUASHED: GaussianConfig = GaussianConfig { gaussian: Gaussian::Squashed, log_std_range: RANGE };
+
+const UNSQUASHED: GaussianConfig = GaussianConfig { gaussian: Gaussian::Diagonal, log_std_range: RANGE };
+
 const FORMULAS: Formulas<'static> = Formulas {
-    logp: &|p, x| logp(RANGE, p, x),
+    logp: &|p, x| logp(SQUASHED, p, x),
     entropy: &|p| entropy(RANGE, p),
     kl: &|p, q| kl(RANGE, p, q),
-    logp_grad: &|p, q, weight, grad| logp_grad(RANGE, p, q, weight, grad),
+    logp_grad: &|p, q, weight, grad| logp_grad(SQUASHED, p, q, weight, grad),
     entropy_grad: &|p, weight, grad| entropy_grad(RANGE, p, weight, grad),
     kl_grad_p: &|p, q, weight, grad| kl_grad_p(RANGE, p, q, weight, grad),
     kl_grad_q: &|p, q, weight, grad| kl_grad_q(RANGE, p, q, weight, grad),
@@ -45,15 +48,15 @@ proptest! {
         let mut rng = Rng::seed_from(seed);
         // Standard deviations that are not tiny: their reciprocals are what single precision loses digits by.
         let mut inputs = || (0..rows * 2 * n).map(|_| rng.normal().max(-1.5) as f32).collect::<Vec<_>>();
-        FORMULAS.check_rows(&SquashedGaussian::new(n).unwrap(), &inputs(), &inputs(), seed);
+        FORMULAS.check_rows(&DiagGaussian::new(n, Gaussian::Squashed).unwrap(), &inputs(), &inputs(), seed);
     }
 
     #[test]
     fn the_density_is_that_of_what_was_squashed_with_the_slope_of_tanh(mean in -2.0..2.0, log_std in -2.0..1.0, x in -3.0..3.0_f64) {
         // Straight from the change of variables, which is precise as long as tanh is not near ±1.
         let squashed = x.tanh();
-        let straight = diag_gaussian::logp(RANGE, &[mean, log_std], &[x]) - (1.0 - squashed * squashed).ln();
-        prop_assert!((logp(RANGE, &[mean, log_std], &[squashed]) - straight).abs() < 1e-8 * (1.0 + straight.abs()));
+        let straight = logp(UNSQUASHED, &[mean, log_std], &[x]) - (1.0 - squashed * squashed).ln();
+        prop_assert!((logp(SQUASHED, &[mean, log_std], &[squashed]) - straight).abs() < 1e-8 * (1.0 + straight.abs()));
     }
 
     #[test]
@@ -69,7 +72,7 @@ fn integral(inputs: &[f64; 2], f: impl Fn(f64) -> f64) -> f64 {
     let steps = 400_000;
     let step = std::f64::consts::PI / f64::from(steps);
     let at = |i: i32| -std::f64::consts::FRAC_PI_2 + (f64::from(i) + 0.5) * step;
-    let term = |angle: f64| f(angle.sin()) * logp(RANGE, inputs, &[angle.sin()]).exp() * angle.cos();
+    let term = |angle: f64| f(angle.sin()) * logp(SQUASHED, inputs, &[angle.sin()]).exp() * angle.cos();
     (0..steps).map(|i| term(at(i))).sum::<f64>() * step
 }
 
@@ -87,7 +90,7 @@ fn samples_follow_the_density() {
     let row = [0.4_f64, -0.2];
     let inputs = row.map(|x| x as f32).repeat(rows);
     let mut logps = vec![0.0; rows];
-    let one = SquashedGaussian::new(1).unwrap();
+    let one = DiagGaussian::new(1, Gaussian::Squashed).unwrap();
     let Actions::Numbers(numbers) = Actions::sampled(&one, &inputs, &mut Rng::seed_from(4), &mut logps) else {
         panic!("numbers")
     };
@@ -99,7 +102,7 @@ fn samples_follow_the_density() {
     }
     // The true entropy is the mean of −logp, and less than the one reported, which is that before squashing.
     let surprise = -logps.iter().map(|&x| f64::from(x)).sum::<f64>() / rows as f64;
-    let true_entropy = integral(&row, |a| if a.abs() < 1.0 { -logp(RANGE, &row, &[a]) } else { 0.0 });
+    let true_entropy = integral(&row, |a| if a.abs() < 1.0 { -logp(SQUASHED, &row, &[a]) } else { 0.0 });
     assert!((surprise - true_entropy).abs() < 0.03, "{surprise} instead of {true_entropy}");
     assert!(true_entropy < entropy(RANGE, &row) - 0.1);
 }
@@ -107,13 +110,13 @@ fn samples_follow_the_density() {
 #[test]
 fn divergence_is_not_changed_by_squashing() {
     let (p, q) = ([0.4, -0.5], [-0.2, 0.1]);
-    let integrated = integral(&p, |a| logp(RANGE, &p, &[a]) - logp(RANGE, &q, &[a]));
+    let integrated = integral(&p, |a| logp(SQUASHED, &p, &[a]) - logp(SQUASHED, &q, &[a]));
     assert!((kl(RANGE, &p, &q) - integrated).abs() < 1e-5, "{} instead of {integrated}", kl(RANGE, &p, &q));
 }
 
 #[test]
 fn actions_stay_inside_and_their_log_probability_finite_however_far_the_means() {
-    let one = SquashedGaussian::new(1).unwrap();
+    let one = DiagGaussian::new(1, Gaussian::Squashed).unwrap();
     for mean in [1e-30_f32, 5.0, 9.0, 50.0, 1e6, -9.0, -1e6] {
         for log_std in [-1e9, -5.0, 0.0, 2.0, 1e9] {
             let inputs = [mean, log_std].repeat(200);
@@ -133,14 +136,14 @@ fn actions_stay_inside_and_their_log_probability_finite_however_far_the_means() 
 fn every_single_inside_is_undone_and_one_itself_is_the_last_of_them() {
     for squashed in [0.0_f32, 1e-30, 1e-4, 0.5, 0.999, HIGHEST_ACTION] {
         for squashed in [squashed, -squashed] {
-            let (x, ln_stretch) = super::unsquash(f64::from(squashed));
+            let (x, ln_stretch) = unsquash(f64::from(squashed));
             assert!((x.tanh() - f64::from(squashed)).abs() < 1e-15 * (1.0 + x.abs()), "{squashed}");
-            let (single, single_stretch) = super::unsquash(squashed);
+            let (single, single_stretch) = unsquash(squashed);
             assert!((f64::from(single) - x).abs() <= 1e-6 * x.abs(), "{squashed}: {single}, not {x}");
             assert!((f64::from(single_stretch) - ln_stretch).abs() < 2e-6, "{squashed}");
         }
     }
-    assert_eq!(super::unsquash(1.0_f32), super::unsquash(HIGHEST_ACTION));
+    assert_eq!(unsquash(1.0_f32), unsquash(HIGHEST_ACTION));
     assert!(HIGHEST_ACTION < 1.0 && HIGHEST_ACTION.next_up() == 1.0);
 }
 
@@ -149,7 +152,7 @@ type AddGrad<'a> = &'a dyn Fn(&mut [f64]);
 #[test]
 fn the_clamp_holds_standard_deviations_and_stops_their_gradients() {
     let wide = [0.3, 2.0];
-    assert_eq!(logp(RANGE, &[0.3, 7.0], &[0.1]), logp(RANGE, &wide, &[0.1]));
+    assert_eq!(logp(SQUASHED, &[0.3, 7.0], &[0.1]), logp(SQUASHED, &wide, &[0.1]));
     assert_eq!(
         (entropy(RANGE, &[0.3, 7.0]), entropy(RANGE, &[0.3, -8.0])),
         (entropy(RANGE, &wide), entropy(RANGE, &[0.3, -5.0]))
@@ -157,7 +160,7 @@ fn the_clamp_holds_standard_deviations_and_stops_their_gradients() {
     for (log_std, reaches) in [(-8.0, false), (-5.0, true), (0.0, true), (2.0, true), (7.0, false)] {
         let p = [0.3, log_std];
         let grads: [AddGrad<'_>; 4] = [
-            &|grad| logp_grad(RANGE, &p, &[0.9], 1.0, grad),
+            &|grad| logp_grad(SQUASHED, &p, &[0.9], 1.0, grad),
             &|grad| entropy_grad(RANGE, &p, 1.0, grad),
             &|grad| kl_grad_p(RANGE, &p, &[-0.3, 0.7], 1.0, grad),
             &|grad| kl_grad_q(RANGE, &[-0.3, 0.7], &p, 1.0, grad),
@@ -174,16 +177,16 @@ fn the_clamp_holds_standard_deviations_and_stops_their_gradients() {
 #[test]
 fn the_mode_is_the_squashed_mean_and_a_draw_the_squashed_draw() {
     let mut action = [0.0; 2];
-    mode(&[0.5_f64, -3.0, 9.0, 9.0], &mut action);
+    mode(Gaussian::Squashed, &[0.5_f64, -3.0, 9.0, 9.0], &mut action);
     assert_eq!(action, [0.5_f64.tanh(), (-3.0_f64).tanh()]);
     let mut draws = [1.0, -2.0].into_iter();
-    sample(RANGE, &[0.5_f64, -0.25, 0.0, -9.0], || draws.next().unwrap(), &mut action);
+    sample(SQUASHED, &[0.5_f64, -0.25, 0.0, -9.0], || draws.next().unwrap(), &mut action);
     assert_eq!(action, [1.5_f64.tanh(), (-0.25 - 2.0 * (-5.0_f64).exp()).tanh()]);
 }
 
 #[test]
 fn an_action_beyond_one_is_refused_with_its_place() {
-    let two = SquashedGaussian::new(2).unwrap();
+    let two = DiagGaussian::new(2, Gaussian::Squashed).unwrap();
     let (inputs, numbers) = ([0.0; 12], [0.0, 1.0, -1.0, f32::NAN, 0.5, -1.001]);
     let errors = [
         two.logp(&inputs, ActionsRef::Continuous(&numbers), &mut [0.0; 3]).unwrap_err(),
@@ -197,5 +200,5 @@ fn an_action_beyond_one_is_refused_with_its_place() {
     let mut logp = [0.0; 2];
     two.logp(&inputs[..8], ActionsRef::Continuous(&numbers[..4]), &mut logp).unwrap();
     assert!(logp[0].is_finite() && logp[1].is_nan(), "ends of the range are actions, and NaN comes out as NaN");
-    assert!(matches!(SquashedGaussian::new(0), Err(PolicyError::BadSpace { .. })));
+    assert!(matches!(DiagGaussian::new(0, Gaussian::Squashed), Err(PolicyError::BadSpace { .. })));
 }
