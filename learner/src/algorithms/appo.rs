@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use pronk_buffer::SampleBatch;
-use pronk_metrics::{Info, Reduction};
+use pronk_metrics::Info;
 use pronk_policy::OutputGrads;
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +18,8 @@ use super::kl::KlCoeff;
 use super::on_batch::{self, LossGrads, OnBatch, actions_of, rows_of, write_output_grads};
 use super::settings;
 use super::surrogate::{SurrogateConfig, ValueLoss};
-use super::targets::{LastStep, MaskedSteps, Targets};
-use crate::{
-    Advantages, Algorithm, EpisodeEnds, LearnError, LossInputs, PgBootstrap, Schedule, ShapeError, VtraceConfig,
-};
+use super::targets::MaskedSteps;
+use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule, ShapeError};
 
 /// Settings of [`Appo`]. Names and defaults are RLlib's, where it has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,7 +129,6 @@ impl AppoConfig {
     }
 
     fn loss_config(&self, env_steps: u64, kl_coeff: f64) -> AppoLossConfig<f32> {
-        let bar = |bar: Option<f64>| bar.map(|bar| bar as f32);
         AppoLossConfig {
             form: self.form,
             surrogate: SurrogateConfig {
@@ -141,14 +138,11 @@ impl AppoConfig {
                 entropy_coeff: self.entropy_coeff.value(env_steps as f64) as f32,
                 kl_coeff: if self.use_kl_loss { kl_coeff as f32 } else { 0.0 },
             },
-            vtrace: VtraceConfig {
-                clip_rho: bar(self.vtrace_clip_rho_threshold),
-                clip_pg_rho: bar(self.vtrace_clip_pg_rho_threshold),
-                clip_c: Some(1.0),
-                lambda: self.vtrace_lambda as f32,
-                alpha: 1.0,
-                pg_bootstrap: PgBootstrap::Target,
-            },
+            vtrace: settings::vtrace(
+                self.vtrace_clip_rho_threshold,
+                self.vtrace_clip_pg_rho_threshold,
+                self.vtrace_lambda,
+            ),
             masked_steps: MaskedSteps::Skip,
             standardize_advantages: self.standardize_advantages,
         }
@@ -265,12 +259,8 @@ impl Algorithm for Appo {
         inputs.distribution.kl(from, logits, &mut self.kl)?;
 
         let (values, next_values) = inputs.values.split_at(rows);
-        let OnBatch { logp, entropy, ends: EpisodeEnds { rewards, discounts }, gae } = &self.batch;
-        let targets = match (self.config.vtrace, self.config.vtrace_drop_last_ts) {
-            (true, true) => Targets::Vtrace { rewards, discounts, last_step: LastStep::Drop },
-            (true, false) => Targets::Vtrace { rewards, discounts, last_step: LastStep::Bootstrap(next_values) },
-            (false, _) => Targets::Given { advantages: &gae.advantages, value_targets: &gae.value_targets },
-        };
+        let OnBatch { logp, entropy, .. } = &self.batch;
+        let targets = self.batch.targets(self.config.vtrace, self.config.vtrace_drop_last_ts, next_values);
         let config = self.config.loss_config(inputs.env_steps, self.kl_coeff.value());
         let input = AppoLossInput {
             steps,
@@ -324,26 +314,13 @@ impl Algorithm for Appo {
 
 /// RLlib's names, then what it does not report.
 fn stats_tree(stats: &AppoLossStats, config: &SurrogateConfig<f32>, kl_coeff: f64) -> Info {
-    let mean = |number: f64| Info::leaf(number, Reduction::Mean);
-    let AppoLossStats { surrogate, is_ratio, .. } = stats;
-    let ratios = is_ratio.map(|(mean, variance)| [("mean_IS", mean), ("var_IS", variance.unwrap_or(f64::NAN))]);
-    let own = [
-        ("total_loss", mean(surrogate.total_loss)),
-        ("policy_loss", mean(surrogate.policy_loss)),
-        ("vf_loss", mean(surrogate.vf_loss)),
-        // Merging leaves NaN out; the result dict has it as null.
-        ("vf_explained_var", mean(surrogate.vf_explained_var.unwrap_or(f64::NAN))),
-        ("entropy", mean(surrogate.entropy)),
-        ("entropy_coeff", mean(config.entropy_coeff.into())),
-        ("kl", mean(surrogate.kl.unwrap_or(f64::NAN))),
-        ("KL_Coeff", mean(kl_coeff)),
-        ("mean_ratio", mean(surrogate.mean_ratio)),
-        ("ratio_clipped", mean(surrogate.ratio_clipped)),
-        ("vtrace_mean_rho", mean(stats.mean_rho)),
-        ("vtrace_rho_clipped", mean(stats.rho_clipped)),
-        ("vtrace_c_clipped", mean(stats.c_clipped)),
-    ];
     // None without a target network.
-    let ratios = ratios.into_iter().flatten().map(|(name, number)| (name, mean(number)));
-    Info::tree(own.into_iter().chain(ratios))
+    let ratios = stats.is_ratio.map(|(mean, variance)| [("mean_IS", mean), ("var_IS", variance.unwrap_or(f64::NAN))]);
+    let own = [
+        ("KL_Coeff", kl_coeff),
+        ("vtrace_mean_rho", stats.mean_rho),
+        ("vtrace_rho_clipped", stats.rho_clipped),
+        ("vtrace_c_clipped", stats.c_clipped),
+    ];
+    on_batch::statistics(stats.surrogate.named(config).into_iter().chain(own).chain(ratios.into_iter().flatten()))
 }

@@ -5,7 +5,7 @@ mod loss;
 mod tests;
 
 use pronk_buffer::SampleBatch;
-use pronk_metrics::{Info, Reduction};
+use pronk_metrics::Info;
 use pronk_policy::OutputGrads;
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ pub use loss::{ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, 
 
 use super::on_batch::{self, LossGrads, OnBatch, write_output_grads};
 use super::settings;
-use super::targets::{LastStep, MaskedSteps, Targets};
-use crate::{Advantages, Algorithm, EpisodeEnds, LearnError, LossInputs, PgBootstrap, Schedule, VtraceConfig};
+use super::targets::MaskedSteps;
+use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule};
 
 /// Settings of [`Impala`]. Names and defaults are RLlib's, where it has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,18 +74,14 @@ impl ImpalaConfig {
     }
 
     fn loss_config(&self, env_steps: u64) -> ImpalaLossConfig<f32> {
-        let bar = |bar: Option<f64>| bar.map(|bar| bar as f32);
         ImpalaLossConfig {
             vf_loss_coeff: self.vf_loss_coeff as f32,
             entropy_coeff: self.entropy_coeff.value(env_steps as f64) as f32,
-            vtrace: VtraceConfig {
-                clip_rho: bar(self.vtrace_clip_rho_threshold),
-                clip_pg_rho: bar(self.vtrace_clip_pg_rho_threshold),
-                clip_c: Some(1.0),
-                lambda: self.vtrace_lambda as f32,
-                alpha: 1.0,
-                pg_bootstrap: PgBootstrap::Target,
-            },
+            vtrace: settings::vtrace(
+                self.vtrace_clip_rho_threshold,
+                self.vtrace_clip_pg_rho_threshold,
+                self.vtrace_lambda,
+            ),
             masked_steps: MaskedSteps::Skip,
         }
     }
@@ -146,12 +142,8 @@ impl Algorithm for Impala {
         }
         let (steps, columns) = (batch.shape().steps, batch.shape().columns);
         let (values, next_values) = inputs.values.split_at(steps * columns);
-        let OnBatch { logp, entropy, ends: EpisodeEnds { rewards, discounts }, gae } = &self.batch;
-        let targets = match (self.config.vtrace, self.config.vtrace_drop_last_ts) {
-            (true, true) => Targets::Vtrace { rewards, discounts, last_step: LastStep::Drop },
-            (true, false) => Targets::Vtrace { rewards, discounts, last_step: LastStep::Bootstrap(next_values) },
-            (false, _) => Targets::Given { advantages: &gae.advantages, value_targets: &gae.value_targets },
-        };
+        let OnBatch { logp, entropy, ends, .. } = &self.batch;
+        let targets = self.batch.targets(self.config.vtrace, self.config.vtrace_drop_last_ts, next_values);
         let config = self.config.loss_config(inputs.env_steps);
         let behaviour_logp = batch.behaviour_logp();
         let input = ImpalaLossInput { steps, columns, behaviour_logp, logp, entropy, values, targets, mask: None };
@@ -165,7 +157,7 @@ impl Algorithm for Impala {
                     ("behaviour log-probability", behaviour_logp),
                     ("entropy", entropy),
                     ("value", values),
-                    ("reward, with the value of a final observation,", rewards),
+                    ("reward, with the value of a final observation,", &ends.rewards),
                 ],
                 || format!("policy loss {}, value loss {}", stats.policy_loss, stats.vf_loss),
             ));
@@ -178,17 +170,15 @@ impl Algorithm for Impala {
 
 /// RLlib's names, then what it does not report.
 fn stats_tree(stats: &ImpalaLossStats, config: &ImpalaLossConfig<f32>) -> Info {
-    let mean = |number: f64| Info::leaf(number, Reduction::Mean);
-    Info::tree([
-        ("total_loss", mean(stats.total_loss)),
-        ("policy_loss", mean(stats.policy_loss)),
-        ("vf_loss", mean(stats.vf_loss)),
-        // Merging leaves NaN out; the result dict has it as null.
-        ("vf_explained_var", mean(stats.vf_explained_var.unwrap_or(f64::NAN))),
-        ("entropy", mean(stats.entropy_mean)),
-        ("entropy_coeff", mean(config.entropy_coeff.into())),
-        ("vtrace_mean_rho", mean(stats.mean_rho)),
-        ("vtrace_rho_clipped", mean(stats.rho_clipped)),
-        ("vtrace_c_clipped", mean(stats.c_clipped)),
+    on_batch::statistics([
+        ("total_loss", stats.total_loss),
+        ("policy_loss", stats.policy_loss),
+        ("vf_loss", stats.vf_loss),
+        ("vf_explained_var", stats.vf_explained_var.unwrap_or(f64::NAN)),
+        ("entropy", stats.entropy_mean),
+        ("entropy_coeff", config.entropy_coeff.into()),
+        ("vtrace_mean_rho", stats.mean_rho),
+        ("vtrace_rho_clipped", stats.rho_clipped),
+        ("vtrace_c_clipped", stats.c_clipped),
     ])
 }

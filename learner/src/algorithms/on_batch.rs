@@ -2,8 +2,10 @@
 //! back from gradients of log-probabilities to gradients of the network's outputs.
 
 use pronk_buffer::{ActionView, SampleBatch};
+use pronk_metrics::{Info, Reduction};
 use pronk_policy::{ActionsRef, OutputGrads};
 
+use super::targets::{LastStep, Targets};
 use crate::{Advantages, EpisodeEnds, GaeInput, GaeOutput, LearnError, LossInputs, gae};
 
 /// A batch under the policy now. Reused between batches it allocates nothing.
@@ -57,6 +59,16 @@ impl OnBatch {
         gae(lambda as f32, kind, &input, &mut self.gae)?;
         Ok(())
     }
+
+    /// Targets by V-trace, or those of [`estimate`](Self::estimate); `next_values` follow the last step.
+    pub(crate) fn targets<'a>(&'a self, vtrace: bool, drop_last: bool, next_values: &'a [f32]) -> Targets<'a, f32> {
+        let EpisodeEnds { rewards, discounts } = &self.ends;
+        let last_step = if drop_last { LastStep::Drop } else { LastStep::Bootstrap(next_values) };
+        if vtrace {
+            return Targets::Vtrace { rewards, discounts, last_step };
+        }
+        Targets::Given { advantages: &self.gae.advantages, value_targets: &self.gae.value_targets }
+    }
 }
 
 /// The actions of a batch.
@@ -94,6 +106,11 @@ pub(crate) fn write_output_grads(
     grads.values.extend_from_slice(loss.values);
     grads.values.resize(learning_rows, 0.0);
     Ok(())
+}
+
+/// Statistics of an update, merged by their means. Merging leaves NaN out; the result dict has it as null.
+pub(crate) fn statistics(numbers: impl IntoIterator<Item = (&'static str, f64)>) -> Info {
+    Info::tree(numbers.into_iter().map(|(name, number)| (name, Info::leaf(number, Reduction::Mean))))
 }
 
 /// Names the first input of a loss that is not finite.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use pronk_buffer::SampleBatch;
-use pronk_metrics::{Info, Reduction};
+use pronk_metrics::Info;
 use pronk_policy::OutputGrads;
 use serde::{Deserialize, Serialize};
 
@@ -203,7 +203,8 @@ impl Algorithm for Ppo {
         let SurrogateGrads { logp, entropy, values, kl } = &self.grads;
         let kl = (config.kl_coeff > 0.0).then_some((batch.behaviour_inputs(), kl.as_slice()));
         write_output_grads(batch, inputs, &LossGrads { logp, entropy, values, kl }, grads)?;
-        Ok(stats_tree(&stats, &config))
+        let coeff = ("cur_kl_coeff", config.kl_coeff.into());
+        Ok(on_batch::statistics(stats.named(&config).into_iter().chain([coeff])))
     }
 
     fn updated(&mut self, _: bool) {
@@ -220,22 +221,4 @@ impl Algorithm for Ppo {
     fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
         self.kl_coeff.load(numbers)
     }
-}
-
-/// RLlib's names, then what it does not report.
-fn stats_tree(stats: &SurrogateStats, config: &SurrogateConfig<f32>) -> Info {
-    let mean = |number: f64| Info::leaf(number, Reduction::Mean);
-    Info::tree([
-        ("total_loss", mean(stats.total_loss)),
-        ("policy_loss", mean(stats.policy_loss)),
-        ("vf_loss", mean(stats.vf_loss)),
-        // Merging leaves NaN out; the result dict has it as null.
-        ("vf_explained_var", mean(stats.vf_explained_var.unwrap_or(f64::NAN))),
-        ("entropy", mean(stats.entropy)),
-        ("entropy_coeff", mean(config.entropy_coeff.into())),
-        ("kl", mean(stats.kl.unwrap_or(f64::NAN))),
-        ("cur_kl_coeff", mean(config.kl_coeff.into())),
-        ("mean_ratio", mean(stats.mean_ratio)),
-        ("ratio_clipped", mean(stats.ratio_clipped)),
-    ])
 }

@@ -1,6 +1,6 @@
 //! Rules that settings of several algorithms keep.
 
-use crate::{LearnError, Schedule};
+use crate::{LearnError, PgBootstrap, Schedule, VtraceConfig};
 
 /// A discount, or a weight of later terms.
 pub(crate) fn unit(name: &str, value: f64) -> Result<(), LearnError> {
@@ -31,6 +31,18 @@ pub(crate) fn entropy_coeff(schedule: &Schedule) -> Result<(), LearnError> {
     [schedule.min_value(), schedule.max_value()]
         .into_iter()
         .try_for_each(|value| refuse_unless(finite_and_not_negative(value), "entropy_coeff", value, rule))
+}
+
+/// V-trace with these bars.
+pub(crate) fn vtrace(clip_rho: Option<f64>, clip_pg_rho: Option<f64>, lambda: f64) -> VtraceConfig<f32> {
+    VtraceConfig {
+        clip_rho: clip_rho.map(|bar| bar as f32),
+        clip_pg_rho: clip_pg_rho.map(|bar| bar as f32),
+        clip_c: Some(1.0),
+        lambda: lambda as f32,
+        alpha: 1.0,
+        pg_bootstrap: PgBootstrap::Target,
+    }
 }
 
 fn finite_and_not_negative(value: f64) -> bool {

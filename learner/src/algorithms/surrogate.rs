@@ -100,6 +100,23 @@ pub struct SurrogateStats {
     pub ratio_clipped: f64,
 }
 
+impl SurrogateStats {
+    /// The statistics by RLlib's names, then those that it does not report.
+    pub(crate) fn named(&self, config: &SurrogateConfig<f32>) -> [(&'static str, f64); 9] {
+        [
+            ("total_loss", self.total_loss),
+            ("policy_loss", self.policy_loss),
+            ("vf_loss", self.vf_loss),
+            ("vf_explained_var", self.vf_explained_var.unwrap_or(f64::NAN)),
+            ("entropy", self.entropy),
+            ("entropy_coeff", config.entropy_coeff.into()),
+            ("kl", self.kl.unwrap_or(f64::NAN)),
+            ("mean_ratio", self.mean_ratio),
+            ("ratio_clipped", self.ratio_clipped),
+        ]
+    }
+}
+
 /// Computes the clipped surrogate loss and its gradients with respect to log-probabilities, entropies, values
 /// and divergences.
 ///
