@@ -44,7 +44,7 @@ pub use loader_stacks::{
     LoaderState,
 };
 pub use minibatch::{MinibatchBuffer, Pass, Shown};
-pub use replay::{MixIn, MixInConfig, MixInError, MixInReplay, RandomSource, RatioReplay};
+pub use replay::{MixIn, MixInConfig, MixInError, MixInReplay, RandomSource};
 
 pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell};
 

@@ -2,7 +2,6 @@
 
 mod copy;
 mod mix_in;
-mod ratio;
 mod ring;
 
 use std::fmt;
@@ -10,7 +9,6 @@ use std::time::Duration;
 
 use copy::copy_without_ticket;
 pub use mix_in::{MixIn, MixInConfig, MixInError, RandomSource};
-pub use ratio::RatioReplay;
 
 use crate::{MultiAgentBatch, NextError, Pool, SampleBatch, Source};
 

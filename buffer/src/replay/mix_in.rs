@@ -88,7 +88,7 @@ impl<F: FnMut() -> f64> RandomSource for F {
 /// An item is stored first. Then, as long as a uniform number lies below what is left of the proportion, one
 /// is taken off it and a stored item is drawn, which may be the new one. So `p` items are replayed per fresh
 /// one in expectation, and never fewer than the whole part of `p`. (RLlib 2.x inverts its `replay_proportion`
-/// by mistake; see [`RatioReplay`](crate::RatioReplay).)
+/// by mistake.)
 ///
 /// ```
 /// use pronk_buffer::{MixIn, MixInConfig};

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 
 pub mod json;
+mod ratio_replay;
 mod recorder;
 mod report;
 mod row_distribution;

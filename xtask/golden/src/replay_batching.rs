@@ -3,10 +3,11 @@
 use std::num::NonZeroUsize;
 
 use anyhow::{Context, Result, ensure};
-use pronk_buffer::{Accumulate, MixIn, MixInConfig, RandomSource, RatioReplay};
+use pronk_buffer::{Accumulate, MixIn, MixInConfig, RandomSource};
 use pronk_learner::{KlCoeff, Schedule};
 use serde_json::Value;
 
+use crate::ratio_replay::RatioReplay;
 use crate::{Case, Recorder, json};
 
 /// What RLlib 2.x makes of its own setting.
