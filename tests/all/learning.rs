@@ -142,7 +142,8 @@ fn actions_that_are_numbers_are_learned_from_old_data_by_appo_with_vtrace() {
         ..AppoConfig::default()
     };
     let run = learns("appo", many_passes(appo.into(), 1, 2), make, -300.0, 2_000_000);
-    assert!(run.result.policy_lag.mean() > Some(0.0), "two workers act while the learner learns");
+    // On a busy machine the last iteration may have trained on nothing: it has no lag then.
+    assert!(run.result.policy_lag.mean() != Some(0.0), "two workers act while the learner learns");
 }
 
 #[test]
