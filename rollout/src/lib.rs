@@ -1,9 +1,9 @@
-//! How is data made?
+//! How is experience sampled?
 //!
-//! An [`Env`] is what a user writes; a [`VectorEnv`] steps several of them together and resets each as its episode ends;
-//! a [`RolloutWorker`] turns weights into fragments. With several agents it is a [`MultiAgentEnv`].
-//! A [`WorkerSet`] runs workers on threads and an [`InlineSource`] runs one on the thread of its caller, whatever kind they are.
-//! An environment that fails costs its fragment, never the run.
+//! Users write an [`Env`], or a [`MultiAgentEnv`]. A [`VectorEnv`] steps several environments together and
+//! resets each as its episode ends; a [`RolloutWorker`] turns weights into fragments. A [`WorkerSet`] runs
+//! workers on threads, an [`InlineSource`] runs one on the caller's. A failure of an environment costs a
+//! fragment, never the run.
 
 mod act;
 mod check;

@@ -8,8 +8,8 @@ use pronk_buffer::RandomSource;
 /// Its `replay_ratio` is `old / (old + new)`, which makes `p = ratio / (1 - ratio)` old items per new one. It
 /// keeps that for single items only: with `n` new ones it takes 1 off `p` per draw and compares with `n * p`,
 /// so there are fewer. At a ratio of 1 it returns one stored item and forgets the new ones; above 1 it
-/// replays nothing. RLlib 2.x fills in `1 / replay_proportion` as the ratio, so a proportion of 2 replays half
-/// as many as are fresh.
+/// replays nothing. RLlib 2.x fills in `1 / replay_proportion` as the ratio, so a proportion of 2 replays
+/// half as many as are fresh.
 pub(crate) struct RatioReplay<T> {
     stored: Vec<T>,
     capacity: usize,

@@ -11,11 +11,6 @@ const READING_LINES: usize = 700;
 
 const PROSE_COLUMNS: usize = 110;
 
-/// Where prose is narrow already; the other rooms follow.
-const NARROW: &[&str] =
-    &["README.md", PAGE, "CHANGELOG.md", "docs", "src", "examples", "benches", "tests", "xtask", "envs"];
-const NOT_YET: &[&str] = &["src/prometheus", "xtask/golden"];
-
 /// The reading list: few enough files, and short enough, to be read in ten minutes.
 pub(super) fn reading_list(repo: &Repo) -> Vec<Finding> {
     let Some(page) = repo.get(PAGE) else { return Vec::new() };
@@ -37,14 +32,9 @@ pub(super) fn reading_list(repo: &Repo) -> Vec<Finding> {
 
 /// Comments, and pages without their tables and code; a link counts without its address.
 pub(super) fn prose_width(repo: &Repo) -> Vec<Finding> {
-    let is_at =
-        |file: &RepoFile, places: &[&str]| places.iter().any(|place| file.path == *place || file.is_under(place));
-    let is_text = |file: &RepoFile| file.is_rust() || file.path.ends_with(".md");
-    let is_open = |file: &&RepoFile| {
-        is_text(file) && is_at(file, NARROW) && !NOT_YET.iter().any(|place| file.path.starts_with(place))
-    };
+    let is_text = |file: &&RepoFile| file.is_rust() || file.path.ends_with(".md");
     let mut found = Vec::new();
-    for file in repo.files().filter(is_open) {
+    for file in repo.files().filter(is_text) {
         let mut in_code = false;
         for (line, text) in file.lines() {
             let text = text.trim_end();
