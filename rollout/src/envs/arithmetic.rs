@@ -11,6 +11,7 @@ pub(super) fn floats_within<const N: usize>(high: [f32; N]) -> Space {
 }
 
 /// A number drawn uniformly from `low..high`.
+#[inline]
 pub(super) fn uniform(low: f64, high: f64, rng: &mut Rng) -> f64 {
     low + (high - low) * rng.next_f64()
 }

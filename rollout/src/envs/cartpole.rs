@@ -99,6 +99,7 @@ impl Dynamics for CartPole {
         }
     }
 
+    #[inline]
     fn start(seed: u64) -> [f64; 4] {
         let mut rng = Rng::seed_from(seed);
         [(); 4].map(|()| uniform(-0.05, 0.05, &mut rng))

@@ -36,6 +36,7 @@ impl<D: Dynamics> Kernel for D {
         D::env_spec()
     }
 
+    #[inline]
     fn start(seed: u64) -> D::State {
         D::start(seed)
     }

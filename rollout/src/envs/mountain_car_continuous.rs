@@ -86,7 +86,8 @@ impl Dynamics for MountainCarContinuous {
     #[inline(always)]
     fn advance(state: &mut [f64; 3], action: f32, sin_cos: impl SinCos) -> Outcome {
         let [position, velocity, precision] = *state;
-        let round = |value| if precision == F64 { value } else { to_f32(value) };
+        let is_f64 = precision == F64;
+        let round = |value| if is_f64 { value } else { to_f32(value) };
         let pull = GRAVITY * sin_cos(round(3.0 * position)).1;
         let max_speed = round(MAX_SPEED);
         let velocity = round(velocity + round(acceleration(pull, action))).clamp(-max_speed, max_speed);

@@ -9,7 +9,7 @@ use super::kernel_action::KernelAction;
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
     ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, ObsMut, VectorContext,
-    check_finite,
+    check_finite, first_non_finite,
 };
 
 /// Environments per block: few enough for the L1 cache, many times the width of a SIMD register.
@@ -95,10 +95,12 @@ impl<K: Kernel> NativeVectorEnv<K> {
         let state = K::start(seed);
         self.states.set(index, &state);
         row.copy_from_slice(K::observation(&state).as_ref());
-        check_finite(row).map_err(|cause| {
-            let place = FailurePlace::Reset { episode_seed: seed };
-            self.context.failure(Some(&self.spec), index as u32, place, cause)
-        })
+        // A cause of failure is large: most episodes begin without one.
+        if first_non_finite(row).is_none() {
+            return Ok(());
+        }
+        let place = FailurePlace::Reset { episode_seed: seed };
+        check_finite(row).map_err(|cause| self.context.failure(Some(&self.spec), index as u32, place, cause))
     }
 
     /// The failure of an environment's last step.
