@@ -1,9 +1,8 @@
-//! The size rule of train batches, apart from what is accumulated.
+//! The size rule of train batches.
 
-/// Whole pieces gathered until their sizes sum to a threshold.
+/// Collects whole pieces until their sizes sum to a threshold.
 ///
-/// The rule is RLlib's: a piece is never split, the piece that reaches the threshold goes out with the
-/// others, so a batch may be larger than the threshold, and what is left waits for more.
+/// The rule is RLlib's: a piece is never split, so a batch may be larger than the threshold.
 ///
 /// ```
 /// use pronk_buffer::Accumulate;
@@ -20,7 +19,7 @@ pub struct Accumulate<T> {
     gathered: Gathered<T>,
 }
 
-/// MicroBatches in the order they came, and the sum of their sizes.
+/// Pieces in order of arrival, and the sum of their sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered<T> {
     /// The pieces.
@@ -30,29 +29,29 @@ pub struct Gathered<T> {
 }
 
 impl<T> Accumulate<T> {
-    /// Nothing gathered yet. A threshold of 0 lets every piece out by itself.
+    /// Empty. A threshold of 0 makes every piece a batch of its own.
     pub fn new(threshold: u64) -> Self {
         Self { threshold, gathered: Gathered { pieces: Vec::new(), size: 0 } }
     }
 
-    /// Adds a piece; gives everything gathered once the sizes sum to the threshold.
+    /// Adds a piece; returns all pieces once their sizes reach the threshold.
     pub fn push(&mut self, piece: T, size: u64) -> Option<Gathered<T>> {
         self.gathered.pieces.push(piece);
         self.gathered.size += size;
         (self.gathered.size >= self.threshold).then(|| self.take())
     }
 
-    /// Sum of the sizes gathered so far.
+    /// The sum of the sizes so far.
     pub fn size(&self) -> u64 {
         self.gathered.size
     }
 
-    /// The pieces gathered so far.
+    /// The pieces so far.
     pub fn pieces(&self) -> &[T] {
         &self.gathered.pieces
     }
 
-    /// Takes what was gathered, whatever its size.
+    /// Takes the pieces, whatever their size.
     pub fn take(&mut self) -> Gathered<T> {
         std::mem::replace(&mut self.gathered, Gathered { pieces: Vec::new(), size: 0 })
     }

@@ -1,4 +1,4 @@
-//! Fragments joined to train batches.
+//! Joins fragments to train batches.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,8 @@ mod tests;
 
 /// Joins whole fragments until they hold `train_batch_size` environment steps.
 ///
-/// The surplus of the last fragment stays in the batch, as in RLlib: batches are never split. A batch of one
-/// fragment is moved, not copied. A partial batch survives time-outs. The tickets of the fragments are
-/// joined.
+/// Fragments are never split, as in RLlib, so a batch may hold more. A batch of one fragment is moved, not
+/// copied. A partial batch survives timeouts. The tickets of the fragments are joined.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,8 +57,8 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
     }
 
     /// Drops fragments whose newest step lags more than `max_lag` versions behind `version`, counted under
-    /// `"too_old"`. The columns of one agent's fragment are all of one version; with several agents some may
-    /// have begun earlier.
+    /// `"too_old"`. A single-agent fragment has one version; with several agents, columns may have begun
+    /// under earlier ones.
     pub fn with_max_lag(mut self, max_lag: u64, version: VersionReader) -> Self {
         self.age_limit = Some(AgeLimit { max_lag, version });
         self
@@ -70,7 +69,7 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
         self.partial.size()
     }
 
-    /// Where fragments come from.
+    /// The source of fragments.
     pub fn source(&self) -> &S {
         &self.source
     }
@@ -82,7 +81,7 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
         limit.version.current().saturating_sub(newest) > limit.max_lag
     }
 
-    /// Checks against every part, because parts of different policies may meet only in the fragment.
+    /// Checks against every part, because two parts may have no policy in common.
     fn check_fits(&self, fragment: &MultiAgentBatch) -> Result<(), NextError> {
         let parts = self.partial.pieces();
         parts.iter().try_for_each(|part| part.check_fits(fragment)).map_err(|error| NextError::Failed(error.into()))
@@ -93,12 +92,12 @@ impl<S: Source<Item = MultiAgentBatch>> Source for Assemble<S> {
     type Item = MultiAgentBatch;
 
     /// # Errors
-    /// As the source's own; and [`NextError::Failed`] when a fragment's row lengths differ from those before
-    /// it. That fragment is counted as dropped under `"shape_mismatch"` and the partial batch stays.
+    /// Those of the source, and [`NextError::Failed`] for a fragment of other row lengths than the ones
+    /// before: it is dropped as `"shape_mismatch"`, and the partial batch stays.
     fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
         let began = Instant::now();
         loop {
-            // The deadline bounds waiting: fragments that are already there are taken even after it.
+            // The deadline bounds waiting only: fragments that have arrived are taken even after it.
             let mut fragment = self.source.next(timeout.saturating_sub(began.elapsed()))?;
             if self.is_too_old(&fragment) {
                 drop_counted(&mut fragment, "too_old");

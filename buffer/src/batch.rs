@@ -1,4 +1,4 @@
-//! Fragments and train batches: time-major columns whose lengths were checked once.
+//! Fragments and train batches: time-major columns whose lengths are checked once.
 
 mod check_shape;
 mod columns;

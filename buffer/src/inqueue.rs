@@ -20,8 +20,8 @@ pub use gate::Gate;
 
 /// Makes a queue that holds at most `capacity` items and ends with the run that `token` belongs to.
 ///
-/// Ownership moves through it. A full queue blocks senders: this back-pressure is the only throttle of a run.
-/// With `gate` they continue as soon as there is room, or once the queue is empty.
+/// It moves ownership. A full queue blocks senders: this back-pressure is the only throttle of a run. `gate`
+/// says when they continue: as soon as there is room, or once the queue is empty.
 ///
 /// # Errors
 /// [`ZeroCapacity`] when `capacity` is 0.
@@ -62,26 +62,26 @@ pub fn inqueue<T>(
     Ok((sender, InqueueReceiver { items: received, draining, open: Some(open), token: token.clone() }))
 }
 
-/// The end that rollout workers push into; each has a clone.
+/// The workers' end; each worker has a clone.
 #[derive(Debug)]
 pub struct InqueueSender<T> {
     items: Sender<T>,
-    /// The sender's side of [`Gate::FillThenDrain`]. Dropped after `items`: when the receiver finds all
-    /// senders gone, all they pushed is there.
+    /// The sender's side of [`Gate::FillThenDrain`]. Declared after `items`, so that a receiver that finds
+    /// all senders gone finds all items.
     filling: Option<Filling>,
     capacity: usize,
-    /// Cut when the receiver is dropped.
+    /// Closed when the receiver is dropped.
     receiver: ShutdownToken,
     token: ShutdownToken,
 }
 
 impl<T> InqueueSender<T> {
-    /// Hands an item over, waiting while the queue is full or being drained. Returns how long it waited.
+    /// Pushes an item and returns how long it blocked.
     ///
     /// *Blocks* until there is room and the gate is open, the receiver is dropped, or the run ends.
     ///
     /// # Errors
-    /// [`Closed`] with the item in it when the receiver is gone or the run ended.
+    /// [`Closed`] with the item, if the receiver is gone or the run has ended.
     pub fn push(&self, item: T) -> Result<Duration, Closed<T>> {
         match self.try_push(item) {
             Ok(()) => Ok(Duration::ZERO),
@@ -90,11 +90,11 @@ impl<T> InqueueSender<T> {
         }
     }
 
-    /// Hands an item over if there is room and the gate is open now.
+    /// Pushes an item if there is room now and the gate is open.
     ///
     /// # Errors
-    /// The item comes back: [`TryPushError::Full`], or [`TryPushError::Closed`] when the receiver is gone or
-    /// the run ended.
+    /// Returns the item: [`TryPushError::Full`], or [`TryPushError::Closed`] if the receiver is gone or the
+    /// run has ended.
     pub fn try_push(&self, item: T) -> Result<(), TryPushError<T>> {
         if self.token.is_shut_down() || self.receiver.is_shut_down() {
             return Err(TryPushError::Closed(item));
@@ -112,24 +112,24 @@ impl<T> InqueueSender<T> {
         })
     }
 
-    /// Items waiting now.
+    /// Items waiting.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// True when nothing waits now.
+    /// Whether no item waits.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The most items that can wait.
+    /// The number of items that can wait.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
     fn push_when_there_is_room(&self, item: T) -> Result<Duration, Closed<T>> {
         let began = Instant::now();
-        // Biased to the ends: room that the receiver makes as it goes is no room.
+        // Ends come first: room that appears because the receiver is going away is no room.
         let mut wait = Select::new_biased();
         let ends = [&self.token, &self.receiver].map(|token| (wait.recv(token.ended()), token));
         match &self.filling {
@@ -138,7 +138,7 @@ impl<T> InqueueSender<T> {
         };
         let ready = wait.select();
         if let Some((_, token)) = ends.into_iter().find(|(end, _)| *end == ready.index()) {
-            // A selected operation must be completed; this one reports that the shutdown guard was dropped.
+            // A selected operation must be completed; this one returns that the guard was dropped.
             let _ = ready.recv(token.ended());
             return Err(Closed(item));
         }
@@ -171,7 +171,7 @@ pub struct InqueueReceiver<T> {
     items: Receiver<T>,
     /// The receiver's side of [`Gate::FillThenDrain`].
     draining: Option<Draining>,
-    /// Dropped first of all, so that senders see the end before the room that draining makes.
+    /// Declared first, so that senders see the end before the room that draining makes.
     open: Option<ShutdownGuard>,
     token: ShutdownToken,
 }
@@ -179,13 +179,12 @@ pub struct InqueueReceiver<T> {
 impl<T> InqueueReceiver<T> {
     /// Takes the oldest item.
     ///
-    /// *Blocks* for at most `timeout`; an item that already waits is taken even when it is zero, if the gate
-    /// is open.
+    /// *Blocks* for at most `timeout`; even with zero it takes an item that waits, if the gate is open.
     ///
     /// # Errors
-    /// [`PopError::TimedOut`] when nothing came or the gate stayed closed. [`PopError::Closed`] when all
-    /// senders are gone and everything they pushed was taken, or as soon as the run ended;
-    /// [`drain`](Self::drain) then gives what is left.
+    /// [`PopError::TimedOut`] if nothing came or the gate stayed closed. [`PopError::Closed`] once all
+    /// senders are gone and their items taken, or the run has ended; [`drain`](Self::drain) then returns the
+    /// rest.
     pub fn pop(&self, timeout: Duration) -> Result<T, PopError> {
         if self.token.is_shut_down() {
             return Err(PopError::Closed);
@@ -196,7 +195,7 @@ impl<T> InqueueReceiver<T> {
         }
     }
 
-    /// What waits now, without waiting for more, whether or not the gate is open.
+    /// All items that wait now, even if the gate is closed. Does not block.
     pub fn drain(&self) -> impl Iterator<Item = T> {
         let drained = match &self.draining {
             None => self.items.try_iter().collect(),
@@ -205,38 +204,38 @@ impl<T> InqueueReceiver<T> {
         drained.into_iter()
     }
 
-    /// Items waiting now.
+    /// Items waiting.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// True when nothing waits now.
+    /// Whether no item waits.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 }
 
 impl<T> Drop for InqueueReceiver<T> {
-    /// Drops what waits, because the channel itself would keep it until the last sender is gone: storage and
-    /// tickets would be away for so long. An item pushed at this very moment still waits for that.
+    /// Drops the items: the channel would keep their storage and tickets until the last sender is gone, as it
+    /// still does with one that is pushed during the drop.
     fn drop(&mut self) {
         self.open = None;
         self.items.try_iter().for_each(drop);
     }
 }
 
-/// Why an item was not pushed; it holds the item.
+/// Why an item was not pushed, with the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TryPushError<T> {
-    /// There is no room now, or the gate is closed.
+    /// No room, or the gate is closed.
     #[error("the inqueue is full, or is being drained")]
     Full(T),
-    /// The receiver is gone or the run ended.
+    /// The receiver is gone or the run has ended.
     #[error("closed: the receiver was dropped or the run is ending")]
     Closed(T),
 }
 
-/// A queue was asked for that can hold nothing.
+/// An inqueue of capacity 0 was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the capacity of an inqueue must be at least 1: at 0 no item could wait, and every push would wait for a pop")]
 pub struct ZeroCapacity;

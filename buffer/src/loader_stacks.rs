@@ -37,15 +37,15 @@ mod tests;
 /// How many threads load, and how they end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoaderConfig {
-    /// Threads that load. More than there are stacks never work at once. With one, batches come in the order
-    /// of the source; with several, in the order in which their loading ends.
+    /// Number of threads; more than stacks is useless. One keeps the order of the source; with several,
+    /// batches come in the order in which their loading ends.
     pub num_data_load_threads: NonZeroUsize,
-    /// Closing waits this long, for all threads together.
+    /// How long closing waits, for all threads together.
     pub join_within: Duration,
 }
 
 impl Default for LoaderConfig {
-    /// RLlib's 16 threads; a second to end.
+    /// RLlib's 16 threads; one second.
     fn default() -> Self {
         // A constant is computed by the compiler, which would refuse 0.
         const RLLIB: NonZeroUsize = NonZeroUsize::new(16).unwrap();
@@ -53,33 +53,32 @@ impl Default for LoaderConfig {
     }
 }
 
-/// What loader threads are joined to.
+/// What loader threads work with.
 #[derive(Debug)]
 pub struct LoaderParts<S, T> {
-    /// Where batches come from.
+    /// The source of batches.
     pub source: S,
-    /// What they are loaded into: RLlib's `num_multi_gpu_tower_stacks` of them.
+    /// The stacks: RLlib's `num_multi_gpu_tower_stacks`.
     pub stacks: Vec<T>,
-    /// Where the threads' time is accounted for.
+    /// Accounts for the threads' time.
     pub time: TimeLedger,
-    /// Ends the threads when it is cut.
+    /// Ends the threads.
     pub token: ShutdownToken,
 }
 
-/// A source of stacks with batches in them, which threads called `loader-1`, `loader-2`, … keep loaded ahead.
+/// A source of loaded stacks: threads `loader-1`, `loader-2`, … load batches ahead of the learner.
 ///
-/// Every loader takes an idle stack first, then a batch of the source, loads it, and passes the stack on. So
-/// as many batches are ahead as there are stacks, and all others wait in the source, where they are seen. The
-/// item is a guard: dropping it returns its stack, to be loaded again.
+/// A loader takes an idle stack first, then a batch of the source, loads it, and passes the stack on. So at
+/// most as many batches are ahead as there are stacks; the others wait in the source, where the backlog
+/// counts them. An item is a guard: dropping it returns its stack.
 ///
-/// When a loader fails or panics, the next call of `next` returns that error, and the other loaders end. An
-/// error of the source is returned in its place among the stacks, and the loaders continue.
+/// If a loader fails or panics, `next` returns that error and the other loaders end. An error of the source
+/// takes its place among the stacks, and the loaders continue.
 ///
 /// *Order*: the source's with one loader, none with several.
 ///
-/// *Blocks*: `drain`, [`join`](Self::join) and dropping it wait for the threads up to `join_within`. A thread
-/// leaves between two batches; one that missed the deadline is named by [`LoaderMetrics::running`] and ends
-/// with its load.
+/// *Blocks*: `drain`, [`join`](Self::join) and dropping wait for the threads up to `join_within`. A thread
+/// ends between two batches; [`LoaderMetrics::running`] names those that miss the deadline.
 ///
 /// ```
 /// use std::error::Error;
@@ -133,7 +132,7 @@ where
     /// Starts the threads. Each makes its loader by calling `make_loader` with its own number, from 1.
     ///
     /// # Errors
-    /// There are no stacks, or the operating system refuses a thread; those already started have ended then.
+    /// No stacks, or the operating system refuses a thread; those already started have ended then.
     pub fn start<L, F>(config: LoaderConfig, parts: LoaderParts<S, T>, make_loader: F) -> Result<Self, LoaderError>
     where
         L: Loader<S::Item, Stack = T>,
@@ -210,7 +209,7 @@ where
 }
 
 impl<S: Source, T> LoaderStacks<S, T> {
-    /// The live handle on what the threads measure.
+    /// Live metrics of the threads.
     pub fn metrics(&self) -> &LoaderMetrics {
         &self.metrics
     }
@@ -218,28 +217,28 @@ impl<S: Source, T> LoaderStacks<S, T> {
     /// Closes and waits for the threads, up to `join_within`.
     ///
     /// # Errors
-    /// [`LoaderError::NotJoined`] names those who missed the deadline.
+    /// [`LoaderError::NotJoined`] names those that miss the deadline.
     pub fn join(mut self) -> Result<(), LoaderError> {
         self.close();
         let threads = self.metrics.running();
         if threads.is_empty() { Ok(()) } else { Err(LoaderError::NotJoined { threads, waited: self.join_within }) }
     }
 
-    /// Ends the threads and waits for them until one deadline for all, which the first call sets.
+    /// Ends the threads and waits until a common deadline, which the first call sets.
     fn close(&mut self) {
         self.open = None;
         let began = *self.closing_since.get_or_insert_with(Instant::now);
         for (_, ended) in &self.metrics.threads {
-            // Either the thread ended, or the time is up and the others are only looked at.
+            // Once the time is up, the other threads are only polled.
             let _ = ended.sleep(self.join_within.saturating_sub(began.elapsed()));
         }
         if self.metrics.running().is_empty() {
-            // Only the threads' last instructions are left to wait for.
+            // Waits for the threads' last instructions only.
             self.handles.drain(..).for_each(|handle| drop(handle.join()));
         }
     }
 
-    /// What is there now; a time-out when nothing is.
+    /// A stack that is ready now; a timeout if there is none.
     fn next_now(&mut self) -> Result<Loaded<T>, NextError> {
         if let Some(failure) = self.failure() {
             return Err(failure);
@@ -251,8 +250,7 @@ impl<S: Source, T> LoaderStacks<S, T> {
             Ok((stack, Ok(()))) => Ok(stack),
             Ok((_, Err(error))) => Err(NextError::Failed(error)),
             Err(TryRecvError::Empty) => Err(NextError::TimedOut),
-            // A thread that failed said so before its end of the queue closed, but maybe after the look
-            // above.
+            // A thread sends its failure before its end of the queue closes, maybe after the check above.
             Err(TryRecvError::Disconnected) => Err(self.failure().unwrap_or(NextError::Closed)),
         }
     }
@@ -269,7 +267,7 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
     type Item = Loaded<T>;
 
     /// # Errors
-    /// As the source's own; and [`NextError::Failed`] with a [`LoaderFailure`] when a loader failed. `Closed`
+    /// Those of the source, and [`NextError::Failed`] with a [`LoaderFailure`] if a loader failed; `Closed`
     /// follows.
     fn next(&mut self, timeout: Duration) -> Result<Loaded<T>, NextError> {
         let began = Instant::now();
@@ -288,13 +286,13 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
         }
     }
 
-    /// Stacks that are ready, and what waits in the source.
+    /// Stacks that are ready, and the source's backlog.
     fn backlog(&self) -> usize {
         self.ready.len() + self.upstream.backlog()
     }
 
-    /// Ends the threads and gives the stacks that are ready. Batches of the source that no stack was loaded
-    /// with are dropped: their tickets count them.
+    /// Ends the threads and returns the stacks that are ready. The source's other batches are dropped, and
+    /// their tickets count them.
     fn drain(&mut self) -> Vec<Loaded<T>> {
         self.close();
         drop(self.upstream.drain());
@@ -305,8 +303,7 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
 impl<S: Source, T> Drop for LoaderStacks<S, T> {
     fn drop(&mut self) {
         self.close();
-        // Channels keep what is in them until their last sender is gone, and the guards that are out are
-        // senders.
+        // A channel keeps its items until the last sender is gone, and guards in use are senders.
         self.ready.try_iter().for_each(drop);
         self.idle.try_iter().for_each(drop);
     }

@@ -1,4 +1,4 @@
-//! Reports on their way sideways: bounded, and nothing is lost when the reader lags.
+//! Reports: bounded, and none is lost if the reader lags.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -12,13 +12,13 @@ use crate::shutdown::Closed;
 #[cfg(test)]
 mod tests;
 
-/// A report that can take a later one in: counts add, lists of bounded length merge, newest values win.
+/// A report that can absorb a later one: counts add up, bounded lists merge, the newest values win.
 pub trait Fold {
     /// Merges `later` into this report; the result has the totals of both.
     fn fold(&mut self, later: Self);
 }
 
-/// Makes a mailbox that holds at most `capacity` reports and rings `notifier` for each.
+/// Makes a mailbox of `capacity` reports that notifies `notifier` of each.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -60,23 +60,23 @@ struct State<R> {
 
 impl<R> Shared<R> {
     fn lock(&self) -> MutexGuard<'_, State<R>> {
-        // `fold` is the only foreign code under this lock. Should one panic, its thread ends and reports it;
-        // the other reports must still be readable.
+        // `fold` is the only foreign code under this lock. If it panics, its thread ends and reports that;
+        // the other reports must stay readable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The end that posts; the mailbox closes when the last clone is dropped.
+/// The posting end; the mailbox closes when its last clone is dropped.
 #[derive(Debug)]
 pub struct MailboxSender<R> {
     shared: Arc<Shared<R>>,
 }
 
 impl<R: Fold> MailboxSender<R> {
-    /// Leaves a report. A full mailbox folds it into its newest one; the sender never waits for the reader.
+    /// Posts a report; a full mailbox folds it into its newest one. Never waits for the reader.
     ///
     /// # Errors
-    /// [`Closed`] with the report in it when the reader is gone.
+    /// [`Closed`] with the report, if the reader is gone.
     pub fn post(&self, report: R) -> Result<(), Closed<R>> {
         let mut state = self.shared.lock();
         if !state.has_reader {
@@ -112,14 +112,14 @@ impl<R> Drop for MailboxSender<R> {
     }
 }
 
-/// The reader's end. It can be blocked on, awaited, or looked into after its [`Notifier`] rang.
+/// The reading end: to block on, to await, or to poll after its [`Notifier`] has woken the reader.
 #[derive(Debug)]
 pub struct Mailbox<R> {
     shared: Arc<Shared<R>>,
 }
 
 impl<R> Mailbox<R> {
-    /// The oldest report, if one is there.
+    /// The oldest report, if there is one.
     pub fn try_take(&self) -> Option<R> {
         self.shared.lock().reports.pop_front()
     }
@@ -129,7 +129,7 @@ impl<R> Mailbox<R> {
     /// *Blocks* for at most `timeout`.
     ///
     /// # Errors
-    /// [`PopError::Closed`] when all senders are gone and every report was taken.
+    /// [`PopError::Closed`] once all senders are gone and all reports taken.
     pub fn take(&self, timeout: Duration) -> Result<R, PopError> {
         let began = Instant::now();
         let notifier = self.shared.notifier.clone(); // own ears: other waiters on this notifier do not take its rings away
@@ -138,15 +138,15 @@ impl<R> Mailbox<R> {
                 Err(PopError::TimedOut) => {}
                 found => return found,
             }
-            // The notifier may be shared: it can ring for another mailbox.
+            // The notifier may be shared: another mailbox may have got a report.
             if !notifier.wait(timeout.saturating_sub(began.elapsed())) {
                 return self.look();
             }
         }
     }
 
-    /// The oldest report, awaited on any runtime; `None` when all senders are gone and every report was
-    /// taken. Dropping it half-way loses nothing.
+    /// The oldest report, on any async runtime; `None` once all senders are gone and all reports taken.
+    /// Cancel safe.
     pub async fn recv(&self) -> Option<R> {
         let notifier = self.shared.notifier.clone();
         loop {
@@ -158,22 +158,22 @@ impl<R> Mailbox<R> {
         }
     }
 
-    /// All reports that are there, oldest first.
+    /// All reports, oldest first.
     pub fn drain(&self) -> Vec<R> {
         self.shared.lock().reports.drain(..).collect()
     }
 
-    /// True when all senders are gone; reports may still be there.
+    /// Whether all senders are gone; there may be reports left.
     pub fn is_closed(&self) -> bool {
         self.shared.lock().senders == 0
     }
 
-    /// Reports that are there now.
+    /// The number of reports.
     pub fn len(&self) -> usize {
         self.shared.lock().reports.len()
     }
 
-    /// True when no report is there now.
+    /// Whether there are no reports.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

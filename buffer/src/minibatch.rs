@@ -1,4 +1,4 @@
-//! Train batches shown for several passes.
+//! Several passes over train batches.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -8,15 +8,14 @@ use crate::{NextError, Source};
 #[cfg(test)]
 mod tests;
 
-/// A ring of slots that shows every item for `num_passes` passes: RLlib's `MinibatchBuffer`.
+/// A ring of slots that returns every item for `num_passes` passes: RLlib's `MinibatchBuffer`.
 ///
 /// The ring moves to the next slot at every call, so with two slots and two passes items come as a, b, a, b.
-/// A slot whose item was used up loads the next one when its turn comes, and waits for it even if other slots
-/// still have passes left. The first item loaded gets `init_num_passes`, each later one a pass more until
-/// `num_passes` is reached; an `init_num_passes` above `num_passes` stays. An item with 0 passes is shown
-/// once.
+/// A slot whose item has no passes left loads the next one in its turn, and waits for it even if other slots
+/// have passes left. The first item gets `init_num_passes`, each later one a pass more, up to `num_passes`;
+/// an `init_num_passes` above that stays. An item with 0 passes is returned once.
 ///
-/// The last pass gives the item away, so its storage cannot stay in the ring by mistake.
+/// The last pass gives the item away, so that its storage leaves the ring.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -48,14 +47,14 @@ pub struct MinibatchBuffer<S: Source> {
 struct Slot<T> {
     /// Present while passes are left.
     item: Option<T>,
-    /// Signed, because an item of 0 passes is shown once and then has -1.
+    /// Signed, because an item of 0 passes then has -1.
     passes_left: i64,
     passes_shown: u32,
 }
 
 impl<S: Source> MinibatchBuffer<S> {
-    /// A ring of `size` empty slots in front of `source`. RLlib's learner thread has no warm-up: it passes
-    /// `num_sgd_iter` as both numbers.
+    /// A ring of `size` empty slots in front of `source`. Without warm-up, as in RLlib, both numbers are
+    /// `num_sgd_iter`.
     pub fn new(source: S, size: NonZeroUsize, num_passes: u32, init_num_passes: u32) -> Self {
         let slots = (0..size.get()).map(|_| Slot { item: None, passes_left: 0, passes_shown: 0 }).collect();
         Self { source, slots, position: 0, num_passes, next_load_passes: init_num_passes, last_shown: 0 }
@@ -66,7 +65,7 @@ impl<S: Source> MinibatchBuffer<S> {
     /// *Blocks* for at most `timeout`, and only if the slot is empty.
     ///
     /// # Errors
-    /// As the source's. Nothing changed then: neither the position nor the warm-up.
+    /// Those of the source; position and warm-up are unchanged then.
     pub fn load(&mut self, timeout: Duration) -> Result<(), NextError> {
         let slot = &mut self.slots[self.position];
         if slot.item.is_none() {
@@ -80,12 +79,12 @@ impl<S: Source> MinibatchBuffer<S> {
         Ok(())
     }
 
-    /// Shows the item of the current slot, loading one if the slot is empty, and moves on to the next slot.
+    /// Returns the item of the current slot, loading one if the slot is empty, and moves on to the next slot.
     ///
     /// *Blocks* as [`load`](Self::load).
     ///
     /// # Errors
-    /// As the source's. Nothing changed then: neither the position nor the warm-up.
+    /// Those of the source; position and warm-up are unchanged then.
     pub fn next(&mut self, timeout: Duration) -> Result<Shown<'_, S::Item>, NextError> {
         self.load(timeout)?;
         let position = self.position;
@@ -105,7 +104,7 @@ impl<S: Source> MinibatchBuffer<S> {
         Ok(Shown { pass, number })
     }
 
-    /// Takes the item shown last out of its slot, so that it is not shown again; `None` if it was given away.
+    /// Takes the last returned item out of its slot, which ends its passes; `None` if it was given away.
     pub fn discard(&mut self) -> Option<S::Item> {
         let slot = &mut self.slots[self.last_shown];
         let item = slot.item.take()?;
@@ -123,17 +122,17 @@ impl<S: Source> MinibatchBuffer<S> {
         self.slots.iter().map(|slot| slot.passes_left)
     }
 
-    /// Passes the next item loaded will get.
+    /// Passes of the next item to be loaded.
     pub fn next_load_passes(&self) -> u32 {
         self.next_load_passes
     }
 
-    /// Where items come from.
+    /// The source of items.
     pub fn source(&self) -> &S {
         &self.source
     }
 
-    /// Everything still held, here and in the source, without waiting.
+    /// All items, here and in the source. Does not block.
     pub fn drain(&mut self) -> Vec<S::Item> {
         let mut held = Vec::new();
         for slot in &mut self.slots {
@@ -145,21 +144,21 @@ impl<S: Source> MinibatchBuffer<S> {
     }
 }
 
-/// An item in one of its passes.
+/// One pass over an item.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shown<'a, T> {
-    /// The item, lent or given.
+    /// The item, lent or given away.
     pub pass: Pass<'a, T>,
-    /// Which pass this is, from 1.
+    /// The number of the pass, from 1.
     pub number: u32,
 }
 
-/// One use of an item: lent while more will follow, given away the last time.
+/// An item: lent, or given away with its last pass.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pass<'a, T> {
-    /// It will be shown again.
+    /// More passes follow.
     Again(&'a mut T),
-    /// Its last pass: dropping it returns its storage.
+    /// The last pass: dropping it returns its storage.
     Last(T),
 }
 
@@ -172,7 +171,7 @@ impl<T> Pass<'_, T> {
         }
     }
 
-    /// The item, to be changed; what later passes need must stay.
+    /// The item, mutable; later passes see the changes.
     pub fn item_mut(&mut self) -> &mut T {
         match self {
             Self::Again(item) => item,
@@ -180,7 +179,7 @@ impl<T> Pass<'_, T> {
         }
     }
 
-    /// True when the item was given away.
+    /// Whether this is the last pass.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::Last(_))
     }

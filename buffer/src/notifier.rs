@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// Wakes a thread or a task when one of several mailboxes got a report or was closed.
+/// Wakes a thread or task when one of several mailboxes gets a report or closes.
 ///
-/// A notifier counts its notifications, and every handle remembers how many it has seen: a notification that
-/// arrives after a waiter looked into the mailboxes and before it waits is not lost. Each waiter has its own
-/// clone.
+/// It counts notifications, and every handle remembers how many it has seen, so that none is lost between
+/// polling the mailboxes and waiting. Each waiter needs its own clone.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,12 +42,12 @@ struct Notifications {
 }
 
 impl Notifier {
-    /// A notifier that has not been notified.
+    /// A notifier without notifications.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Wakes every waiter, and the next one that has not seen this notification.
+    /// Wakes every waiter, now or at its next wait.
     pub fn notify(&self) {
         let mut notifications = self.shared.lock();
         notifications.count += 1;
@@ -60,7 +59,7 @@ impl Notifier {
         self.shared.notify.notify_waiters();
     }
 
-    /// Waits for a notification that this handle has not seen; false when none came in time.
+    /// Waits for a notification that this handle has not seen; false after a timeout.
     ///
     /// *Blocks* for at most `timeout`.
     pub fn wait(&self, timeout: Duration) -> bool {
@@ -81,10 +80,10 @@ impl Notifier {
         }
     }
 
-    /// Resolves when there is a notification that this handle has not seen. Cancel safe.
+    /// As [`wait`](Self::wait), for tasks. Cancel safe.
     pub async fn notified(&self) {
         loop {
-            // Made before the look: a notification from here on wakes it even before it is polled.
+            // Created before the check, so that a notification in between wakes it.
             let next = self.shared.notify.notified();
             if self.catch_up(&self.shared.lock()) {
                 return;
@@ -101,7 +100,7 @@ impl Notifier {
 }
 
 impl Clone for Notifier {
-    /// Another handle on the same notifier, which has seen as much as this one.
+    /// Another handle, which has seen the same notifications.
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), seen: AtomicU64::new(self.seen.load(Ordering::Relaxed)) }
     }

@@ -1,15 +1,15 @@
-//! Where the storage of batches waits between two uses.
+//! Recycled storage of batches.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::batch::{BatchShape, Columns, End, Tag};
 
-/// Recycled storage for batches: dropping a [`SampleBatch`](crate::SampleBatch) made here returns its
+/// Recycles the storage of batches: dropping a [`SampleBatch`](crate::SampleBatch) made here returns its
 /// vectors.
 ///
-/// A steady run takes as many batches of a shape as it drops, so after the first few it allocates nothing.
-/// Clones share the storage. It may be dropped before the batches made from it.
+/// A steady run drops as many batches as it takes, so it soon allocates nothing. Clones share the storage.
+/// Batches may outlive the pool.
 ///
 /// ```
 /// use pronk_buffer::{ActionKind, BatchShape, ObsKind, Pool, Tag};
@@ -50,19 +50,18 @@ struct Idle {
 }
 
 impl Pool {
-    /// Keeps at most `max_idle` unused batches; the one unused for longest is freed beyond that. Enough is
-    /// what a run holds at once: one fragment a worker, a full inqueue, and the train batches in the
-    /// minibatch buffer.
+    /// Keeps at most `max_idle` unused batches and frees the least recently used. A run needs one for each
+    /// worker, for each place in the inqueue, and for the train batches in the minibatch buffer.
     pub fn new(max_idle: usize) -> Self {
         Self { shelf: Arc::new(Shelf { max_idle, idle: Mutex::new(VecDeque::new()) }) }
     }
 
-    /// How many unused batches are kept.
+    /// The number of unused batches.
     pub fn idle(&self) -> usize {
         self.shelf.lock().len()
     }
 
-    /// The columns and tags of a batch of this shape, without ends, final observations and tags.
+    /// Storage for a batch of this shape, with no ends, final observations or tags.
     pub(crate) fn take_storage(&self, shape: BatchShape) -> (Columns, Vec<Tag>) {
         match self.shelf.find(&shape) {
             Some(Idle { shape: kept, mut columns, mut tags }) => {
@@ -88,9 +87,8 @@ impl Pool {
 }
 
 impl Shelf {
-    /// Takes storage of this shape, the most recently used first: it is the likeliest to be in the cache.
-    /// Where there is none, storage of another number of columns will do: in games of several agents it
-    /// changes from fragment to fragment.
+    /// Takes storage of this shape, the most recently used first, which is likeliest in the cache; else
+    /// storage of another number of columns, which varies in multi-agent runs.
     fn find(&self, shape: &BatchShape) -> Option<Idle> {
         let mut idle = self.lock();
         let exact = idle.iter().rposition(|kept| kept.shape == *shape);
@@ -100,7 +98,7 @@ impl Shelf {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Idle>> {
-        // Nothing that can panic runs under this lock, so a poisoned one still guards a whole list.
+        // Nothing that can panic runs under this lock.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

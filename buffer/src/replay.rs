@@ -1,4 +1,4 @@
-//! Fragments used again: mix-in replay.
+//! Mix-in replay of fragments.
 
 mod copy;
 mod mix_in;
@@ -15,20 +15,17 @@ use crate::{MultiAgentBatch, NextError, Pool, SampleBatch, Source};
 #[cfg(test)]
 mod tests;
 
-/// Gives every fragment of another source, and after each one, in expectation, `replay_proportion` of those
-/// stored.
+/// Returns every fragment of a source, and after each one, in expectation, `replay_proportion` stored ones.
 ///
-/// It feeds [`Assemble`](crate::Assemble), so a train batch holds fresh and replayed fragments. A fresh
-/// fragment is stored before the draw, so it may be replayed at once. Copies live in storage of the pool,
-/// which needs `replay_buffer_num_slots` places more than without replay; a steady run then allocates no
-/// storage.
+/// It feeds [`Assemble`](crate::Assemble), so a train batch mixes fresh and replayed fragments. A fresh
+/// fragment is stored before the draw, so it may be replayed at once. Copies take storage from the pool,
+/// which needs `replay_buffer_num_slots` more places.
 ///
-/// *Steps*: only the fresh fragment carries a ticket, so the step ledger counts its steps as sampled, and as
-/// trained once. What is replayed adds to the passes alone, and one that is dropped on its way is nowhere
-/// counted.
+/// *Steps*: only fresh fragments carry tickets. Replayed ones count as passes, and not at all if they are
+/// dropped before.
 ///
-/// A fragment with a number that is not finite is passed on, for the learner to take out and count, but
-/// neither stored nor followed by replays: it would come back as often as it is drawn.
+/// A non-finite fragment is passed on, for the learner to quarantine, but neither stored nor followed by
+/// replays.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,21 +62,20 @@ pub struct MixInReplay<S, D> {
 }
 
 impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> MixInReplay<S, D> {
-    /// Takes fragments from `source`; the storage of copies comes from `pool`, and what is random from
-    /// `draw`.
+    /// Takes fragments from `source`, storage for copies from `pool`, and random numbers from `draw`.
     ///
     /// # Errors
-    /// The settings cannot work: [`MixInError`] names them.
+    /// Those of [`MixInConfig::check`].
     pub fn new(source: S, config: MixInConfig, pool: Pool, draw: D) -> Result<Self, MixInError> {
         Ok(Self { source, mix_in: MixIn::new(config)?, pool, draw })
     }
 
-    /// Fragments stored now.
+    /// The number of stored fragments.
     pub fn stored(&self) -> usize {
         self.mix_in.stored()
     }
 
-    /// Where fresh fragments come from.
+    /// The source of fresh fragments.
     pub fn source(&self) -> &S {
         &self.source
     }
@@ -99,19 +95,19 @@ impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> Source for MixInReplay<
             return copy_without_ticket(stored, &self.pool).map_err(|error| NextError::Failed(error.into()));
         }
         let fresh = self.source.next(timeout)?;
-        // With a proportion of 0 nothing is replayed, so nothing is copied.
+        // With a proportion of 0 nothing is replayed, so copies are useless.
         if self.mix_in.proportion() > 0.0 && is_finite(&fresh) {
             self.store(&fresh)?;
         }
         Ok(fresh)
     }
 
-    /// What waits in the source; replays come on top when they are drawn.
+    /// The source's backlog, without replays.
     fn backlog(&self) -> usize {
         self.source.backlog()
     }
 
-    /// The source's backlog. Stored copies are not counted; they return to the pool.
+    /// The source's items. Stored copies return to the pool.
     fn drain(&mut self) -> Vec<MultiAgentBatch> {
         self.mix_in.clear();
         self.source.drain()
@@ -119,7 +115,7 @@ impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> Source for MixInReplay<
 }
 
 impl<S: fmt::Debug, D> fmt::Debug for MixInReplay<S, D> {
-    /// Without the draw: a closure has nothing to show.
+    /// Without `draw`, which may be a closure.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MixInReplay")
             .field("source", &self.source)

@@ -1,4 +1,4 @@
-//! Ending a run by dropping one value.
+//! Ends a run by dropping one value.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
-/// Makes the two ends that join a run's owner to its threads.
+/// Makes the guard of a run's owner, and the token of its threads.
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,35 +17,34 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 /// assert!(thread.join().unwrap().is_err());
 /// ```
 pub fn shutdown() -> (ShutdownGuard, ShutdownToken) {
-    // Nothing is ever sent. A channel with a buffer is taken because asking it whether it is disconnected
-    // costs a few atomic loads, where a rendezvous channel would take a lock that all threads share.
+    // Nothing is ever sent. On a buffered channel the test for disconnection is a few atomic loads; a
+    // rendezvous channel would take a lock that all threads share.
     let (held, ended) = bounded(1);
     (ShutdownGuard { _held: held }, ShutdownToken { ended })
 }
 
-/// The owner's end: dropping it ends every wait of every thread that holds a [`ShutdownToken`].
+/// Dropping it ends every wait of every thread that holds a [`ShutdownToken`].
 #[derive(Debug)]
 pub struct ShutdownGuard {
     _held: Sender<Infallible>,
 }
 
-/// A thread's end: knows whether the [`ShutdownGuard`] was dropped, and wakes waits when it is.
+/// Tells a thread whether the [`ShutdownGuard`] was dropped, and ends its waits.
 #[derive(Clone, Debug)]
 pub struct ShutdownToken {
     ended: Receiver<Infallible>,
 }
 
 impl ShutdownToken {
-    /// True from the moment the [`ShutdownGuard`] is dropped. Cheap enough to ask between two environment
-    /// steps.
+    /// Whether the [`ShutdownGuard`] was dropped. Cheap enough for every environment step.
     pub fn is_shut_down(&self) -> bool {
         matches!(self.ended.try_recv(), Err(TryRecvError::Disconnected))
     }
 
-    /// Sleeps for `duration`, or less when the shutdown guard is dropped meanwhile.
+    /// Sleeps for `duration`, or until the guard is dropped.
     ///
     /// # Errors
-    /// [`Closed`] when the shutdown guard is gone, at once if it was gone before.
+    /// [`Closed`] if the guard was dropped, before or during the sleep.
     pub fn sleep(&self, duration: Duration) -> Result<(), Closed> {
         match self.ended.recv_timeout(duration) {
             Ok(never) => match never {},
@@ -54,13 +53,13 @@ impl ShutdownToken {
         }
     }
 
-    /// For waiting on the end of the run together with something else.
+    /// To select on the end of the run.
     pub(crate) fn ended(&self) -> &Receiver<Infallible> {
         &self.ended
     }
 }
 
-/// The other end is gone, or the run is ending. Carries what could not be delivered.
+/// The other end is gone or the run is ending; holds the item that was not delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Closed<T = ()>(pub T);
 

@@ -1,14 +1,12 @@
-//! What the learner takes its batches from.
+//! Where the learner takes batches from.
 
 use std::error::Error;
 use std::time::Duration;
 
 use crate::inqueue::{InqueueReceiver, PopError};
 
-/// A place items come from, one at a time: the inqueue itself, or an adapter in front of it.
-///
-/// Adapters wrap another source, so that the learner has one loop for all of them. An implementer runs the
-/// functions of [`source_contract`](crate::source_contract) in its tests.
+/// A source of items: the inqueue, or an adapter that wraps another source, so that the learner has one loop
+/// for all of them. Implementers run [`source_contract`](crate::source_contract) in their tests.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,36 +33,36 @@ use crate::inqueue::{InqueueReceiver, PopError};
 /// }
 /// ```
 pub trait Source {
-    /// What comes.
+    /// The type of items.
     type Item;
 
     /// The next item.
     ///
-    /// *Blocks* for at most `timeout`; what is already there is given even when it is zero.
+    /// *Blocks* for at most `timeout`; even with zero it returns an item that is ready.
     ///
     /// # Errors
-    /// [`NextError`]. After a timeout the next call resumes where this one stopped; nothing is lost.
+    /// [`NextError`]. A timeout loses nothing: the next call resumes.
     fn next(&mut self, timeout: Duration) -> Result<Self::Item, NextError>;
 
-    /// Items waiting behind this source now, as far as it can tell.
+    /// The number of items waiting in this source, as far as it knows.
     fn backlog(&self) -> usize;
 
-    /// Everything still held, without waiting, in the order it came: called when a run ends, so that nothing
-    /// disappears uncounted.
+    /// All items it holds, in order, without blocking: called at the end of a run, so that every item is
+    /// counted.
     fn drain(&mut self) -> Vec<Self::Item>;
 }
 
-/// Why a source gave nothing.
+/// Why a source returned nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NextError {
-    /// Nothing came in time; ask again.
+    /// A timeout; ask again.
     #[error("no batch came within the timeout")]
     TimedOut,
-    /// Nothing will come any more.
+    /// No more items will come.
     #[error("closed: all senders were dropped or the run is ending")]
     Closed,
-    /// What came could not be used.
+    /// An item could not be used.
     #[error("the source of batches failed: {0}")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
 }

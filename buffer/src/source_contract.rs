@@ -1,6 +1,5 @@
-//! What every [`Source`] promises, as functions that an implementer calls from tests.
-//!
-//! [`check_all`] runs the whole list.
+//! The contract of every [`Source`], as functions for the tests of implementers; [`check_all`] runs all of
+//! them.
 //!
 //! ```
 //! use pronk_buffer::source_contract::{Rig, check_all};
@@ -19,19 +18,19 @@ use std::time::Duration;
 use crate::shutdown::ShutdownGuard;
 use crate::source::{NextError, Source};
 
-/// Longer than any wait that ends as promised.
+/// Longer than any wait that ends as it should.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A source under test and the ends that govern it.
+/// A source under test, and its controls.
 #[derive(Debug)]
 pub struct Rig<S: Source, F> {
     /// The source, with nothing in it and room for at least four items.
     pub source: S,
-    /// Sends the item of this number towards the source. Dropping it drops the source's only sender.
+    /// Sends the item of this number; dropping it drops the only sender.
     pub feed: F,
     /// The number of an item.
     pub number: fn(&S::Item) -> u64,
-    /// What ends the run that the source belongs to.
+    /// Ends the run of the source.
     pub shutdown: ShutdownGuard,
 }
 
@@ -65,7 +64,7 @@ pub fn a_time_out_loses_nothing<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: 
     }
 }
 
-/// When the senders are gone, what they sent is given first and `Closed` from then on.
+/// When the senders are gone, their items come first, and then `Closed`.
 pub fn what_was_sent_comes_before_closed<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
     (rig.feed)(1);
     (rig.feed)(2);
@@ -89,7 +88,7 @@ pub fn ending_the_run_ends_a_wait<S: Source<Item: Debug>, F: FnMut(u64)>(rig: Ri
     drop(feed); // alive until here, so it was not the missing sender that closed the source
 }
 
-/// Nothing that was sent disappears with the run.
+/// Draining returns all items of a run that has ended.
 pub fn drain_gives_what_is_left_when_the_run_ended<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
     for n in 1..=3 {
         (rig.feed)(n);
@@ -104,7 +103,7 @@ pub fn drain_gives_what_is_left_when_the_run_ended<S: Source<Item: Debug>, F: Fn
     drop(feed);
 }
 
-/// The backlog counts what waits, and nothing waits in an empty source.
+/// The backlog counts waiting items; that of an empty source is 0.
 pub fn an_empty_source_has_no_backlog<S: Source<Item: Debug>, F: FnMut(u64)>(mut rig: Rig<S, F>) {
     assert_eq!(rig.source.backlog(), 0);
     (rig.feed)(1);

@@ -1,4 +1,4 @@
-//! Versioned weights for the workers: the newest wins, and reading never blocks.
+//! Versioned weights for the workers: the newest win, and reading never blocks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,42 +24,41 @@ pub fn weight_cell<W>(initial: W) -> (WeightPublisher<W>, WeightCell<W>) {
     (WeightPublisher { cell: cell.clone(), retired: VecDeque::new() }, cell)
 }
 
-/// Weights and the count of publications that made them; never changed after publication.
+/// Weights with their version; immutable once published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versioned<W> {
-    /// The count of publications before and including this one; 0 for the initial weights.
+    /// The number of the publication; 0 for the initial weights.
     pub version: u64,
     /// The weights.
     pub weights: W,
 }
 
-/// The learner's end: the only one that can publish, so versions count up by one.
+/// The learner's end, which alone publishes.
 #[derive(Debug)]
 pub struct WeightPublisher<W> {
     cell: WeightCell<W>,
-    /// Snapshots that were replaced, for their memory, oldest first.
+    /// Replaced snapshots, oldest first, for their memory.
     retired: VecDeque<Arc<Versioned<W>>>,
 }
 
-/// Every publication retires one snapshot, so one that nobody reads is found here next time however many
-/// older ones slow readers still hold; a few places are enough, and those pushed out are freed by their last
-/// reader.
+/// Every publication retires one snapshot, so a few places suffice to find an unread one, however many others
+/// slow readers hold; those pushed out are freed by their last reader.
 const MAX_RETIRED: usize = 4;
 
 impl<W> WeightPublisher<W> {
-    /// Makes `weights` what every reader sees from now on. Returns their version. Never waits for readers.
+    /// Publishes `weights` and returns their version. Never waits for readers.
     pub fn publish(&mut self, weights: W) -> u64 {
         self.publish_with(|_| weights)
     }
 
-    /// As [`publish`](Self::publish), with the memory of a replaced snapshot that no reader holds any more,
-    /// if there is one: overwrite it and give it back, and a steady run allocates no weights.
+    /// As [`publish`](Self::publish), with the memory of a snapshot that no reader holds, if there is one, so
+    /// that a steady run allocates no weights: `write` overwrites and returns it.
     pub fn publish_with(&mut self, write: impl FnOnce(Option<W>) -> W) -> u64 {
         let recycled = self.take_unread();
         let version = self.version() + 1;
         let weights = write(recycled);
         let replaced = self.cell.current.swap(Arc::new(Versioned { version, weights }));
-        // After the swap: who sees the new number finds the new weights.
+        // After the swap, so that a reader of the new number finds the new weights.
         self.cell.version.count.store(version, Ordering::Release);
         self.retired.push_back(replaced);
         if self.retired.len() > MAX_RETIRED {
@@ -68,7 +67,7 @@ impl<W> WeightPublisher<W> {
         version
     }
 
-    /// The version readers see now.
+    /// The current version.
     pub fn version(&self) -> u64 {
         self.cell.version()
     }
@@ -79,14 +78,14 @@ impl<W> WeightPublisher<W> {
     }
 
     fn take_unread(&mut self) -> Option<W> {
-        // A retired snapshot is no longer in the cell: with a count of 1 it is unreachable for others.
+        // A retired snapshot is no longer in the cell: with a count of 1 nothing else can reach it.
         let unread = self.retired.iter().position(|snapshot| Arc::strong_count(snapshot) == 1)?;
         let snapshot = self.retired.remove(unread)?;
         Arc::into_inner(snapshot).map(|versioned| versioned.weights)
     }
 }
 
-/// A reader's end; each worker has a clone. Readers and publisher never wait for each other.
+/// A reader's end; each worker has a clone.
 #[derive(Debug)]
 pub struct WeightCell<W> {
     current: Arc<ArcSwap<Versioned<W>>>,
@@ -94,18 +93,17 @@ pub struct WeightCell<W> {
 }
 
 impl<W> WeightCell<W> {
-    /// The newest weights. They stay as they are for as long as they are held.
+    /// The newest weights, as an immutable snapshot.
     pub fn load(&self) -> Arc<Versioned<W>> {
         self.current.load_full()
     }
 
-    /// The newest version, for little more than reading a number: ask this first, and load only when it
-    /// changed.
+    /// The newest version. This is far cheaper than [`load`](Self::load): load only when it changes.
     pub fn version(&self) -> u64 {
         self.version.current()
     }
 
-    /// The version alone, for those who have no business with the weights.
+    /// A reader of the version alone.
     pub fn version_reader(&self) -> VersionReader {
         self.version.clone()
     }
@@ -117,7 +115,7 @@ impl<W> Clone for WeightCell<W> {
     }
 }
 
-/// Reads the newest version of a [`WeightCell`] whatever its weights are.
+/// Reads the newest version of a [`WeightCell`] of any type.
 ///
 /// ```
 /// let (mut publisher, cell) = pronk_buffer::weight_cell("weights");

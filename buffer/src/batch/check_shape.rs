@@ -2,11 +2,10 @@ use super::error::BatchError;
 use super::shape::BatchShape;
 
 impl BatchShape {
-    /// Refuses sizes of which no batch can be made. Call it once where the sizes are read.
+    /// Checks that a batch of these sizes is possible. Call it once, where the sizes are read.
     ///
     /// # Errors
-    /// [`BatchError::ZeroSize`] names the size that is 0, [`BatchError::TooLarge`] a batch that no memory can
-    /// hold.
+    /// [`BatchError::ZeroSize`] with the size that is 0; [`BatchError::TooLarge`].
     pub fn check(&self) -> Result<(), BatchError> {
         let sizes = [
             ("steps", self.steps),

@@ -1,7 +1,7 @@
 use super::end::End;
 use super::{ActionKind, BatchError, BatchShape, FinalObs, ObsColumn};
 
-/// Actions one after the other, in the element type of their space.
+/// Actions in the element type of their space.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActionColumn {
     /// Discrete and multi-discrete.
@@ -42,7 +42,7 @@ impl Default for ActionColumn {
     }
 }
 
-/// A stretch of actions, borrowed.
+/// Borrowed actions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ActionView<'a> {
     /// Discrete and multi-discrete.
@@ -73,10 +73,7 @@ impl<'a> ActionView<'a> {
         }
     }
 
-    /// Row `i` of rows of `len` elements.
-    ///
-    /// # Panics
-    /// When there is no such row, as slices do.
+    /// Row `i` of rows of `len` elements; panics if there is none.
     pub fn row(&self, i: usize, len: usize) -> ActionView<'a> {
         match *self {
             Self::U32(values) => ActionView::U32(&values[i * len..(i + 1) * len]),
@@ -85,7 +82,7 @@ impl<'a> ActionView<'a> {
     }
 }
 
-/// A stretch of actions to be written in place; its length cannot change.
+/// Mutably borrowed actions; their number is fixed.
 #[derive(Debug, PartialEq)]
 pub enum ActionViewMut<'a> {
     /// Discrete and multi-discrete.
@@ -95,7 +92,7 @@ pub enum ActionViewMut<'a> {
 }
 
 impl<'a> ActionViewMut<'a> {
-    /// The same stretch for a shorter borrow.
+    /// Borrows again, for a shorter time.
     pub fn reborrow(&mut self) -> ActionViewMut<'_> {
         match self {
             Self::U32(values) => ActionViewMut::U32(values),
@@ -103,7 +100,7 @@ impl<'a> ActionViewMut<'a> {
         }
     }
 
-    /// The same stretch, read only.
+    /// The same actions, read only.
     pub fn as_view(&self) -> ActionView<'_> {
         match self {
             Self::U32(values) => ActionView::U32(values),
@@ -111,10 +108,7 @@ impl<'a> ActionViewMut<'a> {
         }
     }
 
-    /// Row `i` of rows of `len` elements.
-    ///
-    /// # Panics
-    /// When there is no such row, as slices do.
+    /// Row `i` of rows of `len` elements; panics if there is none.
     pub fn into_row(self, i: usize, len: usize) -> ActionViewMut<'a> {
         match self {
             Self::U32(values) => ActionViewMut::U32(&mut values[i * len..(i + 1) * len]),
@@ -123,12 +117,12 @@ impl<'a> ActionViewMut<'a> {
     }
 }
 
-/// The columns of a batch as plain vectors, before they were checked.
+/// The columns of a batch as plain vectors, not yet checked.
 ///
 /// *Shapes*: time-major, `T` steps of `B` columns, rows contiguous.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
-    /// `[T+1, B, obs_len]`; row `T` is what follows the last step.
+    /// `[T+1, B, obs_len]`; row `T` follows the last step.
     pub obs: ObsColumn,
     /// `[T, B, act_len]`.
     pub actions: ActionColumn,
@@ -136,17 +130,17 @@ pub struct Columns {
     pub rewards: Vec<f32>,
     /// `[T, B]`.
     pub ends: Vec<End>,
-    /// Sparse: one entry for every truncated end; terminated ends may have one.
+    /// Sparse: an entry for each truncated end; terminated ends may have one.
     pub final_obs: FinalObs,
-    /// `[T, B]`: log-probability of the action when it was sampled.
+    /// `[T, B]`: log-probability of the action under the behaviour policy.
     pub behaviour_logp: Vec<f32>,
-    /// `[T, B, dist_len]`: inputs of the action distribution when it was sampled.
+    /// `[T, B, dist_len]`: inputs of its action distribution.
     pub behaviour_inputs: Vec<f32>,
-    /// `[T+1, B]`: value estimates when it was sampled.
+    /// `[T+1, B]`: its value estimates.
     pub behaviour_values: Vec<f32>,
     /// `[B, state_len]`: recurrent state at `t = 0`.
     pub state_in: Vec<f32>,
-    /// `[T, B]`: version of the weights that each step was decided with.
+    /// `[T, B]`: version of the weights that chose each action.
     pub versions: Vec<u64>,
 }
 
@@ -167,8 +161,7 @@ impl Columns {
         }
     }
 
-    /// Gives every column the length that the shape has, in the storage that is there. Row lengths and types
-    /// are the same.
+    /// Resizes every column to the shape, in place. Row lengths and types stay.
     pub(crate) fn resize(&mut self, shape: &BatchShape) {
         match &mut self.obs {
             ObsColumn::F32(obs) => obs.resize(shape.cells_and_last() * shape.obs_len, 0.0),
@@ -216,7 +209,7 @@ impl Columns {
     }
 }
 
-/// `sizes` are the expected dimensions with their names, so that the error can say which is which.
+/// `sizes` are the expected dimensions with their names for the error.
 fn check_length(column: &'static str, got: usize, sizes: &[(&str, usize)]) -> Result<(), BatchError> {
     let expected: usize = sizes.iter().map(|(_, size)| size).product();
     if got == expected {

@@ -1,15 +1,14 @@
-//! Copies between columns. Two element types, or two lengths, are an error and never a copy that did not
-//! happen.
+//! Copies between columns; different element types or lengths are an error.
 
 use super::columns::{ActionColumn, ActionView, ActionViewMut};
 use super::error::BatchError;
 use super::observations::{ObsColumn, ObsView, ObsViewMut};
 
 impl ObsViewMut<'_> {
-    /// Copies observations here.
+    /// Copies observations into this view.
     ///
     /// # Errors
-    /// Another element type, or another number of elements.
+    /// Different element types or lengths.
     #[inline]
     pub fn copy_from(self, from: ObsView<'_>) -> Result<(), BatchError> {
         match (self, from) {
@@ -21,10 +20,10 @@ impl ObsViewMut<'_> {
 }
 
 impl ObsColumn {
-    /// Appends observations; a column without any takes their element type.
+    /// Appends observations; an empty column takes on their element type.
     ///
     /// # Errors
-    /// Another element type than that of the observations before.
+    /// An element type other than the column's.
     #[inline]
     pub fn append(&mut self, from: ObsView<'_>) -> Result<(), BatchError> {
         match (&mut *self, from) {
@@ -37,7 +36,7 @@ impl ObsColumn {
         Ok(())
     }
 
-    /// Lengthens the column by zeros, or shortens it.
+    /// Truncates the column or extends it with zeros.
     pub fn resize(&mut self, len: usize) {
         match self {
             Self::F32(values) => values.resize(len, 0.0),
@@ -47,10 +46,10 @@ impl ObsColumn {
 }
 
 impl ActionViewMut<'_> {
-    /// Copies actions here.
+    /// Copies actions into this view.
     ///
     /// # Errors
-    /// Another element type, or another number of elements.
+    /// Different element types or lengths.
     #[inline]
     pub fn copy_from(self, from: ActionView<'_>) -> Result<(), BatchError> {
         match (self, from) {
@@ -62,7 +61,7 @@ impl ActionViewMut<'_> {
 }
 
 impl ActionColumn {
-    /// Lengthens the column by zeros, or shortens it.
+    /// Truncates the column or extends it with zeros.
     pub fn resize(&mut self, len: usize) {
         match self {
             Self::U32(values) => values.resize(len, 0),

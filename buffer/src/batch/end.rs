@@ -1,8 +1,7 @@
-/// Whether and how an episode ended with a step.
+/// Whether and how a step ended its episode.
 ///
-/// The two ways stay apart because they mean different things to a value estimate: after `Terminated` nothing
-/// more can be earned; after `Truncated` the episode would have gone on, so its final observation is kept and
-/// bootstrapped from.
+/// Value estimates need the difference: nothing can be earned after `Terminated`, while a `Truncated` episode
+/// would have continued, so its value is bootstrapped from its final observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum End {

@@ -1,6 +1,6 @@
 use super::{BatchShape, End};
 
-/// What is wrong with a batch, and where.
+/// Why a batch is invalid, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
@@ -49,7 +49,7 @@ pub enum BatchError {
         /// The column.
         b: usize,
     },
-    /// A final observation where it cannot be.
+    /// A final observation in a wrong place.
     #[error("`final_obs` has a row for step {t}, column {b}, {why}")]
     MisplacedFinalObs {
         /// The step.
@@ -59,7 +59,7 @@ pub enum BatchError {
         /// What is wrong with the place.
         why: &'static str,
     },
-    /// A batch names the fragments that it consists of.
+    /// The number of tags does not fit the columns.
     #[error("a batch needs at least one tag and at most one per column: got {got} tags for {columns} columns")]
     WrongTags {
         /// How many tags were given.
@@ -67,7 +67,7 @@ pub enum BatchError {
         /// How many columns there are.
         columns: usize,
     },
-    /// A column that is not there.
+    /// A column out of range.
     #[error("column {column} was asked for of a batch of {columns}; they are numbered from 0")]
     NoColumn {
         /// The column.
@@ -87,7 +87,7 @@ pub enum BatchError {
         /// The value.
         value: f32,
     },
-    /// Two batches that must have equal row lengths do not.
+    /// Two batches differ in their row lengths.
     #[error("part {part} does not fit the first part: `{what}` is {got}, expected {expected}")]
     Mismatch {
         /// Position of the offending part.
@@ -99,7 +99,7 @@ pub enum BatchError {
         /// The offending part's.
         got: String,
     },
-    /// Nothing was given to make a batch of.
+    /// No batch was given.
     #[error("{what} needs at least one batch, got none")]
     Empty {
         /// What was to be made.
@@ -122,7 +122,7 @@ impl BatchError {
 }
 
 impl BatchError {
-    /// A column of one element type where another is expected.
+    /// A column of the wrong element type.
     #[cold]
     pub(super) fn wrong_kind(column: &'static str, expected: &'static str, got: &'static str) -> Self {
         Self::WrongKind { column, expected, got }

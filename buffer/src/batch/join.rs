@@ -2,11 +2,10 @@ use super::{ActionColumn, BatchError, BatchShape, ObsColumn, SampleBatch};
 use crate::Pool;
 
 impl SampleBatch {
-    /// Joins batches side by side along `B`, in the order given, in one copy. A single batch is moved, not
-    /// copied.
+    /// Joins batches along `B`, in the order given, in one copy. A single batch is moved.
     ///
     /// # Errors
-    /// When there are no parts, or a part differs from the first in anything but its number of columns.
+    /// No parts, or a part that differs from the first in more than its number of columns.
     pub fn join(mut parts: Vec<SampleBatch>, pool: &Pool) -> Result<SampleBatch, BatchError> {
         if parts.len() <= 1 {
             return parts.pop().ok_or(BatchError::Empty { what: "a joined batch" });
@@ -31,8 +30,7 @@ impl SampleBatch {
 }
 
 impl BatchShape {
-    /// Whether a batch of shape `other` can be joined to one of this shape; `part` is its position, for the
-    /// error.
+    /// Checks that a batch of shape `other`, at position `part`, can be joined to one of this shape.
     pub(crate) fn check_fits(&self, other: &BatchShape, part: usize) -> Result<(), BatchError> {
         let sizes = [
             ("steps", self.steps, other.steps),
@@ -57,7 +55,7 @@ impl BatchShape {
     }
 }
 
-/// Copies every column of `part` into the columns of `joined` that begin at `first`. Shapes agree.
+/// Copies `part` into the columns of `joined` from `first` on. Shapes agree.
 fn copy_part(joined: &mut SampleBatch, part: &SampleBatch, first: usize) {
     let BatchShape { obs_len, act_len, dist_len, state_len, .. } = *part.shape();
     let (whole, own) = (joined.shape().columns, part.shape().columns);
@@ -86,7 +84,7 @@ fn copy_part(joined: &mut SampleBatch, part: &SampleBatch, first: usize) {
     to.state_in[first * state_len..(first + own) * state_len].copy_from_slice(&from.state_in);
 }
 
-/// Where a part's row lies in the joined row, in elements.
+/// The place of a part's row in the joined row, in elements.
 #[derive(Clone, Copy)]
 struct Place {
     whole: usize,

@@ -7,10 +7,8 @@ use crate::Pool;
 
 /// The samples of every policy over the same environment steps; one entry in the single-agent case.
 ///
-/// The default one is empty: it holds the place where a batch will be.
-///
-/// It may carry the [`StepTicket`] of its steps. The owner that ends the batch settles the ticket; a batch
-/// that is just dropped is counted as dropped.
+/// It may carry the [`StepTicket`] of its steps, which its last owner settles; the steps of a batch that is
+/// dropped with its ticket count as dropped. The default batch is empty.
 ///
 /// ```
 /// use pronk_buffer::{ActionKind, BatchShape, MultiAgentBatch, ObsKind, SampleBatch, Tag};
@@ -46,7 +44,7 @@ pub struct MultiAgentBatch {
 }
 
 impl MultiAgentBatch {
-    /// A single agent's batch, under the default policy: each agent-step was an environment step.
+    /// A single agent's batch, under the default policy: each agent-step is an environment step.
     pub fn single(batch: SampleBatch) -> Self {
         let env_steps = batch.steps();
         Self { policies: BTreeMap::from([(default_policy(), batch)]), env_steps, ticket: None }
@@ -96,22 +94,22 @@ impl MultiAgentBatch {
         Steps { env: self.env_steps, agent: self.agent_steps() }
     }
 
-    /// The version of the weights that each step of every policy was decided with.
+    /// The version of the weights of each step of every policy.
     pub fn versions(&self) -> impl Iterator<Item = u64> {
         self.policies.values().flat_map(|batch| batch.versions().iter().copied())
     }
 
-    /// The oldest policy version that made samples of this batch.
+    /// The oldest of these versions.
     pub fn oldest_version(&self) -> Option<u64> {
         self.versions().min()
     }
 
-    /// The newest policy version that made samples of this batch.
+    /// The newest of these versions.
     pub fn newest_version(&self) -> Option<u64> {
         self.versions().max()
     }
 
-    /// The same batch, carrying the ticket of its steps. A ticket it had before is joined with this one.
+    /// Adds the ticket of its steps; joins it with the one that the batch already carries.
     pub fn with_ticket(mut self, ticket: StepTicket) -> Self {
         self.add_ticket(ticket);
         self
@@ -122,17 +120,17 @@ impl MultiAgentBatch {
         self.ticket.take()
     }
 
-    /// The steps of the ticket it carries, if it carries one.
+    /// The steps of its ticket.
     pub fn ticket_steps(&self) -> Option<Steps> {
         self.ticket.as_ref().map(StepTicket::steps)
     }
 
-    /// Joins batches policy by policy, in the order given; steps are summed and tickets joined. A policy's
-    /// samples are moved without a copy when only one part has any.
+    /// Joins batches policy by policy, in the order given; steps add up and tickets are joined. Samples that
+    /// only one part has are moved, not copied.
     ///
     /// # Errors
-    /// When there are no parts, or the parts of one policy differ in more than their number of columns. The
-    /// parts are dropped then; [`check_fits`](Self::check_fits) checks that beforehand.
+    /// No parts, or parts of one policy that differ in more than their number of columns: see
+    /// [`check_fits`](Self::check_fits). The parts are dropped.
     pub fn join(mut parts: Vec<MultiAgentBatch>, pool: &Pool) -> Result<MultiAgentBatch, BatchError> {
         if parts.len() <= 1 {
             return parts.pop().ok_or(BatchError::Empty { what: "a joined multi-agent batch" });

@@ -1,6 +1,6 @@
 use super::{BatchError, ObsKind};
 
-/// Observations one after the other, in the element type of their space.
+/// Observations in the element type of their space.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ObsColumn {
     /// 32-bit floats.
@@ -48,7 +48,7 @@ impl Default for ObsColumn {
     }
 }
 
-/// A stretch of observations, borrowed.
+/// Borrowed observations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ObsView<'a> {
     /// 32-bit floats.
@@ -95,10 +95,7 @@ impl<'a> ObsView<'a> {
         }
     }
 
-    /// Row `i` of rows of `len` elements.
-    ///
-    /// # Panics
-    /// When there is no such row, as slices do.
+    /// Row `i` of rows of `len` elements; panics if there is none.
     pub fn row(&self, i: usize, len: usize) -> ObsView<'a> {
         match *self {
             Self::F32(values) => ObsView::F32(&values[i * len..(i + 1) * len]),
@@ -119,7 +116,7 @@ impl<'a> From<&'a [u8]> for ObsView<'a> {
     }
 }
 
-/// A stretch of observations to be written in place; its length cannot change.
+/// Mutably borrowed observations; their number is fixed.
 #[derive(Debug, PartialEq)]
 pub enum ObsViewMut<'a> {
     /// 32-bit floats.
@@ -129,7 +126,7 @@ pub enum ObsViewMut<'a> {
 }
 
 impl<'a> ObsViewMut<'a> {
-    /// The same stretch for a shorter borrow.
+    /// Borrows again, for a shorter time.
     pub fn reborrow(&mut self) -> ObsViewMut<'_> {
         match self {
             Self::F32(values) => ObsViewMut::F32(values),
@@ -137,7 +134,7 @@ impl<'a> ObsViewMut<'a> {
         }
     }
 
-    /// The same stretch, read only.
+    /// The same observations, read only.
     pub fn as_view(&self) -> ObsView<'_> {
         match self {
             Self::F32(values) => ObsView::F32(values),
@@ -153,18 +150,7 @@ impl<'a> ObsViewMut<'a> {
         }
     }
 
-    /// The bytes, if it holds bytes.
-    pub fn into_u8(self) -> Option<&'a mut [u8]> {
-        match self {
-            Self::U8(values) => Some(values),
-            Self::F32(_) => None,
-        }
-    }
-
-    /// Row `i` of rows of `len` elements.
-    ///
-    /// # Panics
-    /// When there is no such row, as slices do.
+    /// Row `i` of rows of `len` elements; panics if there is none.
     pub fn into_row(self, i: usize, len: usize) -> ObsViewMut<'a> {
         match self {
             Self::F32(values) => ObsViewMut::F32(&mut values[i * len..(i + 1) * len]),
@@ -173,11 +159,11 @@ impl<'a> ObsViewMut<'a> {
     }
 }
 
-/// The last observations of episodes that ended inside a batch, kept apart because the next row of `obs`
-/// already belongs to the next episode.
+/// The final observations of episodes that ended inside a batch: the next row of `obs` already belongs to the
+/// next episode.
 ///
 /// *Shapes*: row `i` of [`rows`](Self::rows) is the observation that followed step `t` of column `b`, where
-/// `(t, b) = index()[i]`. The order is that of the pushes.
+/// `(t, b) = index()[i]`, in order of insertion.
 ///
 /// ```
 /// use pronk_buffer::{FinalObs, ObsKind, ObsView};
@@ -196,16 +182,16 @@ pub struct FinalObs {
 }
 
 impl FinalObs {
-    /// No entries yet, for observations of `obs_len` elements.
+    /// Empty, for observations of `obs_len` elements.
     pub fn new(kind: ObsKind, obs_len: usize) -> Self {
         Self { rows: ObsColumn::zeros(kind, 0), index: Vec::new(), obs_len }
     }
 
-    /// Keeps the observation that followed step `t` of column `b`.
+    /// Adds the observation that followed step `t` of column `b`.
     ///
     /// # Errors
-    /// When the row has another length or element type, or `t` or `b` do not fit 32 bits. That the place
-    /// exists and an episode ended there is checked with the whole batch.
+    /// A row of another length or element type, or a `t` or `b` beyond 32 bits.
+    /// [`SampleBatch::check_ends`](crate::SampleBatch::check_ends) checks the place.
     pub fn push<'a>(&mut self, t: usize, b: usize, row: impl Into<ObsView<'a>>) -> Result<(), BatchError> {
         let row = row.into();
         if row.len() != self.obs_len {
@@ -248,7 +234,7 @@ impl FinalObs {
         self.obs_len
     }
 
-    /// The observations, one row an entry: ready for one forward pass over all of them.
+    /// The observations, a row for each entry.
     pub fn rows(&self) -> &ObsColumn {
         &self.rows
     }
@@ -264,20 +250,19 @@ impl FinalObs {
         self.index.iter().enumerate().map(move |(i, &(t, b))| (t, b, rows.row(i, self.obs_len)))
     }
 
-    /// The observation that followed step `t` of column `b`, if the episode ended there and it was kept.
+    /// The observation that followed step `t` of column `b`, if there is one.
     pub fn get(&self, t: usize, b: usize) -> Option<ObsView<'_>> {
         let entry = self.index.iter().position(|&(step, column)| (step as usize, column as usize) == (t, b))?;
         Some(self.rows.view().row(entry, self.obs_len))
     }
 
-    /// Forgets all entries and keeps the memory.
+    /// Removes all entries and keeps the memory.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.index.clear();
     }
 
-    /// Appends the entries of a batch whose columns begin at `first_column` of this one. Both have the same
-    /// row length and element type.
+    /// Appends the entries of a batch whose columns begin at `first_column` of this one.
     pub(super) fn append(&mut self, part: &FinalObs, first_column: usize) {
         match (&mut self.rows, &part.rows) {
             (ObsColumn::F32(rows), ObsColumn::F32(more)) => rows.extend_from_slice(more),

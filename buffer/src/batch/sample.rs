@@ -7,10 +7,10 @@ use super::{
 };
 use crate::Pool;
 
-/// `T` steps of `B` columns, time-major, with every length checked.
+/// `T` steps of `B` columns, time-major.
 ///
-/// Lengths cannot change after construction: the accessors hand out slices. A batch from a [`Pool`] returns
-/// its storage there when it is dropped.
+/// Every length is checked once and then fixed: the accessors return slices. A batch from a [`Pool`] returns
+/// its storage when it is dropped.
 ///
 /// *Shapes*: as the fields of [`Columns`].
 ///
@@ -42,13 +42,11 @@ pub struct SampleBatch {
 }
 
 impl SampleBatch {
-    /// Takes columns after checking them against the shape. `tags` name the fragments that the batch consists
-    /// of.
+    /// Checks columns against the shape. `tags` name the fragments of the batch.
     ///
     /// # Errors
     /// A size of 0, a column of another length or element type, a truncated end without exactly one final
-    /// observation, or a number of tags that cannot be: [`BatchError`] names it, with the expected and the
-    /// actual value.
+    /// observation, no tags, or more than columns.
     pub fn new(shape: BatchShape, columns: Columns, tags: Vec<Tag>) -> Result<Self, BatchError> {
         shape.check()?;
         columns.check_lengths(&shape)?;
@@ -60,12 +58,12 @@ impl SampleBatch {
         Ok(batch)
     }
 
-    /// Zeros, to be written in place. For shapes that passed [`BatchShape::check`].
+    /// All zeros. The shape must have passed [`BatchShape::check`].
     pub fn blank(shape: BatchShape, tag: Tag) -> Self {
         Self { shape, columns: Columns::zeros(&shape), tags: vec![tag], home: None }
     }
 
-    /// Storage of the right lengths, with stale contents, that returns to `home`.
+    /// From storage with stale contents, which returns to `home`.
     pub(crate) fn from_storage(shape: BatchShape, columns: Columns, tags: Vec<Tag>, home: Pool) -> Self {
         Self { shape, columns, tags, home: Some(home) }
     }
@@ -85,11 +83,11 @@ impl SampleBatch {
         &self.tags
     }
 
-    /// Checks that every truncated end has exactly one final observation and that no entry lies elsewhere.
-    /// Writing in place can break this, so the writer calls it when the fragment is complete.
+    /// Checks that every truncated end has exactly one final observation, and that there are no others.
+    /// Writers call it once a fragment is complete.
     ///
     /// # Errors
-    /// The first place that is wrong.
+    /// The first violation.
     pub fn check_ends(&self) -> Result<(), BatchError> {
         let (ends, finals) = (&self.columns.ends, &self.columns.final_obs);
         let mut places = finals.index().to_vec();
@@ -111,12 +109,10 @@ impl SampleBatch {
         Ok(())
     }
 
-    /// Refuses a batch with a NaN or infinite number in it: one would spread into every weight.
-    ///
-    /// Only `behaviour_inputs` of actions that are indices may hold −∞: the logit of what was impossible.
+    /// Checks that all numbers are finite. Logits may be −∞: those of masked actions.
     ///
     /// # Errors
-    /// [`BatchError::NonFinite`] with the column's name, the step and the column of the first one found.
+    /// [`BatchError::NonFinite`] with the place of the first one.
     pub fn check_finite(&self) -> Result<(), BatchError> {
         let Self { shape, columns, .. } = self;
         let width = shape.columns;
@@ -148,10 +144,7 @@ impl SampleBatch {
         self.columns.obs.view()
     }
 
-    /// `[B, obs_len]`: observations before step `t`; `t = T` follows the last step.
-    ///
-    /// # Panics
-    /// When `t > T`.
+    /// `[B, obs_len]`: observations before step `t`, or after the last for `t = T`; panics if `t > T`.
     pub fn obs_row(&self, t: usize) -> ObsView<'_> {
         self.obs().row(t, self.shape.columns * self.shape.obs_len)
     }
@@ -196,15 +189,12 @@ impl SampleBatch {
         &self.columns.state_in
     }
 
-    /// `[T, B]`: version of the weights that each step was decided with.
+    /// `[T, B]`: version of the weights that chose each action.
     pub fn versions(&self) -> &[u64] {
         &self.columns.versions
     }
 
-    /// Everything one step reads and writes, borrowed side by side.
-    ///
-    /// # Panics
-    /// When `t >= T`.
+    /// All that step `t` reads and writes; panics if `t >= T`.
     pub fn step_mut(&mut self, t: usize) -> StepMut<'_> {
         let BatchShape { columns: width, obs_len, act_len, dist_len, .. } = self.shape;
         let cells = t * width..(t + 1) * width;
@@ -234,61 +224,58 @@ impl SampleBatch {
         }
     }
 
-    /// `[T+1, B, obs_len]`, to be written in place.
+    /// `[T+1, B, obs_len]`.
     pub fn obs_mut(&mut self) -> ObsViewMut<'_> {
         self.columns.obs.view_mut()
     }
 
-    /// `[B, obs_len]`: row `t` of the observations, to be written in place.
-    ///
-    /// # Panics
-    /// When `t > T`.
+    /// `[B, obs_len]`: row `t` of the observations; panics if `t > T`.
     pub fn obs_row_mut(&mut self, t: usize) -> ObsViewMut<'_> {
         let len = self.shape.columns * self.shape.obs_len;
         self.columns.obs.view_mut().into_row(t, len)
     }
 
-    /// `[T, B, act_len]`, to be written in place.
+    /// `[T, B, act_len]`.
     pub fn actions_mut(&mut self) -> ActionViewMut<'_> {
         self.columns.actions.view_mut()
     }
 
-    /// `[T, B]`, to be written in place.
+    /// `[T, B]`.
     pub fn rewards_mut(&mut self) -> &mut [f32] {
         &mut self.columns.rewards
     }
 
-    /// `[T, B]`, to be written in place; see [`check_ends`](Self::check_ends).
+    /// `[T, B]`; see [`check_ends`](Self::check_ends).
     pub fn ends_mut(&mut self) -> &mut [End] {
         &mut self.columns.ends
     }
 
-    /// Final observations, to be pushed.
+    /// Final observations.
     pub fn final_obs_mut(&mut self) -> &mut FinalObs {
         &mut self.columns.final_obs
     }
 
-    /// `[T, B]`, to be written in place.
+    /// `[T, B]`.
     pub fn behaviour_logp_mut(&mut self) -> &mut [f32] {
         &mut self.columns.behaviour_logp
     }
 
-    /// `[T, B, dist_len]`, to be written in place.
+    /// `[T, B, dist_len]`.
     pub fn behaviour_inputs_mut(&mut self) -> &mut [f32] {
         &mut self.columns.behaviour_inputs
     }
 
-    /// `[T+1, B]`, to be written in place.
+    /// `[T+1, B]`.
     pub fn behaviour_values_mut(&mut self) -> &mut [f32] {
         &mut self.columns.behaviour_values
     }
 
-    /// `[B, state_len]`, to be written in place.
+    /// `[B, state_len]`.
     pub fn state_in_mut(&mut self) -> &mut [f32] {
         &mut self.columns.state_in
     }
 
-    /// `[T, B]`, to be written in place.
+    /// `[T, B]`.
     pub fn versions_mut(&mut self) -> &mut [u64] {
         &mut self.columns.versions
     }
@@ -307,11 +294,10 @@ impl SampleBatch {
 }
 
 impl Pool {
-    /// A batch of this shape, from recycled storage when there is some, to be written in place. For shapes
-    /// that passed [`BatchShape::check`].
+    /// A batch of this shape, from recycled storage if there is any. The shape must have passed
+    /// [`BatchShape::check`].
     ///
-    /// Every end is [`End::No`] and there are no final observations; the other columns hold whatever was in
-    /// them, so write all of them.
+    /// Ends are [`End::No`], and there are no final observations; all other columns have stale contents.
     pub fn take(&self, shape: BatchShape, tag: Tag) -> SampleBatch {
         let mut batch = self.take_untagged(shape);
         batch.tags_mut().push(tag);
@@ -338,10 +324,10 @@ impl fmt::Debug for SampleBatch {
     }
 }
 
-/// Row `t` of every column at once, and the observation row that step `t` leads to.
+/// Row `t` of every column, and the observation that step `t` leads to.
 #[derive(Debug)]
 pub struct StepMut<'a> {
-    /// `[B, obs_len]`: what the step acts upon.
+    /// `[B, obs_len]`: what the policy acts on.
     pub obs: ObsView<'a>,
     /// `[B, obs_len]`: what follows it.
     pub next_obs: ObsViewMut<'a>,
@@ -368,8 +354,8 @@ fn check_column(column: &'static str, values: &[f32], row_len: usize, width: usi
     refuse(column, values, first_non_finite(values), row_len, width)
 }
 
-/// As [`check_column`], but −∞ is no accident in a logit: it is how an action mask writes a probability of
-/// zero, and every distribution over indices computes with it. +∞ and NaN make a distribution of NaN.
+/// As [`check_column`], but a logit may be −∞: action masks write a probability of 0 that way, and
+/// categorical distributions compute with it.
 fn check_logits(column: &'static str, logits: &[f32], row_len: usize, width: usize) -> Result<(), BatchError> {
     let is_logit = |logit: &f32| *logit < f32::INFINITY;
     let all_logits = logits.iter().fold(true, |all, logit| all & is_logit(logit));
@@ -394,8 +380,7 @@ fn refuse(
 }
 
 fn first_non_finite(values: &[f32]) -> Option<usize> {
-    // The usual answer is "none", and a pass without an early exit is the one that becomes vector
-    // instructions.
+    // Nearly always there is none, and a pass without an early exit vectorises.
     let all_finite = values.iter().fold(true, |finite, value| finite & value.is_finite());
     if all_finite { None } else { values.iter().position(|value| !value.is_finite()) }
 }

@@ -2,12 +2,11 @@ use super::{ActionColumn, BatchError, BatchShape, ObsColumn, SampleBatch};
 use crate::Pool;
 
 impl SampleBatch {
-    /// Copies some columns into a batch of their own, in the order given: a minibatch, or one device's share.
-    ///
-    /// The tags are those of the whole batch, as many as there is room for; the ticket stays where it is.
+    /// Copies columns, in the order given, into a new batch: a minibatch, or one device's share. It has the
+    /// tags of this one, as many as its columns allow, but not the ticket.
     ///
     /// # Errors
-    /// When no columns are selected, or one that does not exist.
+    /// No columns, or one out of range.
     ///
     /// # Example
     /// ```
@@ -69,13 +68,11 @@ impl SampleBatch {
         Ok(selected)
     }
 
-    /// Copies what follows the first `skipped` steps into a batch of its own. `state_in` stays that of the
-    /// first step of all.
-    ///
-    /// The tags are those of the whole batch; the ticket stays where it is.
+    /// Copies all but the first `skipped` steps into a new batch, with the tags but not the ticket.
+    /// `state_in` stays that of the first step of all.
     ///
     /// # Errors
-    /// When no step is left.
+    /// No step is left.
     pub fn skip_steps(&self, skipped: usize, pool: &Pool) -> Result<SampleBatch, BatchError> {
         let BatchShape { steps, columns: width, obs_len, act_len, dist_len, .. } = *self.shape();
         if skipped >= steps {
@@ -110,14 +107,14 @@ impl SampleBatch {
     }
 }
 
-/// Columns to be taken out of rows of `width`.
+/// Columns to take from rows of `width`.
 struct Gather<'a> {
     columns: &'a [usize],
     width: usize,
 }
 
 impl Gather<'_> {
-    /// Fills the rows of `to`, with `len` elements a column, from those of `from`.
+    /// Fills the rows of `to` from those of `from`, with `len` elements for each column.
     fn rows<T: Copy>(&self, to: &mut [T], from: &[T], len: usize) {
         if len == 0 {
             return;

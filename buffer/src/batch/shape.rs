@@ -36,8 +36,7 @@ impl ActionKind {
     }
 }
 
-/// The sizes of a [`SampleBatch`](crate::SampleBatch): `T` steps of `B` columns, and the lengths of their
-/// rows.
+/// The sizes of a [`SampleBatch`](crate::SampleBatch).
 ///
 /// ```
 /// use pronk_buffer::{ActionKind, BatchShape, ObsKind};
@@ -57,9 +56,9 @@ impl ActionKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BatchShape {
-    /// `T`, the steps of every column.
+    /// `T`: steps of every column.
     pub steps: usize,
-    /// `B`, the environments (or agents of them) side by side.
+    /// `B`: environments, or agents in them, side by side.
     pub columns: usize,
     /// Elements of one observation.
     pub obs_len: usize,
@@ -71,7 +70,7 @@ pub struct BatchShape {
     pub act_kind: ActionKind,
     /// Inputs of the action distribution for one step (logits, or means and log standard deviations).
     pub dist_len: usize,
-    /// Elements of one recurrent state; 0 for a network without memory.
+    /// Elements of one recurrent state; 0 for a feed-forward network.
     pub state_len: usize,
 }
 

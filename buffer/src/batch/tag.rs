@@ -1,10 +1,10 @@
-/// Which fragment this is: it identifies samples in the ledger and orders them in a deterministic run.
+/// Identifies a fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag {
-    /// Number of the rollout worker.
+    /// The rollout worker's number.
     pub worker: u32,
-    /// How often that worker was restarted before.
+    /// The worker's restarts before it.
     pub incarnation: u32,
-    /// Number of the fragment within the incarnation.
+    /// The fragment's number within the incarnation.
     pub sequence: u64,
 }

@@ -1,4 +1,4 @@
-//! When senders may push and the receiver may pop, and how the two take turns.
+//! When senders push and the receiver pops.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,17 +32,15 @@ pub enum Gate {
     /// Senders push while there is room, and the receiver pops while something waits.
     #[default]
     Bounded,
-    /// Senders push until the queue is full; then the receiver pops until it is empty, while senders block.
-    /// It begins with pushing.
-    ///
-    /// When all senders are gone, what they pushed can be popped although the queue is not full.
+    /// Senders push until the queue is full; then they block while the receiver pops until it is empty. Once
+    /// all senders are gone, the receiver may pop although the queue is not full.
     FillThenDrain,
 }
 
 /// Makes the two sides of [`Gate::FillThenDrain`].
 ///
-/// A sender takes a place before it pushes. The push that fills the queue tells the receiver so, and the pop
-/// that empties it gives all places back.
+/// A sender takes a place before it pushes. The push that fills the queue notifies the receiver, and the pop
+/// that empties it returns all places.
 pub(super) fn fill_then_drain(capacity: usize) -> (Filling, Draining) {
     let (free, places) = bounded(capacity);
     let (told, full) = bounded(1);
@@ -59,21 +57,21 @@ pub(super) struct Filling {
     pub(super) places: Receiver<()>,
     /// Items pushed since the queue was empty. Behind a lock, so that no receiver sees an uncounted item.
     filled: Arc<Mutex<usize>>,
-    /// Told when the queue is full; closed when all senders are gone.
+    /// Receives a message when the queue is full; closed once all senders are gone.
     full: Sender<()>,
     capacity: usize,
 }
 
 impl Filling {
-    /// Pushes onto a place that was taken. The item comes back when the receiver is gone.
+    /// Pushes onto a place taken before; returns the item if the receiver is gone.
     pub(super) fn push<T>(&self, items: &Sender<T>, item: T) -> Result<(), T> {
         let mut filled = lock(&self.filled);
-        // There is room, because there was a place.
+        // A place guarantees room.
         items.try_send(item).map_err(|error| error.into_inner())?;
         *filled += 1;
         if *filled == self.capacity {
             *filled = 0;
-            // There is room for the only message there can be before the queue is empty again.
+            // At most one such message exists until the queue is empty again.
             let _ = self.full.try_send(());
         }
         Ok(())
@@ -85,7 +83,7 @@ impl Filling {
 pub(super) struct Draining {
     /// Signals that the queue is full.
     full: Receiver<()>,
-    /// Items to pop until the senders' turn.
+    /// Items to pop before the senders' turn.
     left: Cell<usize>,
     filled: Arc<Mutex<usize>>,
     free: Sender<()>,
@@ -97,7 +95,7 @@ impl Draining {
         if self.left.get() == 0 {
             match receive(&self.full, token, timeout) {
                 Ok(()) => self.left.set(self.capacity),
-                // All senders are gone: what they pushed is all that will ever be there.
+                // All senders are gone: no more items will come.
                 Err(PopError::Closed) if !token.is_shut_down() => return items.try_recv().map_err(closed),
                 Err(error) => return Err(error),
             }
@@ -110,7 +108,7 @@ impl Draining {
         Ok(item)
     }
 
-    /// Takes everything in either phase; then senders may push.
+    /// Takes all items in either phase; then senders may push.
     pub(super) fn drain<T>(&self, items: &Receiver<T>) -> Vec<T> {
         let mut filled = lock(&self.filled);
         let drained = items.try_iter().collect();
@@ -124,7 +122,7 @@ impl Draining {
 
     fn give_back(&self, places: usize) {
         for _ in 0..places {
-            // There is room for as many as there are places.
+            // The channel has room for all places.
             let _ = self.free.try_send(());
         }
     }

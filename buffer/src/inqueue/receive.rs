@@ -4,7 +4,7 @@ use crossbeam_channel::{Receiver, Select, TryRecvError};
 
 use crate::shutdown::ShutdownToken;
 
-/// The next message of a channel, unless the run ends before it comes.
+/// The next message of a channel, unless the run ends first.
 pub(crate) fn receive<M>(channel: &Receiver<M>, token: &ShutdownToken, timeout: Duration) -> Result<M, PopError> {
     match channel.try_recv() {
         Ok(message) => return Ok(message),
@@ -25,13 +25,13 @@ pub(crate) fn receive<M>(channel: &Receiver<M>, token: &ShutdownToken, timeout: 
     Err(PopError::Closed)
 }
 
-/// Why a queue or mailbox gave nothing.
+/// Why a queue or mailbox returned nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PopError {
-    /// Nothing came in time.
+    /// A timeout.
     #[error("nothing came within the timeout")]
     TimedOut,
-    /// Nothing will come any more.
+    /// No more items will come.
     #[error("closed: all senders were dropped or the run is ending")]
     Closed,
 }

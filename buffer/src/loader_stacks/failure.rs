@@ -30,11 +30,11 @@ pub enum LoaderCause {
     Panicked(String),
 }
 
-/// Why loader threads could not be started or joined.
+/// Why loader threads could not start or end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoaderError {
-    /// There is nothing to load into.
+    /// There are no stacks.
     #[error("there are no stacks to load into: `num_multi_gpu_tower_stacks` must be at least 1")]
     NoStacks,
     /// The operating system refused a thread.
@@ -48,12 +48,12 @@ pub enum LoaderError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// Threads did not end in time; they are abandoned and end with the process.
+    /// Threads that missed the deadline; they are abandoned.
     #[error("loader threads did not end within {waited:?}: {}", threads.join(", "))]
     NotJoined {
         /// Their names.
         threads: Vec<String>,
-        /// The deadline that passed.
+        /// The deadline.
         waited: Duration,
     },
 }

@@ -3,9 +3,8 @@ use std::ops::{Deref, DerefMut};
 
 use crossbeam_channel::Sender;
 
-/// A loaded stack; dropping it returns the stack, to be loaded again.
-///
-/// It may outlive the [`LoaderStacks`](crate::LoaderStacks) it came from; then dropping it frees the stack.
+/// A loaded stack; dropping it returns the stack, or frees it if its [`LoaderStacks`](crate::LoaderStacks) is
+/// gone.
 pub struct Loaded<T> {
     /// Present until the guard is dropped.
     stack: Option<T>,
@@ -24,7 +23,7 @@ impl<T> Deref for Loaded<T> {
     fn deref(&self) -> &T {
         match &self.stack {
             Some(stack) => stack,
-            // Nothing but `drop` takes the stack out, and after that there is no guard to ask.
+            // Only `drop` takes the stack.
             None => unreachable!("a guard holds its stack until it is dropped"),
         }
     }
@@ -43,7 +42,7 @@ impl<T> DerefMut for Loaded<T> {
 impl<T> Drop for Loaded<T> {
     fn drop(&mut self) {
         if let Some(stack) = self.stack.take() {
-            // There is room for every stack; when all loaders are gone, it is freed.
+            // There is room for every stack. Without loaders it is freed.
             drop(self.home.try_send(stack));
         }
     }

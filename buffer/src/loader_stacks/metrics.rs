@@ -5,12 +5,12 @@ use pronk_metrics::TimerStat;
 
 use crate::ShutdownToken;
 
-/// The live handle on what loader threads measure. Clones share it; it may outlive the threads.
+/// Live metrics of loader threads. Clones share them.
 #[derive(Clone, Debug)]
 pub struct LoaderMetrics {
     pub(super) queue_timer: SharedTimer,
     pub(super) load_timer: SharedTimer,
-    /// Every thread's name, and the end of it.
+    /// Every thread's name and whether it has ended.
     pub(super) threads: Vec<(String, ShutdownToken)>,
 }
 
@@ -25,7 +25,7 @@ impl LoaderMetrics {
         self.load_timer.lock().clone()
     }
 
-    /// Names of the threads that have not ended. After the adapter was dropped: those who missed its
+    /// Names of the threads that have not ended; after the adapter is dropped, those that missed the
     /// deadline.
     pub fn running(&self) -> Vec<String> {
         let running = self.threads.iter().filter(|(_, ended)| !ended.is_shut_down());

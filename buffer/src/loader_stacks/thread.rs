@@ -13,8 +13,8 @@ use super::upstream::Upstream;
 use super::{Loaded, Loader, LoaderCause, LoaderFailure};
 use crate::{NextError, ShutdownToken, Source};
 
-/// How long a loader waits for a batch before it looks whether it is to end: sources end by themselves with
-/// their run, so this is only for those that outlive their adapter.
+/// How long a loader waits for a batch before it checks whether to end. Sources end with their run, so this
+/// matters only for sources that outlive their adapter.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 thread_states! {
@@ -22,22 +22,20 @@ thread_states! {
     pub enum LoaderState {
         /// Making its loader.
         Starting = "starting",
-        /// Waiting for the learner to give a stack back: learning is the limit.
+        /// Waiting for the learner to return a stack: learning is the bottleneck.
         WaitingForStack = "waiting_for_stack",
-        /// Waiting for a batch, or for its turn at the source: the rest of the run is the limit.
+        /// Waiting for a batch, or for its turn at the source: learning is not the bottleneck.
         WaitingForData = "waiting_for_data",
         /// Copying a batch into a stack.
         Loading = "loading",
     }
 }
 
-/// A stack that has come to the end of its way through a loader: with a batch in it, or with the reason why
-/// not.
-///
-/// The reason travels with the stack, so the queue of them never holds more than there are stacks.
+/// A stack with a batch in it, or with the reason why not. The reason travels with the stack, so that the
+/// queue never holds more entries than there are stacks.
 pub(super) type Ready<T> = (Loaded<T>, Result<(), Box<dyn Error + Send + Sync>>);
 
-/// What a loader thread is joined to.
+/// The channels and resources of a loader thread.
 pub(super) struct LoaderThread<S, T> {
     pub(super) name: String,
     pub(super) upstream: Arc<Upstream<S>>,
@@ -45,7 +43,7 @@ pub(super) struct LoaderThread<S, T> {
     pub(super) home: Sender<T>,
     pub(super) ready: Sender<Ready<T>>,
     pub(super) failures: Sender<LoaderFailure>,
-    /// Cut when the adapter closes, and when the run ends.
+    /// Shut down when the adapter closes or the run ends.
     pub(super) tethers: [ShutdownToken; 2],
     pub(super) queue_timer: SharedTimer,
     pub(super) load_timer: SharedTimer,
@@ -53,8 +51,8 @@ pub(super) struct LoaderThread<S, T> {
 }
 
 impl<S: Source, T> LoaderThread<S, T> {
-    /// The body of the thread. A failure is sent before the thread's end of the ready queue closes, so
-    /// whoever finds the queue closed finds the failure too.
+    /// The body of the thread. It sends a failure before its end of the ready queue closes, so a reader that
+    /// finds the queue closed finds the failure.
     pub(super) fn run<L: Loader<S::Item, Stack = T>>(
         mut self,
         make_loader: impl FnOnce() -> Result<L, Box<dyn Error + Send + Sync>>,
@@ -106,10 +104,10 @@ impl<S: Source, T> LoaderThread<S, T> {
         Ok(())
     }
 
-    /// A stack to load into; `None` when it is time to end.
+    /// A stack to load into; `None` at the end.
     fn idle_stack(&mut self) -> Option<T> {
         self.clock.enter(LoaderState::WaitingForStack);
-        // Biased to the ends: what is idle after the end stays so.
+        // Ends come first: stacks that are idle then stay idle.
         let mut wait = Select::new_biased();
         for token in &self.tethers {
             wait.recv(token.ended());
@@ -127,7 +125,7 @@ impl<S: Source, T> LoaderThread<S, T> {
         }
     }
 
-    /// The next batch, or why there is none: never a time-out.
+    /// The next batch, or an error that is no timeout.
     fn next_batch(&mut self) -> Result<S::Item, NextError> {
         self.clock.enter(LoaderState::WaitingForData);
         let is_ending = || self.tethers.iter().any(ShutdownToken::is_shut_down);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::{NextError, Source};
 
-/// A source that several loader threads take turns at.
+/// A source that loader threads share by taking turns.
 pub(super) struct Upstream<S> {
     source: Mutex<S>,
-    /// What waited when a loader looked last: the lock is held while one waits for a batch, and whoever asks
-    /// for the backlog must not wait with it.
+    /// The backlog as last seen by a loader: a loader holds the lock while it waits for a batch, and asking
+    /// for the backlog must not block.
     backlog: AtomicUsize,
 }
 
@@ -18,8 +18,8 @@ impl<S: Source> Upstream<S> {
         Self { source: Mutex::new(source), backlog }
     }
 
-    /// The source's next item, or `None` when `is_ending` says so once it is this thread's turn, or when the
-    /// source panicked in another thread.
+    /// The source's next item; `None` if `is_ending` when it is this thread's turn, or if the source panicked
+    /// in another thread.
     ///
     /// *Blocks* for this thread's turn, and then for at most `timeout`.
     pub(super) fn next(
@@ -44,8 +44,8 @@ impl<S: Source> Upstream<S> {
         }
     }
 
-    /// Takes out what the source still holds. Nothing when a thread is still at it or panicked there: then
-    /// the items end with the source.
+    /// Drains the source; empty if a thread is still using it or panicked in it, when the items end with the
+    /// source.
     pub(super) fn drain(&self) -> Vec<S::Item> {
         match self.source.try_lock() {
             Ok(mut source) => source.drain(),

@@ -2,10 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::{ActionView, ActionViewMut, BatchError, MultiAgentBatch, ObsView, ObsViewMut, Pool, SampleBatch};
 
-/// The same samples in storage of `pool`. The ticket stays with the original: its steps were made once.
-///
-/// # Errors
-/// None that a batch which was made can cause.
+/// A copy in storage of `pool`, without the ticket: its steps were sampled once.
 pub(super) fn copy_without_ticket(original: &MultiAgentBatch, pool: &Pool) -> Result<MultiAgentBatch, BatchError> {
     let mut policies = BTreeMap::new();
     for (policy, batch) in original.policies() {

@@ -1,6 +1,6 @@
 use super::ring::Ring;
 
-/// How many fragments are kept for replay, and how often they are replayed.
+/// Settings of mix-in replay.
 ///
 /// ```
 /// use pronk_buffer::MixInConfig;
@@ -13,17 +13,17 @@ use super::ring::Ring;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MixInConfig {
-    /// Fragments kept; a new one takes the place of the oldest. 0 keeps none.
+    /// Fragments kept; a new one replaces the oldest.
     pub replay_buffer_num_slots: usize,
-    /// Replayed fragments per fresh one, in expectation. 0 replays none.
+    /// Replayed fragments per fresh one, in expectation.
     pub replay_proportion: f64,
 }
 
 impl MixInConfig {
-    /// Refuses settings that cannot work. Call it once where they are read.
+    /// Checks the settings. Call it once, where they are read.
     ///
     /// # Errors
-    /// [`MixInError`] names the settings and the remedy.
+    /// [`MixInError`].
     pub fn check(&self) -> Result<(), MixInError> {
         let Self { replay_buffer_num_slots, replay_proportion } = *self;
         if !replay_proportion.is_finite() || replay_proportion < 0.0 {
@@ -36,17 +36,17 @@ impl MixInConfig {
     }
 }
 
-/// Settings of a replay that cannot work.
+/// Invalid settings of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MixInError {
-    /// The proportion is no proportion.
+    /// The proportion is negative or not finite.
     #[error("`replay_proportion` is {replay_proportion}: it must be a number of replays per fresh fragment, 0 or more")]
     NoProportion {
         /// The proportion asked for.
         replay_proportion: f64,
     },
-    /// Something is to be replayed, but nothing can be stored.
+    /// Replay without storage.
     #[error(
         "`replay_proportion` is {replay_proportion} but `replay_buffer_num_slots` is 0, so there is nothing to replay \
          from: raise the slots, or set the proportion to 0"
@@ -57,8 +57,7 @@ pub enum MixInError {
     },
 }
 
-/// Where the random numbers of a replay come from: any closure that gives uniform numbers from 0 up to but
-/// not including 1. The same numbers give the same replays.
+/// The random numbers of a replay: any closure that returns uniform numbers in [0, 1).
 ///
 /// ```
 /// use pronk_buffer::RandomSource;
@@ -67,10 +66,10 @@ pub enum MixInError {
 /// assert_eq!(uniform.index(8), 6);
 /// ```
 pub trait RandomSource {
-    /// A uniform number from 0 up to but not including 1.
+    /// A uniform number in [0, 1).
     fn uniform(&mut self) -> f64;
 
-    /// One of `0..n`, each equally likely; 0 when `n` is.
+    /// A uniform index below `n`; 0 if `n` is 0.
     fn index(&mut self, n: usize) -> usize {
         // The product can round up to `n`.
         ((self.uniform() * n as f64) as usize).min(n.saturating_sub(1))
@@ -83,12 +82,11 @@ impl<F: FnMut() -> f64> RandomSource for F {
     }
 }
 
-/// The rule of mix-in replay, apart from what is replayed: RLlib 1.x's `MixInReplay`.
+/// The rule of mix-in replay, for any items: RLlib 1.x's `MixInReplay`.
 ///
-/// An item is stored first. Then, as long as a uniform number lies below what is left of the proportion, one
-/// is taken off it and a stored item is drawn, which may be the new one. So `p` items are replayed per fresh
-/// one in expectation, and never fewer than the whole part of `p`. (RLlib 2.x inverts its `replay_proportion`
-/// by mistake.)
+/// A fresh item is stored first. Then, while a uniform number is below the rest of the proportion, the rest
+/// shrinks by one and a stored item is drawn, perhaps the new one. So `p` items are replayed per fresh one in
+/// expectation, and at least the integer part of `p`. (RLlib 2.x inverts `replay_proportion` by mistake.)
 ///
 /// ```
 /// use pronk_buffer::{MixIn, MixInConfig};
@@ -104,7 +102,7 @@ impl<F: FnMut() -> f64> RandomSource for F {
 pub struct MixIn<T> {
     ring: Ring<T>,
     proportion: f64,
-    /// What is left of the proportion since the newest item came; `None` once a draw said that it is enough.
+    /// The rest of the proportion; `None` once a draw has ended the replays of the newest item.
     left: Option<f64>,
 }
 
@@ -119,17 +117,14 @@ impl<T> MixIn<T> {
         Ok(Self { ring, proportion: config.replay_proportion, left: None })
     }
 
-    /// Stores an item, in the place of the oldest if all are taken. Replays that were still due for the one
-    /// before are given up.
+    /// Stores an item, in place of the oldest if the ring is full. Replays still due for the one before are
+    /// cancelled.
     pub fn store(&mut self, item: T) {
         let Ok(()) = self.store_with(|| Ok::<T, std::convert::Infallible>(item));
     }
 
-    /// As [`store`](Self::store), with an item that is made after the oldest was dropped, so that it can have
-    /// its storage. Without slots nothing is made.
-    ///
-    /// # Errors
-    /// That of `make`; nothing was stored then.
+    /// As [`store`](Self::store), but drops the oldest item before it makes the new one, which may reuse its
+    /// storage. Without slots it makes nothing. An error of `make` is returned, and nothing is stored.
     pub fn store_with<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> Result<(), E> {
         self.left = None;
         self.ring.store_with(make)?;
@@ -137,7 +132,7 @@ impl<T> MixIn<T> {
         Ok(())
     }
 
-    /// The next item to replay after the one stored last, or `None` when it is time for a fresh one.
+    /// The next item to replay; `None` when a fresh one is due.
     pub fn replay(&mut self, draw: &mut impl RandomSource) -> Option<&T> {
         let left = self.left.take()?;
         if draw.uniform() < left && self.ring.len() > 0 {
@@ -147,7 +142,7 @@ impl<T> MixIn<T> {
         None
     }
 
-    /// Items stored now.
+    /// The number of stored items.
     pub fn stored(&self) -> usize {
         self.ring.len()
     }
@@ -157,7 +152,7 @@ impl<T> MixIn<T> {
         self.proportion
     }
 
-    /// Drops what is stored; no replay is due any more.
+    /// Drops all items; no replay is due then.
     pub fn clear(&mut self) {
         self.ring.clear();
         self.left = None;

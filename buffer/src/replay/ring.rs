@@ -1,6 +1,5 @@
-/// Places for items; a new one takes the place of the oldest once all are taken.
-///
-/// The order of the places is that of RLlib's storage, so the same index draws the same item.
+/// A ring of items, in which a new one replaces the oldest. The order is that of RLlib's storage, so the same
+/// index draws the same item.
 #[derive(Clone, Debug)]
 pub(super) struct Ring<T> {
     places: Vec<T>,
@@ -14,8 +13,8 @@ impl<T> Ring<T> {
         Self { places: Vec::new(), size, oldest: 0 }
     }
 
-    /// Drops the oldest item if there is no place left, and only then makes the new one: storage of the old
-    /// one has gone home by then and serves the new one. Without any place nothing is made.
+    /// Drops the oldest item if the ring is full before it makes the new one, which can thus reuse the
+    /// storage. Makes nothing if the size is 0.
     pub(super) fn store_with<E>(&mut self, make: impl FnOnce() -> Result<T, E>) -> Result<(), E> {
         if self.size == 0 {
             return Ok(());
