@@ -37,7 +37,7 @@ pub struct ActorCriticParts {
     pub network: Box<dyn Network>,
     /// Initial weights.
     pub params: Params,
-    /// What the network's logits are the inputs of.
+    /// The action distribution; its inputs are the network's logits.
     pub distribution: Box<dyn Distribution>,
     /// Computes the loss.
     pub algorithm: Box<dyn Algorithm>,
@@ -54,15 +54,15 @@ pub struct ActorCriticConfig {
     pub lr: Schedule,
     /// Longest gradient, in L2 norm over all parameters; `None` for no limit (40).
     pub grad_clip: Option<f64>,
-    /// Agent-steps of one minibatch: whole columns of a train batch, shuffled for every pass,
-    /// and an update for each; `None` makes one update of the whole train batch (`None`).
+    /// Agent-steps of a minibatch: whole columns, shuffled for every pass, with an update for each minibatch;
+    /// `None` makes one update of the whole train batch (`None`).
     pub sgd_minibatch_size: Option<NonZeroUsize>,
-    /// Seed of that order (0).
+    /// Seed of the shuffling (0).
     pub seed: u64,
     /// The recurrent state at the start of a fragment ([`InitialState::Stored`]).
     pub initial_state: InitialState,
-    /// First steps of every fragment that a recurrent network only runs through, without learning from them,
-    /// so that its memory after them is one of the weights that learn (0). They count as trained on.
+    /// First steps of every fragment that only bring a recurrent network's state up to date with the current
+    /// weights (0). They count as trained on.
     pub burn_in: usize,
 }
 
@@ -104,15 +104,14 @@ impl ActorCriticConfig {
 
 /// Trains a policy and a value network with any [`Algorithm`].
 ///
-/// A pass over a train batch is one update, or one for each minibatch. An update is: outputs for all `T+1`
-/// rows of observations, and values of the final observations of truncated episodes; the algorithm's loss and
-/// its gradient with respect to the outputs; the network's gradient with respect to the weights; clipping;
-/// one step of the optimiser. Working memory is kept, so a steady run allocates nothing here but the
-/// statistics.
+/// A pass over a train batch is one update, or one for each minibatch: outputs for all `T+1` rows of
+/// observations, values of the final observations of truncated episodes, the loss and its gradient with
+/// respect to the outputs, the gradient with respect to the weights, clipping, a step of the optimiser. A
+/// steady run allocates only the statistics.
 ///
-/// The statistics are RLlib 2.2's: `learner_stats` with the algorithm's own and `cur_lr`, `grad_gnorm` (as it
-/// came), `grad_gnorm_clipped`, `var_gnorm`; `model`, `custom_metrics`, `num_agent_steps_trained`,
-/// `num_grad_updates_lifetime`, `diff_num_grad_updates_vs_sampler_policy`.
+/// The statistics are RLlib 2.2's: `learner_stats` with the algorithm's own and `cur_lr`, `grad_gnorm`
+/// (before clipping), `grad_gnorm_clipped`, `var_gnorm`; `model`, `custom_metrics`,
+/// `num_agent_steps_trained`, `num_grad_updates_lifetime`, `diff_num_grad_updates_vs_sampler_policy`.
 ///
 /// ```
 /// use pronk_learner::{
@@ -149,9 +148,9 @@ pub struct ActorCriticLearner {
     minibatches: Minibatches,
     burn_in: BurnIn,
     target: Option<Target>,
-    /// Of all `T+1` rows.
+    /// All `T+1` rows.
     outputs: Outputs,
-    /// Of the final observations.
+    /// The final observations.
     final_outputs: Outputs,
     sequence_input: SequenceInput,
     output_grads: OutputGrads,
@@ -162,8 +161,8 @@ impl ActorCriticLearner {
     /// A learner that has made no update.
     ///
     /// # Errors
-    /// The parameters are not the network's or not finite, the distribution is not of the network's outputs,
-    /// or an option is invalid; the error names it and the reason.
+    /// Parameters that are not the network's or not finite, a distribution that does not fit the network, or
+    /// an invalid option.
     pub fn new(parts: ActorCriticParts, config: ActorCriticConfig) -> Result<Self, LearnError> {
         let ActorCriticParts { network, params, distribution, algorithm, optimizer } = parts;
         config.check()?;
@@ -206,12 +205,12 @@ impl ActorCriticLearner {
         &self.config.policy
     }
 
-    /// The weights as they are now.
+    /// The current weights.
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// Updates made, those before a loaded state included.
+    /// Updates made, including those of a loaded state.
     pub fn updates(&self) -> u64 {
         self.updates
     }
@@ -221,7 +220,7 @@ impl ActorCriticLearner {
         self.global_step
     }
 
-    /// Everything its next update depends on.
+    /// All that its next update depends on.
     pub fn state(&self) -> LearnerState {
         LearnerState {
             params: self.params.clone(),
@@ -238,8 +237,8 @@ impl ActorCriticLearner {
     /// Resumes from `state`.
     ///
     /// # Errors
-    /// The state is of another network, optimiser or algorithm, or holds numbers that none can have; the
-    /// learner is then unchanged.
+    /// A state of another network, optimiser or algorithm, or with impossible numbers. The learner is then
+    /// unchanged.
     pub fn load_state(&mut self, state: LearnerState) -> Result<(), LearnError> {
         let LearnerState { params, optimizer, updates, global_step, algorithm } = state;
         check_layout(&*self.network, &params)?;
@@ -264,7 +263,7 @@ impl ActorCriticLearner {
         Ok(())
     }
 
-    /// The part of `batch` to train on; it must be all of it, or data would vanish.
+    /// The samples to train on; an error if `batch` holds others, which would be lost.
     fn own_part<'a>(&self, batch: &'a MultiAgentBatch) -> Result<&'a SampleBatch, LearnError> {
         let mut policies = batch.policies();
         match (policies.next(), policies.next()) {
@@ -330,7 +329,7 @@ impl Learner for ActorCriticLearner {
     }
 
     fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
-        // Otherwise observations are chosen when they are used.
+        // Minibatches and burn-in select observations later.
         let uses_all = self.config.sgd_minibatch_size.is_none() && self.burn_in.is_empty();
         let loader = if uses_all { self.network.obs_loader() } else { None };
         loader.into_iter().map(|loader| (self.config.policy.clone(), loader)).collect()

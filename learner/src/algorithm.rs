@@ -1,4 +1,4 @@
-//! What an algorithm is: a loss on plain slices, with its gradients.
+//! The interface of algorithms: a loss on plain slices, with its gradients.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -9,41 +9,38 @@ use pronk_policy::{Distribution, OutputGrads};
 
 use crate::{LearnError, ShapeError};
 
-/// What a loss sees of the policy that is being trained.
-///
-/// `T` steps and `B` columns are those of the batch.
+/// What a loss reads of the policy in training. `T` and `B` are those of the batch.
 #[derive(Clone, Copy)]
 pub struct LossInputs<'a> {
-    /// The distribution that `logits` are the inputs of.
+    /// The action distribution; its inputs are `logits`.
     pub distribution: &'a dyn Distribution,
-    /// `[T, B, dist_len]`, or `[T+1, B, dist_len]`: the action distributions that the network now gives. A
-    /// row for what follows the last step carries no gradient.
+    /// `[T, B, dist_len]`, or `[T+1, B, dist_len]`: the network's current logits. Row `T` carries no
+    /// gradient.
     pub logits: &'a [f32],
-    /// `[T+1, B]`: the values that the network now gives; row `T` is of what follows the last step.
+    /// `[T+1, B]`: the network's current values; row `T` follows the last step.
     pub values: &'a [f32],
-    /// As `logits`, of the target network if [`Algorithm::target_update_period`] requests one, else empty.
+    /// The target network's, as `logits`; empty if [`Algorithm::target_update_period`] requests none.
     pub target_logits: &'a [f32],
-    /// `[entries of final_obs]`: values of the final observations of truncated episodes, in the order in
-    /// which the batch holds them.
+    /// `[entries of final_obs]`: values of the final observations, in the order of the batch.
     pub final_values: &'a [f32],
     /// Env-steps trained on so far: the time of schedules.
     pub env_steps: u64,
 }
 
-/// An algorithm: computes a loss and its gradients with respect to what the network put out.
+/// An algorithm: computes a loss and its gradients with respect to the network's outputs.
 ///
-/// It never sees the network. So each algorithm works with every network on every device, and its gradients
-/// can be checked by finite differences without one.
+/// It never sees the network, so it works with every network on every device, and finite differences can
+/// check its gradients without one.
 pub trait Algorithm: Send {
     /// Its name in results and errors.
     fn name(&self) -> &'static str;
 
     /// Computes the loss of `batch` and replaces `grads` with `d loss / d logits` and `d loss / d values`.
-    /// Both get as many rows as `inputs.logits` has; row `T`, where there is one, is zero. The returned tree
-    /// holds the statistics of the loss by name.
+    /// Both get as many rows as `inputs.logits`; row `T`, if there is one, is zero. Returns the statistics of
+    /// the loss by name.
     ///
     /// # Errors
-    /// When slices do not fit the batch, or the loss is not finite; `grads` are then of no use.
+    /// Slices that do not fit the batch, or a non-finite loss; `grads` are then invalid.
     fn loss(
         &mut self,
         batch: &SampleBatch,
@@ -51,27 +48,25 @@ pub trait Algorithm: Send {
         grads: &mut OutputGrads,
     ) -> Result<Info, LearnError>;
 
-    /// For how many updates a target network, a copy of the trained one, stays as it is; `None` for no such
-    /// network.
+    /// Updates between two copies of the trained weights to the target network; `None` for no target network.
     fn target_update_period(&self) -> Option<NonZeroU64> {
         None
     }
 
-    /// Told after every update of the weights: `target_updated` when the target network has just become a
-    /// copy of them.
+    /// Called after every update of the weights, with whether it renewed the target network.
     fn updated(&mut self, target_updated: bool) {
         let _ = target_updated;
     }
 
-    /// Numbers that its next loss depends on besides settings and inputs, by name, for a checkpoint.
+    /// Its state for a checkpoint, as numbers by name.
     fn save(&self) -> BTreeMap<String, f64> {
         BTreeMap::new()
     }
 
-    /// Restores numbers from [`save`](Self::save).
+    /// Restores its state from [`save`](Self::save).
     ///
     /// # Errors
-    /// [`LearnError::AlgorithmState`] when they are not this algorithm's; it is then unchanged.
+    /// [`LearnError::AlgorithmState`] for the state of another algorithm; this one is then unchanged.
     fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
         match numbers.keys().next() {
             None => Ok(()),
@@ -83,10 +78,10 @@ pub trait Algorithm: Send {
 }
 
 impl LossInputs<'_> {
-    /// Checks every length against `batch`: the first thing an algorithm does.
+    /// Checks every length against `batch`; algorithms call it first.
     ///
     /// # Errors
-    /// [`LearnError::Shape`], naming the slice.
+    /// [`LearnError::Shape`].
     pub fn check(&self, batch: &SampleBatch) -> Result<(), LearnError> {
         let (steps, columns) = (batch.shape().steps, batch.shape().columns);
         let dist_len = self.distribution.dist_len();

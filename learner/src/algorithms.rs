@@ -1,4 +1,4 @@
-//! The algorithms: one folder each, and what several of them share.
+//! The algorithms, and what they share.
 
 pub(crate) mod appo;
 pub(crate) mod impala;

@@ -1,9 +1,9 @@
-//! How much of what was to be learned the values already say.
+//! Explained variance.
 
 use num_traits::Float;
 
-/// `max(-1, 1 - var(target - value) / var(target))` over the entries that `counts`, with the same number of
-/// entries in both variances; -1 when the targets do not vary, `None` for fewer than two of them.
+/// `max(-1, 1 - var(target - value) / var(target))` over the entries that `counts`; -1 if the targets do not
+/// vary, `None` for fewer than two.
 pub(crate) fn explained_variance<F: Float>(
     targets: &[F],
     values: &[F],
@@ -18,7 +18,7 @@ pub(crate) fn explained_variance<F: Float>(
     if count < 2.0 {
         return None;
     }
-    // Taking the first entry off each makes the variance of equal numbers exactly zero.
+    // Subtracting the first entry makes the variance of equal numbers exactly 0.
     let shifted = entries().map(|(target, value)| {
         let target = target - first_target;
         (target, target - (value - first_value))
@@ -35,7 +35,7 @@ pub(crate) fn explained_variance<F: Float>(
     Some((1.0 - of_errors / of_targets).max(-1.0))
 }
 
-/// A number as `f64`; NaN for one that has no like there.
+/// A number as `f64`; NaN if there is none.
 pub(crate) fn to_f64<F: Float>(number: F) -> f64 {
     number.to_f64().unwrap_or(f64::NAN)
 }

@@ -14,14 +14,14 @@ pub enum Advantages {
     /// Temporal differences, discounted by `gamma · lambda`.
     #[default]
     Gae,
-    /// The return less the value: GAE at `lambda` 1, in another order of sums.
+    /// The return minus the value: GAE at `lambda` 1, summed in another order.
     Return,
-    /// The return itself; value targets are 0. For learning without a critic.
+    /// The return; value targets are 0. For learning without a critic.
     ReturnAlone,
 }
 
-/// What GAE reads: time-major slices of `[steps, columns]`, with the ends of episodes folded in (see
-/// [`EpisodeEnds`](crate::EpisodeEnds)).
+/// The inputs of GAE: time-major slices of `[steps, columns]`, with ends folded in: see
+/// [`EpisodeEnds`](crate::EpisodeEnds).
 #[derive(Clone, Copy, Debug)]
 pub struct GaeInput<'a, F> {
     /// `T`.
@@ -34,16 +34,16 @@ pub struct GaeInput<'a, F> {
     pub discounts: &'a [F],
     /// `V(x_t)`, `[T, B]`.
     pub values: &'a [F],
-    /// `V(x_T)`, what follows the last step, `[B]`.
+    /// `V(x_T)`, after the last step, `[B]`.
     pub bootstrap: &'a [F],
 }
 
-/// What GAE computes, `[steps, columns]` each. Reused between calls it allocates nothing.
+/// The outputs of GAE, `[steps, columns]` each. Its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct GaeOutput<F> {
     /// Advantages.
     pub advantages: Vec<F>,
-    /// What values should have been.
+    /// Value targets.
     pub value_targets: Vec<F>,
 }
 
@@ -58,7 +58,7 @@ pub struct GaeOutput<F> {
 /// An end cuts both recursions, since its discount is 0.
 ///
 /// # Errors
-/// When a slice does not have the stated shape.
+/// A slice of another shape.
 ///
 /// # Example
 /// ```
@@ -119,8 +119,8 @@ pub fn gae<F: Float>(
     Ok(())
 }
 
-/// Fills `numbers` from the last step to the first: `number(i, b, next)` gets the index, the column and what
-/// it gave for the step after.
+/// Fills `numbers` from the last step to the first: `number(i, b, next)` gets the index, the column and the
+/// number of the step after.
 fn backwards<F: Float>(input: &GaeInput<'_, F>, numbers: &mut [F], number: impl Fn(usize, usize, Option<F>) -> F) {
     let columns = input.columns;
     for t in (0..input.steps).rev() {

@@ -1,8 +1,8 @@
-//! How old the weights were that decided the steps which are learned from.
+//! Policy lag.
 
 use serde_json::{Value, json};
 
-/// Policy lag of some steps: learner version minus the version that they were decided with.
+/// Policy lag of steps: the learner's version minus the version that chose their actions.
 ///
 /// *Units*: publications of weights.
 ///
@@ -19,11 +19,11 @@ pub struct PolicyLag {
     sum: u64,
     min: u64,
     max: u64,
-    /// How many steps have a lag in each bucket, see [`lowest_in`].
+    /// Steps in each bucket; see [`lowest_in`].
     counts: [u64; BUCKETS],
 }
 
-/// 0, 1, 2, 3–4, 5–8 and so on, and at last everything above 2^14.
+/// 0, 1, 2, 3–4, 5–8 and so on; the last holds all lags above 2^14.
 const BUCKETS: usize = 17;
 
 /// The bucket of a lag.
@@ -38,7 +38,7 @@ fn lowest_in(bucket: usize) -> u64 {
 }
 
 impl PolicyLag {
-    /// The lag of steps made with `versions`, seen by a learner at version `learner`.
+    /// The lag of steps with `versions`, at the learner's version.
     pub fn of(learner: u64, versions: impl IntoIterator<Item = u64>) -> Self {
         let mut lag = Self { min: u64::MAX, ..Self::default() };
         for version in versions {
@@ -66,7 +66,7 @@ impl PolicyLag {
         }
     }
 
-    /// How many steps were counted.
+    /// The number of steps.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -86,15 +86,15 @@ impl PolicyLag {
         (self.steps > 0).then_some(self.max)
     }
 
-    /// Buckets up to the one of the largest lag: the smallest lag that belongs to each, and how many steps
-    /// have one of it. Lags up to 2 have a bucket each; then each is twice as wide as the one before.
+    /// The smallest lag and the number of steps of each bucket, up to that of the largest lag. Lags up to 2
+    /// have a bucket each; then each is twice as wide as the one before.
     pub fn histogram(&self) -> Vec<(u64, u64)> {
         let used = if self.steps == 0 { 0 } else { bucket(self.max) + 1 };
         self.counts[..used].iter().enumerate().map(|(bucket, count)| (lowest_in(bucket), *count)).collect()
     }
 
-    /// `{"min", "mean", "max", "histogram": {"edges", "counts"}}`: a count for each lag from one edge to
-    /// below the next. Without steps, nulls and empty lists.
+    /// `{"min", "mean", "max", "histogram": {"edges", "counts"}}`: a count from each edge to below the next.
+    /// Nulls and empty lists without steps.
     pub fn to_json(&self) -> Value {
         let histogram = self.histogram();
         let mut edges: Vec<u64> = histogram.iter().map(|(lowest, _)| *lowest).collect();

@@ -10,39 +10,36 @@ use crate::{LearnError, LearnerState};
 
 /// Turns train batches into weights.
 ///
-/// [`ActorCriticLearner`](crate::ActorCriticLearner) is the one to use with an
-/// [`Algorithm`](crate::Algorithm) and a network, and [`PolicyLearners`](crate::PolicyLearners) is several of
-/// them; implement the trait directly for a learner that keeps another shape.
+/// [`ActorCriticLearner`](crate::ActorCriticLearner) combines an [`Algorithm`](crate::Algorithm) with a
+/// network; [`PolicyLearners`](crate::PolicyLearners) is several of them. Implement the trait for any other
+/// learner.
 ///
-/// What an implementer promises:
+/// Contract:
 /// - `learn` makes one update, or one for each of its minibatches, or returns an error;
-/// - a loss or gradient that is not finite is an error for which [`LearnError::is_non_finite`] holds, and the
-///   weights are as they were before that update: the batch is then quarantined and the run continues. Any
-///   other error ends the run, and the weights are not published again: what such a learner holds is not
-///   trusted, and those published last are handed back;
-/// - `save`, then `load` into a learner made with the same options, then going on is bit for bit the same as
-///   going on.
+/// - a non-finite loss or gradient is an error for which [`LearnError::is_non_finite`] holds, and that update
+///   changes no weights: the run quarantines the batch and continues. Any other error ends the run, which
+///   then returns the weights published last, since the learner's may be invalid;
+/// - a learner with the same options that loads a saved state continues bit for bit as the saved one.
 ///
-/// No method has a default, so that a learner wrapped around another cannot forget to pass one on.
-///
-/// A panic in `learn` ends the run with the panic's text; it does not bring the process down.
+/// No method has a default, so that a wrapper cannot forget to forward one. A panic in `learn` ends the run
+/// with the panic's text, not the process.
 pub trait Learner: Send {
     /// Makes a pass over `batch`: one update or several.
     ///
     /// # Errors
-    /// The batch does not fit the learner, or the update came out not finite.
+    /// A batch that does not fit the learner, or a non-finite update.
     fn learn(&mut self, batch: TrainBatch<'_>) -> Result<Learned, LearnError>;
 
-    /// The weights of each policy that it trains, as they are now.
+    /// The current weights of each policy that it trains.
     fn weights(&self) -> ByPolicy<&Params>;
 
-    /// Everything the next update depends on, by policy.
+    /// All that the next update depends on, by policy.
     fn save(&self) -> ByPolicy<LearnerState>;
 
     /// Resumes from `state`.
     ///
     /// # Errors
-    /// The state is of other policies, another network or optimiser, or holds numbers that none can have.
+    /// A state of other policies, of another network or optimiser, or with impossible numbers.
     fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError>;
 
     /// Advances the time of schedules by env-steps that were trained on for the first time.
@@ -51,11 +48,11 @@ pub trait Learner: Send {
     /// Records that the current weights were published as `version`.
     fn published(&mut self, version: u64);
 
-    /// What puts observations where the networks of its policies compute, for those that want it.
+    /// Loaders that copy observations to the devices of its networks, for those that have one.
     fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>>;
 }
 
-/// What a learner is shown: the samples, and where their observations were put ahead.
+/// The input of a pass: the samples, and their observations if loaded ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct TrainBatch<'a> {
     /// The samples, on the host.
@@ -73,8 +70,8 @@ impl<'a> From<&'a MultiAgentBatch> for TrainBatch<'a> {
 /// The result of a pass.
 #[derive(Clone, Debug, Default)]
 pub struct Learned {
-    /// What the learner has to say about it, per policy.
+    /// The learner's info, per policy.
     pub info: LearnerInfo,
-    /// Updates that it made; with several policies, of the one that made most.
+    /// Updates; with several policies, the largest number of any.
     pub updates: u64,
 }

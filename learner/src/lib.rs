@@ -1,9 +1,8 @@
-//! Learner room of pronk: how does data become weights?
+//! How does data become weights?
 //!
 //! An [`Algorithm`] turns a batch and the network's outputs into gradients of those outputs, on plain slices;
-//! the network turns them into gradients of the weights; an [`Optimizer`] turns those into new weights.
-//! V-trace, schedules and losses are pure functions, generic over the float type, so that they can be checked
-//! in `f64`.
+//! the network, into gradients of the weights; an [`Optimizer`], into new weights. V-trace, schedules and
+//! losses are pure functions, generic over the float type.
 
 mod error;
 mod learner;

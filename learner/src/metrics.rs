@@ -1,4 +1,4 @@
-//! What the learner thread measures about itself, readable while it runs.
+//! Live metrics of the learner thread.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,19 +13,17 @@ const QUEUE_SIZE_WINDOW: NonZeroUsize = NonZeroUsize::MIN.saturating_add(49);
 
 /// Whether `info.learner` of a result is replaced by the learner's last info.
 ///
-/// RLlib 2.2 fills `info.learner` with the infos drained from the outqueue and then merges the learner's own
-/// metrics without touching that key; older versions always overwrote it.
+/// RLlib 2.2 fills `info.learner` from the outqueue and leaves it alone when it merges the learner's metrics;
+/// older versions overwrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverwriteLearnerInfo {
-    /// Put the info of the last pass under `info.learner`.
+    /// Replace `info.learner` with the info of the last pass.
     Yes,
-    /// Leave `info.learner` as it is.
+    /// Keep `info.learner`.
     No,
 }
 
-/// A live handle on the learner's measurements.
-///
-/// The loop writes, anyone reads; a reader takes a copy under the lock and works on it outside.
+/// Live metrics of the learner. Clones share them; readers take a copy.
 ///
 /// ```
 /// use pronk_learner::{LearnerMetrics, OverwriteLearnerInfo};
@@ -39,42 +37,42 @@ pub enum OverwriteLearnerInfo {
 #[derive(Clone, Debug)]
 pub struct LearnerMetrics {
     own: Arc<Mutex<LearnerReadings>>,
-    /// What the threads measure that load batches, if there are any.
+    /// Metrics of the loader threads, if there are any.
     loaders: Option<LoaderMetrics>,
 }
 
-/// A copy of the learner's measurements at one moment.
+/// A snapshot of the learner's metrics.
 #[derive(Clone, Debug)]
 pub struct LearnerReadings {
-    /// Waiting for a train batch: the learner's waits, time-outs included, or those of all loader threads.
+    /// Waits for a train batch, including timeouts: of the learner, or of all loader threads.
     pub queue: TimerStat,
-    /// Learning from one.
+    /// Passes.
     pub grad: TimerStat,
-    /// Loading a batch into a stack, over all loader threads; stays empty without them.
+    /// Loading a batch into a stack, over all loader threads; empty without them.
     pub load: TimerStat,
-    /// The learner's waiting for a loaded batch, time-outs included; stays empty without loader threads.
+    /// The learner's waits for a loaded batch, including timeouts; empty without loader threads.
     pub load_wait: TimerStat,
     /// Length of the inqueue after each pass.
     pub queue_size: WindowStat,
     /// Completed passes.
     pub num_steps: u64,
-    /// What the learner said about its last pass.
+    /// The info of the last pass.
     pub learner_info: Arc<LearnerInfo>,
-    /// Batches taken out of the run because they, or what was computed from them, were not finite.
+    /// Batches quarantined because they, or the update, were not finite.
     pub num_quarantined: u64,
-    /// The last of them: which data, which update, and what was not finite.
+    /// The last of them.
     pub last_quarantine: Option<String>,
-    /// Why the learner has nothing to learn from, while that lasts longer than its time-out.
+    /// Why the learner starves, while it waits longer than its timeout.
     pub starved: Option<Diagnosis>,
 }
 
 impl LearnerMetrics {
-    /// Measurements of a learner that has not started.
+    /// Metrics of a learner that has not started.
     pub fn new() -> Self {
         Self::beside(None)
     }
 
-    /// Measurements of a learner that has not started, and of the threads that load its batches.
+    /// The same, with those of its loader threads.
     pub(crate) fn beside(loaders: Option<LoaderMetrics>) -> Self {
         let own = LearnerReadings {
             queue: TimerStat::new(),
@@ -91,7 +89,7 @@ impl LearnerMetrics {
         Self { own: Arc::new(Mutex::new(own)), loaders }
     }
 
-    /// A copy of everything as it is now.
+    /// A snapshot.
     pub fn read(&self) -> LearnerReadings {
         let mut now = self.lock().clone();
         if let Some(loaders) = &self.loaders {
@@ -103,8 +101,7 @@ impl LearnerMetrics {
     /// Writes RLlib's learner keys into `result["info"]`: `learner_queue.size_*`,
     /// `timing_breakdown.learner_{grad,load,load_wait,dequeue}_time_ms` and, when overwriting, `learner`.
     ///
-    /// *Units*: milliseconds, rounded to three digits, mean of the newest ten; 0 where nothing was measured
-    /// yet.
+    /// *Units*: milliseconds, rounded to three digits; means of the newest ten, 0 without any.
     pub fn add_learner_metrics(&self, result: &mut ResultDict, overwrite: OverwriteLearnerInfo) {
         let now = self.read();
         now.queue_size.write_into(result, "info.learner_queue");
@@ -147,8 +144,7 @@ impl LearnerMetrics {
     }
 
     fn lock(&self) -> MutexGuard<'_, LearnerReadings> {
-        // Every write below the lock is complete in itself, so readings left by a panicking thread are still
-        // readings.
+        // Every write under the lock is complete in itself, so a poisoned lock guards valid readings.
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

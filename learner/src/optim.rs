@@ -1,6 +1,5 @@
-//! Optimisers: one pass over the flat parameter vector, with state that can be saved and restored exactly.
-//!
-//! Clipping costs a pass of its own over the gradient, for its norm; scaling is part of the step.
+//! Optimisers: one pass over the flat parameter vector, with exact state. Clipping takes another pass over
+//! the gradient, for its norm.
 
 mod adam;
 mod clip;
@@ -22,51 +21,46 @@ pub use state::OptimizerState;
 
 use crate::{LearnError, ShapeError};
 
-/// Turns gradients into new parameters. Learning runs in `f32`; the same code in `f64` is what tests compare.
-///
-/// An optimiser is made for one parameter count and keeps it. Its learning rate comes with each step, because
-/// it may follow a schedule.
+/// Turns gradients into new parameters, for a fixed number of parameters. Learning runs in `f32`; tests
+/// compare the same code in `f64`.
 pub trait Optimizer<F = f32>: Send {
-    /// The name its saved state goes by.
+    /// Its name in saved states.
     fn name(&self) -> &'static str;
 
-    /// Updates `params` and returns their new L2 norm, which is not finite if a parameter is not.
-    ///
-    /// It reads and writes everything once, because at this size of arithmetic memory is what takes the time.
+    /// Updates `params` in one pass, because memory bandwidth is the limit, and returns their new L2 norm,
+    /// which is not finite if a parameter is not.
     ///
     /// # Errors
-    /// When a slice does not have the parameter count that the optimiser was made for; nothing has changed
-    /// then.
+    /// A slice of another length; nothing has changed then.
     fn step(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>) -> Result<f64, LearnError>;
 
-    /// A copy of everything that the next step depends on.
+    /// All that the next step depends on.
     fn state(&self) -> OptimizerState<F>;
 
     /// Restores `state`.
     ///
     /// # Errors
-    /// When the state is another optimiser's, or has other vectors or other lengths, or is not finite;
-    /// nothing has changed then.
+    /// A state of another optimiser, of other lengths, or not finite; nothing has changed then.
     fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError>;
 }
 
-/// What may differ from one step to the next.
+/// Options of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepOptions<F = f32> {
     /// Learning rate.
     pub lr: F,
-    /// Factor on every gradient, from [`clip_global_norm`].
+    /// Factor on every gradient; see [`clip_global_norm`].
     pub grad_scale: F,
 }
 
 impl<F: Float> StepOptions<F> {
-    /// A step along the whole gradient.
+    /// A step with the unclipped gradient.
     pub fn whole(lr: F) -> Self {
         StepOptions { lr, grad_scale: F::one() }
     }
 }
 
-/// Which optimiser, with its settings: what a config file names.
+/// An optimiser, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum OptimizerConfig {
@@ -88,7 +82,7 @@ impl OptimizerConfig {
     /// Makes the optimiser for `n_params` parameters.
     ///
     /// # Errors
-    /// An invalid setting; the error names it and the reason.
+    /// An invalid setting.
     pub fn build(&self, n_params: usize) -> Result<Box<dyn Optimizer>, LearnError> {
         Ok(match *self {
             OptimizerConfig::Adam(config) => Box::new(Adam::<f32>::new(n_params, config)?),
@@ -105,12 +99,12 @@ fn check_lengths(n_params: usize, params: usize, grads: usize) -> Result<(), Lea
     Ok(())
 }
 
-/// A setting as the float type of the computation.
+/// A setting in the float type of the computation.
 fn cast<F: Float>(setting: f64) -> F {
     F::from(setting).unwrap_or_else(F::nan)
 }
 
-/// `eps` as the computation will have it: at 0 a gradient of 0 would be divided by 0.
+/// Checks `eps` in the float type of the computation: at 0, a gradient of 0 would be divided by 0.
 fn check_eps<F: Float>(eps: f64) -> Result<(), LearnError> {
     let cast: F = cast(eps);
     let ok = cast > F::zero() && cast.is_finite();

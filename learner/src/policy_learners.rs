@@ -1,4 +1,4 @@
-//! Several policies that learn from the same train batches, each from its own part.
+//! Learners of several policies.
 
 use std::sync::Arc;
 
@@ -12,9 +12,8 @@ mod tests;
 
 /// One learner for each policy that a multi-agent run trains.
 ///
-/// A train batch holds the samples of each policy that acted. Every policy learns from its own; one without
-/// samples in a batch is left as it is. If the update of one is not finite, those before it in the order of
-/// names stay made.
+/// Each policy learns from its own samples in a train batch, if there are any. If an update is not finite,
+/// those of the policies before it, in the order of names, remain.
 ///
 /// ```
 /// use pronk_learner::{
@@ -44,10 +43,10 @@ mod tests;
 pub struct PolicyLearners(ByPolicy<ActorCriticLearner>);
 
 impl PolicyLearners {
-    /// Joins the learners of policies.
+    /// Combines learners.
     ///
     /// # Errors
-    /// There is none, or two train the same policy.
+    /// No learner, or two for the same policy.
     pub fn new(learners: impl IntoIterator<Item = ActorCriticLearner>) -> Result<Self, LearnError> {
         let mut by_policy = ByPolicy::new();
         for learner in learners {
@@ -89,7 +88,7 @@ impl Learner for PolicyLearners {
         self.0.iter().map(|(policy, learner)| (policy.clone(), learner.state())).collect()
     }
 
-    /// A policy without a state of its own stays as it is.
+    /// A policy without a state stays unchanged.
     fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {
         if !state.keys().all(|policy| self.0.contains_key(policy)) {
             return Err(LearnError::OtherPolicies {

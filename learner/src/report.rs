@@ -1,14 +1,12 @@
-//! The learner's report of a pass: the entry of the outqueue.
+//! The entries of the outqueue.
 
 use pronk_buffer::Fold;
 use pronk_metrics::{ByPolicy, LearnerInfo, Steps};
 
 use crate::lag::PolicyLag;
 
-/// One pass of the learner, or several folded together because the trainer was slow to read.
-///
-/// RLlib 2.2 puts a tuple `(env_steps, agent_steps, learner_info)` on its outqueue for every pass; this is
-/// that tuple with what is needed to tell passes over the same batch from new data.
+/// One pass of the learner, or several folded together because the trainer lagged: RLlib 2.2's tuple
+/// `(env_steps, agent_steps, learner_info)`, with what tells repeated passes from new data.
 ///
 /// ```
 /// use pronk_buffer::Fold;
@@ -22,28 +20,27 @@ use crate::lag::PolicyLag;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct LearnerReport {
-    /// Env-steps that went through the learner, once per pass.
+    /// Env-steps, counted in every pass.
     pub env_steps: u64,
-    /// Agent-steps that went through the learner, once per pass.
+    /// Agent-steps, counted in every pass.
     pub agent_steps: u64,
-    /// Steps whose batch was seen for the first time: what has been trained on, however many passes follow.
+    /// Steps counted in the first pass over their batch only.
     pub trained_once: Steps,
-    /// What the learner said about the pass, per policy; folded entries are merged leaf by leaf, weighted by
-    /// the policy's rows.
+    /// The learner's info, per policy; folded entries are merged leaf by leaf, weighted by the policy's rows.
     pub info: LearnerInfo,
-    /// Agent-steps of each policy that went through the learner, once per pass.
+    /// Agent-steps of each policy, counted in every pass.
     pub rows: ByPolicy<u64>,
-    /// Earlier infos that could not be merged because their trees differ; `info` is then the later one.
+    /// Infos replaced by later ones because their trees differ.
     pub infos_replaced: u64,
-    /// Which pass over its batch the newest entry was, counted from 1.
+    /// The number of the newest pass over its batch, from 1.
     pub pass: u32,
     /// Passes folded into this report.
     pub passes: u64,
-    /// Updates made in these passes.
+    /// Updates in these passes.
     pub updates: u64,
     /// Newest published version of the weights.
     pub version: u64,
-    /// How old the columns were when they were learned from for the first time.
+    /// Policy lag of the steps in first passes.
     pub lag: PolicyLag,
 }
 

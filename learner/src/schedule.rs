@@ -1,14 +1,13 @@
-//! A number that changes with the env-steps trained on so far, each counted once: a learning rate, an entropy
-//! coefficient.
+//! Values that change with the env-steps trained on.
 
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
 
-/// A value over env-steps.
+/// A value over the env-steps trained on so far, each counted once: a learning rate, an entropy coefficient.
 ///
-/// Read from a config file it is a number (constant) or a list of `[env_steps, value]` points, as in RLlib.
+/// In a config file it is a number or a list of `[env_steps, value]` points, as in RLlib.
 ///
 /// # Example
 /// ```
@@ -22,30 +21,30 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Repr", into = "Repr")]
 pub enum Schedule {
-    /// The same value for ever.
+    /// A constant.
     Constant(f64),
-    /// Straight lines between points.
+    /// Linear between points.
     PiecewiseLinear(PiecewiseLinear),
 }
 
-/// Points joined by straight lines, made by [`Schedule::piecewise_linear`].
+/// Linear interpolation, made by [`Schedule::piecewise_linear`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PiecewiseLinear {
     endpoints: Vec<(f64, f64)>,
     outside_value: Option<f64>,
 }
 
-/// Why points do not make a schedule.
+/// Why points are no schedule.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// There is no point at all.
+    /// No points.
     #[error("a schedule needs at least one [env_steps, value] point; give one, or a plain number for a constant")]
     Empty,
     /// A step or value is NaN or infinite.
     #[error("point {index} of the schedule, [{step}, {value}], is not finite")]
     NotFinite {
-        /// Which point, from 0.
+        /// The point, from 0.
         index: usize,
         /// Its env-steps.
         step: f64,
@@ -55,30 +54,29 @@ pub enum ScheduleError {
     /// The value outside all pieces, or a constant, is NaN or infinite.
     #[error("the value {value} of the schedule is not finite")]
     ValueNotFinite {
-        /// What came.
+        /// The value.
         value: f64,
     },
-    /// Points go back in time.
+    /// Points out of order.
     #[error(
         "point {index} of the schedule is at {step} env-steps, before the point ahead of it at {previous}; sort them"
     )]
     NotSorted {
-        /// Which point, from 0.
+        /// The point, from 0.
         index: usize,
         /// Its env-steps.
         step: f64,
-        /// The env-steps of the point ahead of it.
+        /// The env-steps of the point before.
         previous: f64,
     },
 }
 
 impl Schedule {
-    /// Straight lines between `(env_steps, value)` points. Before the first point it has the first value,
-    /// from the last one on the last value. Two points at the same step make a jump, to the later one's
-    /// value.
+    /// Linear between `(env_steps, value)` points, constant before the first and after the last. Two points
+    /// at the same step make a jump to the later one's value.
     ///
     /// # Errors
-    /// When there is no point, one is not finite, or they are not in order of env-steps.
+    /// No points, one that is not finite, or points out of order.
     pub fn piecewise_linear(endpoints: impl Into<Vec<(f64, f64)>>) -> Result<Schedule, ScheduleError> {
         PiecewiseLinear::new(endpoints.into(), None).map(Schedule::PiecewiseLinear)
     }
@@ -87,7 +85,7 @@ impl Schedule {
     /// one on, as RLlib's `PiecewiseSchedule` has it.
     ///
     /// # Errors
-    /// As there, and when `outside_value` is not finite.
+    /// The same, and an `outside_value` that is not finite.
     pub fn piecewise_linear_with_outside_value(
         endpoints: impl Into<Vec<(f64, f64)>>,
         outside_value: f64,
@@ -95,11 +93,8 @@ impl Schedule {
         PiecewiseLinear::new(endpoints.into(), Some(outside_value)).map(Schedule::PiecewiseLinear)
     }
 
-    /// From `initial` to 0 over `env_steps`: what RLlib makes of an `entropy_coeff_schedule` that is a bare
-    /// number.
-    ///
-    /// # Errors
-    /// When a number is not finite, or `env_steps` is negative.
+    /// From `initial` to 0 over `env_steps`: RLlib's `entropy_coeff_schedule` if it is a number. An error if
+    /// a number is not finite, or `env_steps` is negative.
     pub fn linear_to_zero(initial: f64, env_steps: f64) -> Result<Schedule, ScheduleError> {
         Schedule::piecewise_linear([(0.0, initial), (env_steps, 0.0)])
     }
@@ -112,12 +107,12 @@ impl Schedule {
         }
     }
 
-    /// The smallest value it can have, so that a config can be checked once.
+    /// Its smallest value, to check a config once.
     pub fn min_value(&self) -> f64 {
         self.fold_values(f64::min)
     }
 
-    /// The largest value it can have.
+    /// Its largest value.
     pub(crate) fn max_value(&self) -> f64 {
         self.fold_values(f64::max)
     }
@@ -127,7 +122,7 @@ impl Schedule {
             Schedule::Constant(value) => *value,
             Schedule::PiecewiseLinear(PiecewiseLinear { endpoints, outside_value }) => {
                 let values = endpoints.iter().map(|&(_, value)| value).chain(*outside_value);
-                // There is at least one point; NaN, were there none, is refused by every check.
+                // There is at least one point; every check refuses NaN.
                 values.reduce(pick).unwrap_or(f64::NAN)
             }
         }
@@ -157,8 +152,7 @@ impl PiecewiseLinear {
     }
 
     fn value(&self, step: f64) -> f64 {
-        // The point that begins the half-open piece [t_i, t_i+1) with `step` in it is the last one not after
-        // it.
+        // The half-open piece [t_i, t_i+1) with `step` begins at the last point not after it.
         let begun = self.endpoints.partition_point(|&(t, _)| t <= step);
         let left = begun.checked_sub(1).map(|i| self.endpoints[i]);
         let right = self.endpoints.get(begun).copied();
@@ -173,7 +167,7 @@ impl PiecewiseLinear {
     }
 }
 
-/// How a schedule is written in a file.
+/// A schedule in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Repr {

@@ -1,4 +1,4 @@
-//! Train batches on their way to the learner: on the host, or in a stack that was loaded ahead.
+//! Train batches on the host, or in stacks loaded ahead.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,7 +14,7 @@ use crate::actor_critic::obs_ref;
 #[cfg(test)]
 mod tests;
 
-/// What the learner's loop can take from a source: a batch on the host, or a stack with one in it.
+/// An item that the learner's loop takes from a source: a batch on the host, or in a stack.
 pub trait HoldsBatch {
     /// The batch, to learn from.
     fn batch(&self) -> TrainBatch<'_>;
@@ -43,8 +43,8 @@ impl<T: HoldsBatch> HoldsBatch for Loaded<T> {
     }
 }
 
-/// A place for one train batch: RLlib's tower stack. The samples lie on the host, where losses read them; the
-/// observations also where the networks of their policies compute.
+/// A place for one train batch: RLlib's tower stack. The samples are on the host, where losses read them; the
+/// observations also on the networks' devices.
 #[derive(Debug, Default)]
 pub struct Stack {
     samples: MultiAgentBatch,
@@ -61,7 +61,7 @@ impl HoldsBatch for Stack {
     }
 }
 
-/// Loads train batches into stacks: moves the samples, and puts the observations where the networks compute.
+/// Loads train batches into stacks: moves the samples, and copies the observations to the networks' devices.
 ///
 /// ```
 /// use pronk_buffer::{Loader, MultiAgentBatch};
@@ -79,7 +79,7 @@ pub struct StackLoader {
 }
 
 impl StackLoader {
-    /// A loader for the networks that [`Learner::obs_loaders`](crate::Learner::obs_loaders) are of.
+    /// A loader with these [`Learner::obs_loaders`](crate::Learner::obs_loaders).
     pub fn new(loaders: ByPolicy<Arc<dyn ObsLoader>>) -> Self {
         Self { loaders }
     }
@@ -102,8 +102,8 @@ impl Loader<MultiAgentBatch> for StackLoader {
     type Stack = Stack;
 
     /// # Errors
-    /// What the device said; the steps of the batch are then counted as lost under `loader_error`, after a
-    /// panic under `loader_panic`.
+    /// An error of the device. The batch's steps then count as lost under `loader_error`, or under
+    /// `loader_panic` after a panic.
     fn load(&mut self, batch: MultiAgentBatch, stack: &mut Stack) -> Result<(), Box<dyn Error + Send + Sync>> {
         stack.samples = batch;
         // The thread reports the panic.

@@ -1,4 +1,4 @@
-//! The state from which a learner resumes exactly.
+//! The state of a learner.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,8 @@ use pronk_policy::Params;
 
 use crate::OptimizerState;
 
-/// Weights, optimiser and counters of a learner: everything its next update depends on.
-///
-/// A learner with the same options that loads it continues bit for bit as the saved one.
+/// Weights, optimiser and counters of a learner. A learner with the same options that loads it continues bit
+/// for bit as the saved one.
 #[derive(Clone, Debug)]
 pub struct LearnerState {
     /// The weights.
@@ -19,11 +18,11 @@ pub struct LearnerState {
     pub updates: u64,
     /// Env-steps trained on, each counted once: the time of schedules.
     pub global_step: u64,
-    /// What the algorithm keeps from one update to the next.
+    /// The algorithm's state.
     pub algorithm: AlgorithmState,
 }
 
-/// What an algorithm keeps from one update to the next; nothing for many of them.
+/// The state of an algorithm, if it has any.
 #[derive(Clone, Debug, Default)]
 pub struct AlgorithmState {
     /// Numbers by name, such as an adapted coefficient.

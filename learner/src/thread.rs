@@ -1,4 +1,4 @@
-//! The learner's loop and the thread that runs it.
+//! The learner's loop and its thread.
 
 mod batch_name;
 mod clock;

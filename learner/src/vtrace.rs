@@ -20,11 +20,11 @@ pub enum PgBootstrap {
     LambdaMix,
 }
 
-/// How importance ratios are weighed, with the defaults of the IMPALA paper.
+/// Settings of V-trace, with the defaults of the IMPALA paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VtraceConfig<F> {
-    /// Bar on the ratio in the temporal differences; it decides which policy's value is learned. `None`
-    /// leaves the ratio as it is.
+    /// Bar on the ratio in the temporal differences; it decides which policy's value is learned. `None` for
+    /// no bar.
     pub clip_rho: Option<F>,
     /// Bar on the ratio in the policy gradient.
     pub clip_pg_rho: Option<F>,
@@ -52,17 +52,17 @@ impl<F: Float> Default for VtraceConfig<F> {
 }
 
 impl<F: Float> VtraceConfig<F> {
-    /// Weight of a temporal difference whose importance ratio is `ratio`.
+    /// Weight of a temporal difference with importance ratio `ratio`.
     pub fn rho(&self, ratio: F) -> F {
         clip(ratio, self.clip_rho, self.alpha)
     }
 
-    /// Weight of a policy-gradient term whose importance ratio is `ratio`.
+    /// Weight of a policy-gradient term with importance ratio `ratio`.
     pub fn pg_rho(&self, ratio: F) -> F {
         clip(ratio, self.clip_pg_rho, self.alpha)
     }
 
-    /// Trace weight: how much of the next step's error a step with importance ratio `ratio` takes over.
+    /// Trace weight: the share of the next step's error that enters a step with importance ratio `ratio`.
     pub fn c(&self, ratio: F) -> F {
         self.lambda * clip(ratio, self.clip_c, self.alpha)
     }
@@ -73,11 +73,11 @@ fn clip<F: Float>(ratio: F, bar: Option<F>, alpha: F) -> F {
         Some(bar) => ratio.min(bar),
         None => ratio,
     };
-    // Without the branch an overflowed ratio would enter as 0 * infinity.
+    // The branch keeps an infinite ratio from becoming 0 * infinity.
     if alpha == F::one() { clipped } else { alpha * clipped + (F::one() - alpha) * ratio }
 }
 
-/// What V-trace reads: time-major slices of `[steps, columns]`, one row per step.
+/// The inputs of V-trace: time-major slices of `[steps, columns]`.
 #[derive(Clone, Copy, Debug)]
 pub struct VtraceInput<'a, F> {
     /// `T`.
@@ -92,24 +92,24 @@ pub struct VtraceInput<'a, F> {
     pub rewards: &'a [F],
     /// `V(x_t)`, `[T, B]`.
     pub values: &'a [F],
-    /// `V(x_T)`, what follows the last step, `[B]`.
+    /// `V(x_T)`, after the last step, `[B]`.
     pub bootstrap: &'a [F],
-    /// `[T, B]`. A step that is `false` is not there: it hands the error of the next step on as it is.
+    /// `[T, B]`. `false` skips a step: it passes the error of the next step on unchanged.
     pub mask: Option<&'a [bool]>,
 }
 
-/// What V-trace computes, `[steps, columns]` each. Reused between calls it allocates nothing.
+/// The outputs of V-trace, `[steps, columns]` each. Its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct VtraceOutput<F> {
-    /// Importance ratios, before any bar.
+    /// Importance ratios, not clipped.
     pub rhos: Vec<F>,
     /// Value targets.
     pub vs: Vec<F>,
-    /// Advantages, with their clipped ratio already multiplied in.
+    /// Advantages, including their clipped ratio.
     pub pg_advantages: Vec<F>,
 }
 
-/// Computes V-trace targets and advantages. Nothing here carries a gradient.
+/// Computes V-trace targets and advantages, which carry no gradient.
 ///
 /// With `rho = exp(log_rho)` and bars as in [`VtraceConfig`]:
 ///
@@ -121,7 +121,7 @@ pub struct VtraceOutput<F> {
 /// ```
 ///
 /// # Errors
-/// When a slice does not have the stated shape.
+/// A slice of another shape.
 ///
 /// # Example
 /// On the policy's own data the target is the discounted return:
@@ -183,8 +183,8 @@ fn resize<F: Float>(buffer: &mut Vec<F>, len: usize) {
     buffer.resize(len, F::zero());
 }
 
-/// Writes `vs - V` into `errors`, from the last step to the first. A row depends on the row after it and on
-/// nothing in its own, so the loops over columns run in SIMD registers.
+/// Writes `vs - V` into `errors`, from the last step to the first. The columns of a row are independent, so
+/// the loops over them vectorise.
 fn backward_errors<F: Float>(config: &VtraceConfig<F>, input: &VtraceInput<'_, F>, rhos: &[F], errors: &mut [F]) {
     let columns = input.columns;
     for t in (0..input.steps).rev() {

@@ -18,8 +18,8 @@ pub enum InitialState {
     Zero,
 }
 
-/// Prepares the recurrent state of batches by zero start state or burn-in, the two ways of Kapturowski et
-/// al., "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
+/// Prepares the recurrent state of batches by a zero start state or burn-in, as in Kapturowski et al.,
+/// "Recurrent Experience Replay in Distributed Reinforcement Learning" (2019).
 pub(super) struct BurnIn {
     initial: InitialState,
     steps: usize,
@@ -32,7 +32,7 @@ pub(super) struct BurnIn {
 impl BurnIn {
     pub(super) fn new(initial: InitialState, steps: usize) -> Self {
         let (state, starts) = (Vec::new(), Vec::new());
-        // One batch at a time; the last minibatch may be smaller than the others.
+        // One for whole minibatches, one for the smaller last one.
         Self { initial, steps, pool: Pool::new(2), state, starts, outputs: Outputs::default() }
     }
 
@@ -41,8 +41,8 @@ impl BurnIn {
         self.steps == 0
     }
 
-    /// Computes the recurrent state that learning starts from, and returns the steps after burn-in; `None` if
-    /// that is the whole batch.
+    /// Computes the recurrent state that learning starts from. Returns the steps after burn-in; `None` for
+    /// the whole batch.
     pub(super) fn begin(
         &mut self,
         network: &mut dyn Network,

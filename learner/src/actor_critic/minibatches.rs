@@ -1,4 +1,4 @@
-//! A train batch cut into minibatches along its columns.
+//! Minibatches.
 
 use std::num::NonZeroUsize;
 
@@ -7,9 +7,9 @@ use pronk_policy::Rng;
 
 use crate::LearnError;
 
-/// Cuts batches into minibatches: whole columns, in an order that is new for every pass.
+/// Cuts batches into minibatches of whole columns, shuffled for every pass.
 pub(super) struct Minibatches {
-    /// Agent-steps of one; whole batches without.
+    /// Agent-steps of a minibatch; `None` for whole batches.
     size: Option<NonZeroUsize>,
     seed: u64,
     /// Columns of the batch in the order of this pass.
@@ -19,12 +19,12 @@ pub(super) struct Minibatches {
 
 impl Minibatches {
     pub(super) fn new(size: Option<NonZeroUsize>, seed: u64) -> Self {
-        // One in use; the last of a batch may be smaller than the others.
+        // One for whole minibatches, one for the smaller last one.
         Self { size, seed, order: Vec::new(), pool: Pool::new(2) }
     }
 
-    /// Shuffles the columns and returns how many go into each minibatch; `None` for all. The order
-    /// depends on the seed and on how many updates there were, so it needs no state of its own.
+    /// Shuffles the columns and returns the number in each minibatch; `None` for all. The order depends on
+    /// the seed and the number of updates alone, so a checkpoint needs no state of it.
     pub(super) fn begin(&mut self, batch: &SampleBatch, updates: u64) -> Option<usize> {
         let shape = batch.shape();
         let columns = (self.size?.get() / shape.steps).max(1);
@@ -40,7 +40,7 @@ impl Minibatches {
         Some(columns)
     }
 
-    /// The minibatch that begins at place `first` of the order.
+    /// The minibatch that begins at index `first` of the order.
     pub(super) fn take(&self, batch: &SampleBatch, first: usize, columns: usize) -> Result<SampleBatch, LearnError> {
         let columns = &self.order[first..(first + columns).min(self.order.len())];
         Ok(batch.select_columns(columns, &self.pool)?)

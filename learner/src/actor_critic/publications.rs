@@ -1,18 +1,18 @@
-//! Which update each published version of the weights was made by.
+//! Maps published versions of the weights to updates.
 
 use std::collections::VecDeque;
 
-/// Workers that far behind are found by their version alone; older versions count as the oldest kept.
+/// Older versions count as the oldest kept.
 const REMEMBERED: usize = 1024;
 
-/// The newest publications, each with the number of updates made before it.
+/// The newest publications, each with the number of updates before it.
 pub(super) struct Publications {
     /// `(version, updates)`, both rising; never empty.
     recent: VecDeque<(u64, u64)>,
 }
 
 impl Publications {
-    /// The initial weights, version 0, are those after `updates`.
+    /// Version 0 are the weights after `updates`.
     pub(super) fn beginning_at(updates: u64) -> Self {
         Self { recent: VecDeque::from([(0, updates)]) }
     }
@@ -24,10 +24,9 @@ impl Publications {
         self.recent.push_back((version, updates));
     }
 
-    /// How many updates the makers of samples were behind `updates`, mean over their `versions`.
+    /// The mean number of updates between the weights of these `versions` and `updates`.
     pub(super) fn mean_updates_behind(&self, updates: u64, versions: &[u64]) -> f64 {
-        // Few versions make a batch, and those of neighbours are mostly the same: each run of them is looked
-        // up once.
+        // A batch has few versions, mostly in long runs: each run is looked up once.
         let behind = versions.chunk_by(|one, next| one == next).map(|run| {
             let behind = updates.saturating_sub(self.updates_at(run[0]));
             behind * run.len() as u64

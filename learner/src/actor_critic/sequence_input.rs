@@ -1,11 +1,11 @@
-//! The input of a recurrent network: where episodes start, and the recurrent state where they were truncated.
+//! The input of a recurrent network: starts of episodes, and recurrent states at truncations.
 
 use pronk_buffer::{End, ObsColumn, ObsView, SampleBatch};
 use pronk_policy::{Input, Memory, Network, Outputs, Params, PolicyError};
 
 use super::obs_ref;
 
-/// Storage for that, reused.
+/// Reused storage for it.
 #[derive(Default)]
 pub(super) struct SequenceInput {
     /// `[T+1, B]`.
@@ -13,8 +13,7 @@ pub(super) struct SequenceInput {
     cut: CutColumns,
 }
 
-/// The way to each final observation, a column each: the steps of its own column up to the cut, then the
-/// observation.
+/// A column for each final observation: the steps of its column up to the truncation, then the observation.
 #[derive(Default)]
 struct CutColumns {
     obs: ObsColumn,
@@ -24,8 +23,8 @@ struct CutColumns {
 }
 
 impl SequenceInput {
-    /// The observations of a batch with the start states of its columns, `[B, state_len]`; empty without
-    /// recurrence.
+    /// The observations of a batch, with the start states of its columns, `[B, state_len]`, if the network is
+    /// recurrent.
     pub(super) fn input<'a>(&'a mut self, batch: &'a SampleBatch, state: &'a [f32]) -> Input<'a> {
         let shape = batch.shape();
         let input = Input::new(obs_ref(batch.obs()), (shape.steps + 1) * shape.columns);
@@ -33,7 +32,7 @@ impl SequenceInput {
             return input;
         }
         self.starts.clear();
-        // The worker cleared the start state where an episode began.
+        // The worker clears the start state where an episode begins.
         self.starts.resize(shape.columns, false);
         self.starts.extend(batch.ends().iter().map(|end| *end != End::No));
         input.with_memory(Memory { state, starts: &self.starts })
@@ -74,7 +73,7 @@ impl SequenceInput {
     }
 }
 
-/// Makes `len` zeros of the type of `like`.
+/// `len` zeros of the type of `like`.
 fn clear(obs: &mut ObsColumn, like: ObsView<'_>, len: usize) {
     match (&mut *obs, like) {
         (ObsColumn::F32(numbers), ObsView::F32(_)) => {
@@ -89,7 +88,7 @@ fn clear(obs: &mut ObsColumn, like: ObsView<'_>, len: usize) {
     }
 }
 
-/// Copies an observation into row `at`. Both are of one type.
+/// Copies an observation into row `at`, of the same type.
 fn copy_row(to: &mut ObsColumn, at: usize, row: ObsView<'_>, len: usize) {
     match (to, row) {
         (ObsColumn::F32(to), ObsView::F32(row)) => to[at * len..(at + 1) * len].copy_from_slice(row),

@@ -1,4 +1,4 @@
-//! A network that stays as it is while another learns.
+//! Target networks.
 
 use std::num::NonZeroU64;
 
@@ -6,7 +6,7 @@ use pronk_policy::{Input, Network, Outputs, Params};
 
 use crate::{LearnError, TargetState};
 
-/// A target network: a copy of the trained weights, renewed every few updates, and its logits.
+/// A copy of the trained weights, renewed every few updates, and its logits.
 pub(super) struct Target {
     params: Params,
     period: NonZeroU64,
@@ -25,12 +25,12 @@ impl Target {
         Ok(network.forward(&self.params, input, &mut self.outputs)?)
     }
 
-    /// The logits of the last look.
+    /// The last logits.
     pub(super) fn logits(&mut self) -> &mut [f32] {
         &mut self.outputs.logits
     }
 
-    /// Counts an update of the trained weights; true if the target was renewed.
+    /// Counts an update of the trained weights; returns whether it renewed the target.
     pub(super) fn updated(&mut self, trained: &Params) -> bool {
         self.age += 1;
         if self.age < self.period.get() {

@@ -11,10 +11,10 @@ use crate::{ClippedNorm, LearnError, Learned, LossInputs, ShapeError, StepOption
 impl ActorCriticLearner {
     /// Makes a pass over the samples of its policy: one update, or one per minibatch.
     ///
-    /// `loaded` are the observations of `part` on the network's device, if a loader copied them there.
+    /// `loaded` are the observations of `part` on the network's device, if a loader has copied them.
     ///
     /// # Errors
-    /// The samples do not fit the learner, or the update is not finite.
+    /// Samples that do not fit the learner, or a non-finite update.
     pub fn pass(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<Learned, LearnError> {
         let before = self.updates;
         let info = match self.minibatches.begin(part, self.updates) {
@@ -25,14 +25,14 @@ impl ActorCriticLearner {
                     let minibatch = self.minibatches.take(part, first, columns)?;
                     infos.push((self.update(&minibatch, None)?, minibatch.steps() as f64));
                 }
-                // One algorithm made them, so they have the same leaves.
+                // All come from one algorithm, so they have the same leaves.
                 LearnerInfo::merge_all(infos).map_err(|error| LearnError::Config { reason: error.to_string() })?
             }
         };
         Ok(Learned { info, updates: self.updates - before })
     }
 
-    /// Makes one update from `part`.
+    /// One update from `part`.
     fn update(&mut self, part: &SampleBatch, loaded: Option<&LoadedObs>) -> Result<LearnerInfo, LearnError> {
         let (columns, state_len) = (part.shape().columns, self.network.shape().state_len);
         ShapeError::check_shape("state_in", part.state_in().len(), columns * state_len, || {

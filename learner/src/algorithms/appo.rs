@@ -33,10 +33,10 @@ pub struct AppoConfig {
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
-    /// Targets and advantages by V-trace of a target network; without it by GAE with the values at sampling
-    /// time.
+    /// Targets and advantages by V-trace of a target network; without it by GAE with the behaviour policy's
+    /// values.
     pub vtrace: bool,
-    /// With V-trace: how data of older policies is weighted.
+    /// With V-trace: how older data is weighted.
     pub form: AppoForm,
     /// As in [`ImpalaConfig`](crate::ImpalaConfig).
     pub vtrace_clip_rho_threshold: Option<f64>,
@@ -46,25 +46,25 @@ pub struct AppoConfig {
     pub vtrace_lambda: f64,
     /// As in [`ImpalaConfig`](crate::ImpalaConfig).
     pub vtrace_drop_last_ts: bool,
-    /// Without V-trace: whether advantages are those of GAE, or the return less the value.
+    /// Without V-trace: advantages by GAE, or the return minus the value.
     pub use_gae: bool,
-    /// Without V-trace: whether the value is taken off the return at all. GAE needs it.
+    /// Without V-trace: whether to subtract the value from the return. GAE needs it.
     pub use_critic: bool,
     /// GAE's lambda.
     pub lambda: f64,
-    /// Whether advantages are shifted and scaled to mean 0 and deviation 1, over each minibatch. (RLlib does
-    /// not.) Where rewards are large numbers, it keeps updates from depending on their unit.
+    /// Whether to standardise advantages to mean 0 and deviation 1 over each minibatch, which makes updates
+    /// independent of the scale of rewards. (RLlib does not.)
     pub standardize_advantages: bool,
-    /// Whether the divergence from the target network, without V-trace from the policy that acted, is part of
-    /// the loss.
+    /// Whether the loss includes the divergence from the target network, or without V-trace from the
+    /// behaviour policy.
     pub use_kl_loss: bool,
     /// Initial weight of the divergence.
     pub kl_coeff: f64,
-    /// The divergence that its weight is adapted to.
+    /// The divergence that its weight aims at.
     pub kl_target: f64,
-    /// Updates from one target network to the next, and from one adaptation of the divergence's weight to the
-    /// next; `None` is those of `num_sgd_iter * minibatch_buffer_size` passes, and 1 outside a trainer's
-    /// config. (RLlib means this and counts sampled steps.)
+    /// Updates between two renewals of the target network, and between two adaptations of the divergence's
+    /// weight; `None` is those of `num_sgd_iter * minibatch_buffer_size` passes, or 1 outside a trainer.
+    /// (RLlib intends this and counts sampled steps.)
     pub target_update_frequency: Option<NonZeroU64>,
 }
 
@@ -97,7 +97,7 @@ impl AppoConfig {
     /// Checks every setting.
     ///
     /// # Errors
-    /// [`LearnError::Config`] naming the first setting that cannot work, its value, and why.
+    /// [`LearnError::Config`] with the first invalid setting, its value, and the reason.
     pub fn check(&self) -> Result<(), LearnError> {
         settings::unit("gamma", self.gamma)?;
         settings::unit("lambda", self.lambda)?;
@@ -149,8 +149,7 @@ impl AppoConfig {
     }
 }
 
-/// The APPO algorithm. It keeps its working memory, so a steady run allocates nothing here but the
-/// statistics' names.
+/// The APPO algorithm. A steady run allocates only the statistics.
 ///
 /// # Example
 /// ```
@@ -167,7 +166,7 @@ impl AppoConfig {
 pub struct Appo {
     config: AppoConfig,
     kl_coeff: KlCoeff,
-    /// The mean divergence of the loss that was computed last.
+    /// The mean divergence of the last loss.
     last_kl: f64,
     batch: OnBatch,
     target_logp: Vec<f32>,
@@ -176,10 +175,11 @@ pub struct Appo {
 }
 
 impl Appo {
-    /// With checked settings.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// As [`AppoConfig::check`]; and a divergence from a target network that is renewed after every update.
+    /// Those of [`AppoConfig::check`], and a divergence from a target network that is renewed after every
+    /// update.
     pub fn new(config: AppoConfig) -> Result<Self, LearnError> {
         config.check()?;
         let appo = Self {
@@ -296,7 +296,7 @@ impl Algorithm for Appo {
 
     fn updated(&mut self, target_updated: bool) {
         self.kl_coeff.add(self.last_kl);
-        // Without a target network the weight keeps the same beat.
+        // Without a target network the weight adapts in the same rhythm.
         let due = if self.config.vtrace { target_updated } else { self.kl_coeff.updates() >= self.period().get() };
         if self.config.use_kl_loss && due {
             self.kl_coeff.adapt();

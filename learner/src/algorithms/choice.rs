@@ -1,4 +1,4 @@
-//! The algorithms to choose from.
+//! The built-in algorithms.
 
 use std::num::NonZeroU64;
 
@@ -9,7 +9,7 @@ use super::impala::{Impala, ImpalaConfig};
 use super::ppo::{Ppo, PpoConfig};
 use crate::{Algorithm, LearnError};
 
-/// One of the algorithms, with its settings.
+/// A built-in algorithm, with its settings.
 ///
 /// ```
 /// use pronk_learner::{AlgorithmConfig, PpoConfig};
@@ -53,14 +53,13 @@ impl From<PpoConfig> for AlgorithmConfig {
     }
 }
 
-/// How often a run updates its weights: what settings that are left open are taken from.
+/// How often a run updates its weights, the source of unset settings.
 ///
-/// It is counted beforehand, for environments with one agent and all passes over every batch. With several
-/// agents a batch may have other numbers of columns, and behind stacks the first batches have fewer passes:
-/// there such settings are better set.
+/// It assumes one agent and all passes over every batch. With several agents batches vary in width, and
+/// behind stacks the first ones have fewer passes: set the settings there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateRhythm {
-    /// Updates from one train batch, all passes together.
+    /// Updates from all passes over one train batch.
     pub per_train_batch: NonZeroU64,
     /// Updates from `num_sgd_iter * minibatch_buffer_size` passes.
     pub per_buffer: NonZeroU64,
@@ -85,7 +84,7 @@ impl AlgorithmConfig {
         }
     }
 
-    /// The fewest steps that a fragment must have.
+    /// The minimal number of steps of a fragment.
     pub fn fewest_steps(&self) -> usize {
         match self {
             Self::Impala(ImpalaConfig { vtrace: true, vtrace_drop_last_ts: true, .. })
@@ -97,7 +96,7 @@ impl AlgorithmConfig {
     /// Checks every setting.
     ///
     /// # Errors
-    /// [`LearnError::Config`] naming the first setting that cannot work, its value, and why.
+    /// [`LearnError::Config`] with the first invalid setting, its value, and the reason.
     pub fn check(&self) -> Result<(), LearnError> {
         match self {
             Self::Impala(config) => config.check(),
@@ -106,7 +105,7 @@ impl AlgorithmConfig {
         }
     }
 
-    /// The algorithm, for a run of this rhythm.
+    /// Builds the algorithm for a run of this rhythm.
     ///
     /// # Errors
     /// As [`check`](Self::check).

@@ -26,19 +26,19 @@ pub struct ImpalaConfig {
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
-    /// Correct for the lag between acting and learning by V-trace; without it, advantages are those of GAE
-    /// with the values at sampling time, as in A3C.
+    /// Corrects policy lag by V-trace; without it, advantages come from GAE with the behaviour policy's
+    /// values, as in A3C.
     pub vtrace: bool,
     /// GAE's lambda, without V-trace.
     pub lambda: f64,
-    /// Bar on the importance ratio in value targets; `None` leaves it as it is.
+    /// Bar on the importance ratio in value targets; `None` for none.
     pub vtrace_clip_rho_threshold: Option<f64>,
-    /// Bar on the importance ratio in the policy gradient; `None` leaves it as it is.
+    /// Bar on the importance ratio in the policy gradient; `None` for none.
     pub vtrace_clip_pg_rho_threshold: Option<f64>,
     /// Multiplies the trace weights: 1 is V-trace as published, 0 one-step targets.
     pub vtrace_lambda: f64,
-    /// Learn from all steps but each fragment's last and let the last one's value follow them, instead of
-    /// asking the network for the value of what follows the fragment.
+    /// Bootstraps from the last step of each fragment, without learning from it, instead of from the
+    /// observation that follows it.
     pub vtrace_drop_last_ts: bool,
 }
 
@@ -62,7 +62,7 @@ impl ImpalaConfig {
     /// Checks every setting.
     ///
     /// # Errors
-    /// [`LearnError::Config`] naming the first setting that cannot work, its value, and why.
+    /// [`LearnError::Config`] with the first invalid setting, its value, and the reason.
     pub fn check(&self) -> Result<(), LearnError> {
         settings::unit("gamma", self.gamma)?;
         settings::unit("lambda", self.lambda)?;
@@ -87,8 +87,7 @@ impl ImpalaConfig {
     }
 }
 
-/// The IMPALA algorithm. It keeps its working memory, so a steady run allocates nothing here but the
-/// statistics' names.
+/// The IMPALA algorithm. A steady run allocates only the statistics.
 ///
 /// # Example
 /// ```
@@ -110,7 +109,7 @@ pub struct Impala {
 }
 
 impl Impala {
-    /// With checked settings.
+    /// Checks the settings.
     ///
     /// # Errors
     /// As [`ImpalaConfig::check`].

@@ -1,11 +1,11 @@
-//! A weight that grows and shrinks until the policy moves as far as it should.
+//! The adaptive weight of a divergence.
 
 use std::collections::BTreeMap;
 
 use crate::LearnError;
 
-/// The weight of a divergence in the loss, adapted to keep the divergence near a target: half as much again
-/// when it was above twice the target, half when it was below half of it.
+/// The weight of a divergence in the loss, which keeps the divergence near a target: times 1.5 if it was
+/// above twice the target, times 0.5 if below half of it.
 ///
 /// *Source*: RLlib 2.2's `update_kl`; the idea is that of Schulman et al. 2017, section 4.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,33 +17,33 @@ pub struct KlCoeff {
     count: u64,
 }
 
-/// A weight that shrank or grew further could not find its way back in time.
+/// Bounds from which the weight can return in reasonable time.
 const LEAST: f64 = 1e-8;
 const MOST: f64 = 1e8;
 
 impl KlCoeff {
-    /// Begins at `coeff` and aims at a mean divergence of `target`.
+    /// Starts at `coeff` and aims at a mean divergence of `target`.
     pub fn new(coeff: f64, target: f64) -> Self {
         Self { coeff, target, sum: 0.0, count: 0 }
     }
 
-    /// The weight now.
+    /// The current weight.
     pub fn value(&self) -> f64 {
         self.coeff
     }
 
-    /// Takes in the mean divergence of an update; one that is not finite counts as twice the target and more.
+    /// Records the mean divergence of an update; a non-finite one counts as four times the target.
     pub fn add(&mut self, kl: f64) {
         self.sum += if kl.is_finite() { kl } else { 4.0 * self.target };
         self.count += 1;
     }
 
-    /// How many updates were taken in since the last change.
+    /// Updates recorded since the last change.
     pub fn updates(&self) -> u64 {
         self.count
     }
 
-    /// Adapts the weight to the mean divergence since the last call, if there was any.
+    /// Adapts the weight to the mean divergence since the last call.
     pub fn adapt(&mut self) {
         if self.count == 0 {
             return;
@@ -62,13 +62,13 @@ impl KlCoeff {
         }
     }
 
-    /// Its numbers by name, for a checkpoint.
+    /// Its state, as numbers by name.
     pub(crate) fn save(&self) -> BTreeMap<String, f64> {
         let numbers = [("kl_coeff", self.coeff), ("kl_sum", self.sum), ("kl_count", self.count as f64)];
         numbers.into_iter().map(|(name, number)| (name.to_owned(), number)).collect()
     }
 
-    /// Restores saved numbers.
+    /// Restores its state.
     pub(crate) fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
         let number = |name: &str| match numbers.get(name) {
             Some(number) if number.is_finite() && *number >= 0.0 => Ok(*number),

@@ -1,5 +1,5 @@
-//! What all algorithms do with a batch: what its actions look like now, where its episodes end, and the way
-//! back from gradients of log-probabilities to gradients of the network's outputs.
+//! What all algorithms compute from a batch: log-probabilities, ends of episodes, and gradients of the
+//! network's outputs from those of log-probabilities.
 
 use pronk_buffer::{ActionView, SampleBatch};
 use pronk_metrics::{Info, Reduction};
@@ -8,7 +8,7 @@ use pronk_policy::{ActionsRef, OutputGrads};
 use super::targets::{LastStep, Targets};
 use crate::{Advantages, EpisodeEnds, GaeInput, GaeOutput, LearnError, LossInputs, gae};
 
-/// A batch under the policy now. Reused between batches it allocates nothing.
+/// A batch under the current policy. Its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OnBatch {
     /// `[T, B]`: log-probabilities of the batch's actions.
@@ -17,17 +17,17 @@ pub(crate) struct OnBatch {
     pub(crate) entropy: Vec<f32>,
     /// Rewards and discounts with ends folded in.
     pub(crate) ends: EpisodeEnds<f32>,
-    /// Advantages of the values at sampling time, once asked for.
+    /// Advantages by GAE, once estimated.
     pub(crate) gae: GaeOutput<f32>,
 }
 
-/// Gradients of a loss, an entry for each agent-step: `[T, B]`.
+/// Gradients of a loss, `[T, B]` each.
 pub(crate) struct LossGrads<'a> {
     pub(crate) logp: &'a [f32],
     pub(crate) entropy: &'a [f32],
     pub(crate) values: &'a [f32],
-    /// The inputs of the distribution whose divergence from the present one is part of the loss, and the
-    /// gradient with respect to it.
+    /// The inputs of the distribution whose divergence from the current one is in the loss, and the gradient
+    /// with respect to the divergence.
     pub(crate) kl: Option<(&'a [f32], &'a [f32])>,
 }
 
@@ -50,7 +50,7 @@ impl OnBatch {
         Ok(())
     }
 
-    /// Fills advantages and value targets by GAE with the values at sampling time.
+    /// Fills advantages and value targets by GAE with the behaviour policy's values.
     pub(crate) fn estimate(&mut self, lambda: f64, kind: Advantages, batch: &SampleBatch) -> Result<(), LearnError> {
         let (steps, columns) = (batch.shape().steps, batch.shape().columns);
         let (values, bootstrap) = batch.behaviour_values().split_at(steps * columns);
@@ -79,13 +79,12 @@ pub(crate) fn actions_of(batch: &SampleBatch) -> ActionsRef<'_> {
     }
 }
 
-/// The first `rows` rows of the inputs of distributions: those of steps, without what follows the last one.
+/// The first `rows` rows of logits: those of steps.
 pub(crate) fn rows_of<'a>(logits: &'a [f32], rows: usize, inputs: &LossInputs<'_>) -> &'a [f32] {
     &logits[..rows * inputs.distribution.dist_len()]
 }
 
-/// Writes the gradients of a loss with respect to what the network put out; zero for what follows the last
-/// step.
+/// Writes the gradients of a loss with respect to the network's outputs; zero after the last step.
 pub(crate) fn write_output_grads(
     batch: &SampleBatch,
     inputs: &LossInputs<'_>,
@@ -108,12 +107,12 @@ pub(crate) fn write_output_grads(
     Ok(())
 }
 
-/// Statistics of an update, merged by their means. Merging leaves NaN out; the result dict has it as null.
+/// Statistics of an update, merged by mean. Merging ignores NaN, which the result dict shows as null.
 pub(crate) fn statistics(numbers: impl IntoIterator<Item = (&'static str, f64)>) -> Info {
     Info::tree(numbers.into_iter().map(|(name, number)| (name, Info::leaf(number, Reduction::Mean))))
 }
 
-/// Names the first input of a loss that is not finite.
+/// An error with the first non-finite input of a loss.
 pub(crate) fn not_finite(
     what: &'static str,
     columns: usize,

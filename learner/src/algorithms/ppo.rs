@@ -1,4 +1,4 @@
-//! PPO: several updates from data of a policy a few updates old. Formula, source and what differs:
+//! PPO: several updates from recent data. Formula, source and what differs:
 //! `ppo/README.md`.
 
 #[cfg(test)]
@@ -28,25 +28,24 @@ pub struct PpoConfig {
     pub gamma: f64,
     /// GAE's lambda.
     pub lambda: f64,
-    /// Whether advantages are those of GAE, or the return less the value.
+    /// Advantages by GAE, or the return minus the value.
     pub use_gae: bool,
-    /// Whether advantages are shifted and scaled to mean 0 and deviation 1, over each minibatch.
+    /// Whether to standardise advantages to mean 0 and deviation 1 over each minibatch.
     pub standardize_advantages: bool,
     /// Range around 1 within which the probability ratio is not clipped.
     pub clip_param: f64,
     /// Weight of the value loss, which is the squared error. (IMPALA's and APPO's is half of it.)
     pub vf_loss_coeff: f64,
-    /// The most that one squared error of the values costs; an error beyond carries no gradient. `None` for
-    /// no bound.
+    /// Bound on the squared error of a value, beyond which it carries no gradient; `None` for no bound.
     pub vf_clip_param: Option<f64>,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
     /// Initial weight of the divergence from the behaviour policy; 0 disables it.
     pub kl_coeff: f64,
-    /// The divergence that its weight is adapted to.
+    /// The divergence that its weight aims at.
     pub kl_target: f64,
-    /// Updates from one adaptation of the divergence's weight to the next; `None` is those of one train
-    /// batch, and 1 outside a trainer's config.
+    /// Updates between two adaptations of the divergence's weight; `None` is those of one train batch, or 1
+    /// outside a trainer.
     pub kl_update_frequency: Option<NonZeroU64>,
 }
 
@@ -72,7 +71,7 @@ impl PpoConfig {
     /// Checks every setting.
     ///
     /// # Errors
-    /// [`LearnError::Config`] naming the first setting that cannot work, its value, and why.
+    /// [`LearnError::Config`] with the first invalid setting, its value, and the reason.
     pub fn check(&self) -> Result<(), LearnError> {
         settings::unit("gamma", self.gamma)?;
         settings::unit("lambda", self.lambda)?;
@@ -95,8 +94,7 @@ impl PpoConfig {
     }
 }
 
-/// The PPO algorithm. It keeps its working memory, so a steady run allocates nothing here but the statistics'
-/// names.
+/// The PPO algorithm. A steady run allocates only the statistics.
 ///
 /// # Example
 /// ```
@@ -113,7 +111,7 @@ impl PpoConfig {
 pub struct Ppo {
     config: PpoConfig,
     kl_coeff: KlCoeff,
-    /// The mean divergence of the loss that was computed last.
+    /// The mean divergence of the last loss.
     last_kl: f64,
     batch: OnBatch,
     kl: Vec<f32>,
@@ -121,7 +119,7 @@ pub struct Ppo {
 }
 
 impl Ppo {
-    /// With checked settings.
+    /// Checks the settings.
     ///
     /// # Errors
     /// As [`PpoConfig::check`].

@@ -1,4 +1,4 @@
-//! Rules that settings of several algorithms keep.
+//! Rules for settings of several algorithms.
 
 use crate::{LearnError, PgBootstrap, Schedule, VtraceConfig};
 
@@ -13,7 +13,7 @@ pub(crate) fn weight(name: &str, value: f64) -> Result<(), LearnError> {
     refuse_unless(finite_and_not_negative(value), name, value, "finite and not negative")
 }
 
-/// A size that cannot be nothing.
+/// A size above 0.
 pub(crate) fn positive(name: &str, value: f64) -> Result<(), LearnError> {
     let works = finite_and_not_negative(value) && value as f32 > 0.0;
     refuse_unless(works, name, value, "finite and above 0 as a 32-bit float")
@@ -25,7 +25,7 @@ pub(crate) fn bar(name: &str, bar: Option<f64>) -> Result<(), LearnError> {
     bar.map_or(Ok(()), |bar| refuse_unless(finite_and_not_negative(bar) && bar as f32 > 0.0, name, bar, rule))
 }
 
-/// The weight of the entropy bonus, all along.
+/// The weight of the entropy bonus.
 pub(crate) fn entropy_coeff(schedule: &Schedule) -> Result<(), LearnError> {
     let rule = "finite and not negative: the entropy is a bonus";
     [schedule.min_value(), schedule.max_value()]

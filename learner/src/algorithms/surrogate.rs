@@ -17,55 +17,54 @@ const MOST_LOG_RATIO: f64 = 60.0;
 /// Coefficients of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SurrogateConfig<F> {
-    /// How far from 1 the ratio still earns something.
+    /// Range around 1 within which the ratio is not clipped.
     pub clip_param: F,
     /// Weight of the value loss.
     pub vf_loss_coeff: F,
-    /// What the value loss is.
+    /// The value loss.
     pub value_loss: ValueLoss<F>,
     /// Weight of the entropy bonus.
     pub entropy_coeff: F,
-    /// Weight of the divergence, where there is one.
+    /// Weight of the divergence, if there is one.
     pub kl_coeff: F,
 }
 
-/// What an error `V - target` costs.
+/// The loss of an error `V - target`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueLoss<F> {
     /// Half its square: APPO.
     HalfSquared,
-    /// Its square, and no more than this: PPO. An error beyond carries no gradient.
+    /// Its square up to a bound, beyond which it carries no gradient: PPO.
     Squared {
-        /// The most that one entry costs; infinite for no bound.
+        /// The bound; infinite for none.
         most: F,
     },
 }
 
-/// What the loss reads: slices with an entry for each agent-step, in any order.
+/// The inputs of the loss: an entry for each agent-step, in any order.
 #[derive(Clone, Copy, Debug)]
 pub struct SurrogateInput<'a, F> {
-    /// Log-probability of the action when it was sampled.
+    /// Log-probability of the action under the behaviour policy.
     pub behaviour_logp: &'a [F],
-    /// Log-probability of the action now.
+    /// Log-probability of the action under the current policy.
     pub logp: &'a [F],
-    /// Entropy of the action distribution now.
+    /// Entropy of the current action distribution.
     pub entropy: &'a [F],
-    /// Value now.
+    /// Current value.
     pub values: &'a [F],
-    /// Advantages. They carry no gradient.
+    /// Advantages, without gradient.
     pub advantages: &'a [F],
-    /// What the values should be.
+    /// Value targets.
     pub value_targets: &'a [F],
-    /// What each ratio is multiplied by before it is clipped: APPO's bounded importance ratio. It carries no
-    /// gradient.
+    /// Factors on the ratios before clipping, without gradient: APPO's bounded importance ratios.
     pub ratio_weights: Option<&'a [F]>,
-    /// Divergence of the action distribution now from one that is to be stayed close to.
+    /// Divergence of the current action distribution from a reference.
     pub kl: Option<&'a [F]>,
-    /// `false` leaves an entry out.
+    /// `false` masks an entry.
     pub mask: Option<&'a [bool]>,
 }
 
-/// Gradients of the total loss, an entry each. Reused between calls it allocates nothing.
+/// Gradients of the total loss. Its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct SurrogateGrads<F> {
     /// `d total / d logp`.
@@ -89,10 +88,9 @@ pub struct SurrogateStats {
     pub vf_loss: f64,
     /// Mean entropy.
     pub entropy: f64,
-    /// Mean divergence, where there is one.
+    /// Mean divergence, if there is one.
     pub kl: Option<f64>,
-    /// Share of the targets' variance that the values explain, masked entries left out; see
-    /// [`ImpalaLossStats`](crate::ImpalaLossStats).
+    /// Explained variance, as in [`ImpalaLossStats`](crate::ImpalaLossStats).
     pub vf_explained_var: Option<f64>,
     /// Mean ratio, weights included.
     pub mean_ratio: f64,
@@ -129,7 +127,7 @@ impl SurrogateStats {
 /// Scalars are summed in `f64`.
 ///
 /// # Errors
-/// When two slices differ in length, or nothing is left to learn from.
+/// Slices of different lengths, or no unmasked entry.
 ///
 /// # Source
 /// Schulman et al. 2017, *Proximal Policy Optimization Algorithms*.
@@ -156,8 +154,7 @@ pub fn surrogate_loss<F: Float>(
     for i in (0..rows).filter(|&i| counts(i)) {
         let weight = input.ratio_weights.map_or(F::one(), |weights| weights[i]);
         let log_ratio = input.logp[i] - input.behaviour_logp[i];
-        // NaN stays. An infinite ratio would turn an advantage that has vanished with its own weight into
-        // NaN.
+        // NaN stays. An infinite ratio times an advantage of 0 would become NaN.
         let log_ratio = if log_ratio > most_log_ratio { most_log_ratio } else { log_ratio };
         let ratio = weight * log_ratio.exp();
         let surrogate = Surrogate::of(ratio, input.advantages[i], config.clip_param);
@@ -202,7 +199,7 @@ impl<F: Float> Surrogate<F> {
         };
         let (free, held) = (ratio * advantage, bounded * advantage);
         let clipped = bounded != ratio;
-        // Where the bounded one is the lesser, it does not move with the ratio.
+        // The bounded term does not depend on the ratio.
         if clipped && held < free {
             Self { value: held, slope: F::zero(), clipped }
         } else {
@@ -225,19 +222,18 @@ impl<F: Float> ValueLoss<F> {
 
 /// Shifts and scales the advantages that `counts` to mean 0 and deviation 1. Equal advantages become 0.
 ///
-/// Each has its `weight` multiplied in already. It is the unweighted advantage that shifts, by the weighted
-/// mean: shifting `weight * adv` itself would turn equal advantages into `weight - mean weight`, which the
-/// policy would then learn from.
+/// Each already includes its `weight`. The weighted mean shifts the unweighted advantage: shifting `weight *
+/// adv` would turn equal advantages into `weight - mean weight`, from which the policy would learn.
 pub(crate) fn standardize<F: Float>(advantages: &mut [F], weight: impl Fn(usize) -> F, counts: impl Fn(usize) -> bool) {
     let weight = |i: usize| to_f64(weight(i));
     let counted = || (0..advantages.len()).filter(|&i| counts(i));
     let count = counted().count().max(1) as f64;
     let mean = counted().map(|i| to_f64(advantages[i])).sum::<f64>() / counted().map(weight).sum::<f64>();
-    // Without any weight, as where the policies have nothing in common, there is nothing to shift.
+    // Without any weight, as for policies with disjoint support, there is nothing to shift.
     let mean = if mean.is_finite() { mean } else { 0.0 };
     let shifted = |i: usize| to_f64(advantages[i]) - mean * weight(i);
     let variance = counted().map(|i| shifted(i).powi(2)).sum::<f64>() / count;
-    // As RLlib: the deviation is at least this, so that nearly equal numbers stay small.
+    // A lower bound on the deviation, as in RLlib, keeps nearly equal numbers small.
     let deviation = variance.sqrt().max(1e-4);
     for (i, advantage) in advantages.iter_mut().enumerate() {
         let shifted = to_f64(*advantage) - mean * weight(i);
@@ -281,7 +277,7 @@ impl Sums {
         let (policy_loss, vf_loss, entropy) = (self.policy / count, self.value / count, self.entropy / count);
         let kl = has_kl.then_some(self.kl / count);
         let bonus = to_f64(config.entropy_coeff) * entropy;
-        // Without weight it is a statistic, which may be infinite and leaves the loss alone.
+        // With a weight of 0 it is only a statistic, which may be infinite.
         let weighed = kl.filter(|_| config.kl_coeff != F::zero());
         let penalty = weighed.map_or(0.0, |kl| to_f64(config.kl_coeff) * kl);
         SurrogateStats {

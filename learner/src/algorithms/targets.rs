@@ -1,26 +1,26 @@
-//! Where a loss takes its advantages and value targets from.
+//! Advantages and value targets.
 
 use num_traits::Float;
 
 use crate::{ShapeError, VtraceConfig, VtraceInput, VtraceOutput, vtrace};
 
-/// Where advantages and value targets come from. They carry no gradient.
+/// The source of advantages and value targets, which carry no gradient.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Targets<'a, F> {
     /// From V-trace. `[steps, columns]` each.
     Vtrace {
-        /// Rewards, with ends folded in (see [`EpisodeEnds`](crate::EpisodeEnds)).
+        /// Rewards with ends folded in: see [`EpisodeEnds`](crate::EpisodeEnds).
         rewards: &'a [F],
         /// Discounts, 0 at every end.
         discounts: &'a [F],
         /// What follows the last step.
         last_step: LastStep<'a, F>,
     },
-    /// As they are, `[steps, columns]` each: those of [`gae`](crate::gae), say.
+    /// Given, such as those of [`gae`](crate::gae). `[steps, columns]` each.
     Given {
         /// Advantages.
         advantages: &'a [F],
-        /// What the values should have been.
+        /// Value targets.
         value_targets: &'a [F],
     },
 }
@@ -30,46 +30,45 @@ pub enum Targets<'a, F> {
 pub enum LastStep<'a, F> {
     /// From these values, `V(obs[T])`, `[columns]`.
     Bootstrap(&'a [F]),
-    /// It only bootstraps: all steps but the last are learned from, and the last one's value follows them.
-    /// RLlib's `vtrace_drop_last_ts`.
+    /// Its own value bootstraps the steps before, and nothing is learned from it. RLlib's
+    /// `vtrace_drop_last_ts`.
     Drop,
-    /// From its own value, as RLlib has it when `vtrace_drop_last_ts` is off: off by one, here for
-    /// comparison.
+    /// Its own value bootstraps itself: RLlib without `vtrace_drop_last_ts`. Off by one; for comparison.
     OwnValue,
 }
 
-/// What V-trace makes of steps that the mask leaves out.
+/// How V-trace treats masked steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaskedSteps {
-    /// They are not there: the recursion passes them by, and no statistic counts them.
+    /// The recursion and the statistics skip them.
     #[default]
     Skip,
-    /// They take part in the recursion and in the explained variance, only their loss is left out: RLlib.
+    /// The recursion and the explained variance include them; the loss does not. RLlib.
     Recurse,
 }
 
-/// A batch as the targets see it: time-major slices of `[steps, columns]`.
+/// The inputs of targets: time-major slices of `[steps, columns]`.
 #[derive(Clone, Copy)]
 pub(crate) struct TargetRows<'a, F> {
     pub(crate) steps: usize,
     pub(crate) columns: usize,
-    /// Log-probability of the action under the policy whose value is wanted.
+    /// Log-probability of the action under the policy that is evaluated.
     pub(crate) logp: &'a [F],
-    /// Log-probability of the action when it was sampled.
+    /// Log-probability of the action under the behaviour policy.
     pub(crate) behaviour_logp: &'a [F],
     pub(crate) values: &'a [F],
     pub(crate) mask: Option<&'a [bool]>,
 }
 
-/// Storage for targets, reused.
+/// Reused storage for targets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TargetBuffers<F> {
     log_rhos: Vec<F>,
 }
 
 impl<F: Float> Targets<'_, F> {
-    /// Fills `out` with ratios, targets and advantages, and returns how many of the first entries are learned
-    /// from: whole steps, all or all but the last.
+    /// Fills `out` with ratios, targets and advantages. Returns the number of entries to learn from: those of
+    /// all steps, or of all but the last.
     pub(crate) fn compute(
         &self,
         config: &VtraceConfig<F>,
@@ -132,7 +131,7 @@ impl<F: Float> Targets<'_, F> {
     }
 }
 
-/// There is nothing to take a mean of.
+/// The error of an empty mean.
 pub(crate) fn nothing_to_learn_from() -> ShapeError {
     ShapeError {
         name: "what is left to learn from",

@@ -12,9 +12,9 @@ use crate::LearnError;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdamConfig {
-    /// Smoothing of the mean of gradients.
+    /// Decay of the mean of gradients.
     pub beta1: f64,
-    /// Smoothing of the mean of squared gradients.
+    /// Decay of the mean of squared gradients.
     pub beta2: f64,
     /// Added to the root of the mean square.
     pub eps: f64,
@@ -35,7 +35,7 @@ impl Default for AdamConfig {
 /// let mut adam = Adam::new(2, AdamConfig::default())?;
 /// let mut params = [1.0_f32, 1.0];
 /// adam.step(&mut params, &[0.5, -20.0], StepOptions::whole(0.1))?;
-/// // The first step is the learning rate long, whatever the gradient's size.
+/// // The length of the first step is the learning rate, whatever the gradient.
 /// assert!((params[0] - 0.9).abs() < 1e-6 && (params[1] - 1.1).abs() < 1e-6);
 /// # Ok::<(), pronk_learner::LearnError>(())
 /// ```
@@ -54,7 +54,7 @@ impl<F: Float> Adam<F> {
     /// For `n_params` parameters.
     ///
     /// # Errors
-    /// When a beta is not in `[0, 1)` or `eps` is not above 0 or not finite.
+    /// A beta outside `[0, 1)`, or an `eps` that is not finite and above 0.
     pub fn new(n_params: usize, config: AdamConfig) -> Result<Adam<F>, LearnError> {
         for (name, beta) in [("beta1", config.beta1), ("beta2", config.beta2)] {
             check_setting(name, beta, (0.0..1.0).contains(&beta), "at least 0 and below 1")?;

@@ -1,25 +1,24 @@
-//! Clipping of the gradient's length.
+//! Gradient clipping.
 
 use num_traits::Float;
 
 use super::pass::{SquareSum, at_full_width};
 
-/// The L2 norm of all gradients together, before and after clipping.
+/// The global L2 norm of gradients, before and after clipping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClippedNorm {
-    /// As they came.
+    /// Before clipping.
     pub true_norm: f64,
-    /// After they are multiplied by `grad_scale`.
+    /// After clipping.
     pub clipped_norm: f64,
-    /// What to multiply each gradient by: see [`StepOptions`](super::StepOptions).
+    /// The factor for [`StepOptions`](super::StepOptions).
     pub grad_scale: f64,
 }
 
 /// The L2 norm of `grads`, and the factor that clips it to `max_norm`; `None` only measures.
 ///
 /// The factor is `max_norm / (norm + 1e-6)` where that is below 1, as in `torch.nn.utils.clip_grad_norm_`.
-/// The norm is summed in `f64`. Gradients whose norm is not finite are for the caller to refuse; their factor
-/// is 1.
+/// The norm is summed in `f64`. If it is not finite, the factor is 1; the caller must check.
 ///
 /// # Example
 /// ```

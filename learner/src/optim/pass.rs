@@ -1,19 +1,18 @@
-//! How a pass over all parameters is made: in blocks, with the machine's widest instructions, and with sums
-//! whose order is fixed.
+//! A pass over all parameters: in blocks, with the widest SIMD instructions, and with sums in a fixed order.
 
 use num_traits::Float;
 
 use super::cast;
 
-/// Parameters of a block: few enough that a block of every vector of an optimiser stays in the first-level
-/// cache, where the block can be looked at twice.
+/// Parameters of a block: few enough that a block of each of the optimiser's vectors stays in the L1 cache
+/// for a second look.
 pub(super) const BLOCK: usize = 1024;
 
-/// Independent partial sums: one running sum would wait for each addition.
+/// Independent partial sums: with one, each addition would wait for the last.
 const LANES: usize = 16;
 
-/// The sum of squares of many numbers, in `f64`. Its order depends on the numbers' places alone, so every
-/// machine gets the same bits.
+/// The sum of squares in `f64`, in an order that depends on positions alone, so that every machine gets the
+/// same bits.
 pub(super) struct SquareSum([f64; LANES]);
 
 impl SquareSum {
@@ -24,7 +23,7 @@ impl SquareSum {
     #[inline(always)]
     pub(super) fn add<F: Float>(&mut self, values: &[F]) {
         let (chunks, rest) = values.as_chunks::<LANES>();
-        // A copy, which stays in registers over the whole loop.
+        // A copy stays in registers during the loop.
         let mut sums = self.0;
         for chunk in chunks {
             for (sum, value) in sums.iter_mut().zip(chunk) {
@@ -50,24 +49,21 @@ fn square<F: Float>(value: F) -> f64 {
 
 /// `value`, or 0 where it is smaller than `smallest`.
 ///
-/// Numbers below the smallest normal float slow a pass down tenfold, and they come by themselves: the mean of
-/// gradients that have become 0, as a dead unit's do, decays to one of them and stays there, because it
-/// rounds to itself.
+/// Subnormal numbers slow a pass down tenfold, and they do occur: the mean of gradients that have become 0,
+/// such as those of a dead unit, decays to one and stays there, because it rounds to itself.
 #[inline(always)]
 pub(super) fn flush<F: Float>(value: F, smallest: F) -> F {
     if value.abs() < smallest { F::zero() } else { value }
 }
 
-/// The smallest gradient to reckon with: weighted with a thousandth, its square is still a normal float.
+/// The smallest gradient that counts: a thousandth of its square is still a normal float.
 pub(super) fn smallest_gradient<F: Float>() -> F {
     cast::<F>(64.0) * F::min_positive_value().sqrt()
 }
 
-/// Runs `pass` compiled for the widest vector instructions that this machine has; the target itself may
-/// promise few. The result is the same on all of them: the compiler reorders nothing and fuses no
-/// multiplication with an addition.
-///
-/// `pass` has to be marked `#[inline(always)]`, or it is compiled for the target only.
+/// Runs `pass`, which must be `#[inline(always)]`, compiled for the widest SIMD instructions of this machine.
+/// The results are the same on all machines: the compiler neither reorders sums nor fuses multiplications
+/// with additions.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn at_full_width<R>(pass: impl FnOnce() -> R) -> R {
@@ -81,7 +77,7 @@ pub(super) fn at_full_width<R>(pass: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Runs `pass`: the target's own vector instructions are the widest.
+/// Runs `pass`: the target's SIMD instructions are the widest.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(super) fn at_full_width<R>(pass: impl FnOnce() -> R) -> R {

@@ -1,4 +1,4 @@
-//! RMSProp, in the two forms that are in use.
+//! RMSProp, in its two forms.
 
 use num_traits::Float;
 use serde::{Deserialize, Serialize};
@@ -8,16 +8,15 @@ use super::state::MEAN_SQUARE;
 use super::{Optimizer, OptimizerState, StepOptions, cast, check_eps, check_lengths, check_setting};
 use crate::LearnError;
 
-/// The place of `eps` and the start of the mean square. The two are different optimisers: with `eps = 0.1`,
-/// as IMPALA has it, the root makes it act like 0.32.
+/// The place of `eps` and the initial mean square. The difference matters: inside the root, IMPALA's `eps =
+/// 0.1` acts like 0.32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RmsPropForm {
-    /// `grad / sqrt(mean_square + eps)`, the mean square starts at one: TensorFlow 1, which the IMPALA
-    /// reference used.
+    /// `grad / sqrt(mean_square + eps)`, starting at one: TensorFlow 1, as in the IMPALA reference.
     #[default]
     EpsInsideRoot,
-    /// `grad / (sqrt(mean_square) + eps)`, the mean square starts at zero: PyTorch.
+    /// `grad / (sqrt(mean_square) + eps)`, starting at zero: PyTorch.
     EpsOutsideRoot,
 }
 
@@ -25,15 +24,15 @@ pub enum RmsPropForm {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RmsPropConfig {
-    /// Smoothing of the mean of squared gradients.
+    /// Decay of the mean of squared gradients.
     pub decay: f64,
-    /// Share of the last update that joins the next; 0 for none.
+    /// Momentum; 0 for none.
     pub momentum: f64,
-    /// Keeps the division finite; its place depends on the [`RmsPropForm`].
+    /// Keeps the division finite; see [`RmsPropForm`].
     pub eps: f64,
-    /// Times the parameter is added to its gradient.
+    /// Weight decay: times the parameter it is added to the gradient.
     pub weight_decay: f64,
-    /// Which RMSProp.
+    /// The form.
     pub form: RmsPropForm,
 }
 
@@ -45,8 +44,8 @@ impl Default for RmsPropConfig {
 
 /// RMSProp, by default as the IMPALA reference trained with it.
 ///
-/// With momentum the two forms keep different buffers: TensorFlow's holds updates (learning rate included),
-/// PyTorch's holds directions, which the current learning rate multiplies.
+/// With momentum, TensorFlow's buffer holds updates, including the learning rate; PyTorch's holds directions,
+/// which the current learning rate multiplies.
 ///
 /// # Example
 /// ```
@@ -71,8 +70,8 @@ impl<F: Float> RmsProp<F> {
     /// For `n_params` parameters.
     ///
     /// # Errors
-    /// When `decay` is not in `[0, 1]`, `momentum` not in `[0, 1)`, `eps` not above 0 or not finite, or
-    /// `weight_decay` negative or not finite.
+    /// A `decay` outside `[0, 1]`, a `momentum` outside `[0, 1)`, an `eps` that is not finite and above 0, or
+    /// a `weight_decay` that is negative or not finite.
     pub fn new(n_params: usize, config: RmsPropConfig) -> Result<RmsProp<F>, LearnError> {
         let RmsPropConfig { decay, momentum, eps, weight_decay, form } = config;
         check_setting("decay", decay, (0.0..=1.0).contains(&decay), "from 0 to 1")?;
@@ -97,14 +96,13 @@ impl<F: Float> RmsProp<F> {
         })
     }
 
-    /// The one pass. `direction` divides a gradient by the root of its mean square. Without momentum the
-    /// buffer has no part in the update.
+    /// The pass. `direction` divides a gradient by the root of its mean square.
     fn update(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>, direction: impl Fn(F, F) -> F) -> f64 {
         let StepOptions { lr, grad_scale } = options;
         let RmsPropConfig { decay, momentum, weight_decay, form, .. } = self.config;
         let (decay, rest): (F, F) = (cast(decay), cast(1.0 - decay));
         let (momentum, weight_decay): (F, F) = (cast(momentum), cast(weight_decay));
-        // The learning rate multiplies what enters the buffer, or what leaves it.
+        // The learning rate applies before the buffer or after it.
         let (lr_in, lr_out) = match form {
             RmsPropForm::EpsInsideRoot => (lr, F::one()),
             RmsPropForm::EpsOutsideRoot => (F::one(), lr),

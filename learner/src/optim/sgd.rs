@@ -6,7 +6,7 @@ use super::pass::{BLOCK, SquareSum, at_full_width};
 use super::{Optimizer, OptimizerState, StepOptions, check_lengths};
 use crate::LearnError;
 
-/// `params -= lr * grads`: the optimiser to compare others with.
+/// `params -= lr * grads`.
 ///
 /// # Example
 /// ```

@@ -12,14 +12,14 @@ use crate::LearnError;
 const OPTIMIZER: &str = "optimizer";
 const STEPS: &str = "steps";
 
-/// The vector whose root is taken.
+/// The mean square, whose root is taken.
 pub(super) const MEAN_SQUARE: &str = "mean_square";
 
-/// Headers of optimiser files are far below this; the format itself would allow 100 MB.
+/// Far above any optimiser file's header; the format allows 100 MB.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 
-/// Everything that the next step of an optimiser depends on: named vectors, one entry per parameter, and the
-/// number of steps taken. A restored optimiser continues bit for bit.
+/// The state of an optimiser: named vectors with an entry per parameter, and the number of steps taken. A
+/// restored optimiser continues bit for bit.
 ///
 /// # Example
 /// ```
@@ -32,7 +32,7 @@ const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct OptimizerState<F = f32> {
-    /// Name of the optimiser that it is of.
+    /// The optimiser's name.
     pub optimizer: String,
     /// Steps taken.
     pub steps: u64,
@@ -53,7 +53,7 @@ impl<F: Float> OptimizerState<F> {
         OptimizerState { optimizer: optimizer.to_owned(), steps, vectors }
     }
 
-    /// The vectors called `names`, after checking that the state fits.
+    /// The vectors `names`, if the state fits.
     pub(super) fn take<const N: usize>(
         mut self,
         optimizer: &str,
@@ -92,10 +92,7 @@ impl<F: Float> OptimizerState<F> {
 }
 
 impl OptimizerState<f32> {
-    /// The state as a safetensors file; name and steps are in its metadata. Equal states give equal bytes.
-    ///
-    /// # Errors
-    /// None that is known: the layout is made from the vectors themselves.
+    /// The state as a safetensors file, with name and steps in its metadata. Equal states yield equal bytes.
     pub fn to_safetensors(&self) -> Result<Vec<u8>, LearnError> {
         let metadata = BTreeMap::from([
             (OPTIMIZER.to_owned(), self.optimizer.clone()),
@@ -109,7 +106,7 @@ impl OptimizerState<f32> {
     /// Reads what [`OptimizerState::to_safetensors`] wrote.
     ///
     /// # Errors
-    /// The bytes are not such a file; the error says why.
+    /// Bytes that are no such file.
     pub fn from_safetensors(bytes: &[u8]) -> Result<OptimizerState, LearnError> {
         let header_bytes = bytes.first_chunk().map(|size| u64::from_le_bytes(*size));
         if header_bytes.is_none_or(|size| size > MAX_HEADER_BYTES) {

@@ -5,29 +5,29 @@ use pronk_metrics::PolicyId;
 
 use crate::LearnError;
 
-/// How many fragments of a batch an error names.
+/// The number of fragments that an error names.
 pub(crate) const TAGS_NAMED: usize = 4;
 
-/// What made a pass unusable.
+/// Why a batch was quarantined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NonFinite {
-    /// The batch itself held a value that is not finite.
+    /// The batch has a non-finite value.
     #[error("the batch of '{policy}' is not finite: {error}")]
     Batch {
-        /// The policy whose samples they are.
+        /// The policy of the samples.
         policy: PolicyId,
-        /// Which value.
+        /// The value.
         error: BatchError,
     },
-    /// The loss or a gradient was not finite; that update was not made. Those that the pass made before it,
-    /// of other minibatches or policies, stay.
+    /// The loss or a gradient was not finite, so that update was not made. The pass's updates before it, of
+    /// other minibatches or policies, remain.
     #[error("the update is not finite: {0}")]
     Update(LearnError),
 }
 
 impl NonFinite {
-    /// The reason the batch's steps are counted under in the step ledger.
+    /// The reason in the step ledger for the batch's steps.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Batch { .. } => "non_finite_batch",
@@ -36,7 +36,7 @@ impl NonFinite {
     }
 }
 
-/// The fragments of a batch, for log and error texts.
+/// The fragments of a batch, for logs and errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchName(Vec<(PolicyId, Vec<Tag>)>);
 
@@ -45,7 +45,7 @@ impl BatchName {
         Self(batch.policies().map(|(policy, part)| (policy.clone(), part.tags().to_vec())).collect())
     }
 
-    /// Per policy, the tags of the fragments.
+    /// The tags of the fragments, per policy.
     pub fn tags(&self) -> &[(PolicyId, Vec<Tag>)] {
         &self.0
     }

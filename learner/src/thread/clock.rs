@@ -1,17 +1,17 @@
-//! Where the loop reads the time for its timers.
+//! The time source of the loop's timers.
 
 use std::time::Instant;
 
-/// A source of time for the learner's timers: seconds since some fixed moment.
+/// A time source for the learner's timers.
 ///
-/// The loop reads it before and after waiting for a batch, and before and after learning from one, in that
-/// order and never otherwise. So a scripted clock reproduces measured sequences exactly.
+/// The loop reads it only before and after waiting for a batch, and before and after learning from it, so a
+/// scripted clock reproduces recorded sequences exactly.
 pub trait Clock: Send {
-    /// Seconds now; never less than a reading before.
+    /// Seconds since a fixed moment; never decreases.
     fn now_secs(&mut self) -> f64;
 }
 
-/// The monotonic clock of the machine.
+/// The system's monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct MonotonicClock(Instant);
 

@@ -5,26 +5,26 @@ use std::time::Duration;
 
 use pronk_metrics::ThreadTime;
 
-/// Name of the learner's thread, in the operating system, in the time ledger and in errors.
+/// The name of the learner's thread.
 pub(crate) const THREAD_NAME: &str = "learner";
 
-/// How many threads a diagnosis names: those longest in their state, which are the ones to look at.
+/// The number of threads that a diagnosis names: those longest in their state.
 const THREADS_NAMED: usize = 8;
 
-/// Why a step had nothing to learn from: how long it waited, what is on its way, and what every thread does.
+/// Why the learner starves: how long it has waited, what is queued, and the state of every thread.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
     /// How long this step waited.
     pub waited: Duration,
-    /// How long the learner has waited since its last batch, over all time-outs in a row.
+    /// How long the learner has waited since its last batch.
     pub waited_in_a_row: Duration,
-    /// Time-outs since its last batch, this one included.
+    /// Timeouts since its last batch, including this one.
     pub time_outs_in_a_row: u32,
-    /// Batches or fragments that wait in front of the learner without making a train batch.
+    /// Batches or fragments queued, too few for a train batch.
     pub backlog: usize,
-    /// Passes completed before.
+    /// Completed passes.
     pub passes: u64,
-    /// Every thread of the run, with the state it is in and since when.
+    /// Every thread of the run, with its state and since when.
     pub threads: Vec<ThreadTime>,
 }
 

@@ -1,10 +1,10 @@
-//! What the loop holds, and what becomes of it when the loop ends.
+//! Accounts for batches that remain when the loop ends.
 
 use pronk_buffer::{MinibatchBuffer, Source};
 use pronk_metrics::StepLedger;
 
-/// The minibatch buffer with everything in front of it. On drop, what is held here, and what workers still
-/// push until the queue is gone, is counted as dropped under `shutdown`.
+/// The minibatch buffer and its sources. On drop, all batches in them, and those that workers still push,
+/// count as dropped under `shutdown`.
 pub(super) struct DrainOnDrop<S: Source> {
     pub(super) ring: MinibatchBuffer<S>,
     pub(super) steps: StepLedger,
@@ -12,9 +12,9 @@ pub(super) struct DrainOnDrop<S: Source> {
 
 impl<S: Source> Drop for DrainOnDrop<S> {
     fn drop(&mut self) {
-        // First, for a worker may push between the drain and the moment the queue is gone.
+        // First, because a worker may push between the drain and the end of the queue.
         self.steps.shut_down();
-        // The source may be what panicked; its batches then count themselves as it is dropped.
+        // If the source has panicked, its batches count themselves when it is dropped.
         if !std::thread::panicking() {
             self.ring.drain();
         }

@@ -1,4 +1,4 @@
-//! How the learner ends when it does not end well.
+//! Failures of the learner.
 
 use std::any::Any;
 use std::time::Duration;
@@ -9,89 +9,89 @@ use super::batch_name::BatchName;
 use super::{Diagnosis, Quarantine};
 use crate::LearnError;
 
-/// Why the learner loop ended.
+/// Why the learner loop failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LearnerLoopError {
     /// The learner returned an error.
     #[error("update {update} failed on {batch}: {source}; its steps are counted as lost under `learner_error`")]
     Learn {
-        /// Which update of this run was being computed, counted from 1.
+        /// The number of the update in this run, from 1.
         update: u64,
-        /// Which data it was computed from.
+        /// Its data.
         batch: BatchName,
-        /// What the learner said.
+        /// The learner's error.
         source: Box<LearnError>,
     },
     /// The learner panicked.
     #[error("update {update} panicked on {batch}: {message}; its steps are counted as lost under `learner_panic`")]
     Panicked {
-        /// Which update of this run was being computed, counted from 1.
+        /// The number of the update in this run, from 1.
         update: u64,
-        /// Which data it was computed from.
+        /// Its data.
         batch: BatchName,
         /// The panic's message.
         message: String,
     },
-    /// Too many batches in a row had to be taken out of the run.
+    /// Too many consecutive batches were quarantined.
     #[error(
         "{in_a_row} batches in a row were quarantined, the limit of `max_consecutive_quarantined`; the weights are \
          those of the last finite update; lower the learning rate or look for values that grow without bound. The \
          last one: {last}"
     )]
     Quarantined {
-        /// How many in a row.
+        /// Their number.
         in_a_row: u32,
         /// The last of them.
         last: Box<Quarantine>,
     },
-    /// No train batch came in time, and the run was told to end then.
+    /// No train batch came in time, under `on_starved: fail`.
     #[error("the learner starved: {0}")]
     Starved(Box<Diagnosis>),
     /// The source of train batches failed.
     #[error("no train batch after {passes} passes: {source}")]
     Source {
-        /// Passes completed before.
+        /// Completed passes.
         passes: u64,
-        /// What the source said.
+        /// The source's error.
         source: NextError,
     },
 }
 
-/// A thread of the learner that failed: its name and why.
+/// A failed thread of the learner.
 #[derive(Debug, thiserror::Error)]
 #[error("thread `{thread}` {cause}")]
 pub struct LearnerFailure {
     /// Name of the thread.
     pub thread: String,
-    /// What happened to it.
+    /// The cause.
     pub cause: LearnerFailureCause,
 }
 
-/// What happened to the learner thread.
+/// Why the learner thread failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LearnerFailureCause {
     /// Its loop ended with an error.
     #[error("failed: {0}")]
     Failed(#[source] LearnerLoopError),
-    /// It panicked outside the learner, which is a defect of a source, a clock or of the loop itself.
+    /// It panicked outside the learner: a bug in a source, a clock or the loop itself.
     #[error("panicked: {0}")]
     Panicked(String),
     /// The operating system refused the thread.
     #[error("could not be started: {0}; lower the number of threads or raise the limit of the process")]
     NotStarted(#[source] std::io::Error),
-    /// It did not end in time; it is abandoned and ends with the process.
+    /// It did not end in time and is abandoned.
     #[error(
         "did not end within {waited:?}: it has been in state `{state}` for {since:?}, and is left behind with its newest \
          updates; lower `train_batch_size` or `sgd_minibatch_size` if a pass takes as long as that"
     )]
     NotJoined {
-        /// The deadline that passed.
+        /// The deadline.
         waited: Duration,
-        /// The state it is in.
+        /// Its state.
         state: &'static str,
-        /// Since when.
+        /// For how long.
         since: Duration,
     },
 }

@@ -62,7 +62,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     ///
     /// # Errors
     /// The learner failed or panicked, too many consecutive batches were not finite, the source failed, or
-    /// the loop starved under `on_starved: fail`. The batch in hand is settled in the step ledger. Drop the
+    /// the loop starved under `on_starved: fail`. The current batch is settled in the step ledger. Drop the
     /// loop then.
     pub fn step(&mut self) -> Result<StepOutcome, LearnerLoopError> {
         if self.token.is_shut_down() {
@@ -145,8 +145,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 };
                 // After the last pass this returns the storage to the pool before workers need it.
                 drop(pass);
-                // Before the ticket, so that a reader in between sees a pass too many rather than one too
-                // few.
+                // Before the ticket, so that a reader in between sees one pass too many, not one too few.
                 self.steps.trained_pass(steps);
                 if let Some(ticket) = ticket {
                     ticket.trained();

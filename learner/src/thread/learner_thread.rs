@@ -12,15 +12,13 @@ use crate::thread::learner_loop::LearnerLoop;
 use crate::thread::requests::{StateError, StateRequests, state_requests};
 use crate::{HoldsBatch, Learner, LearnerMetrics, LearnerReport, LearnerState};
 
-/// How a learner's thread ended.
-///
-/// A learner that is whole comes back with the failure: `save` then gives its state as its last update left
-/// it.
+/// The end of a learner's thread. After a failure that left the learner intact, its state is that of its last
+/// update.
 #[derive(Default)]
 pub struct LearnerEnd {
-    /// The learner, unless it may be broken off in the middle of an update, or did not come back in time.
+    /// The learner, unless an update was interrupted or the thread missed the deadline.
     pub learner: Option<Box<dyn Learner>>,
-    /// What went wrong, if something did.
+    /// The failure, if there was one.
     pub failure: Option<LearnerFailure>,
 }
 
@@ -30,12 +28,11 @@ impl LearnerEnd {
     }
 }
 
-/// A [`LearnerLoop`] on a thread of its own, called `learner`.
+/// A [`LearnerLoop`] on its own thread, `learner`.
 ///
-/// It ends when no train batch can come any more, at its next report once its [`outqueue`](Self::outqueue)
-/// was dropped, when the run's shutdown guard is, or when it fails; [`join`](Self::join) returns the learner,
-/// and the failure if any. When it ends, the outqueue closes and workers that wait for room in the inqueue
-/// wake up with their fragment back.
+/// It ends when no more train batches can come, when its [`outqueue`](Self::outqueue) or the run's shutdown
+/// guard is dropped, or when it fails; [`join`](Self::join) then returns the learner and the failure. Its end
+/// closes the outqueue and wakes workers blocked on the inqueue.
 ///
 /// *Blocks*: only `join`, up to its deadline. Dropping the handle detaches the thread.
 #[derive(Debug)]
@@ -49,7 +46,7 @@ pub struct LearnerThread {
 }
 
 impl LearnerThread {
-    /// Starts `learner_loop` on a thread; `outqueue` is the one made with it.
+    /// Starts `learner_loop` on a thread; `outqueue` comes from the same constructor.
     ///
     /// # Errors
     /// The operating system refuses another thread.
@@ -65,41 +62,40 @@ impl LearnerThread {
         let handle = thread::Builder::new()
             .name(THREAD_NAME.to_owned())
             .spawn(move || {
-                // The loop is gone when the closure returns or unwinds, so its ends are closed before anyone
-                // joins.
+                // The loop is dropped when the closure returns or unwinds, so its channels close before the
+                // join.
                 let ended = catch_unwind(AssertUnwindSafe(move || {
                     let failed = learner_loop.run().err();
                     let failure = failed.map(|error| failure(LearnerFailureCause::Failed(error)));
                     LearnerEnd { learner: learner_loop.finish(), failure }
                 }));
-                // A panic of the learner itself is an error of the loop. This one came from what is around
-                // it, perhaps while the learner was being told of something: its state is not to be trusted
-                // either.
+                // A panic of the learner is an error of the loop. This one came from around it, perhaps
+                // inside another call of the learner, whose state may be invalid too.
                 let ended = ended
                     .unwrap_or_else(|payload| LearnerEnd::failed(LearnerFailureCause::Panicked(panic_text(&*payload))));
-                // Fails only once the handle was dropped; the ledgers have the figures.
+                // Fails only if the handle was dropped; the ledgers are complete anyway.
                 let _ = sender.send(ended);
             })
             .map_err(|error| failure(LearnerFailureCause::NotStarted(error)))?;
         Ok(Self { outqueue, metrics, state, requests, ending, handle })
     }
 
-    /// Where the thread reports every pass.
+    /// The outqueue: a report of every pass.
     pub fn outqueue(&self) -> &Mailbox<LearnerReport> {
         &self.outqueue
     }
 
-    /// The live handle on what the thread measures.
+    /// Live metrics of the thread.
     pub fn metrics(&self) -> &LearnerMetrics {
         &self.metrics
     }
 
     /// The learner's state between two passes; the thread keeps running.
     ///
-    /// *Blocks* until the pass under way is done, up to `deadline`.
+    /// *Blocks* for the current pass, up to `deadline`.
     ///
     /// # Errors
-    /// The pass took longer, or the thread has ended.
+    /// The pass takes longer, or the thread has ended.
     pub fn state(&self, deadline: Duration) -> Result<ByPolicy<LearnerState>, StateError> {
         self.requests.ask(deadline)
     }
@@ -109,20 +105,19 @@ impl LearnerThread {
         !self.handle.is_finished()
     }
 
-    /// Waits for the end, up to `deadline`, and gives the learner back where it is whole.
-    ///
-    /// It does not ask the thread to end: drop the shutdown guard first. That the thread failed, panicked, or
-    /// did not end in time is the failure of what is returned, with the cause.
+    /// Waits for the end of the thread, up to `deadline`, and returns the learner if it is intact. It does
+    /// not end the thread: drop the shutdown guard first. A thread that fails, panics or misses the deadline
+    /// is the failure in the result.
     pub fn join(self, deadline: Duration) -> LearnerEnd {
         let ended = match self.ending.recv_timeout(deadline) {
             Ok(ended) => ended,
             Err(RecvTimeoutError::Timeout) => return LearnerEnd::failed(not_joined(&self.state, deadline)),
-            // Unreachable while the closure above catches panics: it sends before it ends.
+            // Unreachable, since the closure above catches panics and sends.
             Err(RecvTimeoutError::Disconnected) => {
                 LearnerEnd::failed(LearnerFailureCause::Panicked("ended without a word".to_owned()))
             }
         };
-        // Only the thread's last instructions are left to wait for.
+        // Waits for the thread's last instructions only.
         let _ = self.handle.join();
         ended
     }

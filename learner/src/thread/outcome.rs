@@ -1,19 +1,19 @@
-//! What one step of the loop can come to.
+//! Outcomes of a step of the loop.
 
 use pronk_metrics::Steps;
 
 use super::{BatchName, Diagnosis, NonFinite};
 
-/// What one step of the loop came to.
+/// The outcome of a step of the loop.
 #[derive(Debug)]
 pub enum StepOutcome {
-    /// No train batch came in time; nothing but the queue timer changed.
+    /// No train batch came in time.
     NotReady(Diagnosis),
     /// One pass was completed.
     Trained(TrainedPass),
     /// A batch with non-finite numbers was quarantined, without an update.
     Quarantined(Quarantine),
-    /// The loop is over; nothing went wrong.
+    /// The loop has ended without a failure.
     Closed(ClosedBy),
 }
 
@@ -22,32 +22,32 @@ pub enum StepOutcome {
 pub struct TrainedPass {
     /// Steps of the batch.
     pub steps: Steps,
-    /// Which pass over the batch it was, counted from 1.
+    /// The number of the pass over the batch, from 1.
     pub number: u32,
     /// Newest published version of the weights.
     pub version: u64,
 }
 
-/// A batch that was taken out of the run.
+/// A quarantined batch.
 #[derive(Debug, thiserror::Error)]
 #[error("update {update} on {batch}: {cause}")]
 pub struct Quarantine {
-    /// Which update of this run was being computed, counted from 1.
+    /// The number of the update in this run, from 1.
     pub update: u64,
-    /// Which data it was.
+    /// Its fragments.
     pub batch: BatchName,
-    /// What was not finite.
+    /// The non-finite value.
     #[source]
     pub cause: NonFinite,
 }
 
-/// What ended the loop.
+/// Why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosedBy {
-    /// No train batch can come any more.
+    /// No more train batches can come.
     Source,
     /// The receiver of the outqueue was dropped.
     Outqueue,
-    /// The owner dropped the run.
+    /// The shutdown guard was dropped.
     ShutdownGuard,
 }

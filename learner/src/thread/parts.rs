@@ -5,7 +5,7 @@ use pronk_policy::Params;
 use crate::Learner;
 
 thread_states! {
-    /// The state of the learner's thread; states are disjoint and add up to its wall time.
+    /// States of the learner's thread.
     pub enum LearnerThreadState {
         /// Before its loop.
         Starting = "starting",

@@ -1,4 +1,4 @@
-//! One pass: a checked batch, a guarded call of the learner, and how long it took.
+//! One pass: checks the batch, calls the learner, and measures the time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use super::failure::panic_text;
 use super::{Clock, NonFinite};
 use crate::{LearnError, Learned, Learner, TrainBatch};
 
-/// Why a pass was not completed.
+/// Why a pass failed.
 pub(super) enum PassError {
     NonFinite(NonFinite),
     Failed(LearnError),
@@ -29,7 +29,7 @@ pub(super) fn learn(
         return (Err(PassError::NonFinite(NonFinite::Batch { policy, error })), 0.0);
     }
     let started = clock.now_secs();
-    // After a panic the learner is never used again, so no broken state of it can be seen.
+    // After a panic the learner is never used again.
     let caught = debug_span!("grad").in_scope(|| catch_unwind(AssertUnwindSafe(|| learner.learn(batch))));
     let grad_secs = clock.now_secs() - started;
     let result = match caught {

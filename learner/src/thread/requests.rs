@@ -1,4 +1,4 @@
-//! Asking a running learner for its state.
+//! Requests for the state of a running learner.
 
 use std::time::{Duration, Instant};
 
@@ -7,26 +7,26 @@ use pronk_metrics::ByPolicy;
 
 use crate::LearnerState;
 
-/// How long a learner that waits for data may leave a request unanswered.
+/// How long a waiting learner may leave a request unanswered.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_millis(50);
 
-/// Where the answer to a request goes.
+/// The channel for the answer.
 pub(super) type Reply = Sender<ByPolicy<LearnerState>>;
 
-/// Why a running learner did not give its state.
+/// Why a running learner did not return its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// It was still busy with the pass it is in.
+    /// Its current pass takes longer.
     #[error("the learner did not finish its pass within {waited:?}; wait longer, or ask for smaller train batches")]
     TimedOut {
-        /// How long it was waited for.
+        /// The deadline.
         waited: Duration,
     },
-    /// It has ended; joining it gives the learner itself.
+    /// It has ended; joining it returns the learner.
     #[error("the learner has ended; join it to get its state")]
     Ended,
-    /// It panicked when asked, on the thread that asked: in a run without threads, or after its own had
+    /// `Learner::save` panicked on the asking thread: in an inline run, or after the learner's thread had
     /// ended.
     #[error("the learner panicked when asked for its state; see the panic on stderr, and mend `Learner::save`")]
     Panicked,
@@ -38,8 +38,7 @@ pub(super) struct StateRequests(Sender<Reply>);
 
 /// Both ends; the loop answers on the second.
 pub(super) fn state_requests() -> (StateRequests, Receiver<Reply>) {
-    // Without room for a request to wait in: one that the loop did not take cannot be abandoned when the loop
-    // ends.
+    // A rendezvous channel: no request can be stranded in it when the loop ends.
     let (sender, receiver) = bounded(0);
     (StateRequests(sender), receiver)
 }

@@ -1,15 +1,15 @@
-//! How the end of an episode inside a batch enters the returns.
+//! Ends of episodes inside a batch.
 
 use num_traits::Float;
 use pronk_buffer::End;
 
 use crate::ShapeError;
 
-/// Rewards and discounts in which the ends of episodes are already folded.
+/// Rewards and discounts with the ends of episodes folded in.
 ///
-/// Every end cuts: the next row belongs to the next episode, so its discount is 0. A terminated episode is
-/// worth nothing afterwards. A truncated one would have gone on, so `gamma * V(final observation)` joins its
-/// last reward: the same return as bootstrapping there, and V-trace stays a recursion on plain slices.
+/// The discount of every end is 0, since the next row belongs to the next episode. The last reward of a
+/// truncated episode includes `gamma * V(final observation)`: this bootstraps its return, and V-trace stays a
+/// recursion on plain slices.
 ///
 /// # Example
 /// ```
@@ -32,12 +32,11 @@ pub struct EpisodeEnds<F> {
 }
 
 impl<F: Float> EpisodeEnds<F> {
-    /// Replaces what is held by `rewards` and `ends`, `[steps, columns]` both, and the values of final
-    /// observations, each with its `(step, column)`. The value of a terminated episode's final observation is
-    /// not used.
+    /// Computes both from `rewards` and `ends`, `[steps, columns]`, and the values of final observations with
+    /// their `(step, column)`. Those of terminated episodes are not used.
     ///
     /// # Errors
-    /// When the lengths differ, or a final value points outside.
+    /// Different lengths, or a final value out of range.
     pub fn fold(
         &mut self,
         gamma: F,

@@ -10,10 +10,10 @@ use crate::algorithms::targets::{MaskedSteps, TargetBuffers, TargetRows, Targets
 use crate::explained_variance::{explained_variance, to_f64};
 use crate::{ShapeError, VtraceConfig, VtraceOutput};
 
-/// The most that the policy which acted may count for against the target network.
+/// The bound on the importance ratio of the behaviour policy to the target network.
 const MOST_IS_RATIO: f64 = 2.0;
 
-/// What the loss with V-trace makes of data that an older policy made. Without V-trace both are the same.
+/// How the loss with V-trace weights older data. Without V-trace both forms are the same.
 ///
 /// # Example
 /// ```
@@ -25,12 +25,12 @@ const MOST_IS_RATIO: f64 = 2.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AppoForm {
-    /// The ratio is that to the target network, which is 1 however old the data is, and standardising shifts
-    /// advantages before V-trace's weight is multiplied in. Advantages that say nothing move nothing.
+    /// The ratio to the target network, which starts at 1 at any lag; standardising shifts advantages before
+    /// V-trace weights them. Uninformative advantages have no effect.
     #[default]
     Unbiased,
-    /// As IMPACT and RLlib have it: a capped importance ratio times that to the policy which acted, and
-    /// advantages that are standardised with V-trace's weight in them. With lag, both move the deviations of
+    /// As in IMPACT and RLlib: a capped importance ratio times the ratio to the behaviour policy, and
+    /// advantages that are standardised with V-trace's weight. With lag, both change the deviations of
     /// Gaussians whatever the rewards.
     Impact,
 }
@@ -38,55 +38,53 @@ pub enum AppoForm {
 /// Coefficients of the loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AppoLossConfig<F> {
-    /// Which ratio is clipped, and what is standardised.
+    /// The form.
     pub form: AppoForm,
-    /// Those of the clipped surrogate.
+    /// Coefficients of the clipped surrogate.
     pub surrogate: SurrogateConfig<F>,
     /// Bars on the importance ratios.
     pub vtrace: VtraceConfig<F>,
-    /// What becomes of masked steps.
+    /// How masked steps are treated.
     pub masked_steps: MaskedSteps,
-    /// Whether advantages are shifted and scaled to mean 0 and deviation 1 first.
+    /// Whether to standardise advantages to mean 0 and deviation 1.
     pub standardize_advantages: bool,
 }
 
-/// What the loss reads: time-major slices of `[steps, columns]`.
+/// The inputs of the loss: time-major slices of `[steps, columns]`.
 #[derive(Clone, Copy, Debug)]
 pub struct AppoLossInput<'a, F> {
     /// `T`.
     pub steps: usize,
     /// `B`.
     pub columns: usize,
-    /// Log-probability of the action when it was sampled.
+    /// Log-probability of the action under the behaviour policy.
     pub behaviour_logp: &'a [F],
-    /// Log-probability of the action under the target network: the policy that V-trace values. Where targets
-    /// are given it is not used.
+    /// Log-probability of the action under the target network, which V-trace evaluates. Unused if targets are
+    /// given.
     pub target_logp: &'a [F],
-    /// Log-probability of the action now.
+    /// Log-probability of the action under the current policy.
     pub logp: &'a [F],
-    /// Entropy of the action distribution now.
+    /// Entropy of the current action distribution.
     pub entropy: &'a [F],
-    /// Value now.
+    /// Current value.
     pub values: &'a [F],
-    /// Divergence of the action distribution now from that of the target network, or where targets are given
-    /// from the one that acted.
+    /// Divergence of the current action distribution from the target network's, or from the behaviour
+    /// policy's if targets are given.
     pub kl: Option<&'a [F]>,
-    /// Where advantages and value targets come from.
+    /// The source of advantages and value targets.
     pub targets: Targets<'a, F>,
-    /// `false` leaves a step out.
+    /// `false` masks a step.
     pub mask: Option<&'a [bool]>,
 }
 
-/// Gradients of the total loss, `[steps, columns]` each, with what they were computed from. Reused between
-/// calls it allocates nothing.
+/// Gradients of the total loss and their targets, `[steps, columns]` each. Its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct AppoGrads<F> {
     /// With respect to log-probabilities, entropies, values and divergences.
     pub surrogate: SurrogateGrads<F>,
     /// Targets and advantages of the steps that were learned from.
     pub vtrace: VtraceOutput<F>,
-    /// Bounded importance ratios of the policy that acted against the target network; empty where targets are
-    /// given.
+    /// Bounded importance ratios of the behaviour policy to the target network; empty if targets are given.
     pub is_ratios: Vec<F>,
     buffers: TargetBuffers<F>,
 }
@@ -96,8 +94,7 @@ pub struct AppoGrads<F> {
 pub struct AppoLossStats {
     /// The loss and its parts: means over the steps that were learned from.
     pub surrogate: SurrogateStats,
-    /// Mean and variance of the bounded importance ratios, where there are any; no variance of fewer than
-    /// two.
+    /// Mean and variance of the bounded importance ratios, if there are any; no variance for fewer than two.
     pub is_ratio: Option<(f64, Option<f64>)>,
     /// Mean importance ratio of V-trace.
     pub mean_rho: f64,
@@ -117,10 +114,10 @@ pub struct AppoLossStats {
 /// ratio = clamp(b(a|x) / t(a|x), 0, 2) * now(a|x) / b(a|x)        Impact
 /// ```
 ///
-/// and with given targets `now(a|x) / b(a|x)`. Neither targets nor the target network carry a gradient.
+/// and with given targets `now(a|x) / b(a|x)`. Targets and the target network carry no gradient.
 ///
 /// # Errors
-/// When a slice does not have the stated shape, or nothing is left to learn from.
+/// A slice of another shape, or no step to learn from.
 pub fn appo_loss<F: Float>(
     config: &AppoLossConfig<F>,
     input: &AppoLossInput<'_, F>,
@@ -150,10 +147,9 @@ pub fn appo_loss<F: Float>(
         let weight = |i: usize| if unbiased { config.vtrace.pg_rho(rhos[i]) } else { F::one() };
         standardize(pg_advantages, weight, is_learned);
     }
-    // The advantages carry the weight from the policy that acted to the target network, so what is left to
-    // correct is the way from there. A ratio to the policy that acted, with a cap or without, would begin
-    // outside the clipping range on old data, where rows of negative advantage carry no gradient and rows of
-    // positive advantage do.
+    // The advantages already correct from the behaviour policy to the target network. A ratio to the
+    // behaviour policy, capped or not, would start outside the clipping range on old data, where only rows of
+    // one sign of the advantage carry a gradient.
     let from = if unbiased { input.target_logp } else { behaviour_logp };
     let surrogate_input = SurrogateInput {
         behaviour_logp: &from[..learned],
@@ -186,7 +182,7 @@ pub fn appo_loss<F: Float>(
     })
 }
 
-/// The mean, and the unbiased variance of two numbers or more.
+/// The mean, and the unbiased variance of at least two numbers.
 fn mean_and_variance<F: Float>(numbers: &[F]) -> (f64, Option<f64>) {
     let count = numbers.len() as f64;
     let mean = numbers.iter().map(|&number| to_f64(number)).sum::<f64>() / count;

@@ -15,34 +15,32 @@ pub struct ImpalaLossConfig<F> {
     pub entropy_coeff: F,
     /// Bars on the importance ratios.
     pub vtrace: VtraceConfig<F>,
-    /// What becomes of masked steps.
+    /// How masked steps are treated.
     pub masked_steps: MaskedSteps,
 }
 
-/// What the loss reads: time-major slices of `[steps, columns]`.
+/// The inputs of the loss: time-major slices of `[steps, columns]`.
 #[derive(Clone, Copy, Debug)]
 pub struct ImpalaLossInput<'a, F> {
     /// `T`.
     pub steps: usize,
     /// `B`.
     pub columns: usize,
-    /// Log-probability of the action when it was sampled.
+    /// Log-probability of the action under the behaviour policy.
     pub behaviour_logp: &'a [F],
-    /// Log-probability of the action now.
+    /// Log-probability of the action under the current policy.
     pub logp: &'a [F],
-    /// Entropy of the action distribution now.
+    /// Entropy of the current action distribution.
     pub entropy: &'a [F],
-    /// Value now.
+    /// Current value.
     pub values: &'a [F],
-    /// Where advantages and value targets come from.
+    /// The source of advantages and value targets.
     pub targets: Targets<'a, F>,
-    /// `false` leaves a step out.
+    /// `false` masks a step.
     pub mask: Option<&'a [bool]>,
 }
 
-/// Gradients of the total loss, `[steps, columns]` each, with the targets they were computed from. A chain
-/// rule through the distribution makes gradients of its inputs of the first two. Reused between calls it
-/// allocates nothing.
+/// Gradients of the total loss and their targets, `[steps, columns]` each. Its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct ImpalaGrads<F> {
     /// `d total / d logp`.
@@ -51,7 +49,7 @@ pub struct ImpalaGrads<F> {
     pub entropy: Vec<F>,
     /// `d total / d values`.
     pub values: Vec<F>,
-    /// Targets and advantages of the steps that were learned from. They carry no gradient.
+    /// Targets and advantages of the steps that were learned from, without gradient.
     pub vtrace: VtraceOutput<F>,
     buffers: TargetBuffers<F>,
 }
@@ -67,10 +65,10 @@ pub struct ImpalaLossStats {
     pub vf_loss: f64,
     /// Sum of entropies.
     pub entropy_sum: f64,
-    /// Mean entropy of a step that was learned from.
+    /// Mean entropy.
     pub entropy_mean: f64,
-    /// Share of the targets' variance that the values explain, not below -1; -1 when the targets do not vary,
-    /// `None` for fewer than two of them.
+    /// Share of the targets' variance that the values explain, at least -1; -1 if the targets do not vary,
+    /// `None` for fewer than two.
     pub vf_explained_var: Option<f64>,
     /// Mean importance ratio.
     pub mean_rho: f64,
@@ -90,7 +88,7 @@ pub struct ImpalaLossStats {
 /// summed in `f64`.
 ///
 /// # Errors
-/// When a slice does not have the stated shape, or dropping the last step leaves none.
+/// A slice of another shape, or no step to learn from.
 pub fn impala_loss<F: Float>(
     config: &ImpalaLossConfig<F>,
     input: &ImpalaLossInput<'_, F>,
@@ -143,8 +141,7 @@ impl Sums {
         self.logp_advantage += to_f64(logp_advantage);
         self.delta_squared += delta * delta;
         self.entropy += to_f64(entropy);
-        // A ratio that overflowed is clipped in the loss and should not make the mean useless for ever
-        // either.
+        // The loss clips a ratio that overflowed; it must not spoil the mean either.
         self.rho += to_f64(rho.min(F::max_value()));
         self.rho_clipped += above(config.vtrace.clip_rho);
         self.c_clipped += above(config.vtrace.clip_c);

@@ -1,4 +1,4 @@
-//! Passes that do not happen: no data in time, or a batch that cannot be learned from.
+//! Steps without a pass: a timeout, or an unusable batch.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         if self.token.is_shut_down() { ClosedBy::ShutdownGuard } else { ClosedBy::Source }
     }
 
-    /// Settles the steps of a batch that could not be learned from: quarantines it, or ends the loop.
+    /// Settles the steps of an unusable batch: quarantines it, or ends the loop.
     pub(super) fn take_out(
         &mut self,
         batch: Option<S::Item>,
@@ -46,7 +46,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         let update = self.updates + 1;
         let name = batch.as_ref().map(|batch| BatchName::of(batch.batch().samples)).unwrap_or_default();
         let ticket = batch.and_then(|mut batch| batch.samples_mut().take_ticket());
-        // After a non-finite loss or gradient a learner is unchanged by contract; after anything else its
+        // By contract a non-finite loss or gradient leaves the learner unchanged; after any other error its
         // state is unknown.
         self.is_whole = matches!(cause, PassError::NonFinite(_));
         let cause = match cause {

@@ -1,4 +1,4 @@
-//! Building a learner loop, and what is left of it.
+//! Construction and end of a learner loop.
 
 use crossbeam_channel::{Receiver, never};
 use pronk_buffer::{Mailbox, MinibatchBuffer, Source, mailbox};
@@ -14,7 +14,7 @@ use crate::thread::requests::Reply;
 use crate::{HoldsBatch, Learner, LearnerMetrics, LearnerReport};
 
 impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
-    /// A loop over `parts`, and the outqueue that it reports to. Its time counts from here.
+    /// A loop over `parts`, and the outqueue that it reports to. Its clock starts now.
     pub fn new(config: LearnerLoopConfig, parts: LearnerParts<S>) -> (Self, Mailbox<LearnerReport>) {
         let state = StateClock::new(THREAD_NAME, LearnerThreadState::Starting);
         parts.time.add(state.reader());
@@ -58,7 +58,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         self.requests = requests;
     }
 
-    /// The live metrics of the loop.
+    /// Live metrics of the loop.
     pub fn metrics(&self) -> &LearnerMetrics {
         &self.metrics
     }
@@ -73,8 +73,8 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         self.state.reader()
     }
 
-    /// Ends the loop and returns the learner, unless it failed or panicked: an unfinished update may have
-    /// left any state.
+    /// Ends the loop and returns the learner, unless it failed or panicked, which may have interrupted an
+    /// update.
     pub fn finish(self) -> Option<Box<dyn Learner>> {
         self.is_whole.then_some(self.learner)
     }
