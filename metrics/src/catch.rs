@@ -1,9 +1,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Calls a function that may panic; a panic comes back as its message.
-///
-/// After a panic the caller drops what the function was changing, so that no half-changed state is read.
+/// Calls a function and returns the message if it panics. Callers then drop what it was changing.
 ///
 /// ```
 /// use pronk_metrics::catch;
@@ -16,7 +14,7 @@ pub fn catch<R>(call: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(panic_text)
 }
 
-/// The message of a panic that was caught.
+/// The message of a caught panic.
 #[cold]
 pub fn panic_text(payload: Box<dyn Any + Send>) -> String {
     match payload.downcast::<String>() {

@@ -16,18 +16,18 @@ pub use ledger::TimeLedger;
 pub use states::ThreadState;
 pub use written::{shares, write_shares, write_thread_times};
 
-/// The clock of one thread: it is always in exactly one state, and switching attributes the time that passed
-/// to the state left. So the states of a thread sum to its wall time.
+/// The clock of one thread: it is always in exactly one state, and a switch books the time to the state that
+/// it leaves, so the states sum to the thread's wall time.
 ///
-/// Make the clock before spawning the thread and move it in, so that spawning counts too. One thread writes;
-/// any number of others read it live through [`ClockReader`]. Writing takes no lock and never waits for a
-/// reader. Dropping the clock marks the thread as ended, by a panic as well, and its time stops.
+/// Make it before spawning the thread and move it in, so that spawning counts too. Any number of threads read
+/// it through [`ClockReader`]; writing takes no lock and never waits for readers. Dropping it, even by a
+/// panic, stops its time.
 ///
 /// ```
 /// use pronk_metrics::{StateClock, thread_states};
 ///
 /// thread_states! {
-///     /// What a baker does.
+///     /// States of a baker.
 ///     pub enum BakerState {
 ///         /// Kneading dough.
 ///         Kneading = "kneading",
@@ -52,21 +52,19 @@ pub struct StateClock<S: ThreadState> {
 }
 
 impl<S: ThreadState> StateClock<S> {
-    /// A clock for the thread of that name, which is in state `first` from now on. A replacement of a thread
-    /// uses the same name: a [`TimeLedger`] keeps one account for both.
+    /// A clock for the thread `thread`, in state `first`. A thread's replacement uses the same name, for
+    /// which a [`TimeLedger`] keeps one account.
     pub fn new(thread: impl Into<String>, first: S) -> StateClock<S> {
         StateClock::with(thread.into(), first, None)
     }
 
-    /// Of what uses processor time outside of this process, if `processors` is there.
+    /// With `processors`, the clock of a process outside of this one.
     fn with(thread: String, first: S, processors: Option<Arc<dyn ProcessorClock>>) -> StateClock<S> {
         let shared = Shared::new(thread, S::NAMES, first.index(), processors);
         StateClock { state: first, shared: Arc::new(shared) }
     }
 
-    /// Attributes the time that passed to the state left, and enters `state`.
-    ///
-    /// Entering the state the clock is in does nothing and does not even look at the time.
+    /// Books the time to the current state, and enters `state`. Entering the current state does nothing.
     pub fn enter(&mut self, state: S) {
         if state.index() == self.state.index() {
             return;
@@ -75,12 +73,12 @@ impl<S: ThreadState> StateClock<S> {
         self.state = state;
     }
 
-    /// The state the thread is in.
+    /// The current state.
     pub fn state(&self) -> S {
         self.state
     }
 
-    /// A live view of this clock for other threads.
+    /// A reader of this clock for other threads.
     pub fn reader(&self) -> ClockReader {
         ClockReader(Arc::clone(&self.shared))
     }
@@ -92,7 +90,7 @@ impl<S: ThreadState> Drop for StateClock<S> {
     }
 }
 
-/// A live view of a thread's [`StateClock`] that any thread may hold, also after the thread has ended.
+/// Reads a thread's [`StateClock`] live, also after the thread has ended.
 ///
 /// ```
 /// # pronk_metrics::thread_states! { enum S { Idle = "idle", Busy = "busy" } }
@@ -111,8 +109,7 @@ impl ClockReader {
         self.0.thread()
     }
 
-    /// Where the thread's time went until now. Never a mixture of before and after a switch, and no state has
-    /// less time than in an earlier reading.
+    /// The thread's time until now: a consistent snapshot, in which no state has less time than before.
     pub fn read(&self) -> ThreadTime {
         self.0.read()
     }

@@ -1,14 +1,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// The name of a policy; cloning it copies a pointer.
+/// The name of a policy; cheap to clone.
 pub type PolicyId = Arc<str>;
 
-/// Something for each policy, in the order of their names. A single-agent run has one policy,
-/// [`DEFAULT_POLICY`].
+/// A map by policy. Single-agent runs have one policy, [`DEFAULT_POLICY`].
 pub type ByPolicy<T> = BTreeMap<PolicyId, T>;
 
-/// The name of the only policy of a single-agent run.
+/// The policy of a single-agent run.
 pub const DEFAULT_POLICY: &str = "default_policy";
 
 /// [`DEFAULT_POLICY`] as a [`PolicyId`], made once in a process.

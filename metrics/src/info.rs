@@ -1,4 +1,4 @@
-//! What an update found out: trees of statistics whose leaves know how they are merged.
+//! Statistics of updates: trees whose leaves know how to merge.
 
 mod builder;
 mod error;
@@ -13,10 +13,8 @@ pub use leaf::{Leaf, LeafValue, Reduction};
 pub use learner_info::LearnerInfo;
 use serde_json::Value;
 
-/// A tree of statistics, as one update of one policy returns it.
-///
-/// Keys keep their order. A leaf made from a plain number or vector is merged by the rule of its name (see
-/// [`Reduction::ByName`]); [`Info::leaf`] makes one with a rule of its own.
+/// The statistics of one update of one policy, as a tree with ordered keys. A leaf made from a plain number
+/// or vector merges by the rule of its name (see [`Reduction::ByName`]); [`Info::leaf`] sets another rule.
 ///
 /// ```
 /// use pronk_metrics::{Info, Reduction};
@@ -30,7 +28,7 @@ use serde_json::Value;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Info {
-    /// A statistic without a value; when the first of several is none, so is their merger.
+    /// A statistic without a value; if the first of several has none, nor has their merger.
     #[default]
     None,
     /// A statistic.
@@ -45,17 +43,17 @@ pub enum Info {
 pub type InfoTree = IndexMap<String, Info>;
 
 impl Info {
-    /// A leaf with a rule of its own.
+    /// A leaf with this rule.
     pub fn leaf(value: impl Into<LeafValue>, rule: Reduction) -> Info {
         Info::Leaf(Leaf::new(value, rule))
     }
 
-    /// A tree of these children; of two with one key the later counts.
+    /// A tree of these children; of two with the same key the later one stays.
     pub fn tree<K: Into<String>, V: Into<Info>>(children: impl IntoIterator<Item = (K, V)>) -> Info {
         Info::Tree(children.into_iter().map(|(key, info)| (key.into(), info.into())).collect())
     }
 
-    /// What is at `path`: keys, or places in a list, joined by dots.
+    /// The node at `path`: keys or list indices, joined by dots.
     pub fn get(&self, path: &str) -> Option<&Info> {
         path.split('.').try_fold(self, |info, key| match info {
             Info::Tree(children) => children.get(key),
@@ -72,7 +70,7 @@ impl Info {
         }
     }
 
-    /// The tree as JSON; what is none, NaN or infinite becomes null.
+    /// The tree as JSON; missing and non-finite values become null.
     pub fn to_json(&self) -> Value {
         match self {
             Info::None => Value::Null,
@@ -100,9 +98,8 @@ impl<V: Into<LeafValue>> From<V> for Info {
     }
 }
 
-/// The `learner_stats` of a result: its own, or else those of its policies by name.
-///
-/// As RLlib 1.x's `get_learner_stats`: whatever has no `learner_stats` is left out, so the tree may be empty.
+/// The `learner_stats` of a result, or else those of its policies by name, as RLlib 1.x's
+/// `get_learner_stats`: policies without `learner_stats` are left out.
 ///
 /// ```
 /// use pronk_metrics::{Info, learner_stats};
@@ -129,7 +126,7 @@ pub fn learner_stats(grad_info: &Info) -> Info {
 
 const LEARNER_STATS: &str = "learner_stats";
 
-/// An entry beside the policies in RLlib's results that is no policy.
+/// A key beside the policies in RLlib's results that is no policy.
 const BATCH_COUNT: &str = "batch_count";
 
 #[cfg(test)]

@@ -1,11 +1,8 @@
-//! What does a thread say about itself?
+//! What does a thread report about itself?
 //!
-//! Timers and windows measure, the time ledger ([`StateClock`], [`TimeLedger`]) says where each thread's time
-//! went, the step ledger ([`StepLedger`]) says what became of every step, [`LearnerInfo`] carries what an
-//! update found out, and a [`Reporter`] shows the [`ResultDict`] of an iteration to people and programs.
-//! [`Timers`] and [`Timeline`] read `tracing` spans: how work is nested, and when it happened.
-//!
-//! This room knows no other room and no tensor library.
+//! Timers and windows measure; the time ledger ([`StateClock`], [`TimeLedger`]) accounts for each thread's
+//! time, the step ledger ([`StepLedger`]) for every step; [`LearnerInfo`] holds the statistics of an update;
+//! a [`Reporter`] shows the [`ResultDict`] of an iteration. [`Timers`] and [`Timeline`] read `tracing` spans.
 
 mod catch;
 mod ids;

@@ -1,7 +1,7 @@
 /// Rounds to `digits` decimal places, exact ties to the even digit: Python's `round(value, digits)`.
 ///
-/// What is rounded is the exact binary value, so `2.675`, which lies a little below its decimal notation,
-/// becomes `2.67`. Infinities and NaN are returned as they are.
+/// It rounds the exact binary value, so `2.675`, which is a little less, becomes `2.67`. Infinities and NaN
+/// stay.
 ///
 /// ```
 /// use pronk_metrics::round_half_even;
@@ -14,8 +14,7 @@ pub fn round_half_even(value: f64, digits: u32) -> f64 {
     if !value.is_finite() {
         return value;
     }
-    // The formatter works on the exact binary value and breaks ties to even; scaling by a power of ten would
-    // not.
+    // The formatter rounds the exact binary value, ties to even; scaling by a power of ten would not.
     let digits = usize::try_from(digits).unwrap_or(usize::MAX).min(MAX_DIGITS);
     format!("{value:.digits$}").parse().unwrap_or(value)
 }
@@ -23,10 +22,8 @@ pub fn round_half_even(value: f64, digits: u32) -> f64 {
 /// No finite f64 has more decimal places than this.
 const MAX_DIGITS: usize = 1074;
 
-/// Sums in NumPy's order: below 8 values one after the other, up to 128 in eight lanes, above that by halves.
-///
-/// A mean in this order equals NumPy's to the last bit, which decides the third digit of a rounded
-/// millisecond: means of few decimal fractions often lie on a tie.
+/// Sums in NumPy's order: below 8 values in sequence, up to 128 in eight lanes, above that by halves. Means
+/// then equal NumPy's to the last bit, which decides ties in rounded milliseconds.
 pub(crate) fn sum_as_numpy(values: &[f64]) -> f64 {
     const LANES: usize = 8;
     const BLOCK: usize = 128;

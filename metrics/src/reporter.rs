@@ -19,10 +19,10 @@ pub use tensorboard::TensorBoard;
 use crate::clock::ClockReader;
 use crate::result::ResultDict;
 
-/// Something that shows results: a line on the console, a file, a dashboard.
+/// Shows results: on the console, in a file, on a dashboard.
 ///
-/// The trainer calls [`report`](Reporter::report) once per iteration from its own thread, so a slow reporter
-/// slows the trainer but never a worker or the learner. Results come in order of their iteration.
+/// The trainer calls [`report`](Reporter::report) once per iteration, in order, on its own thread: a slow
+/// reporter slows the trainer, but no worker or learner.
 ///
 /// ```
 /// use pronk_metrics::{ReportError, Reporter, ResultDict};
@@ -47,36 +47,30 @@ use crate::result::ResultDict;
 /// # Ok::<(), ReportError>(())
 /// ```
 pub trait Reporter: Send {
-    /// What errors call this reporter.
+    /// The reporter's name in errors.
     fn name(&self) -> &str;
 
-    /// Shows one result.
-    ///
-    /// # Errors
-    /// The result could not be reported. The reporter stays usable for the next result.
+    /// Shows one result. After an error the reporter is still usable.
     fn report(&mut self, result: &ResultDict) -> Result<(), ReportError>;
 
-    /// How the time of a thread of its own is split, if it has one: the run's time ledger then has it, too.
+    /// The clock of the reporter's own thread, if it has one, for the run's time ledger.
     fn clock(&self) -> Option<ClockReader> {
         None
     }
 
-    /// Writes what is still held back; called once, after the last result.
-    ///
-    /// # Errors
-    /// What was held back could not be written.
+    /// Writes buffered results; called once, after the last.
     fn finish(&mut self) -> Result<(), ReportError> {
         Ok(())
     }
 }
 
-/// A result that could not be shown: which reporter, and why.
+/// The failure of a reporter.
 #[derive(Debug, thiserror::Error)]
 #[error("reporter `{reporter}` failed: {source}")]
 pub struct ReportError {
     /// The reporter's name.
     pub reporter: String,
-    /// What went wrong.
+    /// The cause.
     pub source: Box<dyn Error + Send + Sync>,
 }
 

@@ -1,9 +1,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The result of an iteration: an ordered tree of JSON values under RLlib's keys.
-///
-/// A path names nested objects by keys joined with dots. What JSON cannot say (NaN, infinities) becomes null.
+/// The result of an iteration: an ordered tree of JSON values under RLlib's keys. Paths are keys joined with
+/// dots; NaN and infinities become null.
 ///
 /// ```
 /// use pronk_metrics::ResultDict;
@@ -23,14 +22,12 @@ use serde_json::{Map, Value};
 pub struct ResultDict(Map<String, Value>);
 
 impl ResultDict {
-    /// A dict without keys.
+    /// An empty dict.
     pub fn new() -> ResultDict {
         ResultDict::default()
     }
 
-    /// Sets the value at `path`, making the objects on the way.
-    ///
-    /// Something on the way that is not an object is replaced by one: the newer, deeper figure wins.
+    /// Sets the value at `path` and makes the objects on the way, replacing values that are not objects.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) {
         set_in(&mut self.0, path, value.into());
     }
@@ -42,17 +39,17 @@ impl ResultDict {
         keys.try_fold(first, |value, key| value.as_object()?.get(key))
     }
 
-    /// The value at `path` when it is a number.
+    /// The number at `path`.
     pub fn number(&self, path: &str) -> Option<f64> {
         self.get(path)?.as_f64()
     }
 
-    /// The keys of the top level in the order in which they were first set.
+    /// The top-level keys, in order of insertion.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Everything that is not an object, each with the keys on the way to it, in order.
+    /// All values that are not objects, with the keys of their paths, in order.
     ///
     /// ```
     /// # use pronk_metrics::ResultDict;
@@ -76,7 +73,7 @@ impl ResultDict {
 
     /// The whole tree as one line of JSON, without a line end.
     pub fn to_json_line(&self) -> String {
-        // Displaying a JSON value cannot fail: every key is a string and every number is finite.
+        // Serialising a JSON value to text cannot fail.
         Value::Object(self.0.clone()).to_string()
     }
 }

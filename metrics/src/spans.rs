@@ -1,4 +1,4 @@
-//! Spans made visible: as a tree of timers, and as a timeline.
+//! `tracing` spans as a tree of timers, and as a timeline.
 
 mod timeline;
 mod timers;
@@ -8,18 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub use timeline::{Timeline, TimelineLayer};
 pub use timers::{Timers, TimersFile, TimersLayer};
 
-/// What one thread keeps for each of several owners, say for each [`Timers`].
-///
-/// Entry in a thread-local, it tells every owner that is left when the thread ends.
+/// A thread-local entry for each owner, for example each [`Timers`]; the end of the thread notifies those
+/// that are left.
 struct PerOwner<O, T: AtThreadEnd<O>>(Vec<Entry<O, T>>);
 
-/// Thread-local data that is handed over to its owner as the thread ends.
+/// Thread-local data that goes to its owner when the thread ends.
 trait AtThreadEnd<O> {
     fn hand_over(&mut self, owner: &Arc<O>);
 }
 
 struct Entry<O, T: AtThreadEnd<O>> {
-    // Also keeps the address taken, so that no later owner is mistaken for this one.
+    // Keeps the address in use, so that no later owner is mistaken for this one.
     owner: Weak<O>,
     kept: T,
 }
@@ -34,7 +33,7 @@ impl<O, T: AtThreadEnd<O>> PerOwner<O, T> {
         held.map(|held| &mut held.kept)
     }
 
-    /// Keeps `kept` for an owner that has nothing here, and forgets owners that are gone.
+    /// Adds an entry for an owner, and removes those of owners that are gone.
     fn keep(&mut self, owner: &Arc<O>, kept: T) {
         self.0.retain(|held| held.owner.strong_count() > 0);
         self.0.push(Entry { owner: Arc::downgrade(owner), kept });
@@ -49,7 +48,7 @@ impl<O, T: AtThreadEnd<O>> Drop for Entry<O, T> {
     }
 }
 
-/// Locks also what a panicking thread held: every change below leaves its data whole.
+/// Ignores poisoning: every change leaves the data valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The step ledger: what became of every step that was sampled.
+//! The step ledger: accounts for every sampled step.
 
 mod ledger;
 mod totals;
@@ -10,7 +10,7 @@ pub use ledger::{StepLedger, StepTicket};
 use serde::Serialize;
 pub use totals::StepTotals;
 
-/// A number of steps, counted by environment and by agent.
+/// Steps of environments and of agents.
 ///
 /// ```
 /// use pronk_metrics::Steps;
@@ -20,9 +20,9 @@ pub use totals::StepTotals;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Steps {
-    /// Steps of environments.
+    /// Env-steps.
     pub env: u64,
-    /// The agents' parts of them.
+    /// Agent-steps.
     pub agent: u64,
 }
 

@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::numbers::{round_half_even, sum_as_numpy};
 
-/// How long something takes: the mean and the throughput of the newest calls, and totals over all of them.
+/// Durations of calls: mean and throughput of the newest, and totals over all.
 ///
-/// The newest `window` durations (10 unless told) and the newest `window` unit counts are kept apart, as in
-/// Ray's `TimerStat`: units pushed now and then still meet the newest durations. Time is measured by the
-/// monotonic clock.
+/// The newest `window` durations (10 by default) and the newest `window` unit counts are separate, as in
+/// Ray's `TimerStat`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,12 +33,12 @@ pub struct TimerStat {
 }
 
 impl TimerStat {
-    /// An empty timer that keeps the newest 10 durations and unit counts.
+    /// An empty timer with a window of 10.
     pub fn new() -> TimerStat {
         TimerStat::with_window(DEFAULT_WINDOW)
     }
 
-    /// An empty timer that keeps the newest `window` durations and unit counts.
+    /// An empty timer with this window.
     pub fn with_window(window: NonZeroUsize) -> TimerStat {
         TimerStat {
             window,
@@ -51,15 +50,13 @@ impl TimerStat {
         }
     }
 
-    /// Adds one measured duration.
+    /// Adds a duration.
     pub fn push(&mut self, elapsed: Duration) {
         self.push_secs(elapsed.as_secs_f64());
     }
 
-    /// Adds one duration in seconds, for measurements made elsewhere.
-    ///
-    /// A negative one counts as it is, as in the original, whose clock could be set back. What is not finite
-    /// is no measurement and is passed over: it would spoil the lifetime total for good.
+    /// Adds a duration in seconds. Negative ones count, as in the original, whose clock could be set back;
+    /// non-finite ones are ignored, since they would spoil the lifetime total.
     pub fn push_secs(&mut self, secs: f64) {
         if !secs.is_finite() {
             return;
@@ -70,14 +67,14 @@ impl TimerStat {
         self.max_secs = Some(self.max_secs.map_or(secs, |max| max.max(secs)));
     }
 
-    /// Adds what one call worked through (rows, steps, bytes). What is not finite is passed over.
+    /// Adds the units (rows, steps, bytes) of one call. Non-finite ones are ignored.
     pub fn push_units(&mut self, units: f64) {
         if units.is_finite() {
             push_newest(&mut self.units, self.window, units);
         }
     }
 
-    /// Runs `body` and adds its duration, also when it panics.
+    /// Runs `body` and adds its duration, even if it panics.
     pub fn time<R>(&mut self, body: impl FnOnce() -> R) -> R {
         struct PushOnDrop<'a>(&'a mut TimerStat, Instant);
         impl Drop for PushOnDrop<'_> {
@@ -89,44 +86,43 @@ impl TimerStat {
         body()
     }
 
-    /// The mean of the kept durations.
+    /// The mean of the durations in the window.
     pub fn mean_secs(&self) -> Option<f64> {
         mean(&self.samples_secs)
     }
 
-    /// The mean of the kept unit counts.
+    /// The mean of the unit counts in the window.
     pub fn mean_units(&self) -> Option<f64> {
         mean(&self.units)
     }
 
-    /// Kept units by kept seconds; `None` without units or while the seconds sum to zero.
+    /// Units per second in the window; `None` without units, or if the seconds sum to zero.
     pub fn mean_throughput(&self) -> Option<f64> {
         let secs: f64 = self.samples_secs.iter().sum();
         (self.has_units() && secs != 0.0).then(|| self.units.iter().sum::<f64>() / secs)
     }
 
-    /// Seconds over the whole life of the timer.
+    /// The sum of all durations, in seconds.
     pub fn total_secs(&self) -> f64 {
         self.total_secs
     }
 
-    /// Durations over the whole life of the timer.
+    /// The number of all durations.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest duration over the whole life of the timer.
+    /// The longest of all durations.
     pub fn max_secs(&self) -> Option<f64> {
         self.max_secs
     }
 
-    /// Whether any unit count is kept.
+    /// Whether there are unit counts.
     pub fn has_units(&self) -> bool {
         !self.units.is_empty()
     }
 
-    /// The mean in milliseconds as the result dict has it: rounded to three digits, 0.0 without a
-    /// measurement.
+    /// The mean in milliseconds for the result dict: rounded to three digits, 0.0 without durations.
     pub fn mean_ms_rounded(&self) -> f64 {
         round_half_even(1000.0 * self.mean_secs().unwrap_or(0.0), 3)
     }
@@ -148,7 +144,7 @@ fn push_newest(kept: &mut VecDeque<f64>, window: NonZeroUsize, value: f64) {
 }
 
 fn mean(kept: &VecDeque<f64>) -> Option<f64> {
-    // Oldest first in one piece: the order of the sum decides the last bit of the mean.
+    // Oldest first: the order of the sum decides the last bit of the mean.
     let values: Vec<f64> = kept.iter().copied().collect();
     (!values.is_empty()).then(|| sum_as_numpy(&values) / values.len() as f64)
 }

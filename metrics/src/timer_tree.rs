@@ -17,16 +17,11 @@ pub use work::Work;
 pub use clock::{SystemClock, TreeClock};
 pub use gauge::Gauge;
 
-/// The timers of one thread as a tree: under each node the scopes that were opened inside it, in order of
-/// first use.
+/// The timers of one thread as a tree of nested scopes, in order of first use, with the seconds and the
+/// number of finished scopes; gauges with their newest, smallest and largest value; and metadata.
+/// [`tree`](TimerTree::tree) returns all in ML-Agents' layout.
 ///
-/// A node has the seconds and the number of its finished scopes. The same name under two parents is two
-/// nodes, and a scope inside one of its own name is its child. Beside the nodes stand gauges, which keep
-/// their newest, smallest and largest value, and metadata, which is text. [`tree`](TimerTree::tree) gives all
-/// of it in ML-Agents' layout.
-///
-/// At most 56 scopes are open at a time; what is opened inside the last one is not counted. So the tree can
-/// be read by every JSON parser, however scopes are used.
+/// Scopes nested deeper than 56 are not counted, so that every JSON parser can read the tree.
 ///
 /// ```
 /// use pronk_metrics::TimerTree;
@@ -70,8 +65,8 @@ impl Default for TimerTree {
 }
 
 impl<C: TreeClock> TimerTree<C> {
-    /// An empty tree on `clock`. `metadata` comes after the format's version and the time of the start, again
-    /// after each [`reset`](TimerTree::reset).
+    /// An empty tree on `clock`. `metadata` follows the format's version and the start time, and stays after
+    /// a [`reset`](TimerTree::reset).
     pub fn with_clock<'a>(clock: C, metadata: impl IntoIterator<Item = (&'a str, &'a str)>) -> TimerTree<C> {
         let mut tree = TimerTree {
             clock,
@@ -87,8 +82,7 @@ impl<C: TreeClock> TimerTree<C> {
         tree
     }
 
-    /// Opens a scope that ends when the guard is dropped, by a panic as well. The guard stands for the tree
-    /// meanwhile.
+    /// Opens a scope until the guard, which dereferences to the tree, is dropped, even by a panic.
     ///
     /// ```
     /// let mut timers = pronk_metrics::TimerTree::new();
@@ -104,7 +98,7 @@ impl<C: TreeClock> TimerTree<C> {
         TreeScope { tree: self, id }
     }
 
-    /// Opens a scope inside the innermost open one, for callers that cannot hold a guard.
+    /// Opens a scope in the innermost open one, for callers that cannot hold a guard.
     pub fn enter(&mut self, name: &str) -> ScopeId {
         if self.open.len() >= MAX_OPEN {
             return ScopeId(None);
@@ -116,8 +110,7 @@ impl<C: TreeClock> TimerTree<C> {
         id
     }
 
-    /// Ends that scope, also when it is not the innermost one: those inside it stay open. Does nothing when
-    /// it is no longer open.
+    /// Ends a scope; scopes inside it stay open. Does nothing if it is not open.
     pub fn exit(&mut self, scope: ScopeId) {
         if let Some(at) = self.open.iter().rposition(|open| open.id == scope) {
             let now_secs = self.clock.monotonic_secs();
@@ -126,7 +119,7 @@ impl<C: TreeClock> TimerTree<C> {
         }
     }
 
-    /// Sets the gauge of that name, made by its first value. NaN is no value and is passed over.
+    /// Sets a gauge, which its first value makes. Ignores NaN.
     pub fn set_gauge(&mut self, name: &str, value: f64) {
         if value.is_nan() {
             return;
@@ -140,18 +133,18 @@ impl<C: TreeClock> TimerTree<C> {
         }
     }
 
-    /// The gauge of that name: a handle that sees later values too.
+    /// A live handle on a gauge.
     pub fn gauge(&self, name: &str) -> Option<Gauge> {
         self.gauges.get(name).cloned()
     }
 
-    /// Writes one entry of the metadata, over one that is there.
+    /// Sets an entry of the metadata.
     pub fn add_metadata(&mut self, key: &str, text: impl Into<String>) {
         self.metadata.insert(key.to_owned(), text.into());
     }
 
     /// Adds the nodes of `source` to the innermost open node, or to its child `root_name` unless that is
-    /// empty: totals and counts are added, and children are joined by their names.
+    /// empty: totals and counts add up, and children merge by name.
     pub fn merge<D: TreeClock>(
         &mut self,
         source: &mut TimerTree<D>,
@@ -170,13 +163,13 @@ impl<C: TreeClock> TimerTree<C> {
         self.nodes.merge(target, &source.nodes, Nodes::ROOT, work);
     }
 
-    /// Adds the nodes below the root of `source` to what is below the innermost open node.
+    /// Adds the nodes below the root of `source` to those below the innermost open node.
     pub(crate) fn merge_children<D: TreeClock>(&mut self, source: &TimerTree<D>, work: Work) {
         self.nodes.merge_children(self.innermost(), &source.nodes, Nodes::ROOT, work);
     }
 
-    /// Merges the gauges of `source`: the newer value stays, an equally old one does not replace its own, and
-    /// counts are added. A gauge unknown here is shared with `source` from now on, as in the original.
+    /// Merges the gauges of `source`: the newer value stays, its own if both are equally old, and counts add
+    /// up. A gauge unknown here is then shared with `source`, as in the original.
     pub fn merge_gauges<D: TreeClock>(&mut self, source: &TimerTree<D>) {
         for (name, theirs) in &source.gauges {
             match self.gauges.get(name) {
@@ -188,7 +181,7 @@ impl<C: TreeClock> TimerTree<C> {
         }
     }
 
-    /// Resets: no nodes, no gauges, first metadata only. Scopes that are open now count nowhere.
+    /// Removes nodes, gauges and later metadata. Open scopes do not count.
     pub fn reset(&mut self) {
         self.nodes = Nodes::new();
         self.open.clear();
@@ -200,11 +193,11 @@ impl<C: TreeClock> TimerTree<C> {
         self.metadata.extend(self.first_metadata.iter().cloned());
     }
 
-    /// Everything in ML-Agents' layout, its keys in that order: `name`, `gauges`, `metadata`, `total`,
+    /// The tree in ML-Agents' layout, with the keys `name`, `gauges`, `metadata`, `total`,
     /// `count`, `is_parallel`, `self`, `children`.
     ///
-    /// The root's total is the time since the start. Open scopes show what their finished predecessors took,
-    /// so children can have more than their parent; what is left of a node, its `self`, is never negative.
+    /// The root's total is the time since the start. Open scopes show the time of finished ones only, so
+    /// children can have more than their parent; a node's `self` is never negative.
     pub fn tree(&mut self) -> Value {
         self.refresh();
         self.add_metadata("end_time_seconds", whole(self.clock.unix_secs()));
@@ -220,7 +213,7 @@ impl<C: TreeClock> TimerTree<C> {
         Value::from(tree)
     }
 
-    /// Gives up all open scopes: they count nowhere.
+    /// Discards all open scopes.
     pub(crate) fn abandon_open(&mut self) {
         self.open.clear();
     }
@@ -240,7 +233,7 @@ impl<C: TreeClock> TimerTree<C> {
     }
 }
 
-/// What the root of a merged tree counts.
+/// The time of a merged tree's root.
 ///
 /// ```
 /// use pronk_metrics::{RootTime, TimerTree, Work};
@@ -253,13 +246,13 @@ impl<C: TreeClock> TimerTree<C> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootTime {
-    /// What is written in it: nothing until the tree was asked for, and then the time up to that.
+    /// The time at the last call of `tree`, or 0.
     Raw,
-    /// The time since its start, once.
+    /// The time since its start.
     Refreshed,
 }
 
-/// Which scope: what [`TimerTree::enter`] returns and [`TimerTree::exit`] wants.
+/// A scope, from [`TimerTree::enter`] for [`TimerTree::exit`].
 ///
 /// ```
 /// let mut timers = pronk_metrics::TimerTree::new();
@@ -273,14 +266,13 @@ pub enum RootTime {
 pub struct ScopeId(Option<u64>);
 
 impl ScopeId {
-    /// Whether the scope is counted: whether it was not opened inside too many others.
+    /// Whether the scope counts: it is not nested too deeply.
     pub(crate) fn is_counted(self) -> bool {
         self.0.is_some()
     }
 }
 
-/// An open scope of a [`TimerTree`]; dropping it ends the scope. It stands for the tree, to open scopes
-/// inside it.
+/// An open scope; dropping it ends the scope. Dereferences to the tree, to open scopes inside it.
 ///
 /// ```
 /// let mut timers = pronk_metrics::TimerTree::new();
@@ -325,11 +317,10 @@ struct OpenScope {
 
 const FORMAT_VERSION: &str = "0.1.0";
 
-/// A node takes two levels of JSON, and parsers stop at 128: this leaves room to merge a tree under two more
-/// nodes.
+/// A node takes two levels of JSON, and parsers stop at 128; this leaves room for two more nodes.
 const MAX_OPEN: usize = 56;
 
-/// Never negative: a clock that was set back measured nothing.
+/// Never negative, even if the clock was set back.
 fn elapsed(from_secs: f64, to_secs: f64) -> f64 {
     (to_secs - from_secs).max(0.0)
 }

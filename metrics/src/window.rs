@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 use crate::numbers::sum_as_numpy;
 use crate::result::ResultDict;
 
-/// The newest values of something that goes up and down, for example the length of a queue.
+/// The newest values of a figure such as the length of a queue: RLlib's `WindowStat`.
 ///
-/// Mean, standard deviation and quantiles look at the newest `window` values and pass over NaN; the count is
-/// that of a lifetime. Behaves as RLlib's `WindowStat`.
+/// Mean, standard deviation and quantiles are over the newest `window` values without NaN; the count is over
+/// all.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -31,12 +31,12 @@ pub struct WindowStat {
 }
 
 impl WindowStat {
-    /// An empty window of the newest `window` values; `name` begins its keys in the result dict.
+    /// An empty window of `window` values; `name` begins its keys in the result dict.
     pub fn new(name: &str, window: NonZeroUsize) -> WindowStat {
         WindowStat { name: name.to_owned(), window, values: VecDeque::with_capacity(window.get()), count: 0 }
     }
 
-    /// Adds a value; the oldest of a full window leaves.
+    /// Adds a value; a full window drops its oldest.
     pub fn push(&mut self, value: f64) {
         if self.values.len() == self.window.get() {
             self.values.pop_front();
@@ -45,27 +45,26 @@ impl WindowStat {
         self.count += 1;
     }
 
-    /// Values pushed over a lifetime, NaN included.
+    /// The number of values ever pushed, including NaN.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean of the numbers in the window; `None` when there are none.
+    /// The mean of the numbers in the window.
     pub fn mean(&self) -> Option<f64> {
         let numbers = self.numbers();
         (!numbers.is_empty()).then(|| sum_as_numpy(&numbers) / numbers.len() as f64)
     }
 
-    /// The population standard deviation of the numbers in the window; `None` when there are none.
+    /// The population standard deviation of the numbers in the window.
     pub fn std(&self) -> Option<f64> {
         let mean = self.mean()?;
         let squares: Vec<f64> = self.numbers().iter().map(|x| (x - mean) * (x - mean)).collect();
         Some((sum_as_numpy(&squares) / squares.len() as f64).sqrt())
     }
 
-    /// Percentiles 0, 10, 50, 90 and 100, linear between neighbours.
-    ///
-    /// Empty for an empty window; five NaN for a window that holds nothing but NaN.
+    /// Percentiles 0, 10, 50, 90 and 100, linear between neighbours. Empty for an empty window; five NaN for
+    /// a window of NaN only.
     pub fn quantiles(&self) -> Vec<f64> {
         if self.values.is_empty() {
             return Vec::new();
@@ -75,8 +74,7 @@ impl WindowStat {
         QUANTILES.iter().map(|&q| quantile(&sorted, q)).collect()
     }
 
-    /// Writes `<name>_count`, `_mean`, `_std` and `_quantiles` below `prefix`; what there is none of becomes
-    /// null.
+    /// Writes `<name>_count`, `_mean`, `_std` and `_quantiles` below `prefix`; missing ones become null.
     pub fn write_into(&self, dict: &mut ResultDict, prefix: &str) {
         let name = &self.name;
         dict.set(&format!("{prefix}.{name}_count"), self.count);
@@ -99,7 +97,7 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
     let rank = q * last as f64;
     let below = rank.floor() as usize;
     let (low, high) = (sorted[below], sorted[last.min(below + 1)]);
-    // Equal neighbours need no line between them, and two infinities would give NaN on it.
+    // Interpolating between two infinities would give NaN.
     if low == high { low } else { low + (high - low) * rank.fract() }
 }
 

@@ -7,10 +7,9 @@ use crate::result::ResultDict;
 
 /// The clocks of all threads of a run. Clones share one list.
 ///
-/// Threads of one name have one account: one that has ended and those that took its place. What it says is
-/// the sum over all of them, so that a run whose threads die a thousand times has as many accounts as one
-/// whose threads never do. A thread whose place is taken while it still runs was abandoned: from then on its
-/// time goes to the account `<name> (abandoned)`.
+/// A thread and its replacements have one account under their name, so the number of accounts does not grow
+/// with restarts. A thread that still runs when it is replaced is abandoned: from then on its time goes to
+/// the account `<name> (abandoned)`.
 ///
 /// ```
 /// use pronk_metrics::{ResultDict, StateClock, TimeLedger};
@@ -30,19 +29,19 @@ pub struct TimeLedger(Arc<Mutex<IndexMap<String, Account>>>);
 /// The threads of one name.
 #[derive(Debug, Default)]
 struct Account {
-    /// The sum over those that have ended, and what others had spent when they were abandoned.
+    /// The sum over those that have ended, and over abandoned ones until then.
     settled: Option<ThreadTime>,
-    /// The one that has the name now.
+    /// The current one.
     running: Option<ClockReader>,
     abandoned: Abandoned,
 }
 
-/// The threads of one name that were abandoned.
+/// The abandoned threads of one name.
 #[derive(Debug, Default)]
 struct Abandoned {
     /// The sum over those that have ended since.
     settled: Option<ThreadTime>,
-    /// The others, each with what it had spent when it was abandoned.
+    /// The others, each with its time when it was abandoned.
     running: Vec<(ClockReader, ThreadTime)>,
 }
 
@@ -52,14 +51,14 @@ impl TimeLedger {
         TimeLedger::default()
     }
 
-    /// Adds a thread's clock. Its time stays after the thread has ended, because it was spent.
+    /// Adds a thread's clock. Its time stays after the thread has ended.
     pub fn add(&self, clock: ClockReader) {
         self.accounts().entry(clock.thread().to_owned()).or_default().add(clock);
     }
 
-    /// Starts the clock of a process that works for the run, and adds it: what a process does is seen from
-    /// the thread that gives it orders. Of those of one `kind` it has the lowest number that none of them has
-    /// now: `env-process-1`, `env-process-2`, …
+    /// Starts and adds the clock of a process that works for the run; the thread that drives the process
+    /// switches its states. It is named by the lowest free number of its `kind`: `env-process-1`,
+    /// `env-process-2`, …
     pub fn start_process<S: ThreadState>(
         &self,
         kind: &str,
@@ -78,8 +77,7 @@ impl TimeLedger {
         clock
     }
 
-    /// Where the time of the threads of each name went until now, in the order in which the names were first
-    /// added.
+    /// The time of the threads of each name, in the order of their first addition.
     pub fn read(&self) -> Vec<ThreadTime> {
         self.accounts().values_mut().flat_map(Account::read).collect()
     }
@@ -89,12 +87,12 @@ impl TimeLedger {
         self.read().iter().all(ThreadTime::is_closed)
     }
 
-    /// Writes where each thread's time went until now below `path`: see [`write_thread_times`].
+    /// Writes the time of all threads below `path`: see [`write_thread_times`].
     pub fn write_into(&self, dict: &mut ResultDict, path: &str) {
         write_thread_times(&self.read(), dict, path);
     }
 
-    /// Clocks that are kept.
+    /// The number of clocks.
     #[cfg(test)]
     pub(super) fn n_running(&self) -> usize {
         let n_running = |account: &Account| usize::from(account.running.is_some()) + account.abandoned.running.len();
@@ -102,7 +100,7 @@ impl TimeLedger {
     }
 
     fn accounts(&self) -> MutexGuard<'_, IndexMap<String, Account>> {
-        // A thread that panics here leaves an account of which a clock may be missing, and no other.
+        // A panic here may lose one clock of one account.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,12 +117,12 @@ impl Account {
         }
     }
 
-    /// Whether a thread has the name now.
+    /// Whether a running thread has the name.
     fn is_taken(&self) -> bool {
         self.running.as_ref().is_some_and(|clock| clock.read().current.is_some())
     }
 
-    /// The sum over all threads, and that over those abandoned since they were.
+    /// The sum over all threads, and over those abandoned since then.
     fn read(&mut self) -> impl Iterator<Item = ThreadTime> + use<> {
         let newest = self.running.as_ref().map(ClockReader::read);
         if let Some(ended) = newest.as_ref().filter(|time| time.current.is_none()) {
@@ -140,7 +138,7 @@ impl Account {
 }
 
 impl Abandoned {
-    /// Clocks that have ended are read for the last time.
+    /// Reads ended clocks for the last time.
     fn read(&mut self) -> Option<ThreadTime> {
         let Self { settled, running } = self;
         let mut going_on = None;

@@ -4,23 +4,23 @@ use std::time::Instant;
 
 use super::{ProcessorClock, ThreadTime};
 
-/// What a clock's one writer and its readers share: a sequence lock over atomics.
+/// The state shared by a clock's only writer and its readers: a sequence lock over atomics.
 ///
 /// The writer raises `sequence` to an odd number, stores, and raises it to the next even one; it never waits.
-/// A reader takes what it found only if `sequence` was even before and has the same value after (Boehm, "Can
-/// seqlocks get along with programming language memory models?", 2012). As every cell is an atomic, a torn
-/// read is a wrong value to be thrown away and not undefined behaviour.
+/// A reader uses its copy only if `sequence` was even before and is unchanged after (Boehm, "Can seqlocks get
+/// along with programming language memory models?", 2012). As every cell is an atomic, a torn read is a wrong
+/// value to discard, not undefined behaviour.
 ///
-/// A reader first notes in `seen` until when it will give time to the current state, and a switch is made no
-/// earlier than that. Otherwise a writer that was put off its core between looking at the time and switching
-/// would take time away from a state that a reader had seen with it.
+/// A reader first notes in `seen` the time until which it counts the current state, and a switch is not dated
+/// before that. Otherwise a writer that is preempted between reading the time and switching would take time
+/// away from a state that a reader has seen with it.
 #[derive(Debug)]
 pub(super) struct Shared {
     thread: String,
     names: &'static [&'static str],
     started: Instant,
     sequence: AtomicU64,
-    /// Index of the state the thread is in.
+    /// Index of the current state.
     current: AtomicUsize,
     /// Nanoseconds after `started` at which the current state was entered.
     entered: AtomicU64,
@@ -30,14 +30,14 @@ pub(super) struct Shared {
     spent: Box<[AtomicU64]>,
     /// Nanoseconds after `started` of the newest reading.
     seen: AtomicU64,
-    /// Of what uses processor time outside of this process.
+    /// The processor time of a process outside of this one.
     processors: Option<Arc<dyn ProcessorClock>>,
 }
 
 /// No thread runs for 584 years.
 const RUNNING: u64 = u64::MAX;
 
-/// Tries before a reader leaves its core to the writer.
+/// Tries before a reader yields its core to the writer.
 const SPINS: u32 = 100;
 
 impl Shared {
@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// Gives the time since the last switch to state `left` and enters state `next`. For the one writer only.
+    /// Books the time since the last switch to state `left` and enters `next`. Only for the writer.
     pub(super) fn switch(&self, left: usize, next: usize) {
         self.leave(left, |at| {
             self.current.store(next, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Shared {
         });
     }
 
-    /// Gives the time since the last switch to state `left` and stops the time. For the one writer only.
+    /// Books the time since the last switch to state `left` and stops the time. Only for the writer.
     pub(super) fn end(&self, left: usize) {
         self.leave(left, |at| self.ended.store(at, Ordering::Relaxed));
     }
@@ -79,12 +79,12 @@ impl Shared {
         let entered = self.entered.load(Ordering::Relaxed);
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
-        // No store below may be seen before the odd number. And with the fence of `read`: either this sees
-        // the reader's `seen`, or the reader sees the odd number.
+        // No store below may be visible before the odd number. With the fence of `read`, either this sees the
+        // reader's `seen`, or the reader sees the odd number.
         fence(Ordering::SeqCst);
         let at = now.max(entered).max(self.seen.load(Ordering::Relaxed));
         if let Some(spent) = self.spent.get(left) {
-            // A plain load and store: there is only one writer.
+            // A plain load and store suffice for a single writer.
             spent.store(spent.load(Ordering::Relaxed) + (at - entered), Ordering::Relaxed);
         }
         go_on(at);
@@ -101,14 +101,14 @@ impl Shared {
             if let Some(copy) = self.try_copy(&mut spent) {
                 return self.thread_time(spent, copy, now);
             }
-            // A switch takes some ten nanoseconds, unless the writer was put off its core in the middle of
-            // one.
+            // A switch takes some ten nanoseconds, unless the writer is preempted in the middle.
             n_tries += 1;
             if n_tries < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
 
-    /// Copies what is shared, and the time of each state into `spent`; `None` if the writer wrote meanwhile.
+    /// Copies the shared state, and the time of each state into `spent`; `None` if the writer wrote
+    /// meanwhile.
     fn try_copy(&self, spent: &mut [u64]) -> Option<Copied> {
         let before = self.sequence.load(Ordering::Acquire);
         for (copy, cell) in spent.iter_mut().zip(&self.spent) {
@@ -120,7 +120,7 @@ impl Shared {
             entered: self.entered.load(Ordering::Relaxed),
             ended: self.ended.load(Ordering::Relaxed),
         };
-        // No load above may be moved below the second look at the sequence.
+        // No load above may move below the second load of the sequence.
         fence(Ordering::Acquire);
         let after = self.sequence.load(Ordering::Relaxed);
         (before.is_multiple_of(2) && before == after).then_some(copied)
@@ -130,7 +130,7 @@ impl Shared {
         &self.thread
     }
 
-    /// Nanoseconds since the clock was made.
+    /// Nanoseconds since the clock started.
     fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(RUNNING - 1)
     }
@@ -138,7 +138,7 @@ impl Shared {
     fn thread_time(&self, mut spent: Vec<u64>, copied: Copied, now: u64) -> ThreadTime {
         let Copied { sequence, current, entered, ended } = copied;
         let running = ended == RUNNING;
-        // The copy may show a switch later than `now`; then that is the newest instant known of.
+        // The copy may show a switch later than `now`; that is the newest known instant then.
         let now = now.max(entered);
         let since = if running { now - entered } else { 0 };
         if let Some(spent) = spent.get_mut(current) {
@@ -151,7 +151,7 @@ impl Shared {
             current: self.names.get(current).copied().filter(|_| running),
             since_secs: secs(since),
             n_threads: 1,
-            // The end of the thread is in the sequence as well.
+            // The end of the thread is part of the sequence.
             n_switches: sequence / 2 - u64::from(!running),
             processor_secs: self.processors.as_ref().and_then(|of| of.processor_time()).map(|time| time.as_secs_f64()),
         }

@@ -1,22 +1,20 @@
-/// The states a thread can be in; made by [`thread_states!`](crate::thread_states).
-///
-/// An index without a name is no panic: the time spent there belongs to no state, and the ledger does not
-/// close.
+/// The states of a thread, made by [`thread_states!`](crate::thread_states). Time under an index without a
+/// name belongs to no state, so the ledger does not close.
 pub trait ThreadState: Copy + 'static {
-    /// The names of the states, as the result dict has them.
+    /// The names of the states in the result dict.
     const NAMES: &'static [&'static str];
 
     /// The index of this state's name in [`NAMES`](ThreadState::NAMES).
     fn index(self) -> usize;
 }
 
-/// Makes an enum of thread states with their names in the result dict.
+/// Defines an enum of thread states with their names in the result dict.
 ///
 /// ```
 /// use pronk_metrics::{ThreadState, thread_states};
 ///
 /// thread_states! {
-///     /// What the learner thread does.
+///     /// States of the learner thread.
 ///     pub enum LearnerState {
 ///         /// Waiting for data.
 ///         Starved = "starved",

@@ -20,12 +20,11 @@ use std::time::Duration;
 /// }
 /// ```
 pub trait ProcessorClock: fmt::Debug + Send + Sync {
-    /// Processor time that all its threads together have used until now, or until its end; `None` if that is
-    /// not known. It never goes back.
+    /// The processor time of all its threads until now, or until its end; `None` if unknown. Never decreases.
     fn processor_time(&self) -> Option<Duration>;
 }
 
-/// Where a thread's time went, or that of several threads of one name together.
+/// The time of a thread, or of several threads of one name together.
 ///
 /// ```
 /// # pronk_metrics::thread_states! { enum S { Idle = "idle", Busy = "busy" } }
@@ -38,36 +37,36 @@ pub trait ProcessorClock: fmt::Debug + Send + Sync {
 pub struct ThreadTime {
     /// The thread's name.
     pub thread: String,
-    /// Seconds from the making of the clock until now or until the thread's end. Taken from these two
-    /// instants alone, so that comparing it with the states proves something.
+    /// Seconds from the clock's start until now or until the thread's end, measured independently of the
+    /// states.
     pub wall_secs: f64,
-    /// Every state the thread can be in, with the seconds spent in it.
+    /// Every state with its seconds.
     pub states: Vec<(&'static str, f64)>,
-    /// The state the thread is in, the newest of several; `None` once all have ended.
+    /// The current state, of the newest thread; `None` once all have ended.
     pub current: Option<&'static str>,
     /// Seconds in the current state so far; 0 once the thread has ended.
     pub since_secs: f64,
-    /// How many threads this is the sum over.
+    /// The number of threads.
     pub n_threads: u64,
-    /// How often a state was left for another.
+    /// The number of switches.
     pub n_switches: u64,
-    /// Seconds of processor time used outside of this process; `None` for its own threads, whose time the
-    /// system counts together.
+    /// Processor time of a process outside of this one; `None` for threads, whose processor time the system
+    /// counts together.
     pub processor_secs: Option<f64>,
 }
 
 impl ThreadTime {
-    /// The seconds of all states together.
+    /// The sum of all states.
     pub fn sum_secs(&self) -> f64 {
         self.states.iter().map(|(_, secs)| secs).sum()
     }
 
-    /// Whether the states account for the wall time: to 0.1 % and a microsecond.
+    /// Whether the states account for the wall time, to 0.1 % and a microsecond.
     pub fn is_closed(&self) -> bool {
         (self.sum_secs() - self.wall_secs).abs() <= 1e-3 * self.wall_secs + 1e-6
     }
 
-    /// Takes away what the same thread had spent `before`.
+    /// Subtracts the same thread's time `before`.
     pub(super) fn subtract(&mut self, before: &ThreadTime) {
         for (state, secs) in &mut self.states {
             let earlier = before.states.iter().find(|(known, _)| known == state).map_or(0.0, |(_, secs)| *secs);
@@ -79,7 +78,7 @@ impl ThreadTime {
         self.processor_secs = self.processor_secs.map(|secs| (secs - earlier).max(0.0));
     }
 
-    /// Adds the time of `later`, a younger thread of the same name.
+    /// Adds the time of `later`, a newer thread of the same name.
     pub fn add(&mut self, later: &ThreadTime) {
         for &(state, secs) in &later.states {
             match self.states.iter_mut().find(|(known, _)| *known == state) {

@@ -1,4 +1,4 @@
-//! Where the time of threads went, as a result shows it.
+//! The time of threads in results.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::ThreadTime;
 use crate::result::ResultDict;
 
 /// Writes `<thread>.wall_secs`, `<thread>.current`, `<thread>.threads` and `<thread>.states.<state>` below
-/// `path`, and of processes `<thread>.processor_secs`.
+/// `path`, and for processes `<thread>.processor_secs`.
 ///
 /// ```
 /// # use pronk_metrics::{ResultDict, StateClock, TimeLedger, write_thread_times};
@@ -39,11 +39,9 @@ pub fn write_thread_times(times: &[ThreadTime], dict: &mut ResultDict, path: &st
     dict.set(path, threads);
 }
 
-/// Writes `<thread>.<state>` below `path`: the share, from 0 to 1, of the thread's wall time since `before`
-/// that it spent in the state.
-///
-/// Both readings are of one ledger, `before` the earlier one. A thread that is not in `before` is measured
-/// from its start; one whose time stood still has shares of 0.
+/// Writes `<thread>.<state>` below `path`: the share, from 0 to 1, of the thread's wall time since `before`,
+/// an earlier reading of the same ledger. A thread that is not in `before` counts from its start; one whose
+/// time has not advanced has shares of 0.
 ///
 /// ```
 /// # use pronk_metrics::{ResultDict, ThreadTime, write_shares};
@@ -71,8 +69,7 @@ pub fn write_shares(now: &[ThreadTime], before: &[ThreadTime], dict: &mut Result
     dict.set(path, threads);
 }
 
-/// The share of each state, from 0 to 1, of the wall time between two readings of a thread, or since its
-/// start.
+/// The share of each state of the wall time between two readings of a thread, or since its start.
 pub fn shares(now: &ThreadTime, before: Option<&ThreadTime>) -> Vec<(&'static str, f64)> {
     let wall = now.wall_secs - before.map_or(0.0, |before| before.wall_secs);
     now.states
@@ -81,7 +78,7 @@ pub fn shares(now: &ThreadTime, before: Option<&ThreadTime>) -> Vec<(&'static st
             let earlier = before
                 .and_then(|before| before.states.iter().find(|(name, _)| *name == state))
                 .map_or(0.0, |&(_, secs)| secs);
-            // Differences of rounded seconds can leave the range by a bit.
+            // Differences of rounded seconds can leave the range by one bit.
             let share = if wall > 0.0 { ((secs - earlier) / wall).clamp(0.0, 1.0) } else { 0.0 };
             (state, share)
         })

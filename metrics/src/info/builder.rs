@@ -6,8 +6,9 @@ use crate::ids::{PolicyId, default_policy};
 
 /// Collects the results of an update's minibatches, devices and policies, and merges them once.
 ///
-/// Behaves as RLlib 2.2's `LearnerInfoBuilder`. Results with a key `tower_0` are those of several devices:
-/// `tower_0` to `tower_{n-1}` are merged first and the other keys laid over, `learner_stats` key by key.
+/// Behaves as RLlib 2.2's `LearnerInfoBuilder`. Results with a key `tower_0` come from several devices:
+/// `tower_0` to `tower_{n-1}` are merged first, then overlaid with the other keys, `learner_stats` key by
+/// key.
 ///
 /// ```
 /// use pronk_metrics::{Info, LearnerInfoBuilder};
@@ -31,44 +32,43 @@ pub struct LearnerInfoBuilder {
 }
 
 impl LearnerInfoBuilder {
-    /// A builder for the results of `n_devices` devices; there is always at least one.
+    /// A builder for the results of `n_devices` devices, at least one.
     pub fn new(n_devices: usize) -> LearnerInfoBuilder {
         LearnerInfoBuilder { n_devices: n_devices.max(1), results: IndexMap::new(), finalized: false }
     }
 
-    /// Adds the results of one minibatch of `policy`, or of the default policy. Means count every minibatch
-    /// alike.
+    /// Adds the results of one minibatch of `policy`, or of the default policy. Means weigh all minibatches
+    /// equally.
     ///
     /// # Errors
-    /// The builder was finalized; a device's results are missing, or cannot be merged with the other
-    /// devices'.
+    /// The builder was finalized, or a device's results are missing or cannot be merged with the others'.
     pub fn add(&mut self, policy: Option<&PolicyId>, results: Info) -> Result<(), InfoError> {
         self.push(policy, results, None)
     }
 
-    /// As [`add`](Self::add), where means count this minibatch by its `rows`. Beside weighted results, one
-    /// that was added without a weight counts as one row.
+    /// As [`add`](Self::add), but means weigh this minibatch by its `rows`. Results without a weight then
+    /// count as one row.
     ///
     /// # Errors
-    /// As `add`, or `rows` is negative or not finite.
+    /// Those of `add`, and negative or non-finite `rows`.
     pub fn add_weighted(&mut self, policy: Option<&PolicyId>, results: Info, rows: f64) -> Result<(), InfoError> {
         check_weight(rows)?;
         self.push(policy, results, Some(rows))
     }
 
-    /// Adds the results of one minibatch of several policies. An entry `batch_count` is passed over.
+    /// Adds the results of one minibatch of several policies. Ignores a key `batch_count`.
     ///
     /// # Errors
-    /// As [`add`](Self::add); the policies before the failing one stay added.
+    /// Those of [`add`](Self::add); the policies before the failing one stay added.
     pub fn add_multi_agent(&mut self, results: LearnerInfo) -> Result<(), InfoError> {
         self.check_open()?;
         results.into_policies().try_for_each(|(policy, info)| self.push(Some(&policy), info, None))
     }
 
-    /// Merges what was added, policies in the order of their first results. The builder is then done.
+    /// Merges the results, policies in the order of their first results.
     ///
     /// # Errors
-    /// The builder was finalized before, or two results of a policy do not have the same tree.
+    /// The builder was finalized before, or two results of a policy have different trees.
     pub fn finalize(&mut self) -> Result<LearnerInfo, InfoError> {
         self.check_open()?;
         self.finalized = true;
@@ -117,7 +117,7 @@ fn merge_towers(policy: &PolicyId, mut results: InfoTree, n_devices: usize) -> R
     let entries: Vec<Entry<'_>> = towers.iter().map(|info| Entry { info, weight: 1.0 }).collect();
     let mut merged = match Merge::unweighted(policy).reduce(&entries)? {
         Info::Tree(children) => children,
-        // A tower of a single leaf has no names to lay the rest over.
+        // A tower that is a leaf has no keys to overlay.
         other if results.is_empty() => return Ok(other),
         _ => InfoTree::new(),
     };

@@ -1,10 +1,10 @@
 use crate::ids::PolicyId;
 
-/// Statistics that cannot be merged, and where.
+/// Why statistics cannot be merged, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InfoError {
-    /// The builder has given its result away already.
+    /// The builder was finalized before.
     #[error("the learner info was finalized already; collect the next update's results with a new builder")]
     Finalized,
     /// A device's results are missing.
@@ -12,24 +12,24 @@ pub enum InfoError {
     MissingTower {
         /// The policy.
         policy: PolicyId,
-        /// The key that is missing.
+        /// The missing key.
         tower: String,
-        /// How many devices the builder was told of.
+        /// The builder's number of devices.
         n_devices: usize,
     },
-    /// Two results of one policy do not have the same tree.
+    /// Two results of one policy have different trees.
     #[error("policy `{policy}`: results differ at `{path}`: expected {expected}, got {got}")]
     Structure {
         /// The policy.
         policy: PolicyId,
-        /// Where in the tree.
+        /// The path in the tree.
         path: String,
-        /// What the first result has there.
+        /// The first result's node.
         expected: String,
-        /// What a later one has.
+        /// A later one's.
         got: String,
     },
-    /// Two results of one policy have arrays of different shapes at one place, and its rule needs equal ones.
+    /// Two results of one policy have arrays of different shapes, and the rule needs equal ones.
     #[error(
         "policy `{policy}`: array shapes differ at `{path}`: expected {expected:?}, got {got:?}; \
          reduce the array to a number first, or give the leaf the rule Concat or Last"
@@ -37,19 +37,19 @@ pub enum InfoError {
     Shape {
         /// The policy.
         policy: PolicyId,
-        /// Where in the tree.
+        /// The path in the tree.
         path: String,
         /// The first result's shape.
         expected: Vec<usize>,
         /// A later one's.
         got: Vec<usize>,
     },
-    /// An array's shape does not hold as many values as were given.
+    /// An array with another number of values than its shape.
     #[error("an array of shape {shape:?} does not hold {n_values} values")]
     Array {
         /// The shape.
         shape: Vec<usize>,
-        /// How many values came with it.
+        /// The number of values.
         n_values: usize,
     },
     /// A weight that is negative or not finite.

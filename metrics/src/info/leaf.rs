@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::InfoError;
 
-/// One statistic: its value and the rule by which several are merged.
+/// One statistic: its value and its merge rule.
 ///
 /// ```
 /// use pronk_metrics::{Leaf, LeafValue, Reduction};
@@ -14,13 +14,13 @@ use super::InfoError;
 pub struct Leaf {
     value: LeafValue,
     rule: Reduction,
-    /// The part of its tree's rows that is behind this value, 0 to 1; below 1 once it was merged with results
-    /// that had NaN here, or no such leaf. Merging weighs by it, so merging twice equals merging once.
+    /// The share of its tree's rows behind this value: below 1 after a merge with results that had NaN here,
+    /// or no such leaf. Merging weighs by it, so merging in stages equals merging at once.
     pub(super) share: f64,
 }
 
 impl Leaf {
-    /// A statistic that is merged by `rule`.
+    /// A statistic with this rule.
     pub fn new(value: impl Into<LeafValue>, rule: Reduction) -> Leaf {
         Leaf { value: value.into(), rule, share: 1.0 }
     }
@@ -49,10 +49,10 @@ impl Leaf {
 pub enum LeafValue {
     /// One number.
     Number(f64),
-    /// Numbers in row-major order; made by [`LeafValue::array`] or from a vector.
+    /// Numbers in row-major order, made by [`LeafValue::array`] or from a vector.
     #[non_exhaustive]
     Array {
-        /// The sizes of the axes; their product is the number of values.
+        /// The sizes of the axes.
         shape: Vec<usize>,
         /// The values.
         values: Vec<f64>,
@@ -63,7 +63,7 @@ impl LeafValue {
     /// An array of that shape.
     ///
     /// # Errors
-    /// The shape does not hold that many values.
+    /// Another number of values than the shape has.
     pub fn array(shape: Vec<usize>, values: Vec<f64>) -> Result<LeafValue, InfoError> {
         let size = shape.iter().try_fold(1, |size: usize, axis| size.checked_mul(*axis));
         if size == Some(values.len()) {
@@ -73,7 +73,7 @@ impl LeafValue {
         }
     }
 
-    /// The value when it is one number.
+    /// The value if it is one number.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             LeafValue::Number(number) => Some(*number),
@@ -128,10 +128,10 @@ impl From<Vec<f64>> for LeafValue {
     }
 }
 
-/// How several values of one statistic become one.
+/// How values of one statistic merge.
 ///
-/// NaN takes no part unless there is nothing else, and all but `Concat` and `Last` turn arrays, which must
-/// then have one shape, into a single number.
+/// NaN is ignored unless there is nothing else. All rules but `Concat` and `Last` reduce arrays, which must
+/// have one shape, to a single number.
 ///
 /// ```
 /// use pronk_metrics::{Info, LearnerInfoBuilder, Reduction};
@@ -152,11 +152,11 @@ impl From<Vec<f64>> for LeafValue {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reduction {
-    /// RLlib's rule from the leaf's path: the top-level `td_error` is joined, a key that starts with `min_`
-    /// or `max_` takes the extreme, everything else (`num_` too) the mean.
+    /// RLlib's rule by path: concatenation for the top-level `td_error`, the extreme for keys that start with
+    /// `min_` or `max_`, the mean for all others.
     #[default]
     ByName,
-    /// The mean over all elements; weighted by rows where results are added with weights.
+    /// The mean over all elements, weighted by rows if results have weights.
     Mean,
     /// The sum of all elements.
     Sum,
@@ -164,7 +164,7 @@ pub enum Reduction {
     Min,
     /// The largest element.
     Max,
-    /// The arrays, one after the other along the first axis; a number is an array of one.
+    /// Concatenation along the first axis; a number is an array of one.
     Concat,
     /// The newest value.
     Last,

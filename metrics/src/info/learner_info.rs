@@ -5,7 +5,7 @@ use super::merge::{Entry, Merge, check_weight};
 use super::{BATCH_COUNT, Info, InfoError};
 use crate::ids::{ByPolicy, PolicyId};
 
-/// The statistics of each policy, in the order in which the policies were met.
+/// The statistics of each policy, in order of first appearance.
 ///
 /// ```
 /// use pronk_metrics::{Info, LearnerInfo, default_policy};
@@ -33,7 +33,7 @@ impl LearnerInfo {
         self.get(policy)?.number(path)
     }
 
-    /// Sets the statistics of `policy` and returns what was there.
+    /// Sets the statistics of `policy` and returns the old ones.
     pub fn insert(&mut self, policy: PolicyId, info: Info) -> Option<Info> {
         self.0.insert(policy, info)
     }
@@ -48,22 +48,20 @@ impl LearnerInfo {
         self.0.is_empty()
     }
 
-    /// `{policy: tree}` as JSON; what is none, NaN or infinite becomes null.
+    /// `{policy: tree}` as JSON; missing and non-finite values become null.
     pub fn to_json(&self) -> Value {
         Value::Object(self.0.iter().map(|(policy, info)| (policy.to_string(), info.to_json())).collect())
     }
 
-    /// Merges the infos of several updates, each policy over the updates in which it appears; an entry
-    /// `batch_count` beside the policies is passed over.
+    /// Merges the infos of several updates, each policy and leaf over the updates that have it. Ignores a key
+    /// `batch_count` beside the policies.
     ///
-    /// Each info comes with its weight, for example its rows, for the leaves whose rule is the mean; with
-    /// equal weights it is the plain mean. A leaf that only some updates have is merged over those. Merging
-    /// in stages, with the sums of the weights, gives what merging at once does: that is how a mailbox may
-    /// fold reports.
+    /// The weight of each info, for example its rows, applies to means. Merging in stages, with the sums of
+    /// the weights, equals merging at once, so a mailbox may fold reports.
     ///
     /// # Errors
-    /// At one place one info has a tree and another a leaf, or arrays of different shapes, or a weight is
-    /// negative or not finite.
+    /// A tree in one info where another has a leaf, arrays of different shapes, or a negative or non-finite
+    /// weight.
     ///
     /// ```
     /// use pronk_metrics::{Info, LearnerInfo, default_policy};
@@ -90,11 +88,7 @@ impl LearnerInfo {
         Self::reduce(by_policy, |_| total_rows)
     }
 
-    /// As [`merge_all`](Self::merge_all), where each info comes with the rows of each of its policies: a
-    /// policy that had most of one batch and little of another counts for that much in each.
-    ///
-    /// # Errors
-    /// As `merge_all`.
+    /// As [`merge_all`](Self::merge_all), with the rows of each policy in each info as weights.
     pub fn merge_by_rows(
         infos: impl IntoIterator<Item = (LearnerInfo, ByPolicy<u64>)>,
     ) -> Result<LearnerInfo, InfoError> {

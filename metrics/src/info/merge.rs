@@ -3,18 +3,18 @@ use std::fmt;
 use super::{Info, InfoError, InfoTree, Leaf, LeafValue, Reduction};
 use crate::ids::PolicyId;
 
-/// One of several trees to be merged.
+/// A tree to merge.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub(super) info: &'a Info,
     pub(super) weight: f64,
 }
 
-/// A merger of trees of one policy into one.
+/// Merges trees of one policy.
 pub(super) struct Merge<'a> {
     policy: &'a PolicyId,
     structure: Structure,
-    /// The weight of all entries together where means are weighted.
+    /// The total weight, if means are weighted.
     total_weight: Option<f64>,
     path: Vec<Part<'a>>,
 }
@@ -22,7 +22,7 @@ pub(super) struct Merge<'a> {
 enum Structure {
     /// All entries must have the same tree.
     Equal,
-    /// What only some entries have is merged over those.
+    /// Merges a leaf over the entries that have it.
     Union,
 }
 
@@ -33,17 +33,17 @@ enum Part<'a> {
 }
 
 impl<'a> Merge<'a> {
-    /// Every entry counts alike, and so does the merger in the next one: a mean of means.
+    /// All entries have equal weight, in this merge and the next: a mean of means.
     pub(super) fn unweighted(policy: &'a PolicyId) -> Merge<'a> {
         Merge { policy, structure: Structure::Equal, total_weight: None, path: Vec::new() }
     }
 
-    /// Entries count by their weight, of which there is `total` in all.
+    /// Entries have weights that sum to `total`.
     pub(super) fn weighted(policy: &'a PolicyId, total: f64) -> Merge<'a> {
         Merge { policy, structure: Structure::Equal, total_weight: Some(total), path: Vec::new() }
     }
 
-    /// As `weighted`, of entries from different updates, which need not have the same tree.
+    /// As `weighted`, for entries of different updates, whose trees may differ.
     pub(super) fn reports(policy: &'a PolicyId, total: f64) -> Merge<'a> {
         Merge { policy, structure: Structure::Union, total_weight: Some(total), path: Vec::new() }
     }
@@ -130,7 +130,7 @@ impl<'a> Merge<'a> {
             .iter()
             .filter_map(|entry| match entry.info {
                 Info::Leaf(leaf) => Some((leaf, entry.weight)),
-                // A value that is none after one that is not counts as missing, as NaN does.
+                // A missing value after a present one is ignored, as NaN is.
                 Info::None | Info::Tree(_) | Info::List(_) => None,
             })
             .collect();
@@ -158,7 +158,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The mean and the share of the total weight that is behind it.
+    /// The mean, and the share of the total weight behind it.
     fn mean(&self, leaves: &[(&Leaf, f64)]) -> Result<(LeafValue, f64), InfoError> {
         self.check_equal_shapes(leaves)?;
         let (mut plain, mut weighted) = (Average::default(), Average::default());
@@ -168,13 +168,13 @@ impl<'a> Merge<'a> {
             let (sum, count) = numbers.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
             if count > 0.0 {
                 plain.add(sum, count);
-                // By element, so that an array half of NaN has half the say.
+                // By element, so that an array half of NaN has half the weight.
                 let weight = weight * leaf.share / values.len() as f64;
                 weighted.add(sum * weight, count * weight);
             }
         }
         Ok(match self.total_weight {
-            // Without any weight behind it, the plain mean is the best that can be said.
+            // Without any weight, the plain mean.
             Some(total) if weighted.weight > 0.0 => (weighted.mean(), weighted.weight / total),
             Some(_) => (plain.mean(), 0.0),
             None => (plain.mean(), 1.0),
@@ -250,7 +250,7 @@ impl Average {
         self.weight += weight;
     }
 
-    /// NaN of nothing.
+    /// NaN without any.
     fn mean(&self) -> LeafValue {
         (self.sum / self.weight).into()
     }

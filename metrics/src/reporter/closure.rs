@@ -4,9 +4,7 @@ use std::fmt;
 use super::{ReportError, Reporter};
 use crate::result::ResultDict;
 
-/// A closure as a reporter: `report` is called with every result, and errors call it `name`.
-///
-/// Any error can leave the closure through `?`.
+/// A closure as a reporter called `name`; it may return any error through `?`.
 ///
 /// ```
 /// use pronk_metrics::{Reporter, ResultDict, reporter_fn};
@@ -30,7 +28,7 @@ where
     ReporterFn { name: name.into(), report }
 }
 
-/// The reporter that [`reporter_fn`] makes of a closure.
+/// The reporter of [`reporter_fn`].
 ///
 /// ```
 /// use pronk_metrics::{Reporter, ResultDict, reporter_fn};

@@ -11,19 +11,14 @@ use crate::result::ResultDict;
 
 use bar::Bar;
 
-/// One line per result: progress and the time that is left, env-steps and their rate, return, policy lag, and
-/// the three states that the learner spent most of the iteration in.
+/// One line per result: progress, time left, env-steps and their rate, return, policy lag, and the learner's
+/// three largest states of the iteration.
 ///
-/// [`stderr`](Console::stderr) and [`stdout`](Console::stdout) look where their stream goes. On a terminal
-/// one line is updated in place: with a bar if the result has `progress`, with a spinner if not, and below it
-/// the sentence of `bottleneck.sentence` if there is one. What other parts of a program write to the same
-/// terminal meanwhile stands among it. After `finish` the last result stays as a plain line.
-///
-/// Everywhere else, so in a file, a pipe, a job of a CI and where `TERM` is `dumb`, each result is a plain
-/// line in columns, without colours or cursor movement. A figure that the result does not have is shown as
-/// `-`. The time left assumes that the run goes on as fast as so far.
-///
-/// When the reader of a pipe or the terminal is gone, `report` returns that error.
+/// On a terminal, [`stderr`](Console::stderr) and [`stdout`](Console::stdout) redraw one line, with a bar if
+/// the result has `progress` and a spinner if not, above `bottleneck.sentence`. `finish` leaves the last
+/// result as a plain line. In files, pipes, CI jobs and dumb terminals, each result is a plain line in
+/// columns. Missing figures are `-`; the time left assumes a constant rate. If the terminal or the reader of
+/// a pipe is gone, `report` returns that error.
 ///
 /// ```
 /// use pronk_metrics::{Console, Reporter, ResultDict};
@@ -57,7 +52,7 @@ enum View<W> {
 }
 
 impl Console<io::Stdout> {
-    /// Results on standard output.
+    /// Writes to standard output.
     pub fn stdout() -> Self {
         let out = io::stdout();
         if can_redraw(&out) { Console::on(Term::buffered_stdout()) } else { Console::new(out) }
@@ -65,7 +60,7 @@ impl Console<io::Stdout> {
 }
 
 impl Console<io::Stderr> {
-    /// Results on standard error.
+    /// Writes to standard error.
     pub fn stderr() -> Self {
         let out = io::stderr();
         if can_redraw(&out) { Console::on(Term::buffered_stderr()) } else { Console::new(out) }
@@ -73,7 +68,7 @@ impl Console<io::Stderr> {
 }
 
 impl<W: Write + Send> Console<W> {
-    /// Plain lines into `out`, whatever it is.
+    /// Writes plain lines to `out`.
     pub fn new(out: W) -> Self {
         Console { view: View::Lines(out) }
     }
@@ -91,7 +86,7 @@ impl<W: Write + Send> Reporter for Console<W> {
     fn report(&mut self, result: &ResultDict) -> Result<(), ReportError> {
         let shown = match &mut self.view {
             View::Lines(out) => {
-                // One write for the whole line, so that lines of other threads do not come between.
+                // A single write, so that lines of other threads do not come between.
                 let line = line::of(result) + "\n";
                 out.write_all(line.as_bytes()).and_then(|()| out.flush())
             }

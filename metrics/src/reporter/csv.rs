@@ -12,18 +12,14 @@ use crate::result::ResultDict;
 #[cfg(test)]
 mod tests;
 
-/// A table of all results: a row for each, on disk before the next is computed, and a column for each number.
+/// A CSV table with a row for each result, written at once, and a column for each number.
 ///
-/// *Columns*: every leaf of the result that was a number or a truth value at least once, called by its path
-/// joined with `/`, in the order of their first appearance. When new ones appear, say because a second policy
-/// begins to learn, the file is rewritten with a wider header beside the old one and takes its place when it
-/// is whole; rows from before have empty cells there. Only the columns' names stay in memory, not the rows.
+/// *Columns*: every leaf that was a number or a boolean at least once, named by its path joined with `/`, in
+/// order of first appearance. New columns rewrite the file atomically with a wider header; older rows have
+/// empty cells there. Texts and lists are left out, as are results without numbers.
 ///
-/// *Left out*: texts and lists, which JSON lines hold. A result without any number is no row.
-///
-/// *Cells*: integers with all their digits, other numbers with as many as give the same number back, `true`
-/// and `false`. What is absent, null or not a number is an empty cell. Names are quoted as RFC 4180 asks;
-/// lines end with a line feed.
+/// *Cells*: integers with all digits, other numbers with as many as needed to read the same number back,
+/// `true` and `false`; empty without a number. Names are quoted as in RFC 4180; lines end with a line feed.
 ///
 /// ```
 /// use pronk_metrics::{Csv, Reporter, ResultDict};
@@ -47,15 +43,12 @@ pub struct Csv {
 }
 
 impl Csv {
-    /// Makes the file, and the folders above it that are missing. A file of that name is emptied.
-    ///
-    /// # Errors
-    /// A folder or the file cannot be made; the error names it.
+    /// Creates the file and missing parent folders, or empties the file. Errors name the path.
     pub fn create(path: impl Into<PathBuf>) -> Result<Csv, ReportError> {
         Ok(Csv { file: ReportFile::create(NAME, path)?, columns: IndexSet::new() })
     }
 
-    /// Gives the file the columns `wider`, which are its own ones and new ones behind them.
+    /// Rewrites the file with the columns `wider`: its own, followed by new ones.
     fn widen(&mut self, wider: &IndexSet<String>) -> Result<(), ReportError> {
         let n_new = wider.len() - self.columns.len();
         let old_header = header(&self.columns).len() as u64;
@@ -92,7 +85,7 @@ impl Reporter for Csv {
 
 const NAME: &str = "csv";
 
-/// A leaf as a cell; none where the table has no place for it.
+/// A leaf as a cell; `None` if the table leaves it out.
 fn cell(leaf: &Value) -> Option<String> {
     match leaf {
         Value::Number(number) => Some(number.to_string()),
@@ -115,7 +108,7 @@ fn line<'a>(cells: impl Iterator<Item = Cow<'a, str>>) -> String {
     line
 }
 
-/// The name between quotes where it has signs that mean something in a table.
+/// The name, in quotes if it has special characters.
 fn quoted(name: &str) -> Cow<'_, str> {
     if name.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", name.replace('"', "\"\"")).into()

@@ -1,4 +1,4 @@
-//! Files of reporters: whole pieces or nothing, whole files or none, and errors that name reporter and path.
+//! Files of reporters: atomic appends and replacements, and errors that name reporter and path.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::ReportError;
 
-/// A file of one reporter.
-///
-/// What is appended is with the system when [`append`](ReportFile::append) returns, because a `File` has no
-/// buffer of its own.
+/// A file of one reporter, without a buffer.
 #[derive(Debug)]
 pub(super) struct ReportFile {
     reporter: &'static str,
@@ -19,7 +16,7 @@ pub(super) struct ReportFile {
 }
 
 impl ReportFile {
-    /// Makes the file, and the folders above it that are missing. A file of that name is emptied.
+    /// Creates the file and missing parent folders, or empties the file.
     pub(super) fn create(reporter: &'static str, path: impl Into<PathBuf>) -> Result<ReportFile, ReportError> {
         let path = path.into();
         make_folder_above(reporter, &path)?;
@@ -27,9 +24,7 @@ impl ReportFile {
         Ok(ReportFile { reporter, path, file, len: 0 })
     }
 
-    /// Writes `piece` at the end.
-    ///
-    /// Half a piece would spoil what comes after it, so what was written of a failed one is cut off again.
+    /// Appends `piece`; a failed one is truncated away, so that it does not spoil what follows.
     pub(super) fn append(&mut self, piece: &[u8]) -> Result<(), ReportError> {
         match self.file.write_all(piece) {
             Ok(()) => {
@@ -37,22 +32,20 @@ impl ReportFile {
                 Ok(())
             }
             Err(error) => {
-                // A pipe or a device cannot be cut. The failure that counts is the one returned.
+                // A pipe or a device cannot be truncated. The first failure is the one to return.
                 let _ = self.file.set_len(self.len).and_then(|()| self.file.seek(SeekFrom::Start(self.len)));
                 Err(failed(self.reporter, "write to", &self.path, error))
             }
         }
     }
 
-    /// Replaces this file: `rewrite` reads what was written so far and writes the new contents.
-    ///
-    /// The new one grows beside the old one and takes its name when it is whole, so a failure leaves the old
-    /// one as it was.
+    /// Replaces this file atomically: `rewrite` reads the old contents and writes the new. A failure leaves
+    /// the old file.
     pub(super) fn replace(
         &mut self,
         rewrite: impl FnOnce(&mut dyn ReadSeek, &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), ReportError> {
-        // Through a link to the file itself: what is renamed onto a link would take the link's place.
+        // Resolve a link first: a rename onto it would replace the link.
         let target = fs::canonicalize(&self.path).map_err(|error| failed(self.reporter, "find", &self.path, error))?;
         let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
         if !is_file {
@@ -66,7 +59,7 @@ impl ReportFile {
                 Ok(())
             }
             Err(error) => {
-                // It may not be there at all; the failure that counts is the one returned.
+                // It may not exist; the first failure is the one to return.
                 let _ = fs::remove_file(&beside);
                 Err(failed(self.reporter, "replace", &self.path, error))
             }
@@ -83,7 +76,7 @@ impl ReportFile {
         let mut new = BufWriter::new(File::create(beside)?);
         rewrite(&mut old, &mut new)?;
         let mut file = new.into_inner().map_err(io::IntoInnerError::into_error)?;
-        // On the disk before it takes the name, or a power cut could leave an empty file under it.
+        // Synced before the rename, or a power failure could leave an empty file.
         file.sync_all()?;
         let len = file.stream_position()?;
         fs::rename(beside, target)?;
@@ -91,12 +84,12 @@ impl ReportFile {
     }
 }
 
-/// What [`ReportFile::replace`] reads the old content from.
+/// The old contents in [`ReportFile::replace`].
 pub(super) trait ReadSeek: Read + Seek {}
 
 impl<T: Read + Seek> ReadSeek for T {}
 
-/// Makes the folders above `path` that are missing.
+/// Creates missing parent folders of `path`.
 pub(crate) fn make_folder_above(reporter: &str, path: &Path) -> Result<(), ReportError> {
     match path.parent() {
         Some(folder) => fs::create_dir_all(folder).map_err(|error| failed(reporter, "create folder", folder, error)),
@@ -104,8 +97,8 @@ pub(crate) fn make_folder_above(reporter: &str, path: &Path) -> Result<(), Repor
     }
 }
 
-/// Makes a file of `text` that is whole at any time: it grows beside its place and is moved there. A device
-/// or a pipe is written to as it is, for what is moved there would take its place.
+/// Writes a file of `text` atomically, by a rename. Devices and pipes are written directly, since a rename
+/// would replace them.
 pub(crate) fn write_whole(reporter: &str, path: &Path, text: &[u8]) -> Result<(), ReportError> {
     make_folder_above(reporter, path)?;
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
@@ -116,12 +109,12 @@ pub(crate) fn write_whole(reporter: &str, path: &Path, text: &[u8]) -> Result<()
     let write = || {
         let mut file = File::create(&beside)?;
         file.write_all(text)?;
-        // On the disk before it takes the name, or a power cut could leave an empty file under it.
+        // Synced before the rename, or a power failure could leave an empty file.
         file.sync_all()?;
         fs::rename(&beside, path)
     };
     write().map_err(|error| {
-        // Half a file is of no use; that it could not be removed either would hide why.
+        // Removes the partial file; a failure to do so must not hide the first.
         let _ = fs::remove_file(&beside);
         failed(reporter, "write", path, error)
     })
@@ -134,7 +127,7 @@ fn beside(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What went wrong with a file of `reporter`.
+/// The failure of a file operation of `reporter`.
 pub(crate) fn failed(reporter: &str, what: &'static str, path: &Path, source: io::Error) -> ReportError {
     ReportError::new(reporter, FileError { what, path: path.to_owned(), source })
 }

@@ -20,14 +20,12 @@ use super::file::{failed, make_folder_above, write_whole};
 use super::{ReportError, Reporter};
 use crate::result::ResultDict;
 
-/// A report of the whole run as one HTML page, written when the run is over.
+/// A report of the whole run as one HTML page, written at the end of the run.
 ///
-/// The page loads nothing: script, styles and data are in it, and [uPlot](https://github.com/leeoniya/uPlot)
-/// draws the charts. It has a light and a dark mode and fits a phone. Same results, same page.
-///
-/// Memory stays within some hundred kilobytes however long the run is: a full curve halves its resolution,
-/// and each point keeps minimum, mean and maximum of the results it covers. [`finish`](Reporter::finish)
-/// replaces a page of that name atomically.
+/// The page is self-contained; [uPlot](https://github.com/leeoniya/uPlot) draws the charts. It has a light
+/// and a dark mode and fits a phone. Memory stays within some hundred kilobytes: a full curve halves its
+/// resolution, and each point keeps minimum, mean and maximum. [`finish`](Reporter::finish) replaces the page
+/// atomically.
 ///
 /// ```
 /// use pronk_metrics::{HtmlReport, Reporter, ResultDict};
@@ -53,10 +51,8 @@ pub struct HtmlReport {
 }
 
 impl HtmlReport {
-    /// A report that will be written to `path`. Missing parent folders are created now.
-    ///
-    /// # Errors
-    /// A folder cannot be made, or `path` is a folder itself; the error names it.
+    /// A report at `path`. Creates missing parent folders now; an error names the folder that cannot be made,
+    /// or `path` if it is a folder.
     pub fn create(path: impl Into<PathBuf>) -> Result<HtmlReport, ReportError> {
         let path = path.into();
         make_folder_above(NAME, &path)?;

@@ -4,9 +4,8 @@ use super::file::ReportFile;
 use super::{ReportError, Reporter};
 use crate::result::ResultDict;
 
-/// A file with one JSON object per line and result, each written before the next is computed.
-///
-/// What was written of a line that failed half-way, say on a full disk, is cut off again.
+/// A file with a line of JSON for each result, written at once. A line that fails, for example on a full
+/// disk, is truncated away.
 ///
 /// ```
 /// use pronk_metrics::{JsonLines, Reporter, ResultDict};
@@ -26,10 +25,7 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Makes the file, and the folders above it that are missing. A file of that name is emptied.
-    ///
-    /// # Errors
-    /// A folder or the file cannot be made; the error names it.
+    /// Creates the file and missing parent folders, or empties the file. Errors name the path.
     pub fn create(path: impl Into<PathBuf>) -> Result<JsonLines, ReportError> {
         Ok(JsonLines { file: ReportFile::create(NAME, path)? })
     }

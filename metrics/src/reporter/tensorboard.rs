@@ -1,4 +1,4 @@
-//! Events for TensorBoard: how a result becomes scalars, histograms and texts.
+//! Results as TensorBoard's scalars, histograms and texts.
 
 mod event;
 mod histogram;
@@ -26,18 +26,16 @@ use super::file::ReportFile;
 use super::{ReportError, Reporter};
 use crate::result::ResultDict;
 
-/// An event file for TensorBoard: curves, histograms and texts of all results, each result on disk before the
-/// next.
+/// An event file for TensorBoard, with curves, histograms and texts of all results, each written at once.
 ///
-/// The step of an event is `num_env_steps_sampled`, and `training_iteration` where that is absent.
+/// The step of an event is `num_env_steps_sampled`, or else `training_iteration`.
 ///
 /// # What is shown
-/// Numbers are curves (truth values are 0 and 1), lists of numbers are histograms, and so is an object
-/// `{"edges": [...], "counts": [...]}` with one edge more than counts, or as many when the last bucket is
-/// open above. Texts and lists of texts are written only when they change. What is null is left out at this
-/// step.
+/// Numbers and booleans are curves. Lists of numbers are histograms, and so are objects `{"edges": [...],
+/// "counts": [...]}` with one edge more than counts, or as many if the last bucket has no upper bound. Texts
+/// and lists of texts are written when they change; null is left out.
 ///
-/// Most leaves have their path, joined with `/`, as their tag. These go by the names that people look for:
+/// The tag of a leaf is its path joined with `/`, except for these customary names:
 ///
 /// | tag | leaf |
 /// |---|---|
@@ -55,8 +53,7 @@ use crate::result::ResultDict;
 /// | `train/<stat>` | `info.learner.default_policy.learner_stats.<stat>` |
 /// | `train/<policy>/<stat>` | `info.learner.<policy>.learner_stats.<stat>` |
 ///
-/// A result has many figures under several keys. One of them is shown and these are left out where it is
-/// there:
+/// Of figures under several keys one is shown, and the others are left out:
 ///
 /// | shown | left out |
 /// |---|---|
@@ -70,9 +67,8 @@ use crate::result::ResultDict;
 /// | `workers.restarts` | `num_remote_worker_restarts` |
 /// | `learner_health.batches_quarantined` | `num_batches_quarantined` below `counters` and `info` |
 ///
-/// Left out as well are `info.learner_queue.size_quantiles`, five numbers that are no sample, and everything
-/// below `ledger.time`: seconds that only grow, where `ledger.time_this_iter` has the shares of each
-/// iteration.
+/// `info.learner_queue.size_quantiles` and `ledger.time`, whose shares are in `ledger.time_this_iter`, are
+/// left out too.
 ///
 /// ```
 /// use pronk_metrics::{Reporter, ResultDict, TensorBoard};
@@ -89,21 +85,16 @@ use crate::result::ResultDict;
 #[derive(Debug)]
 pub struct TensorBoard {
     file: ReportFile,
-    /// The texts of the newest result by their tags.
+    /// The texts of the newest result, by tag.
     texts: BTreeMap<String, String>,
 }
 
 impl TensorBoard {
-    /// Makes an event file `events.out.tfevents.<seconds>.<host>.<process>.<number>` in `folder`, and the
-    /// folders that are missing.
-    ///
-    /// Other event files in the folder stay, and TensorBoard shows them all as one run: give each run its
-    /// own.
-    ///
-    /// # Errors
-    /// A folder or the file cannot be made or written to; the error names it.
+    /// Makes an event file `events.out.tfevents.<seconds>.<host>.<process>.<number>` in `folder`, which it
+    /// makes if it is missing. TensorBoard shows all event files of a folder as one run: give each run its
+    /// own. Errors name the path.
     pub fn create(folder: impl Into<PathBuf>) -> Result<TensorBoard, ReportError> {
-        // Reporters of one process that begin within a second must not share a file.
+        // Two reporters of a process within one second must not share a file.
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let secs = since_1970().as_secs();
@@ -111,10 +102,7 @@ impl TensorBoard {
         TensorBoard::begin(ReportFile::create(NAME, folder.into().join(name))?)
     }
 
-    /// Adds a text that is none of a result, say the settings of the run. TensorBoard reads it as Markdown.
-    ///
-    /// # Errors
-    /// The file cannot be written to; the error names it.
+    /// Adds a text beside the results, such as the settings of the run, in Markdown. Errors name the path.
     pub fn with_text(mut self, tag: &str, text: &str) -> Result<TensorBoard, ReportError> {
         self.write(0, vec![TaggedValue::text(tag.to_owned(), text)])?;
         Ok(self)
@@ -156,7 +144,7 @@ impl Reporter for TensorBoard {
         if !values.is_empty() {
             self.write(step_of(result), values)?;
         }
-        // Only now: a text that could not be written is still to be written.
+        // Only now, so that a failed text is written next time.
         self.texts = texts;
         Ok(())
     }
@@ -164,7 +152,7 @@ impl Reporter for TensorBoard {
 
 const NAME: &str = "tensorboard";
 
-/// What TensorBoard draws for the leaf at `path`: a point of a curve, a histogram, or nothing.
+/// TensorBoard's value of the leaf at `path`: a point of a curve, a histogram, or none.
 fn drawn(tag: String, leaf: &Value, path: &str, leaves: &IndexMap<String, &Value>) -> Option<TaggedValue> {
     let items = match leaf {
         Value::Number(number) => return Some(TaggedValue::scalar(tag, number.as_f64()?)),
@@ -172,7 +160,7 @@ fn drawn(tag: String, leaf: &Value, path: &str, leaves: &IndexMap<String, &Value
         Value::Array(items) => numbers(items)?,
         Value::Null | Value::String(_) | Value::Object(_) => return None,
     };
-    // The list beside this one that makes a histogram of both.
+    // The list that makes a histogram with this one.
     let beside = |own: &str, other: &str| {
         let name = format!("{}{other}", path.strip_suffix(own)?);
         numbers(leaves.get(&name)?.as_array()?)
@@ -187,12 +175,12 @@ fn drawn(tag: String, leaf: &Value, path: &str, leaves: &IndexMap<String, &Value
     Some(TaggedValue::histogram(tag, Histogram::of_values(&items)?))
 }
 
-/// The items of a list that holds nothing but numbers and null, which is NaN.
+/// The items of a list of numbers and nulls, which are NaN.
 fn numbers(items: &[Value]) -> Option<Vec<f64>> {
     items.iter().map(|item| if item.is_null() { Some(f64::NAN) } else { item.as_f64() }).collect()
 }
 
-/// A text, or a list of nothing but texts as a list in Markdown.
+/// A text, or a list of texts as a Markdown list.
 fn text_of(leaf: &Value) -> Option<String> {
     match leaf {
         Value::String(text) => Some(text.clone()),
@@ -207,7 +195,7 @@ fn text_of(leaf: &Value) -> Option<String> {
 fn step_of(result: &ResultDict) -> i64 {
     let whole = |path: &str| {
         let step = result.get(path)?;
-        // The cast keeps within the range of `i64`.
+        // The cast saturates.
         step.as_i64().or_else(|| Some(step.as_f64()? as i64))
     };
     whole("num_env_steps_sampled").or_else(|| whole("training_iteration")).unwrap_or(0)
@@ -217,15 +205,14 @@ fn now_secs() -> f64 {
     since_1970().as_secs_f64()
 }
 
-// TensorBoard wants to know when, not for how long; where the wall clock jumps, its axis of times does.
+// TensorBoard needs wall time; where the clock jumps, its time axis does.
 #[allow(clippy::disallowed_methods)]
 fn since_1970() -> Duration {
-    // A clock before 1970 is set wrong; events at its beginning are still events.
+    // A clock before 1970 is wrong; its events count as of 1970.
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The name of this machine where the system tells it in a file, with nothing in it that parts names or
-/// paths.
+/// The host name, from the system's file, without separators of names and paths.
 fn host() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let is_plain = |sign: &char| sign.is_ascii_alphanumeric() || *sign == '-';

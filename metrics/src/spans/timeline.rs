@@ -20,16 +20,13 @@ use crate::reporter::{ReportError, Reporter};
 use crate::result::ResultDict;
 use trace::Trace;
 
-/// A file that shows when each thread did what, fed by `tracing` spans: open it at <https://ui.perfetto.dev>
-/// or in `chrome://tracing`.
+/// A timeline of every thread's `tracing` spans, for <https://ui.perfetto.dev> or `chrome://tracing`.
 ///
-/// Every thread has a lane. In it spans begin and end in pairs, one inside the other: a span that is left
-/// while later ones go on ends them too and begins them anew. What is open when the thread ends or the file
-/// is finished ends there. After `max_events` begins and ends no span begins any more; how many were left out
-/// stands at the end.
+/// Every thread has a lane of nested spans. A span that ends before spans opened later ends and reopens
+/// those. Open spans end with their thread or with the file. After `max_events` begins and ends no more spans
+/// begin; the file's end has the number of those left out.
 ///
-/// The file is finished by [`finish`](Reporter::finish), or by dropping this. Spans after that are not
-/// written.
+/// [`finish`](Reporter::finish), or dropping the timeline, completes the file.
 ///
 /// *Units*: microseconds since the file was made.
 ///
@@ -56,14 +53,10 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// As many begins and ends as make a file of some 30 MB.
+    /// Begins and ends for a file of some 30 MB.
     pub const DEFAULT_EVENTS: usize = 500_000;
 
-    /// Makes the file, and the folders above it that are missing, for at most `max_events` begins and ends. A
-    /// file of that name is emptied.
-    ///
-    /// # Errors
-    /// A folder or the file cannot be made; the error names it.
+    /// Creates the file and missing parent folders, or empties the file. Errors name the path.
     pub fn create(path: impl Into<PathBuf>, max_events: usize) -> Result<Timeline, ReportError> {
         let path = path.into();
         make_folder_above(NAME, &path)?;
@@ -72,7 +65,7 @@ impl Timeline {
         Ok(Timeline { path, shared: Arc::new(Shared { made: Instant::now(), trace }) })
     }
 
-    /// What reads the spans: add it to a `tracing` subscriber, for all threads or for some.
+    /// The layer for a `tracing` subscriber.
     pub fn layer(&self) -> TimelineLayer {
         TimelineLayer(Arc::clone(&self.shared))
     }
@@ -87,11 +80,7 @@ impl Reporter for Timeline {
         NAME
     }
 
-    /// Hands what is written so far to the system.
-    ///
-    /// # Errors
-    /// The file could not be written, now or since the last call. It is reported once; nothing more is
-    /// written.
+    /// Flushes the file. Returns an error since the last call once; nothing more is written then.
     fn report(&mut self, _: &ResultDict) -> Result<(), ReportError> {
         let outcome = lock(&self.shared.trace).flush();
         self.named(outcome)
@@ -105,13 +94,12 @@ impl Reporter for Timeline {
 
 impl Drop for Timeline {
     fn drop(&mut self) {
-        // A failure can no longer be reported.
+        // A failure cannot be reported here.
         let _ = self.shared.close();
     }
 }
 
-/// The layer of a [`Timeline`]: give it to a `tracing` subscriber. It may outlive the timeline; then it does
-/// nothing.
+/// The layer of a [`Timeline`]. If it outlives the timeline, it does nothing.
 ///
 /// ```
 /// use tracing_subscriber::layer::SubscriberExt;
@@ -163,7 +151,7 @@ thread_local! {
     static LANES: RefCell<PerOwner<Shared, ThreadLane>> = const { RefCell::new(PerOwner::new()) };
 }
 
-/// Spans that are entered while a thread's locals are destroyed are passed over.
+/// Spans entered while a thread's locals are destroyed are ignored.
 fn with_lanes(body: impl FnOnce(&mut PerOwner<Shared, ThreadLane>)) {
     let _ = LANES.try_with(|lanes| {
         if let Ok(mut lanes) = lanes.try_borrow_mut() {
@@ -185,7 +173,7 @@ impl Shared {
 
     fn close(&self) -> io::Result<()> {
         let mut trace = lock(&self.trace);
-        // Read under the lock: no lane has a later time.
+        // Read under the lock, so that no lane has a later time.
         let now_ns = self.now_ns();
         trace.close(now_ns)
     }

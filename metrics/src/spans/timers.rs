@@ -17,14 +17,11 @@ use super::{AtThreadEnd, PerOwner, lock};
 use crate::timer_tree::{RootTime, ScopeId, SystemClock, TimerTree, Work};
 use kind::kind_of_thread;
 
-/// Timers of all threads, fed by `tracing` spans: each span that a thread enters is a scope of that thread's
-/// [`TimerTree`].
+/// Timers of all threads from `tracing` spans: each span is a scope in its thread's [`TimerTree`].
 ///
-/// The thread that makes it is the trainer's: its timers are the root of the tree. Under `trainer_threads`
-/// stand all others, joined by kind, which is the thread's name without the number at its end: `rollout-1`
-/// and `rollout-2` are both `rollout`. A thread counts from its first span on. When it ends its timers are
-/// added to its kind's and forgotten, so the number of threads over time does not matter. Clones are handles
-/// to the same timers.
+/// The timers of the constructing thread are the root of the tree; the others are below `trainer_threads`,
+/// joined by kind: their names without trailing numbers. A thread counts from its first span on, and adds its
+/// timers to its kind when it ends. Clones share the timers.
 ///
 /// ```
 /// use pronk_metrics::Timers;
@@ -43,37 +40,37 @@ use kind::kind_of_thread;
 pub struct Timers(Arc<Shared>);
 
 impl Timers {
-    /// Timers whose root is the thread that calls this.
+    /// Timers with the calling thread as their root.
     pub fn new() -> Timers {
         let root = Arc::new(Mutex::new(TimerTree::new()));
         let ended = TimerTree::with_clock(SystemClock::new(), []);
         let threads = Mutex::new(Threads { ended, running: Vec::new() });
         let timers = Timers(Arc::new(Shared { root: Arc::clone(&root), threads }));
         let here = ThreadScopes { tree: root, kind: None, entered: Vec::new() };
-        // Refused only while a thread's locals are being destroyed; then its spans are not counted.
+        // Fails only while the thread's locals are destroyed; its spans are then not counted.
         let _ = SCOPES.try_with(|scopes| scopes.borrow_mut().keep(&timers.0, here));
         timers
     }
 
-    /// What reads the spans: add it to a `tracing` subscriber, for all threads or for some.
+    /// The layer for a `tracing` subscriber.
     pub fn layer(&self) -> TimersLayer {
         TimersLayer(Arc::clone(&self.0))
     }
 
-    /// Sets a gauge of the tree; any thread may. NaN is no value and is passed over.
+    /// Sets a gauge of the tree, from any thread. Ignores NaN.
     pub fn gauge(&self, name: &str, value: f64) {
         lock(&self.0.root).set_gauge(name, value);
     }
 
-    /// Writes one entry of the tree's metadata, over one that is there.
+    /// Sets an entry of the tree's metadata.
     pub fn add_metadata(&self, key: &str, text: impl Into<String>) {
         lock(&self.0.root).add_metadata(key, text);
     }
 
     /// The timers of all threads until now, in ML-Agents' layout (see [`TimerTree::tree`]).
     ///
-    /// A kind of thread has in `total` the seconds that its threads ran, from the first span of each, and in
-    /// `count` how many they are.
+    /// For a kind of thread, `total` is the sum of its threads' seconds, each from its first span, and
+    /// `count` their number.
     pub fn tree(&self) -> Value {
         let mut tree = lock(&self.0.root).clone();
         tree.abandon_open();
@@ -101,7 +98,7 @@ impl Default for Timers {
     }
 }
 
-/// The layer of [`Timers`]: give it to a `tracing` subscriber.
+/// The layer of [`Timers`].
 ///
 /// ```
 /// use tracing_subscriber::layer::SubscriberExt;
@@ -144,7 +141,7 @@ thread_local! {
     static SCOPES: RefCell<PerOwner<Shared, ThreadScopes>> = const { RefCell::new(PerOwner::new()) };
 }
 
-/// Spans that are entered while a thread's locals are destroyed are passed over.
+/// Spans entered while a thread's locals are destroyed are ignored.
 fn with_scopes(body: impl FnOnce(&mut PerOwner<Shared, ThreadScopes>)) {
     let _ = SCOPES.try_with(|scopes| {
         if let Ok(mut scopes) = scopes.try_borrow_mut() {
@@ -153,7 +150,7 @@ fn with_scopes(body: impl FnOnce(&mut PerOwner<Shared, ThreadScopes>)) {
     });
 }
 
-/// What all threads write into. `threads` is locked before any thread's own tree.
+/// State shared by all threads. Lock `threads` before any thread's tree.
 #[derive(Debug)]
 struct Shared {
     root: Arc<Mutex<TimerTree>>,
@@ -162,7 +159,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct Threads {
-    /// Under its root one node for each kind of thread that has ended.
+    /// A node below the root for each kind of thread that has ended.
     ended: TimerTree,
     running: Vec<Running>,
 }
@@ -196,12 +193,12 @@ impl Shared {
     }
 }
 
-/// The current thread's part.
+/// The current thread's entry.
 struct ThreadScopes {
     tree: Arc<Mutex<TimerTree>>,
-    /// `None` for the thread whose timers are the root.
+    /// `None` for the root's thread.
     kind: Option<String>,
-    /// Spans that were entered and not exited, in that order.
+    /// Open spans, in order of entry.
     entered: Vec<(u64, ScopeId)>,
 }
 

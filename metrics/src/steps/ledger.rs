@@ -2,13 +2,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{StepTotals, Steps};
 
-/// The books of a run's steps: `sampled = trained once + dropped + in flight + lost`, at every instant.
+/// Accounts for a run's steps: `sampled = trained once + dropped + in flight + lost` in every snapshot.
 ///
-/// Whoever makes steps gets a [`StepTicket`] for them, which travels with the data; whoever ends them
-/// resolves the ticket. Clones share the same books. One lock, held for a few additions, once per fragment or
-/// batch: so no snapshot is taken in the middle of a booking, and the balance holds in each. A pass and the
-/// ticket of its batch are two bookings: with the pass first, no snapshot has more steps trained once than in
-/// passes.
+/// Sampled steps get a [`StepTicket`], which travels with the data and is resolved at its end. Clones share
+/// one ledger. A lock is held for a few additions, once per fragment or batch. A pass and its batch's ticket
+/// are two bookings: book the pass first, so that no snapshot has more steps trained once than in passes.
 ///
 /// ```
 /// use pronk_metrics::{StepLedger, Steps};
@@ -31,25 +29,25 @@ pub struct StepLedger(Arc<Mutex<Books>>);
 #[derive(Debug, Default)]
 struct Books {
     totals: StepTotals,
-    /// Env-steps to sample; `None` without a limit.
+    /// The limit of env-steps, if there is one.
     limit: Option<u64>,
     shut_down: bool,
 }
 
 impl Books {
-    /// Why an unresolved ticket was dropped.
+    /// The reason for dropped unresolved tickets.
     fn forgotten(&self) -> &'static str {
         if self.shut_down { "shutdown" } else { "discarded" }
     }
 }
 
 impl StepLedger {
-    /// Empty books.
+    /// An empty ledger.
     pub fn new() -> StepLedger {
         StepLedger::default()
     }
 
-    /// Books `steps` as sampled and in flight; the ticket goes with the data.
+    /// Books `steps` as sampled and in flight; the ticket travels with the data.
     pub fn sampled(&self, steps: Steps) -> StepTicket {
         let mut books = self.books();
         books.totals.sampled += steps;
@@ -58,8 +56,8 @@ impl StepLedger {
         StepTicket { ledger: self.clone(), steps, foreign: Vec::new() }
     }
 
-    /// Sets how many env-steps are to be sampled. The ledger books steps beyond the limit too; those who make
-    /// steps ask [`limit_reached`](Self::limit_reached) before they begin more.
+    /// Limits the env-steps to sample. The ledger books steps beyond it too; workers check
+    /// [`limit_reached`](Self::limit_reached) before each fragment.
     ///
     /// ```
     /// use pronk_metrics::{StepLedger, Steps};
@@ -81,18 +79,17 @@ impl StepLedger {
         books.limit.is_some_and(|limit| books.totals.sampled.env >= limit)
     }
 
-    /// Books one pass over `steps`: RLlib's trained counter, which grows `num_sgd_iter` times per batch.
+    /// Books one pass over `steps`: RLlib's trained counter, which counts every pass.
     pub fn trained_pass(&self, steps: Steps) {
         self.books().totals.trained_passes += steps;
     }
 
-    /// The current figures.
+    /// A snapshot.
     pub fn snapshot(&self) -> StepTotals {
         self.books().totals.clone()
     }
 
-    /// Marks the end of learning: from now on, a ticket that is dropped unresolved books its steps as dropped
-    /// under `"shutdown"`. So data that was on its way at that moment gets the true reason wherever it ends.
+    /// Marks the end of learning: from now on, tickets dropped unresolved count under `"shutdown"`.
     pub fn shut_down(&self) {
         self.books().shut_down = true;
     }
@@ -104,15 +101,15 @@ impl StepLedger {
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        // Poisoned or not, the sums are whole: nothing between two of them can panic short of 2^64 steps.
+        // Even a poisoned lock guards valid sums: nothing here can panic short of 2^64 steps.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Steps in flight, owned by the batch that carries them, to be resolved once: as trained, dropped or lost.
+/// Steps in flight, owned by their batch, to be resolved once: as trained, dropped or lost.
 ///
-/// A ticket that is dropped unresolved books its steps as dropped under `"discarded"`, or `"shutdown"` after
-/// [`StepLedger::shut_down`]: steps never vanish.
+/// A ticket dropped unresolved counts its steps as dropped under `"discarded"`, or `"shutdown"` after
+/// [`StepLedger::shut_down`].
 ///
 /// ```
 /// use pronk_metrics::{StepLedger, Steps};
@@ -128,21 +125,20 @@ impl StepLedger {
 #[must_use = "a ticket that is thrown away books its steps as dropped"]
 pub struct StepTicket {
     ledger: StepLedger,
-    /// What is still in flight under this ticket; zero once resolved.
+    /// The steps in flight; zero once resolved.
     steps: Steps,
-    /// Tickets of other ledgers that were joined to this one.
+    /// Joined tickets of other ledgers.
     foreign: Vec<StepTicket>,
 }
 
 impl StepTicket {
-    /// The steps under this ticket.
+    /// The steps of this ticket.
     pub fn steps(&self) -> Steps {
         self.steps + self.foreign.iter().map(StepTicket::steps).sum()
     }
 
-    /// Takes over the steps of `other`, for data that was joined.
-    ///
-    /// A ticket of another ledger is kept whole and meets the same fate in its own books.
+    /// Takes over the steps of `other`, for joined data. A ticket of another ledger is resolved there in the
+    /// same way.
     pub fn join(&mut self, mut other: StepTicket) {
         self.foreign.append(&mut other.foreign);
         if Arc::ptr_eq(&self.ledger.0, &other.ledger.0) {
@@ -152,18 +148,18 @@ impl StepTicket {
         }
     }
 
-    /// The data has been learned from for the first time; later passes over it change nothing here.
+    /// Trained on for the first time; later passes do not matter here.
     pub fn trained(self) {
         self.resolve(|books, steps| books.totals.trained_once += steps);
     }
 
-    /// The data is given up on purpose, for example as `"too_old"`.
+    /// Dropped on purpose, for example as `"too_old"`.
     pub fn dropped(self, reason: impl Into<Arc<str>>) {
         let reason = reason.into();
         self.resolve(|books, steps| *books.totals.dropped.entry(Arc::clone(&reason)).or_default() += steps);
     }
 
-    /// The data is gone by a failure, for example `"env_panic"`.
+    /// Lost by a failure, for example `"env_panic"`.
     pub fn lost(self, cause: impl Into<Arc<str>>) {
         let cause = cause.into();
         self.resolve(|books, steps| *books.totals.lost.entry(Arc::clone(&cause)).or_default() += steps);

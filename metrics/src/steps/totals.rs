@@ -7,8 +7,8 @@ use serde_json::json;
 use super::Steps;
 use crate::result::ResultDict;
 
-/// The step ledger at one instant. Each figure is counted on its own, so that [`is_closed`](Self::is_closed)
-/// can fail.
+/// A snapshot of the step ledger. Each figure is counted independently, so that
+/// [`is_closed`](Self::is_closed) can fail.
 ///
 /// ```
 /// use pronk_metrics::{StepTotals, Steps};
@@ -22,23 +22,22 @@ use crate::result::ResultDict;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StepTotals {
-    /// Steps made.
+    /// Sampled steps.
     pub sampled: Steps,
-    /// Steps learned from, each counted once.
+    /// Steps trained on, each counted once.
     pub trained_once: Steps,
-    /// Steps learned from, each counted once per pass.
+    /// Steps trained on, counted in every pass.
     pub trained_passes: Steps,
-    /// Steps on their way to the learner.
+    /// Steps between sampling and learning.
     pub in_flight: Steps,
-    /// Steps given up on purpose, by reason.
+    /// Steps dropped on purpose, by reason.
     pub dropped: BTreeMap<Arc<str>, Steps>,
-    /// Steps gone by a failure, by cause.
+    /// Steps lost by failures, by cause.
     pub lost: BTreeMap<Arc<str>, Steps>,
 }
 
 impl StepTotals {
-    /// Whether `sampled = trained once + dropped + in flight + lost`, for env-steps and agent-steps. Passes
-    /// are counted apart.
+    /// Whether `sampled = trained once + dropped + in flight + lost`, for env-steps and agent-steps.
     pub fn is_closed(&self) -> bool {
         let ended: Steps = self.dropped.values().chain(self.lost.values()).copied().sum();
         self.sampled == self.trained_once + self.in_flight + ended

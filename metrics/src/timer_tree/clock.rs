@@ -1,6 +1,6 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Where a [`TimerTree`](super::TimerTree) takes its time from.
+/// The time source of a [`TimerTree`](super::TimerTree).
 ///
 /// ```
 /// use std::cell::Cell;
@@ -25,14 +25,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// assert_eq!(timers.tree()["children"]["step"]["total"], 2.5);
 /// ```
 pub trait TreeClock {
-    /// Seconds since any fixed instant, for durations.
+    /// Seconds since a fixed instant, for durations.
     fn monotonic_secs(&self) -> f64;
 
-    /// Seconds since 1970, for metadata and for which gauge is newer.
+    /// Seconds since 1970, for metadata and the age of gauges.
     fn unix_secs(&self) -> f64;
 }
 
-/// The clock of the system: monotonic for durations, wall time for dates.
+/// The system's clocks: monotonic for durations, wall time for dates.
 ///
 /// ```
 /// use pronk_metrics::{SystemClock, TreeClock};
@@ -46,7 +46,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// A clock whose monotonic seconds count from now.
+    /// A clock that starts now.
     pub fn new() -> SystemClock {
         SystemClock { made: Instant::now() }
     }
@@ -64,7 +64,7 @@ impl TreeClock for SystemClock {
     }
 
     fn unix_secs(&self) -> f64 {
-        // A date is asked for, not a duration.
+        // A date, not a duration.
         #[allow(clippy::disallowed_methods)]
         let now = SystemTime::now();
         match now.duration_since(UNIX_EPOCH) {

@@ -2,9 +2,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
-/// A figure that goes up and down: its newest, smallest and largest value, and how many there were.
-///
-/// It is a shared handle: clones, and trees that adopted it by a merge, see the same values.
+/// The newest, smallest and largest value of a figure, and their number. Clones, and trees that adopted it by
+/// a merge, share it.
 ///
 /// ```
 /// let mut timers = pronk_metrics::TimerTree::new();
@@ -45,7 +44,7 @@ impl Gauge {
         self.values().max
     }
 
-    /// How many values there were.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.values().count
     }
@@ -60,7 +59,7 @@ impl Gauge {
     }
 
     pub(super) fn merge(&self, other: &Gauge) {
-        // Copied out first: the two can be the same gauge, which then counts twice, as in the original.
+        // Copied first, because both can be the same gauge, which then counts twice, as in the original.
         let theirs = *other.values();
         let mut own = self.values();
         if theirs.unix_secs > own.unix_secs {

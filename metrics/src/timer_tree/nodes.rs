@@ -3,11 +3,11 @@ use serde_json::{Map, Value};
 
 use super::Work;
 
-/// The nodes of a tree, each known by its place; the root is the first.
+/// The nodes of a tree by index; the root is the first.
 #[derive(Clone, Debug)]
 pub(super) struct Nodes(Vec<Node>);
 
-/// A node's place.
+/// A node's index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeId(usize);
 
@@ -31,7 +31,7 @@ impl Nodes {
         self.0.len() == 1
     }
 
-    /// The child of that name, made on first use.
+    /// The child of this name, made on first use.
     pub(super) fn child(&mut self, parent: NodeId, name: &str) -> NodeId {
         if let Some(&child) = self.0[parent.0].children.get(name) {
             return child;
@@ -53,7 +53,7 @@ impl Nodes {
         self.0[node.0].count = count;
     }
 
-    /// Adds node `theirs` of `other` and all below it to node `own`.
+    /// Adds node `theirs` of `other` and its subtree to node `own`.
     pub(super) fn merge(&mut self, own: NodeId, other: &Nodes, theirs: NodeId, work: Work) {
         let from = &other.0[theirs.0];
         let into = &mut self.0[own.0];
@@ -63,7 +63,7 @@ impl Nodes {
         self.merge_children(own, other, theirs, work);
     }
 
-    /// Adds what is below node `theirs` of `other` to what is below node `own`.
+    /// Adds the children of node `theirs` of `other` to those of node `own`.
     pub(super) fn merge_children(&mut self, own: NodeId, other: &Nodes, theirs: NodeId, work: Work) {
         for (name, &their_child) in &other.0[theirs.0].children {
             let child = self.child(own, name);

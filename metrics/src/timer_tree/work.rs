@@ -1,5 +1,4 @@
-/// Whether merged timers ran beside each other or one after the other. Once merged as parallel, a node stays
-/// so.
+/// Whether merged timers ran in parallel or in sequence. A node merged as parallel stays parallel.
 ///
 /// ```
 /// use pronk_metrics::{RootTime, TimerTree, Work};
@@ -10,8 +9,8 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// One after the other: totals are parts of the time that passed.
+    /// In sequence: totals are parts of the elapsed time.
     Serial,
-    /// Beside each other: totals can be more than the time that passed.
+    /// In parallel: totals can exceed the elapsed time.
     Parallel,
 }

@@ -1,4 +1,4 @@
-//! A result as a line that is redrawn in place.
+//! A line that is redrawn in place.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,13 +8,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use super::line;
 use crate::result::ResultDict;
 
-/// A line on a terminal, and below it a sentence.
+/// A line on a terminal with a sentence below.
 #[derive(Debug)]
 pub(super) struct Bar {
     bar: ProgressBar,
     term: Watched,
     looks: Option<Looks>,
-    /// The newest result's text: what stays in the end.
+    /// The newest result's text, which stays at the end.
     newest: Option<(String, String)>,
 }
 
@@ -25,7 +25,7 @@ struct Looks {
     has_sentence: bool,
 }
 
-/// Positions of the bar from its one end to the other.
+/// Positions of the bar.
 const LENGTH: u64 = 1000;
 
 impl Bar {
@@ -47,14 +47,14 @@ impl Bar {
         }
         let text = line::of(result);
         let position = (progress.unwrap_or(0.0).clamp(0.0, 1.0) * LENGTH as f64).round();
-        // Unlike the setters these do not draw: only the tick does, once and with all that is new.
+        // Unlike the setters these do not draw; the tick does, once.
         let bar = self.bar.clone().with_position(position as u64).with_prefix(sentence.clone());
         bar.with_message(text.clone()).tick();
         self.newest = Some((text, sentence));
         self.term.take_error()
     }
 
-    /// Leaves the newest result on the terminal, whole and with a line end.
+    /// Leaves the newest result on the terminal as a whole line.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.bar.finish_and_clear();
         self.term.take_error()?;
@@ -74,19 +74,19 @@ impl Looks {
             (false, false) => "{spinner} {wide_msg}",
             (false, true) => "{spinner} {wide_msg}\n{prefix}",
         };
-        // All four are well formed, which the tests see; if one were not, indicatif's own would do.
+        // All four are well formed, as tests check; else indicatif's default would do.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         style.progress_chars("#>-").tick_chars("|/-\\ ")
     }
 }
 
-/// The sentence on what holds the run up, on one line; empty without one.
+/// The bottleneck's sentence on one line, or empty.
 fn sentence_of(result: &ResultDict) -> String {
     let sentence = result.get("bottleneck.sentence").and_then(|sentence| sentence.as_str()).unwrap_or_default();
     sentence.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// A terminal that keeps the first error of a drawing, because indicatif does not return it.
+/// A terminal that keeps the first drawing error, which indicatif does not return.
 #[derive(Clone, Debug)]
 struct Watched {
     term: Arc<dyn TermLike>,
@@ -99,7 +99,7 @@ impl Watched {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
-    /// indicatif gets the kind alone: the error itself cannot be cloned.
+    /// indicatif gets the kind alone, because the error cannot be cloned.
     fn kept(&self, done: io::Result<()>) -> io::Result<()> {
         done.map_err(|error| {
             let kind = error.kind();
@@ -111,7 +111,7 @@ impl Watched {
 
 impl TermLike for Watched {
     fn width(&self) -> u16 {
-        // Some terminals do not know their size, and indicatif divides by it.
+        // indicatif divides by the size, which some terminals do not know.
         match self.term.width() {
             0 => 80,
             width => width,

@@ -1,4 +1,4 @@
-//! A result in one plain line of columns.
+//! A result as a plain line of columns.
 
 use crate::result::ResultDict;
 
@@ -23,7 +23,7 @@ pub(super) fn of(result: &ResultDict) -> String {
     line
 }
 
-/// The largest shares of the learner's time, largest first; what rounds to nothing is left out.
+/// The largest shares of the learner's time, without those that round to 0.
 fn learner_states(result: &ResultDict) -> Vec<String> {
     const SHOWN: usize = 3;
     let shares = result.get("ledger.time_this_iter.learner").and_then(|states| states.as_object());
@@ -37,14 +37,14 @@ fn learner_states(result: &ResultDict) -> Vec<String> {
     shares.iter().take(SHOWN).map(|(state, share)| format!("{state} {}", percent(*share))).collect()
 }
 
-/// The time left at the rate so far; none before there is progress.
+/// The time left at the rate so far; `None` without progress.
 fn secs_left(result: &ResultDict) -> Option<f64> {
     let (progress, secs) = (result.number("progress")?, result.number("time_total_s")?);
     let left = secs * (1.0 - progress).max(0.0) / progress;
     (progress > 0.0 && (0.0..=LONGEST_SECS).contains(&left)).then_some(left)
 }
 
-/// A longer estimate is meaningless, and would not fit its column.
+/// A longer estimate is meaningless and too wide.
 const LONGEST_SECS: f64 = 9999.0 * DAY_SECS;
 const DAY_SECS: f64 = 86_400.0;
 
@@ -66,7 +66,7 @@ fn percent(share: f64) -> String {
     format!("{:.0}%", 100.0 * share)
 }
 
-/// A count or rate in three digits and a power of a thousand: `999`, `1.23k`, `412k`, `7.00M`.
+/// A count or rate with three digits and a unit: `999`, `1.23k`, `412k`, `7.00M`.
 fn short(value: f64) -> String {
     let mut scaled = value;
     for unit in ["", "k", "M", "G", "T"] {
@@ -76,7 +76,7 @@ fn short(value: f64) -> String {
             (_, size) if size < 99.95 => 1,
             _ => 0,
         };
-        // Not 1000: what would round up to it belongs to the next unit.
+        // 999.5 and more round up to the next unit.
         if scaled.abs() < 999.5 {
             return format!("{scaled:.decimals$}{unit}");
         }

@@ -8,15 +8,15 @@ use super::shorten::shortened;
 use super::trouble::Trouble;
 use crate::result::ResultDict;
 
-/// At most this many small charts, so that the page stays small with any number of policies.
+/// The maximal number of small charts, which bounds the page for any number of policies.
 pub(super) const MAX_SMALL_CHARTS: usize = 48;
-/// A name longer than that is cut.
+/// The maximal length of a name.
 const MAX_NAME_CHARS: usize = 120;
 
 const POINTS: usize = 512;
 const POINTS_OF_SMALL_CHARTS: usize = 256;
 
-/// Curves over the whole run, and the newest of everything else.
+/// Curves over the whole run, and the newest value of other figures.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) n_results: u64,
@@ -30,7 +30,7 @@ pub(super) struct Memory {
     pub(super) rate: Series,
     /// Statistics of the learner over env-steps, by policy and statistic.
     pub(super) stats: IndexMap<(String, String), SmallCurve>,
-    /// How many curves of the newest result found no room.
+    /// Curves of the newest result without room.
     pub(super) n_left_out: usize,
     pub(super) newest: Newest,
     pub(super) trouble: Trouble,
@@ -40,13 +40,13 @@ pub(super) struct Memory {
 #[derive(Debug)]
 pub(super) struct SmallCurve {
     pub(super) series: Series,
-    /// The figure of the newest result; `None` when it was no finite number.
+    /// The newest result's figure; `None` if it is not finite.
     pub(super) last: Option<f64>,
-    /// How many results had the key, but no finite number.
+    /// Results with the key, but without a finite number.
     pub(super) n_not_finite: u64,
 }
 
-/// Figures of the newest result that has them.
+/// Figures of the newest result with them.
 #[derive(Debug, Default)]
 pub(super) struct Newest {
     pub(super) env_steps: Option<u64>,
@@ -57,9 +57,9 @@ pub(super) struct Newest {
     pub(super) steps: Option<Value>,
     /// `ledger.time`.
     pub(super) time: Option<Map<String, Value>>,
-    /// The explainer's sentence in the very last result.
+    /// The last result's bottleneck sentence.
     pub(super) sentence: Option<String>,
-    /// `policy_lag.histogram` of the very last result.
+    /// The last result's `policy_lag.histogram`.
     pub(super) lag_histogram: Option<Value>,
 }
 
@@ -80,7 +80,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Takes in one result.
+    /// Adds a result.
     pub(super) fn take(&mut self, result: &ResultDict) {
         self.n_results += 1;
         self.newest.take(result);
@@ -108,7 +108,7 @@ impl Memory {
         let of = |key: &str, policy: &str| by_policy(key)?.get(policy)?.as_f64();
         for (policy, mean) in by_policy("policy_reward_mean").into_iter().flatten() {
             let range = (of("policy_reward_min", policy), of("policy_reward_max", policy));
-            // Half of the room is the learner's.
+            // Half of the room is for the learner.
             if take(&mut self.policy_returns, shortened(policy, MAX_NAME_CHARS), MAX_SMALL_CHARTS / 2, |curve| {
                 curve.push(x, mean.as_f64(), range);
             })
@@ -137,7 +137,7 @@ impl Memory {
     }
 }
 
-/// Lets `push` add to the curve of `key`, which is made where there is room for it.
+/// Calls `push` with the curve of `key`, which it makes if there is room.
 fn take<K: std::hash::Hash + Eq>(
     curves: &mut IndexMap<K, SmallCurve>,
     key: K,

@@ -1,4 +1,4 @@
-//! The page: a shell, the data as JSON, and the script that draws it.
+//! The page: a template, the data as JSON, and the script that draws it.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub(super) fn page(memory: &Memory, settings: &Value) -> String {
     let data = data(memory, settings);
     let name: String = data["name"].as_str().unwrap_or_default().chars().filter(|c| !c.is_control()).collect();
     let name = name.replace('&', "&amp;").replace('<', "&lt;");
-    // In a script element only these could end or confuse the element; as escapes they mean the same.
+    // Only these could end or confuse a script element; escaped they mean the same.
     let data = data.to_string().replace('<', "\\u003c").replace('>', "\\u003e");
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -29,7 +29,7 @@ const SCRIPT: &str = include_str!("report.js");
 const UPLOT: &str = include_str!("uplot/uPlot.iife.min.js");
 const UPLOT_CSS: &str = include_str!("uplot/uPlot.min.css");
 
-/// What `report.js` draws; its first lines say what each field is.
+/// The data of `report.js`, which documents the fields.
 fn data(memory: &Memory, settings: &Value) -> Value {
     let newest = &memory.newest;
     let rate = newest.env_steps_per_s.or_else(|| {
@@ -46,7 +46,7 @@ fn data(memory: &Memory, settings: &Value) -> Value {
     json!({
         "name": run_name(settings),
         "results": memory.n_results,
-        // As text, because JavaScript rounds whole numbers above 2^53.
+        // As text, because JavaScript rounds integers above 2^53.
         "env_steps": newest.env_steps.map(|steps| steps.to_string()),
         "episode_return": newest.episode_return,
         "wall_secs": newest.time_total_secs,

@@ -4,23 +4,21 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// A curve of at most `capacity` points, spread evenly over what it covers.
-///
-/// Each point covers a stretch of x and keeps minimum, mean and maximum. When x outgrows the
-/// last stretch, every stretch becomes twice as long and two neighbours become one.
+/// A curve of at most `capacity` points. Each covers an interval of x and keeps minimum, mean and maximum.
+/// When x outgrows the last interval, all intervals double and neighbours merge.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     capacity: usize,
-    /// Where the first stretch begins.
+    /// The start of the first interval.
     origin: Option<f64>,
     stretch: f64,
     points: BTreeMap<u64, Point>,
 }
 
-/// What a stretch of a curve has in it.
+/// The figures in an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
-    /// The mean of the x that fell into the stretch.
+    /// The mean x in the interval.
     pub(super) x: f64,
     pub(super) min: f64,
     pub(super) mean: f64,
@@ -29,18 +27,17 @@ pub(super) struct Point {
 }
 
 impl Series {
-    /// A curve without points whose stretches are `stretch` long at first.
+    /// An empty curve with intervals of length `stretch` at first.
     pub(super) fn new(capacity: usize, stretch: f64) -> Series {
         Series { capacity, origin: None, stretch, points: BTreeMap::new() }
     }
 
-    /// Adds one figure, with the range that it is the mean of. What is not finite is left out, and a range
-    /// that is not known is the figure itself.
+    /// Adds a figure with its range, which defaults to the figure itself. Non-finite figures are left out.
     pub(super) fn push(&mut self, x: f64, mean: f64, range: (Option<f64>, Option<f64>)) {
         if !(x.is_finite() && mean.is_finite()) {
             return;
         }
-        // Differences and sums of what is drawn stay finite.
+        // Keeps differences and sums finite.
         let tame = |value: f64| value.clamp(-1e300, 1e300);
         let (x, mean) = (tame(x), tame(mean));
         let end = |end: Option<f64>| end.filter(|end| end.is_finite()).map_or(mean, tame);
@@ -49,7 +46,7 @@ impl Series {
         while (x - origin) / self.stretch >= self.capacity as f64 {
             self.halve();
         }
-        // An x before the first one falls into the first stretch.
+        // An x before the first is in the first interval.
         let at = ((x - origin) / self.stretch).max(0.0) as u64;
         self.points.entry(at).and_modify(|there| *there = there.with(point)).or_insert(point);
     }
@@ -87,7 +84,7 @@ impl Series {
 impl Point {
     fn with(self, other: Point) -> Point {
         let n = self.n + other.n;
-        // Weights first, so that no sum can leave the range.
+        // Weights first, so that no sum overflows.
         let mean = |a: f64, b: f64| a * (self.n / n) + b * (other.n / n);
         Point {
             x: mean(self.x, other.x),
@@ -99,7 +96,7 @@ impl Point {
     }
 }
 
-/// To seven digits, more than a chart shows: a page of full precision would be twice as large.
+/// Seven digits, more than a chart shows, halve the page.
 fn rounded(value: f64) -> f64 {
     format!("{value:.6e}").parse().unwrap_or(value)
 }

@@ -7,18 +7,18 @@ use super::shorten::shortened;
 const MAX_ROWS: usize = 400;
 const MAX_VALUE_CHARS: usize = 400;
 
-/// The name in the first of `keys` that the settings have.
+/// The name under the first of `keys` in the settings.
 pub(super) fn named<'a>(settings: &'a Value, keys: &[&str]) -> Option<&'a str> {
     let value = keys.iter().find_map(|key| settings.get(key))?;
     match value {
         Value::String(name) => Some(name),
-        // An enum with fields is an object of one key; other objects may have a name.
+        // An enum with fields is an object with one key; other objects may have a name.
         Value::Object(fields) if fields.len() == 1 => fields.keys().next().map(String::as_str),
         _ => value.get("name")?.as_str(),
     }
 }
 
-/// `{"rows": [[name, value], …], "left_out": n}`: a row for every setting that is not an object.
+/// `{"rows": [[name, value], …], "left_out": n}`: a row for each setting that is not an object.
 pub(super) fn rows(settings: &Value) -> Value {
     let mut rows = Vec::new();
     if !settings.is_null() {

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::shorten::shortened;
 
-/// Reasons or causes beyond this many share the last row.
+/// More reasons or causes share the last row.
 const MAX_ROWS: usize = 12;
 const MAX_NAME_CHARS: usize = 120;
 
-/// Env-steps and agent-steps; `None` when the ledger lacks the figure.
+/// Env-steps and agent-steps; `None` if the ledger lacks the figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Count {
     env: Option<i128>,
@@ -17,8 +17,8 @@ struct Count {
 
 const ZERO: Count = Count { env: Some(0), agent: Some(0) };
 
-/// `ledger.steps` as rows, with their sum and what they leave unexplained: both 0 when the ledger closes,
-/// null when a figure is missing.
+/// `ledger.steps` as rows, with their sum and the unexplained rest, 0 if the ledger closes; null if a figure
+/// is missing.
 pub(super) fn rows(steps: &Value) -> Value {
     let count = |key: &str| read(steps.get(key));
     let mut rows = vec![("trained once".to_owned(), "trained", count("trained_once"))];
@@ -30,7 +30,7 @@ pub(super) fn rows(steps: &Value) -> Value {
     let unexplained = Count { env: minus(sampled.env, sum.env), agent: minus(sampled.agent, sum.agent) };
     let whole = sampled.env.unwrap_or(0).max(sum.env.unwrap_or(0));
     let row = |name: &str, kind: &str, count: Count| {
-        // Of nothing there are no shares.
+        // No shares of 0.
         let share = count.env.filter(|_| whole > 0).map(|env| env as f64 / whole as f64);
         json!({"name": name, "kind": kind, "count": count.to_json(), "share": share})
     };
@@ -43,7 +43,7 @@ pub(super) fn rows(steps: &Value) -> Value {
     })
 }
 
-/// A row for each reason or cause, those with the most env-steps first.
+/// A row for each reason or cause, largest first.
 fn by_name(steps: &Value, key: &'static str) -> Vec<(String, &'static str, Count)> {
     let counts = steps.get(key).and_then(Value::as_object).into_iter().flatten();
     let name = |name: &str| format!("{key}: {}", shortened(name, MAX_NAME_CHARS));
@@ -63,7 +63,7 @@ impl Count {
         Count { env: add(self.env, other.env), agent: add(self.agent, other.agent) }
     }
 
-    /// As text, because JavaScript rounds whole numbers above 2^53.
+    /// As text, because JavaScript rounds integers above 2^53.
     fn to_json(self) -> Value {
         json!({"env": self.env.map(|n| n.to_string()), "agent": self.agent.map(|n| n.to_string())})
     }

@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::shorten::shortened;
 
-/// Threads beyond this many share a bar by kind.
+/// More threads share a bar by kind.
 const MAX_BARS: usize = 24;
 const MAX_NAME_CHARS: usize = 120;
 
-/// The time of one thread, or of several that were folded together.
+/// The time of one thread, or of several folded together.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Bar {
     n_threads: u64,
@@ -17,7 +17,7 @@ struct Bar {
     states: IndexMap<String, f64>,
 }
 
-/// The threads whose states do not account for their wall time, to 0.1 % and a microsecond.
+/// Threads whose states do not account for their wall time, to 0.1 % and a microsecond.
 pub(super) fn open_threads(time: &Map<String, Value>) -> Vec<String> {
     let is_open = |bar: &Bar| {
         let difference = bar.states.values().sum::<f64>() - bar.wall_secs;
@@ -46,8 +46,8 @@ fn read(thread: &Value) -> Bar {
     }
 }
 
-/// `ledger.time` as bars: threads of one kind share a bar where there are many threads, and those with the
-/// least time where there are many kinds.
+/// `ledger.time` as bars: with many threads those of one kind share a bar, with many kinds those with the
+/// least time.
 pub(super) fn folded(time: &Map<String, Value>) -> Vec<Value> {
     let mut bars: IndexMap<String, Bar> = time.iter().map(|(name, thread)| (name.clone(), read(thread))).collect();
     if bars.len() > MAX_BARS {
@@ -69,7 +69,7 @@ pub(super) fn folded(time: &Map<String, Value>) -> Vec<Value> {
     bars.into_iter().map(bar).collect()
 }
 
-/// Of very many states, those with the least time become one.
+/// Folds the smallest of many states into one.
 fn fold_states(states: &mut IndexMap<String, f64>) {
     const MAX_STATES: usize = 24;
     if states.len() > MAX_STATES {

@@ -1,4 +1,4 @@
-//! What went wrong in a run.
+//! Failures of a run.
 
 use std::collections::VecDeque;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::shorten::shortened;
 use crate::result::ResultDict;
 
-/// Texts of a kind that are kept: the newest.
+/// The number of texts kept of each kind.
 const MAX_TEXTS: usize = 20;
 const MAX_TEXT_CHARS: usize = 1500;
 
-/// Counts of what went wrong, and the newest texts about it.
+/// Counts of failures, and the newest texts.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
     n_failures: u64,
@@ -19,25 +19,25 @@ pub(super) struct Trouble {
     n_quarantined: u64,
     /// Failures of workers.
     failures: Texts,
-    /// Batches that were not learned from.
+    /// Quarantined batches.
     quarantines: Texts,
-    /// The learner's diagnoses when it had no data.
+    /// Diagnoses of a starved learner.
     starved: Texts,
     /// The errors that ended the run.
     run_failed: Vec<String>,
-    /// Whole lists, as the newest result has them.
+    /// Lists of the newest result.
     gave_up: Vec<String>,
     abandoned: Vec<String>,
     reporters: Vec<String>,
     checkpoints: Vec<String>,
 }
 
-/// The newest texts of a kind, each with the number of results that had it and the env-steps of the last.
+/// The newest texts of a kind, each with the number of results with it and the env-steps of the last.
 #[derive(Debug, Default)]
 struct Texts(VecDeque<(String, u64, u64)>);
 
 impl Trouble {
-    /// Adds one result, at `env_steps`.
+    /// Adds a result at `env_steps`.
     pub(super) fn take(&mut self, result: &ResultDict, env_steps: u64) {
         let count = |path: &str| result.get(path).and_then(Value::as_u64).unwrap_or(0);
         let text = |path: &str| result.get(path).and_then(Value::as_str);
@@ -46,7 +46,7 @@ impl Trouble {
         let n_quarantined = count("learner_health.batches_quarantined").max(count("counters.num_batches_quarantined"));
         if n_quarantined > self.n_quarantined {
             self.n_quarantined = n_quarantined;
-            // The text stays in the dict until the next quarantine, so only a higher count makes it new.
+            // The text stays in the dict until the next quarantine: only a higher count makes it new.
             self.quarantines.add(text("learner_health.last_quarantine"), env_steps);
         }
         self.starved.add(text("learner_health.starved"), env_steps);
@@ -67,7 +67,7 @@ impl Trouble {
         }
     }
 
-    /// Counts, and lists of texts with a heading each; empty ones are left out.
+    /// Counts, and non-empty lists of texts with headings.
     pub(super) fn to_json(&self) -> Value {
         let counts = [
             ("failures of workers' environments", self.n_failures),
@@ -103,7 +103,7 @@ impl Texts {
         }
     }
 
-    /// Newest first, with the number of results that had the text and the env-steps of the last.
+    /// Newest first, with the number of results with the text and the env-steps of the last.
     fn to_json(&self) -> Vec<Value> {
         let texts = self.0.iter().rev();
         texts.map(|(text, n, env_steps)| json!({"text": text, "results": n, "env_steps": env_steps})).collect()

@@ -1,4 +1,4 @@
-//! The messages of an event file, as far as this reporter writes them.
+//! The messages of an event file.
 //!
 //! *Source*: TensorBoard's `event.proto`, `summary.proto`, `histogram.proto`, `tensor.proto` and
 //! `tensor_shape.proto`.
@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::histogram::Histogram;
 
-/// What happened at one step.
+/// The event of a step.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Event {
     /// Seconds since 1970.
@@ -28,7 +28,7 @@ pub(super) struct Summary {
     pub(super) values: Vec<TaggedValue>,
 }
 
-/// One scalar, histogram or text. Exactly one of the last three is there.
+/// One scalar, histogram or text: exactly one of the last three fields.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TaggedValue {
     #[prost(string, tag = "1")]
@@ -49,7 +49,7 @@ pub(super) struct Metadata {
     pub(super) plugin: Option<Plugin>,
 }
 
-/// Which part of TensorBoard shows the value.
+/// The plug-in of TensorBoard that shows the value.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Plugin {
     #[prost(string, tag = "1")]
@@ -82,20 +82,20 @@ pub(super) struct Dim {
 }
 
 impl TaggedValue {
-    /// A point of a curve. What is larger than any `f32` is infinite.
+    /// A point of a curve; beyond the range of `f32` it is infinite.
     pub(super) fn scalar(tag: String, value: f64) -> TaggedValue {
         TaggedValue { tag, simple_value: Some(value as f32), ..TaggedValue::default() }
     }
 
-    /// A histogram of this step.
+    /// A histogram.
     pub(super) fn histogram(tag: String, histogram: Histogram) -> TaggedValue {
         TaggedValue { tag, histogram: Some(histogram), ..TaggedValue::default() }
     }
 
-    /// A text, which TensorBoard reads as Markdown.
+    /// A text in Markdown.
     pub(super) fn text(tag: String, text: &str) -> TaggedValue {
         const DT_STRING: i32 = 7;
-        // An empty `content` is the plug-in's first version, whose messages have no fields.
+        // An empty `content` means the plug-in's first version.
         let plugin = Plugin { name: "text".to_owned(), content: Vec::new() };
         let tensor = Tensor {
             dtype: DT_STRING,

@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-/// TensorBoard's histogram: `counts[i]` values lie above `limits[i - 1]`, or `min`, and up to `limits[i]`.
+/// TensorBoard's histogram: `counts[i]` values above `limits[i - 1]`, or `min`, and up to `limits[i]`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Histogram {
     #[prost(double, tag = "1")]
@@ -22,20 +22,20 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// The histogram of `values` in equally wide buckets; none where no value is finite.
+    /// The histogram of `values` in equally wide buckets; `None` without finite values.
     pub(super) fn of_values(values: &[f64]) -> Option<Histogram> {
         const N_BUCKETS: usize = 30;
         let values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         let min = values.iter().copied().reduce(f64::min)?;
         let max = values.iter().copied().reduce(f64::max)?;
         let width = (max - min) / N_BUCKETS as f64;
-        // All values alike, or so far apart that the distance is no number: one bucket holds them.
+        // One bucket for equal values, and for those too far apart for their distance to be finite.
         let n = if width > 0.0 && width.is_finite() { N_BUCKETS } else { 1 };
         let mut limits: Vec<f64> = (1..n).map(|i| min + width * i as f64).collect();
         limits.push(max);
         let mut counts = vec![0.0; n];
         for value in &values {
-            // Rounding can put the largest value one too far.
+            // Rounding can put the largest value one bucket too far.
             let bucket = if n == 1 { 0 } else { (((value - min) / width) as usize).min(n - 1) };
             counts[bucket] += 1.0;
         }
@@ -46,9 +46,9 @@ impl Histogram {
 
     /// The histogram of `counts[i]` values from `edges[i]` to `edges[i + 1]`.
     ///
-    /// Where there are as many counts as edges the last bucket is open above; it is shown as wide as the one
-    /// before. Sums take each value for the middle of its bucket. None where nothing was counted, and where
-    /// the edges do not rise or do not fit the counts.
+    /// With as many counts as edges, the last bucket has no upper bound and is shown as wide as the one
+    /// before. Sums take each value as the middle of its bucket. `None` without counts, and for edges that do
+    /// not rise or do not fit the counts.
     pub(super) fn of_buckets(edges: &[f64], counts: &[f64]) -> Option<Histogram> {
         let mut edges = edges.to_vec();
         if edges.len() == counts.len() {

@@ -8,7 +8,7 @@ pub(super) fn record(data: &[u8]) -> Vec<u8> {
     [&len, &masked_crc(&len).to_le_bytes()[..], data, &masked_crc(data).to_le_bytes()].concat()
 }
 
-/// CRC-32C, turned and shifted, so that a checksum of data that holds checksums is none of theirs.
+/// A masked CRC-32C, safe for data that contains checksums.
 pub(super) fn masked_crc(data: &[u8]) -> u32 {
     crc32c::crc32c(data).rotate_right(15).wrapping_add(0xa282_ead8)
 }

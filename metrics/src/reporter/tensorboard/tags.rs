@@ -1,12 +1,11 @@
-//! What the leaves of a result are called in TensorBoard, and which of them only repeat another.
+//! Tags of leaves in TensorBoard, and leaves that repeat another.
 
 use indexmap::IndexMap;
 use serde_json::Value;
 
-/// The tag under which TensorBoard shows the leaf at `path` of `leaves`; none where another one shows the
-/// same.
+/// The tag of the leaf at `path` of `leaves`; `None` if it repeats another one.
 pub(super) fn tag_of(path: &str, leaves: &IndexMap<String, &Value>) -> Option<String> {
-    // A repeat is left out only where the result has what it repeats.
+    // A repeat is left out only if the result has the leaf it repeats.
     let is_repeat = path.starts_with("ledger/time/")
         || NOT_SHOWN.contains(&path)
         || repeated(path).is_some_and(|original| leaves.contains_key(&original));
@@ -17,7 +16,7 @@ pub(super) fn tag_of(path: &str, leaves: &IndexMap<String, &Value>) -> Option<St
     Some(known.or_else(|| learner_tag(path)).unwrap_or_else(|| path.to_owned()))
 }
 
-/// Leaves that go by the name that people look for.
+/// Leaves with customary names.
 const TAGS: &[(&str, &str)] = &[
     ("episode_reward_min", "rollout/ep_rew_min"),
     ("episode_reward_mean", "rollout/ep_rew_mean"),
@@ -36,10 +35,10 @@ const TAGS: &[(&str, &str)] = &[
     ("throughput/updates_per_s", "time/updates_per_s"),
 ];
 
-/// Five quantiles are no histogram: mean and standard deviation are written beside them.
+/// Five quantiles are no histogram.
 const NOT_SHOWN: &[&str] = &["info/learner_queue/size_quantiles"];
 
-/// The leaf that the one at `path` repeats.
+/// The leaf that `path` repeats.
 fn repeated(path: &str) -> Option<String> {
     const REPEATS: &[(&str, &str)] = &[
         ("episode_return_mean", "episode_reward_mean"),
@@ -72,7 +71,7 @@ fn repeated(path: &str) -> Option<String> {
     if let Some(original) = path.strip_prefix("sampler_results/") {
         return Some(original.to_owned());
     }
-    // Steps stand at the top, under `counters` and in `info`; the other counters only in the last two.
+    // Steps are at the top level, under `counters` and in `info`; other counters only in the last two.
     let in_info = path.strip_prefix("info/").filter(|name| name.starts_with("num_"));
     match (path.strip_prefix("counters/"), in_info) {
         (Some(name), _) | (_, Some(name)) if STEPS.contains(&name) => Some(name.to_owned()),
@@ -81,8 +80,7 @@ fn repeated(path: &str) -> Option<String> {
     }
 }
 
-/// `train/<stat>` for what the learner of the default policy found out, `train/<policy>/<stat>` for any
-/// other.
+/// `train/<stat>` for the default policy, `train/<policy>/<stat>` for others.
 fn learner_tag(path: &str) -> Option<String> {
     let (policy, stat) = path.strip_prefix("info/learner/")?.split_once("/learner_stats/")?;
     Some(if policy == crate::DEFAULT_POLICY { format!("train/{stat}") } else { format!("train/{policy}/{stat}") })

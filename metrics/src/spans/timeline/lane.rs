@@ -1,4 +1,4 @@
-/// The spans of one thread that have begun in the file and not ended.
+/// The open spans of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub(super) open: Vec<OpenSpan>,
@@ -9,7 +9,7 @@ pub(super) struct Lane {
 pub(super) struct OpenSpan {
     pub(super) span: u64,
     pub(super) name: &'static str,
-    /// How often the span was entered once more while the file was full.
+    /// Further entries of the span while the file was full.
     left_out: u64,
 }
 
@@ -18,14 +18,14 @@ impl Lane {
         self.open.push(OpenSpan { span, name, left_out: 0 });
     }
 
-    /// Remembers that `span` began without being written, when it is open: its next end then belongs to that.
+    /// Counts an unwritten begin of the open `span`, to which its next end belongs.
     pub(super) fn leave_out(&mut self, span: u64) {
         if let Some(open) = self.open.iter_mut().rfind(|open| open.span == span) {
             open.left_out += 1;
         }
     }
 
-    /// The place of the innermost open entry of `span`, unless what ends now had been left out.
+    /// The index of the innermost open entry of `span`, unless an unwritten one ends now.
     pub(super) fn ends(&mut self, span: u64) -> Option<usize> {
         let at = self.open.iter().rposition(|open| open.span == span)?;
         if self.open[at].left_out > 0 {
@@ -35,7 +35,7 @@ impl Lane {
         Some(at)
     }
 
-    /// `now_ns`, or the time of the lane's last event when that is later.
+    /// `now_ns`, or the time of the lane's last event if that is later.
     pub(super) fn at(&mut self, now_ns: u64) -> u64 {
         self.last_ns = self.last_ns.max(now_ns);
         self.last_ns

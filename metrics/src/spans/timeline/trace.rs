@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 
 use super::lane::Lane;
 
-/// Writes the events of a trace: every begin has its end, and in a lane they nest.
+/// Writes the events of a trace, nested in each lane.
 #[derive(Debug)]
 pub(super) struct Trace {
-    /// `None` once it is closed or has failed.
+    /// `None` once closed or failed.
     pub(super) out: Option<BufWriter<File>>,
     /// A failure not reported yet.
     failure: Option<io::Error>,
     has_events: bool,
-    /// Asked for once: it is a call into the system.
+    /// Queried once, because it is a system call.
     pid: u32,
     lanes: BTreeMap<u32, Lane>,
     n_lanes: u32,
-    /// How many spans may still begin.
+    /// Spans that may still begin.
     begins_left: usize,
     n_left_out: u64,
 }
@@ -34,15 +34,15 @@ impl Trace {
             pid: process::id(),
             lanes: BTreeMap::new(),
             n_lanes: 0,
-            // A begin takes the place of its end as well.
+            // A begin reserves room for its end.
             begins_left: max_events / 2,
             n_left_out: 0,
         }
     }
 
-    /// Begins the first span of a thread, whose lane it returns; `None` when no span can begin any more.
+    /// Begins the first span of a thread and returns its lane; `None` if no more spans can begin.
     pub(super) fn begin_first(&mut self, thread: &str, span: u64, name: &'static str, now_ns: u64) -> Option<u32> {
-        // Not written any more: nothing is left out either.
+        // A closed file leaves nothing out.
         self.out.as_ref()?;
         if self.begins_left == 0 {
             self.n_left_out += 1;
@@ -94,7 +94,7 @@ impl Trace {
         }
     }
 
-    /// Ends what is open in a lane, and the lane.
+    /// Ends a lane and its open spans.
     pub(super) fn end_lane(&mut self, id: u32, now_ns: u64) {
         if let Some(mut lane) = self.lanes.remove(&id) {
             let at_ns = lane.at(now_ns);
@@ -110,7 +110,7 @@ impl Trace {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Ends all that is open and the file. Does nothing the second time.
+    /// Ends all open spans and the file. Idempotent.
     pub(super) fn close(&mut self, now_ns: u64) -> io::Result<()> {
         while let Some((&id, _)) = self.lanes.first_key_value() {
             self.end_lane(id, now_ns);
@@ -130,7 +130,7 @@ impl Trace {
     }
 
     fn write_begin(&mut self, lane: u32, name: &str, at_ns: u64) {
-        // `Value` writes text as JSON: quoted, and escaped where it has to be.
+        // `Value` quotes and escapes text as JSON.
         let (name, at, pid) = (Value::from(name), Micros(at_ns), self.pid);
         self.write(&format_args!(r#"{{"name":{name},"ph":"B","ts":{at},"pid":{pid},"tid":{lane}}}"#));
     }
@@ -150,12 +150,12 @@ impl Trace {
         self.stop_on(written);
     }
 
-    /// After a failure nothing more is written.
+    /// Writes nothing after a failure.
     fn stop_on(&mut self, outcome: io::Result<()>) {
         if let Err(error) = outcome {
             self.failure = Some(error);
             if let Some(out) = self.out.take() {
-                // Taken apart, because dropping it would try to write once more.
+                // Taken apart, because dropping it would write again.
                 drop(out.into_parts());
             }
         }

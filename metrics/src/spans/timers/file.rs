@@ -9,10 +9,8 @@ use crate::reporter::file::write_whole;
 use crate::reporter::{ReportError, Reporter};
 use crate::result::ResultDict;
 
-/// A file that gets the tree of [`Timers`] after the last result: JSON, indented by four spaces.
-///
-/// It is written beside its place and then moved there, so a file of that name is whole, the old one or the
-/// new one.
+/// A file with the tree of [`Timers`], written atomically after the last result: JSON, indented by four
+/// spaces.
 ///
 /// ```
 /// use pronk_metrics::{Reporter, Timers};

@@ -1,6 +1,5 @@
-/// The kind of a thread: its name without the numbers at its end.
-///
-/// A number at the end stands after `-` or `.`, as in `rollout-3`, `rollout-3.2` and `rollout.2`.
+/// The kind of a thread: its name without trailing numbers after `-` or `.`, as in `rollout-3`, `rollout-3.2`
+/// and `rollout.2`.
 pub(super) fn kind_of_thread(name: Option<&str>) -> String {
     let Some(name) = name else {
         return "unnamed".to_owned();
