@@ -4,8 +4,8 @@ use crate::{Categorical, DiagGaussian, Gaussian, PolicyError, Space};
 /// The distribution over an action space: [`Categorical`] for `Discrete` and `MultiDiscrete`,
 /// [`DiagGaussian`] for `Box`.
 ///
-/// The actions of a `Box` are on the scale that is learned on; [`ActionScale`](crate::ActionScale) brings
-/// them into the bounds of the space.
+/// The actions of a `Box` are on the policy's scale; [`ActionScale`](crate::ActionScale) maps them to the
+/// bounds of the space.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, Rng, Space, distribution_for};
@@ -20,7 +20,7 @@ pub fn distribution_for(space: &Space) -> Result<Box<dyn Distribution>, PolicyEr
     distribution_with(space, Gaussian::default())
 }
 
-/// The distribution over an action space, and for a `Box` the one that `gaussian` says.
+/// The distribution over an action space, with this Gaussian for a `Box`.
 ///
 /// ```
 /// use pronk_policy::{Gaussian, Space, distribution_with};

@@ -1,17 +1,14 @@
-//! From the scale that actions are learned on to the bounds of an environment.
+//! Continuous actions in the bounds of an environment.
 
 use num_traits::clamp;
 
 use crate::Space;
 
-/// Where the numbers that a policy puts out lie in the bounds of an action space.
+/// Maps the actions of a policy to the bounds of an action space.
 ///
-/// A policy learns actions on the scale from −1 to 1, whatever the environment calls them.
-/// [`ActionScale::to_env`] maps each number into its bounds: from [−1, 1], after clamping it there, onto
-/// [low, high] where both are finite; a single finite bound clamps it; without bounds it is left alone.
-/// Indices need no scale.
-///
-/// What is learned from, and asked for its log-probability, is the action *before* it is scaled.
+/// A policy learns actions on the scale [−1, 1]. [`ActionScale::to_env`] clamps each number there and maps it
+/// to [low, high] if both are finite; a single finite bound clamps it. Batches and log-probabilities use
+/// actions *before* scaling.
 ///
 /// ```
 /// use pronk_policy::{ActionScale, Space};
@@ -24,7 +21,7 @@ use crate::Space;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionScale {
-    /// Lowest and highest value of each number; empty where there is nothing to do.
+    /// The bounds of each number; empty if there are none.
     bounds: Vec<(f32, f32)>,
 }
 
@@ -39,17 +36,16 @@ impl ActionScale {
         Self { bounds: if free { Vec::new() } else { bounds } }
     }
 
-    /// Whether every action stays as it is: indices, or numbers without any bound.
+    /// Whether actions stay unchanged: indices, or numbers without bounds.
     pub fn is_identity(&self) -> bool {
         self.bounds.is_empty()
     }
 
-    /// Brings every number into its bounds, in place. NaN stays NaN.
+    /// Maps every number to its bounds, in place. NaN stays NaN.
     ///
-    /// *Shapes*: `actions` is `[rows, act_len]`; what is left over after the last whole row is the beginning
-    /// of another.
+    /// *Shapes*: `actions` is `[rows, act_len]`.
     pub fn to_env(&self, actions: &mut [f32]) {
-        // With nothing to do there are no bounds, and rows of no number cannot be cut.
+        // Without bounds there are no rows to cut.
         for row in actions.chunks_mut(self.bounds.len().max(1)) {
             row.iter_mut().zip(&self.bounds).for_each(|(number, &bounds)| *number = into_bounds(*number, bounds));
         }
@@ -57,7 +53,7 @@ impl ActionScale {
 }
 
 fn into_bounds(number: f32, (low, high): (f32, f32)) -> f32 {
-    // A space that contradicts itself has been refused elsewhere; NaN is in no order.
+    // Invalid spaces are refused elsewhere; NaN has no order.
     let in_order = low <= high;
     if !in_order {
         return number;
@@ -65,8 +61,8 @@ fn into_bounds(number: f32, (low, high): (f32, f32)) -> f32 {
     if low.is_infinite() || high.is_infinite() {
         return clamp(number, low, high);
     }
-    // In double precision, because the distance between two floats need not be a float, and as a weighted
-    // mean, because that is exact at both ends.
+    // In double precision, because the distance of two floats need not be a float; as a weighted mean, which
+    // is exact at both ends.
     let share = (f64::from(clamp(number, -1.0, 1.0)) + 1.0) / 2.0;
     let scaled = f64::from(low) * (1.0 - share) + f64::from(high) * share;
     clamp(scaled as f32, low, high)

@@ -26,14 +26,12 @@ use crate::{
 
 pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput};
 
-/// A [`Network`] on any candle device, for every [`NetworkSpec`] and for models of one's own.
+/// A [`Network`] on any candle device, for every [`NetworkSpec`] and for your own models: the reference for
+/// faster implementations. On the CPU, candle's operations share one thread pool of the process, so several
+/// such networks slow each other down.
 ///
-/// It is written with the modules of `candle_nn` and candle's plain operations, the reference that faster
-/// implementations must agree with. On the CPU, candle spreads large operations over a thread pool that the
-/// whole process shares, so many of these networks at once get in each other's way there.
-///
-/// *Memory*: `forward_for_learning` keeps the batch's activations until `backward`. Weights stay on the
-/// device, a copy for acting and one for learning, until other parameters come.
+/// *Memory*: `forward_for_learning` keeps the batch's activations until `backward`. The device keeps a copy
+/// of the weights for acting and one for learning.
 ///
 /// ```
 /// use pronk_policy::{CandleNetwork, Input, Network, NetworkSpec, ObsRef, Outputs, Space};
@@ -51,60 +49,53 @@ pub use self::model::{CandleInput, CandleMemory, CandleModel, CandleOutput};
 pub struct CandleNetwork {
     shape: NetworkShape,
     layout: Arc<ParamLayout>,
-    /// How each parameter starts, where the model says so.
+    /// The initialisation of each parameter, if the model sets one.
     inits: Option<Vec<Init>>,
     device: Device,
     build: Box<Build>,
     acting: Option<Built>,
     learning: Option<Built>,
-    /// With the graph behind the output; no output if there were no rows.
+    /// The outputs with their graph; `None` for no rows.
     kept: Option<(Kept, Option<CandleOutput>)>,
 }
 
-/// Makes a model of the parameters that the `VarBuilder` holds.
+/// Builds a model from the parameters of a `VarBuilder`.
 type Build = dyn Fn(VarBuilder<'static>) -> candle_core::Result<Box<dyn CandleModel>> + Send;
 
 /// The model with the parameters of one stamp.
 struct Built {
     stamp: u64,
-    /// In the order of the layout.
+    /// In layout order.
     weights: Vec<Tensor>,
     model: Box<dyn CandleModel>,
 }
 
 impl CandleNetwork {
-    /// The network of a description, on a device.
-    ///
-    /// # Errors
-    /// When the description is one that [`NetworkSpec::check`] refuses.
+    /// The network of a spec, on a device. Errors are those of [`NetworkSpec::check`].
     pub fn new(spec: NetworkSpec, device: Device) -> Result<Self, PolicyError> {
         let (layout, towers) = (spec.layout()?, spec.towers());
         let build = Box::new(move |vb| boxed(SpecModel::new(&towers, &vb)?));
         Ok(Self::of(spec.shape(), layout, None, device, build))
     }
 
-    /// The network of a description, on the CPU.
-    ///
-    /// # Errors
-    /// As [`CandleNetwork::new`].
+    /// The network of a spec, on the CPU. Errors are those of [`CandleNetwork::new`].
     pub fn cpu(spec: NetworkSpec) -> Result<Self, PolicyError> {
         Self::new(spec, Device::Cpu)
     }
 
-    /// A network from a model of one's own, with the sizes of what the model reads and puts out.
+    /// A network from your own model, with the sizes of its inputs and outputs.
     ///
-    /// `build` makes the model; what it asks the `VarBuilder` for becomes the parameters, in that order and
-    /// under those names. It runs once here, and once more each time the network sees other weights: what
-    /// takes long and does not depend on the weights belongs outside. [`first_params`](Network::first_params)
-    /// draws the first weights as the modules say; a parameter asked for by `VarBuilder::get`, which says
-    /// nothing, starts at zero.
+    /// `build` makes the model; its requests to the `VarBuilder` become the parameters, with their names and
+    /// in their order. It runs again whenever the weights change, so compute what does not depend on them
+    /// outside. [`first_params`](Network::first_params) initialises parameters as the modules say; one
+    /// requested by `VarBuilder::get` starts at zero.
     ///
     /// [`CandleModel`] has an example.
     ///
     /// # Errors
-    /// The observation space contradicts itself, or there are no logits. The model asks for a parameter twice
-    /// with two shapes, without a shape, or as another type than `F32`. Tried on two rows of zeros, it fails,
-    /// puts out something else than `shape` says, or leaves a parameter without a gradient.
+    /// An invalid observation space, or no logits; a parameter requested with two shapes, without a shape, or
+    /// as another type than `F32`; a model that fails on two rows of zeros, returns other shapes than
+    /// `shape`, or leaves a parameter without a gradient.
     pub fn with_model<M: CandleModel + 'static>(
         shape: NetworkShape,
         device: Device,
@@ -138,12 +129,11 @@ impl CandleNetwork {
         Self { shape, layout: Arc::new(layout), inits, device, build, acting: None, learning: None, kept: None }
     }
 
-    /// Whether a model that was built of `asked` puts out what it should and learns all of them.
-    ///
-    /// Some operations of `candle_nn` have no gradient, and candle cuts the graph there without a word: the
-    /// layers below would never learn.
+    /// Checks the outputs of a model with the parameters `asked`, and that all of them have gradients. Some
+    /// operations of `candle_nn` have none, and candle cuts the graph there silently, so that the layers
+    /// below would never learn.
     fn try_out(&self, model: &dyn CandleModel, asked: &[Parameter]) -> Result<(), PolicyError> {
-        // A recurrent weight may not count before the second step.
+        // Some recurrent weights have no effect before the second step.
         const ROWS: usize = 2;
         let obs_len = ROWS * self.shape.obs.obs_len();
         let (numbers, bytes, state) = (vec![0.0; obs_len], vec![0; obs_len], vec![0.0; self.shape.state_len]);
@@ -178,7 +168,7 @@ impl CandleNetwork {
         input.check(&self.shape)
     }
 
-    /// What the model says about at least one row.
+    /// The outputs for at least one row.
     fn run(
         &self,
         doing: &'static str,
@@ -204,7 +194,7 @@ impl CandleNetwork {
         Ok(CandleInput { obs, memory: input.memory.map(upload).transpose()? })
     }
 
-    /// The model of parameters made tensors by `tensor`, unless the one at hand is still good.
+    /// The model with parameters made tensors by `tensor`; the cached one if it is current.
     fn build(
         &self,
         params: &Params,
@@ -224,7 +214,7 @@ impl CandleNetwork {
         Ok(Built { stamp: params.stamp(), weights, model })
     }
 
-    /// Overwrites `grad` with the gradient of Σ output · `grads`, `grads` held fixed.
+    /// Overwrites `grad` with the gradient of Σ output · `grads`.
     fn differentiate(
         &self,
         output: &CandleOutput,
@@ -240,7 +230,7 @@ impl CandleNetwork {
         for (entry, weight) in self.layout.entries().iter().zip(weights) {
             match found.get(weight) {
                 Some(tensor) => grad[entry.range()].copy_from_slice(&numbers(tensor)?),
-                // The outputs do not depend on it.
+                // The outputs are independent of it.
                 None => grad[entry.range()].fill(0.0),
             }
         }
@@ -265,7 +255,7 @@ impl Network for CandleNetwork {
             return Ok(());
         }
         let at_hand = self.acting.take();
-        // Tensors that no operation remembers.
+        // Tensors outside any graph.
         let built = self.build(params, at_hand, |values, dims, device| Tensor::from_slice(values, dims, device))?;
         let output = self.run("acting", &*built.model, input);
         self.acting = Some(built);
@@ -286,7 +276,7 @@ impl Network for CandleNetwork {
             keep_state(input, out);
         } else {
             let at_hand = self.learning.take();
-            // Variables, so that operations on them make a graph.
+            // Variables, so that operations on them build a graph.
             let built = self.build(params, at_hand, |values, dims, device| {
                 Ok(Var::from_slice(values, dims, device)?.into_inner())
             })?;
@@ -316,7 +306,7 @@ impl Network for CandleNetwork {
         let mut params = Params::zeros(Arc::clone(&self.layout));
         let values = params.values_mut();
         for (i, (entry, &init)) in self.layout.entries().iter().zip(inits).enumerate() {
-            // A stream for each, so that changing one layer leaves the others alone.
+            // A random stream for each, so that a change of one layer leaves the others unchanged.
             let rng = &mut Rng::stream(seed, &[i as u64]);
             draw(init, &entry.shape, rng, &mut values[entry.range()]);
         }
@@ -338,7 +328,7 @@ impl ObsLoader for Uploader {
     fn load(&self, obs: ObsRef<'_>, columns: usize, into: &mut LoadedObs) -> Result<(), PolicyError> {
         let (len, row) = (obs.len(), self.obs.obs_len());
         check_len("observations", len / (row * columns).max(1) * row * columns, len)?;
-        // Gone before the new ones come, so that the device holds one batch and not two.
+        // Dropped first, so that the device never holds two batches.
         *into = LoadedObs::default();
         let there = upload_obs(obs, &self.obs, &self.device).map_err(failed_while("copying observations"))?;
         *into = LoadedObs { rows: len / row, place: Place::Device(there) };
@@ -355,7 +345,7 @@ fn upload_obs(obs: ObsRef<'_>, space: &Space, device: &Device) -> candle_core::R
     }
     match obs {
         ObsRef::F32(obs) => Tensor::from_slice(obs, dims, device),
-        // Bytes travel as bytes, a quarter of the way, and become floats on the device.
+        // Bytes are copied as bytes, a quarter of the size, and become floats on the device.
         ObsRef::U8(obs) => Tensor::from_slice(obs, dims, device)?.to_dtype(DType::F32)?.affine(1.0 / 255.0, 0.0),
     }
 }
@@ -368,13 +358,13 @@ fn failed_while(doing: &'static str) -> impl Fn(candle_core::Error) -> PolicyErr
     move |source| PolicyError::Tensor { doing, source }
 }
 
-/// Whether a model put out a tensor of the dimensions that it should, or none where it should not.
+/// Checks the shape of a model's output, or its absence.
 fn check_dims(what: &'static str, tensor: Option<&Tensor>, expected: Option<Vec<usize>>) -> Result<(), PolicyError> {
     let got = tensor.map(|tensor| tensor.dims().to_vec());
     if got == expected { Ok(()) } else { Err(PolicyError::ModelOutput { what, expected, got }) }
 }
 
-/// Copies what a model said to where the caller wants it.
+/// Copies a model's outputs to the caller's.
 fn download(output: &CandleOutput, out: &mut Outputs) -> Result<(), PolicyError> {
     let numbers = |tensor| numbers(tensor).map_err(failed_while("reading what the model put out"));
     out.logits.copy_from_slice(&numbers(&output.logits)?);
@@ -385,7 +375,7 @@ fn download(output: &CandleOutput, out: &mut Outputs) -> Result<(), PolicyError>
     Ok(())
 }
 
-/// After no step, the state is the one before.
+/// Without a step, the state stays.
 fn keep_state(input: &Input<'_>, out: &mut Outputs) {
     if let Some(memory) = input.memory {
         out.state.copy_from_slice(memory.state);

@@ -1,15 +1,10 @@
-//! Categorical distributions given by logits: one choice, or several independent ones at once.
+//! Categorical distributions over one choice, or several independent ones.
 //!
-//! A row of inputs is the logits of all choices, one choice after the other. Log-probability, entropy and
-//! divergence are sums over the choices.
+//! A row of inputs holds the logits of all choices in order. Log-probability, entropy and divergence are sums
+//! over the choices. Logits may have any finite size; −∞ masks an action.
 //!
-//! [`Categorical`] computes batches of `f32` with SIMD. The functions take one row of `f32` or `f64` and the
-//! sizes of the choices as `nvec`, which must add up to the length of the logits: they are the reference for
-//! [`Categorical`], which agrees with them to about 1e-6, and are themselves checked against finite
-//! differences.
-//!
-//! All of them subtract the highest logit first, so logits of any finite size are safe. A logit of −∞ masks
-//! its action: probability zero, no contribution to the entropy, never sampled.
+//! [`Categorical`] computes batches of `f32` with SIMD and agrees to about 1e-6 with the functions, which
+//! take one row of `f32` or `f64` and the sizes of the choices as `nvec`; finite differences check those.
 
 use num_traits::Float;
 
@@ -17,10 +12,8 @@ use crate::kernel::Kernel;
 use crate::ops::Softmax;
 use crate::{PolicyError, Rng, Space};
 
-/// The distribution over one of `nvec[i]` actions for each choice `i`, whose log-probabilities are the logits
-/// up to a constant.
-///
-/// Sampling uses exactly one uniform number per choice, row by row.
+/// The distribution over `nvec[i]` actions for each choice `i`. Sampling uses one uniform number per choice,
+/// row by row.
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, ActionsRef, Categorical, Distribution};
@@ -35,8 +28,8 @@ use crate::{PolicyError, Rng, Space};
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
 ///
-/// *Errors*, besides those of every [`Distribution`](crate::Distribution): [`PolicyError::ActionOutOfRange`]
-/// names the row, and [`PolicyError::ChoiceOutOfRange`] also the choice where there are several.
+/// *Errors*, besides those of every [`Distribution`](crate::Distribution): [`PolicyError::ActionOutOfRange`],
+/// or [`PolicyError::ChoiceOutOfRange`] with several choices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Categorical {
     heads: Vec<Head>,
@@ -58,7 +51,7 @@ impl Categorical {
         Ok(Self::with_heads(&[n]))
     }
 
-    /// The distribution over choices of such sizes; an error if there are none, or a choice has no actions.
+    /// The distribution over choices of these sizes; an error if there are none, or one is 0.
     pub fn multi(nvec: &[usize]) -> Result<Self, PolicyError> {
         Space::multi_discrete(nvec.to_vec())?;
         Ok(Self::with_heads(nvec))
@@ -68,7 +61,7 @@ impl Categorical {
         Self { heads: heads(nvec).collect(), dist_len: nvec.iter().sum() }
     }
 
-    /// The number of actions, if there is a single choice: its slices are computed in place, without copies.
+    /// The number of actions of a single choice, whose slices need no copies.
     #[inline]
     fn single(&self) -> Option<usize> {
         (self.heads.len() == 1).then_some(self.dist_len)
@@ -84,7 +77,7 @@ impl Categorical {
         actions.iter().skip(head.index).step_by(self.heads.len()).copied().collect()
     }
 
-    /// Sums over the choices what `write` computes for each, `[rows]`.
+    /// Sums the results of `write`, `[rows]`, over the choices.
     #[inline(never)] // Keeps the path of a single choice short.
     fn sum_heads(&self, out: &mut [f32], mut write: impl FnMut(Head, &mut [f32])) {
         let mut terms = vec![0.0; out.len()];
@@ -130,7 +123,7 @@ impl Kernel for Categorical {
 
     fn check_actions(&self, actions: &[u32]) -> Result<(), PolicyError> {
         if let Some(n) = self.single() {
-            // One pass without branches; the row is searched only once an action is known to be wrong.
+            // One pass without branches; the search for the row comes only after a violation.
             let wrong = |&action: &u32| action as usize >= n;
             if actions.iter().fold(false, |any, action| any | wrong(action)) {
                 let row = actions.iter().position(wrong).unwrap_or_default();
@@ -152,8 +145,8 @@ impl Kernel for Categorical {
         if let Some(n) = self.single() {
             return Softmax::Sample { logits: inputs, rng, actions, logp }.run(n);
         }
-        // All rows of a choice at once would be faster, but a batch would then draw in another order than its
-        // rows alone.
+        // All rows of a choice at once would be faster, but a batch would draw in another order than its rows
+        // alone.
         let rows = inputs.chunks_exact(self.dist_len).zip(actions.chunks_exact_mut(self.heads.len()));
         for ((row, actions), logp) in rows.zip(logp) {
             *logp = 0.0;
@@ -267,7 +260,7 @@ pub fn mode<F: Float>(nvec: &[usize], logits: &[F]) -> Vec<usize> {
     heads(nvec).map(|head| highest(head.of(logits))).collect()
 }
 
-/// The log-probability of `action`, one index per choice; NaN if there is no such action.
+/// The log-probability of `action`, one index per choice; NaN for an index out of range.
 pub fn logp<F: Float>(nvec: &[usize], logits: &[F], action: &[usize]) -> F {
     sum(heads(nvec).zip(action).map(|(head, &action)| Normalised::of(head.of(logits)).logp(action)))
 }
@@ -277,7 +270,7 @@ pub fn entropy<F: Float>(nvec: &[usize], logits: &[F]) -> F {
     sum(heads(nvec).map(|head| Normalised::of(head.of(logits)).entropy()))
 }
 
-/// The divergence `KL(p ‖ q)` in nats; infinite where `p` allows what `q` does not.
+/// The divergence `KL(p ‖ q)` in nats; infinite if `q` masks an action that `p` allows.
 pub fn kl<F: Float>(nvec: &[usize], p: &[F], q: &[F]) -> F {
     sum(pairs(nvec, p, q).map(|(_, p, q)| p.mean_of(|i| p.logp(i) - q.logp(i))))
 }
@@ -328,7 +321,7 @@ fn highest<F: Float>(logits: &[F]) -> usize {
     (1..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best })
 }
 
-/// The choices in the order of their logits.
+/// The choices, with their logits.
 fn heads(nvec: &[usize]) -> impl Iterator<Item = Head> {
     nvec.iter().enumerate().scan(0, |end, (index, &n)| {
         let start = *end;
@@ -383,7 +376,7 @@ impl<'a, F: Float> Normalised<'a, F> {
         self.mean_of(|i| -self.logp(i))
     }
 
-    /// `p_i · f(i)`, and zero for an impossible action even where `f` is infinite.
+    /// `p_i · f(i)`, and zero for a masked action even if `f` is infinite.
     fn share(&self, i: usize, f: impl Fn(usize) -> F) -> F {
         let probability = self.probability(i);
         if probability == F::zero() { probability } else { probability * f(i) }

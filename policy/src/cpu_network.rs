@@ -1,4 +1,4 @@
-//! The network in hand-written arithmetic for the CPU.
+//! The network for the CPU.
 
 mod conv;
 mod dense;
@@ -31,11 +31,10 @@ use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, Par
 /// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that
 /// use what the processor has, chosen at run time.
 ///
-/// *Threads*: acting stays on the calling thread. Learning is shared out among [`CpuNetwork::with_threads`]
-/// threads of the network's own; results do not depend on how many there are, bit for bit.
+/// *Threads*: acting uses the calling thread, learning the network's own [`CpuNetwork::with_threads`];
+/// results are bit-identical for any number of threads.
 ///
-/// *Memory*: learning keeps the batch's observations and activations from one batch to the next. Once the
-/// largest batch has been seen (with memory: the largest of each number of steps), nothing is allocated.
+/// *Memory*: buffers for observations and activations are reused, so a steady run allocates nothing.
 ///
 /// *Agreement*: with [`CandleNetwork`](crate::CandleNetwork) to about 1e-6, outputs and gradients.
 ///
@@ -62,7 +61,7 @@ pub struct CpuNetwork {
     learning: Arc<Weights>,
     threads: ThreadPool<Share>,
     shares: Vec<Share>,
-    /// Shares of larger batches, kept for their allocations; the first of them on top.
+    /// Shares of larger batches, kept for their allocations, the first on top.
     spare: Vec<Share>,
     kept: Option<Kept>,
 }
@@ -75,16 +74,15 @@ struct Layers {
     obs_len: usize,
     state_len: usize,
     images: bool,
-    /// Rows that go through the network together.
+    /// Rows of a micro-batch.
     piece_rows: usize,
 }
 
-/// One share of a batch, the same rows for any number of threads: its micro-batches and the sum of their
-/// gradients.
+/// A share of a batch, the same for any number of threads: its micro-batches and the sum of their gradients.
 #[derive(Default)]
 struct Share {
     pieces: Vec<MicroBatch>,
-    /// Micro-batches of this batch; the rest are left from a larger one.
+    /// Micro-batches in use; the rest are from a larger batch.
     used: usize,
     grad: Vec<f32>,
     scratch: Scratch,
@@ -107,7 +105,7 @@ enum Pass {
 
 impl Job for Share {
     fn run(&mut self) {
-        // Taken, so that the weights are released when the pass is done.
+        // Taken, so that the weights are released after the pass.
         let Some(Task { pass, layers, weights }) = self.task.take() else { return };
         let Share { pieces, used, grad, scratch, .. } = self;
         let pieces = &mut pieces[..*used];
@@ -124,28 +122,27 @@ impl Job for Share {
     }
 }
 
-/// The most shares of a batch, and so of threads that can work on it. Each has a gradient of its own.
+/// The maximal number of shares, and so of threads. Each has its own gradient.
 const SHARES: usize = 16;
 
-/// Numbers of the widest layer that a piece of rows may have: with its neighbours and their gradients it fits
-/// the second-level cache.
+/// The maximal number of a micro-batch's activations in its widest layer: with its neighbours and their
+/// gradients it fits the L2 cache.
 const PIECE_NUMBERS: usize = 16 * 1024;
 
-/// Rows of a piece of images: they pass the convolutions one by one and the dense layers together.
+/// Rows of a micro-batch of images, which pass the convolutions one by one and the dense layers together.
 const PIECE_IMAGES: usize = 64;
 
-/// Columns of a piece whose rows are steps: every step reads all weights of the LSTM.
+/// Columns of a recurrent micro-batch: every step reads all weights of the LSTM.
 const PIECE_COLUMNS: usize = 16;
 
 impl CpuNetwork {
-    /// Builds the network for the calling thread alone.
+    /// Builds the network for the calling thread.
     pub fn new(spec: &NetworkSpec) -> Result<Self, PolicyError> {
         Self::with_threads(spec, NonZeroUsize::MIN)
     }
 
-    /// Builds the network with so many threads for learning, the calling one included. A batch has one share
-    /// for every 256 rows of numbers or 64 images, less for wide layers, and 16 at most; more threads do
-    /// nothing.
+    /// Builds the network with this many threads for learning, including the calling one. A batch has a share
+    /// per 256 rows or 64 images, fewer rows for wide layers, and at most 16; more threads idle.
     pub fn with_threads(spec: &NetworkSpec, threads: NonZeroUsize) -> Result<Self, PolicyError> {
         let layout = Arc::new(spec.layout()?);
         let mut packing = Packing::default();
@@ -186,7 +183,7 @@ impl CpuNetwork {
         self.threads.run(&mut self.shares)
     }
 
-    /// Copies the batch into the pieces of the shares.
+    /// Copies the batch into the micro-batches of the shares.
     fn share_out(&mut self, input: &Input<'_>) {
         let Layers { obs_len, state_len, images, .. } = *self.layers;
         let spans = self.layers.spans(input);
@@ -210,7 +207,7 @@ impl CpuNetwork {
     }
 }
 
-/// The spans of a batch, one for each piece.
+/// The spans of a batch, one for each micro-batch.
 #[derive(Clone, Copy)]
 struct Spans {
     of: usize,
@@ -233,7 +230,7 @@ impl Spans {
 }
 
 impl Layers {
-    /// How a batch is cut. It depends on nothing but the batch, so that sums always have the same order.
+    /// Cuts a batch. The cuts depend on the batch alone, so that sums always have the same order.
     fn spans(&self, input: &Input<'_>) -> Spans {
         match input.memory {
             None => Spans { of: input.rows, steps: 1, columns: self.piece_rows },
@@ -301,7 +298,7 @@ impl Network for CpuNetwork {
             share.pieces[..used].iter_mut().for_each(|piece| piece.take_grads(&self.layers.towers, grads));
         }
         self.run(Pass::Backward)?;
-        // Summed in the order of the batch, not of completion, so that results do not depend on threads.
+        // In the order of the batch, not of completion, so that results do not depend on threads.
         let Some((sum, others)) = self.shares.split_first_mut() else {
             grad.fill(0.0);
             return Ok(());

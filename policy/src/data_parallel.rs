@@ -16,19 +16,15 @@ use crate::{
     PolicyError,
 };
 
-/// Several networks of one layout that learn from a batch together, each from some of its columns: replicas
-/// of a policy on as many devices.
+/// Replicas of a network on several devices, each of which learns from some columns of a batch.
 ///
-/// All are handed the same weights, so they cannot drift apart. What they put out is joined before the loss,
-/// and their gradients are added in the order of the devices: the result is that of one network on the whole
-/// batch, whatever the loss is, but for the order of sums. Rows of a network without memory are columns of
-/// one step.
+/// All get the same weights, their outputs are joined before the loss, and their gradients are added in the
+/// order of the devices, so the result is that of one network but for the order of sums. The
+/// [loader](Network::obs_loader) distributes columns ahead; otherwise the pass does. Rows of a feed-forward
+/// network are columns of one step.
 ///
-/// Columns that its [loader](Network::obs_loader) has dealt out ahead are used as they are; others are dealt
-/// out in the pass.
-///
-/// *Threads*: the first device is driven by the calling thread, each other one by a thread for the length of
-/// a pass. Acting uses the first alone, save on observations that were dealt out ahead.
+/// *Threads*: the calling thread drives the first device, and a thread for the length of a pass each other
+/// one. Acting uses the first alone, unless observations are distributed already.
 ///
 /// ```
 /// use pronk_policy::{CpuNetwork, DataParallel, Network, NetworkSpec, Space};
@@ -44,17 +40,17 @@ pub struct DataParallel {
     shape: NetworkShape,
     layout: Arc<ParamLayout>,
     replicas: Vec<Replica>,
-    /// Columns that nobody dealt out ahead.
+    /// Columns not distributed ahead.
     dealt: Vec<Shard>,
-    /// How many replicas have a part of the batch that was learned from last.
+    /// Replicas with a part of the last batch that was learned from.
     used: usize,
     kept: Option<Kept>,
 }
 
-/// A network with what it says about its part of a batch.
+/// A network with the outputs for its part of a batch.
 struct Replica {
     network: Box<dyn Network>,
-    /// Which rows of the batch, a range for each step.
+    /// Its rows of the batch, a range for each step.
     rows: Vec<Range<usize>>,
     memory: Option<(Vec<f32>, Vec<bool>)>,
     out: Outputs,
@@ -66,7 +62,7 @@ impl DataParallel {
     /// Joins replicas.
     ///
     /// # Errors
-    /// There is none, or one of them is unlike the first.
+    /// No replica, or one that differs from the first.
     pub fn new(networks: Vec<Box<dyn Network>>) -> Result<Self, PolicyError> {
         let Some(first) = networks.first() else {
             return Err(PolicyError::BadSpec { reason: "there is no device to put a network on".to_owned() });
@@ -84,7 +80,7 @@ impl DataParallel {
         Ok(Self { shape, layout, replicas, dealt: Vec::new(), used: 0, kept: None })
     }
 
-    /// How many replicas there are.
+    /// The number of replicas.
     pub fn n_devices(&self) -> usize {
         self.replicas.len()
     }
@@ -102,8 +98,7 @@ impl Replica {
         }
     }
 
-    /// Runs forward on its columns of a batch. A pass for acting leaves the activations of an earlier one for
-    /// learning alone.
+    /// Runs forward on its columns of a batch. A pass for acting keeps the activations for learning.
     fn run(
         &mut self,
         pass: Pass,
@@ -143,7 +138,7 @@ impl Replica {
         self.network.backward(params, &self.grads, &mut self.grad)
     }
 
-    /// Copies its outputs to where they belong in those of the batch.
+    /// Copies its outputs into those of the batch.
     fn put_outputs(&self, shard: &Shard, out: &mut Outputs, dist_len: usize) {
         let mut at = 0;
         for rows in &shard.rows {
@@ -155,7 +150,7 @@ impl Replica {
         }
     }
 
-    /// Takes its rows of the outputs' gradients.
+    /// Copies its rows of the outputs' gradients.
     fn take_grads(&mut self, grads: &OutputGrads, dist_len: usize) {
         self.grads.logits.clear();
         self.grads.values.clear();
@@ -265,7 +260,7 @@ impl DataParallel {
     }
 }
 
-/// Deals columns out to devices, and has them put there where a device has a loader.
+/// Distributes columns to devices, and copies them there if a device has a loader.
 struct Dealer {
     obs_len: usize,
     loaders: Vec<Option<Arc<dyn ObsLoader>>>,
@@ -293,8 +288,7 @@ impl ObsLoader for Dealer {
     }
 }
 
-/// Runs `work` on every replica, the first on the calling thread. Returns the failure of the lowest-numbered
-/// device.
+/// Runs `work` on every replica, the first on the calling thread. Returns the first failure in device order.
 fn on_all(
     replicas: &mut [Replica],
     work: impl Fn(usize, &mut Replica) -> Result<(), PolicyError> + Sync,

@@ -1,4 +1,4 @@
-//! Where a [`CandleNetwork`](crate::CandleNetwork) computes.
+//! Devices by name.
 
 mod open;
 
@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A device by name, as it stands in a configuration: `cpu`, `cuda:0` (or `cuda`), `metal`.
+/// The device of a [`CandleNetwork`](crate::CandleNetwork), in configurations `cpu`, `cuda:0` (or `cuda`),
+/// `metal`.
 ///
 /// ```
 /// use pronk_policy::DeviceSpec;
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceSpec {
-    /// The processor.
+    /// The CPU.
     #[default]
     Cpu,
     /// An NVIDIA GPU by its number.

@@ -7,27 +7,25 @@ use crate::{LogStdRange, PolicyError, Rng};
 
 /// A family of distributions over actions, parameterised by a network's outputs for each row.
 ///
-/// *Shapes*: `inputs` is `[rows, dist_len]`, actions are `[rows, act_len]`, everything else is `[rows]`, all
-/// row-major. `rows` is taken from the length of `inputs`.
+/// *Shapes*: `inputs` is `[rows, dist_len]`, actions are `[rows, act_len]`, everything else is `[rows]`,
+/// where `rows` follows from the length of `inputs`.
 ///
 /// *Gradients* are with respect to `inputs`. Each `*_grad` adds `weight[row]` times the gradient of that row
-/// to `grad` (`[rows, dist_len]`), so a loss is a few calls on one buffer that starts at zero.
+/// to `grad`, `[rows, dist_len]`.
 ///
-/// *NaN* propagates: a row with a NaN input has a NaN log-probability and some action, never a panic. The
-/// caller that samples checks the log-probabilities.
+/// *NaN* propagates: a row with a NaN input has a NaN log-probability and an arbitrary action. Callers check
+/// the log-probabilities.
 ///
-/// *Errors*: [`PolicyError::Length`] names the slice; [`PolicyError::ActionOutOfRange`] names the row, and
-/// some families have an error of their own for it; [`PolicyError::Kind`] if the actions have the wrong type.
-/// After an error the outputs are unspecified.
+/// *Errors*: [`PolicyError::Length`], [`PolicyError::ActionOutOfRange`] or a family's own,
+/// [`PolicyError::Kind`] for actions of the wrong type. After an error the outputs are unspecified.
 pub trait Distribution: Send + Sync {
-    /// How many numbers describe one distribution.
+    /// The number of inputs of one distribution.
     fn dist_len(&self) -> usize;
 
-    /// How many numbers are one action.
+    /// The number of components of one action.
     fn act_len(&self) -> usize;
 
-    /// Samples an action for every row, with its log-probability, bit-identical to that of
-    /// [`Distribution::logp`].
+    /// Samples an action for every row, with its log-probability, bit-identical to [`Distribution::logp`].
     fn sample(
         &self,
         inputs: &[f32],
@@ -45,8 +43,7 @@ pub trait Distribution: Send + Sync {
     /// The entropy of every row, in nats.
     fn entropy(&self, inputs: &[f32], out: &mut [f32]) -> Result<(), PolicyError>;
 
-    /// The log-probability of an action and the entropy, for every row, as losses need them. Faster than two
-    /// calls where the two share their work.
+    /// The log-probability of an action and the entropy of every row; may be faster than two calls.
     fn logp_and_entropy(
         &self,
         inputs: &[f32],

@@ -6,10 +6,10 @@ use crate::{DeviceSpec, Space};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// A slice whose length does not match its rows and width.
+    /// A slice of the wrong length.
     #[error("{what}: expected {expected} numbers, got {got}")]
     Length {
-        /// Which slice.
+        /// The slice.
         what: &'static str,
         /// The expected length.
         expected: usize,
@@ -22,20 +22,20 @@ pub enum PolicyError {
     ActionOutOfRange {
         /// The row of the batch.
         row: usize,
-        /// The action found there.
+        /// The action.
         action: u32,
         /// The number of actions.
         n: usize,
     },
 
-    /// A choice among several that the distribution cannot have produced.
+    /// One of several choices that the distribution cannot have produced.
     #[error("row {row}, choice {choice}: action {action} does not exist: this choice has actions 0 to {}", n - 1)]
     ChoiceOutOfRange {
         /// The row of the batch.
         row: usize,
-        /// Which choice of the row.
+        /// The choice.
         choice: usize,
-        /// The action found there.
+        /// The action.
         action: u32,
         /// The number of actions of this choice.
         n: usize,
@@ -46,18 +46,18 @@ pub enum PolicyError {
     NumberOutOfRange {
         /// The row of the batch.
         row: usize,
-        /// Which number of the row.
+        /// The number's index in the row.
         number: usize,
-        /// What it is.
+        /// The value.
         value: f32,
     },
 
-    /// A mask that leaves nothing to choose.
+    /// A mask that forbids every action.
     #[error("the mask of row {row} forbids every action of choice {choice}: one at least has to be possible")]
     NothingToChoose {
         /// The row of the batch.
         row: usize,
-        /// Which choice of the row; 0 where there is one only.
+        /// The choice; 0 if there is only one.
         choice: usize,
     },
 
@@ -68,10 +68,10 @@ pub enum PolicyError {
         space: Box<Space>,
     },
 
-    /// Numbers of one type came where the other type is needed.
+    /// Numbers of the wrong type.
     #[error("{what}: expected {expected} numbers, got {got}")]
     Kind {
-        /// Which data.
+        /// The data.
         what: &'static str,
         /// The expected type.
         expected: &'static str,
@@ -79,58 +79,58 @@ pub enum PolicyError {
         got: &'static str,
     },
 
-    /// A space that contradicts itself.
+    /// An invalid space.
     #[error("space {space}: {reason}")]
     BadSpace {
         /// The space.
         space: Box<Space>,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 
     /// A network description that cannot be built.
     #[error("network: {reason}")]
     BadSpec {
-        /// What is wrong, and how to fix it.
+        /// The reason, and how to fix it.
         reason: String,
     },
 
     /// A recurrent state that does not fit the network.
     #[error("recurrent state: {reason}")]
     BadMemory {
-        /// What is wrong, and how to fix it.
+        /// The reason, and how to fix it.
         reason: String,
     },
 
-    /// Parameters made for another network.
+    /// Parameters of another network.
     #[error("parameters do not fit the network: {reason}")]
     WrongParams {
         /// The first difference.
         reason: String,
     },
 
-    /// Parameters that no network can compute with.
+    /// Non-finite parameters.
     #[error("parameters that are not finite: `{tensor}` holds {value} at element {index}")]
     NonFiniteParams {
-        /// The tensor, by name.
+        /// The tensor.
         tensor: String,
-        /// Which of its values, in row-major order.
+        /// The index, in row-major order.
         index: usize,
-        /// What it is.
+        /// The value.
         value: f32,
     },
 
     /// `backward` without a matching `forward_for_learning` before it.
     #[error("backward needs a forward_for_learning of the same parameters and rows just before it: {reason}")]
     NothingToDifferentiate {
-        /// What did not match.
+        /// The mismatch.
         reason: String,
     },
 
     /// A model returned a tensor of the wrong shape.
     #[error("the model's {what}: expected {}, got {}", dims(expected), dims(got))]
     ModelOutput {
-        /// Which of its outputs.
+        /// The output.
         what: &'static str,
         /// The expected shape; `None` if there should be no such output.
         expected: Option<Vec<usize>>,
@@ -148,18 +148,18 @@ pub enum PolicyError {
     /// A device whose support was not compiled in.
     #[error("this build has no {library}: build with --features {feature}")]
     DeviceNotBuilt {
-        /// What is missing.
+        /// The missing library.
         library: &'static str,
-        /// The cargo feature that brings it.
+        /// The cargo feature.
         feature: &'static str,
     },
 
     /// A device that could not be opened.
     #[error("cannot open device {device}")]
     Device {
-        /// Which.
+        /// The device.
         device: DeviceSpec,
-        /// The error of candle; boxed, because errors are returned everywhere and this one is large and rare.
+        /// The error of candle; boxed, because it is large and rare.
         #[source]
         source: Box<candle_core::Error>,
     },
@@ -167,7 +167,7 @@ pub enum PolicyError {
     /// A worker thread of a network could not be started.
     #[error("cannot start the {threads} threads of a network: configure fewer")]
     Threads {
-        /// How many were asked for.
+        /// The requested number.
         threads: usize,
         /// The error of the operating system.
         #[source]
@@ -184,7 +184,7 @@ pub enum PolicyError {
     /// The tensor library failed.
     #[error("tensor operation failed while {doing}")]
     Tensor {
-        /// What the network was doing.
+        /// The operation.
         doing: &'static str,
         /// The error of candle.
         #[source]
@@ -192,7 +192,7 @@ pub enum PolicyError {
     },
 }
 
-/// `Ok` if a slice has the length its shape asks for.
+/// Checks the length of a slice.
 pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Result<(), PolicyError> {
     if expected == got { Ok(()) } else { Err(PolicyError::Length { what, expected, got }) }
 }

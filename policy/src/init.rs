@@ -1,4 +1,4 @@
-//! Weight initialisation, from the library's own generator.
+//! Weight initialisation.
 
 use std::sync::Arc;
 
@@ -6,14 +6,12 @@ use crate::spec::{POLICY_HEAD, VALUE_HEAD};
 use crate::{Init, ParamEntry, ParamLayout, Params, Rng};
 
 impl Init {
-    /// The first weights of any network: what [`NetworkSpec::init_params`](crate::NetworkSpec::init_params)
-    /// does, for a layout of one's own.
+    /// The initial weights of any layout, as [`NetworkSpec::init_params`](crate::NetworkSpec::init_params).
     ///
-    /// A tensor of two or more dimensions is a matrix, all dimensions but the last by the last; other tensors
-    /// start at zero. The heads `policy.weight` and `value.weight` and the LSTM tensors
-    /// `….lstm.input.weight`, `….lstm.hidden.weight` and `….lstm.bias` are known by their names. Each matrix
-    /// has a random stream of its own, so changing one layer leaves the others alone. The same seed gives the
-    /// same bits.
+    /// A tensor of two or more dimensions is a matrix, with the last as its columns; other tensors start at
+    /// zero. The heads `policy.weight` and `value.weight` and the LSTM tensors `….lstm.input.weight`,
+    /// `….lstm.hidden.weight` and `….lstm.bias` are recognised by name. Each matrix has its own random
+    /// stream. Equal seeds give equal bits.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -76,10 +74,10 @@ fn one_for_the_forget_gate(bias: &mut [f32]) {
     bias[width..2 * width].fill(1.0);
 }
 
-/// Some columns of a matrix that lies row after row.
+/// Some columns of a row-major matrix.
 struct Matrix<'a> {
     numbers: &'a mut [f32],
-    /// From row to row.
+    /// The distance of rows.
     stride: usize,
     first_column: usize,
     columns: usize,
@@ -114,7 +112,7 @@ fn xavier(matrix: Matrix<'_>, gain: f64, rng: &mut Rng) {
     matrix.set(|_, _| limit * (2.0 * rng.next_f64() - 1.0));
 }
 
-/// A random matrix whose shorter side is orthonormal times `gain`, every rotation equally likely.
+/// A uniformly random matrix whose shorter side is orthonormal, times `gain`.
 fn orthogonal(matrix: Matrix<'_>, gain: f64, rng: &mut Rng) {
     let (rows, columns) = (matrix.rows(), matrix.columns);
     let basis = orthonormal(rows.min(columns), rows.max(columns), rng);
@@ -127,8 +125,8 @@ fn orthonormal(vectors: usize, len: usize, rng: &mut Rng) -> Vec<Vec<f64>> {
     while basis.len() < vectors {
         let mut vector: Vec<f64> = (0..len).map(|_| rng.normal()).collect();
         let mut norm = dot(&vector, &vector).sqrt();
-        // Once leaves rounding errors in the direction of the others, large ones where little of the vector
-        // is left; twice is enough (Giraud, Langou and Rozložník, 2005).
+        // One pass leaves rounding errors along the others, large if little of the vector is left; two are
+        // enough (Giraud, Langou and Rozložník, 2005).
         loop {
             let before = norm;
             for other in &basis {
@@ -140,7 +138,7 @@ fn orthonormal(vectors: usize, len: usize, rng: &mut Rng) -> Vec<Vec<f64>> {
                 break;
             }
         }
-        // A draw that lies in the span of the others has probability zero; but then it must not become noise.
+        // A draw in the span of the others has probability zero, but must not become noise.
         if norm > SHORTEST {
             vector.iter_mut().for_each(|x| *x /= norm);
             basis.push(vector);
@@ -149,10 +147,10 @@ fn orthonormal(vectors: usize, len: usize, rng: &mut Rng) -> Vec<Vec<f64>> {
     basis
 }
 
-/// What of a draw must be left beside the span of the others.
+/// The share of a draw that must be outside the span of the others.
 const SHORTEST: f64 = 1e-6;
 
-/// How many sums run side by side: one would have each addition wait for the one before.
+/// Parallel sums: with one, each addition would wait for the last.
 const SUMS: usize = 16;
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

@@ -1,10 +1,9 @@
-//! [`Kernel`]: a distribution without its checks. Every slice of a [`Distribution`] is checked here, once.
+//! [`Kernel`]: a distribution without checks, which are here for all families.
 
 use crate::error::check_len;
 use crate::{ActionsMut, ActionsRef, Distribution, PolicyError, Rng};
 
-/// The arithmetic of a [`Distribution`], method by method, on slices whose lengths and actions have been
-/// checked.
+/// The arithmetic of a [`Distribution`] on checked slices.
 pub(crate) trait Kernel: Send + Sync {
     /// `u32` for discrete actions, `f32` for continuous ones.
     type Action: ActionElement;

@@ -1,8 +1,8 @@
 //! How do observations become action distributions and values?
 //!
-//! A [`Space`] says what comes in and what goes out, a [`NetworkSpec`] what lies between, [`Params`] hold the
-//! weights in one flat vector, a [`Network`] maps slices to slices and gradients back, and a [`Distribution`]
-//! turns what it says into actions. No other room names a tensor library.
+//! A [`Space`] describes observations or actions, a [`NetworkSpec`] a network, [`Params`] are its weights in
+//! one flat vector; a [`Network`] maps observations to outputs and gradients back, a [`Distribution`] outputs
+//! to actions. No other room names a tensor library.
 
 mod action_distribution;
 mod action_scale;
@@ -32,10 +32,10 @@ mod spec;
 
 pub use action_distribution::{distribution_for, distribution_with};
 pub use action_scale::ActionScale;
-/// The tensor library, for models of one's own: the version that [`CandleModel`] is written in.
+/// The tensor library, in the version of [`CandleModel`].
 pub use candle_core;
 pub use candle_network::{CandleInput, CandleMemory, CandleModel, CandleNetwork, CandleOutput};
-/// Modules of that library: the version whose `VarBuilder` [`CandleNetwork::with_model`] hands out.
+/// Its modules, in the version of [`CandleNetwork::with_model`]'s `VarBuilder`.
 pub use candle_nn;
 pub use categorical::Categorical;
 pub use cpu_network::CpuNetwork;

@@ -7,22 +7,18 @@ use candle_core::Tensor;
 
 use crate::{ObsRef, PolicyError};
 
-/// Copies the observations of batches to a network's device, so that learning does not wait for the copy.
-///
-/// [`Network::obs_loader`](crate::Network::obs_loader) gives one. It runs on threads of its own while the
-/// network learns from other batches.
+/// Copies observations to a network's device, on other threads, while the network learns from earlier
+/// batches: see [`Network::obs_loader`](crate::Network::obs_loader).
 pub trait ObsLoader: Send + Sync {
-    /// Puts `obs`, `[steps, columns, obs_len]`, into `into`, in place of what was there before.
+    /// Loads `obs`, `[steps, columns, obs_len]`, into `into`, in place of its old contents.
     ///
     /// # Errors
     /// Observations of another length, and failures of the device.
     fn load(&self, obs: ObsRef<'_>, columns: usize, into: &mut LoadedObs) -> Result<(), PolicyError>;
 }
 
-/// The observations of one batch on a network's device; empty at first. Its storage is reused.
-///
-/// An [`ObsLoader`] fills it, [`Input::with_loaded`](crate::Input::with_loaded) shows it to the network that
-/// gave the loader.
+/// The observations of one batch on a network's device, in reused storage. An [`ObsLoader`] fills it;
+/// [`Input::with_loaded`](crate::Input::with_loaded) passes it to the loader's network.
 ///
 /// ```
 /// use pronk_policy::{CpuNetwork, DataParallel, Input, LoadedObs, Network, NetworkSpec, ObsRef, Outputs, Space};
@@ -49,19 +45,19 @@ pub struct LoadedObs {
     pub(crate) place: Place,
 }
 
-/// Where the observations are.
+/// The place of the observations.
 #[derive(Default)]
 pub(crate) enum Place {
     #[default]
     Nowhere,
-    /// On one device, floats of the shape that a model reads.
+    /// On one device, as floats in the shape of the model's input.
     Device(Tensor),
-    /// Dealt out to several.
+    /// Distributed to several.
     Shards(Vec<Shard>),
 }
 
 impl LoadedObs {
-    /// How many observations there are.
+    /// The number of observations.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -78,20 +74,20 @@ impl fmt::Debug for LoadedObs {
     }
 }
 
-/// The columns of a batch that one of several devices takes.
+/// The columns of a batch for one of several devices.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
-    /// Which columns of the batch.
+    /// Its columns of the batch.
     pub(crate) columns: Range<usize>,
-    /// Which rows of the batch, a range for each step.
+    /// Its rows of the batch, a range for each step.
     pub(crate) rows: Vec<Range<usize>>,
-    /// Their observations, one after the other.
+    /// Their observations.
     obs: ShardObs,
-    /// The same on the device, where they were put there.
+    /// The same on the device, if loaded.
     pub(crate) on_device: LoadedObs,
 }
 
-/// Observations in the type that they came in.
+/// Observations in their stored type.
 #[derive(Debug)]
 enum ShardObs {
     F32(Vec<f32>),
@@ -105,7 +101,7 @@ impl Default for ShardObs {
 }
 
 impl ShardObs {
-    /// Copies these rows of `obs`, in the storage that is there if it is of their type.
+    /// Copies these rows of `obs`, in the old storage if it has their type.
     fn take(&mut self, obs: ObsRef<'_>, obs_len: usize, rows: &[Range<usize>]) {
         fn copy<T: Copy>(to: &mut Vec<T>, from: &[T], obs_len: usize, rows: &[Range<usize>]) {
             to.clear();
@@ -139,8 +135,8 @@ impl Shard {
     }
 }
 
-/// Deals the columns of `obs`, `[rows, obs_len]`, out to at most `most` shards, as evenly as they go: one
-/// shard at least, and none that is empty besides.
+/// Distributes the columns of `obs`, `[rows, obs_len]`, evenly to at most `most` shards, none of them empty
+/// unless it is the only one.
 pub(crate) fn deal(obs: ObsRef<'_>, rows: usize, columns: usize, most: usize, shards: &mut Vec<Shard>) {
     let steps = rows.checked_div(columns).unwrap_or(0);
     let obs_len = obs.len().checked_div(rows).unwrap_or(0);

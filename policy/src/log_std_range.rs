@@ -1,15 +1,14 @@
-//! [`LogStdRange`]: how narrow and how wide a Gaussian may become.
+//! [`LogStdRange`]: bounds on the standard deviations of a Gaussian.
 
 use serde::{Deserialize, Serialize};
 
 use crate::PolicyError;
 
-/// The least and the greatest logarithm of a standard deviation of a Gaussian. What a network puts out beyond
-/// counts as the bound itself, and has no gradient.
+/// Bounds on the logarithm of a Gaussian's standard deviation. Outputs beyond are clamped, without gradient.
 ///
-/// In a file it is `[lowest, highest]`. The default is `[-5, 2]`: standard deviations from 0.007 to 7.4, on a
-/// scale where the bounds of actions are ±1. Without bounds a policy whose actions are clamped at the
-/// environment may widen for ever, since actions beyond the bounds all earn the same.
+/// In a file it is `[lowest, highest]`. The default `[-5, 2]` means standard deviations from 0.007 to 7.4,
+/// where the bounds of actions are ±1. Without bounds, a policy with clamped actions may widen forever, since
+/// all actions beyond the bounds earn the same.
 ///
 /// # Example
 /// ```
@@ -28,7 +27,7 @@ pub struct LogStdRange {
 }
 
 impl LogStdRange {
-    /// No bounds: for comparisons with systems that have none. It cannot be written to a file.
+    /// No bounds, for comparisons. It cannot be written to a file.
     pub const UNBOUNDED: Self = Self { lowest: f32::NEG_INFINITY, highest: f32::INFINITY };
 
     pub(crate) const DEFAULT: Self = Self { lowest: -5.0, highest: 2.0 };
@@ -36,7 +35,7 @@ impl LogStdRange {
     /// The range from `lowest` to `highest`.
     ///
     /// # Errors
-    /// When one of them is not finite, or the first is not below the second.
+    /// A bound that is not finite, or bounds out of order.
     pub fn new(lowest: f32, highest: f32) -> Result<Self, PolicyError> {
         if lowest.is_finite() && highest.is_finite() && lowest < highest {
             return Ok(Self { lowest, highest });
@@ -48,12 +47,12 @@ impl LogStdRange {
         Err(PolicyError::BadSpec { reason })
     }
 
-    /// The logarithm of the least standard deviation.
+    /// The lower bound.
     pub fn lowest(self) -> f32 {
         self.lowest
     }
 
-    /// The logarithm of the greatest standard deviation.
+    /// The upper bound.
     pub fn highest(self) -> f32 {
         self.highest
     }

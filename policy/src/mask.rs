@@ -3,16 +3,14 @@
 use crate::error::check_len;
 use crate::{PolicyError, Space};
 
-/// Makes actions impossible: where `mask` is false, the logit becomes −∞.
-///
-/// Such an action has probability zero: it is never sampled, has no share in the entropy, and adds nothing to
-/// gradients or to the divergence between rows of the same mask. Its own log-probability is −∞.
+/// Masks actions: where `mask` is false, the logit becomes −∞. Such an action is never sampled and
+/// contributes nothing to entropy, gradients, or the divergence between rows of the same mask. Its
+/// log-probability is −∞.
 ///
 /// *Shapes*: `mask` and `logits` are `[rows, dist_len]`; for `MultiDiscrete`, one choice after the other.
 ///
-/// *Errors*: [`PolicyError::Length`]; [`PolicyError::NothingToChoose`] names row and choice where all is
-/// forbidden; [`PolicyError::MaskOfNumbers`] if `space` is a `Box`. After an error the logits are what they
-/// were.
+/// *Errors*: [`PolicyError::Length`]; [`PolicyError::NothingToChoose`] for a choice without a possible
+/// action; [`PolicyError::MaskOfNumbers`] for a `Box`. After an error the logits are unchanged.
 ///
 /// ```
 /// use pronk_policy::{Space, mask_logits};

@@ -8,28 +8,26 @@ use crate::{LoadedObs, ObsDtype, ObsLoader, ParamLayout, Params, PolicyError, Sp
 
 /// A policy and value network: observations to the inputs of an action distribution and a value, and back.
 ///
-/// A network holds no weights: every call takes [`Params`], of which it may cache copies on its device by
-/// their stamp. It is `Send`, not shared: every thread has its own. It is stateless between calls: a
-/// *recurrent* network takes its state as [`Memory`] and returns it as [`Outputs::state`].
+/// Every call takes the weights as [`Params`], of which a network may cache copies by their stamp. Every
+/// thread has its own network. A *recurrent* network takes its state as [`Memory`] and returns it as
+/// [`Outputs::state`]; nothing else is kept between calls.
 ///
-/// *Rows* are any number, 0 included, and independent of each other, save that the steps of one column of a
-/// recurrent network follow each other. *NaN* in observations or weights propagates to the outputs; the
-/// caller checks.
+/// *Rows*, of which there may be none, are independent, except for the steps of a column of a recurrent
+/// network. *NaN* propagates to the outputs; callers check.
 ///
 /// *Errors*: slices of a wrong length or type, parameters of another layout, and failures of the device.
 pub trait Network: Send {
-    /// The sizes of what goes in and comes out.
+    /// The sizes of inputs and outputs.
     fn shape(&self) -> &NetworkShape;
 
-    /// The layout that [`Params`] must have.
+    /// The layout of its [`Params`].
     fn layout(&self) -> &Arc<ParamLayout>;
 
-    /// Acting: fills `out`, keeps nothing.
+    /// Computes `out`, for acting.
     fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError>;
 
-    /// Learning: fills `out` as [`Network::forward`] does and keeps what [`Network::backward`] needs.
-    ///
-    /// `forward` may be called between the two without harm.
+    /// Computes `out` and keeps what [`Network::backward`] needs. Calls of [`Network::forward`] in between
+    /// are allowed.
     fn forward_for_learning(
         &mut self,
         params: &Params,
@@ -37,36 +35,33 @@ pub trait Network: Send {
         out: &mut Outputs,
     ) -> Result<(), PolicyError>;
 
-    /// Overwrites `grad`, laid out as the parameters, with the gradient of a loss whose gradient with respect
-    /// to the outputs is `grads`.
+    /// Overwrites `grad`, in the layout of the parameters, with the gradient of a loss whose gradient with
+    /// respect to the outputs is `grads`. In a recurrent network it reaches back to the start of an episode
+    /// or batch.
     ///
-    /// The gradient reaches back through the steps of a recurrent network until an episode's first, and never
-    /// into the state before the first step: that came from another batch.
-    ///
-    /// It follows one `forward_for_learning` of the same parameters and rows, and uses up what that kept. The
-    /// same calls give the same bits.
+    /// Call it once after `forward_for_learning` of the same parameters and rows. Equal calls give equal
+    /// bits.
     fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError>;
 
-    /// The first weights, drawn from a seed, for a network that says how its layers start; `None` for one
-    /// that leaves it to [`Init::params`](crate::Init::params). The same seed gives the same bits.
+    /// The initial weights, if the network defines them; `None` leaves it to
+    /// [`Init::params`](crate::Init::params). Equal seeds give equal bits.
     fn first_params(&self, seed: u64) -> Option<Params> {
         let _ = seed;
         None
     }
 
-    /// What puts observations where the network computes, for threads that do it ahead; `None` for a network
-    /// that reads them where they are.
+    /// A loader of observations to the network's device; `None` if it reads them on the host.
     fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
         None
     }
 }
 
-/// The sizes of what goes into a [`Network`] and comes out.
+/// The sizes of a [`Network`]'s inputs and outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkShape {
-    /// The observations.
+    /// The observation space.
     pub obs: Space,
-    /// How many numbers describe the action distribution.
+    /// The number of inputs of the action distribution.
     pub dist_len: usize,
     /// The length of the recurrent state; 0 for a feed-forward network.
     pub state_len: usize,
@@ -85,7 +80,7 @@ impl Kept {
         Self { rows: input.rows, stamp: params.stamp() }
     }
 
-    /// Whether `backward` may run after this forward pass.
+    /// Checks that `backward` may follow this forward pass.
     pub(crate) fn check(
         kept: Option<Self>,
         params: &Params,
@@ -124,11 +119,11 @@ pub struct Input<'a> {
     /// The observations, `[rows, obs_len]`; for a recurrent network time-major: row `step * columns +
     /// column`.
     pub obs: ObsRef<'a>,
-    /// How many.
+    /// The number of rows.
     pub rows: usize,
     /// The recurrent state; `None` for a feed-forward network.
     pub memory: Option<Memory<'a>>,
-    /// The same observations on the network's device, if they were copied there ahead of time.
+    /// The same observations on the network's device, if loaded ahead.
     pub loaded: Option<&'a LoadedObs>,
 }
 
@@ -137,8 +132,7 @@ pub struct Input<'a> {
 pub struct Memory<'a> {
     /// The state before the first step, `[columns, state_len]`.
     pub state: &'a [f32],
-    /// Which rows are the first of an episode, `[steps, columns]`: before them the state is zero, whatever
-    /// came before.
+    /// The first rows of episodes, `[steps, columns]`: the state before them is zero.
     pub starts: &'a [bool],
 }
 
@@ -160,15 +154,15 @@ impl<'a> Input<'a> {
         Self { memory: Some(memory), ..self }
     }
 
-    /// The same observations, which the network's own loader has put into `loaded`.
+    /// The same observations, loaded into `loaded` by the network's loader.
     pub fn with_loaded(self, loaded: &'a LoadedObs) -> Self {
         Self { loaded: Some(loaded), ..self }
     }
 
-    /// Whether a network of this shape can read the input.
+    /// Checks the input for a network of this shape.
     ///
-    /// *Errors*: observations of another type or number, also of those that were loaded; a recurrent state
-    /// missing or unexpected, or not of whole steps.
+    /// *Errors*: another type or number of observations, loaded ones included; a missing, unexpected or
+    /// incomplete recurrent state.
     pub fn check(&self, shape: &NetworkShape) -> Result<(), PolicyError> {
         let wrong = |expected, got| Err(PolicyError::Kind { what: "observations", expected, got });
         match (shape.obs.obs_dtype(), self.obs) {
@@ -221,7 +215,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Resizes all vectors for an input, reusing their allocations. The values are unspecified.
+    /// Resizes all vectors for an input; the values are unspecified.
     pub fn resize_for(&mut self, input: &Input<'_>, shape: &NetworkShape) {
         self.logits.resize(input.rows * shape.dist_len, 0.0);
         self.values.resize(input.rows, 0.0);
@@ -239,7 +233,7 @@ pub struct OutputGrads {
 }
 
 impl OutputGrads {
-    /// Resets it to zeros for `rows` rows, reusing its allocations.
+    /// Resets it to zeros for `rows` rows.
     pub fn reset(&mut self, rows: usize, dist_len: usize) {
         self.logits.clear();
         self.logits.resize(rows * dist_len, 0.0);

@@ -1,8 +1,5 @@
-//! The normal distribution of one number, which the distributions over many numbers are made of.
-//!
-//! Standard deviations are given by their logarithms. A deviation of zero stays zero however small the
-//! standard deviation is: finite numbers give no NaN, even where a standard deviation is below the least
-//! float.
+//! The normal distribution of one number, with the logarithm of its standard deviation. Finite numbers give
+//! no NaN, even if the standard deviation underflows.
 
 use num_traits::{Float, FloatConst, clamp};
 
@@ -15,7 +12,7 @@ pub(crate) struct Normal<F> {
     pub(crate) log_std: F,
 }
 
-/// A slope in the mean and one in the logarithm of the standard deviation.
+/// Derivatives by the mean and the logarithm of the standard deviation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slopes<F> {
     pub(crate) mean: F,
@@ -23,7 +20,7 @@ pub(crate) struct Slopes<F> {
 }
 
 impl<F: Float + FloatConst> Normal<F> {
-    /// `mean + std · standard`, a draw if `standard` is one with mean 0 and standard deviation 1.
+    /// `mean + std · standard`: a sample, if `standard` is one of the standard normal.
     pub(crate) fn at(self, standard: F) -> F {
         self.mean + self.log_std.exp() * standard
     }
@@ -45,30 +42,30 @@ impl<F: Float + FloatConst> Normal<F> {
         half(twice(wider).exp_m1() + distance * distance) - wider
     }
 
-    /// The slopes of `logp(x)`.
+    /// The derivatives of `logp(x)`.
     pub(crate) fn logp_slopes(self, x: F) -> Slopes<F> {
         let deviation = self.deviation(x);
         Slopes { mean: self.in_stds(deviation), log_std: deviation * deviation - F::one() }
     }
 
-    /// The slopes of the entropy, which are the same everywhere.
+    /// The derivatives of the entropy, which are constant.
     pub(crate) fn entropy_slopes() -> Slopes<F> {
         Slopes { mean: F::zero(), log_std: F::one() }
     }
 
-    /// The slopes of `KL(self ‖ q)` in what describes `self`.
+    /// The derivatives of `KL(self ‖ q)` by `self`.
     pub(crate) fn kl_slopes(self, q: Self) -> Slopes<F> {
         let wider = self.log_std - q.log_std;
         Slopes { mean: q.in_stds(q.deviation(self.mean)), log_std: twice(wider).exp_m1() }
     }
 
-    /// The slopes of `KL(self ‖ q)` in what describes `q`.
+    /// The derivatives of `KL(self ‖ q)` by `q`.
     pub(crate) fn kl_slopes_q(self, q: Self) -> Slopes<F> {
         let (distance, wider) = (q.deviation(self.mean), self.log_std - q.log_std);
         Slopes { mean: -q.in_stds(distance), log_std: -twice(wider).exp_m1() - distance * distance }
     }
 
-    /// How many standard deviations `x` lies above the mean.
+    /// The distance of `x` from the mean, in standard deviations.
     fn deviation(self, x: F) -> F {
         self.in_stds(x - self.mean)
     }
@@ -78,15 +75,15 @@ impl<F: Float + FloatConst> Normal<F> {
     }
 }
 
-/// The numbers of a row of inputs, `[means | log_stds]`, with standard deviations in their range. (This clamp
-/// lets NaN through, unlike `max` and `min`.)
+/// The normals of a row of inputs, `[means | log_stds]`, with clamped standard deviations. (`clamp`
+/// propagates NaN, unlike `max` and `min`.)
 pub(crate) fn normals<F: Float + From<f32>>(range: LogStdRange, inputs: &[F]) -> impl Iterator<Item = Normal<F>> {
     let (lowest, highest) = (range.lowest().into(), range.highest().into());
     let (means, log_stds) = inputs.split_at(inputs.len() / 2);
     means.iter().zip(log_stds).map(move |(&mean, &log_std)| Normal { mean, log_std: clamp(log_std, lowest, highest) })
 }
 
-/// The slopes without those of standard deviations that their range holds.
+/// The derivatives, 0 for clamped standard deviations.
 pub(crate) fn through_clamp<F: Float + From<f32>>(
     range: LogStdRange,
     inputs: &[F],
@@ -99,7 +96,7 @@ pub(crate) fn through_clamp<F: Float + From<f32>>(
     })
 }
 
-/// Adds the weighted slopes of each number to a row of gradients, `[means | log_stds]`.
+/// Adds the weighted derivatives to a row of gradients, `[means | log_stds]`.
 pub(crate) fn add_slopes<F: Float>(weight: F, slopes: impl Iterator<Item = Slopes<F>>, grad: &mut [F]) {
     let (means, log_stds) = grad.split_at_mut(grad.len() / 2);
     for ((mean, log_std), slopes) in means.iter_mut().zip(log_stds).zip(slopes) {
@@ -135,7 +132,7 @@ pub fn kl_grad_q<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F],
     add_slopes(weight, through_clamp(range, q, slopes), grad);
 }
 
-/// The terms of all numbers, added up in order.
+/// The sum of the terms, in order.
 pub(crate) fn sum<F: Float>(terms: impl Iterator<Item = F>) -> F {
     terms.fold(F::zero(), |sum, term| sum + term)
 }

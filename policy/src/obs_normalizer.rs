@@ -1,12 +1,10 @@
-//! Observations brought to one scale.
+//! Normalisation of observations.
 
 use crate::PolicyError;
 use crate::error::check_len;
 
-/// Brings each number of an observation to mean 0 and standard deviation 1, and clips what is far out.
-///
-/// It is frozen: what it does to an observation does not depend on those before. A network that learned from
-/// observations which went through one needs it to act as well:
+/// Normalises each number of an observation to mean 0 and standard deviation 1, and clips it. The statistics
+/// are fixed. A policy trained with it needs it to act:
 /// [`Policy::with_normalizer`](crate::Policy::with_normalizer).
 ///
 /// ```
@@ -20,11 +18,11 @@ use crate::error::check_len;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObsNormalizer {
-    /// `[obs_len]`: what becomes 0.
+    /// `[obs_len]`: means.
     pub mean: Vec<f64>,
-    /// `[obs_len]`: how far from there becomes 1. Above 0.
+    /// `[obs_len]`: standard deviations, above 0.
     pub std: Vec<f64>,
-    /// What comes out lies between −`clip` and `clip`.
+    /// The bound on normalised numbers.
     pub clip: f32,
 }
 
@@ -34,14 +32,14 @@ impl ObsNormalizer {
     /// *Shape*: `rows` is `[rows, obs_len]`.
     ///
     /// # Errors
-    /// When `rows` is not made of whole observations, or `mean` and `std` are not of one length.
+    /// Incomplete rows, or a `mean` and `std` of different lengths.
     pub fn apply(&self, rows: &mut [f32]) -> Result<(), PolicyError> {
         let obs_len = self.mean.len();
         check_len("std", obs_len, self.std.len())?;
         check_len("observations", rows.len() / obs_len.max(1) * obs_len, rows.len())?;
         for row in rows.chunks_exact_mut(obs_len.max(1)) {
             for ((value, mean), std) in row.iter_mut().zip(&self.mean).zip(&self.std) {
-                // In f64: what is large and hardly varies keeps its digits.
+                // In f64, so that large numbers that hardly vary keep their digits.
                 *value = (((f64::from(*value) - mean) / std) as f32).clamp(-self.clip, self.clip);
             }
         }

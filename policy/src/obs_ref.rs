@@ -1,4 +1,4 @@
-/// Observations to read, row-major.
+/// Borrowed observations, row-major.
 #[derive(Clone, Copy, Debug)]
 pub enum ObsRef<'a> {
     /// Stored as floats.
@@ -8,7 +8,7 @@ pub enum ObsRef<'a> {
 }
 
 impl ObsRef<'_> {
-    /// How many numbers.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(obs) => obs.len(),
@@ -16,7 +16,7 @@ impl ObsRef<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,6 +1,6 @@
-//! Arithmetic on slices at the speed of the processor. `unsafe` may stand below this module and nowhere else.
+//! Vectorised arithmetic on slices. `unsafe` is allowed below this module only.
 
-// Loops over registers count: an iterator may come out as a loop over memory.
+// Loops over registers use indices: an iterator may compile to a loop over memory.
 #![allow(clippy::needless_range_loop)]
 
 mod elementwise;

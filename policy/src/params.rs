@@ -1,7 +1,5 @@
-//! Parameters: every weight of a network in one flat vector.
-//!
-//! One vector makes publishing weights one copy, an optimiser step one pass, an average over replicas one
-//! buffer.
+//! Parameters: all weights of a network in one flat vector, so that publishing is one copy and an optimiser
+//! step one pass.
 
 mod check;
 mod file;
@@ -17,7 +15,7 @@ use crate::error::check_len;
 
 pub use file::LoadError;
 
-/// Where each named tensor lies in the flat vector: one after the other, in order, without gaps.
+/// The tensors of the flat vector, in order and without gaps.
 ///
 /// ```
 /// use pronk_policy::ParamLayout;
@@ -38,10 +36,9 @@ pub struct ParamLayout {
 pub struct ParamEntry {
     /// Its name, such as `torso.0.weight`.
     pub name: String,
-    /// Its shape; a weight is `[inputs, outputs]` in pronk's own networks, and `[outputs, inputs]` in modules
-    /// of `candle_nn`.
+    /// Its shape; weights are `[inputs, outputs]` in pronk's networks, `[outputs, inputs]` in `candle_nn`.
     pub shape: Vec<usize>,
-    /// Where it starts in the flat vector.
+    /// Its offset in the flat vector.
     pub offset: usize,
 }
 
@@ -51,23 +48,22 @@ impl ParamEntry {
         self.shape.iter().product()
     }
 
-    /// Whether there are no values.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its place in the flat vector.
+    /// Its range in the flat vector.
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.len()
     }
 }
 
-/// What weight files call the part of their header that is no tensor.
+/// The name of metadata in weight files.
 const RESERVED: &str = "__metadata__";
 
 impl ParamLayout {
-    /// Lays the tensors out in the given order. Names should differ: only the first of two alike can be
-    /// found.
+    /// A layout of these tensors. Names should be unique: only the first of equal ones can be found.
     pub fn new<N: Into<String>>(tensors: impl IntoIterator<Item = (N, Vec<usize>)>) -> Self {
         let mut layout = Self::default();
         for (name, shape) in tensors {
@@ -83,7 +79,7 @@ impl ParamLayout {
         &self.entries
     }
 
-    /// The tensor of that name.
+    /// The tensor of this name.
     pub fn find(&self, name: &str) -> Option<&ParamEntry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
@@ -93,16 +89,15 @@ impl ParamLayout {
         self.len
     }
 
-    /// Whether there is no value at all.
+    /// Whether the flat vector is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether parameters of this layout can be written to a file and found in it again.
+    /// Checks that weight files can hold parameters of this layout.
     ///
     /// # Errors
-    /// [`PolicyError::BadSpec`] when two tensors have one name, or one has the name that weight files keep
-    /// for themselves.
+    /// [`PolicyError::BadSpec`] for two tensors of one name, or a reserved name.
     pub fn check_names(&self) -> Result<(), PolicyError> {
         let mut names: Vec<&str> = self.entries.iter().map(|entry| entry.name.as_str()).collect();
         names.sort_unstable();
@@ -116,7 +111,7 @@ impl ParamLayout {
         Err(PolicyError::BadSpec { reason })
     }
 
-    /// Whether parameters of layout `got` are those of this one: the same tensors in the same order.
+    /// Checks that layout `got` has the same tensors in the same order.
     ///
     /// # Errors
     /// [`PolicyError::WrongParams`] with the first difference.
@@ -127,8 +122,8 @@ impl ParamLayout {
 
 /// The values of all tensors of a [`ParamLayout`].
 ///
-/// Each carries a *stamp*: equal stamps mean equal values, so a cache derived from the values (a copy on a
-/// device, say) is valid while the stamps are equal. A clone keeps the stamp, every change renews it.
+/// Equal *stamps* mean equal values, so a cache derived from the values, such as a copy on a device, is valid
+/// while the stamps are equal. A clone keeps the stamp, every change renews it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -150,7 +145,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Takes the values over; an error if there are not as many as the layout holds.
+    /// Parameters with these values; an error if their number is wrong.
     pub fn new(layout: Arc<ParamLayout>, values: Vec<f32>) -> Result<Self, PolicyError> {
         check_len("parameters", layout.len(), values.len())?;
         Ok(Self { layout, values, stamp: next_stamp() })
@@ -162,7 +157,7 @@ impl Params {
         Self { layout, values, stamp: next_stamp() }
     }
 
-    /// Where each tensor lies.
+    /// The layout.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
@@ -172,7 +167,7 @@ impl Params {
         &self.values
     }
 
-    /// All values, to be changed: the stamp is renewed whether or not they are.
+    /// All values, mutable; renews the stamp.
     pub fn values_mut(&mut self) -> &mut [f32] {
         self.stamp = next_stamp();
         &mut self.values
@@ -186,7 +181,7 @@ impl Params {
     /// Checks that every value is finite.
     ///
     /// # Errors
-    /// [`PolicyError::NonFiniteParams`] naming the first one that is not.
+    /// [`PolicyError::NonFiniteParams`] with the first one that is not.
     pub fn check_finite(&self) -> Result<(), PolicyError> {
         let not_finite = |entry: &ParamEntry| {
             let values = &self.values[entry.range()];
@@ -199,12 +194,12 @@ impl Params {
         }
     }
 
-    /// A number that no other values have had since the program started.
+    /// The stamp: unique to these values in this process.
     pub fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// Becomes a copy of `other`, stamp included, in the memory it has.
+    /// Copies `other`, including its stamp, into the existing memory.
     pub fn copy_from(&mut self, other: &Self) {
         if !Arc::ptr_eq(&self.layout, &other.layout) {
             self.layout = Arc::clone(&other.layout);
@@ -215,7 +210,7 @@ impl Params {
 }
 
 fn next_stamp() -> u64 {
-    // Relaxed: stamps only have to differ. 64 bits outlast any run.
+    // Relaxed: stamps only have to differ.
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }

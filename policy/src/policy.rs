@@ -1,4 +1,4 @@
-//! A policy to act with: what evaluation and deployment need.
+//! A policy for evaluation and deployment.
 
 use crate::error::check_len;
 use crate::{
@@ -6,18 +6,17 @@ use crate::{
     ObsDtype, ObsNormalizer, ObsRef, Outputs, Params, PolicyError, Rng, Space, distribution_with, mask_logits,
 };
 
-/// How a policy chooses its actions.
+/// How a policy selects actions.
 #[derive(Clone, Debug)]
 pub enum ActionSelection {
     /// The most likely action.
     Mode,
-    /// An action drawn from the distribution.
+    /// A sample from the distribution.
     Sample(Rng),
 }
 
-/// A network with its weights and the distribution its outputs describe: observations in, actions out.
-///
-/// Actions that are numbers come out in the bounds of the action space: [`ActionScale`] has been applied.
+/// A network with its weights and action distribution. Continuous actions are in the bounds of the action
+/// space, by [`ActionScale`].
 ///
 /// ```
 /// use pronk_policy::{ActionsMut, ActionSelection, NetworkSpec, ObsRef, Policy, Space};
@@ -45,24 +44,24 @@ pub struct Policy {
     normalized: Vec<f32>,
     outputs: Outputs,
     logp: Vec<f32>,
-    /// The recurrent state of each row, and episode starts, which are all false.
+    /// The recurrent state of each row, and starts of episodes, all false.
     state: Vec<f32>,
     starts: Vec<bool>,
 }
 
 impl Policy {
-    /// A policy that runs on the CPU.
+    /// A policy on the CPU.
     ///
     /// # Errors
-    /// When spec, weights and action space do not fit each other, or a weight is not finite.
+    /// A spec, weights and action space that do not fit each other, or a non-finite weight.
     pub fn new(spec: NetworkSpec, params: Params, action: &Space) -> Result<Self, PolicyError> {
         Self::with_network(Box::new(CpuNetwork::new(&spec)?), params, action)
     }
 
-    /// A policy that acts with a network of one's own.
+    /// A policy with your own network.
     ///
     /// # Errors
-    /// When network, weights and action space do not fit each other, or a weight is not finite.
+    /// A network, weights and action space that do not fit each other, or a non-finite weight.
     pub fn with_network(network: Box<dyn Network>, params: Params, action: &Space) -> Result<Self, PolicyError> {
         let distribution = distribution_with(action, Gaussian::default())?;
         let (given, needed) = (network.shape().dist_len, distribution.dist_len());
@@ -88,21 +87,16 @@ impl Policy {
         })
     }
 
-    /// The same policy with its numbers distributed as they were when it learned; as [`Gaussian::Diagonal`]
-    /// unless this says otherwise. Indices know no difference.
-    ///
-    /// # Errors
-    /// None, for an action space that has been taken once.
+    /// Sets the Gaussian that the policy was trained with, for continuous actions; the default is
+    /// [`Gaussian::Diagonal`].
     pub fn with_gaussian(self, gaussian: impl Into<GaussianConfig>) -> Result<Self, PolicyError> {
         Ok(Self { distribution: distribution_with(&self.action, gaussian)?, ..self })
     }
 
-    /// The same policy for observations that are not brought to scale yet: they go through `normalizer`
-    /// first.
+    /// Normalises observations by `normalizer` first.
     ///
     /// # Errors
-    /// When it is not one for observations of this length, or observations are bytes, which the network
-    /// scales itself.
+    /// A normaliser of another length, or observations of bytes, which the network scales itself.
     pub fn with_normalizer(self, normalizer: ObsNormalizer) -> Result<Self, PolicyError> {
         let observation = &self.network.shape().obs;
         if observation.obs_dtype() != ObsDtype::F32 {
@@ -114,15 +108,15 @@ impl Policy {
         Ok(Self { normalizer: Some(normalizer), ..self })
     }
 
-    /// Chooses an action for each of `rows` observations, in the bounds of the action space.
+    /// Selects an action for each of `rows` observations.
     ///
-    /// A recurrent network continues each row from the state of the previous call; another number of rows
-    /// resets all states. Call [`forget`](Self::forget) where an episode ends.
+    /// A recurrent network continues each row from its last state; another number of rows resets all. Call
+    /// [`forget`](Self::forget) when an episode ends.
     ///
     /// *Shapes*: `obs` is `[rows, obs_len]`, `actions` is `[rows, act_len]`.
     ///
     /// # Errors
-    /// When a slice has a wrong length or type.
+    /// A slice of a wrong length or type.
     pub fn act(
         &mut self,
         obs: ObsRef<'_>,
@@ -141,7 +135,7 @@ impl Policy {
         }
     }
 
-    /// As [`act`](Self::act), and never chooses an action whose `mask` is false.
+    /// As [`act`](Self::act), but never selects an action whose `mask` is false.
     ///
     /// *Shapes*: `mask` is `[rows, dist_len]`.
     ///
@@ -160,13 +154,12 @@ impl Policy {
         self.choose(rows, choice, actions)
     }
 
-    /// The values of the observations that [`act`](Self::act) was last given.
+    /// The values of the last observations.
     pub fn values(&self) -> &[f32] {
         &self.outputs.values
     }
 
-    /// Resets the recurrent state of a row: its next observation is an episode's first. A no-op for
-    /// feed-forward networks.
+    /// Resets the recurrent state of a row at the end of its episode.
     pub fn forget(&mut self, row: usize) {
         let state_len = self.network.shape().state_len;
         if let Some(state) = self.state.get_mut(row * state_len..(row + 1) * state_len) {

@@ -1,4 +1,4 @@
-//! The library's own random numbers: seeded, splittable into streams, and the same on every machine.
+//! Random numbers: seeded, splittable into streams, and the same on every machine.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 /// A seeded random number generator (xoshiro256++) whose state can be saved and restored.
 ///
-/// The numbers a seed gives are a promise: recorded runs are replayed from their seeds, so they are the same
-/// on every machine and in every version of this library with the same major number. (For [`Rng::normal`], on
-/// every machine with the same mathematical library: logarithm and cosine may differ in the last bit.) Every
-/// seed is a good one, 0 included.
+/// A seed gives the same numbers on every machine and in every version with the same major number.
+/// ([`Rng::normal`] depends on the last bits of the system's logarithm and cosine.) Every seed is good,
+/// including 0.
 ///
 /// ```
 /// use pronk_policy::Rng;
@@ -24,15 +23,13 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The generator of one seed.
+    /// The generator of a seed.
     pub fn seed_from(seed: u64) -> Self {
         Self { state: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// The generator at `path` below `seed`, for example worker, incarnation and environment.
-    ///
-    /// Different paths give unrelated streams, so a part of a run draws the same numbers whatever the other
-    /// parts do.
+    /// The generator at `path` below `seed`, for example worker, incarnation and environment. Different paths
+    /// give independent streams.
     pub fn stream(seed: u64, path: &[u64]) -> Self {
         Self::seed_from(derive_seed(seed, path))
     }
@@ -52,11 +49,10 @@ impl Rng {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// A whole number in `0..n`, each equally likely; 0 if `n` is 0.
+    /// A uniform integer in `0..n`; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        // The high half of a 128-bit product maps 2^64 values onto n boxes. The boxes are even once the low
-        // products below 2^64 mod n are thrown away (Lemire, "Fast random integer generation in an interval",
-        // 2019).
+        // The high half of a 128-bit product maps 2^64 values onto n boxes, which are even once low products
+        // below 2^64 mod n are rejected (Lemire, "Fast random integer generation in an interval", 2019).
         let uneven = if n == 0 { 0 } else { n.wrapping_neg() % n };
         loop {
             let product = u128::from(self.next_u64()) * u128::from(n);
@@ -66,15 +62,14 @@ impl Rng {
         }
     }
 
-    /// A draw from the normal distribution with mean 0 and standard deviation 1 (Box and Muller; two uniforms
-    /// each).
+    /// A sample of the standard normal distribution (Box and Muller; two uniform numbers each).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.next_f64()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.next_f64()).cos()
     }
 }
 
-/// The seed at `path` below `seed`: what [`Rng::stream`] starts from, and as stable as it.
+/// The seed of [`Rng::stream`], as stable as it.
 ///
 /// ```
 /// use pronk_policy::derive_seed;
@@ -86,7 +81,7 @@ pub fn derive_seed(seed: u64, path: &[u64]) -> u64 {
     path.iter().fold(mix(seed), |seed, &step| mix(seed.rotate_left(32) ^ mix(step)))
 }
 
-/// One step of SplitMix64 (Steele, Lea and Flood, 2014): a bijection in which every input bit moves half the
+/// A step of SplitMix64 (Steele, Lea and Flood, 2014): a bijection in which every input bit flips half the
 /// output bits.
 fn mix(value: u64) -> u64 {
     let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,4 @@
-//! Spaces: which observations an environment shows and which actions it takes.
+//! Spaces of observations and actions.
 
 mod bounds;
 
@@ -8,14 +8,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The set that an observation or an action comes from (gymnasium's `Discrete`, `MultiDiscrete` and `Box`).
+/// The set of observations or actions (Gymnasium's `Discrete`, `MultiDiscrete` and `Box`).
 ///
 /// As an *action*, `Discrete` is one index and `MultiDiscrete` one index per choice. As an *observation* both
-/// are one-hot vectors of `f32`, which is what a network reads; a `Box` is its numbers, flattened in
-/// row-major order.
-///
-/// The constructors refuse spaces that contradict themselves; a space written out or read from a file is
-/// checked by [`Space::check`] wherever this library takes one.
+/// are one-hot vectors of `f32`; a `Box` is its numbers, flattened in row-major order. The constructors
+/// refuse invalid spaces; [`Space::check`] checks others wherever they are used.
 ///
 /// ```
 /// use pronk_policy::Space;
@@ -29,32 +26,32 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Space {
-    /// One of `n` things, numbered from 0.
+    /// One of `n` values, from 0.
     Discrete {
-        /// How many things.
+        /// The number of values.
         n: usize,
     },
     /// Several independent choices.
     MultiDiscrete {
-        /// The number of things of each choice.
+        /// The number of values of each choice.
         nvec: Vec<usize>,
     },
     /// Numbers between bounds.
     Box {
-        /// The lowest value of each number, flattened; may be −∞.
+        /// The lower bounds, flattened; may be −∞.
         #[serde(with = "bounds")]
         low: Vec<f32>,
-        /// The highest value of each number, flattened; may be ∞.
+        /// The upper bounds, flattened; may be ∞.
         #[serde(with = "bounds")]
         high: Vec<f32>,
         /// The shape before flattening.
         shape: Vec<usize>,
-        /// How a number is stored.
+        /// The element type.
         dtype: ObsDtype,
     },
 }
 
-/// How the numbers of an observation are stored.
+/// The element type of observations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ObsDtype {
@@ -65,7 +62,7 @@ pub enum ObsDtype {
 }
 
 impl Space {
-    /// The number of stored numbers of one observation.
+    /// Elements of one observation.
     pub fn obs_len(&self) -> usize {
         match self {
             Self::Discrete { n } => *n,
@@ -74,7 +71,7 @@ impl Space {
         }
     }
 
-    /// How the numbers of an observation are stored.
+    /// The element type of observations.
     pub fn obs_dtype(&self) -> ObsDtype {
         match self {
             Self::Discrete { .. } | Self::MultiDiscrete { .. } => ObsDtype::F32,
@@ -82,7 +79,7 @@ impl Space {
         }
     }
 
-    /// The number of stored numbers of one action.
+    /// Elements of one action.
     pub fn act_len(&self) -> usize {
         match self {
             Self::Discrete { .. } => 1,
@@ -96,8 +93,8 @@ impl Space {
         !matches!(self, Self::Box { .. })
     }
 
-    /// The number of network outputs that describe a distribution over this space: a logit for each thing, or
-    /// a mean and a log standard deviation for each number.
+    /// Inputs of a distribution over this space: a logit for each value, or a mean and a log standard
+    /// deviation for each number.
     pub fn dist_len(&self) -> usize {
         match self {
             Self::Discrete { n } => *n,

@@ -1,4 +1,4 @@
-//! The description of a network: all that is needed to build it, in a form that can be written to a file.
+//! Serialisable descriptions of networks.
 
 mod geometry;
 
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::geometry::{Conv, Dense, EncoderLayers, Image, Lstm, Section, Tower};
 use crate::{NetworkShape, ParamLayout, Params, PolicyError, Space, distribution_for};
 
-/// What a network looks like: an encoder, an optional LSTM, and a head each for policy and value. A policy is
-/// rebuilt from its spec and its [`Params`].
+/// A network: an encoder, an optional LSTM, and heads for policy and value. The spec and its [`Params`]
+/// rebuild a policy.
 ///
 /// ```
 /// use pronk_policy::{Activation, Encoder, NetworkSpec, Space};
@@ -28,28 +28,28 @@ use crate::{NetworkShape, ParamLayout, Params, PolicyError, Space, distribution_
 pub struct NetworkSpec {
     /// The observations.
     pub obs: Space,
-    /// How many numbers describe the action distribution.
+    /// The number of inputs of the action distribution.
     pub dist_len: usize,
-    /// What turns an observation into features.
+    /// The encoder from observations to features.
     pub encoder: Encoder,
-    /// The width of an LSTM core after the encoder; `None` makes a feed-forward network.
+    /// The width of the LSTM; `None` for a feed-forward network.
     #[serde(default)]
     pub lstm: Option<usize>,
-    /// Whether policy and value see the same features.
+    /// Whether policy and value share features.
     pub torso: Torso,
-    /// How the weights start.
+    /// The initialisation of weights.
     pub init: Init,
 }
 
-/// What turns an observation into features.
+/// The encoder from observations to features.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Encoder {
     /// Fully connected layers.
     Mlp {
-        /// The width of each layer; none at all makes a linear policy.
+        /// The width of each layer; empty for a linear policy.
         hidden: Vec<usize>,
-        /// What follows each layer.
+        /// The activation after each layer.
         activation: Activation,
     },
     /// The network of Mnih et al. (2015) for images: convolutions of 32 kernels 8×8 with stride 4, 64 of 4×4
@@ -60,17 +60,15 @@ pub enum Encoder {
         /// The width of the dense layer, usually 512.
         hidden: usize,
     },
-    /// The residual network of Espeholt et al. (2018) for images: sections one after the other, then ReLU, a
-    /// dense layer and ReLU.
+    /// The residual network of Espeholt et al. (2018) for images: sections, ReLU, a dense layer and ReLU.
     ///
     /// A section is a convolution of 3×3 kernels, a max-pool of 3×3 with stride 2, and two residual blocks,
-    /// each `x + conv(relu(conv(relu(x))))` with 3×3 kernels. Everything is padded by 1, so that a
-    /// convolution keeps the size of the image and a pool halves it, rounded up; the padding of a pool never
-    /// is the maximum.
+    /// each `x + conv(relu(conv(relu(x))))` with 3×3 kernels. All are padded by 1: a convolution keeps the
+    /// size of the image and a pool halves it, rounded up; the padding of a pool is never the maximum.
     ///
     /// Images are observations of shape `[channels, height, width]`.
     ImpalaCnn {
-        /// How many kernels the convolutions of each section have, usually 16, 32 and 32.
+        /// The number of kernels in each section, usually 16, 32 and 32.
         channels: Vec<usize>,
         /// The width of the dense layer, usually 256.
         hidden: usize,
@@ -89,46 +87,42 @@ impl Encoder {
     }
 }
 
-/// The non-linearity after a layer.
+/// An activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
     /// The hyperbolic tangent.
     Tanh,
-    /// Zero below zero, where its slope is zero too, zero included.
+    /// ReLU, with slope zero at zero.
     Relu,
 }
 
-/// Whether policy and value see the same features.
+/// Whether policy and value share features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Torso {
-    /// One encoder, and one LSTM, for both: half the work, and the value loss shapes the policy's features.
+    /// One encoder and LSTM for both: half the work, and the value loss shapes the policy's features.
     Shared,
-    /// An encoder each, and an LSTM each.
+    /// An encoder and LSTM for each.
     Separate,
 }
 
-/// How weights start. Biases start at zero; the policy head starts 100 times smaller than the value head, so
-/// that the first policy is nearly uniform whatever the observation. The kernels of a convolution count as
-/// one matrix, all that they see by the number of them; each gate of an LSTM has a matrix of its own for the
-/// state.
-///
-/// The forget gate of an LSTM is the exception among the biases: it starts at one, so that the state lasts
-/// until there is a reason to forget (Gers, Schmidhuber and Cummins, 2000; Jozefowicz, Zaremba and Sutskever,
-/// 2015).
+/// The initialisation of weights. Biases start at zero, except those of an LSTM's forget gate, which start at
+/// one to keep the state (Gers, Schmidhuber and Cummins, 2000; Jozefowicz, Zaremba and Sutskever, 2015). The
+/// policy head is 100 times smaller than the value head, so that the first policy is nearly uniform. The
+/// kernels of a convolution are one matrix, inputs of a window by kernels; each gate of an LSTM has its own
+/// for the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Init {
-    /// Orthogonal matrices (Saxe, McClelland and Ganguli, 2014), those before an activation √2 times as
-    /// large.
+    /// Orthogonal matrices (Saxe, McClelland and Ganguli, 2014), times √2 before an activation.
     Orthogonal,
     /// Uniform with variance 2 / (inputs + outputs) (Glorot and Bengio, 2010).
     Xavier,
 }
 
 impl NetworkSpec {
-    /// The usual small network: two hidden layers of 64 with tanh, shared by both heads, orthogonal.
+    /// A small network: two hidden layers of 64 with tanh, shared by both heads, orthogonal.
     pub fn for_spaces(observation: &Space, action: &Space) -> Result<Self, PolicyError> {
         let spec = Self {
             obs: observation.clone(),
@@ -141,7 +135,7 @@ impl NetworkSpec {
         spec.check().map(|()| spec)
     }
 
-    /// Whether such a network can be built.
+    /// Checks that the network can be built.
     pub fn check(&self) -> Result<(), PolicyError> {
         let refuse = |reason: String| Err(PolicyError::BadSpec { reason });
         self.obs.check()?;
@@ -168,8 +162,8 @@ impl NetworkSpec {
 
     /// The names and shapes of the parameters.
     ///
-    /// Weights are `[inputs, outputs]`, as the product `rows × weight` wants them, and biases `[outputs]`.
-    /// With [`Torso::Separate`], `torso` is `policy_torso` and `value_torso` in turn.
+    /// Weights are `[inputs, outputs]`, biases `[outputs]`. With [`Torso::Separate`] there are `policy_torso`
+    /// and `value_torso` instead of `torso`.
     ///
     /// | part | tensors |
     /// |---|---|
@@ -179,14 +173,14 @@ impl NetworkSpec {
     /// | LSTM | `torso.lstm.input.weight` `[features, 4 H]`, `torso.lstm.hidden.weight` `[H, 4 H]`, `torso.lstm.bias` `[4 H]`: gates i, f, g, o |
     /// | heads | `policy`, `value` |
     ///
-    /// The weight of a convolution is `[ky, kx, in_channels, out_channels]`. The dense layer after the last
-    /// one sees its image flattened in the order y, x, channel.
+    /// The weight of a convolution is `[ky, kx, in_channels, out_channels]`. The dense layer after them reads
+    /// the image flattened in the order y, x, channel.
     pub fn layout(&self) -> Result<ParamLayout, PolicyError> {
         self.check()?;
         Ok(ParamLayout::new(self.tensors()))
     }
 
-    /// The sizes of what goes in and comes out.
+    /// The sizes of inputs and outputs.
     pub fn shape(&self) -> NetworkShape {
         NetworkShape { obs: self.obs.clone(), dist_len: self.dist_len, state_len: self.state_len() }
     }
@@ -197,7 +191,7 @@ impl NetworkSpec {
         per_tower.saturating_mul(self.torso.names().len())
     }
 
-    /// The first weights: the same seed gives the same bits.
+    /// The initial weights. Equal seeds give equal bits.
     pub fn init_params(&self, seed: u64) -> Result<Params, PolicyError> {
         Ok(self.init.params(Arc::new(self.layout()?), seed))
     }
@@ -218,8 +212,7 @@ impl NetworkSpec {
 pub(crate) const POLICY_HEAD: &str = "policy";
 pub(crate) const VALUE_HEAD: &str = "value";
 
-/// Far above any network that a machine could train, and with room to multiply by a few bytes without
-/// overflow.
+/// Far above any practical network; a few bytes for each do not overflow.
 const MAX_WEIGHTS: usize = 1 << 32;
 
 fn saturating_product(shape: &[usize]) -> usize {

@@ -1,4 +1,4 @@
-//! First weights by candle's rules, from the library's own generator: candle's cannot be seeded on a CPU.
+//! Initial weights by candle's rules, from pronk's generator: candle's cannot be seeded on a CPU.
 
 use candle_core::Shape;
 use candle_nn::Init;
@@ -6,7 +6,7 @@ use candle_nn::init::NormalOrUniform;
 
 use crate::Rng;
 
-/// Fills a tensor of that shape as `init` says.
+/// Fills a tensor of this shape by `init`.
 pub(super) fn draw(init: Init, shape: &[usize], rng: &mut Rng, weights: &mut [f32]) {
     match init {
         Init::Const(value) => weights.fill(value as f32),
@@ -20,7 +20,7 @@ pub(super) fn draw(init: Init, shape: &[usize], rng: &mut Rng, weights: &mut [f3
             let stdev = non_linearity.gain() / (fan.for_shape(&Shape::from(shape)) as f64).sqrt();
             let same = match dist {
                 NormalOrUniform::Normal => Init::Randn { mean: 0.0, stdev },
-                // A uniform number between -b and b has the deviation b / √3.
+                // A uniform number in [-b, b] has the deviation b / √3.
                 NormalOrUniform::Uniform => Init::Uniform { lo: -stdev * 3_f64.sqrt(), up: stdev * 3_f64.sqrt() },
             };
             draw(same, shape, rng, weights);

@@ -1,4 +1,4 @@
-//! Layers on candle's tensors that `candle_nn` does not have, or not with the gradient that is needed.
+//! Layers that `candle_nn` lacks, or has with a wrong gradient.
 
 use candle_core::{Result, Tensor};
 use candle_nn::{Conv2d, Conv2dConfig, Module};
@@ -16,35 +16,31 @@ impl Conv {
         Ok(Self { conv: Conv2d::new(kernels, Some(bias), config), kernel: weight.dim(0)? })
     }
 
-    /// What it makes of images `[rows, channels, height, width]`.
+    /// Its outputs for images `[rows, channels, height, width]`.
     pub(super) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let &Conv2dConfig { stride, padding, .. } = self.conv.config();
-        // Candle's gradient of a convolution takes width for as far from its last stride as height. Without
-        // the pixels that no kernel reaches, both end at a stride.
+        // Candle's gradient of a convolution assumes that width and height leave equal rests in the stride.
+        // Without the pixels that no kernel reaches, both rests are 0.
         let seen = |pixels: usize| (pixels + 2 * padding - self.kernel) / stride * stride + self.kernel - 2 * padding;
         let (_, _, height, width) = x.dims4()?;
         self.conv.forward(&x.narrow(2, 0, seen(height))?.narrow(3, 0, seen(width))?.contiguous()?)
     }
 }
 
-/// Zero where `x` is zero or less, with slope zero; NaN where `x` is NaN. Candle's own has slope one at zero,
-/// and makes NaN zero.
+/// ReLU with slope zero at zero, and NaN for NaN. Candle's has slope one at zero, and zero for NaN.
 pub(super) fn relu(x: &Tensor) -> Result<Tensor> {
     let zeros = x.zeros_like()?;
     x.le(&zeros)?.where_cond(&zeros, x)
 }
 
-/// The maximum of every window of 3×3 pixels, every other pixel, of images `[rows, channels, height, width]`.
-/// The border lies one pixel outside and is never the maximum. The gradient goes to the first maximum, row by
-/// row.
-///
-/// The first maximum of a window is in the first row whose maximum is largest, and there it is the first: so
-/// rows are taken first.
+/// The max-pool of 3×3 windows with stride 2 over images `[rows, channels, height, width]`, padded by one
+/// pixel that is never the maximum. The gradient goes to the first maximum in row order, which is the first
+/// in the first row with the largest maximum: so rows come first.
 pub(super) fn max_pool(x: &Tensor) -> Result<Tensor> {
     max_of_three(&max_of_three(x, 3)?, 2)
 }
 
-/// The maximum of every three neighbours, every other one, along `dim`.
+/// The maximum of three neighbours along `dim`, with stride 2.
 fn max_of_three(x: &Tensor, dim: usize) -> Result<Tensor> {
     let windows = x.dim(dim)?.div_ceil(2);
     let border = |pixels: usize| {
@@ -52,7 +48,7 @@ fn max_of_three(x: &Tensor, dim: usize) -> Result<Tensor> {
         dims[dim] = pixels;
         Tensor::full(f32::NEG_INFINITY, dims, x.device())
     };
-    // Two for each window, and the first two of one more: the border, then the pixels, then border again.
+    // Two for each window and two more: border, pixels, border.
     let after = 2 * windows + 1 - x.dim(dim)?;
     let x = Tensor::cat(&[&border(1)?, x, &border(after)?], dim)?;
     let mut dims = x.dims().to_vec();
@@ -65,15 +61,15 @@ fn max_of_three(x: &Tensor, dim: usize) -> Result<Tensor> {
     larger(&best, &evens.narrow(dim, 1, windows)?)
 }
 
-/// The larger of two, the first if they are equal, NaN if either is.
+/// The maximum; the first of equal ones, NaN if either is.
 fn larger(first: &Tensor, second: &Tensor) -> Result<Tensor> {
     let (first, second) = (first.contiguous()?, second.contiguous()?);
     let keep = (second.le(&first)? + first.ne(&first)?)?;
     keep.where_cond(&first, &second)
 }
 
-/// The slices of `x` along its first dimension. Halves of halves: the gradient of each cut is a copy of what
-/// was cut.
+/// The slices of `x` along its first dimension, by repeated halving, because the gradient of each cut copies
+/// what was cut.
 pub(super) fn unstack(x: &Tensor) -> Result<Vec<Tensor>> {
     match x.dim(0)? {
         0 => Ok(vec![]),

@@ -1,4 +1,4 @@
-//! What a model on candle's tensors is to [`CandleNetwork`](crate::CandleNetwork).
+//! The interface of models on candle's tensors.
 
 use candle_core::{Device, Result, Tensor};
 use candle_nn::rnn::LSTMState;
@@ -7,12 +7,11 @@ use candle_nn::{LSTM, RNN};
 use super::layers::unstack;
 use crate::Memory;
 
-/// A model of one's own, made of modules of `candle_nn` and operations of candle.
+/// Your own model, made of modules of `candle_nn` and operations of candle.
 ///
-/// [`CandleNetwork::with_model`](crate::CandleNetwork::with_model) makes a [`Network`](crate::Network) of the
-/// function that builds the model from a `VarBuilder`. It calls that function again whenever the weights have
-/// changed, so a model may keep tensors that it computes from its parameters, and must not keep anything from
-/// one batch to the next.
+/// [`CandleNetwork::with_model`](crate::CandleNetwork::with_model) turns a function that builds it from a
+/// `VarBuilder` into a [`Network`](crate::Network), and calls that function again whenever the weights
+/// change. So a model may cache tensors computed from its parameters, but nothing from batches.
 ///
 /// ```
 /// use candle_core::{Device, Result};
@@ -56,26 +55,26 @@ pub trait CandleModel: Send {
     fn forward(&self, input: &CandleInput) -> Result<CandleOutput>;
 }
 
-/// A batch as a model sees it.
+/// The input of a model.
 pub struct CandleInput {
-    /// The observations, `[rows, …]` with the shape of the observation space after the rows, as floats: bytes
-    /// have been scaled by 1/255.
+    /// The observations as floats, `[rows, …]` with the shape of the observation space; bytes are scaled by
+    /// 1/255.
     pub obs: Tensor,
-    /// The recurrent state; `None` if the shape of the network has no state.
+    /// The recurrent state; `None` for a feed-forward network.
     pub memory: Option<CandleMemory>,
 }
 
-/// The state before the first step, and where episodes start.
+/// The state before the first step, and starts of episodes.
 pub struct CandleMemory {
-    /// The state before the first step, `[columns, state_len]`. No gradient goes there.
+    /// The state before the first step, `[columns, state_len]`, without gradient.
     pub state: Tensor,
-    /// How many steps there are; the rows of the input are `[steps, columns]`.
+    /// The number of steps; the rows of the input are `[steps, columns]`.
     pub steps: usize,
-    /// How many columns.
+    /// The number of columns.
     pub columns: usize,
-    /// Whether an episode starts in any column, for each step.
+    /// For each step, whether an episode starts in any column.
     has_start: Vec<bool>,
-    /// Which rows start an episode, `[steps, columns, 1]`.
+    /// Rows that start an episode, `[steps, columns, 1]`.
     starts: Tensor,
 }
 
@@ -93,12 +92,10 @@ impl CandleMemory {
         })
     }
 
-    /// A state as `step` sees it: zero in the columns where that step is the first of an episode, without a
-    /// gradient to what was there.
-    ///
-    /// *Shapes*: `state` is `[columns, any]`.
+    /// The state `[columns, any]` at the start of `step`: zero, without gradient, in columns where the step
+    /// starts an episode.
     pub fn before_step(&self, step: usize, state: &Tensor) -> Result<Tensor> {
-        // Most steps start no episode, and a copy of the state would cost as much as the step.
+        // Most steps start no episode, and copying the state would cost as much as the step.
         if !self.has_start[step] {
             return Ok(state.clone());
         }
@@ -106,12 +103,12 @@ impl CandleMemory {
         starts.where_cond(&state.zeros_like()?, state)
     }
 
-    /// Runs an LSTM over the steps, from `state`: its outputs for all rows, and its state after the last
-    /// step.
+    /// Runs an LSTM over the steps from `state`. Returns its outputs for all rows, and its state after the
+    /// last step.
     ///
     /// *Shapes*: `x` is `[rows, inputs]`, the outputs are `[rows, width]`, both states `[columns, 2 width]`:
-    /// the hidden state, then the cell. A model with one LSTM has a `state_len` of twice its width, and hands
-    /// [`state`](Self::state) over as it is.
+    /// the hidden state, then the cell. A model with one LSTM has a `state_len` of twice its width, and
+    /// passes [`state`](Self::state).
     ///
     /// ```
     /// use candle_core::{Device, Result};

@@ -16,7 +16,7 @@ pub(super) struct Recorder {
 pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) init: Init,
-    /// A variable, so that what is computed from it has a gradient.
+    /// A variable, so that it has a gradient.
     pub(super) zeros: Tensor,
 }
 

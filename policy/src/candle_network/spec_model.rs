@@ -1,4 +1,4 @@
-//! The network that a [`NetworkSpec`](crate::NetworkSpec) describes, as a model.
+//! The model of a [`NetworkSpec`](crate::NetworkSpec).
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::layers::{Conv, max_pool, relu};
 use super::model::{CandleInput, CandleModel, CandleOutput};
 use crate::{Activation, spec};
 
-/// Its modules, one tower beside the other.
+/// Its modules, by tower.
 pub(super) struct SpecModel {
     towers: Vec<Tower>,
 }
@@ -32,7 +32,7 @@ struct Section {
     blocks: Vec<[Conv; 2]>,
 }
 
-/// An LSTM, and where its state lies in that of the network.
+/// An LSTM, and the place of its state in that of the network.
 struct Lstm {
     lstm: LSTM,
     state_offset: usize,
@@ -135,7 +135,7 @@ impl Section {
 }
 
 impl Lstm {
-    /// The parameters under the names that candle's LSTM asks for: its gates have the same order.
+    /// The parameters under the names of candle's LSTM, whose gates have the same order.
     fn new(lstm: &spec::Lstm, vb: &VarBuilder<'_>) -> Result<Self> {
         let (vb, gates) = (vb.pp(&lstm.name), 4 * lstm.width);
         let tensors = [
@@ -154,7 +154,7 @@ impl Lstm {
     }
 }
 
-/// A layer whose weight is `[inputs, outputs]`: candle's are the other way round.
+/// A layer whose weight is `[inputs, outputs]`, the transpose of candle's.
 fn linear(layer: &spec::Dense, vb: &VarBuilder<'_>) -> Result<Linear> {
     let vb = vb.pp(&layer.name);
     let weight = vb.get((layer.inputs, layer.outputs), "weight")?.t()?;

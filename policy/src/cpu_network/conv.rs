@@ -1,10 +1,9 @@
 //! A convolution and its gradients, without copying windows into columns.
 //!
-//! In an image that stores all channels of a pixel together, a row of a window lies together, and windows
-//! next to each other are rows of a matrix that overlap: exactly what a [`Product`] reads. With stride 1 the
-//! gradient with respect to the input is a convolution of the output's gradient with the kernels turned
-//! around; with stride `s` it is `s × s` of them, one for the input pixels of each *phase*, since those of
-//! one phase meet the same entries of the kernels.
+//! In an image with the channels of a pixel together, a row of a window is contiguous, and neighbouring
+//! windows are overlapping rows of a matrix: exactly what a [`Product`] reads. With stride 1 the gradient of
+//! the input is a convolution of the output's gradient with the reversed kernels; with stride `s` it is `s ×
+//! s` of them, one for each *phase* of input pixels, which meet the same entries of the kernels.
 
 use super::image_layout::ImageLayout;
 use super::packing::{Matrix, Packing};
@@ -18,11 +17,11 @@ pub(super) struct Conv {
     weight: Matrix,
     bias: Matrix,
     stride: usize,
-    /// What it reads; the border is its padding.
+    /// Its input; the border is the padding.
     pub(super) from: ImageLayout,
-    /// What it writes.
+    /// Its output.
     pub(super) to: ImageLayout,
-    /// How the gradient of its output must lie: with a border wide enough for the windows of
+    /// The layout of its output's gradient: with a border wide enough for the windows of
     /// [`Conv::input_gradient`].
     pub(super) gradient: ImageLayout,
     forward: Table,
@@ -46,8 +45,8 @@ struct Phase {
 }
 
 impl Conv {
-    /// A convolution that reads `from` and writes `to`. With `input_gradient` there is the way to the
-    /// gradient of its input too, which lies as the canvas given.
+    /// A convolution from `from` to `to`. With `input_gradient` it can also compute the gradient of its
+    /// input, in this layout.
     pub(super) fn new(
         conv: &spec::Conv,
         from: ImageLayout,
@@ -84,12 +83,12 @@ impl Conv {
         })
     }
 
-    /// Fills the inside of `y` from `x`.
+    /// Computes the inside of `y` from `x`.
     pub(super) fn forward(&self, weights: &Weights, x: &[f32], y: &mut [f32], finish: Finish<'_>) {
         self.product(weights, x, finish, Start::Bias(&weights.forward[self.bias.range()])).run(y);
     }
 
-    /// Adds the result to what is inside `y`.
+    /// Adds the result to the inside of `y`.
     pub(super) fn add_forward(&self, weights: &Weights, x: &[f32], y: &mut [f32]) {
         self.product(weights, x, Finish::Nothing, Start::OutAndBias(&weights.forward[self.bias.range()])).run(y);
     }
@@ -125,7 +124,7 @@ impl Conv {
         add_column_sums(&g[..self.gradient.len()], &mut grad[self.bias.range()]);
     }
 
-    /// Fills the inside of `x_grad` with the gradient of the input. `finish` makes the [`Finish`] from the
+    /// Computes the inside of `x_grad`, the gradient of the input. `finish` makes the [`Finish`] from the
     /// input's layout.
     pub(super) fn input_gradient<'a>(
         &self,
@@ -156,7 +155,7 @@ impl Conv {
         move |place| Finish::ReluSlope(Values { numbers: x, place })
     }
 
-    /// The same, added to what is there.
+    /// The same, added to the result.
     pub(super) fn add_relu_slope<'a>(x: &'a [f32]) -> impl Fn(Place) -> Finish<'a> {
         move |place| Finish::AddReluSlope(Values { numbers: x, place })
     }
@@ -179,7 +178,7 @@ fn weight_gradient_table(conv: &spec::Conv, from: ImageLayout, gradient: ImageLa
     Table { rows, groups: (0..conv.kernel).map(group).collect(), segments: (0..gradient.height).map(segment).collect() }
 }
 
-/// A row of a window, from `a` on and against the rows of a matrix from `b_row` on, cut as long sums are.
+/// A row of a window at `a`, against the rows of a matrix from `b_row` on, cut like long sums.
 fn row_segments(a: usize, b_row: usize, len: usize, b_step: usize) -> Vec<Segment> {
     let mut segments = Vec::new();
     cut(&mut segments, len, 1, b_step);
@@ -190,7 +189,7 @@ fn row_segments(a: usize, b_row: usize, len: usize, b_step: usize) -> Vec<Segmen
     segments
 }
 
-/// How far the windows of the input's gradient reach beyond the output's.
+/// How far the windows of the input's gradient reach beyond the output.
 fn gradient_border(conv: &spec::Conv) -> usize {
     let taps = conv.kernel.div_ceil(conv.stride);
     let before = (taps - 1).saturating_sub(conv.padding / conv.stride);
@@ -200,7 +199,7 @@ fn gradient_border(conv: &spec::Conv) -> usize {
 }
 
 impl Phase {
-    /// The phase of the pixels at `phase_y` and `phase_x` modulo the stride, padding counted in.
+    /// The phase of the pixels at `phase_y` and `phase_x` modulo the stride, including padding.
     fn new(
         conv: &spec::Conv,
         (phase_y, phase_x): (usize, usize),
@@ -209,14 +208,14 @@ impl Phase {
         packing: &mut Packing,
     ) -> Self {
         let (stride, padding) = (conv.stride, conv.padding);
-        // How many entries of a kernel meet these pixels: every kernel is at least as wide as its stride.
+        // Entries of a kernel that meet these pixels: kernels are at least as wide as their stride.
         let taps = |phase: usize| (conv.kernel - phase).div_ceil(stride);
         let (taps_y, taps_x) = (taps(phase_y), taps(phase_x));
         let channels = gradient.channels;
         let turned = packing.backward_matrix(taps_y * taps_x * channels, from.channels);
         for i in 0..taps_y {
             for j in 0..taps_x {
-                // Turned around: what lies first in the window was met by the last entry.
+                // Reversed: the last entry met the first pixel of the window.
                 let (ky, kx) = (phase_y + stride * (taps_y - 1 - i), phase_x + stride * (taps_x - 1 - j));
                 let tap = (ky * conv.kernel + kx) * from.channels;
                 let to_row = (i * taps_x + j) * channels;

@@ -7,12 +7,12 @@ use crate::ops::{
 };
 use crate::{Activation, ParamLayout, PolicyError, spec};
 
-/// `activate(x · weight + bias)`, for rows of any number. Heads that see the same features are one layer.
+/// `activate(x · weight + bias)`. Heads on the same features are one layer.
 #[derive(Debug)]
 pub(super) struct Dense {
     weight: Matrix,
     bias: Matrix,
-    /// `[outputs, inputs]`, if anybody wants the gradient with respect to the input.
+    /// `[outputs, inputs]`, if the gradient of the input is needed.
     transposed: Option<Matrix>,
     activation: Option<Activation>,
     outputs: usize,
@@ -20,24 +20,24 @@ pub(super) struct Dense {
     over_outputs: Vec<Segment>,
 }
 
-/// Room for a weight gradient, reused.
+/// Reused memory of a weight gradient.
 #[derive(Debug, Default)]
 pub(super) struct DenseBuffers {
     segments: Vec<Segment>,
     transposed: Vec<f32>,
 }
 
-/// A layer with so few outputs computes the transpose of its weight's gradient: of a block of columns it
-/// would fill no more.
+/// A layer with at most this many outputs computes the transpose of its weight's gradient, since it would
+/// fill only a part of a block of columns.
 const THIN: usize = BLOCK / 2;
 
-/// What comes in: how many rows of a layer's input are stored, and how.
+/// The layout of a layer's input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InputRows {
-    /// Numbers that follow each other before there is padding, and with the padding.
+    /// The length of a run of numbers, without and with padding.
     pub(super) run: usize,
     pub(super) padded_run: usize,
-    /// How many numbers the layer reads, padding between runs included.
+    /// The numbers that the layer reads, including padding between runs.
     pub(super) len: usize,
 }
 
@@ -49,8 +49,7 @@ impl InputRows {
 }
 
 impl Dense {
-    /// One layer from the parts of a network's description that read the same input: their columns lie side
-    /// by side.
+    /// One layer from several that read the same input, with their columns side by side.
     pub(super) fn new(
         parts: &[&spec::Dense],
         input: InputRows,
@@ -71,7 +70,7 @@ impl Dense {
         Ok(Self::of(weight, bias, outputs, activation, input_gradient, packing))
     }
 
-    /// The layer of matrices that are filled already.
+    /// A layer from filled matrices.
     pub(super) fn of(
         weight: Matrix,
         bias: Matrix,
@@ -94,17 +93,17 @@ impl Dense {
         Self { weight, bias, transposed, activation, outputs, over_inputs, over_outputs }
     }
 
-    /// How far an output row is from the next.
+    /// The distance of output rows.
     pub(super) fn output_row(&self) -> usize {
         self.weight.columns
     }
 
-    /// How far an input row must be from the next for [`Dense::input_gradient`] to fill it.
+    /// The distance of input rows for [`Dense::input_gradient`].
     pub(super) fn input_row(&self) -> usize {
         padded(self.weight.rows)
     }
 
-    /// Fills `y`, `[rows, output_row]`, from rows of `x` that are `x_row` apart.
+    /// Computes `y`, `[rows, output_row]`, from rows of `x` at distance `x_row`.
     pub(super) fn forward(&self, weights: &Weights, rows: usize, (x, x_row): (&[f32], usize), y: &mut [f32]) {
         self.product(weights, rows, (x, x_row)).run(y);
     }
@@ -172,8 +171,8 @@ impl Dense {
         self.weight.add_transposed(transposed, x_row, self.outputs, &mut grad[self.weight.range()]);
     }
 
-    /// Fills `x_grad`, `[rows, input_row]`, with the gradient before the activation `below` that made `y`,
-    /// whose rows lie as those of `x_grad` do.
+    /// Computes `x_grad`, `[rows, input_row]`, the gradient before the activation `below` whose output is
+    /// `y`, in the same layout.
     pub(super) fn input_gradient(
         &self,
         weights: &Weights,

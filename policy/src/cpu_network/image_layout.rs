@@ -1,9 +1,8 @@
-//! Images in memory: pixel after pixel, all channels of a pixel together, with a border of zeros.
+//! Images in memory: channels of a pixel together, with a border of zeros.
 
 use crate::ops::padded;
 
-/// The layout of an image. Products write inside the border; it stays zero and stands for a convolution's
-/// padding.
+/// The layout of an image. The border stays zero and is a convolution's padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImageLayout {
     pub(super) height: usize,
@@ -19,17 +18,17 @@ impl ImageLayout {
         Self { height: image.height, width: image.width, channels: padded(image.channels), border }
     }
 
-    /// How far a row of pixels is from the next.
+    /// The distance of rows of pixels.
     pub(super) fn row(self) -> usize {
         (self.width + 2 * self.border) * self.channels
     }
 
-    /// How many numbers it takes.
+    /// Its length.
     pub(super) fn len(self) -> usize {
         (self.height + 2 * self.border) * self.row()
     }
 
-    /// Where a pixel begins; coordinates go from `-border` on.
+    /// The offset of a pixel; coordinates begin at `-border`.
     pub(super) fn at(self, y: isize, x: isize) -> usize {
         let border = self.border.cast_signed();
         (y + border).cast_unsigned() * self.row() + (x + border).cast_unsigned() * self.channels
@@ -41,7 +40,7 @@ impl ImageLayout {
         numbers[first..].chunks(self.row()).take(self.height).map(move |row| &row[..len])
     }
 
-    /// The rows of pixels inside the border, to be written.
+    /// The rows of pixels inside the border, mutable.
     pub(super) fn rows_mut(self, numbers: &mut [f32]) -> impl Iterator<Item = &mut [f32]> {
         let (first, len) = (self.at(0, 0), self.width * self.channels);
         numbers[first..].chunks_mut(self.row()).take(self.height).map(move |row| &mut row[..len])

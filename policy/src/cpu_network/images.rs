@@ -1,4 +1,4 @@
-//! The encoders that look at images, one image at a time, so that it stays in the cache from layer to layer.
+//! The image encoders, which process one image at a time, so that it stays in the cache.
 
 use super::conv::Conv;
 use super::image_layout::ImageLayout;
@@ -9,7 +9,7 @@ use crate::ops::{Finish, padded};
 use crate::spec::{self, Image};
 use crate::{ParamLayout, PolicyError};
 
-/// Convolutions: an image in, a row of features out, which are what ReLU made of the last image.
+/// Convolutions from an image to a row of features, after the last ReLU.
 #[derive(Debug)]
 pub(super) enum Images {
     /// Each layer followed by ReLU.
@@ -18,7 +18,7 @@ pub(super) enum Images {
     Residual(Vec<Section>),
 }
 
-/// Where one image's numbers go while it passes through.
+/// Buffers for one image.
 #[derive(Debug, Default)]
 pub(super) struct ImageBuffers {
     /// The gradient of each layer's output.
@@ -27,7 +27,7 @@ pub(super) struct ImageBuffers {
 }
 
 impl Images {
-    /// The layers over images that lie as `input`.
+    /// The layers for images of layout `input`.
     pub(super) fn chain(
         convs: &[spec::Conv],
         input: ImageLayout,
@@ -45,7 +45,7 @@ impl Images {
         Ok(Self::Chain(layers))
     }
 
-    /// The sections over images that lie as `input`.
+    /// The sections for images of layout `input`.
     pub(super) fn residual(
         sections: &[spec::Section],
         input: ImageLayout,
@@ -62,7 +62,7 @@ impl Images {
         Ok(Self::Residual(built))
     }
 
-    /// The image that the features are.
+    /// The layout of the features.
     fn last(&self) -> Option<ImageLayout> {
         match self {
             Self::Chain(layers) => layers.last().map(|layer| layer.to),
@@ -70,13 +70,13 @@ impl Images {
         }
     }
 
-    /// How a row of features lies: numbers per pixel without and with padding, and all of them.
+    /// The layout of a row of features: numbers per pixel without and with padding, and in all.
     pub(super) fn features(&self, image: Image) -> super::dense::InputRows {
         let stored = self.last().map_or(0, ImageLayout::len);
         super::dense::InputRows { run: image.channels, padded_run: padded(image.channels), len: stored }
     }
 
-    /// How many numbers of an image the backward pass needs.
+    /// Numbers of an image that the backward pass needs.
     pub(super) fn kept_len(&self) -> usize {
         match self {
             // The last layer's output is the features.
@@ -85,7 +85,7 @@ impl Images {
         }
     }
 
-    /// How many indices of maxima the backward pass needs.
+    /// Indices of maxima that the backward pass needs.
     pub(super) fn argmax_len(&self) -> usize {
         match self {
             Self::Chain(_) => 0,
@@ -93,8 +93,8 @@ impl Images {
         }
     }
 
-    /// One image's features. `kept` and `argmax` are filled for the backward pass; `kept` has zeros where
-    /// borders are.
+    /// Computes one image's features. Fills `kept`, whose borders are zero, and `argmax` for the backward
+    /// pass.
     pub(super) fn forward(
         &self,
         weights: &Weights,
@@ -187,7 +187,7 @@ impl Images {
     }
 }
 
-/// Copies an image without border to where it has one.
+/// Copies an image without border into one with a border.
 fn copy_into(canvas: ImageLayout, image: &[f32], numbers: &mut [f32]) {
     let rows = image.chunks_exact(canvas.width * canvas.channels);
     canvas.rows_mut(numbers).zip(rows).for_each(|(to, from)| to.copy_from_slice(from));

@@ -1,4 +1,4 @@
-//! The LSTM core over the steps of a batch, and back through them.
+//! The LSTM over the steps of a batch, forward and backward.
 
 use super::dense::{Dense, DenseBuffers, InputRows};
 use super::packing::Packing;
@@ -10,13 +10,13 @@ use crate::{Activation, ParamLayout, PolicyError, spec};
 #[derive(Debug)]
 pub(super) struct Lstm {
     input: Dense,
-    /// Without a bias of its own: what stands in its place is zero.
+    /// Its bias is zero.
     hidden: Dense,
     width: usize,
     state_offset: usize,
 }
 
-/// What the forward pass of a micro-batch stores: a row for every step and column.
+/// Activations of a micro-batch: a row for every step and column.
 #[derive(Debug, Default)]
 pub(super) struct LstmActivations {
     gates: Vec<f32>,
@@ -27,7 +27,7 @@ pub(super) struct LstmActivations {
     pub(super) hidden: Vec<f32>,
 }
 
-/// Scratch buffers for the steps, reused.
+/// Reused scratch buffers.
 #[derive(Debug, Default)]
 pub(super) struct LstmBuffers {
     cell: Vec<f32>,
@@ -36,14 +36,14 @@ pub(super) struct LstmBuffers {
     gates_grad: Vec<f32>,
 }
 
-/// The steps of a piece, its columns, and which rows are the first of an episode.
+/// Steps, columns, and starts of episodes of a micro-batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps<'a> {
     pub(super) columns: usize,
     pub(super) starts: &'a [bool],
 }
 
-/// What an LSTM reads: rows of features, how far they are apart, and how they follow each other.
+/// The input of an LSTM: rows of features, their distance and their order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sequence<'a> {
     pub(super) rows: usize,
@@ -74,22 +74,22 @@ impl Lstm {
         })
     }
 
-    /// How far a row of its output is from the next.
+    /// The distance of output rows.
     pub(super) fn output_row(&self) -> usize {
         self.hidden.input_row()
     }
 
-    /// How far a row of the gates is from the next.
+    /// The distance of gate rows.
     pub(super) fn gates_row(&self) -> usize {
         self.input.output_row()
     }
 
-    /// How far an input row must be from the next for the gradient to fill it.
+    /// The distance of input rows for their gradient.
     pub(super) fn input_row(&self) -> usize {
         self.input.input_row()
     }
 
-    /// Fills the activations, and `state`, a row of `state_len` numbers per column, with what it becomes.
+    /// Computes the activations, and updates `state`, `[columns, state_len]`.
     pub(super) fn forward(
         &self,
         weights: &Weights,
@@ -143,8 +143,7 @@ impl Lstm {
         }
     }
 
-    /// Adds the gradients to a packed gradient, from that of the output, and leaves those of the gates in the
-    /// buffers.
+    /// Adds the gradients to a packed gradient, and leaves those of the gates in the buffers.
     pub(super) fn backward(
         &self,
         weights: &Weights,
@@ -192,7 +191,7 @@ impl Lstm {
         self.input.add_weight_gradient(rows, features, &buffers.gates_grad, grad, dense_buffers);
     }
 
-    /// After [`Lstm::backward`], fills `x_grad` as [`Dense::input_gradient`] does.
+    /// After [`Lstm::backward`], computes `x_grad` as [`Dense::input_gradient`] does.
     pub(super) fn input_gradient(
         &self,
         weights: &Weights,

@@ -1,4 +1,4 @@
-//! [`MicroBatch`]: some rows of a batch with their activations, owned so that any thread can process them.
+//! [`MicroBatch`]: rows of a batch with their activations, for any thread.
 
 use super::lstm::Steps;
 use super::observations::{Observations, Span};
@@ -6,13 +6,13 @@ use super::tower::{Activations, Keep, Scratch, Tower};
 use super::weights::Weights;
 use crate::{Input, OutputGrads, Outputs};
 
-/// Some rows of a batch with their activations and gradients.
+/// Rows of a batch with their activations and gradients.
 #[derive(Debug, Default)]
 pub(super) struct MicroBatch {
     span: Span,
     obs: Observations,
     starts: Vec<bool>,
-    /// Before the first step, then after the last.
+    /// The state before the first step, later after the last.
     state: Vec<f32>,
     state_len: usize,
     activations: Vec<Activations>,
@@ -53,7 +53,7 @@ impl MicroBatch {
         }
     }
 
-    /// Copies its rows of the outputs to where they belong.
+    /// Copies its outputs into those of the batch.
     pub(super) fn put_outputs(&self, towers: &[Tower], out: &mut Outputs) {
         let span = self.span;
         for (tower, activations) in towers.iter().zip(&self.activations) {
@@ -69,7 +69,7 @@ impl MicroBatch {
         }
     }
 
-    /// Takes its rows of the outputs' gradients.
+    /// Copies its rows of the outputs' gradients.
     pub(super) fn take_grads(&mut self, towers: &[Tower], grads: &OutputGrads) {
         let span = self.span;
         for (tower, activations) in towers.iter().zip(&mut self.activations) {
@@ -83,7 +83,7 @@ impl MicroBatch {
     }
 }
 
-/// Copies the first columns of all rows that are in both. Column by column: rows are a few numbers long.
+/// Copies the columns that both have, one by one, since rows are short.
 fn copy_columns((from, from_row): (&[f32], usize), (to, to_row): (&mut [f32], usize), columns: usize) {
     for column in 0..columns {
         let (from, to) = (from[column..].iter().step_by(from_row), to[column..].iter_mut().step_by(to_row));

@@ -2,7 +2,7 @@ use crate::cpu_network::image_layout::ImageLayout;
 use crate::ops::interleave;
 use crate::{Input, ObsRef};
 
-/// Observations of a piece.
+/// Observations of a micro-batch.
 #[derive(Debug, Default)]
 pub(crate) struct Observations {
     rows: usize,
@@ -15,7 +15,7 @@ impl Observations {
         self.rows
     }
 
-    /// All of them as numbers; bytes are scaled when they come.
+    /// All of them as floats; bytes are scaled.
     pub(super) fn numbers(&self) -> &[f32] {
         &self.numbers
     }
@@ -31,7 +31,7 @@ impl Observations {
         }
     }
 
-    /// Copies rows of a batch. Bytes stay bytes for those who draw images, which scale them as they draw.
+    /// Copies rows of a batch. Bytes stay bytes for image encoders, which scale them later.
     pub(super) fn load(&mut self, input: &Input<'_>, span: Span, obs_len: usize, images: bool) {
         self.rows = span.rows();
         self.numbers.clear();
@@ -49,7 +49,7 @@ impl Observations {
     }
 }
 
-/// Which rows of a batch: some columns of every step. A batch without memory is one step.
+/// Rows of a batch: some columns of every step. A feed-forward batch is one step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
     pub(super) first_column: usize,

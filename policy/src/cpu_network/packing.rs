@@ -1,4 +1,4 @@
-//! Weights as the products read them: in panels, padded, and transposed for the backward pass.
+//! Weights in the layout of products: in padded panels, and transposed for the backward pass.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    /// How far a row is from the next.
+    /// The distance of rows.
     pub(super) fn step(self) -> usize {
         self.columns.min(PANEL)
     }
 
-    /// Where its numbers lie when it is a result.
+    /// Its layout as a result.
     pub(super) fn place(self) -> Place {
         Place { row: self.step(), panel: self.rows * PANEL }
     }
@@ -34,8 +34,7 @@ impl Matrix {
         self.offset..self.offset + self.rows * self.columns
     }
 
-    /// Adds to its own numbers the transpose of a matrix with rows `step` apart; `columns` of its own get
-    /// something.
+    /// Adds the transpose of a matrix with rows at distance `step` to its first `columns` columns.
     pub(super) fn add_transposed(self, from: &[f32], step: usize, columns: usize, numbers: &mut [f32]) {
         for (row, to) in numbers.chunks_exact_mut(self.step()).take(self.rows).enumerate() {
             to[..columns].iter_mut().zip(from[row..].iter().step_by(step)).for_each(|(to, from)| *to += from);
@@ -47,7 +46,7 @@ impl Matrix {
     }
 }
 
-/// Where everything lies in packed weights, worked out once for a network.
+/// The layout of packed weights, computed once for a network.
 #[derive(Debug, Default)]
 pub(super) struct Packing {
     copies: Vec<TensorCopy>,
@@ -62,9 +61,9 @@ pub(super) struct Packing {
 struct TensorCopy {
     flat: Range<usize>,
     flat_columns: usize,
-    /// This many rows follow each other in the tensor.
+    /// The length of a run of rows in the tensor.
     run: usize,
-    /// Then the matrix has padding up to a multiple of this.
+    /// The padded length of a run in the matrix.
     padded_run: usize,
     to: Matrix,
     first_column: usize,
@@ -82,23 +81,22 @@ struct Transpose {
 }
 
 impl Packing {
-    /// A forward matrix, zero until tensors are put into it.
+    /// Adds a forward matrix of zeros.
     pub(super) fn matrix(&mut self, rows: usize, columns: usize) -> Matrix {
         let matrix = Matrix { offset: self.len, rows, columns: padded(columns) };
         self.len = matrix.range().end;
         matrix
     }
 
-    /// A backward matrix.
+    /// Adds a backward matrix.
     pub(super) fn backward_matrix(&mut self, rows: usize, columns: usize) -> Matrix {
         let matrix = Matrix { offset: self.backward_len, rows, columns: padded(columns) };
         self.backward_len = matrix.range().end;
         matrix
     }
 
-    /// Puts a tensor into a matrix, from `first_column` on. The last dimension of the tensor are its columns.
-    ///
-    /// Rows come in runs: `run` rows of the tensor become `padded_run` rows of the matrix.
+    /// Places a tensor, whose last dimension are its columns, in a matrix from `first_column` on. Each `run`
+    /// rows of the tensor become `padded_run` rows of the matrix.
     pub(super) fn put(
         &mut self,
         layout: &ParamLayout,
@@ -115,8 +113,8 @@ impl Packing {
         Ok(())
     }
 
-    /// Puts the transpose of `rows` × `columns` numbers of a forward matrix, from `first_row` on, into a
-    /// backward matrix.
+    /// Places the transpose of `rows` × `columns` of a forward matrix, from `first_row` on, in a backward
+    /// matrix.
     pub(super) fn transpose(
         &mut self,
         (from, first_row): (Matrix, usize),
@@ -131,8 +129,7 @@ impl Packing {
         self.len
     }
 
-    /// Packs parameters for the forward pass. Padding in `packed` is left alone; it is zero from the
-    /// beginning.
+    /// Packs parameters for the forward pass. Padding in `packed` stays zero.
     pub(super) fn pack(&self, flat: &[f32], packed: &mut Vec<f32>) {
         packed.resize(self.len, 0.0);
         for copy in &self.copies {
@@ -140,7 +137,7 @@ impl Packing {
         }
     }
 
-    /// Makes a flat gradient of a packed one. Every parameter is packed, so every number is written.
+    /// Unpacks a gradient. Writes every number, since every parameter is packed.
     pub(super) fn unpack(&self, packed: &[f32], flat: &mut [f32]) {
         for copy in &self.copies {
             copy.for_each_piece(|flat_at, packed_at| flat[flat_at].copy_from_slice(&packed[packed_at]));
@@ -157,7 +154,7 @@ impl Packing {
 }
 
 impl TensorCopy {
-    /// The ranges of numbers that lie together in both.
+    /// Ranges that are contiguous in both.
     fn for_each_piece(&self, mut piece: impl FnMut(Range<usize>, Range<usize>)) {
         for (row, start) in self.flat.clone().step_by(self.flat_columns).enumerate() {
             let packed_row = row / self.run * self.padded_run + row % self.run;
@@ -174,7 +171,7 @@ impl TensorCopy {
 }
 
 impl Transpose {
-    /// In squares of a block, so that what is read and what is written stays in the cache.
+    /// In square blocks, so that reads and writes stay in the cache.
     fn run(&self, forward: &[f32], backward: &mut [f32]) {
         for rows in blocks(self.rows) {
             for columns in blocks(self.columns) {

@@ -7,7 +7,7 @@ use super::weights::Weights;
 use crate::ops::{Finish, max_pool_row, max_pool_row_back, relu};
 use crate::{ParamLayout, PolicyError, spec};
 
-/// One section over layouts. All of them have a border of 1, so that one pixel has one place in all.
+/// One section. All layouts have a border of 1, so that a pixel has the same place in all.
 #[derive(Debug)]
 pub(super) struct Section {
     conv: Conv,
@@ -16,10 +16,10 @@ pub(super) struct Section {
     blocks: [[Conv; 2]; 2],
 }
 
-/// Room for one image, shared by all sections and reused for every image.
+/// Reused buffers for one image, shared by all sections.
 #[derive(Debug, Default)]
 pub(super) struct SectionBuffers {
-    /// What goes into a pool, and its gradient.
+    /// The input of a pool, and its gradient.
     before_pool: Vec<f32>,
     before_pool_grads: Vec<Vec<f32>>,
     /// The gradient of each section's image.
@@ -29,7 +29,7 @@ pub(super) struct SectionBuffers {
 }
 
 impl SectionBuffers {
-    /// Makes room for the backward pass. Borders are zero and stay so.
+    /// Allocates for the backward pass. Borders stay zero.
     pub(super) fn prepare(&mut self, sections: &[Section]) {
         let lengths = |buffers: &mut Vec<Vec<f32>>, len: fn(&Section) -> usize| {
             buffers.resize_with(sections.len(), Vec::new);
@@ -46,11 +46,11 @@ impl SectionBuffers {
     }
 }
 
-/// What an image leaves behind in a section: five layouts of the same size.
+/// Activations of an image in a section: five layouts of one size.
 const IMAGES_KEPT: usize = 5;
 
 impl Section {
-    /// A section that reads `from`. With `input_gradient` there is the way to the gradient of its input.
+    /// A section that reads `from`. With `input_gradient` it can compute the gradient of its input.
     pub(super) fn new(
         section: &spec::Section,
         from: ImageLayout,
@@ -76,12 +76,12 @@ impl Section {
         ImageLayout { border: 0, ..self.image }.len()
     }
 
-    /// The section's output among what is kept of an image.
+    /// The section's output in the kept activations.
     pub(super) fn output<'a>(&self, kept: &'a [f32]) -> &'a [f32] {
         &kept[..self.image.len()]
     }
 
-    /// The output, which lies at the beginning of `kept`.
+    /// The output, at the start of `kept`.
     pub(super) fn forward<'a>(
         &self,
         weights: &Weights,
@@ -104,8 +104,8 @@ impl Section {
         image
     }
 
-    /// Adds the gradients of this section, number `index`, and leaves that of its input as the gradient of
-    /// the image of the section before.
+    /// Adds the gradients of section `index`, and stores that of its input as the gradient of the section
+    /// before.
     pub(super) fn backward(
         &self,
         weights: &Weights,
@@ -135,7 +135,7 @@ impl Section {
     }
 }
 
-/// The max-pool of 3×3 with stride 2 and padding 1, and which number of each window won.
+/// The max-pool of 3×3 with stride 2 and padding 1, and the argmax of each window.
 fn pool(from: ImageLayout, x: &[f32], to: ImageLayout, y: &mut [f32], argmax: &mut [u8]) {
     let argmax = argmax.chunks_exact_mut(to.width * to.channels);
     for (row, (y, argmax)) in to.rows_mut(y).zip(argmax).enumerate() {
@@ -149,7 +149,7 @@ fn pool(from: ImageLayout, x: &[f32], to: ImageLayout, y: &mut [f32], argmax: &m
     }
 }
 
-/// The gradient of what went into the pool.
+/// The gradient of the pool's input.
 fn pool_back(to: ImageLayout, grads: &[f32], argmax: &[u8], from: ImageLayout, x_grad: &mut [f32]) {
     from.rows_mut(x_grad).for_each(|row| row.fill(0.0));
     let argmax = argmax.chunks_exact(to.width * to.channels);

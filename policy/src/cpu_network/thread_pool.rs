@@ -11,16 +11,14 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use crate::PolicyError;
 use crate::error::panic_text;
 
-/// Work on one share of a batch. It owns its input and its result.
+/// Work on one share of a batch, with its input and result.
 pub(super) trait Job: Send + 'static {
     /// Does the work.
     fn run(&mut self);
 }
 
-/// The calling thread and its helper threads, which are joined on drop.
-///
-/// Jobs move to the thread that runs them and back; nothing is borrowed across threads. Results do not depend
-/// on which thread runs a job.
+/// The calling thread and its helper threads, which are joined on drop. Jobs move to a thread and back;
+/// results do not depend on the thread.
 pub(super) struct ThreadPool<J> {
     /// `None` without helpers.
     edges: Option<Edges<J>>,
@@ -37,9 +35,8 @@ struct Edges<J> {
     done: Receiver<(usize, Result<J, String>)>,
 }
 
-/// Jobs to be done, in the order of the batch. The calling thread takes them from the back and helpers from
-/// the front, so that each mostly gets the rows on the backward pass that it had, and still has in its cache,
-/// on the forward pass.
+/// Jobs in the order of the batch. The calling thread takes them from the back, helpers from the front, so
+/// that in the backward pass each mostly gets the rows that are in its cache.
 struct Jobs<J>(Mutex<VecDeque<(usize, J)>>);
 
 impl<J> Jobs<J> {
@@ -50,7 +47,7 @@ impl<J> Jobs<J> {
 }
 
 impl<J: Job> ThreadPool<J> {
-    /// A pool of `threads`, the calling one included, for up to `capacity` jobs at once.
+    /// A pool of `threads`, including the calling one, for up to `capacity` jobs.
     pub(super) fn new(threads: usize, capacity: usize) -> Result<Self, PolicyError> {
         let mut pool = Self { edges: None, helpers: Vec::new(), finished: Vec::new() };
         if threads < 2 {
@@ -71,7 +68,7 @@ impl<J: Job> ThreadPool<J> {
     /// Runs all jobs and returns them in their order.
     ///
     /// # Errors
-    /// When a job panicked; the jobs are gone then.
+    /// A job panicked; all jobs are lost then.
     pub(super) fn run(&mut self, jobs: &mut Vec<J>) -> Result<(), PolicyError> {
         let mut panicked = None;
         let mut collect = |(index, result)| match result {
@@ -126,8 +123,8 @@ impl<J> Drop for ThreadPool<J> {
     }
 }
 
-/// How long a helper polls before it blocks. The backward pass follows the forward pass within some tens of
-/// microseconds, about as long as waking a blocked thread takes.
+/// How long a helper polls before it blocks. The backward pass follows the forward pass within about the time
+/// that waking a thread takes.
 const AWAKE: Duration = Duration::from_micros(50);
 
 /// A helper thread's ends of the channels.
@@ -149,13 +146,13 @@ impl<J: Job> Helper<J> {
         }
     }
 
-    /// Waits until there are jobs; `false` when there will be none.
+    /// Waits for jobs; `false` if the pool ends.
     fn wait_for_jobs(&self) -> bool {
         let deadline = Instant::now() + AWAKE;
         while Instant::now() < deadline {
             match self.wakes.try_recv() {
                 Ok(()) => return true,
-                // Threads with work to do run first.
+                // Yield to threads with work.
                 Err(TryRecvError::Empty) => std::thread::yield_now(),
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -164,7 +161,7 @@ impl<J: Job> Helper<J> {
     }
 }
 
-/// The job after it ran, or the message of its panic.
+/// The finished job, or the message of its panic.
 fn run<J: Job>(mut job: J) -> Result<J, String> {
     // A job that panicked is dropped, so its partial result is never observed.
     catch_unwind(AssertUnwindSafe(move || {

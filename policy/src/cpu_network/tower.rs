@@ -1,4 +1,4 @@
-//! One tower (see [`spec::Tower`]): forward from the observations to the heads, and backward.
+//! One tower (see [`spec::Tower`]), forward and backward.
 
 use super::dense::{Dense, DenseBuffers, InputRows};
 use super::image_layout::ImageLayout;
@@ -13,7 +13,7 @@ use crate::{Activation, ParamLayout, PolicyError};
 /// The layers of one tower.
 #[derive(Debug)]
 pub(super) struct Tower {
-    /// The convolutions, and the layout of the images that they read.
+    /// The convolutions, and the layout of their images.
     images: Option<(Images, ImageLayout)>,
     obs_len: usize,
     activation: Activation,
@@ -25,7 +25,7 @@ pub(super) struct Tower {
     pub(super) values: usize,
 }
 
-/// What the forward pass of a micro-batch stores in a tower.
+/// Activations of a micro-batch in a tower.
 #[derive(Debug, Default)]
 pub(super) struct Activations {
     kept: Vec<f32>,
@@ -38,7 +38,7 @@ pub(super) struct Activations {
     pub(super) head_grad: Vec<f32>,
 }
 
-/// Scratch buffers, reused.
+/// Reused scratch buffers.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     image: Vec<f32>,
@@ -48,7 +48,7 @@ pub(super) struct Scratch {
     dense: DenseBuffers,
 }
 
-/// What the forward pass stores.
+/// What the forward pass keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     /// All that the backward pass needs.
@@ -113,7 +113,7 @@ impl Tower {
         Ok(Self { images, obs_len, activation, layers, lstm, head, logits, values })
     }
 
-    /// How far a row of the head is from the next.
+    /// The distance of rows of the head.
     pub(super) fn head_row(&self) -> usize {
         self.head.output_row()
     }
@@ -129,7 +129,7 @@ impl Tower {
         self.images.is_some()
     }
 
-    /// Fills the head of the activations; with [`Keep::Everything`] also all that [`Tower::backward`] needs.
+    /// Computes the head; with [`Keep::Everything`] keeps all that [`Tower::backward`] needs.
     pub(super) fn forward(
         &self,
         weights: &Weights,
@@ -166,7 +166,7 @@ impl Tower {
         self.head.forward(weights, rows, features, &mut activations.head);
     }
 
-    /// Fills the features, if the observations are images.
+    /// Computes the features of images.
     fn encode_images(
         &self,
         weights: &Weights,
@@ -191,7 +191,7 @@ impl Tower {
         }
     }
 
-    /// What the first layer after the images reads.
+    /// The input of the first dense layer.
     fn first_input<'a>(&self, obs: &'a Observations, features: &'a [f32]) -> (&'a [f32], usize) {
         match (&self.images, self.layers.first()) {
             (Some(_), Some(layer)) => (features, layer.input_row()),
@@ -211,7 +211,7 @@ impl Tower {
     ) {
         let rows = obs.rows();
         let Scratch { image, images: image_buffers, lstm: lstm_buffers, grads: [g, x_grad], dense } = scratch;
-        // They change places here and not in the scratch, so that each has the same sizes in every batch.
+        // Swapped here, not in the scratch, so that each buffer has the same size in every batch.
         let (mut g, mut x_grad) = (g, x_grad);
         let observed = self.first_input(obs, &activations.features);
         let encoded = top(&self.layers, &activations.layers);
@@ -259,7 +259,7 @@ impl Tower {
     }
 }
 
-/// The output of the last layer, and how far its rows are apart.
+/// The output of the last layer, and the distance of its rows.
 fn top<'a>(layers: &[Dense], outputs: &'a [Vec<f32>]) -> Option<(&'a [f32], usize)> {
     layers.last().zip(outputs.last()).map(|(layer, output)| (output.as_slice(), layer.output_row()))
 }

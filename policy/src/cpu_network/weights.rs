@@ -3,7 +3,7 @@
 use super::packing::Packing;
 use crate::Params;
 
-/// Parameters as the layers read them. Zeros that pad them are written once and stay.
+/// Packed parameters; padding is zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weights {
     pub(super) forward: Vec<f32>,
@@ -14,7 +14,7 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// Packs the parameters for the forward pass, unless these are packed already.
+    /// Packs the parameters for the forward pass, if they are new.
     pub(super) fn update(&mut self, packing: &Packing, params: &Params) {
         if self.forward_stamp != Some(params.stamp()) {
             packing.pack(params.values(), &mut self.forward);
@@ -31,7 +31,7 @@ impl Weights {
         }
     }
 
-    /// Whether these are the parameters that are packed.
+    /// Whether these parameters are packed.
     pub(super) fn is_of(&self, params: &Params) -> bool {
         self.forward_stamp == Some(params.stamp())
     }

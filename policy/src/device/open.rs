@@ -6,10 +6,10 @@ use super::DeviceSpec;
 use crate::PolicyError;
 
 impl DeviceSpec {
-    /// The device, ready to compute.
+    /// Opens the device.
     ///
     /// # Errors
-    /// When this build is without support for it, or there is no such device.
+    /// A build without support for it, or no such device.
     pub fn open(&self) -> Result<Device, PolicyError> {
         let missing = |library, feature| Err(PolicyError::DeviceNotBuilt { library, feature });
         let opened = match *self {

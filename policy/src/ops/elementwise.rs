@@ -1,13 +1,11 @@
-//! Passes over slices: plain loops, compiled for every set of instructions and run with the best that the
-//! machine has.
+//! Passes over slices: plain loops, compiled for every SIMD instruction set and dispatched at run time.
 
 use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
 
 use super::product::{BLOCK, PANEL, tanh_of_each};
 
-/// Makes a function run its body with the best instructions.
-///
-/// A closure would do if it were always inlined where those are on; it is not, and then runs without them.
+/// Makes a function run its body with the best SIMD instructions. A closure that is not inlined would run
+/// without them.
 macro_rules! vectorized {
     (
         $(#[$doc:meta])*
@@ -33,11 +31,11 @@ macro_rules! vectorized {
 }
 
 vectorized! {
-    /// Adds to each of `sums` the numbers of its column of `rows`, in the order of the rows.
+    /// Adds each column of `rows` to its sum, in row order.
     fn add_column_sums<'a>(rows: &'a [f32], sums: &'a mut [f32]) {
         let columns = sums.len();
         let mut first = 0;
-        // A sum waits for the one before it, so many go on side by side.
+        // Many sums run in parallel, because each addition waits for the last.
         for panel in sums.chunks_exact_mut(PANEL) {
             add_few_column_sums::<PANEL>(rows, columns, first, panel);
             first += PANEL;
@@ -81,7 +79,7 @@ vectorized! {
     }
 }
 
-/// A number of an image as a network reads it.
+/// A number of an image.
 pub(crate) trait Pixel: Copy {
     fn scaled(self) -> f32;
 }
@@ -101,8 +99,8 @@ impl Pixel for u8 {
 }
 
 vectorized! {
-    /// Writes an image, all channels of a pixel together, from planes of one channel each. Rows of the result
-    /// are `row_step` apart, those of the planes lie without gaps.
+    /// Writes an image with channels together from planes of one channel each. Rows of the result are at
+    /// distance `row_step`; planes are contiguous.
     fn interleave<'a, P: Pixel>(planes: &'a [P], size: (usize, usize), image: &'a mut [f32], row_step: usize) {
         let (height, width) = size;
         let (plane, channels) = (height * width, planes.len() / (height * width));
@@ -136,8 +134,7 @@ fn interleave_few<P: Pixel, const CHANNELS: usize>(planes: &[P], plane: usize, r
     }
 }
 
-/// One step of an LSTM's cell. The slices hold one number per unit, or, in `gates`, four sets of them: i, f,
-/// g, o.
+/// One step of an LSTM's cell. Slices have one number per unit; `gates` has four: i, f, g, o.
 pub(crate) struct LstmStep<'a> {
     /// The sums; they become the gates' values.
     pub(crate) gates: &'a mut [f32],
@@ -181,7 +178,7 @@ impl WithSimd for LstmStep<'_> {
     }
 }
 
-/// The tangent of each number, or the logistic function: σ(x) = (1 + tanh(x / 2)) / 2.
+/// The hyperbolic tangent, or the logistic function: σ(x) = (1 + tanh(x / 2)) / 2.
 #[inline(always)]
 fn activate<S: Simd>(simd: S, numbers: &mut [f32], logistic: bool) {
     let (body, tail) = S::as_mut_simd_f32s(numbers);
@@ -205,10 +202,8 @@ fn activation<S: Simd>(simd: S, x: S::f32s, logistic: bool) -> S::f32s {
 }
 
 vectorized! {
-    /// One step of an LSTM's cell on the backward pass: slices as in [`LstmStep`], after it.
-    ///
-    /// `cell_grad` is the gradient of the cell after, from later steps, and becomes that of the cell before.
-    /// `gates_grad` becomes the gradient of the sums.
+    /// The backward pass of [`LstmStep`]. `cell_grad` is the gradient of the cell after the step, and becomes
+    /// that before; `gates_grad` becomes the gradient of the sums.
     fn lstm_step_back<'a>(
         gates: &'a [f32],
         cell_before: &'a [f32],
@@ -239,12 +234,11 @@ vectorized! {
 }
 
 vectorized! {
-    /// One output row of a 3×3 pool with stride 2 whose windows begin one pixel outside.
+    /// One output row of a 3×3 max-pool with stride 2 and padding 1.
     ///
-    /// `rows` are the rows of pixels that the windows see, all but those outside, and `first` says which of
-    /// the windows' three the first of them is. Of equal numbers the first in a window's order wins; NaN wins
-    /// over numbers, so that it comes through. `argmax` are places in the window, 0 to 8. `channels` are
-    /// whole blocks.
+    /// `rows` are the rows of pixels inside the image, from row `first` of the window on. The first of equal
+    /// numbers wins, and NaN over numbers. `argmax` are indices in the window, 0 to 8. `channels` are whole
+    /// blocks.
     fn max_pool_row<'a>(
         rows: &'a [&'a [f32]],
         first: usize,
@@ -281,12 +275,11 @@ vectorized! {
     }
 }
 
-/// No number of the window has been looked at.
+/// No element of the window seen yet.
 const UNSEEN: u32 = u32::MAX;
 
 vectorized! {
-    /// Adds the gradients of one output row of the pool to those numbers of one row of pixels that won. `dy`
-    /// is which of the windows' three rows it is.
+    /// Adds the gradients of one output row of the pool to the argmax pixels of row `dy` of the windows.
     fn max_pool_row_back<'a>(
         grads: &'a [f32],
         argmax: &'a [u8],

@@ -1,4 +1,4 @@
-//! The one loop in which a network spends its time: a matrix product whose operands lie wherever they lie.
+//! The inner loop of all layers: a matrix product over operands at arbitrary offsets.
 //!
 //! A dense layer, its two gradients, a convolution, its two gradients and the gates of an LSTM are all
 //!
@@ -6,16 +6,14 @@
 //! out[g, i, j]  =  finish( start[g, i, j] + Σ over segments s, Σ over p < s.len  a[g.a + s.a + i·row + p·step] · b[s.b + p·step + j] )
 //! ```
 //!
-//! and differ in the offsets alone. A convolution reads the windows of an image where they are: two
-//! neighbouring windows are two rows of `a` that overlap, a group is a row of pixels, a segment a row of the
-//! kernel. So nothing is copied into columns first, and one kernel has to be fast.
+//! and differ in the offsets alone. A convolution reads windows in place: neighbouring windows are
+//! overlapping rows of `a`, a group is a row of pixels, a segment a row of the kernel.
 //!
-//! *Layout*: `b` comes in *panels* of [`PANEL`] columns, so that what is read together lies together; all
-//! matrices that take part have [`padded`] columns, zero beyond the last one that means something.
+//! *Layout*: `b` is in *panels* of [`PANEL`] columns; all matrices have [`padded`] columns, zero beyond the
+//! last.
 //!
-//! *Instructions*: chosen at run time by `pulp` (AVX-512, AVX2 with FMA, NEON, or what every machine has).
-//! The order of a sum depends on the offsets and never on threads; sets of instructions differ in the last
-//! bits.
+//! *Instructions*: `pulp` chooses AVX-512, AVX2 with FMA, NEON or scalar code at run time. The order of a sum
+//! depends on the offsets alone; instruction sets differ in the last bits.
 
 mod kernel;
 mod operands;
@@ -33,8 +31,7 @@ pub(crate) use kernel::tanh_of_each;
 impl Product<'_> {
     /// Computes the product into `out`.
     ///
-    /// *Panics* if an offset leads out of a slice: offsets come from tables that this crate makes, never from
-    /// input.
+    /// *Panics* on an offset out of range: offsets come from this crate's tables, never from input.
     pub(crate) fn run(self, out: &mut [f32]) {
         pulp::Arch::new().dispatch(Run { product: self, out });
     }
@@ -53,8 +50,7 @@ impl Product<'_> {
         }
     }
 
-    /// Whether everything that the kernel will touch lies inside the slices, for at least one row, column and
-    /// group.
+    /// Checks that all accesses of the kernel are in range, for at least one row, column and group.
     fn check(&self, out_len: usize) {
         let (rows, columns) = (self.rows, self.columns);
         let (mut group_a, mut group_out, mut group_y) = (0, 0, 0);
@@ -97,7 +93,7 @@ impl WithSimd for Run<'_> {
     }
 }
 
-/// Cuts a sum of `len` terms, `a_step` and `b_step` apart, into segments short enough to stay in the cache.
+/// Cuts a sum of `len` terms, at distances `a_step` and `b_step`, into segments that fit the cache.
 pub(crate) fn cut(segments: &mut Vec<Segment>, len: usize, a_step: usize, b_step: usize) {
     const LONGEST: usize = CACHED / PANEL;
     segments.clear();

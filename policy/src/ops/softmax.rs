@@ -1,11 +1,8 @@
 //! The categorical distribution of many rows at once.
 //!
-//! Rows of logits are short, so what runs in parallel is not the actions of a row but one action of many
-//! rows: a *group* of as many rows as a register has lanes becomes a *column* per action, and all arithmetic
-//! is between columns.
-//!
-//! A row's numbers meet nobody else's, and are added in the order of its actions. So what comes out for a row
-//! is the same, bit for bit, wherever in a batch it stands.
+//! Rows of logits are short, so SIMD runs over rows, not actions: a *group* of as many rows as a register has
+//! lanes becomes a *column* per action. Each row is summed in the order of its actions, so its results are
+//! bit-identical anywhere in a batch.
 
 mod lanes;
 
@@ -14,15 +11,15 @@ use pulp::{Arch, Scalar, Simd, WithSimd};
 use self::lanes::{Lanes, MOST};
 use crate::Rng;
 
-/// What to compute of rows of logits. Slices are as long as `Distribution` says, and actions exist.
+/// A computation on rows of logits, with checked slices.
 pub(crate) enum Softmax<'a> {
-    /// An action for each row, by one uniform number each in the order of the rows, and its log-probability.
+    /// An action for each row, by one uniform number in row order, and its log-probability.
     Sample { logits: &'a [f32], rng: &'a mut Rng, actions: &'a mut [u32], logp: &'a mut [f32] },
     /// The log-probability of an action of each row.
     Logp { logits: &'a [f32], actions: &'a [u32], out: &'a mut [f32] },
     /// The entropy of each row.
     Entropy { logits: &'a [f32], out: &'a mut [f32] },
-    /// Both of a row at once.
+    /// Both.
     LogpAndEntropy { logits: &'a [f32], actions: &'a [u32], logp: &'a mut [f32], entropy: &'a mut [f32] },
     /// The divergence `KL(p ‖ q)` of each row.
     Kl { p: &'a [f32], q: &'a [f32], out: &'a mut [f32] },
@@ -30,7 +27,7 @@ pub(crate) enum Softmax<'a> {
     LogpGrad { logits: &'a [f32], actions: &'a [u32], weight: &'a [f32], grad: &'a mut [f32] },
     /// `−weight · p_i (ln p_i + entropy)`, added to `grad`.
     EntropyGrad { logits: &'a [f32], weight: &'a [f32], grad: &'a mut [f32] },
-    /// The gradients of both, added to `grad`.
+    /// Both gradients, added to `grad`.
     LogpAndEntropyGrad {
         logits: &'a [f32],
         actions: &'a [u32],
@@ -55,7 +52,7 @@ impl Softmax<'_> {
             | Self::EntropyGrad { logits, .. } => (logits.len(), 1),
             Self::Kl { p, .. } | Self::KlGradQ { p, .. } => (p.len(), 2),
         };
-        // One or two rows would leave most lanes idle: faster one at a time, and the same bits.
+        // One or two rows would leave most lanes idle; one at a time is faster, with the same bits.
         let alone = numbers <= 2 * n;
         let lanes = if alone { 1 } else { MOST };
         with_room(batches * ROOM * n * lanes, |room| {
@@ -65,12 +62,11 @@ impl Softmax<'_> {
     }
 }
 
-/// Columns to work in that a batch of logits needs for each action.
+/// Scratch columns per action.
 const ROOM: usize = 2;
 
-/// Lends so many numbers to work in: from the stack, unless rows are very long. They start as zeros, which
-/// takes time, so there are few of them where few will do: for a row alone, and for rows as short as they
-/// mostly are.
+/// Lends scratch memory, from the stack unless rows are very long. Zeroing it takes time, so short rows and
+/// single rows get less.
 fn with_room(len: usize, body: impl FnOnce(&mut [f32])) {
     const TINY: usize = 32 * ROOM;
     const SMALL: usize = 8 * ROOM * MOST;
@@ -133,10 +129,9 @@ fn sample<S: Simd>(
     for ((logits, actions), logp) in logits.chunks(rows * n).zip(actions.chunks_mut(rows)).zip(logp.chunks_mut(rows)) {
         let group = Group::of(simd, logits, n, room);
         let uniform = Lanes::from_each(simd, |row| if row < actions.len() { rng.next_f32() } else { 0.0 });
-        // The partial sums are those that `sum` is made of, so a uniform below 1 stops at or before the last
-        // action that is possible. Only NaN runs through. Partial sums never fall: those not above the goal
-        // come first, and their number, a float that is exact for any row that fits into memory, is the index
-        // of the next.
+        // These are the partial sums of `sum`, so a uniform number below 1 stops at or before the last
+        // possible action; only NaN runs through. Partial sums never decrease, so the number of those not
+        // above the goal is the index.
         let goal = uniform * group.sum;
         let (mut partial, mut index) = (Lanes::all(simd, 0.0), Lanes::all(simd, 0.0));
         for i in 0..n {
@@ -271,15 +266,15 @@ fn add_column<S: Simd>(column: Lanes<S>, i: usize, n: usize, rows: &mut [f32]) {
     }
 }
 
-/// A group of rows, ready to be asked about probabilities. Lanes beyond the last row repeat it.
+/// A group of rows. Lanes beyond the last row repeat it.
 struct Group<'r, S: Simd> {
     simd: S,
     n: usize,
-    /// A column per action: its logit less the row's highest, so at most 0.
+    /// A column per action: its logit minus the row's highest.
     below: &'r [f32],
-    /// A column per action: `exp(below)`, the probability but for its scale.
+    /// A column per action: `exp(below)`, the unnormalised probability.
     weights: &'r [f32],
-    /// The weights of a row, added up in order: at least 1, so its logarithm is safe.
+    /// The sum of a row's weights, at least 1, so its logarithm is safe.
     sum: Lanes<S>,
     ln_sum: Lanes<S>,
 }
@@ -294,7 +289,7 @@ impl<'r, S: Simd> Group<'r, S> {
         for (row, place) in rows.iter_mut().enumerate().take(lanes) {
             *place = &logits[row.min(last) * n..][..n];
         }
-        // Comparing with NaN drops it here; the sum brings it back.
+        // The comparison drops NaN; the sum brings it back.
         let mut highest = Lanes::all(simd, f32::NEG_INFINITY);
         for (i, below) in below.chunks_exact_mut(lanes).enumerate().take(n) {
             let column = Lanes::from_each(simd, |row| rows[row][i]);
@@ -361,7 +356,7 @@ impl<'r, S: Simd> Group<'r, S> {
         }
     }
 
-    /// `ln sum − Σ p_i below_i`: two terms that are never negative, so that nothing cancels.
+    /// `ln sum − Σ p_i below_i`: both terms are non-negative, so nothing cancels.
     #[inline(always)]
     fn entropy(&self) -> Lanes<S> {
         let mut total = Lanes::all(self.simd, 0.0);

@@ -1,6 +1,6 @@
 use crate::{ParamLayout, PolicyError};
 
-/// `Ok` if parameters of layout `got` can be read as `expected`.
+/// Checks that layout `got` equals `expected`.
 pub(crate) fn check_layout(expected: &ParamLayout, got: &ParamLayout) -> Result<(), PolicyError> {
     if std::ptr::eq(expected, got) || expected == got {
         return Ok(());

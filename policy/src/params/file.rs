@@ -1,4 +1,4 @@
-//! Weight files in the safetensors format: read by anyone, and nothing in them is executed.
+//! Weight files in the safetensors format.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use serde_json::{Map, Value, json};
 
 use super::{ParamLayout, Params};
 
-/// The longest header that is read. A header takes about 100 bytes a tensor; the format itself allows 100 MB,
-/// which a broken or hostile file could make us parse.
+/// The maximal header length. A header takes about 100 bytes per tensor; the format allows 100 MB, which a
+/// hostile file could make us parse.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 
-/// Why a weight file was refused. Nothing is loaded in part.
+/// Why a weight file was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The file ends before its header or its data does, or goes on after it.
+    /// The file is shorter or longer than its header says.
     #[error("weight file has {got} bytes where its header promises {expected}: it was cut short or overwritten")]
     Truncated {
-        /// The length the file should have.
+        /// The expected length.
         expected: u64,
-        /// The length it has.
+        /// The actual length.
         got: usize,
     },
 
-    /// The header is longer than any network's.
+    /// The header is too long.
     #[error(
         "weight file announces a header of {bytes} bytes, more than the {MAX_HEADER_BYTES} allowed: not a weight file?"
     )]
@@ -34,20 +34,20 @@ pub enum LoadError {
         bytes: u64,
     },
 
-    /// The header cannot be understood.
+    /// The header cannot be parsed.
     #[error("weight file is not in the safetensors format, or damaged")]
     Damaged(#[source] SafeTensorError),
 
-    /// A tensor of the network is not in the file.
+    /// The file lacks a tensor of the network.
     #[error("weight file lacks tensor `{name}` of shape {shape:?}: it was saved from another network")]
     Missing {
         /// The tensor.
         name: String,
-        /// The shape the network needs.
+        /// The network's shape.
         shape: Vec<usize>,
     },
 
-    /// The file has a tensor that the network has not.
+    /// The file has a tensor that the network lacks.
     #[error("weight file holds tensor `{name}` of shape {shape:?}, which this network does not have")]
     Unknown {
         /// The tensor.
@@ -56,18 +56,18 @@ pub enum LoadError {
         shape: Vec<usize>,
     },
 
-    /// A tensor has another shape than in the network.
+    /// A tensor of another shape than the network's.
     #[error("tensor `{name}`: the network needs shape {expected:?}, the weight file has {got:?}")]
     Shape {
         /// The tensor.
         name: String,
-        /// The shape the network needs.
+        /// The network's shape.
         expected: Vec<usize>,
         /// The shape in the file.
         got: Vec<usize>,
     },
 
-    /// A tensor is not stored as 32-bit floats.
+    /// A tensor that is not `F32`.
     #[error("tensor `{name}` is stored as {got}, but only F32 is read")]
     Dtype {
         /// The tensor.
@@ -78,11 +78,10 @@ pub enum LoadError {
 }
 
 impl Params {
-    /// The bytes of a safetensors file with these values and with `metadata` in its header.
-    ///
-    /// Equal values and metadata give equal bytes, so two runs can be compared with `cmp`.
+    /// A safetensors file with these values and with `metadata` in its header. Equal contents give equal
+    /// bytes.
     pub fn to_safetensors(&self, metadata: &BTreeMap<String, String>) -> Vec<u8> {
-        // Written here and not by the safetensors crate, whose metadata comes out in random order.
+        // Not by the safetensors crate, which writes metadata in random order.
         let mut header = Map::new();
         if !metadata.is_empty() {
             header.insert("__metadata__".into(), json!(metadata));
@@ -95,7 +94,7 @@ impl Params {
             );
         }
         let mut header = Value::Object(header).to_string().into_bytes();
-        // The format wants the data aligned to eight bytes and the gap filled with spaces.
+        // The format aligns the data to eight bytes, filled with spaces.
         header.resize(header.len().next_multiple_of(8), b' ');
 
         let mut bytes = Vec::with_capacity(8 + header.len() + 4 * self.values.len());
@@ -105,10 +104,10 @@ impl Params {
         bytes
     }
 
-    /// Reads a safetensors file that holds exactly the tensors of `layout`, in any order.
+    /// Reads a safetensors file with exactly the tensors of `layout`, in any order. It accepts NaN and
+    /// infinity.
     ///
-    /// *Errors*: each way in which a file can be wrong has its own [`LoadError`]. NaN and infinity are values
-    /// like others.
+    /// *Errors*: [`LoadError`].
     ///
     /// ```
     /// use std::{collections::BTreeMap, sync::Arc};
@@ -147,7 +146,7 @@ impl Params {
             let (numbers, _) = tensor.data().as_chunks::<4>();
             values.extend(numbers.iter().map(|&number| f32::from_le_bytes(number)));
         }
-        // Sorted, so that the same file always gets the same error.
+        // Sorted, so that errors are deterministic.
         let known = |name: &str| layout.find(name).is_some();
         let unknown = file.iter().filter(|(name, _)| !known(name)).min_by_key(|&(name, _)| name.to_owned());
         if let Some((name, tensor)) = unknown {
@@ -173,7 +172,7 @@ fn check_length(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
-/// The length that a well-formed header promises: itself and the data up to the end of its last tensor.
+/// The file length according to the header: itself and the data up to the end of the last tensor.
 fn promised_len(bytes: &[u8]) -> u64 {
     let Some((header_bytes, rest)) = bytes.split_first_chunk() else {
         return 8;

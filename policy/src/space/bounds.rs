@@ -1,5 +1,4 @@
-//! Bounds in a file. JSON has no infinity, and an unbounded observation is common: it is written as the word
-//! "inf".
+//! Bounds in a file. JSON has no infinity, which is written as "inf".
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -2,12 +2,12 @@ use super::{ObsDtype, Space};
 use crate::PolicyError;
 
 impl Space {
-    /// One of `n` things.
+    /// One of `n` values.
     pub fn discrete(n: usize) -> Result<Self, PolicyError> {
         Self::Discrete { n }.checked()
     }
 
-    /// One of `nvec[i]` things for each choice `i`.
+    /// One of `nvec[i]` values for each choice `i`.
     pub fn multi_discrete(nvec: Vec<usize>) -> Result<Self, PolicyError> {
         Self::MultiDiscrete { nvec }.checked()
     }
@@ -19,12 +19,12 @@ impl Space {
 
     /// Bytes from 0 to 255 in the given shape.
     pub fn bytes(shape: Vec<usize>) -> Result<Self, PolicyError> {
-        // A shape too big to count is left to `check`, which names it; until then no memory is asked for.
+        // `check` refuses a shape whose size overflows, before any allocation.
         let len = numbers_in(&shape).filter(|&len| len <= MAX_NUMBERS).unwrap_or(0);
         Self::Box { low: vec![0.0; len], high: vec![255.0; len], shape, dtype: ObsDtype::U8 }.checked()
     }
 
-    /// Whether the space makes sense: nothing empty, bounds in order and as many as the shape says.
+    /// Checks that nothing is empty, and that bounds are ordered and as many as the shape has.
     pub fn check(&self) -> Result<(), PolicyError> {
         match self.contradiction() {
             None => Ok(()),
@@ -67,7 +67,7 @@ impl Space {
                         "the shape holds {len} numbers, but there are {lows} low and {highs} high bounds"
                     ));
                 }
-                // NaN is in no order.
+                // NaN has no order.
                 let in_order = |i: usize| low[i] <= high[i];
                 if let Some(i) = (0..len).find(|&i| !in_order(i)) {
                     return Some(format!("number {i} has low bound {} and high bound {}", low[i], high[i]));
@@ -84,7 +84,7 @@ impl Space {
     }
 }
 
-/// Far above any observation seen in practice, far below what would exhaust memory or overflow a product.
+/// Far above any practical observation, far below what would exhaust memory or overflow.
 const MAX_NUMBERS: usize = 1 << 28;
 
 fn numbers_in(shape: &[usize]) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! The layers of a network with their names and sizes, derived once from the spec for both implementations.
+//! The layers of a network with their names and sizes, for both implementations.
 
 use super::{Activation, Encoder, NetworkSpec, POLICY_HEAD, Torso, VALUE_HEAD};
 use crate::Space;
@@ -8,7 +8,7 @@ use crate::Space;
 /// observations.
 #[derive(Clone, Debug)]
 pub(crate) struct Tower {
-    /// What turns observations into features.
+    /// The encoder.
     pub(crate) encoder: EncoderLayers,
     /// The recurrent core.
     pub(crate) lstm: Option<Lstm>,
@@ -23,21 +23,21 @@ pub(crate) struct Tower {
 pub(crate) enum EncoderLayers {
     /// Dense layers, each followed by the activation.
     Mlp {
-        /// From the observation on.
+        /// From the observation.
         layers: Vec<Dense>,
-        /// What follows each.
+        /// The activation after each.
         activation: Activation,
     },
     /// Layers each followed by ReLU.
     Nature {
-        /// From the observation on.
+        /// From the observation.
         convs: Vec<Conv>,
         /// On the last image, flattened in the order y, x, channel.
         dense: Dense,
     },
     /// Sections, ReLU, the dense layer, ReLU.
     Impala {
-        /// From the observation on.
+        /// From the observation.
         sections: Vec<Section>,
         /// On the last image, flattened in the order y, x, channel.
         dense: Dense,
@@ -47,7 +47,7 @@ pub(crate) enum EncoderLayers {
 /// A convolution, a max-pool of 3×3 with stride 2 and padding 1, and two residual blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
-    /// What comes first.
+    /// The first layer.
     pub(crate) conv: Conv,
     /// The image after the pool.
     pub(crate) pooled: Image,
@@ -60,9 +60,9 @@ pub(crate) struct Section {
 pub(crate) struct Dense {
     /// Its tensors are `{name}.weight` and `{name}.bias`.
     pub(crate) name: String,
-    /// The width of what it reads.
+    /// The width of its input.
     pub(crate) inputs: usize,
-    /// The width of what it puts out.
+    /// The width of its output.
     pub(crate) outputs: usize,
 }
 
@@ -71,15 +71,15 @@ pub(crate) struct Dense {
 pub(crate) struct Conv {
     /// Its tensors are `{name}.weight`, `[ky, kx, in_channels, out_channels]`, and `{name}.bias`.
     pub(crate) name: String,
-    /// What it reads.
+    /// Its input.
     pub(crate) input: Image,
-    /// What it puts out.
+    /// Its output.
     pub(crate) output: Image,
     /// The side of a kernel.
     pub(crate) kernel: usize,
-    /// How far a kernel moves.
+    /// The stride.
     pub(crate) stride: usize,
-    /// How far a kernel may begin outside.
+    /// The padding.
     pub(crate) padding: usize,
 }
 
@@ -90,9 +90,9 @@ pub(crate) struct Lstm {
     pub(crate) name: String,
     /// The features it reads.
     pub(crate) inputs: usize,
-    /// The width of its output, and of its cell.
+    /// The width of output and cell.
     pub(crate) width: usize,
-    /// Where its output starts in a row of the state; its cell follows.
+    /// The offset of its output in a row of the state; its cell follows.
     pub(crate) state_offset: usize,
 }
 
@@ -139,7 +139,7 @@ impl NetworkSpec {
 }
 
 impl Torso {
-    /// What the tensors of each tower begin with.
+    /// The prefix of each tower's tensors.
     pub(super) fn names(self) -> &'static [&'static str] {
         match self {
             Self::Shared => &["torso"],
@@ -149,7 +149,7 @@ impl Torso {
 }
 
 impl Encoder {
-    /// Why it cannot read such observations or not be built at all.
+    /// Why it cannot be built for these observations.
     pub(super) fn check(&self, obs: &Space) -> Result<(), String> {
         let zero = |widths: &[usize]| widths.iter().position(|&width| width == 0);
         match self {
@@ -185,7 +185,7 @@ impl Encoder {
         }
     }
 
-    /// The layers below `torso`. An encoder that `check` would refuse has layers that make no sense.
+    /// The layers below `torso`, of a checked encoder.
     fn layers(&self, obs: &Space, torso: &str) -> EncoderLayers {
         match self {
             Self::Mlp { hidden, activation } => {
@@ -222,14 +222,14 @@ impl Encoder {
     }
 }
 
-/// Kernels, their side and their stride.
+/// Number, side and stride of kernels.
 const NATURE_CONVS: [(usize, usize, usize); 3] = [(32, 8, 4), (64, 4, 2), (64, 3, 1)];
 
-/// From 36 pixels the convolutions leave 8, 3 and 1.
+/// 36 pixels become 8, 3 and 1.
 const NATURE_MIN_SIDE: usize = 36;
 
 impl EncoderLayers {
-    /// The width of the features; none if they are the observation itself.
+    /// The width of the features; `None` if they are the observation.
     pub(crate) fn features(&self) -> Option<usize> {
         match self {
             Self::Mlp { layers, .. } => layers.last().map(|layer| layer.outputs),
@@ -267,7 +267,7 @@ impl Section {
         Self { conv: first, pooled, blocks }
     }
 
-    /// All convolutions from the observation on.
+    /// All convolutions, in order.
     fn convs(&self) -> impl Iterator<Item = &Conv> {
         std::iter::once(&self.conv).chain(self.blocks.as_flattened())
     }
@@ -312,7 +312,7 @@ impl Lstm {
 impl Image {
     pub(crate) const NONE: Self = Self { channels: 0, height: 0, width: 0 };
 
-    /// The image that an observation is, or why it is none for `encoder`.
+    /// The image size of an observation, or why `encoder` cannot read it.
     fn of(encoder: &str, obs: &Space) -> Result<Self, String> {
         match obs {
             Space::Box { shape, .. } => match shape[..] {
@@ -325,7 +325,7 @@ impl Image {
         }
     }
 
-    /// How many numbers it has.
+    /// Its number of elements.
     pub(crate) fn len(self) -> usize {
         self.channels.saturating_mul(self.height).saturating_mul(self.width)
     }

@@ -8,18 +8,17 @@ use super::operands::{BLOCK, CACHED, Finish, Group, PANEL, Product, Segment, Sta
 /// Computes the product.
 ///
 /// # Safety
-/// Every index that the product describes must lie inside its slice, `out` included.
+/// Every index of the product must be inside its slice, including `out`.
 #[inline(always)]
 pub(super) unsafe fn run<S: Simd>(simd: S, product: &Product<'_>, out: &mut [f32]) {
     let out = out.as_mut_ptr();
     for first_column in (0..product.columns).step_by(PANEL) {
         let blocks = (product.columns - first_column).min(PANEL) / BLOCK;
-        // With registers as long as a block, a tile is as wide as the panel; with shorter ones, as wide as a
-        // block.
+        // A tile is as wide as the panel if registers are as long as a block, else as wide as a block.
         let tile_blocks = if S::F32_LANES == BLOCK { blocks } else { 1 };
         let mut rest = product.segments;
         let mut first = true;
-        // Once at least: a sum of nothing still has a start and a finish.
+        // At least once: an empty sum still has a start and a finish.
         while first || !rest.is_empty() {
             let (now, later) = rest.split_at(segments_at_once(product, rest, blocks * BLOCK));
             let pass = Pass { segments: now, first, last: later.is_empty() };
@@ -35,12 +34,11 @@ pub(super) unsafe fn run<S: Simd>(simd: S, product: &Product<'_>, out: &mut [f32
     }
 }
 
-/// How many of the segments to sum while all rows pass by: what stays in the cache, one at least if there is
-/// one.
+/// The number of segments to sum over all rows: those that fit the cache, at least one.
 #[inline(always)]
 fn segments_at_once(product: &Product<'_>, segments: &[Segment], width: usize) -> usize {
     if let Finish::AddReluSlope(_) = product.finish {
-        // Its place holds something to be kept, so there is nowhere to leave half a sum.
+        // The result's place holds a value to keep, so a partial sum cannot be stored there.
         return segments.len();
     }
     let mut numbers = 0;
@@ -72,8 +70,8 @@ impl Strip {
     /// As [`run`].
     #[inline(always)]
     unsafe fn run<S: Simd>(&self, simd: S, product: &Product<'_>, pass: &Pass<'_>, blocks: usize) {
-        // Registers across, then the possible heights from the highest down: accumulators, a row of `b` and a
-        // number of `a` fill the registers.
+        // Registers across, then the possible heights, highest first: accumulators, a row of `b` and a number
+        // of `a` fill the registers.
         macro_rules! tiles {
             ($across:literal: $highest:literal $($lower:literal)*) => {{
                 let tiles = product.rows.div_ceil($highest);
@@ -106,8 +104,8 @@ impl Strip {
 
     /// One tile of `ROWS` rows and `ACROSS` registers.
     ///
-    /// Where a loop over the tile is written with indices, it must unroll: an accumulator that is reached
-    /// through a pointer stays in memory, and everything becomes three times slower.
+    /// Indexed loops over the tile must unroll: an accumulator behind a pointer stays in memory, which is
+    /// three times slower.
     ///
     /// # Safety
     /// As [`run`].
@@ -128,12 +126,12 @@ impl Strip {
             let out = self.out.add(self.group.out + row * place.row + panel * place.panel + column);
             let out = Tile::<ROWS, ACROSS> { at: out, row: place.row };
             let mut sums = start(simd, product.start, pass.first, out, self.column);
-            // Wrapping: without a term to read, these may lie anywhere.
+            // Wrapping: without a term to read, these may be anywhere.
             let a_at = a.numbers.as_ptr().wrapping_add(self.group.a + row * a.row);
             let b_at = b.numbers.as_ptr().wrapping_add(panel * b.panel + column);
             for segment in pass.segments {
                 let (a_at, b_at) = (a_at.wrapping_add(segment.a), b_at.wrapping_add(segment.b));
-                // A distance of one, known to the compiler, is part of the instruction.
+                // A constant distance of one is part of the instruction.
                 sums = if a.row == 1 {
                     add_products(
                         simd,
@@ -174,7 +172,7 @@ impl Strip {
                     out.store(simd, map(sums, |i, v, x| simd.mul_f32s(x, slope(y.load(simd, i, v)))));
                 }
                 Finish::Tanh => {
-                    // Through memory, a row at a time: too long to unroll for a whole tile.
+                    // Row by row through memory: too long to unroll for a tile.
                     out.store(simd, sums);
                     for i in 0..ROWS {
                         let row = tanh::<S, ACROSS>(simd, std::array::from_fn(|v| out.load(simd, i, v)));
@@ -233,7 +231,7 @@ unsafe fn load<S: Simd>(_: S, at: *const f32) -> S::f32s {
     unsafe { at.cast::<S::f32s>().read_unaligned() }
 }
 
-/// What the sums start from: the product's own start the first time, what was left in memory after that.
+/// The start of the sums: the product's own, then the partial sums in memory.
 ///
 /// # Safety
 /// `out` must lie inside its slice, and a bias be as long as the columns.
@@ -262,7 +260,7 @@ unsafe fn start<S: Simd, const ROWS: usize, const ACROSS: usize>(
     }
 }
 
-/// Where the terms of a tile's sums lie.
+/// The terms of a tile's sums.
 #[derive(Clone, Copy)]
 struct Terms {
     a: *const f32,
@@ -284,8 +282,7 @@ unsafe fn add_products<S: Simd, const ROWS: usize, const ACROSS: usize>(
     len: usize,
 ) -> Sums<S, ROWS, ACROSS> {
     let Terms { a, a_row, a_step, mut b, b_step } = terms;
-    // A pointer for every four rows. With two distances that leaves enough registers; a pointer for each
-    // would not.
+    // A pointer per four rows and two distances leave enough registers.
     let mut quads: [*const f32; 4] = std::array::from_fn(|quad| a.wrapping_add(4 * quad * a_row));
     for _ in 0..len {
         // SAFETY: term p of every row is read at a + p · a_step + i · a_row, and of every column at b + p ·
@@ -336,13 +333,11 @@ fn relu_slope<S: Simd>(simd: S, x: S::f32s, y: S::f32s) -> S::f32s {
     simd.select_f32s(simd.less_than_or_equal_f32s(y, zero), zero, x)
 }
 
-/// The hyperbolic tangents of some registers, to about 3e-7 of their value.
+/// The hyperbolic tangents of registers, with a relative error of about 3e-7.
 ///
-/// *Source*: the rational function of degrees 13 and 6 that Eigen and XLA use. Divisions take longer than the
-/// rest of it, so four registers share one.
-///
-/// Loops and `inline(always)` instead of closures: a closure that is not inlined is compiled without the
-/// instructions of `S` and becomes a hundred times slower.
+/// *Source*: the rational function of degrees 13 and 6 of Eigen and XLA. Division is the slowest part, so
+/// four registers share one. Loops and `inline(always)`, because a closure that is not inlined lacks the
+/// instructions of `S`, which is a hundred times slower.
 #[inline(always)]
 fn tanh<S: Simd, const N: usize>(simd: S, mut x: [S::f32s; N]) -> [S::f32s; N] {
     /// Beyond, the tangent is 1 as a float.
@@ -353,7 +348,7 @@ fn tanh<S: Simd, const N: usize>(simd: S, mut x: [S::f32s; N]) -> [S::f32s; N] {
     let (high, low) = (simd.splat_f32s(LIMIT), simd.splat_f32s(-LIMIT));
     let mut under = x;
     for i in 0..N {
-        // Comparisons with NaN are false and leave it alone.
+        // Comparisons with NaN are false, so it stays.
         let at_most = simd.select_f32s(simd.greater_than_f32s(x[i], high), high, x[i]);
         let clamped = simd.select_f32s(simd.less_than_f32s(at_most, low), low, at_most);
         let square = simd.mul_f32s(clamped, clamped);
@@ -373,8 +368,8 @@ fn polynomial<S: Simd, const N: usize>(simd: S, coefficients: [f32; N], x: S::f3
     sum
 }
 
-/// `over / under`, four at a time with one division: 1/a = b · 1/(a·b). The product of four must be a normal
-/// float, which it is for numbers between 1e-8 and 1e8; NaN spreads among the four.
+/// `over / under`, four with one division: 1/a = b · 1/(a·b). The product of four must be a normal float, as
+/// for numbers between 1e-8 and 1e8; NaN spreads among the four.
 #[inline(always)]
 fn quotients<S: Simd, const N: usize>(simd: S, mut over: [S::f32s; N], under: [S::f32s; N]) -> [S::f32s; N] {
     let mut i = 0;

@@ -1,10 +1,10 @@
 /// Columns are computed in blocks of this many: one register of AVX-512, two of AVX2, four of NEON.
 pub(crate) const BLOCK: usize = 16;
 
-/// The most columns that lie together in `b`: four registers of AVX-512.
+/// Columns of a panel of `b`: four registers of AVX-512.
 pub(crate) const PANEL: usize = 64;
 
-/// Numbers of `b` that stay in the first-level cache while all rows pass by, 24 of usually 32 to 48 KiB.
+/// Numbers of `b` that stay in the L1 cache: 24 of usually 32 to 48 KiB.
 pub(crate) const CACHED: usize = 6 * 1024;
 
 /// Row `i` and term `p` of the left operand are at `i * row + p * step`.
@@ -36,15 +36,14 @@ impl Place {
         Self { row, panel: PANEL }
     }
 
-    /// The greatest index of so many rows and columns.
+    /// The largest index of this many rows and columns.
     pub(crate) fn last(self, rows: usize, columns: usize) -> usize {
         let (row, panel) = ((rows - 1).saturating_mul(self.row), ((columns - 1) / PANEL).saturating_mul(self.panel));
         sum([row, panel, (columns - 1) % PANEL])
     }
 }
 
-/// Where a set of rows begins: in the left operand, in the result, and in the values that a slope is taken
-/// from.
+/// The start of a group of rows: in the left operand, in the result, and in the activations of a slope.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Group {
     pub(crate) a: usize,
@@ -52,7 +51,7 @@ pub(crate) struct Group {
     pub(crate) y: usize,
 }
 
-/// Where a piece of the sum begins in each operand, and how long it is.
+/// The start of a segment of the sum in each operand, and its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) a: usize,
@@ -60,14 +59,14 @@ pub(crate) struct Segment {
     pub(crate) len: usize,
 }
 
-/// What a sum starts from.
+/// The start of a sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start<'a> {
-    /// Nothing.
+    /// Zero.
     Zero,
     /// A number per column.
     Bias(&'a [f32]),
-    /// What the result's place holds.
+    /// The old value of the result.
     Out,
     /// Both.
     OutAndBias(&'a [f32]),
@@ -82,20 +81,20 @@ impl<'a> Start<'a> {
     }
 }
 
-/// What becomes of a sum. NaN stays NaN in all of them, save where ReLU's slope is zero.
+/// The function of a finished sum. NaN stays NaN, except where ReLU's slope is zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Finish<'a> {
-    /// It is the result.
+    /// The identity.
     Nothing,
-    /// Zero below zero.
+    /// ReLU.
     Relu,
     /// The hyperbolic tangent.
     Tanh,
-    /// The sum times the slope that ReLU had where it gave these values.
+    /// The sum times the slope of ReLU at these outputs.
     ReluSlope(Values<'a>),
-    /// The sum times the slope that the tangent had where it gave these values.
+    /// The sum times the slope of the tangent at these outputs.
     TanhSlope(Values<'a>),
-    /// The sum times ReLU's slope, added to what the result's place holds.
+    /// The sum times ReLU's slope, added to the old value.
     AddReluSlope(Values<'a>),
 }
 
@@ -108,14 +107,14 @@ impl<'a> Finish<'a> {
     }
 }
 
-/// What an activation gave: one value for each number of the result.
+/// Outputs of an activation, one for each element of the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values<'a> {
     pub(crate) numbers: &'a [f32],
     pub(crate) place: Place,
 }
 
-/// One matrix product, described. [`Product::run`] computes it.
+/// The description of a matrix product, for [`Product::run`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Product<'a> {
     /// The left operand, read number by number.
@@ -130,15 +129,15 @@ pub(crate) struct Product<'a> {
     pub(crate) columns: usize,
     /// Sets of rows.
     pub(crate) groups: &'a [Group],
-    /// MicroBatches of the sum.
+    /// Segments of the sum.
     pub(crate) segments: &'a [Segment],
-    /// What the sum starts from.
+    /// The start of the sum.
     pub(crate) start: Start<'a>,
-    /// What becomes of it.
+    /// The finish.
     pub(crate) finish: Finish<'a>,
 }
 
-/// How many columns a matrix of so many is stored with: one block, two, or whole panels.
+/// The padded number of columns: one block, two, or whole panels.
 pub(crate) const fn padded(columns: usize) -> usize {
     match columns {
         0..=BLOCK => BLOCK,
@@ -147,8 +146,7 @@ pub(crate) const fn padded(columns: usize) -> usize {
     }
 }
 
-/// The sum, or the greatest number there is: an offset below zero comes as a very great one and must not wrap
-/// around.
+/// The saturating sum: a negative offset is a huge one and must not wrap around.
 pub(super) fn sum<const N: usize>(terms: [usize; N]) -> usize {
     terms.into_iter().fold(0, usize::saturating_add)
 }

@@ -8,7 +8,7 @@ use pulp::Simd;
 /// The most numbers that any register holds.
 pub(super) const MOST: usize = 16;
 
-/// The numbers in a register. Each operation rounds, none are fused: all machines get the same bits.
+/// The numbers in a register. No operations are fused, so all machines get the same bits.
 #[derive(Clone, Copy)]
 pub(super) struct Lanes<S: Simd> {
     simd: S,
@@ -29,7 +29,7 @@ impl<S: Simd> Lanes<S> {
         Self { simd, register: S::as_simd_f32s(&numbers[..Self::COUNT]).0[0] }
     }
 
-    /// What `number` gives for each lane.
+    /// The results of `number` for each lane.
     #[inline(always)]
     pub(super) fn from_each(simd: S, mut number: impl FnMut(usize) -> f32) -> Self {
         let mut numbers = [0.0; MOST];
@@ -58,7 +58,7 @@ impl<S: Simd> Lanes<S> {
         numbers
     }
 
-    /// The greater of two; this one if the other is NaN.
+    /// The maximum; this one if the other is NaN.
     #[inline(always)]
     pub(super) fn or_greater(self, other: Self) -> Self {
         self.select(self.simd.less_than_f32s(self.register, other.register), other, self)
@@ -78,15 +78,15 @@ impl<S: Simd> Lanes<S> {
         self.select(same, Self::all(self.simd, 1.0), Self::all(self.simd, 0.0))
     }
 
-    /// `self · value`, where a weight of 0 leaves nothing of a value however infinite.
+    /// `self · value`, and 0 for a weight of 0 even if the value is infinite.
     #[inline(always)]
     pub(super) fn share_of(self, value: Self) -> Self {
         let zero = Self::all(self.simd, 0.0);
         self.select(self.simd.equal_f32s(self.register, zero.register), zero, self * value)
     }
 
-    /// The exponential of numbers that are at most 0, or NaN, which stays so. Zero below −87, near which the
-    /// normal numbers end; above, the relative error is below 1e-7.
+    /// The exponential of numbers of at most 0, or NaN. Zero below −87, near the smallest normal number;
+    /// above, the relative error is below 1e-7.
     #[inline(always)]
     pub(super) fn exp(self) -> Self {
         /// Adding it leaves no bits for a fraction, which rounds.
@@ -96,8 +96,8 @@ impl<S: Simd> Lanes<S> {
         let rounded = self * LOG2_E + ROUNDS;
         let k = rounded - ROUNDS;
         let rest = self - k * LN_2_HIGH - k * LN_2_LOW;
-        // The series up to rest⁷ / 7!: the first term left out is below 6e-9. In pairs, so that less waits
-        // for the rest.
+        // The series up to rest⁷ / 7!: the first omitted term is below 6e-9. In pairs, to shorten the chain
+        // of dependencies.
         let square = rest * rest;
         let (two, four, six) =
             (rest * (1.0 / 6.0) + 0.5, rest * (1.0 / 120.0) + 1.0 / 24.0, rest * (1.0 / 5040.0) + 1.0 / 720.0);
@@ -111,8 +111,7 @@ impl<S: Simd> Lanes<S> {
         self.select(vanishes, Self::all(simd, 0.0), exp)
     }
 
-    /// The natural logarithm of numbers that are finite and at least 1, or NaN, which stays so. The relative
-    /// error is below 2e-7.
+    /// The natural logarithm of finite numbers of at least 1, or NaN, with a relative error below 2e-7.
     #[inline(always)]
     pub(super) fn ln(self) -> Self {
         /// The float in whose last bits a whole number of up to 22 bits can be added to it.
@@ -143,7 +142,7 @@ impl<S: Simd> Lanes<S> {
     }
 }
 
-/// ln 2 in two parts: the first has so few bits that small whole multiples of it are exact.
+/// ln 2 in two parts: small integer multiples of the first are exact.
 const LN_2_HIGH: f32 = 355.0 / 512.0;
 const LN_2_LOW: f32 = (std::f64::consts::LN_2 - 355.0 / 512.0) as f32;
 
