@@ -3,10 +3,8 @@ use pronk_buffer::{BatchError, BatchShape, End, ObsColumn, ObsView, SampleBatch}
 use super::column_storage::{ColumnStorage, NewStep, Progress, clear_obs};
 
 /// The columns of one policy: one being filled for every seat (an agent of an environment), and the full
-/// ones.
-///
-/// A step begins when the agent acts, and is complete when the agent next has to act or its episode ends. A
-/// column is full when its last step is complete.
+/// ones. A step begins when the agent acts, and is complete when the agent next has to act or its episode
+/// ends.
 pub(crate) struct Columns {
     /// The shape of one column.
     shape: BatchShape,

@@ -26,10 +26,8 @@ thread_states! {
     }
 }
 
-/// A thread that infers for many workers: requests that arrive while it is busy form the next batch.
-///
-/// It takes the newest weights for every batch, so they may change in the middle of a fragment; every step
-/// records its version.
+/// A thread that infers for many workers: requests that arrive while it is busy form the next batch. Every
+/// batch uses the newest weights, so they may change within a fragment; every step records its version.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,10 +59,7 @@ impl InferenceThread {
     /// The thread's name.
     pub const NAME: &str = "inference";
 
-    /// Starts the thread, for the default policy.
-    ///
-    /// # Errors
-    /// The thread could not be spawned.
+    /// Starts the thread, for the default policy. An error if it cannot be spawned.
     pub fn start(
         network: Box<dyn Network>,
         weights: WeightCell<ByPolicy<Params>>,
@@ -87,10 +82,8 @@ impl InferenceThread {
         Ok((Self { handle, ended }, port))
     }
 
-    /// Waits for the thread to end: when its clients are dropped, or the run's shutdown guard is.
-    ///
-    /// # Errors
-    /// Its name, if it is still running after `timeout`.
+    /// Waits for the thread to end, after its clients or the run's shutdown guard are dropped. An error with
+    /// its name after `timeout`.
     pub fn join(self, timeout: Duration) -> Result<(), String> {
         // Nothing is ever sent: it closes.
         match self.ended.recv_timeout(timeout) {

@@ -7,8 +7,6 @@ use pronk_policy::Space;
 
 /// Maps agents to policies, for every agent at the beginning of every episode.
 ///
-/// Clones share one function.
-///
 /// ```
 /// use pronk_rollout::PolicyMapping;
 ///
@@ -31,8 +29,7 @@ pub struct PolicyMapping(Arc<MapAgent>);
 type MapAgent = dyn Fn(&str, u64) -> Option<PolicyId> + Send + Sync;
 
 impl PolicyMapping {
-    /// Maps by a function of the agent's name and the seed of the episode. If it depends on anything else,
-    /// runs with one seed differ.
+    /// Maps by a function of the agent's name and the seed of the episode alone.
     pub fn new(policy_of: impl Fn(&str, u64) -> PolicyId + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |agent, seed| Some(policy_of(agent, seed))))
     }

@@ -39,7 +39,7 @@ pub enum EnvFault {
         /// What it is now.
         after: String,
     },
-    /// A call failed: it returned an error, panicked, or gave a value or a mask that would fail a run.
+    /// A call failed in a way that would fail a run.
     Failure(EnvFailureCause),
     /// An element of the observation was not written.
     NotWritten {

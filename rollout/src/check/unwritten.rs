@@ -1,8 +1,8 @@
 use crate::env::ObsMut;
 
-/// The content of an observation row before the environment writes it. For floats it is a NaN that no
-/// arithmetic gives; for bytes, which may have any value, the two runs of an episode differ, so that an
-/// unwritten byte makes them differ.
+/// The content of an observation row before it is written: for floats a NaN that no arithmetic gives; for
+/// bytes, which may have any value, another one in each of an episode's two runs, so that an unwritten byte
+/// makes them differ.
 #[derive(Clone, Copy)]
 pub(crate) enum Background {
     First,

@@ -4,11 +4,9 @@ use super::error::EnvError;
 use super::multi_agent_spec::{AgentSpec, MultiAgentSpec};
 use super::views::{ActionRef, ObsMut, act_kind, obs_kind};
 
-/// The agents of an environment during [`MultiAgentEnv::step`](crate::MultiAgentEnv::step): it reads their
-/// actions here and writes their observations, rewards and ends.
-///
-/// Agents are numbered as in [`MultiAgentSpec::agents`]. An agent that a step does not mention is not asked
-/// to act, earns 0 and continues.
+/// The agents of an environment, numbered as in [`MultiAgentSpec::agents`]: a step reads their actions here
+/// and writes their observations, rewards and ends. An agent that it does not mention earns 0, continues, and
+/// does not act next.
 ///
 /// ```
 /// use pronk_rollout::{Agents, EnvError};
@@ -76,7 +74,7 @@ impl Agents {
     /// The action of the agent in this step, `[act_len]`.
     ///
     /// # Errors
-    /// When the agent does not act in this step, because the step before did not ask it to.
+    /// An agent that does not act in this step.
     #[inline]
     pub fn action(&self, agent: usize) -> Result<ActionRef<'_>, EnvError> {
         match self.agents.get(agent) {
@@ -86,10 +84,8 @@ impl Agents {
         }
     }
 
-    /// Asks the agent to act in the next step; write its observation, `[obs_len]`, into the returned row.
-    ///
-    /// # Errors
-    /// When the agent has ended.
+    /// Asks the agent to act in the next step: write its observation, `[obs_len]`, into the returned row. An
+    /// error if the agent has ended.
     #[inline]
     pub fn ask(&mut self, agent: usize) -> Result<ObsMut<'_>, EnvError> {
         let state = self.state(agent)?;
@@ -100,23 +96,18 @@ impl Agents {
         Ok(state.write())
     }
 
-    /// Shows the agent an observation without asking it to act: write the returned row, `[obs_len]`, whole.
+    /// Shows the agent an observation without asking it to act: write the whole returned row. An error if the
+    /// agent ended in an earlier step.
     ///
-    /// A truncated agent needs an observation since it last acted, from this or from [`ask`](Self::ask),
-    /// because its value is bootstrapped from that. Environments that never truncate need no `show`.
-    ///
-    /// # Errors
-    /// When the agent ended in an earlier step.
+    /// A truncated agent needs an observation since it last acted, from this or [`ask`](Self::ask), to
+    /// bootstrap from.
     #[inline]
     pub fn show(&mut self, agent: usize) -> Result<ObsMut<'_>, EnvError> {
         Ok(self.active(agent, "is shown an observation after its end")?.write())
     }
 
-    /// Adds to the agent's reward of this step. It is credited to the agent's last action, whether the agent
-    /// acts in this step or waits; a reward before its first action counts in the episode's return only.
-    ///
-    /// # Errors
-    /// In a reset, and when the agent ended in an earlier step.
+    /// Adds to the agent's reward of this step, which belongs to its last action; before the first one it
+    /// counts in the episode's return only. An error in a reset, and if the agent ended in an earlier step.
     #[inline]
     pub fn reward(&mut self, agent: usize, reward: f32) -> Result<(), EnvError> {
         if self.in_reset {
@@ -126,34 +117,23 @@ impl Agents {
         Ok(())
     }
 
-    /// Ends the agent's episode for good: it does not act again, even if it was asked to.
-    ///
-    /// # Errors
-    /// In a reset, and when the agent ended in an earlier step.
+    /// Terminates the agent's episode, even if it was asked to act. An error in a reset, and if the agent
+    /// ended in an earlier step.
     pub fn terminate(&mut self, agent: usize) -> Result<(), EnvError> {
         self.end(agent, End::Terminated)
     }
 
-    /// Truncates the agent's episode at its last observation: it does not act again, even if it was asked to.
-    ///
-    /// # Errors
-    /// As [`terminate`](Self::terminate).
+    /// Truncates the agent's episode at its last observation. Errors as [`terminate`](Self::terminate).
     pub fn truncate(&mut self, agent: usize) -> Result<(), EnvError> {
         self.end(agent, End::Truncated)
     }
 
-    /// [Terminates](Self::terminate) all agents that have not ended.
-    ///
-    /// # Errors
-    /// In a reset.
+    /// [Terminates](Self::terminate) all agents that have not ended. An error in a reset.
     pub fn terminate_all(&mut self) -> Result<(), EnvError> {
         self.end_all(End::Terminated)
     }
 
-    /// [Truncates](Self::truncate) all agents that have not ended.
-    ///
-    /// # Errors
-    /// In a reset.
+    /// [Truncates](Self::truncate) all agents that have not ended. An error in a reset.
     pub fn truncate_all(&mut self) -> Result<(), EnvError> {
         self.end_all(End::Truncated)
     }
@@ -261,10 +241,7 @@ impl Agents {
         !self.agents[agent].obs_is_current
     }
 
-    /// Sets its action in the next step.
-    ///
-    /// # Errors
-    /// An action of another element type or length than that of its space.
+    /// Sets its action in the next step; an error for another element type or length than that of its space.
     pub(crate) fn set_action(&mut self, agent: usize, action: ActionRef<'_>) -> Result<(), BatchError> {
         self.agents[agent].action.view_mut().copy_from(action.view())
     }

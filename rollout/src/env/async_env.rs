@@ -5,33 +5,21 @@ use super::single_agent::Step;
 use super::spec::EnvSpec;
 use super::views::{ActionRef, ObsMut};
 
-/// An environment whose steps are awaited, because a server, a device or another process makes them.
-///
-/// It keeps the rules of an [`Env`](crate::Env), and its thread does other work while it waits. A call that
-/// is no longer wanted, because it hangs or the run ends, is cancelled: its future is dropped at an await
-/// point, and so is the environment. No call may block its thread.
-///
-/// [`AsyncEnvs`](crate::AsyncEnvs) makes a factory of them, and has an example.
+/// An [`Env`](crate::Env) whose steps are awaited, because a server, a device or another process makes them.
+/// A call that hangs, or outlasts the run, is cancelled: its future and the environment are dropped. No call
+/// may block its thread. [`AsyncEnvs`](crate::AsyncEnvs) makes a factory of them, and has an example.
 pub trait AsyncEnv: Send {
     /// As [`Env::spec`](crate::Env::spec).
     fn spec(&self) -> EnvSpec;
 
-    /// As [`Env::reset`](crate::Env::reset).
-    ///
-    /// # Errors
-    /// Anything the environment cannot recover from; it is then dropped, and rebuilt after a pause.
+    /// As [`Env::reset`](crate::Env::reset). After an error the environment is dropped, and rebuilt after a
+    /// pause.
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> impl Future<Output = Result<(), EnvError>> + Send;
 
-    /// As [`Env::step`](crate::Env::step).
-    ///
-    /// # Errors
-    /// As [`reset`](Self::reset).
+    /// As [`Env::step`](crate::Env::step). Errors as [`reset`](Self::reset).
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> impl Future<Output = Result<Step, EnvError>> + Send;
 
-    /// As [`Env::action_mask`](crate::Env::action_mask), without waiting: from the last step or reset.
-    ///
-    /// # Errors
-    /// As [`reset`](Self::reset).
+    /// As [`Env::action_mask`](crate::Env::action_mask), without waiting. Errors as [`reset`](Self::reset).
     fn action_mask(&self, _mask: &mut [bool]) -> Result<(), EnvError> {
         Ok(())
     }
@@ -42,10 +30,7 @@ pub trait IntoAsyncEnv: Send {
     /// The environment.
     type Env: AsyncEnv;
 
-    /// The environment.
-    ///
-    /// # Errors
-    /// The error that the closure returned.
+    /// The environment, or the closure's error.
     fn into_async_env(self) -> Result<Self::Env, EnvError>;
 }
 

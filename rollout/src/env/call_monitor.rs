@@ -8,15 +8,14 @@ use pronk_metrics::{Steps, TimeLedger};
 use super::failure::FailurePlace;
 use super::reaper::ReaperHandle;
 
-/// A live view of one worker's environment calls, which any thread may read.
+/// A live view of one worker's environment calls, at the cost of a few plain stores for each.
 ///
-/// The worker writes a few plain stores for each call. When an environment hangs, its worker cannot say so:
-/// the thread that detects the hang *takes over* the worker's unfinished fragment, with the steps that are
-/// not booked yet. Should the call return after all, the worker sees that it has been replaced and ends
-/// without booking anything.
+/// The thread that detects a hang *takes over* the worker's unfinished fragment, with the steps that are not
+/// booked yet. If the call returns after all, the worker sees that it was replaced, and ends without booking
+/// anything.
 ///
-/// The monitor is also what environments know of the run: its [time ledger](Self::time), for time that they
-/// spend in other processes, and its [`Reaper`](crate::Reaper), for cleanup that takes time.
+/// It also gives environments the run's [time ledger](Self::time), for time in other processes, and its
+/// [`Reaper`](crate::Reaper), for slow cleanup.
 #[derive(Clone, Debug, Default)]
 pub struct CallMonitor {
     shared: Arc<Shared>,
@@ -99,11 +98,9 @@ impl CallMonitor {
         &self.time
     }
 
-    /// Runs the cleanup `end` of a dropped environment: in a run on a thread of that name, which the run
-    /// joins when it ends; outside a run on the calling thread.
-    ///
-    /// `limit` is how long `end` takes at most. If no thread can be spawned, `end` is dropped without a call,
-    /// so what it holds must clean up when dropped.
+    /// Runs the cleanup `end` of a dropped environment within `limit`: in a run on a thread of that name,
+    /// which the run joins; else on the calling thread. If no thread can be spawned, `end` is dropped
+    /// uncalled, so what it holds must clean up when dropped.
     pub fn reap(&self, thread: &str, limit: Duration, end: impl FnOnce() + Send + 'static) {
         match &self.reaper {
             Some(reaper) => reaper.add(thread, limit, end),
@@ -130,14 +127,14 @@ impl CallMonitor {
         Some(EnvCall { index, place, incarnation: shared.incarnation.load(Ordering::Relaxed), passage })
     }
 
-    /// The worker enters the code of its environments, those of `incarnation`, until the guard is dropped.
+    /// The worker is in code of its environments until the guard is dropped.
     pub(crate) fn enter(&self, incarnation: u32) -> CallGuard<'_> {
         self.shared.incarnation.store(incarnation, Ordering::Relaxed);
         self.pass();
         CallGuard(self)
     }
 
-    /// Sets which environment is called next, and what for; a vector calls this before the environment.
+    /// Sets which environment is called next, and for what.
     #[inline]
     pub fn at(&self, index: u32, place: FailurePlace) {
         let (kind, episode_seed, step) = match place {

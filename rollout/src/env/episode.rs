@@ -55,10 +55,8 @@ impl Fold for ReturnStat {
     }
 }
 
-/// The episodes of one environment: their seeds, and the progress of the present one.
-///
-/// A [`VectorEnv`](crate::VectorEnv) of your own that keeps them gives episodes the same seeds, and failures
-/// the same places, as those of the library.
+/// The episodes of one environment: their seeds, and the progress of the present one. Your own
+/// [`VectorEnv`](crate::VectorEnv) can use them for the library's seeds and places of failures.
 ///
 /// ```
 /// use pronk_rollout::{End, EnvContext, Episodes, FailurePlace, ObsMut, Step};
@@ -133,10 +131,8 @@ impl Episodes {
         FailurePlace::Mask { episode_seed: self.seed, step: self.len }
     }
 
-    /// Counts a step that led to `obs` and returns how it ends the episode, also by a time limit in steps.
-    ///
-    /// # Errors
-    /// A non-finite observation or reward.
+    /// Counts a step that led to `obs` and returns how it ends the episode, also by a time limit. An error
+    /// for a non-finite observation or reward.
     #[inline]
     pub fn count(&mut self, step: Step, obs: &ObsMut<'_>, limit: Option<u32>) -> Result<End, EnvFailureCause> {
         obs.check_finite()?;

@@ -42,7 +42,7 @@ pub struct EnvFailure {
     pub place: FailurePlace,
     /// What went wrong.
     pub cause: EnvFailureCause,
-    /// How many other environments of the vector had already made the step; 0 where each steps alone.
+    /// Other environments of the vector that had already made the step.
     pub steps_made: usize,
 }
 

@@ -4,17 +4,12 @@ use super::multi_agent_spec::MultiAgentSpec;
 
 /// An environment with several agents.
 ///
-/// Agents have names and, in the order of [`MultiAgentSpec::agents`], numbers. Every call gets an [`Agents`]
-/// with the actions of the agents, which takes their observations, rewards and ends. In a step those agents
-/// act that the step before, or the reset, *asked* to act:
+/// Every call gets the [`Agents`], to read actions and to write observations, rewards and ends. In a step
+/// those agents act that the step before, or the reset, *asked* to act: all of them if they act together, the
+/// one whose turn it is, a late one once it is there.
 ///
-/// - agents that act together: ask all of them in every step;
-/// - a game in turns: ask the agent whose turn it is;
-/// - agents that join late: ask them once they are there.
-///
-/// An agent may end before the others ([`Agents::terminate`]). The episode is over once all have ended, at
-/// the latest at [`MultiAgentSpec::max_episode_steps`]. An agent may be rewarded in any step until it ends,
-/// also while it waits: the reward is credited to its last action.
+/// An agent may end before the others. The episode is over once all have ended, at the latest at
+/// [`MultiAgentSpec::max_episode_steps`]. A reward belongs to an agent's last action, even while it waits.
 ///
 /// | | here |
 /// |---|---|
@@ -79,31 +74,23 @@ pub trait MultiAgentEnv: Send {
     /// The agents with their spaces, the name and the time limit; the same in every call.
     fn spec(&self) -> MultiAgentSpec;
 
-    /// Begins an episode and asks the agents that act first.
-    ///
-    /// The seed determines the episode, as in [`Env::reset`](crate::Env::reset).
+    /// Begins the episode of a seed, as [`Env::reset`](crate::Env::reset), and asks the agents that act
+    /// first.
     ///
     /// # Errors
-    /// Anything the environment cannot recover from, and errors of [`Agents`]; the worker then rebuilds it.
+    /// Fatal errors, and those of [`Agents`]; the worker then rebuilds the environment.
     fn reset(&mut self, seed: u64, agents: &mut Agents) -> Result<(), EnvError>;
 
     /// Takes one step with the actions of the agents that were asked, and asks the agents that act next.
     ///
-    /// Every step must ask an agent unless it ends the episode; then [`reset`](Self::reset) follows. An
-    /// environment does not count its steps: with [`MultiAgentSpec::max_episode_steps`] the library truncates
-    /// the remaining agents.
-    ///
-    /// # Errors
-    /// As [`reset`](Self::reset).
+    /// Every step must ask an agent unless it ends the episode; then [`reset`](Self::reset) follows. The
+    /// library truncates the remaining agents at [`MultiAgentSpec::max_episode_steps`]. Errors as
+    /// [`reset`](Self::reset).
     fn step(&mut self, agents: &mut Agents) -> Result<(), EnvError>;
 
     /// Writes the action mask of an agent that was asked to act, as
-    /// [`Env::action_mask`](crate::Env::action_mask) does.
-    ///
-    /// Called before every action of an agent with [`AgentSpec::action_mask`](crate::AgentSpec::action_mask).
-    ///
-    /// # Errors
-    /// As [`reset`](Self::reset).
+    /// [`Env::action_mask`](crate::Env::action_mask). Called if
+    /// [`AgentSpec::action_mask`](crate::AgentSpec::action_mask) is set. Errors as [`reset`](Self::reset).
     fn action_mask(&self, _agent: usize, _mask: &mut [bool]) -> Result<(), EnvError> {
         Ok(())
     }
@@ -132,10 +119,7 @@ pub trait IntoMultiAgentEnv {
     /// The environment.
     type Env: MultiAgentEnv;
 
-    /// The environment.
-    ///
-    /// # Errors
-    /// The error that the closure returned.
+    /// The environment, or the closure's error.
     fn into_env(self) -> Result<Self::Env, EnvError>;
 }
 

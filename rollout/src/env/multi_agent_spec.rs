@@ -13,15 +13,14 @@ pub struct MultiAgentSpec {
     pub name: String,
     /// All agents that may ever act, in the order of their numbers in [`Agents`](crate::Agents).
     pub agents: Vec<AgentSpec>,
-    /// After how many steps of the environment the remaining agents are [truncated](crate::End::Truncated);
-    /// `None` without a time limit.
+    /// Time limit, at which the remaining agents are [truncated](crate::End::Truncated).
     pub max_episode_steps: Option<u32>,
 }
 
 /// The name and spaces of one agent. [`MultiAgentEnv`](crate::MultiAgentEnv) has an example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSpec {
-    /// The agent's name, which no other agent of the environment has. It selects the agent's policy.
+    /// The agent's unique name, which selects its policy.
     pub name: String,
     /// Its observation space.
     pub observation: Space,
@@ -32,10 +31,7 @@ pub struct AgentSpec {
 }
 
 impl MultiAgentSpec {
-    /// Whether the spec is valid.
-    ///
-    /// # Errors
-    /// No agent, two agents of one name, or an agent that [`EnvSpec::check`] refuses.
+    /// Checks the spec: an error for no agents, two of one name, or one that [`EnvSpec::check`] refuses.
     pub fn check(&self) -> Result<(), EnvError> {
         if self.agents.is_empty() {
             return Err(EnvError::new("there is no agent: an environment needs at least one"));

@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 use pronk_metrics::catch;
 
-/// Runs the slow cleanup of dropped environments, such as ending their processes, on threads of its own.
-///
-/// A worker that waited for the cleanup itself would look as if it hangs. A run passes its reaper to its
-/// environments with their [`CallMonitor`](crate::CallMonitor) and waits for it when it ends. Dropping a
-/// reaper waits too.
+/// Runs the slow cleanup of dropped environments, such as ending their processes, on its own threads: a
+/// worker that waited for it would seem to hang. Environments reach a run's reaper through their
+/// [`CallMonitor`](crate::CallMonitor); the run waits for it at its end, as does dropping it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,11 +30,9 @@ impl Reaper {
         Self::default()
     }
 
-    /// Waits for every cleanup and returns the names of the threads that exceeded their limits.
-    ///
-    /// *Blocks* until the last limit at most.
+    /// Waits for every cleanup, up to its limit, and returns the names of the threads that exceeded it.
     pub fn wait(&self) -> Vec<String> {
-        // Taken out first, so that a cleanup handed over meanwhile does not wait for the lock.
+        // Taken out first, so that a new cleanup does not wait for the lock.
         let endings = std::mem::take(&mut *self.0.lock());
         endings.into_iter().filter(Ending::is_late).map(|ending| ending.thread).collect()
     }

@@ -1,5 +1,4 @@
-//! The first element of every path that seeds and random streams of this room are derived by. Distinct
-//! numbers make the streams of environments and policies independent.
+//! The first elements of the paths from which this room derives seeds and random streams.
 
 /// Followed by worker, incarnation, environment: the seed that an environment's episodes derive theirs from.
 pub(crate) const ENVIRONMENT: u64 = 1;

@@ -6,8 +6,8 @@ use super::views::{ActionRef, ObsMut};
 
 /// An environment: actions change its state, and each step yields an observation and a reward.
 ///
-/// Observations are written in place, into a row with the length and type of [`EnvSpec::observation`], so a
-/// step allocates nothing. A whole implementation with its factory:
+/// Observations are written in place, in the length and type of [`EnvSpec::observation`]. A whole
+/// implementation with its factory:
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, End, Env, EnvContext, EnvError, EnvSpec, ObsMut, Step, check_env};
@@ -55,27 +55,22 @@ pub trait Env: Send {
 
     /// Begins an episode and writes its first observation.
     ///
-    /// The seed determines everything random in the episode: the same seed and actions give the same episode.
-    /// The library derives a seed for each episode, so the seed in an error message is enough to replay it. 0
-    /// is a seed too.
+    /// The seed, which may be 0, determines everything random in the episode: equal seeds and actions give
+    /// equal episodes, so the seed in an error message suffices to replay it.
     ///
     /// # Errors
-    /// Anything the environment cannot recover from; the worker then rebuilds it.
+    /// A fatal error; the worker then rebuilds the environment.
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError>;
 
     /// Takes one step and writes the observation that follows it, also when the step ends the episode.
     ///
-    /// After an end, [`reset`](Env::reset) comes next. An environment does not count its steps: with
-    /// [`EnvSpec::max_episode_steps`] the vector environment truncates.
-    ///
-    /// # Errors
-    /// As [`reset`](Env::reset).
+    /// After an end, [`reset`](Env::reset) comes next. The vector environment truncates at
+    /// [`EnvSpec::max_episode_steps`]. Errors as [`reset`](Env::reset).
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError>;
 
-    /// Writes the action mask of the present state: actions whose element is false are never drawn.
-    ///
-    /// Called before every action if [`EnvSpec::action_mask`] is set, with every element true. Every choice
-    /// must keep a possible action.
+    /// Writes the action mask of the present state: actions whose element is false are never sampled. Called
+    /// with all elements true before every action if [`EnvSpec::action_mask`] is set. Every choice must keep
+    /// a possible action.
     ///
     /// *Shape*: `[n]` for [`Space::Discrete`](pronk_policy::Space::Discrete), the concatenated choices for
     /// [`Space::MultiDiscrete`](pronk_policy::Space::MultiDiscrete).

@@ -136,9 +136,7 @@ pub(crate) fn check_finite(row: &[f32]) -> Result<(), EnvFailureCause> {
     }
 }
 
-/// The first value that is NaN or infinite, with its index.
-///
-/// The scan that runs on every step has no early exit, so that it vectorises.
+/// The first non-finite value, with its index. The scan has no early exit, so that it vectorises.
 #[inline]
 pub(crate) fn first_non_finite(values: &[f32]) -> Option<(usize, f32)> {
     if values.iter().fold(true, |finite, value| finite & value.is_finite()) {

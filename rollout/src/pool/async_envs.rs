@@ -20,15 +20,12 @@ use crate::vector::VectorEnv;
 /// A factory of asynchronous environments from an `async` closure, whose future resolves to an
 /// [`AsyncEnv`](crate::AsyncEnv) or a `Result` of one.
 ///
-/// All environments of a worker are tasks of one thread, `rollout-1-tasks`, in a tokio runtime with timers
-/// and the drivers of your build of tokio. Each is a group of its own for [`Gather`](crate::Gather): set that
-/// to [`AtLeast`](crate::Gather::AtLeast) or [`Within`](crate::Gather::Within), or every step waits for the
-/// slowest. An environment that fails, or whose call takes longer than `env_hang_timeout`, is dropped and
-/// rebuilt after a pause while the others continue; each rebuild counts towards `max_num_worker_restarts`, so
-/// set that above the number of environments that may lose their server at once. One that blocks the thread
-/// takes all environments of its worker with it: they are rebuilt on a new thread.
-///
-/// Elsewhere, in an evaluation for instance, every step waits for all environments.
+/// All environments of a worker are tasks of one thread, `rollout-1-tasks`, in a tokio runtime. Each is a
+/// group for [`Gather`](crate::Gather): set that to [`AtLeast`](crate::Gather::AtLeast) or
+/// [`Within`](crate::Gather::Within), or every step waits for the slowest, as in an evaluation. An
+/// environment that fails, or whose call exceeds `env_hang_timeout`, is rebuilt after a pause while the
+/// others continue; each rebuild counts towards `max_num_worker_restarts`. One that blocks the thread costs
+/// all environments of its worker, which are rebuilt on a new thread.
 ///
 /// ```
 /// use std::time::Duration;
@@ -91,12 +88,8 @@ where
         Self { make: Arc::new(make) }
     }
 
-    /// Builds an environment and checks it as [`check_env`] does.
-    ///
-    /// *Blocks* until the environment has played a few episodes; do not call it from asynchronous code.
-    ///
-    /// # Errors
-    /// The broken rule, and where.
+    /// Builds an environment and checks it as [`check_env`] does. *Blocks* for a few episodes; do not call it
+    /// from async code.
     pub fn check(&self, seed: u64) -> Result<(), EnvCheckError> {
         let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed }.env(0);
         let make = async || (self.make)(context).await.into_async_env();

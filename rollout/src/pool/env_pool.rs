@@ -31,10 +31,8 @@ pub(crate) struct PoolConfig {
     pub(crate) env_hang_timeout: Option<Duration>,
 }
 
-/// The environments of one worker, in groups of one size that step independently.
-///
-/// A group answers every order once; groups answer in any order. A group that fails says so in its answer,
-/// and rebuilds its environments at the next reset.
+/// The environments of one worker, in groups of one size that step independently. A group answers every order
+/// once, with a failure if it fails, and rebuilds its environments at the next reset.
 pub(crate) trait EnvPool: Send {
     /// The spec of all environments.
     fn spec(&self) -> &EnvSpec;
@@ -48,10 +46,8 @@ pub(crate) trait EnvPool: Send {
     /// Sends an order to a group, without blocking.
     fn send(&mut self, group: usize, order: Box<GroupStep>);
 
-    /// The next answer; `None` after `timeout`. For a group that hangs the pool answers with that failure.
-    ///
-    /// # Errors
-    /// The run is ending.
+    /// The next answer; `None` after `timeout`. The pool answers for a group that hangs. An error if the run
+    /// ends.
     fn recv(&mut self, timeout: Option<Duration>) -> Result<Option<Answer>, Closed>;
 
     /// Ends all groups and waits briefly for them. Returns the names of threads still running.

@@ -8,11 +8,9 @@ use crate::env::{
 use crate::pool::EnvTasks;
 use crate::vector::{SerialVectorEnv, VectorEnv};
 
-/// Builds the environments of every worker.
-///
-/// Any closure from [`&EnvContext`](EnvContext) to an [`Env`](crate::Env), or to a `Result` of one, is a
-/// factory: its environments are stepped one after the other by [`SerialVectorEnv`]. Implement the trait
-/// itself for a vector environment of another kind.
+/// Builds the environments of every worker. Any closure from [`&EnvContext`](EnvContext) to an
+/// [`Env`](crate::Env), or to a `Result` of one, is a factory, whose environments a [`SerialVectorEnv`]
+/// steps. Implement the trait for other vector environments.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext, CallMonitor};
@@ -34,13 +32,9 @@ use crate::vector::{SerialVectorEnv, VectorEnv};
 pub trait EnvFactory: Send + Sync {
     /// Builds the environments of one worker.
     ///
-    /// A vector environment reports to `monitor` which of its environments it is building or calling, so that
-    /// one that hangs can be named; a hang in one that reports nothing is attributed to the worker alone. The
-    /// monitor also gives access to the time ledger, for time spent in other processes, and to the reaper,
-    /// for what takes long to end.
-    ///
-    /// # Errors
-    /// The environment that could not be built, and why.
+    /// A vector environment reports its calls to `monitor`, so that a hang can be attributed to an
+    /// environment. The monitor also gives access to the time ledger, for time in other processes, and to the
+    /// reaper, for slow cleanup.
     fn make_vector(
         &self,
         context: &VectorContext,
@@ -72,9 +66,6 @@ where
 }
 
 /// The spec of a factory's environments, from one that is built as worker 0 and dropped again.
-///
-/// # Errors
-/// The environment could not be built.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, EnvContext, probe_spec};

@@ -3,10 +3,8 @@ use crate::env::{
 };
 use crate::vector::MultiAgentEnvs;
 
-/// Builds the multi-agent environments of every worker.
-///
-/// Any closure from [`&EnvContext`](EnvContext) to a [`MultiAgentEnv`], or to a `Result` of one, is a
-/// factory: each worker calls it once for every environment.
+/// Builds the multi-agent environments of every worker. Any closure from [`&EnvContext`](EnvContext) to a
+/// [`MultiAgentEnv`], or to a `Result` of one, is a factory.
 ///
 /// ```
 /// use pronk_rollout::{EnvContext, EnvError, MultiAgentFactory, TicTacToe};
@@ -19,13 +17,8 @@ use crate::vector::MultiAgentEnvs;
 /// });
 /// ```
 pub trait MultiAgentFactory: Send + Sync {
-    /// Builds one environment.
-    ///
-    /// `monitor` gives access to the time ledger, for time spent in other processes, and to the reaper, for
-    /// what takes long to end.
-    ///
-    /// # Errors
-    /// Why it could not be built.
+    /// Builds one environment. `monitor` gives access to the time ledger, for time in other processes, and to
+    /// the reaper, for slow cleanup.
     fn make(&self, context: &EnvContext, monitor: &CallMonitor) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
 }
 
@@ -40,10 +33,7 @@ where
     }
 }
 
-/// The spec of a factory's environments, from one that is built as worker 0 and dropped again.
-///
-/// # Errors
-/// The environment could not be built, or its spec is invalid.
+/// The checked spec of a factory's environments, from one that is built as worker 0 and dropped again.
 ///
 /// ```
 /// use pronk_rollout::{EnvContext, TicTacToe, probe_multi_agent_spec};

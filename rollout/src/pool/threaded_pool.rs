@@ -62,7 +62,7 @@ impl ThreadedPool {
     /// Starts the threads, which build their environments in parallel.
     ///
     /// # Errors
-    /// The environment that could not be built, or not in time; or the thread that could not be spawned.
+    /// An environment that cannot be built in time, or a thread that cannot be spawned.
     pub(crate) fn new(
         config: PoolConfig,
         factory: Arc<dyn EnvFactory>,
@@ -167,7 +167,7 @@ impl EnvPool for ThreadedPool {
             None => Some(order),
         };
         if let Some(step) = refused {
-            // The thread is gone: only a panic outside the environments, or no thread at all, can do that.
+            // The thread is gone: a panic outside the environments, or no thread at all.
             let cause = EnvFailureCause::Error(EnvError::new("the thread of this group of environments is gone"));
             let outcome = Err(context_of(&self.config, number).failure_to_make(cause));
             let body = ReplyBody::Done { step, outcome };

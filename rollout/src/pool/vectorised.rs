@@ -9,8 +9,8 @@ use crate::vector::{Kernel, NativeVectorEnv, VectorEnv};
 
 /// A factory of native environments that step together by SIMD, with their states in arrays.
 ///
-/// Episodes equal those of a factory closure: same seeds, ends and returns, and states but for the last bits
-/// of a sine. They are only faster, the more so the more environments a worker has.
+/// Episodes equal those of a factory closure, but for the last bits of a sine, and are faster the more
+/// environments a worker has.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, EnvFactory, VectorContext, Vectorised, CallMonitor};

@@ -60,11 +60,8 @@ pub enum EvaluateError {
 
 /// Plays `n_episodes` whole episodes of the environments that `factory` makes.
 ///
-/// Each environment has a fixed share of the episodes, so that short ones are not over-represented. The same
-/// seed gives the same evaluation, whose episodes are never those of a run with that seed.
-///
-/// # Errors
-/// An environment failed, or the policy does not fit it.
+/// Each environment has a fixed share of the episodes, so that short ones are not over-represented. Equal
+/// seeds give equal evaluations, whose episodes are never those of a run with that seed.
 pub fn evaluate(
     policy: &mut Policy,
     choice: &mut ActionSelection,

@@ -16,22 +16,16 @@ use crate::worker::{BuildError, MakeWorker, RestartPolicy, WorkerSeat, WorkerSta
 
 /// Samples fragments on the caller's thread: what `num_rollout_workers: 0` runs.
 ///
-/// The same seed and the same weights give the same fragments, bit for bit; since the weights change only
-/// between two fragments, a whole run is reproducible. Failures, restarts and reports are those of a worker
-/// on a thread.
-///
-/// It starts no thread, so add its [`clock`](Self::clock) to the time ledger.
+/// Equal seeds and weights give equal fragments, so a whole run is reproducible bit for bit. Failures,
+/// restarts and reports are those of a worker on a thread. Add its [`clock`](Self::clock) to the time ledger.
 pub struct InlineSource {
     worker: SupervisedWorker,
     weights: WeightCell<ByPolicy<Params>>,
 }
 
 impl InlineSource {
-    /// Makes worker 0 and the mailbox for its reports. The source closes when the token is shut down, which
-    /// also ends pauses before restarts, and when the step ledger reaches its limit.
-    ///
-    /// # Errors
-    /// Those of `make`.
+    /// Makes worker 0 and the mailbox for its reports. The source closes when the token is shut down, and
+    /// when the step ledger reaches its limit. Errors are those of `make`.
     pub fn new(
         make: Arc<MakeWorker>,
         restart: RestartPolicy,
@@ -70,9 +64,7 @@ impl Drop for InlineSource {
 impl Source for InlineSource {
     type Item = MultiAgentBatch;
 
-    /// Samples a fragment.
-    ///
-    /// Blocks: for one fragment, and in pauses between restarts for at most `timeout`.
+    /// Samples a fragment. Blocks for that, and in pauses before restarts for at most `timeout`.
     fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
         let made = self.worker.next_fragment(&self.weights, timeout);
         self.worker.clock.enter(WorkerState::Idle);

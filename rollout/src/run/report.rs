@@ -16,8 +16,7 @@ const MAX_FAILURES: usize = 32;
 const MAX_ABANDONED: usize = 20;
 
 /// What one or more workers did since the last report: posted once per fragment, folded when the reader lags.
-///
-/// Folding keeps counts and sums exact, and the newest entries of the bounded lists.
+/// Folding keeps counts and sums exact, and the newest entries of bounded lists.
 ///
 /// ```
 /// use pronk_buffer::Fold;
@@ -33,8 +32,7 @@ pub struct WorkerReport {
     pub fragments: u64,
     /// The steps of the completed fragments.
     pub steps: Steps,
-    /// The newest finished episodes, oldest first, at most 1024, those of failed fragments included. The
-    /// figures below are those of all finished episodes.
+    /// The newest finished episodes, oldest first, at most 1024. The figures below are those of all.
     pub episodes: Vec<EpisodeStat>,
     /// How many episodes finished.
     pub n_episodes: u64,
@@ -46,8 +44,8 @@ pub struct WorkerReport {
     pub return_max: Option<f64>,
     /// The sum of their lengths, in steps.
     pub len_sum: u64,
-    /// The returns of agents by the policy that each played: one for each episode in which an agent acted.
-    /// Empty for single-agent environments, whose returns are those of the episodes.
+    /// The returns of agents, by policy: one for each episode in which an agent acted. Empty for single-agent
+    /// environments.
     pub policy_returns: ByPolicy<ReturnStat>,
     /// How often environments were rebuilt.
     pub restarts: u64,

@@ -22,10 +22,7 @@ impl RestartBudget {
         Self { policy, spent: Arc::default() }
     }
 
-    /// Spends one restart for `failure`.
-    ///
-    /// # Errors
-    /// The budget is spent.
+    /// Spends one restart for `failure`; an error if the budget is spent.
     pub(crate) fn spend(&self, failure: Arc<EnvFailure>) -> Result<(), WorkerFailureCause> {
         let RestartPolicy { max_num_worker_restarts: restarts, restart_window: window, .. } = self.policy;
         let now = Instant::now();
@@ -60,10 +57,7 @@ impl Restarts {
         self.consecutive_failures = 0;
     }
 
-    /// Counts one more failure in a row.
-    ///
-    /// # Errors
-    /// More than `num_consecutive_worker_failures_tolerance`.
+    /// Counts one more failure in a row; an error beyond `num_consecutive_worker_failures_tolerance`.
     pub(super) fn count(&mut self, failure: Arc<EnvFailure>) -> Result<(), WorkerFailureCause> {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         match self.consecutive_failures > self.budget.policy.num_consecutive_worker_failures_tolerance {
@@ -90,8 +84,8 @@ impl Restarts {
         self.pause = None;
     }
 
-    /// Reports the restarts that the sampler made on its own and charges the budget for them. Returns the
-    /// last failure, and why the worker must give up if the budget does not suffice.
+    /// Charges the budget for the restarts that the worker made on its own. Returns the last failure, and why
+    /// the worker must give up if the budget does not suffice.
     pub(super) fn charge(
         &self,
         failures: Vec<EnvFailure>,

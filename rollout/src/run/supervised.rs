@@ -62,10 +62,7 @@ pub(super) enum Missed {
 }
 
 impl SupervisedWorker {
-    /// Makes a worker that a run starts with.
-    ///
-    /// # Errors
-    /// Those of its maker.
+    /// Makes a worker that a run starts with. Errors are those of its maker.
     pub(super) fn start(shared: Shared, seat: WorkerSeat) -> Result<Self, BuildError> {
         let thread = thread_name(seat.worker);
         let mut worker = Self::unmade(shared, seat, thread, None, WorkerState::Starting);

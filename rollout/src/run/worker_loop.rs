@@ -14,9 +14,7 @@ use super::supervised::{Missed, NoFragment, SupervisedWorker, discard};
 use crate::worker::{Collected, SampleError, WorkerState};
 
 /// The body of a worker's thread: pushes fragments until the run ends, the inqueue closes, or the worker
-/// gives up.
-///
-/// Calls `on_leave` after dropping the worker's end of the inqueue and before dropping its environments.
+/// gives up. Calls `on_leave` between dropping its end of the inqueue and dropping its environments.
 pub(super) fn run_worker(
     mut worker: SupervisedWorker,
     edges: WorkerEdges,
@@ -48,9 +46,8 @@ fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<
 }
 
 impl SupervisedWorker {
-    /// Samples a fragment with the newest weights and reports it; restarts the worker after failures.
-    ///
-    /// Blocks: for a fragment; in pauses between restarts for at most `timeout`, or until the run ends.
+    /// Samples a fragment with the newest weights and reports it; restarts the worker after failures. Blocks
+    /// for that; in pauses before restarts for at most `timeout`, or until the run ends.
     pub(crate) fn next_fragment(
         &mut self,
         weights: &WeightCell<ByPolicy<Params>>,

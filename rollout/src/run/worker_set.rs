@@ -1,5 +1,4 @@
-//! Workers on threads: all of them start or none does, a failure is a value, and a worker that hangs is
-//! replaced.
+//! Workers on threads: all start or none does, and a worker that hangs is replaced.
 
 mod status_board;
 mod supervisor;
@@ -52,9 +51,8 @@ pub struct WorkerSetConfig {
 /// # Environments that hang
 /// The thread `supervisor` is the watchdog. When an environment call takes longer than `env_hang_timeout`,
 /// its thread is abandoned, because no thread can be ended from outside, and reported with environment, seed,
-/// step and the last observation. Its fragment is lost to `env_hang`, and another thread, such as
-/// `rollout-3.1`, takes the worker's place. If the call returns after all, the abandoned thread finds that it
-/// was replaced, and ends.
+/// step and the last observation. Its fragment is lost to `env_hang`, and a thread such as `rollout-3.1`
+/// takes its place. If the call returns after all, the abandoned thread ends.
 pub struct WorkerSet {
     reports: Mailbox<WorkerReport>,
     board: StatusBoard,
@@ -72,8 +70,7 @@ pub struct WorkerSet {
 pub struct JoinOutcome {
     /// The first worker that gave up, if one did.
     pub failure: Option<WorkerFailure>,
-    /// The names of the threads that had not ended at the deadline. They are abandoned: no thread can be
-    /// ended from outside, and a process can end without them.
+    /// The names of the threads that had not ended at the deadline. They are abandoned.
     pub not_joined: Vec<String>,
     /// The reports that were not read.
     pub unread: Vec<WorkerReport>,
@@ -84,8 +81,8 @@ impl WorkerSet {
     /// for replacements.
     ///
     /// # Errors
-    /// When a worker cannot be made or has other spaces than the first, or when the system gives no thread.
-    /// Then no environment has been reset and no thread keeps running.
+    /// A worker that cannot be made or has other spaces than the first, or a thread that cannot be spawned.
+    /// No environment has been reset then, and no thread keeps running.
     pub fn start(
         config: WorkerSetConfig,
         make: Arc<MakeWorker>,
@@ -97,11 +94,8 @@ impl WorkerSet {
         Ok(set)
     }
 
-    /// As [`start`](Self::start), but the workers make no fragment before [`begin`](Self::begin), so that a
-    /// limit of the step ledger can be set first.
-    ///
-    /// # Errors
-    /// Those of [`start`](Self::start).
+    /// As [`start`](Self::start), but the workers wait for [`begin`](Self::begin), so that a limit of the
+    /// step ledger can be set first.
     pub fn prepare(
         config: WorkerSetConfig,
         make: Arc<MakeWorker>,
@@ -163,11 +157,8 @@ impl WorkerSet {
         self.board.lock().statuses()
     }
 
-    /// Waits for all threads to end, with one deadline for all.
-    ///
-    /// Drop the run's shutdown guard first; a worker then ends after at most one step of its environments.
-    ///
-    /// Blocks: for at most `timeout`.
+    /// Waits for all threads to end, for at most `timeout`. Drop the run's shutdown guard first; a worker
+    /// then ends after at most one step of its environments.
     pub fn join(self, timeout: Duration) -> JoinOutcome {
         // Threads that have not begun end without beginning.
         drop(self.go);

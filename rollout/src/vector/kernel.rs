@@ -1,12 +1,12 @@
 use super::kernel_action::KernelAction;
 use crate::env::EnvSpec;
 
-/// The dynamics of one environment as functions that the compiler vectorises over many environments.
+/// The dynamics of one environment, which the compiler vectorises over the environments of a
+/// [`NativeVectorEnv`](crate::NativeVectorEnv).
 ///
-/// A [`NativeVectorEnv`](crate::NativeVectorEnv) runs them for several environments in one SIMD instruction.
-/// For that they must be `#[inline(always)]` and branch-free: `if` and `clamp` that select a number are fine;
-/// loops whose length depends on the state, tables and calls of the maths library are not. The vector
-/// enforces the time limit of [`EnvSpec`]; a kernel only terminates.
+/// For that the functions must be `#[inline(always)]` and branch-free: `if` and `clamp` that select a number
+/// are fine; loops that depend on the state, tables and calls of the maths library are not. The vector
+/// enforces the time limit; a kernel only terminates.
 ///
 /// ```
 /// use pronk_policy::Space;

@@ -7,10 +7,7 @@ pub trait KernelAction: Copy + 'static {
     /// Whether actions of the space have this type.
     fn is_of(space: &Space) -> bool;
 
-    /// The actions of all environments.
-    ///
-    /// # Errors
-    /// When they have the other type.
+    /// The actions of all environments; an error for the other type.
     fn all(actions: ActionRef<'_>) -> Result<&[Self], EnvError>;
 
     /// The first action that is not in the space, as the index of its environment and an error.

@@ -9,9 +9,8 @@ use crate::env::{
 /// Makes one environment.
 pub(crate) type MakeOne<'a> = &'a dyn Fn(&EnvContext, &CallMonitor) -> Result<Box<dyn MultiAgentEnv>, EnvError>;
 
-/// The environments of one worker, stepped one at a time.
-///
-/// Errors, panics, non-finite values and broken rules come back as [`EnvFailure`].
+/// The environments of one worker, stepped one at a time. Errors, panics, non-finite values and broken rules
+/// become an [`EnvFailure`].
 pub(crate) struct MultiAgentEnvs {
     context: VectorContext,
     spec: MultiAgentSpec,
@@ -26,10 +25,7 @@ pub(crate) struct MultiAgentSlot {
 }
 
 impl MultiAgentEnvs {
-    /// Makes `n_envs` environments, one after the other.
-    ///
-    /// # Errors
-    /// Those of [`SerialVectorEnv::new`](crate::SerialVectorEnv::new).
+    /// Makes `n_envs` environments. Errors as [`SerialVectorEnv::new`](crate::SerialVectorEnv::new).
     pub(crate) fn make(
         make: MakeOne<'_>,
         context: VectorContext,

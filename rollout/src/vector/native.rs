@@ -18,10 +18,9 @@ const BLOCK: usize = 64;
 /// One component of the state of every environment of a block.
 type Column = [f64; BLOCK];
 
-/// Native environments stepped together with SIMD instructions, on the calling thread.
-///
-/// Episode seeds, autoreset, time limit and failures are as in [`SerialVectorEnv`](crate::SerialVectorEnv).
-/// An invalid action is refused before any environment has moved.
+/// Native environments that step together with SIMD on the calling thread. Seeds, autoreset, time limit and
+/// failures are as in [`SerialVectorEnv`](crate::SerialVectorEnv); an invalid action is refused before any
+/// environment has moved.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, NativeVectorEnv, VectorContext, VectorEnv};
@@ -43,18 +42,13 @@ pub struct NativeVectorEnv<K: Kernel> {
 }
 
 impl<K: Kernel> NativeVectorEnv<K> {
-    /// Makes `n_envs` environments.
-    ///
-    /// # Errors
-    /// When `n_envs` is 0 or the spec of the kernel is invalid.
+    /// Makes `n_envs` environments. An error for 0, and for an invalid spec.
     pub fn new(context: &VectorContext, n_envs: usize) -> Result<Self, EnvFailure> {
         Self::with_time_limit(context, n_envs, K::env_spec().max_episode_steps)
     }
 
-    /// Makes `n_envs` environments with another time limit, or none.
-    ///
-    /// # Errors
-    /// Those of [`new`](Self::new), and a limit of 0.
+    /// Makes `n_envs` environments with another time limit, or none. Errors as [`new`](Self::new), and for a
+    /// limit of 0.
     pub fn with_time_limit(
         context: &VectorContext,
         n_envs: usize,
@@ -73,18 +67,12 @@ impl<K: Kernel> NativeVectorEnv<K> {
         })
     }
 
-    /// The state of one environment.
-    ///
-    /// # Panics
-    /// When there is no such environment.
+    /// The state of an environment; panics if there is none.
     pub fn state(&self, index: usize) -> K::State {
         self.states.get(index)
     }
 
-    /// Sets the state of one environment, in the middle of its episode.
-    ///
-    /// # Panics
-    /// When there is no such environment.
+    /// Sets the state of an environment within its episode; panics if there is none.
     pub fn set_state(&mut self, index: usize, state: K::State) {
         self.states.set(index, &state);
     }

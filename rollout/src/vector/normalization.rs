@@ -49,10 +49,7 @@ impl Normalization {
         self.returns.fill(0.0);
     }
 
-    /// Gathers and normalises the observations of a step, `[B, obs_len]`.
-    ///
-    /// # Errors
-    /// Rows of another length.
+    /// Gathers and normalises the observations of a step, `[B, obs_len]`. An error for another length.
     pub(crate) fn observe(&mut self, rows: &mut [f32]) -> Result<(), EnvError> {
         if let Some(gathered) = &mut self.gathered.observations {
             gathered.add_rows(rows);
@@ -62,18 +59,13 @@ impl Normalization {
         self.scale(rows)
     }
 
-    /// Writes the raw observations of the last step, `[B, obs_len]`.
-    ///
-    /// # Errors
-    /// Rows of another length, or no step yet.
+    /// Writes the raw observations of the last step, `[B, obs_len]`. An error for another length, or without
+    /// a step.
     pub(crate) fn restore(&self, rows: ObsMut<'_>) -> Result<(), EnvError> {
         rows.write(&self.raw)
     }
 
-    /// Normalises observations without gathering them.
-    ///
-    /// # Errors
-    /// As [`observe`](Self::observe).
+    /// Normalises observations without gathering them. Errors as [`observe`](Self::observe).
     pub(crate) fn scale(&self, rows: &mut [f32]) -> Result<(), EnvError> {
         self.scale.obs.as_ref().map_or(Ok(()), |scale| scale.apply(rows).map_err(EnvError::new))
     }

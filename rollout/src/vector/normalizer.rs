@@ -66,11 +66,9 @@ impl NormalizerMoments {
 
 /// The shared moments of a run's observations and returns, by which its environments normalise.
 ///
-/// All workers share one. Each gathers moments of its own and merges them between two fragments, when it also
-/// loads those of the others: all rows of a fragment are normalised alike, including the one after its last
-/// step, and no step blocks on another worker. A run without threads is reproducible bit for bit.
-///
-/// Episode statistics count the rewards before normalisation, and the spaces of the spec do not change.
+/// All workers share one. Each merges its moments between two fragments, and then loads those of the others:
+/// all rows of a fragment are normalised alike, and no step blocks on another worker. Runs without threads
+/// are reproducible bit for bit. Episode statistics and spaces are those before normalisation.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -7,10 +7,8 @@ use crate::env::{
     ObsMut, VectorContext,
 };
 
-/// Environments stepped one after the other on the calling thread.
-///
-/// Errors, panics and non-finite values come back as [`EnvFailure`] with all that is needed to reproduce
-/// them. [`VectorEnv`] has an example.
+/// Environments stepped one after the other on the calling thread. Errors, panics and non-finite values
+/// become an [`EnvFailure`]. [`VectorEnv`] has an example.
 #[derive(Debug)]
 pub struct SerialVectorEnv<E> {
     context: VectorContext,
@@ -24,8 +22,8 @@ impl<E: Env> SerialVectorEnv<E> {
     /// Makes `n_envs` environments, one after the other; `monitor` shows which one is being made or called.
     ///
     /// # Errors
-    /// The environment that could not be made: `make` failed or panicked, its spec is invalid or differs from
-    /// that of the first one. Zero environments are an error too.
+    /// A `make` that fails or panics, a spec that is invalid or differs from the first one, or zero
+    /// environments.
     pub fn new<M>(context: &VectorContext, n_envs: usize, monitor: &CallMonitor, make: M) -> Result<Self, EnvFailure>
     where
         M: Fn(&EnvContext) -> Result<E, EnvError>,

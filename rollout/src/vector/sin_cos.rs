@@ -8,8 +8,8 @@ const HALF_PI: [f64; 3] = [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2
 
 /// Branch-free sine and cosine, which the compiler vectorises, with the same bits on every machine.
 ///
-/// The error is at most 2 ulp for angles up to ±0.78 and 3e-16 up to ±1e5; beyond that it grows with the
-/// angle. NaN and infinities give NaN.
+/// The error is at most 2 ulp up to ±0.78 and 3e-16 up to ±1e5, and grows beyond. NaN and infinities give
+/// NaN.
 ///
 /// Source: the polynomials and the constants of fdlibm (Sun Microsystems 1993, `k_sin.c`, `k_cos.c`,
 /// `e_rem_pio2.c`).

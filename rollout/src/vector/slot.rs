@@ -51,8 +51,7 @@ pub(super) fn call<R>(call: impl FnOnce() -> Result<R, EnvError>) -> Result<R, E
 /// Makes `n_envs` environments, one after the other; `monitor` shows which one is being made.
 ///
 /// # Errors
-/// The environment that could not be made: `make` failed or panicked, its spec is invalid or differs from
-/// that of the first one. Zero environments are an error too.
+/// A `make` that fails or panics, a spec that is invalid or differs from the first one, or zero environments.
 pub(super) fn make_all<E, S: Spec>(
     context: &VectorContext,
     n_envs: usize,

@@ -15,7 +15,7 @@ use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, ObsMut};
 /// The time limit [`EnvSpec::max_episode_steps`] is enforced here: an episode that reaches it is truncated,
 /// unless the environment terminates it on that very step.
 ///
-/// Any failure is final for the whole vector: drop it and make another.
+/// An error, of the environment that failed, is final for the whole vector: drop it and make another.
 ///
 /// ```
 /// use pronk_buffer::{End, FinalObs, ObsKind};
@@ -47,34 +47,20 @@ pub trait VectorEnv: Send {
     fn n_envs(&self) -> usize;
 
     /// Begins an episode in every environment and writes the first observations, `[B, obs_len]`.
-    ///
-    /// # Errors
-    /// The environment that failed.
     fn reset_all(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure>;
 
     /// Takes one step in every environment; `actions` is `[B, act_len]`.
-    ///
-    /// # Errors
-    /// The environment that failed.
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure>;
 
-    /// Writes the action masks of all environments, every element of `[B, dist_len]`.
-    ///
-    /// Called before every step if [`EnvSpec::action_mask`] is set. By default every action is possible.
-    ///
-    /// # Errors
-    /// The environment that failed, or that left no action of a choice possible.
+    /// Writes all action masks, `[B, dist_len]`, before every step if [`EnvSpec::action_mask`] is set; by
+    /// default every action is possible. A choice without a possible action is an error.
     fn action_masks(&mut self, masks: &mut [bool]) -> Result<(), EnvFailure> {
         masks.fill(true);
         Ok(())
     }
 
-    /// Called when a fragment begins, with the observations of the last step, `[B, obs_len]`.
-    ///
-    /// A vector that normalises per fragment rewrites them with new moments. By default they stay.
-    ///
-    /// # Errors
-    /// The environment that failed.
+    /// Called at the beginning of a fragment with the last observations, `[B, obs_len]`, which a vector that
+    /// normalises rewrites with new moments.
     fn begin_fragment(&mut self, _obs: ObsMut<'_>) -> Result<(), EnvFailure> {
         Ok(())
     }

@@ -21,10 +21,8 @@ pub struct Collected {
     pub abandoned: Vec<String>,
 }
 
-/// The steps that a worker has made and not yet handed over, and the tag of its next fragment.
-///
-/// Every step is counted once: by [`book`](Self::book) with its fragment, by [`lose`](Self::lose) when some
-/// of the worker's environments failed, or by [`give_up`](Self::give_up).
+/// Accounts for a worker's steps until [`book`](Self::book) counts them with their fragment, or
+/// [`lose`](Self::lose) or [`give_up`](Self::give_up) without one; and tags fragments.
 pub(super) struct Account {
     pub(super) links: WorkerLinks,
     worker: u32,
@@ -111,8 +109,7 @@ impl Account {
         std::mem::take(&mut self.collected)
     }
 
-    /// Counts the steps of a complete fragment as sampled; `None` if the supervisor has replaced this worker
-    /// and booked them.
+    /// Counts the steps of a complete fragment as sampled; `None` if the supervisor has taken them over.
     pub(super) fn book(&mut self, steps: Steps) -> Option<StepTicket> {
         self.sequence += 1;
         self.count(steps)
@@ -125,7 +122,7 @@ impl Account {
         }
     }
 
-    /// Books all steps that are in no fragment as lost to `cause`, or without a cause as dropped at shutdown.
+    /// Books the rest as lost to `cause`, or without a cause as dropped at shutdown.
     pub(super) fn give_up(&mut self, cause: Option<&'static str>) {
         if self.made == Steps::default() && self.untrained == 0 {
             return;
@@ -143,8 +140,7 @@ impl Account {
         self.links.monitor.enter(self.incarnation)
     }
 
-    /// Drops environments that failed. A panic in a destructor is contained, for the first failure is
-    /// reported.
+    /// Drops failed environments. A panic in a destructor is contained: the first failure counts.
     pub(super) fn drop_envs<T>(&self, envs: T) {
         self.links.monitor.at(0, FailurePlace::Unknown);
         let _inside = self.enter();

@@ -27,7 +27,7 @@ thread_states! {
 /// The settings of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerConfig {
-    /// The worker's number: its thread is `rollout-<worker>`, and 0 runs on the thread of its caller.
+    /// The worker's number: its thread is `rollout-<worker>`; 0 is the inline worker.
     pub worker: u32,
     /// How often this worker's environments were rebuilt; seeds are derived from it.
     pub incarnation: u32,

@@ -69,13 +69,11 @@ impl RolloutWorker {
     /// A worker whose environments step in groups elsewhere, on threads or as tasks: it infers for all groups
     /// that have answered.
     ///
-    /// A column of a fragment is one environment's own time line, as in a
-    /// [`RolloutWorker`](crate::RolloutWorker): `T` consecutive steps, whatever the others did meanwhile,
-    /// so that a slow environment holds up no other. A fragment holds the `B` columns that have been full for
-    /// longest. Weights change between fragments; every step records the version that chose its action.
-    ///
-    /// A group that fails costs the columns it was filling. It is rebuilt after a pause, and the others
-    /// continue. With [`Gather::All`] and [`Gather::InTurn`] fragments do not depend on timing.
+    /// A column is `T` consecutive steps of one environment, whatever the others did meanwhile, so that a
+    /// slow environment holds up no other; a fragment holds the `B` columns that have been full for longest.
+    /// Weights change between fragments; every step records its version. A group that fails costs the columns
+    /// it was filling, and is rebuilt after a pause while the others continue. With [`Gather::All`] and
+    /// [`Gather::InTurn`] fragments do not depend on timing.
     ///
     /// # Errors
     /// The environment that could not be built, how environments and network disagree, or a number of groups
@@ -145,10 +143,8 @@ impl MakeFragments for Gathering {
         AnyEnvSpec::Single(self.spec.clone())
     }
 
-    /// Blocks until `B` columns are full; when the run ends, not at all.
-    ///
-    /// A group that fails costs its own columns, and its failure is added to the account. It is an error only
-    /// when all groups have failed.
+    /// Blocks until `B` columns are full, or the run ends. The failure of a group goes to the account, and is
+    /// an error only if all have failed.
     fn fill(
         &mut self,
         account: &mut Account,

@@ -37,9 +37,7 @@ struct Lockstep {
 
 impl RolloutWorker {
     /// A worker that steps its environments together on its own thread, with one version of the weights per
-    /// fragment.
-    ///
-    /// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
+    /// fragment. Fragments do not depend on timing.
     ///
     /// # Errors
     /// The environment that could not be built, or how environments and network disagree.

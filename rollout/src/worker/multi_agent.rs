@@ -45,22 +45,19 @@ impl RolloutWorker {
     /// A worker for environments with several agents, each of which plays a policy.
     ///
     /// # Columns
-    /// Each column of a batch is one agent's own time line: `T` consecutive steps that it took under one
-    /// policy, whatever the others did in between. A step is complete when the agent next has to act or its
-    /// episode ends; the rewards until then add up to the step's reward. Columns that are not full wait for
-    /// the next fragment. A fragment ends after `T` steps of every environment, or as many more as it takes
-    /// until a column is full, and holds all full columns in the order of environments and agents.
+    /// A column is `T` consecutive steps of one agent under one policy. A step lasts until the agent next has
+    /// to act or its episode ends, and its reward is the sum until then. A fragment ends after `T` steps of
+    /// every environment, or later once a column is full, and holds all full columns in the order of
+    /// environments and agents; the others wait for the next one.
     ///
     /// # Steps
-    /// The env-steps of a fragment are those made since the last one, its agent-steps those of its columns.
-    /// Agent-steps of frozen policies are booked as dropped under `"not_trained"`. Agent-steps of columns
-    /// that are not full when the worker ends or its environments fail are booked then.
-    ///
-    /// Fragments depend on the seed, the worker's number and the versions of the weights, never on timing.
+    /// The env-steps of a fragment are those since the last one, its agent-steps those of its columns.
+    /// Agent-steps of frozen policies are dropped as `"not_trained"`, those of incomplete columns at the end
+    /// or with a failure. Fragments do not depend on timing.
     ///
     /// # Errors
-    /// The environment that could not be built; the policy whose network or weights do not fit; the agent
-    /// that is mapped to no policy, or to one that it cannot play, in the first episode of an environment.
+    /// An environment that cannot be built; a policy whose network or weights do not fit; an agent that is
+    /// mapped to no policy, or to one that it cannot play, in a first episode.
     pub fn multi_agent(
         config: MultiAgentWorkerConfig,
         factory: Arc<dyn MultiAgentFactory>,

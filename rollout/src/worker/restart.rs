@@ -13,8 +13,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// Consecutive failures, without a complete fragment in between, that a worker survives. One more ends
-    /// it, and the others continue.
+    /// Consecutive failures without a complete fragment that a worker survives. One more ends it.
     pub num_consecutive_worker_failures_tolerance: u32,
     /// Restarts of all workers together within `restart_window`. One more fails the run.
     pub max_num_worker_restarts: u32,
@@ -27,8 +26,8 @@ pub struct RestartPolicy {
 }
 
 impl Default for RestartPolicy {
-    /// Tolerates ten consecutive failures with pauses from 10 ms to 1 s, and 1000 restarts of all workers per
-    /// minute. RLlib tolerates 100 without pauses, and 1000 in the whole run.
+    /// Ten consecutive failures with pauses from 10 ms to 1 s, and 1000 restarts of all workers per minute.
+    /// (RLlib: 100 without pauses, 1000 in the whole run.)
     fn default() -> Self {
         Self {
             num_consecutive_worker_failures_tolerance: 10,

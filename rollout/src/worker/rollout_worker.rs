@@ -9,13 +9,11 @@ use super::error::{BuildError, SampleError};
 
 /// A worker: weights in, fragments out.
 ///
-/// It is built by [`new`](Self::new) for environments that step together on its own thread,
-/// [`gathering`](Self::gathering) for groups of environments that step elsewhere, and
-/// [`multi_agent`](Self::multi_agent) for environments with several agents. A [`WorkerSet`](crate::WorkerSet)
-/// runs workers on threads, an [`InlineSource`](crate::InlineSource) one on the caller's.
-///
-/// Every step of its environments is booked once: with the ticket of a fragment, or as lost or dropped by the
-/// time the worker is dropped.
+/// [`new`](Self::new) builds one whose environments step together on its own thread,
+/// [`gathering`](Self::gathering) one for groups that step elsewhere, [`multi_agent`](Self::multi_agent) one
+/// for several agents. A [`WorkerSet`](crate::WorkerSet) runs workers on threads, an
+/// [`InlineSource`](crate::InlineSource) one on the caller's. Every step is booked once: with the ticket of a
+/// fragment, or as lost or dropped.
 ///
 /// ```
 /// use std::num::NonZeroUsize;
@@ -76,7 +74,7 @@ pub(super) trait MakeFragments: Send {
     /// Drops the environments.
     fn drop_envs(&mut self, account: &Account);
 
-    /// Ends its threads, if any, and waits briefly for them. Returns the names of those still running.
+    /// Ends its threads and waits briefly for them. Returns those still running.
     fn close(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -105,9 +103,7 @@ impl RolloutWorker {
     /// Makes one fragment, with one version of the weights.
     ///
     /// It continues where the last one ended. After a failure it begins with environments of the next
-    /// incarnation, whose episodes have other seeds: the seed that led to the failure is not repeated.
-    ///
-    /// Blocks: for a fragment; when the run ends, for one step of the environments.
+    /// incarnation, whose episodes have other seeds. Blocks for a fragment; when the run ends, for one step.
     ///
     /// # Errors
     /// Steps that are in no fragment are booked as lost to the cause, or as dropped under `"shutdown"` when
@@ -154,7 +150,7 @@ impl RolloutWorker {
         self.maker.drop_envs(&self.account);
     }
 
-    /// Ends the worker's own threads, if any, and waits briefly for them. Returns those still running.
+    /// Ends the worker's own threads and waits briefly for them. Returns those still running.
     pub(crate) fn close(&mut self) -> Vec<String> {
         self.maker.close()
     }

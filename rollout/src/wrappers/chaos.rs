@@ -54,8 +54,8 @@ impl Default for ChaosConfig {
 }
 
 impl ChaosConfig {
-    /// A factory that wraps the environments of `make`. Each derives its faults from the seed, its worker,
-    /// its index and its incarnation, so that a rebuilt environment does not fail at the same step again.
+    /// A factory that wraps the environments of `make`. Faults derive from seed, worker, index and
+    /// incarnation, so that a rebuilt environment does not fail at the same step again.
     ///
     /// ```
     /// use pronk_rollout::{CartPole, ChaosConfig, EnvFactory, VectorContext, CallMonitor};
@@ -115,10 +115,9 @@ enum Fault {
     Slow,
 }
 
-/// Fault injection: an environment that fails on purpose, to test that a run survives it.
-///
-/// Only steps fail, never a reset. Faults have a random stream of their own, so episodes do not change until
-/// one fails. The message or the environment's name shows that a fault was injected.
+/// Fault injection: an environment whose steps fail on purpose. Faults have their own random stream, so
+/// episodes do not change until one fails. The message or the environment's name shows that a fault was
+/// injected.
 ///
 /// ```
 /// use pronk_rollout::{ActionRef, CartPole, Chaos, ChaosConfig, Env, ObsMut};
@@ -140,10 +139,7 @@ pub struct Chaos<E> {
 }
 
 impl<E: Env> Chaos<E> {
-    /// Injects faults into `env`.
-    ///
-    /// # Errors
-    /// A probability outside 0..=1, or probabilities that sum to more than 1.
+    /// Injects faults into `env`; an error if a probability or their sum is outside 0..=1.
     pub fn new(env: E, config: ChaosConfig) -> Result<Self, EnvError> {
         config.check()?;
         Ok(Self { env, config, rng: Rng::seed_from(config.seed), steps: 0 })

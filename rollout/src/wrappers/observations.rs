@@ -28,10 +28,8 @@ pub struct TransformObservation<E, F> {
 }
 
 impl<E: Env, F: FnMut(&[f32], &mut [f32]) + Send> TransformObservation<E, F> {
-    /// Wraps `env`: `transform` reads one of its observations and writes one of `space`.
-    ///
-    /// # Errors
-    /// When one of the two spaces has bytes: the function transforms floats.
+    /// Wraps `env`: `transform` reads its observations and writes those of `space`. An error for spaces of
+    /// bytes.
     pub fn new(env: E, space: Space, transform: F) -> Result<Self, EnvError> {
         let inside = env.spec().observation;
         for (which, space) in [("the environment's", &inside), ("the given", &space)] {

@@ -65,10 +65,8 @@ pub struct ClipReward<E> {
 }
 
 impl<E: Env> ClipReward<E> {
-    /// Clips the rewards of `env` to `min_reward..=max_reward`; bounds may be infinite.
-    ///
-    /// # Errors
-    /// When the lower bound is above the upper one, or a bound is NaN.
+    /// Clips the rewards of `env` to `min_reward..=max_reward`, which may be infinite. An error for bounds
+    /// out of order, or NaN.
     pub fn new(env: E, min_reward: f32, max_reward: f32) -> Result<Self, EnvError> {
         if min_reward <= max_reward {
             return Ok(Self { env, min_reward, max_reward });

@@ -25,10 +25,10 @@ const LONGEST_STRETCH: u32 = 64;
 
 /// Finds the number of groups to wait for that makes the most steps per second, by races.
 ///
-/// In every lap of a race each rule is used for a short while, one after the other. Rules are compared lap by
-/// lap, so that a slowdown of the whole machine counts against none of them. A rule that is clearly behind
-/// the leader leaves the race, so that bad rules cost little; a race among nearly equal ones ends after a few
-/// seconds. Between races the last winner is used, for longer each time it wins again.
+/// A lap of a race uses each rule for a short while. Rules are compared lap by lap, so that a slowdown of the
+/// machine counts against none. One that is clearly behind leaves the race, so that bad rules cost little; a
+/// race of nearly equal ones ends after a few seconds. Between races the winner is used, for longer each time
+/// it wins again.
 pub(crate) struct AdaptiveGather {
     /// From one group to all of them.
     rules: Vec<Gather>,

@@ -50,22 +50,16 @@ pub trait Arrivals {
     /// Time since some beginning.
     fn now(&self) -> Duration;
 
-    /// The next answer; `None` if none arrives before `deadline`. One that has arrived already is returned
-    /// whatever the deadline.
-    ///
-    /// # Errors
-    /// When no more answers can come.
+    /// The next answer; `None` if none has arrived by `deadline`. An error if no more can come.
     fn next(&mut self, deadline: Option<Duration>) -> Result<Option<Self::Answer>, Self::Error>;
 }
 
 impl Gather {
     /// Waits for answers of `running` groups by this rule: for at least one, or for none if none runs.
     ///
-    /// [`InTurn`](Self::InTurn) takes the next answer, so `arrivals` must return them in the order of
-    /// sending. [`Adaptive`](Self::Adaptive) waits for all: the caller replaces it by the rule in use.
-    ///
-    /// # Errors
-    /// Those of `arrivals`.
+    /// For [`InTurn`](Self::InTurn), `arrivals` must return answers in the order of sending.
+    /// [`Adaptive`](Self::Adaptive) waits for all: the caller replaces it by the rule in use. Errors are
+    /// those of `arrivals`.
     pub fn collect<A: Arrivals>(&self, running: usize, arrivals: &mut A) -> Result<Vec<A::Answer>, A::Error> {
         let mut answers = Vec::new();
         let began = arrivals.now();

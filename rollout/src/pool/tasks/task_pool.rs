@@ -38,7 +38,7 @@ impl TaskPool {
     /// built at their first reset.
     ///
     /// # Errors
-    /// The first environment could not be built, or not in time; or the thread could not be spawned.
+    /// A first environment that cannot be built in time, or a thread that cannot be spawned.
     pub(crate) fn new(
         config: PoolConfig,
         tasks: EnvTasks,

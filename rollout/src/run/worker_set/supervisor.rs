@@ -47,8 +47,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Starts the thread, which ends when all workers have, or when `unwanted` closes, and then drops
-    /// `ending`.
+    /// Starts the thread, which ends when all workers have or `unwanted` closes, and drops `ending`.
     pub(super) fn spawn(self, unwanted: Receiver<()>, ending: ShutdownGuard) -> Result<JoinHandle<()>, StartError> {
         let name = "supervisor".to_owned();
         let body = move || {
@@ -76,8 +75,7 @@ impl Supervisor {
         }
     }
 
-    /// Closes the inqueue once the last worker has dropped its end; dropping its environments may still take
-    /// long.
+    /// Closes the inqueue once the last worker has dropped its end.
     fn left(&mut self, id: usize) {
         self.threads.pushing.remove(&id);
         if self.threads.pushing.is_empty() {
@@ -203,8 +201,8 @@ impl Threads {
         Self { handles: BTreeMap::new(), pushing: BTreeSet::new(), replaced: BTreeMap::new(), sender, events }
     }
 
-    /// Starts the thread of a worker, which begins with a message from `gate`, or at once without one. When
-    /// the gate closes, it ends without beginning.
+    /// Starts the thread of a worker, which waits for a message from `gate`, if there is one, and ends if
+    /// that closes.
     pub(super) fn spawn(
         &mut self,
         member: Member,

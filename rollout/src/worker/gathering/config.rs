@@ -9,13 +9,11 @@ use crate::worker::{RestartPolicy, WorkerConfig};
 pub struct GatheringWorkerConfig {
     /// The settings that all workers have. The environments are split among the groups.
     pub worker: WorkerConfig,
-    /// Groups of environments, each with a thread: a divisor of `num_envs_per_worker`. 1 for tasks, each of
-    /// which is a group.
+    /// Groups of environments, each with a thread: a divisor of `num_envs_per_worker`; 1 for tasks.
     pub num_env_groups: NonZeroUsize,
     /// How many groups to wait for.
     pub gather: Gather,
-    /// How long a call of an environment may take before it counts as a hang: the group's thread is abandoned
-    /// and replaced, a task is cancelled. `None` waits forever.
+    /// How long a call may take before it counts as a hang: the group's thread is replaced, a task cancelled.
     pub env_hang_timeout: Option<Duration>,
     /// The pauses after consecutive failures of a group; the other fields are the supervisor's.
     pub restart: RestartPolicy,

@@ -23,7 +23,7 @@ use crate::act::{PolicyMapping, WorkerPolicy};
 /// # let _ = config;
 /// ```
 pub struct MultiAgentWorkerConfig {
-    /// The worker's number: its thread is `rollout-<worker>`, and 0 runs on the thread of its caller.
+    /// The worker's number: its thread is `rollout-<worker>`; 0 is the inline worker.
     pub worker: u32,
     /// How often this worker's environments were rebuilt; seeds are derived from it.
     pub incarnation: u32,
@@ -31,7 +31,7 @@ pub struct MultiAgentWorkerConfig {
     pub seed: u64,
     /// `B`: the worker's environments.
     pub num_envs_per_worker: NonZeroUsize,
-    /// `T`: steps of one column, and the least number of steps of every environment in a fragment.
+    /// `T`: steps of a column, and the minimal steps of every environment in a fragment.
     pub rollout_fragment_length: NonZeroUsize,
     /// The policies, by name.
     pub policies: ByPolicy<WorkerPolicy>,
