@@ -31,6 +31,10 @@ const SCRIPT: i32 = 5;
 /// and any child after that before it is left to the system.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
+/// How long a child whose pipes are closed may take to end: nearly always it is ending already, which on a
+/// busy machine takes seconds.
+const ENDING: Duration = Duration::from_secs(10);
+
 /// The longest line.
 const MAX_LINE: usize = 64 << 20;
 
@@ -282,9 +286,9 @@ impl Child {
     /// The error of a child that ended or closed a pipe.
     #[cold]
     fn died(&mut self) -> ProcessError {
-        let how = match self.finish(GRACE) {
+        let how = match self.finish(ENDING) {
             Some(status) => how_it_ended(status),
-            None => "closed its standard input or output and went on".to_owned(),
+            None => "closed its standard input or output and continued".to_owned(),
         };
         ProcessError::Died { command: self.command.clone(), how, output: self.output.text() }
     }
