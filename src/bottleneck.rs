@@ -352,8 +352,8 @@ mod tests {
 
     #[test]
     fn no_advice_promises_more_than_the_machine_has_left() {
-        // One thread, half of whose time goes into waiting for processes that step: both processors are
-        // nearly busy.
+        // One thread that spends half its time waiting for environment processes: both processors are nearly
+        // busy.
         let worker = time("rollout-0", &[("stepping", 5.0), ("idle", 5.0)]);
         let child = time("env-process-1", &[("stepping", 5.0), ("waiting", 5.0)]);
         let threads = [time("learner", &[("starved", 5.0), ("learning", 5.0)]), worker, child];
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_worker_whose_processes_step_is_busy_with_environments() {
-        // It waits for its process nearly all the time, which in turn waits for it while it infers.
+        // It nearly always waits for its process, which in turn waits during inference.
         let worker = time("rollout-1", &[("stepping", 9.0), ("inferring", 1.0), ("blocked", 0.0)]);
         let child = time("env-process-1", &[("stepping", 8.9), ("waiting", 1.1)]);
         let threads = [time("learner", &[("starved", 7.0), ("learning", 3.0)]), worker, child];
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_shared_inference_thread_that_is_always_busy_is_the_limit() {
-        // Workers that always step, or wait for an answer, and one thread that answers nearly all the time.
+        // Workers that step or wait for inference, and an inference thread that is nearly always busy.
         let worker = |name| time(name, &[("stepping", 2.0), ("inferring", 7.9), ("blocked", 0.1)]);
         let learner = time("learner", &[("starved", 6.0), ("learning", 4.0)]);
         let inference = time("inference", &[("waiting", 0.2), ("inferring", 9.8)]);
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn one_thread_gains_what_can_go_on_at_once() {
-        // Of ten seconds, the worker had three and the learner three. The others went to somebody else.
+        // Of ten seconds, the worker and the learner had three each; other programs had the rest.
         let worker = time("rollout-0", &[("starting", 1.0), ("stepping", 2.0), ("inferring", 1.0), ("idle", 6.0)]);
         let threads = [time("learner", &[("starved", 7.0), ("learning", 3.0)]), worker];
         let find = |available| Bottleneck::find(&threads, &[], 0, Some(Processors { busy: 1.0, available }));

@@ -18,9 +18,8 @@ use figures::Families;
 /// A reporter that serves the newest result to [Prometheus](https://prometheus.io) at `GET /metrics`, as
 /// OpenMetrics text.
 ///
-/// Every number of the result is there once, but for those in lists. What only grows is a counter
-/// (`pronk_steps_sampled_total`), the rest are gauges (`pronk_episode_return_mean`), and families have
-/// labels:
+/// Exports every number of the result once, except those in lists. Numbers that only grow are counters
+/// (`pronk_steps_sampled_total`), the others gauges (`pronk_episode_return_mean`). These have labels:
 ///
 /// | metric | labels |
 /// |---|---|
@@ -30,11 +29,11 @@ use figures::Families;
 /// | `pronk_learner` | `policy`, `stat` |
 /// | `pronk_policy_return_min`, `…_mean`, `…_max` | `policy` |
 ///
-/// Times are in seconds. A result's figure that is null, and what follows from counters by `rate()`, such as
-/// shares of an iteration, is left out.
+/// Times are in seconds. Null figures are omitted, and so are those that `rate()` of a counter gives, such as
+/// shares of an iteration.
 ///
-/// One thread called `prometheus` answers, so a scrape never waits for the trainer nor the trainer for a
-/// scrape. It ends when the reporter is finished or dropped, and nothing is served from then on.
+/// A thread named `prometheus` serves, so scrapes and trainer never block each other. It ends when the
+/// reporter is finished or dropped.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -63,17 +62,16 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Where to serve if nothing speaks against it: this machine alone, at the port that is customary for
-    /// exporters.
+    /// The usual address: this machine only, on the customary port of exporters.
     pub const DEFAULT_ADDRESS: &'static str = "127.0.0.1:9464";
 
     /// Serves at `address`, such as [`DEFAULT_ADDRESS`](Self::DEFAULT_ADDRESS); port 0 is any free one.
     ///
-    /// There is neither a password nor encryption, so whoever reaches the address reads the figures. That is
-    /// why the default is reached from this machine only; `0.0.0.0:9464` opens it to the network.
+    /// There is no authentication or encryption: whoever can reach the address can read the figures. The
+    /// default is reachable from this machine only; `0.0.0.0:9464` opens it to the network.
     ///
     /// # Errors
-    /// The address is none, its port is taken, or the system refuses the socket or the thread.
+    /// The address is invalid, its port is in use, or the system refuses the socket or the thread.
     pub fn bind(address: &str) -> Result<Prometheus, PrometheusError> {
         let refused = |source| PrometheusError::new(address, source);
         let listener = TcpListener::bind(address).map_err(refused)?;
@@ -91,20 +89,19 @@ impl Prometheus {
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let mut closing = newest.clone();
             runtime.spawn(server::accept(listener, newest));
-            // Fails once the reporter has dropped its end. The runtime goes after that, and every connection
-            // with it.
+            // Fails once the reporter has dropped its end; the runtime is dropped next, with all connections.
             let _ = runtime.block_on(closing.wait_for(|_| false));
         });
         let thread = thread.map_err(|source| PrometheusError::Thread { source })?;
         Ok(Prometheus { addr, clock: reader, serving: Some((sender, thread)) })
     }
 
-    /// Where it is served; with the real port where 0 was asked for.
+    /// The address served, with the actual port if 0 was requested.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Ends the thread. False when it had panicked.
+    /// Ends the thread. `false` if it has panicked.
     fn close(&mut self) -> bool {
         let Some((sender, thread)) = self.serving.take() else {
             return true;
@@ -119,7 +116,7 @@ impl Reporter for Prometheus {
         THREAD
     }
 
-    /// That of the serving thread; its states are `waiting` and `serving`.
+    /// The clock of the serving thread, with states `waiting` and `serving`.
     fn clock(&self) -> Option<ClockReader> {
         Some(self.clock.clone())
     }
@@ -146,7 +143,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// Why nothing can be served.
+/// Why the endpoint cannot start.
 ///
 /// ```
 /// use pronk::{Prometheus, PrometheusError};
@@ -159,15 +156,15 @@ impl Drop for Prometheus {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrometheusError {
-    /// Somebody else listens there.
+    /// Another program listens there.
     #[error(
         "cannot serve metrics at {address}: the port is taken, perhaps by another run; end that one, choose another \
          port, or ask for port 0, which is any free one"
     )]
     Taken {
-        /// The address asked for.
+        /// The requested address.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system refuses this address.
@@ -175,15 +172,15 @@ pub enum PrometheusError {
         "cannot serve metrics at {address}: {source}; give an address of this machine and a port, as 127.0.0.1:9464"
     )]
     Refused {
-        /// The address asked for.
+        /// The requested address.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refuses another thread or what it needs.
+    /// The system refuses the thread or its resources.
     #[error("cannot start the thread `{THREAD}`: {source}; the process may be at a limit of threads or open files")]
     Thread {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -199,7 +196,7 @@ impl PrometheusError {
 }
 
 thread_states! {
-    /// What the serving thread does.
+    /// State of the serving thread.
     enum PrometheusState {
         /// Waiting for a scrape or a result.
         Waiting = "waiting",
@@ -210,7 +207,7 @@ thread_states! {
 
 const THREAD: &str = "prometheus";
 
-/// A runtime for one thread, whose clock waits exactly when the thread does. The clock ends with it.
+/// A single-threaded runtime. The clock is in `waiting` exactly while the thread is parked, and ends with it.
 fn runtime(clock: StateClock<PrometheusState>) -> io::Result<tokio::runtime::Runtime> {
     let clock = Arc::new(Mutex::new(clock));
     let enter = |state| {

@@ -65,8 +65,8 @@ impl StopReason {
 }
 
 impl StopWhen {
-    /// The limit that `result` reaches, returns first. The limit of env-steps is checked elsewhere, between
-    /// results as well.
+    /// The limit that `result` reaches, target returns first. The limit of env-steps is checked elsewhere,
+    /// because it also applies between results.
     pub(crate) fn reached(&self, result: &TrainResult) -> Option<StopReason> {
         let at_least = |value: u64, limit: Option<u64>| limit.is_some_and(|limit| value >= limit);
         if self.reached_return(result) {
@@ -85,7 +85,7 @@ impl StopWhen {
         self.time.is_some_and(|limit| time >= limit)
     }
 
-    /// Whether a return is to be reached.
+    /// Whether there is a target return.
     pub(crate) fn has_target(&self) -> bool {
         self.episode_return_mean.is_some() || self.policy_return_mean.is_some()
     }

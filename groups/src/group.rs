@@ -35,7 +35,7 @@ impl Default for WorkerGroupConfig {
     }
 }
 
-/// What happens when a call fails. The error is recorded in each case.
+/// The reaction to a failed call. The error is recorded in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnWorkerError {
     /// The whole group stops.
@@ -144,7 +144,7 @@ impl WorkerGroup {
     /// A group whose workers call `body` until the group is stopped. [`WorkerGroups`](super::WorkerGroups)
     /// start it.
     ///
-    /// An error of `body` counts even while the group stops, so return `Ok` when stopping ends a wait.
+    /// An error of `body` is recorded even while the group stops, so return `Ok` when stopping ends a wait.
     pub fn new(config: WorkerGroupConfig, body: impl Fn(&GroupWorker) -> CallResult + Send + Sync + 'static) -> Self {
         Self {
             config,
@@ -165,7 +165,7 @@ impl WorkerGroup {
     /// Calls `shutdown` once for each start, as soon as the group stops: on the thread of the worker that
     /// failed, or on the one that stops the group.
     ///
-    /// Workers may still be in their last call; `shutdown` wakes those that are blocked on something of their
+    /// Workers may still be in their last call; `shutdown` must wake those that block on something of their
     /// own.
     pub fn on_shutdown(self, shutdown: impl FnMut() -> CallResult + Send + 'static) -> Self {
         Self { shutdown: Mutex::new(Box::new(shutdown)), ..self }

@@ -15,7 +15,7 @@ use crate::worker::WorkerId;
 ///   threads.
 /// - A worker calls its group's function until the group is stopped. An error or a panic stops the group,
 ///   unless [`OnWorkerError`](crate::OnWorkerError) says otherwise; other groups continue.
-/// - However a group ends, its shutdown function is called once for every start.
+/// - The shutdown function is called once for every start, however the group ends.
 /// - [`stop`](Self::stop) has one deadline for all threads and names those that missed it.
 /// - A group that failed can be started again: with new threads, new worker numbers, and another call of its
 ///   init function.

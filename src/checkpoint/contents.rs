@@ -4,7 +4,7 @@ use pronk_rollout::NormalizerMoments;
 
 use crate::config::TrainerConfig;
 
-/// A trained policy and the state of its optimiser, with all that is needed to use it or resume training.
+/// A trained policy and its optimiser state, with everything needed to act or to resume training.
 ///
 /// On disk it is in a folder with the other policies of its run: `manifest.json`, and for each policy two or
 /// three safetensors files, which the manifest lists with sizes and checksums. Files are named after their

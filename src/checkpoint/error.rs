@@ -20,7 +20,7 @@ pub enum CheckpointError {
         /// The system's error.
         cause: io::Error,
     },
-    /// A file is not what the manifest says: cut short, overwritten or damaged.
+    /// A file differs from its entry in the manifest: truncated, overwritten or damaged.
     #[error(
         "checkpoint: {} is damaged: {reason}; take another copy of the folder, or train again",
         path.display()
@@ -54,7 +54,7 @@ pub enum CheckpointError {
         /// The folder.
         path: PathBuf,
     },
-    /// The content is no valid checkpoint.
+    /// The content is not a valid checkpoint.
     #[error("checkpoint: {} cannot be used: {cause}", path.display())]
     Unusable {
         /// The file, or the folder when it was being written.
@@ -70,20 +70,20 @@ pub enum CheckpointError {
         /// What differs.
         what: &'static str,
     },
-    /// It is of a custom network, which it does not contain.
+    /// Its network is custom, so the checkpoint does not contain it.
     #[error(
         "checkpoint: it is of a network of your own, which it does not hold; resume with that network given to \
          TrainerBuilder::network"
     )]
     OwnNetwork,
     /// Its parameters differ from those of the custom network.
-    #[error("checkpoint: its {cause}; resume with the network it was made with")]
+    #[error("checkpoint: its {cause}; resume with the network that it was saved with")]
     OtherParams {
         /// The first difference.
         cause: PolicyError,
     },
-    /// The learner did not return its state in time.
-    #[error("checkpoint: the learner did not give its state: {reason}")]
+    /// The learner missed the deadline for its state.
+    #[error("checkpoint: the learner did not return its state: {reason}")]
     NoState {
         /// Why.
         reason: String,

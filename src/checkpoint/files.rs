@@ -95,8 +95,8 @@ impl<'a> Writer<'a> {
         Ok(writer)
     }
 
-    /// Writes `name` so that after a crash it holds either its old content or all of the new one. After
-    /// [`sync`](Self::sync) it is the new one.
+    /// Writes `name` atomically: after a crash it holds its old content or the new one, after
+    /// [`sync`](Self::sync) the new one.
     pub(super) fn write(&self, name: &str, content: &[u8]) -> Result<(), CheckpointError> {
         let path = self.dir.join(name);
         let failed = |error| CheckpointError::io("write", &path, error);
@@ -113,7 +113,7 @@ impl<'a> Writer<'a> {
         synced.map_err(|error| CheckpointError::io("sync the folder", self.dir, error))
     }
 
-    /// Removes files of earlier checkpoints, and of saves that did not come to an end.
+    /// Removes files of earlier checkpoints and of incomplete saves.
     pub(super) fn remove_others(&self, keep: &BTreeSet<&str>) {
         let is_of_checkpoint = |name: &str| {
             ["policy-", "optimizer-", "target-"].iter().any(|stem| name.starts_with(stem)) && name.ends_with(EXTENSION)
@@ -121,7 +121,7 @@ impl<'a> Writer<'a> {
         self.remove(|name| is_of_checkpoint(name) && !keep.contains(name));
     }
 
-    /// Removes files by name. One that stays behind costs room and nothing else.
+    /// Removes files by name. A failure only wastes disk space, so it is ignored.
     fn remove(&self, is_waste: impl Fn(&str) -> bool) {
         let Ok(entries) = fs::read_dir(self.dir) else { return };
         for entry in entries.flatten() {
@@ -134,7 +134,7 @@ impl<'a> Writer<'a> {
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        // Closing would do, unless a process that was just forked holds the folder open until it executes its
+        // Closing alone is not enough: a process just forked holds the descriptor until it executes its
         // program.
         if let Some(folder) = &self.folder {
             let _ = folder.unlock();
@@ -154,11 +154,11 @@ pub(super) fn make_folder(dir: &Path, sync: impl Fn(&Path) -> io::Result<()>) ->
     if dir.join(MANIFEST).exists() {
         return Ok(());
     }
-    // Links are resolved: it is the folders they lead to that are found again.
+    // Resolved, because the folders to sync are those that the links lead to.
     for (n, parent) in dir.canonicalize()?.ancestors().skip(1).enumerate() {
         match sync(parent) {
             Err(error) if n < n_missing => return Err(error),
-            // Not every folder further up is ours to open.
+            // This process may lack permission to open ancestors.
             Err(_) | Ok(()) => {}
         }
     }
@@ -174,7 +174,7 @@ fn open_folder(dir: &Path) -> io::Result<Option<File>> {
     if cfg!(unix) { File::open(dir).map(Some) } else { Ok(None) }
 }
 
-/// A file beside the ones to come, with the permissions that any new file gets and not those of a secret.
+/// A temporary file with the default permissions of new files, not those of a private one.
 pub(super) fn temporary_file(dir: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(TEMPORARY);

@@ -19,8 +19,8 @@ pub(super) fn tensors(layout: &ParamLayout) -> Vec<Tensor> {
     layout.entries().iter().map(tensor).collect()
 }
 
-/// A list as a layout of at most `numbers` numbers, so that sizes in a file cannot make us allocate more than
-/// the file has.
+/// A list as a layout of at most `numbers` numbers, so that sizes in a damaged file cannot cause a huge
+/// allocation.
 pub(super) fn layout(tensors: &[Tensor], numbers: usize) -> Result<ParamLayout, Box<dyn Error + Send + Sync>> {
     let mut listed = 0_usize;
     for Tensor { name, shape } in tensors {

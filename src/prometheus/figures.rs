@@ -1,4 +1,4 @@
-//! Which metric each number of a result is.
+//! Maps each number of a result to its metric.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Family {
     pub(super) samples: BTreeMap<Labels, f64>,
 }
 
-/// What a metric is, and whether its unit is the second.
+/// The type of a metric, and whether its unit is the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Counter,
@@ -49,12 +49,12 @@ impl Families {
     fn add(&mut self, figure: Figure, value: f64) {
         let Figure { name, kind, help, labels, scale } = figure;
         let counts = matches!(kind, Kind::Counter | Kind::SecondsCounter);
-        // Neither has a place in the format: a counter below zero, and a metric without a name.
+        // The format allows neither counters below zero nor metrics without a name.
         if name.is_empty() || !value.is_finite() || (counts && value < 0.0) {
             return;
         }
         let family = self.0.entry(name).or_insert_with(|| Family { kind, help, samples: BTreeMap::new() });
-        // Keys of a user can become a name that is there; the first has it.
+        // A user's key can map to an existing name; the first one keeps it.
         let is_alone = |labels: &Labels| labels.is_empty();
         if family.kind != kind || family.samples.keys().any(|other| is_alone(other) != is_alone(&labels)) {
             return;
@@ -64,7 +64,7 @@ impl Families {
     }
 }
 
-/// What becomes of a number.
+/// The metric of a number.
 struct Figure {
     name: String,
     kind: Kind,
@@ -92,10 +92,10 @@ impl Figure {
         self
     }
 
-    /// The figure at `way`, of which nothing is known but its keys.
+    /// The metric of a figure known only by its path `way` of keys.
     fn unknown(counts: bool, way: &[&str]) -> Figure {
         let help = format!("{} of the result.", way.join(".").replace(['\\', '"', '\n', '\r'], "_"));
-        // What stands under `info` and `counters` names itself.
+        // Keys under `info` and `counters` are unambiguous without the prefix.
         let keys = if matches!(way, ["info" | "counters", _, ..]) { &way[1..] } else { way };
         let name = snake_case(&keys.join("_"));
         let name = if counts { name.strip_prefix("num_").unwrap_or(&name) } else { &name };
@@ -108,7 +108,7 @@ impl Figure {
             (_, _, Some(name)) => (name.to_owned(), true, 1e-3),
             _ => (name, false, 1.0),
         };
-        // The format adds this ending to counters and allows it nowhere else.
+        // The format appends this suffix to counters and reserves it for them.
         let name = name.trim_end_matches("_total");
         let kind = match (counts, is_time) {
             (true, true) => Kind::SecondsCounter,
@@ -120,7 +120,7 @@ impl Figure {
     }
 }
 
-/// The metric at `way`, or none where it is told elsewhere or follows from others.
+/// The metric at `way`; `None` if it is exported elsewhere or follows from others.
 fn figure(way: &[&str], result: &ResultDict) -> Option<Figure> {
     Some(match way {
         ["training_iteration"] => Figure::counter("training_iterations", "Results so far."),
@@ -168,7 +168,7 @@ fn policy_return(which: &str, policy: &str) -> Figure {
     Figure::new(Kind::Gauge, format!("policy_return_{which}"), help).label("policy", policy)
 }
 
-/// The step ledger: what was sampled is what is in flight and the sum of all fates.
+/// The step ledger: sampled is in flight plus the sum over all fates.
 fn steps_figure(way: &[&str]) -> Option<Figure> {
     let fate = |fate: &str| Figure::counter("steps", "What became of steps.").label("fate", fate);
     Some(match way {
@@ -186,7 +186,7 @@ fn steps_figure(way: &[&str]) -> Option<Figure> {
     })
 }
 
-/// Keys that RLlib has, and where the same number, or what it follows from, stands too.
+/// RLlib's keys whose number is exported under another name, or follows from exported ones.
 const TOLD_ELSEWHERE: &[(&str, &str)] = &[
     ("agent_timesteps_total", "ledger.steps.sampled.agent"),
     ("episode_reward_mean", "episode_return_mean"),
@@ -223,7 +223,7 @@ fn is_told_elsewhere(way: &[&str], result: &ResultDict) -> bool {
     }
 }
 
-/// `text` in the characters that a metric's name may have.
+/// `text` reduced to the characters allowed in a metric's name.
 fn snake_case(text: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     text.chars().map(allowed).collect()

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a scrape needs: what a request asks for, and the answer in bytes.
+//! The subset of HTTP/1.1 that a scrape needs: parsing the request head, and the response.
 
 /// The longest request head that is read.
 pub(super) const HEAD_LIMIT_BYTES: usize = 8 * 1024;
@@ -7,14 +7,14 @@ const METRICS_PATH: &str = "/metrics";
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// Where the head at the start of `bytes` ends, with its empty line; none when it is not complete.
+/// The end of the head at the start of `bytes`, its empty line included; `None` while incomplete.
 pub(super) fn head_end(bytes: &[u8]) -> Option<usize> {
     let ends = |end: &[u8]| bytes.windows(end.len()).position(|window| window == end).map(|at| at + end.len());
     // RFC 9112 §2.2 lets a line end without the carriage return.
     ends(b"\r\n\r\n").into_iter().chain(ends(b"\n\n")).min()
 }
 
-/// The answer to the request with this head.
+/// The response to the request with this head.
 pub(super) fn answer(head: &[u8], metrics: &str) -> Vec<u8> {
     let Some(request) = Request::parse(head) else {
         return plain("400 Bad Request", "this is not a request of HTTP/1.0 or HTTP/1.1\n");
@@ -34,7 +34,7 @@ pub(super) fn answer(head: &[u8], metrics: &str) -> Vec<u8> {
     response("200 OK", METRICS_TYPE, "", metrics, with_body)
 }
 
-/// The answer to a head that goes on after [`HEAD_LIMIT_BYTES`].
+/// The response to a head longer than [`HEAD_LIMIT_BYTES`].
 pub(super) fn too_long() -> Vec<u8> {
     plain("431 Request Header Fields Too Large", "the head of this request is longer than 8 KiB\n")
 }
@@ -61,7 +61,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// None for what is no well-formed head.
+    /// `None` if malformed.
     fn parse(head: &'a [u8]) -> Option<Request<'a>> {
         let mut lines = std::str::from_utf8(head).ok()?.lines();
         let mut words = lines.next()?.split(' ');

@@ -1,4 +1,4 @@
-//! The connections: each is a task of its own, has a deadline, and takes one of a bounded number of places.
+//! The connections: a task each, with a deadline, and bounded in number.
 
 use std::io;
 use std::sync::Arc;
@@ -11,26 +11,25 @@ use tokio::time::{sleep, timeout};
 
 use super::http;
 
-/// How long a client may take from its connection to its end.
+/// Deadline of a connection.
 pub(super) const DEADLINE: Duration = Duration::from_secs(4);
 
-/// How many connections there are at once; more wait to be accepted.
+/// Concurrent connections; further ones wait to be accepted.
 pub(super) const MAX_CONNECTIONS: usize = 64;
 
-/// How long nothing is accepted after the system had no socket for a connection.
+/// Pause after a failed accept, for example at the limit of open files.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Answers whoever connects with what is newest, for as long as it is polled.
+/// Serves the newest metrics to every client, for as long as it is polled.
 pub(super) async fn accept(listener: TcpListener, newest: watch::Receiver<Arc<str>>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    // The places are never closed.
+    // The semaphore is never closed.
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let newest = newest.clone();
                 tokio::spawn(async move {
-                    // A client that is slow or gone is its own affair: it gets no answer, and nobody else
-                    // notices.
+                    // A slow or disconnected client gets no response and affects no other.
                     let _ = timeout(DEADLINE, converse(stream, newest)).await;
                     drop(place);
                 });
@@ -53,8 +52,8 @@ async fn converse(mut stream: TcpStream, newest: watch::Receiver<Arc<str>>) -> i
     };
     stream.write_all(&answer).await?;
     stream.shutdown().await?;
-    // What the client still sends is read, or the system would reset the connection and the answer might not
-    // arrive.
+    // Drains what the client still sends; otherwise the system resets the connection and the response may be
+    // lost.
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     Ok(())
 }

@@ -12,13 +12,13 @@ use prometheus_client::registry::{Registry, Unit};
 use super::figures::{Families, Kind, Labels};
 
 impl Families {
-    /// The text that a scrape gets.
+    /// The body of a scrape's response.
     pub(super) fn into_text(self) -> String {
         let mut registry = Registry::with_prefix("pronk");
         registry.register_collector(Box::new(self));
         let mut text = String::new();
-        // Writing into a string cannot fail, and what is encoded comes from maps, so the rules of the format
-        // hold.
+        // Writing into a string cannot fail, and names and labels come from maps, so they are unique as the
+        // format requires.
         if text::encode(&mut text, &registry).is_err() {
             tracing::error!("the figures of a result could not be encoded as OpenMetrics text");
         }
@@ -37,7 +37,7 @@ impl Collector for Families {
             };
             let mut metric = encoder.encode_descriptor(name, &family.help, unit, kind)?;
             if let Some(&value) = family.samples.get(&Labels::new()) {
-                // As one of several it would be written with empty braces.
+                // A family would write a sample without labels with empty braces.
                 family.kind.encode(value, metric)?;
                 continue;
             }

@@ -91,8 +91,8 @@ impl Trainer {
         result
     }
 
-    /// The bottleneck of an iteration, without advice if workers have given up, because the setting then is
-    /// not their number.
+    /// The bottleneck of an iteration; without advice if workers have given up, because the configured number
+    /// is then not the actual one.
     fn bottleneck(
         &self,
         now: &[ThreadTime],

@@ -134,7 +134,7 @@ mod tests {
             return_min: returns.iter().copied().reduce(f64::min),
             return_max: returns.iter().copied().reduce(f64::max),
             len_sum: 10 * returns.len() as u64,
-            // As if the list had forgotten all but the newest two.
+            // As if the list had dropped all but the newest two.
             episodes: returns.iter().skip(returns.len().saturating_sub(2)).map(episode).collect(),
             ..WorkerReport::default()
         }

@@ -46,7 +46,7 @@ impl Iteration {
         }
     }
 
-    /// The iteration that starts where `result` ended, without a gap.
+    /// The iteration that starts where `result` ended.
     pub(super) fn after(result: &TrainResult, started: Instant, processors_before: ProcessorTime) -> Self {
         let first = Self::first(started, processors_before);
         Self { steps_before: result.steps.clone(), time_before: result.time.clone(), ..first }

@@ -65,7 +65,7 @@ impl Networks {
 
     /// Probes a user's network and checks it against the environment.
     fn own(make: Arc<MakeNetwork>, env: &EnvSpec) -> Result<Self, TrainError> {
-        // First, because no network helps with actions that have no distribution.
+        // Checked first: actions without a distribution are an error for every network.
         distribution_for(&env.action)?;
         let looked_at = || {
             let network = make_one(&*make, env, DeviceSpec::Cpu)?;
@@ -136,7 +136,7 @@ impl Networks {
     /// Refuses weights of another network.
     pub(super) fn check_fits(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         match (self, &checkpoint.network) {
-            // How weights were initialised does not matter any more.
+            // Initialisation no longer matters.
             (Self::Described(spec), Some(found)) if NetworkSpec { init: spec.init, ..found.clone() } == *spec => Ok(()),
             (Self::Described(_), Some(_)) => Err(CheckpointError::DoesNotFit { what: "network" }),
             (Self::Described(_), None) => Err(CheckpointError::OwnNetwork),

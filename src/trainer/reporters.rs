@@ -18,7 +18,7 @@ impl Reporters {
         self.each(|reporter| reporter.report(result));
     }
 
-    /// Has the working ones write what they have buffered, and drops them.
+    /// Finishes the working ones and drops them.
     pub(super) fn finish(&mut self) {
         self.each(|reporter| reporter.finish());
         self.working.clear();

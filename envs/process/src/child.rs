@@ -38,7 +38,7 @@ const ENDING: Duration = Duration::from_secs(10);
 /// The longest line.
 const MAX_LINE: usize = 64 << 20;
 
-/// A process that takes orders and answers. Dropping it ends its whole process group.
+/// A process that receives orders and answers them. Dropping it ends its whole process group.
 pub(crate) struct Child {
     command: String,
     process: std::process::Child,
@@ -59,7 +59,7 @@ pub(crate) struct Child {
     _shutdown: OwnedFd,
 }
 
-/// How long to wait for a child, and what to say when it takes longer.
+/// A deadline for a child, and what its error names.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     /// What the child is doing.
@@ -151,7 +151,7 @@ impl Child {
         })
     }
 
-    /// Notes that its environments are made, and how long they may take to close.
+    /// Records that its environments are made, and how long they may take to close.
     pub(crate) fn is_ready(&mut self, close_timeout: Duration) {
         self.close_timeout = close_timeout;
         self.enter(ChildState::Waiting);
@@ -176,7 +176,7 @@ impl Child {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The child has gone; its output or its exit status says why.
+                // The child has ended; its output or exit status says why.
                 Err(_) => {
                     self.orders = None;
                     return Ok(());
@@ -186,7 +186,7 @@ impl Child {
         Ok(())
     }
 
-    /// Writes an order of one byte. Output that came before the order is an error.
+    /// Writes an order of one byte. Unsolicited output before it is an error.
     pub(crate) fn order(&mut self, order: u8, deadline: &Deadline) -> Result<(), ProcessError> {
         if self.clock.is_none() {
             return Err(self.over());
@@ -264,11 +264,11 @@ impl Child {
         ProcessError::System { command: self.command.clone(), what, source: source.into() }
     }
 
-    /// Closes its standard input, upon which it ends, without waiting for that.
+    /// Closes its standard input, which tells it to end. Does not wait.
     pub(crate) fn hang_up(&mut self) {
         self.orders = None;
         self.hung_up.get_or_insert_with(Instant::now);
-        // In the middle of an order it may hang, so it gets less time than one that only has to close.
+        // A child in the middle of an order may be hanging, so it gets less time.
         if self.clock.as_ref().is_some_and(|clock| clock.state() == ChildState::Stepping) {
             self.close_timeout = self.close_timeout.min(GRACE);
         }
@@ -308,12 +308,12 @@ impl Child {
         }
     }
 
-    /// Waits for `what` and passes on the child's standard error meanwhile; `false` after `timeout`.
+    /// Waits for `what` and forwards the child's standard error meanwhile; `false` after `timeout`.
     ///
     /// # Errors
-    /// The child has ended without what is waited for.
+    /// The child has ended without `what`.
     fn wait(&mut self, what: For, timeout: Duration) -> Result<bool, ProcessError> {
-        // A timeout that overflows an instant is none.
+        // A timeout too long for an instant is none.
         let deadline = Instant::now().checked_add(timeout);
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -324,7 +324,7 @@ impl Child {
             if ready.main {
                 return Ok(true);
             }
-            // Its pipes do not tell: a process it started may hold them open.
+            // Checked by pidfd, because a process that it started may hold its pipes open.
             if ready.end {
                 return Err(self.died());
             }
@@ -364,11 +364,11 @@ impl Child {
         self.hang_up();
         let told = self.hung_up.unwrap_or_else(Instant::now);
         let by_itself = matches!(self.wait(For::End, grace.saturating_sub(told.elapsed())), Ok(true));
-        // Before it is reaped, while no other process can get its id. The child may have left its group, so
+        // Before it is reaped, while no other process can reuse its id. The child may have left its group, so
         // it is killed as well.
         let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         let _ = self.process.kill();
-        // A process stuck in the kernel is left to the system.
+        // A process stuck in the kernel is abandoned.
         let _ = self.wait(For::End, GRACE);
         let status = self.processor_time.before(|| self.process.try_wait().ok().flatten());
         // Its last output is still in the pipe; bounded, as a process outside its group may keep writing.
@@ -389,7 +389,7 @@ impl Drop for Child {
     }
 }
 
-/// What a poll found.
+/// The result of a poll.
 struct Ready {
     output: bool,
     main: bool,
@@ -420,6 +420,6 @@ mod tests {
         let text = child.order(b's', &deadline).unwrap_err().to_string();
         assert!(text.contains("it wrote \"k\" before it was asked for anything"), "{text}");
         let text = child.order(b's', &deadline).unwrap_err().to_string();
-        assert!(text.contains("was ended after what it did before: make another"), "{text}");
+        assert!(text.contains("was ended after an earlier failure: make new environments"), "{text}");
     }
 }

@@ -101,7 +101,7 @@ mod tests {
             .spawn()
             .unwrap();
         let time = ChildProcessorTime::new(child.id());
-        // It ends once it has said its one line.
+        // It ends after its one line.
         let mut line = String::new();
         std::io::Read::read_to_string(child.stdout.as_mut().unwrap(), &mut line).unwrap();
         let status = time.before(|| child.wait()).unwrap();

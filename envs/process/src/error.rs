@@ -20,7 +20,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProcessError {
-    /// A setting that cannot work.
+    /// An invalid setting.
     #[error("{reason}")]
     Setting {
         /// Which setting, and what to do.
@@ -63,7 +63,7 @@ pub enum ProcessError {
     Died {
         /// The program.
         command: String,
-        /// By which signal, or with which status.
+        /// The signal or exit status.
         how: String,
         /// What it last wrote to its standard error or output.
         output: String,
@@ -87,7 +87,7 @@ pub enum ProcessError {
         output: String,
     },
     /// The process was ended after an earlier failure.
-    #[error("its process `{command}` was ended after what it did before: make another")]
+    #[error("its process `{command}` was ended after an earlier failure: make new environments")]
     Over {
         /// The program.
         command: String,

@@ -116,7 +116,7 @@ fn not_one(spec: &MultiAgentSpec) -> String {
 }
 
 fn line(value: &impl serde::Serialize) -> Vec<u8> {
-    // Fails only for keys that are not text, of which there are none.
+    // Fails only for keys that are not strings; there are none.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line
@@ -162,7 +162,7 @@ impl Group {
 
     /// Sends an order.
     pub(crate) fn order(&mut self, order: Order, deadline: &Deadline) -> Result<(), Failed> {
-        // Reset, so that a child that dies is not blamed for its previous call.
+        // Reset, so that a failure is not attributed to the child's previous call.
         self.memory.write(header::ENV, &[0, order as u32]);
         self.child.order(order.byte(), deadline).map_err(|error| self.failed(order, error))
     }
@@ -326,7 +326,7 @@ impl Drop for Groups {
             return;
         }
         groups.iter_mut().for_each(|group| group.child.hang_up());
-        // Plus a moment for those that have to be killed.
+        // Plus time to kill those that do not close.
         let limit = self.close_timeout.saturating_add(2 * GRACE);
         self.monitor.reap(&self.thread, limit, move || drop(groups));
     }

@@ -1,9 +1,9 @@
-//! Where everything lies in the shared memory: the layout of `PROTOCOL.md`.
+//! The layout of the shared memory, as `PROTOCOL.md` defines it.
 
 use pronk_policy::{ObsDtype, Space};
 use pronk_rollout::AgentSpec;
 
-/// What the header begins with.
+/// The header's magic bytes.
 pub(crate) const MAGIC: [u8; 4] = *b"PRNK";
 
 /// Bytes of the header's numbers.
@@ -19,22 +19,22 @@ pub(crate) mod header {
     pub(crate) const END: usize = 65_536;
 }
 
-/// Sections begin at multiples of this, as cache lines do.
+/// Alignment of sections: a cache line.
 const ALIGN: usize = 64;
 
-/// Far above any group of environments, far below what a number of bytes can overflow.
+/// Far above any real group of environments, and far below an overflow of sizes in bytes.
 const MAX_BYTES: usize = 1 << 38;
 
-/// Where the sections begin.
+/// Offsets of the sections.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Layout {
     pub(crate) seeds: usize,
     pub(crate) agents: Vec<AgentLayout>,
-    /// All of it.
+    /// The total size.
     pub(crate) bytes: usize,
 }
 
-/// Where those of one agent begin. Offsets of sections that are not there are those of what follows.
+/// Offsets of one agent's sections. An absent section has the offset of the next one.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AgentLayout {
     pub(crate) actions: usize,
@@ -50,7 +50,7 @@ pub(crate) struct AgentLayout {
 }
 
 impl Layout {
-    /// Of so many environments; `None` if that is more than any machine has.
+    /// The layout for this many environments; `None` if it exceeds any machine's memory.
     pub(crate) fn of(agents: &[AgentSpec], n_envs: usize, autoreset: bool) -> Option<Self> {
         let mut end = header::END;
         let mut section = |numbers: usize, size: usize| {
@@ -81,9 +81,9 @@ impl Layout {
     }
 }
 
-/// Numbers of one environment's mask.
+/// Elements of one environment's mask.
 pub(crate) fn mask_len(action: &Space) -> usize {
-    // One for each thing of each choice, which is what a policy puts out for them.
+    // One for each option of each choice, like the logits of a policy.
     if action.has_discrete_actions() { action.dist_len() } else { 0 }
 }
 

@@ -20,7 +20,7 @@ impl Unmapped {
         Ok((Self(memory), theirs))
     }
 
-    /// Sets its size for good, so that no child can shrink the mapping.
+    /// Sets its size and seals it, so that no child can shrink the mapping.
     pub(crate) fn map(self, bytes: usize) -> io::Result<Memory> {
         ftruncate(&self.0, bytes as u64)?;
         fcntl_add_seals(&self.0, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
@@ -28,7 +28,7 @@ impl Unmapped {
     }
 }
 
-/// A file with this text, for a child.
+/// An in-memory file with this text, for a child.
 pub(crate) fn text_file(text: &str) -> io::Result<OwnedFd> {
     use std::io::{Seek, Write};
     let mut file = File::from(memfd_create("pronk-program", MemfdFlags::CLOEXEC)?);

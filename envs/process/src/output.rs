@@ -35,7 +35,7 @@ impl Output {
 
     fn take(&mut self, bytes: &[u8]) {
         if self.shown == ChildOutput::Shown {
-            // A closed standard error of our own is no reason to fail.
+            // A closed standard error of this process must not fail the run.
             let _ = io::stderr().write_all(bytes);
         }
         self.last.extend_from_slice(bytes);

@@ -24,10 +24,10 @@ const ONE_THREAD: [&str; 3] = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 
 /// Environments of [Gymnasium](https://gymnasium.farama.org) 1.0 or newer.
 ///
-/// *Spaces*: `Discrete` (with any `start`) and `MultiDiscrete` are what they are, `Box` of `uint8`, `float32`
-/// or `float64` of any shape is a box of bytes or of `f32`. `Tuple` and `Dict` are flattened in the order of
-/// `gymnasium.spaces.utils.flatten`. In a flattened observation discrete parts are one-hot and bytes become
-/// numbers up to 255, unless all parts are bytes. A flattened action is either all discrete or all
+/// *Spaces*: `Discrete` (with any `start`) and `MultiDiscrete` map to their counterparts, `Box` of `uint8`,
+/// `float32` or `float64` of any shape is a box of bytes or of `f32`. `Tuple` and `Dict` are flattened in the
+/// order of `gymnasium.spaces.utils.flatten`. In a flattened observation discrete parts are one-hot and bytes
+/// become numbers up to 255, unless all parts are bytes. A flattened action is either all discrete or all
 /// continuous. Other spaces are refused by name.
 ///
 /// ```
@@ -187,7 +187,7 @@ pub struct PettingZoo {
     pub module: String,
     /// Arguments of `parallel_env`.
     pub kwargs: Map<String, Value>,
-    /// What is put around the environment, from inside out.
+    /// Wrappers, innermost first.
     pub wrappers: Vec<Wrapper>,
     /// Truncates the remaining agents after this many steps, unless the environment does so itself.
     pub max_episode_steps: Option<u32>,

@@ -42,7 +42,7 @@ pub struct ProcessEnvs {
     /// `env_hang_timeout`, which abandons a thread where this kills a process.
     pub step_timeout: Duration,
     /// How long a process may take to close its environments, one after the other, before it is killed; 0
-    /// kills it at once. The end of a run waits for that and workers do not; without a run, dropping the
+    /// kills it at once. The end of a run waits for it, workers do not; without a run, dropping the
     /// environments blocks. A process in the middle of a step has a second at most.
     pub close_timeout: Duration,
     /// Clips the rewards that are learned from to ± this; episode returns stay unclipped. 1.0 is usual for

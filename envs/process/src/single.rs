@@ -114,7 +114,7 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
 /// A process with one environment, and no autoreset.
 struct One {
     settings: ProcessEnvs,
-    /// Only that process.
+    /// The only process.
     groups: Groups,
 }
 
@@ -162,7 +162,7 @@ impl One {
         Ok((reward[0] as f32, end[0]))
     }
 
-    /// Lets an agent act next, if the environment says so.
+    /// Lets an agent act in the next step if the environment has it act.
     fn ask(&self, agent: usize, agents: &mut Agents) -> Result<(), EnvError> {
         if self.group().is_asked(agent, 0) { self.group().observe(agent, 0, agents.ask(agent)?) } else { Ok(()) }
     }

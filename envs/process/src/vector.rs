@@ -104,7 +104,7 @@ impl ProcessVectorEnv {
         done.map_err(|failed| self.failure(number, order, failed))
     }
 
-    /// Reports to the monitor which process is waited for.
+    /// Reports to the monitor which process this thread waits for.
     fn watch_over(&self, number: usize, order: Order) {
         let first = self.groups.list[number].first_env();
         let episodes = &self.episodes[first];
@@ -229,7 +229,7 @@ impl VectorEnv for ProcessVectorEnv {
             acted.map_err(|error| self.broken(first, error))?;
         }
         let deadline = self.tell(Order::Step)?;
-        // Waiting for the last first wakes this thread once for all of them in most cases.
+        // Waiting for the last process first mostly wakes this thread only once.
         if let [_, .., last] = &self.groups.list[..] {
             self.watch_over(self.groups.list.len() - 1, Order::Step);
             last.listen(&deadline);
