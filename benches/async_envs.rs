@@ -117,7 +117,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
     };
     let weights = ByPolicy::from([(default_policy(), network.init_params(1).unwrap())]);
     let weights = Versioned { version: 0, weights };
-    let (_lifeline, token) = shutdown();
+    let (_guard, token) = shutdown();
     let config = GatheringWorkerConfig {
         worker: WorkerConfig {
             worker: 1,

@@ -186,7 +186,7 @@ struct Sampling {
     worker: RolloutWorker,
     weights: Versioned<ByPolicy<pronk::Params>>,
     clock: StateClock<WorkerState>,
-    _lifeline: pronk::buffer::ShutdownGuard,
+    _guard: pronk::buffer::ShutdownGuard,
 }
 
 impl Sampling {
@@ -201,7 +201,7 @@ impl Sampling {
             ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap()
         };
         let weights = ByPolicy::from([(default_policy(), network.init_params(1).unwrap())]);
-        let (_lifeline, token) = shutdown();
+        let (_guard, token) = shutdown();
         let config = WorkerConfig {
             worker: 1,
             incarnation: 0,
@@ -216,7 +216,7 @@ impl Sampling {
             worker: RolloutWorker::new(config, factory, network, links).unwrap(),
             weights: Versioned { version: 0, weights },
             clock: StateClock::new("rollout-1", WorkerState::Starting),
-            _lifeline,
+            _guard,
         }
     }
 

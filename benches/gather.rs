@@ -183,7 +183,7 @@ struct Case {
     weights: Versioned<ByPolicy<Params>>,
     clock: StateClock<WorkerState>,
     inferred: Arc<Inferred>,
-    _lifeline: ShutdownGuard,
+    _guard: ShutdownGuard,
 }
 
 impl Case {
@@ -195,7 +195,7 @@ impl Case {
             ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap()
         };
         let weights = ByPolicy::from([(default_policy(), network.init_params(1).unwrap())]);
-        let (_lifeline, token) = shutdown();
+        let (_guard, token) = shutdown();
         let config = GatheringWorkerConfig {
             worker: WorkerConfig {
                 worker: 1,
@@ -226,7 +226,7 @@ impl Case {
             weights: Versioned { version: 0, weights },
             clock: StateClock::new("rollout-1", WorkerState::Starting),
             inferred,
-            _lifeline,
+            _guard,
         }
     }
 

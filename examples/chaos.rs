@@ -92,7 +92,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let mean = judged.return_mean().unwrap_or(0.0);
     let lost: Vec<_> = run.steps.lost.iter().map(|(cause, steps)| format!("{cause} {}", steps.env)).collect();
     println!(
-        "{} env-steps sampled, {} trained once, lost to: {}; {} threads left behind, {} of them not ended; \
+        "{} env-steps sampled, {} trained once, lost to: {}; {} threads abandoned, {} of them not ended; \
          ledger closed: {}; return among clean environments {mean:.1}",
         run.steps.sampled.env,
         run.steps.trained_once.env,

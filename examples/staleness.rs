@@ -86,7 +86,7 @@ fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> 
     let config = ActorCriticConfig { lr: Schedule::Constant(args.lr), ..ActorCriticConfig::default() };
     let mut learner = ActorCriticLearner::new(parts, config)?;
 
-    let (_lifeline, token) = shutdown();
+    let (_guard, token) = shutdown();
     let worker = WorkerConfig {
         worker: 0,
         incarnation: 0,

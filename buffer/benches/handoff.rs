@@ -118,7 +118,7 @@ fn bare_in_one_thread(batches: usize) -> Duration {
 
 fn whole_path_in_one_thread(batches: usize, joined: usize) -> Duration {
     let worker = Worker::new();
-    let (sender, mut buffer, _lifeline) = whole_path(&worker, joined);
+    let (sender, mut buffer, _guard) = whole_path(&worker, joined);
     timed(|| {
         for _ in 0..batches / joined {
             for _ in 0..joined {
@@ -138,7 +138,7 @@ fn bare_in_two_threads(batches: usize) -> Duration {
 
 fn whole_path_in_two_threads(batches: usize) -> Duration {
     let worker = Worker::new();
-    let (sender, mut buffer, _lifeline) = whole_path(&worker, 1);
+    let (sender, mut buffer, _guard) = whole_path(&worker, 1);
     let work = || (0..batches).for_each(|_| drop(sender.push(worker.make())));
     in_two_threads(work, || (0..batches).for_each(|_| settle(last_pass(&mut buffer))))
 }

@@ -28,7 +28,7 @@ mod tests;
 /// # };
 /// # let fragment = || MultiAgentBatch::single(SampleBatch::blank(shape, Tag::default()));
 ///
-/// let (_lifeline, token) = shutdown();
+/// let (_guard, token) = shutdown();
 /// let (sender, receiver) = inqueue(16, Gate::Bounded, &token)?;
 /// let mut batches = Assemble::new(receiver, 100, Pool::new(8));
 /// sender.push(fragment())?; // 50 steps

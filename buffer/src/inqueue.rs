@@ -31,7 +31,7 @@ pub use gate::Gate;
 ///
 /// use pronk_buffer::Gate;
 ///
-/// let (_lifeline, token) = pronk_buffer::shutdown();
+/// let (_guard, token) = pronk_buffer::shutdown();
 /// let (sender, receiver) = pronk_buffer::inqueue(16, Gate::Bounded, &token)?;
 /// sender.push("fragment").unwrap();
 /// assert_eq!(receiver.pop(Duration::ZERO), Ok("fragment"));

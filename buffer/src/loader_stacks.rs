@@ -100,7 +100,7 @@ pub struct LoaderParts<S, T> {
 ///     }
 /// }
 ///
-/// let (_lifeline, token) = shutdown();
+/// let (_guard, token) = shutdown();
 /// let (sender, source) = inqueue(4, Gate::Bounded, &token)?;
 /// let config = LoaderConfig { num_data_load_threads: NonZeroUsize::MIN, ..LoaderConfig::default() };
 /// let parts = LoaderParts { source, stacks: vec![Vec::new(); 2], time: TimeLedger::new(), token };

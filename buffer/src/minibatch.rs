@@ -22,7 +22,7 @@ mod tests;
 /// use std::time::Duration;
 /// use pronk_buffer::{Gate, MinibatchBuffer, Pass, inqueue, shutdown};
 ///
-/// let (_lifeline, token) = shutdown();
+/// let (_guard, token) = shutdown();
 /// let (sender, receiver) = inqueue(4, Gate::Bounded, &token)?;
 /// let mut buffer = MinibatchBuffer::new(receiver, NonZeroUsize::MIN, 2, 2);
 /// sender.push("batch")?;

@@ -43,7 +43,7 @@ mod tests;
 /// # };
 /// # let fragment = || MultiAgentBatch::single(SampleBatch::blank(shape, Tag::default()));
 ///
-/// let (_lifeline, token) = shutdown();
+/// let (_guard, token) = shutdown();
 /// let (sender, receiver) = inqueue(16, Gate::Bounded, &token)?;
 /// let config = MixInConfig { replay_buffer_num_slots: 100, replay_proportion: 1.0 };
 /// let uniform = || 0.5; // a run passes a seeded generator

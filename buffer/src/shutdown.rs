@@ -87,7 +87,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn dropping_the_lifeline_wakes_every_sleeper_at_once() {
+    fn dropping_the_guard_wakes_every_sleeper_at_once() {
         let (shutdown, token) = shutdown();
         let began = Instant::now();
         let sleepers: Vec<_> = (0..4)
@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn sleep_lasts_its_duration_while_the_lifeline_is_held() {
-        let (_lifeline, token) = shutdown();
+    fn sleep_lasts_its_duration_while_the_guard_is_held() {
+        let (_guard, token) = shutdown();
         let nap = Duration::from_millis(5);
         let began = Instant::now();
         assert_eq!(token.sleep(nap), Ok(()));

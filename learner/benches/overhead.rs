@@ -56,7 +56,7 @@ enum Reader {
 }
 
 fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -> Result<(), Box<dyn Error>> {
-    let (_lifeline, token) = shutdown();
+    let (_guard, token) = shutdown();
     let (publisher, _cell) =
         weight_cell(learner.weights().into_iter().map(|(policy, params)| (policy, params.clone())).collect());
     let (steps, time) = (StepLedger::new(), TimeLedger::new());

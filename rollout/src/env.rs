@@ -16,6 +16,7 @@ mod single_agent;
 mod spec;
 mod views;
 
+pub(crate) use agents::AgentState;
 pub use agents::Agents;
 pub use async_env::{AsyncEnv, IntoAsyncEnv};
 pub(crate) use call_monitor::{CallGuard, HangDetector, POLLS_PER_TIMEOUT, poll_interval};

@@ -16,7 +16,7 @@ use crate::shutdown::ShutdownToken;
 ///
 /// use pronk_buffer::{Gate, PopError, TryPushError, inqueue, shutdown};
 ///
-/// let (_lifeline, token) = shutdown();
+/// let (_guard, token) = shutdown();
 /// let (sender, receiver) = inqueue(2, Gate::FillThenDrain, &token)?;
 /// sender.push("a")?;
 /// assert_eq!(receiver.pop(Duration::ZERO), Err(PopError::TimedOut), "not full yet");

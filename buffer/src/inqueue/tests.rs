@@ -60,7 +60,7 @@ fn make<T>(capacity: usize, gate: Gate) -> (InqueueSender<T>, InqueueReceiver<T>
 }
 
 fn items_come_out_in_the_order_pushed(make: Make) {
-    let (sender, receiver, _lifeline) = make(3);
+    let (sender, receiver, _guard) = make(3);
     assert_eq!(sender.capacity(), 3);
     for n in 0..3 {
         assert_eq!(sender.push(n), Ok(Duration::ZERO));
@@ -76,7 +76,7 @@ fn items_come_out_in_the_order_pushed(make: Make) {
 fn push_waits_for_room_and_says_how_long(make: Make) {
     // Which thread comes first is not in our hands, so it is tried until the push came before the pop.
     let waited = (0..10_000).any(|_| {
-        let (sender, receiver, _lifeline) = make(1);
+        let (sender, receiver, _guard) = make(1);
         sender.push(1).unwrap();
         let pushing = thread::spawn(move || sender.push(2));
         thread::yield_now();
@@ -88,20 +88,20 @@ fn push_waits_for_room_and_says_how_long(make: Make) {
 }
 
 fn try_push_returns_the_item_when_full(make: Make) {
-    let (sender, _receiver, _lifeline) = make(1);
+    let (sender, _receiver, _guard) = make(1);
     assert_eq!(sender.try_push(1), Ok(()));
     assert_eq!(sender.try_push(2), Err(TryPushError::Full(2)));
 }
 
 fn push_returns_the_item_when_the_receiver_is_gone(make: Make) {
-    let (sender, receiver, _lifeline) = make(1);
+    let (sender, receiver, _guard) = make(1);
     drop(receiver);
     assert_eq!(sender.push(7), Err(Closed(7)));
     assert_eq!(sender.try_push(8), Err(TryPushError::Closed(8)));
 }
 
 fn dropping_the_receiver_wakes_every_blocked_push(make: Make) {
-    let (sender, receiver, _lifeline) = make(1);
+    let (sender, receiver, _guard) = make(1);
     wakes_every_blocked_push(sender, || drop(receiver));
 }
 
@@ -125,7 +125,7 @@ fn wakes_every_blocked_push(sender: InqueueSender<u64>, end: impl FnOnce()) {
 }
 
 fn pop_gives_what_is_left_when_the_senders_are_gone_then_closed(make: Make) {
-    let (sender, receiver, _lifeline) = make(2);
+    let (sender, receiver, _guard) = make(2);
     sender.clone().push(1).unwrap();
     sender.push(2).unwrap();
     drop(sender);
@@ -136,7 +136,7 @@ fn pop_gives_what_is_left_when_the_senders_are_gone_then_closed(make: Make) {
 }
 
 fn dropping_the_last_sender_wakes_a_blocked_pop(make: Make) {
-    let (sender, receiver, _lifeline) = make(1);
+    let (sender, receiver, _guard) = make(1);
     let blocked = thread::spawn(move || receiver.pop(LONG));
     drop(sender);
     assert_eq!(blocked.join().unwrap(), Err(PopError::Closed));
@@ -161,7 +161,7 @@ fn a_queue_of_an_ended_run_takes_nothing_and_drains(make: Make) {
 
 fn every_item_of_many_senders_arrives_once(make: Make) {
     const PER_SENDER: u64 = 500;
-    let (sender, receiver, _lifeline) = make(3);
+    let (sender, receiver, _guard) = make(3);
     let senders: Vec<_> = (0..4)
         .map(|worker| {
             let sender = sender.clone();
@@ -185,7 +185,7 @@ fn every_item_of_many_senders_arrives_once(make: Make) {
 }
 
 fn a_very_long_timeout_is_no_overflow(make: Make) {
-    let (sender, receiver, _lifeline) = make(1);
+    let (sender, receiver, _guard) = make(1);
     sender.push(1).unwrap();
     assert_eq!(receiver.pop(Duration::MAX), Ok(1));
     drop(sender);
@@ -193,14 +193,14 @@ fn a_very_long_timeout_is_no_overflow(make: Make) {
 }
 
 fn items_left_in_a_dropped_queue_are_dropped_with_it(make: Make) {
-    let (sender, receiver, _lifeline) = make(4);
+    let (sender, receiver, _guard) = make(4);
     sender.push(1).unwrap();
     drop(receiver);
     assert!(sender.is_empty(), "so a ticket inside is settled although the sender lives on");
 }
 
 fn a_queue_that_was_drained_goes_on(make: Make) {
-    let (sender, receiver, _lifeline) = make(3);
+    let (sender, receiver, _guard) = make(3);
     for pushed in 0..=3 {
         (0..pushed).for_each(|n| sender.try_push(n).unwrap());
         assert_eq!(receiver.drain().collect::<Vec<_>>(), (0..pushed).collect::<Vec<_>>());
@@ -236,7 +236,7 @@ fn rig(capacity: usize, gate: Gate) -> Rig<InqueueReceiver<u64>, impl FnMut(u64)
 
 #[test]
 fn no_room_at_all_is_refused_with_the_reason() {
-    let (_lifeline, token) = shutdown();
+    let (_guard, token) = shutdown();
     for gate in [Gate::Bounded, Gate::FillThenDrain] {
         let error = inqueue::<u64>(0, gate, &token).unwrap_err();
         assert!(error.to_string().contains("at least 1"), "{error}");
@@ -245,7 +245,7 @@ fn no_room_at_all_is_refused_with_the_reason() {
 
 #[test]
 fn the_last_sender_opens_a_queue_that_is_not_full() {
-    let (sender, receiver, _lifeline) = make(3, Gate::FillThenDrain);
+    let (sender, receiver, _guard) = make(3, Gate::FillThenDrain);
     let other = sender.clone();
     sender.push(1).unwrap();
     other.push(2).unwrap();
@@ -258,7 +258,7 @@ fn the_last_sender_opens_a_queue_that_is_not_full() {
 
 #[test]
 fn senders_may_leave_a_full_queue() {
-    let (sender, receiver, _lifeline) = make(2, Gate::FillThenDrain);
+    let (sender, receiver, _guard) = make(2, Gate::FillThenDrain);
     sender.push(1).unwrap();
     sender.push(2).unwrap();
     drop(sender);
@@ -269,7 +269,7 @@ fn senders_may_leave_a_full_queue() {
 #[test]
 fn nobody_pushes_while_the_queue_is_drained() {
     const CAPACITY: usize = 5;
-    let (sender, receiver, _lifeline) = make(CAPACITY, Gate::FillThenDrain);
+    let (sender, receiver, _guard) = make(CAPACITY, Gate::FillThenDrain);
     let senders: Vec<_> = (0..4)
         .map(|_| {
             let sender = sender.clone();
@@ -334,7 +334,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #[test]
     fn fill_then_drain_grants_what_its_rule_grants(capacity in 1_usize..6, ops in ops()) {
-        let (sender, receiver, _lifeline) = make(capacity, Gate::FillThenDrain);
+        let (sender, receiver, _guard) = make(capacity, Gate::FillThenDrain);
         let mut model = Model { capacity, items: [].into(), collects: true };
         for (n, op) in (0..).zip(ops) {
             match op {

@@ -195,7 +195,7 @@ fn the_time_ledger_tells_the_wait_for_a_stack_from_the_wait_for_data() {
 
 #[test]
 fn loaders_without_stacks_are_refused() {
-    let (_lifeline, token) = shutdown();
+    let (_guard, token) = shutdown();
     let (_sender, source) = inqueue::<Numbered>(1, Gate::Bounded, &token).unwrap();
     let parts = LoaderParts { source, stacks: Vec::new(), time: TimeLedger::new(), token };
     let error = LoaderStacks::start(config(1), parts, |_| Ok(Put(at_once))).unwrap_err();

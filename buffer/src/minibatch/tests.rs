@@ -27,7 +27,7 @@ fn get(buffer: &mut MinibatchBuffer<InqueueReceiver<u32>>) -> Option<(u32, u32, 
 
 #[test]
 fn two_slots_alternate_pass_by_pass() {
-    let (sender, mut buffer, _lifeline) = ring(2, 2, 2);
+    let (sender, mut buffer, _guard) = ring(2, 2, 2);
     (0..4).for_each(|n| sender.try_push(n).unwrap());
     let shown: Vec<_> = (0..8).map(|_| get(&mut buffer).unwrap()).collect();
     let first = [(0, 1, false), (1, 1, false), (0, 2, true), (1, 2, true)];
@@ -37,7 +37,7 @@ fn two_slots_alternate_pass_by_pass() {
 
 #[test]
 fn an_empty_slot_holds_up_the_ring_and_a_time_out_changes_nothing() {
-    let (sender, mut buffer, _lifeline) = ring(2, 3, 1);
+    let (sender, mut buffer, _guard) = ring(2, 3, 1);
     sender.push(0).unwrap();
     sender.push(1).unwrap();
     assert_eq!(get(&mut buffer), Some((0, 1, true)));
@@ -54,7 +54,7 @@ fn an_empty_slot_holds_up_the_ring_and_a_time_out_changes_nothing() {
 
 #[test]
 fn what_is_changed_in_one_pass_is_seen_in_the_next() {
-    let (sender, mut buffer, _lifeline) = ring(1, 2, 2);
+    let (sender, mut buffer, _guard) = ring(1, 2, 2);
     sender.push(1).unwrap();
     *buffer.next(Duration::ZERO).unwrap().pass.item_mut() += 10;
     assert_eq!(get(&mut buffer), Some((11, 2, true)));
@@ -62,7 +62,7 @@ fn what_is_changed_in_one_pass_is_seen_in_the_next() {
 
 #[test]
 fn the_last_pass_gives_the_item_away() {
-    let (sender, mut buffer, _lifeline) = ring(1, 1, 1);
+    let (sender, mut buffer, _guard) = ring(1, 1, 1);
     sender.push(5).unwrap();
     let item = match buffer.next(Duration::ZERO).unwrap().pass {
         Pass::Last(item) => item,
@@ -75,7 +75,7 @@ fn the_last_pass_gives_the_item_away() {
 
 #[test]
 fn a_discarded_item_is_not_shown_again_and_its_slot_loads_the_next() {
-    let (sender, mut buffer, _lifeline) = ring(2, 3, 3);
+    let (sender, mut buffer, _guard) = ring(2, 3, 3);
     (0..3).for_each(|n| sender.try_push(n).unwrap());
     assert_eq!(get(&mut buffer), Some((0, 1, false)));
     assert_eq!(buffer.discard(), Some(0));
@@ -136,7 +136,7 @@ proptest! {
         init_num_passes in 0..7_u32,
         puts in prop::collection::vec(any::<bool>(), 0..120),
     ) {
-        let (sender, mut buffer, _lifeline) = ring(size, num_passes, init_num_passes);
+        let (sender, mut buffer, _guard) = ring(size, num_passes, init_num_passes);
         let slots = vec![(None, 0); size];
         let mut original = Original { slots, index: 0, num_passes, next_load_passes: init_num_passes };
         let mut queue = VecDeque::new();

@@ -83,7 +83,7 @@ pub enum LearnerFailureCause {
     NotStarted(#[source] std::io::Error),
     /// It did not end in time and is abandoned.
     #[error(
-        "did not end within {waited:?}: it has been in state `{state}` for {since:?}, and is left behind with its newest \
+        "did not end within {waited:?}: it has been in state `{state}` for {since:?}, and is abandoned with its newest \
          updates; lower `train_batch_size` or `sgd_minibatch_size` if a pass takes as long as that"
     )]
     NotJoined {

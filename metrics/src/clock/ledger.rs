@@ -145,7 +145,7 @@ impl Abandoned {
         running.retain(|(clock, before)| {
             let mut time = clock.read();
             time.subtract(before);
-            time.thread += " (left behind)";
+            time.thread += " (abandoned)";
             add_to(if time.current.is_some() { &mut going_on } else { settled }, &time);
             time.current.is_some()
         });

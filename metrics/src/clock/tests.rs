@@ -186,18 +186,21 @@ fn threads_of_one_name_have_one_account_whatever_became_of_them() {
 fn a_thread_whose_place_is_taken_while_it_runs_has_an_account_of_its_own_from_then_on() {
     let ledger = TimeLedger::new();
     let began = Instant::now();
-    let hangs = [(); 2].map(|()| {
-        let clock = StateClock::new("rollout-1", S::B);
+    // Between a clock's start and its addition, its time and that of the one before both count.
+    let mut overlap = Duration::ZERO;
+    let mut start = |state| {
+        let starting = Instant::now();
+        let clock = StateClock::new("rollout-1", state);
         ledger.add(clock.reader());
+        overlap += starting.elapsed();
         work(Duration::from_millis(2));
         clock
-    });
-    let clock = StateClock::new("rollout-1", S::A);
-    ledger.add(clock.reader());
-    work(Duration::from_millis(2));
+    };
+    let hangs = [start(S::B), start(S::B)];
+    let clock = start(S::A);
     let times = ledger.read();
-    let passed = began.elapsed().as_secs_f64();
-    assert_eq!(times.iter().map(|time| &*time.thread).collect::<Vec<_>>(), ["rollout-1", "rollout-1 (left behind)"]);
+    let passed = (began.elapsed() + overlap).as_secs_f64();
+    assert_eq!(times.iter().map(|time| &*time.thread).collect::<Vec<_>>(), ["rollout-1", "rollout-1 (abandoned)"]);
     let [seat, abandoned] = &times[..] else { panic!("{times:?}") };
     assert_eq!((seat.current, seat.n_threads, abandoned.current, abandoned.n_threads), (Some("a"), 3, Some("b"), 2));
     assert!(seat.wall_secs <= passed && abandoned.wall_secs >= 0.004, "{times:?} in {passed}");

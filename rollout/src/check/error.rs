@@ -26,45 +26,64 @@ pub struct EnvCheckError {
 }
 
 /// What an environment does wrong.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvFault {
     /// The spec is invalid.
+    #[error("the spec is invalid: {reason}")]
     BadSpec {
         /// What is wrong.
         reason: String,
     },
     /// The spec changed after a few episodes.
+    #[error("the spec changed while episodes were played, to {after}")]
     SpecChanged {
         /// What it is now.
         after: String,
     },
     /// A call failed in a way that would fail a run.
+    #[error("{}", failed(.0))]
     Failure(EnvFailureCause),
     /// An element of the observation was not written.
+    #[error("observation element {element} was not written")]
     NotWritten {
         /// Which element.
         element: usize,
     },
     /// The observation is not in the observation space.
+    #[error("{what}")]
     OutsideSpace {
         /// Where it leaves the space.
         what: String,
     },
     /// An episode without a time limit did not end.
+    #[error(
+        "the episode did not end in {steps} steps and max_episode_steps is None, so no return would ever be reported: set \
+         max_episode_steps"
+    )]
     NeverEnds {
         /// How many steps were taken.
         steps: u32,
     },
     /// The same seed and actions gave another episode.
+    #[error(
+        "the same seed and actions gave another episode: it depends on more than the seed, or the observation is not \
+         written whole"
+    )]
     NotReproducible,
     /// A fault of one of several agents.
+    #[error("agent `{agent}`: {fault}")]
     OfAgent {
         /// The agent's name.
         agent: String,
         /// The rule.
         fault: Box<EnvFault>,
     },
+}
+
+fn failed(cause: &EnvFailureCause) -> String {
+    let prefix = if matches!(cause, EnvFailureCause::Error(_)) { "it failed: " } else { "" };
+    format!("{prefix}{cause}")
 }
 
 impl From<EnvFailureCause> for EnvFault {
@@ -91,30 +110,6 @@ impl EnvCheckError {
     }
 }
 
-impl fmt::Display for EnvFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EnvFault::BadSpec { reason } => write!(f, "the spec is invalid: {reason}"),
-            EnvFault::SpecChanged { after } => write!(f, "the spec changed while episodes were played, to {after}"),
-            EnvFault::Failure(EnvFailureCause::Error(error)) => write!(f, "it failed: {error}"),
-            EnvFault::Failure(cause) => cause.fmt(f),
-            EnvFault::NotWritten { element } => write!(f, "observation element {element} was not written"),
-            EnvFault::OutsideSpace { what } => write!(f, "{what}"),
-            EnvFault::NeverEnds { steps } => write!(
-                f,
-                "the episode did not end in {steps} steps and max_episode_steps is None, so no return would ever be \
-                 reported: set max_episode_steps"
-            ),
-            EnvFault::NotReproducible => write!(
-                f,
-                "the same seed and actions gave another episode: it depends on more than the seed, or the observation is not \
-                 written whole"
-            ),
-            EnvFault::OfAgent { agent, fault } => write!(f, "agent `{agent}`: {fault}"),
-        }
-    }
-}
-
 impl fmt::Display for EnvCheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let env = if self.env.is_empty() { "the environment" } else { &self.env };
@@ -131,8 +126,8 @@ impl fmt::Display for EnvCheckError {
 impl Error for EnvCheckError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.fault {
-            // The message includes the error's own text, so the chain continues below it.
-            EnvFault::Failure(EnvFailureCause::Error(error)) => error.source(),
+            // The message includes the cause's own text, so the chain continues below it.
+            EnvFault::Failure(cause) => cause.source(),
             _ => None,
         }
     }

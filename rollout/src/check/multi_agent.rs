@@ -61,7 +61,7 @@ fn play(
         }
         *step += 1;
         for (number, agent) in spec.agents.iter().enumerate() {
-            if slot.agents().acts_next(number) {
+            if slot.agents().states()[number].acts_next {
                 actions[number].draw(&agent.action, &mut rng);
                 let set = slot.agents_mut().set_action(number, actions[number].as_ref());
                 set.map_err(|error| EnvFailureCause::Error(EnvError::new(error)))?;
@@ -73,11 +73,12 @@ fn play(
 /// Checks the observations of the last step, and the masks of the agents that act next.
 fn check_agents(slot: &MultiAgentSlot, spec: &MultiAgentSpec, actions: &mut [Action]) -> Result<(), EnvFault> {
     for (number, (agent, action)) in spec.agents.iter().zip(actions).enumerate() {
-        if slot.agents().was_shown(number) {
+        let state = &slot.agents().states()[number];
+        if state.obs_written {
             let of_agent = |fault| EnvFault::OfAgent { agent: agent.name.clone(), fault: Box::new(fault) };
-            check_space(slot.agents().obs(number), &agent.observation).map_err(of_agent)?;
+            check_space(state.obs.view(), &agent.observation).map_err(of_agent)?;
         }
-        if slot.agents().acts_next(number) {
+        if state.acts_next {
             slot.mask(number, spec, &mut action.mask)?;
         }
     }
@@ -86,17 +87,16 @@ fn check_agents(slot: &MultiAgentSlot, spec: &MultiAgentSpec, actions: &mut [Act
 
 /// Hashes everything that a step gave its agents.
 fn digest(slot: &MultiAgentSlot, actions: &[Action]) -> u64 {
-    let agents = slot.agents();
     let mut hasher = DefaultHasher::new();
-    for (number, action) in actions.iter().enumerate() {
-        if agents.was_shown(number) {
-            hash_obs(agents.obs(number), &mut hasher);
+    for (agent, action) in slot.agents().states().iter().zip(actions) {
+        if agent.obs_written {
+            hash_obs(agent.obs.view(), &mut hasher);
         }
-        if agents.acts_next(number) {
+        if agent.acts_next {
             action.mask.hash(&mut hasher);
         }
-        agents.reward_of(number).to_bits().hash(&mut hasher);
-        (agents.end_of(number) as u8, agents.acts_next(number)).hash(&mut hasher);
+        agent.reward.to_bits().hash(&mut hasher);
+        (agent.end as u8, agent.acts_next).hash(&mut hasher);
     }
     hasher.finish()
 }

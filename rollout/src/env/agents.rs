@@ -1,4 +1,4 @@
-use pronk_buffer::{ActionColumn, BatchError, End, ObsColumn, ObsView};
+use pronk_buffer::{ActionColumn, BatchError, End, ObsColumn};
 
 use super::error::EnvError;
 use super::multi_agent_spec::{AgentSpec, MultiAgentSpec};
@@ -35,23 +35,24 @@ pub struct Agents {
     in_reset: bool,
 }
 
+/// One agent, as the library sees it.
 #[derive(Debug)]
-struct AgentState {
-    name: String,
-    obs: ObsColumn,
+pub(crate) struct AgentState {
+    pub(crate) name: String,
+    pub(crate) obs: ObsColumn,
     action: ActionColumn,
     acts_now: bool,
-    acts_next: bool,
+    pub(crate) acts_next: bool,
     /// Whether this step wrote `obs`.
-    obs_written: bool,
+    pub(crate) obs_written: bool,
     /// Whether `obs` was written since the agent last acted.
-    obs_is_current: bool,
+    pub(crate) obs_is_current: bool,
     /// Whether it has acted in this episode.
-    has_acted: bool,
+    pub(crate) has_acted: bool,
     /// The reward of this step.
-    reward: f32,
+    pub(crate) reward: f32,
     /// How this step ends the agent's episode.
-    end: End,
+    pub(crate) end: End,
     /// Whether an earlier step ended it.
     has_ended: bool,
 }
@@ -71,10 +72,7 @@ impl Agents {
         self.agents.get(agent).is_some_and(AgentState::is_done)
     }
 
-    /// The action of the agent in this step, `[act_len]`.
-    ///
-    /// # Errors
-    /// An agent that does not act in this step.
+    /// The action of the agent in this step, `[act_len]`. An error if it does not act in this step.
     #[inline]
     pub fn action(&self, agent: usize) -> Result<ActionRef<'_>, EnvError> {
         match self.agents.get(agent) {
@@ -139,7 +137,7 @@ impl Agents {
     }
 
     fn end_all(&mut self, end: End) -> Result<(), EnvError> {
-        for agent in 0..self.len() {
+        for agent in 0..self.agents.len() {
             if !self.has_ended(agent) {
                 self.end(agent, end)?;
             }
@@ -172,7 +170,10 @@ impl Agents {
 
     #[cold]
     fn no_agent(&self, agent: usize) -> EnvError {
-        EnvError::new(format!("there is no agent {agent}: they are numbered from 0, and there are {}", self.len()))
+        EnvError::new(format!(
+            "there is no agent {agent}: they are numbered from 0, and there are {}",
+            self.agents.len()
+        ))
     }
 }
 
@@ -199,46 +200,8 @@ impl Agents {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.agents.len()
-    }
-
-    pub(crate) fn name(&self, agent: usize) -> &str {
-        &self.agents[agent].name
-    }
-
-    pub(crate) fn acts_next(&self, agent: usize) -> bool {
-        self.agents[agent].acts_next
-    }
-
-    /// Whether it has acted in this episode.
-    pub(crate) fn has_acted(&self, agent: usize) -> bool {
-        self.agents[agent].has_acted
-    }
-
-    /// The reward of the last step.
-    pub(crate) fn reward_of(&self, agent: usize) -> f32 {
-        self.agents[agent].reward
-    }
-
-    /// How the last step ended it.
-    pub(crate) fn end_of(&self, agent: usize) -> End {
-        self.agents[agent].end
-    }
-
-    /// Its latest observation.
-    pub(crate) fn obs(&self, agent: usize) -> ObsView<'_> {
-        self.agents[agent].obs.view()
-    }
-
-    /// Whether the last step wrote its observation.
-    pub(crate) fn was_shown(&self, agent: usize) -> bool {
-        self.agents[agent].obs_written
-    }
-
-    /// Whether its observation is from before its last action.
-    pub(crate) fn has_stale_obs(&self, agent: usize) -> bool {
-        !self.agents[agent].obs_is_current
+    pub(crate) fn states(&self) -> &[AgentState] {
+        &self.agents
     }
 
     /// Sets its action in the next step; an error for another element type or length than that of its space.
@@ -277,7 +240,8 @@ impl AgentState {
         }
     }
 
-    fn is_done(&self) -> bool {
+    /// Whether its episode has ended, in the last step or before.
+    pub(crate) fn is_done(&self) -> bool {
         self.has_ended || self.end != End::No
     }
 

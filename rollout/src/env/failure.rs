@@ -91,14 +91,17 @@ impl fmt::Display for FailurePlace {
 }
 
 /// Why an environment failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvFailureCause {
     /// It returned an error.
+    #[error(transparent)]
     Error(EnvError),
     /// It panicked, with this message.
+    #[error("it panicked: {0}")]
     Panic(String),
     /// It wrote an observation that is not finite.
+    #[error("observation element {element} is {value}")]
     NonFiniteObservation {
         /// Which element of the observation.
         element: usize,
@@ -106,16 +109,21 @@ pub enum EnvFailureCause {
         value: f32,
     },
     /// It returned a reward that is not finite.
+    #[error("the reward is {value}")]
     NonFiniteReward {
         /// NaN or an infinity.
         value: f32,
     },
     /// Its mask leaves no action possible.
+    #[error(
+        "action_mask leaves nothing possible of choice {choice}: a state without a possible action must end the episode"
+    )]
     NothingPossible {
         /// The choice without one; 0 for a discrete action.
         choice: usize,
     },
     /// It did not return.
+    #[error("it has not returned for {:.1} s{}", silent_for.as_secs_f64(), last_observation(last_obs.as_ref()))]
     Hang {
         /// How long the call had taken when it was abandoned.
         silent_for: Duration,
@@ -123,11 +131,13 @@ pub enum EnvFailureCause {
         last_obs: Option<ObsColumn>,
     },
     /// It was on a thread that was abandoned because another environment blocked it.
+    #[error("it was lost with its thread, which environment {blocked_by} blocked")]
     Lost {
         /// The index of that environment.
         blocked_by: u32,
     },
     /// It failed for one of several agents.
+    #[error("agent `{agent}`: {cause}")]
     OfAgent {
         /// The agent's name.
         agent: String,
@@ -151,46 +161,17 @@ impl EnvFailureCause {
     }
 }
 
-impl fmt::Display for EnvFailureCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EnvFailureCause::Error(error) => error.fmt(f),
-            EnvFailureCause::Panic(text) => write!(f, "it panicked: {text}"),
-            EnvFailureCause::NonFiniteObservation { element, value } => {
-                write!(f, "observation element {element} is {value}")
-            }
-            EnvFailureCause::NonFiniteReward { value } => write!(f, "the reward is {value}"),
-            EnvFailureCause::NothingPossible { choice } => {
-                write!(
-                    f,
-                    "action_mask leaves nothing possible of choice {choice}: a state without a possible action must end the episode"
-                )
-            }
-            EnvFailureCause::Hang { silent_for, last_obs } => {
-                write!(f, "it has not returned for {:.1} s", silent_for.as_secs_f64())?;
-                last_obs.as_ref().map_or(Ok(()), |obs| write_obs(f, obs))
-            }
-            EnvFailureCause::Lost { blocked_by } => {
-                write!(f, "it was lost with its thread, which environment {blocked_by} blocked")
-            }
-            EnvFailureCause::OfAgent { agent, cause } => write!(f, "agent `{agent}`: {cause}"),
-        }
-    }
-}
-
 /// How many elements of an observation a message shows.
 const SHOWN: usize = 16;
 
-fn write_obs(f: &mut fmt::Formatter<'_>, obs: &ObsColumn) -> fmt::Result {
+fn last_observation(obs: Option<&ObsColumn>) -> String {
+    let Some(obs) = obs else { return String::new() };
     let len = obs.view().len();
     let shown = len.min(SHOWN);
+    let more = if len > shown { format!(" and {} more", len - shown) } else { String::new() };
     match obs {
-        ObsColumn::F32(row) => write!(f, " (last observation {:?}", &row[..shown])?,
-        ObsColumn::U8(row) => write!(f, " (last observation {:?}", &row[..shown])?,
-    }
-    match len - shown {
-        0 => write!(f, ")"),
-        more => write!(f, " and {more} more)"),
+        ObsColumn::F32(row) => format!(" (last observation {:?}{more})", &row[..shown]),
+        ObsColumn::U8(row) => format!(" (last observation {:?}{more})", &row[..shown]),
     }
 }
 
@@ -213,10 +194,7 @@ impl fmt::Display for EnvFailure {
 
 impl Error for EnvFailure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.cause {
-            // The message includes the error's own text, so the chain continues below it.
-            EnvFailureCause::Error(error) => error.source(),
-            _ => None,
-        }
+        // The message includes the cause's own text, so the chain continues below it.
+        self.cause.source()
     }
 }

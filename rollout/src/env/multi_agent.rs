@@ -75,10 +75,7 @@ pub trait MultiAgentEnv: Send {
     fn spec(&self) -> MultiAgentSpec;
 
     /// Begins the episode of a seed, as [`Env::reset`](crate::Env::reset), and asks the agents that act
-    /// first.
-    ///
-    /// # Errors
-    /// Fatal errors, and those of [`Agents`]; the worker then rebuilds the environment.
+    /// first. An error is fatal: the worker rebuilds the environment.
     fn reset(&mut self, seed: u64, agents: &mut Agents) -> Result<(), EnvError>;
 
     /// Takes one step with the actions of the agents that were asked, and asks the agents that act next.

@@ -75,28 +75,8 @@ pub trait Env: Send {
     /// *Shape*: `[n]` for [`Space::Discrete`](pronk_policy::Space::Discrete), the concatenated choices for
     /// [`Space::MultiDiscrete`](pronk_policy::Space::MultiDiscrete).
     ///
-    /// # Errors
-    /// As [`reset`](Env::reset).
-    ///
-    /// # Example
-    /// ```
-    /// # use pronk_rollout::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
-    /// # struct Corridor { position: f32 }
-    /// # impl Env for Corridor {
-    /// #     fn spec(&self) -> EnvSpec { unreachable!() }
-    /// #     fn reset(&mut self, _: u64, _: ObsMut<'_>) -> Result<(), EnvError> { unreachable!() }
-    /// #     fn step(&mut self, _: ActionRef<'_>, _: ObsMut<'_>) -> Result<Step, EnvError> { unreachable!() }
-    /// // In a corridor with a wall on the left, action 0 (to the left) is impossible beside the wall.
-    /// fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
-    ///     mask[0] = self.position > 0.0;
-    ///     Ok(())
-    /// }
-    /// # }
-    /// # let mut mask = [true; 2];
-    /// # Corridor { position: 0.0 }.action_mask(&mut mask)?;
-    /// # assert_eq!(mask, [false, true]);
-    /// # Ok::<(), EnvError>(())
-    /// ```
+    /// For example `mask[0] = self.position > 0.0` where a wall blocks action 0. Errors as
+    /// [`reset`](Env::reset).
     fn action_mask(&self, _mask: &mut [bool]) -> Result<(), EnvError> {
         Ok(())
     }
@@ -134,10 +114,7 @@ pub trait IntoEnv {
     /// The environment.
     type Env: Env;
 
-    /// The environment.
-    ///
-    /// # Errors
-    /// The error that the closure returned.
+    /// The environment, or the closure's error.
     fn into_env(self) -> Result<Self::Env, EnvError>;
 }
 

@@ -21,10 +21,7 @@ pub struct EnvSpec {
 }
 
 impl EnvSpec {
-    /// Whether the spec is valid.
-    ///
-    /// # Errors
-    /// An invalid space, a time limit of 0, or a mask for continuous actions.
+    /// Checks the spec: an error for an invalid space, a time limit of 0, or a mask for continuous actions.
     pub fn check(&self) -> Result<(), EnvError> {
         let refuse = |what: &str, error: PolicyError| EnvError::new(format!("{what} {error}"));
         self.observation.check().map_err(|error| refuse("observation", error))?;

@@ -27,10 +27,7 @@ impl<'a> ObsMut<'a> {
         self.len() == 0
     }
 
-    /// The row as floats.
-    ///
-    /// # Errors
-    /// When the observation space has bytes.
+    /// The row as floats. An error if the observation space has bytes.
     #[inline]
     pub fn f32(self) -> Result<&'a mut [f32], EnvError> {
         match self {
@@ -41,10 +38,7 @@ impl<'a> ObsMut<'a> {
         }
     }
 
-    /// The row as bytes.
-    ///
-    /// # Errors
-    /// When the observation space has floats.
+    /// The row as bytes. An error if the observation space has floats.
     #[inline]
     pub fn u8(self) -> Result<&'a mut [u8], EnvError> {
         match self {
@@ -55,10 +49,7 @@ impl<'a> ObsMut<'a> {
         }
     }
 
-    /// Writes a whole observation of floats.
-    ///
-    /// # Errors
-    /// When the space has bytes or another length.
+    /// Writes a whole observation of floats. An error if the space has bytes or another length.
     #[inline]
     pub fn write(self, values: &[f32]) -> Result<(), EnvError> {
         let row = self.f32()?;
@@ -82,10 +73,7 @@ impl<'a> ObsMut<'a> {
         }
     }
 
-    /// `len` elements from `start`.
-    ///
-    /// # Panics
-    /// When there are fewer.
+    /// `len` elements from `start`; panics if there are fewer.
     #[inline]
     pub fn part(&mut self, start: usize, len: usize) -> ObsMut<'_> {
         match self {
@@ -95,9 +83,7 @@ impl<'a> ObsMut<'a> {
     }
 
     /// Copies observations here.
-    ///
-    /// # Errors
-    /// Another element type, or another number of elements.
+    /// Errors: another element type, or another number of elements.
     pub(crate) fn copy_from(self, from: ObsView<'_>) -> Result<(), BatchError> {
         match self {
             ObsMut::F32(row) => ObsViewMut::F32(row).copy_from(from),
@@ -105,10 +91,7 @@ impl<'a> ObsMut<'a> {
         }
     }
 
-    /// Whether every element is finite.
-    ///
-    /// # Errors
-    /// [`EnvFailureCause::NonFiniteObservation`], with the first element that is NaN or infinite.
+    /// [`EnvFailureCause::NonFiniteObservation`] of the first element that is NaN or infinite, if any.
     #[inline]
     pub fn check_finite(&self) -> Result<(), EnvFailureCause> {
         match self {
@@ -168,10 +151,7 @@ impl<'a> ActionRef<'a> {
         self.len() == 0
     }
 
-    /// The index chosen from a [`Space::Discrete`].
-    ///
-    /// # Errors
-    /// When the action space is another one.
+    /// The index chosen from a [`Space::Discrete`]. An error for another action space.
     #[inline]
     pub fn discrete(self) -> Result<u32, EnvError> {
         match self {
@@ -180,10 +160,7 @@ impl<'a> ActionRef<'a> {
         }
     }
 
-    /// The values chosen from a [`Space::Box`].
-    ///
-    /// # Errors
-    /// When the action space is another one.
+    /// The values chosen from a [`Space::Box`]. An error for another action space.
     #[inline]
     pub fn continuous(self) -> Result<&'a [f32], EnvError> {
         match self {

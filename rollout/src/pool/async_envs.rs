@@ -122,7 +122,7 @@ where
         &self,
         context: &VectorContext,
         n_envs: usize,
-        _watch: &CallMonitor,
+        _monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let (shutdown, token) = pronk_buffer::shutdown();
         let config = PoolConfig { context: *context, n_groups: n_envs, group_size: 1, env_hang_timeout: None };

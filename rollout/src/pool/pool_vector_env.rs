@@ -13,14 +13,14 @@ pub(crate) struct PoolVectorEnv {
     steps: Vec<Option<Box<GroupStep>>>,
     finished: Vec<EpisodeStat>,
     /// Ends the pool when dropped.
-    _lifeline: ShutdownGuard,
+    _guard: ShutdownGuard,
 }
 
 impl PoolVectorEnv {
     pub(crate) fn new(context: VectorContext, groups: Box<dyn EnvPool>, shutdown: ShutdownGuard) -> Self {
         let step = || Some(Box::new(GroupStep::new(groups.spec(), groups.group_size())));
         let steps = (0..groups.n_groups()).map(|_| step()).collect();
-        Self { context, groups, steps, finished: Vec::new(), _lifeline: shutdown }
+        Self { context, groups, steps, finished: Vec::new(), _guard: shutdown }
     }
 
     /// Sends one order to all groups and waits for all answers.

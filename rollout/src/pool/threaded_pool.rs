@@ -60,9 +60,7 @@ enum ReplyBody {
 
 impl ThreadedPool {
     /// Starts the threads, which build their environments in parallel.
-    ///
-    /// # Errors
-    /// An environment that cannot be built in time, or a thread that cannot be spawned.
+    /// Errors: an environment that cannot be built in time, or a thread that cannot be spawned.
     pub(crate) fn new(
         config: PoolConfig,
         factory: Arc<dyn EnvFactory>,

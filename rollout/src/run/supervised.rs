@@ -150,7 +150,7 @@ impl SupervisedWorker {
     /// Gives up after a panic outside the environments.
     pub(super) fn panicked(&mut self, text: String) -> WorkerFailure {
         if let Some(sampler) = &mut self.sampler {
-            sampler.lose_fragment("worker_panic");
+            sampler.give_up(Some("worker_panic"));
         }
         let mut report = WorkerReport::default();
         let failure = self.give_up(WorkerFailureCause::Panic(text), &mut report);

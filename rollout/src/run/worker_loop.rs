@@ -103,7 +103,7 @@ impl SupervisedWorker {
 
         match (sampled, overspent) {
             (Err(text), _) => {
-                sampler.lose_fragment("worker_panic");
+                sampler.give_up(Some("worker_panic"));
                 Err(Missed::Fatal(WorkerFailureCause::Panic(text)))
             }
             (Ok(Ok(fragment)), None) => Ok(fragment),

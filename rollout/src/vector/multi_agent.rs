@@ -2,8 +2,8 @@ use pronk_buffer::{End, ObsView};
 
 use super::slot::{Slot, call, make_all};
 use crate::env::{
-    AgentSpec, Agents, CallGuard, CallMonitor, EnvContext, EnvError, EnvFailure, EnvFailureCause, EpisodeStat,
-    Episodes, FailurePlace, MultiAgentEnv, MultiAgentSpec, VectorContext, check_finite, mask,
+    AgentSpec, AgentState, Agents, CallGuard, CallMonitor, EnvContext, EnvError, EnvFailure, EnvFailureCause,
+    EpisodeStat, Episodes, FailurePlace, MultiAgentEnv, MultiAgentSpec, VectorContext, check_finite, mask,
 };
 
 /// Makes one environment.
@@ -134,13 +134,12 @@ impl MultiAgentSlot {
         self.agents.begin_step();
         call(|| self.slot.env.step(&mut self.agents))?;
         check_agents(&self.agents)?;
-        let agents = 0..self.agents.len();
-        let reward = agents.clone().map(|agent| f64::from(self.agents.reward_of(agent))).sum();
+        let reward = self.agents.states().iter().map(|agent| f64::from(agent.reward)).sum();
         if self.slot.episodes.add(reward, max_episode_steps) {
             self.agents.truncate_remaining();
         }
         check_truncated(&self.agents)?;
-        if agents.clone().all(|agent| self.agents.has_ended(agent)) {
+        if self.agents.states().iter().all(AgentState::is_done) {
             return Ok(true);
         }
         self.check_going_on()?;
@@ -156,18 +155,17 @@ impl MultiAgentSlot {
         }
         call(|| self.slot.env.action_mask(agent, mask))
             .and_then(|()| mask::check(mask, action))
-            .map_err(|cause| of_agent(&self.agents, agent, cause))
+            .map_err(|cause| of_agent(&spec.agents[agent].name, cause))
     }
 
     /// An episode in which no agent acts next would never continue.
     fn check_going_on(&self) -> Result<(), EnvFailureCause> {
-        if (0..self.agents.len()).any(|agent| self.agents.acts_next(agent)) {
+        let agents = self.agents.states();
+        if agents.iter().any(|agent| agent.acts_next) {
             return Ok(());
         }
-        let waiting: Vec<_> = (0..self.agents.len())
-            .filter(|agent| !self.agents.has_ended(*agent))
-            .map(|agent| format!("`{}`", self.agents.name(agent)))
-            .collect();
+        let waiting: Vec<_> =
+            agents.iter().filter(|agent| !agent.is_done()).map(|agent| format!("`{}`", agent.name)).collect();
         let text = format!(
             "no agent is asked to act, and {} did not end, so the episode would never continue: ask an agent in every \
              step, or end the episode for all",
@@ -178,22 +176,21 @@ impl MultiAgentSlot {
 }
 
 #[cold]
-fn of_agent(agents: &Agents, agent: usize, cause: EnvFailureCause) -> EnvFailureCause {
-    EnvFailureCause::OfAgent { agent: agents.name(agent).to_owned(), cause: Box::new(cause) }
+fn of_agent(agent: &str, cause: EnvFailureCause) -> EnvFailureCause {
+    EnvFailureCause::OfAgent { agent: agent.to_owned(), cause: Box::new(cause) }
 }
 
 /// Checks the observations and rewards of the last call.
 fn check_agents(agents: &Agents) -> Result<(), EnvFailureCause> {
-    for agent in 0..agents.len() {
-        if agents.was_shown(agent)
-            && let ObsView::F32(row) = agents.obs(agent)
+    for agent in agents.states() {
+        if agent.obs_written
+            && let ObsView::F32(row) = agent.obs.view()
             && let Err(cause) = check_finite(row)
         {
-            return Err(of_agent(agents, agent, cause));
+            return Err(of_agent(&agent.name, cause));
         }
-        let value = agents.reward_of(agent);
-        if !value.is_finite() {
-            return Err(of_agent(agents, agent, EnvFailureCause::NonFiniteReward { value }));
+        if !agent.reward.is_finite() {
+            return Err(of_agent(&agent.name, EnvFailureCause::NonFiniteReward { value: agent.reward }));
         }
     }
     Ok(())
@@ -201,15 +198,14 @@ fn check_agents(agents: &Agents) -> Result<(), EnvFailureCause> {
 
 /// Checks that truncated agents have a final observation.
 fn check_truncated(agents: &Agents) -> Result<(), EnvFailureCause> {
-    let has_no_final_obs = |agent: &usize| {
-        agents.end_of(*agent) == End::Truncated && agents.has_acted(*agent) && agents.has_stale_obs(*agent)
-    };
-    match (0..agents.len()).find(has_no_final_obs) {
+    let has_no_final_obs =
+        |agent: &&AgentState| agent.end == End::Truncated && agent.has_acted && !agent.obs_is_current;
+    match agents.states().iter().find(has_no_final_obs) {
         None => Ok(()),
         Some(agent) => {
             let text = "it is truncated, but was shown no observation since it last acted, so its value cannot be \
                         bootstrapped: in environments with a time limit, call `show` for agents that wait";
-            Err(of_agent(agents, agent, EnvFailureCause::Error(EnvError::new(text))))
+            Err(of_agent(&agent.name, EnvFailureCause::Error(EnvError::new(text))))
         }
     }
 }

@@ -48,10 +48,8 @@ pub(super) fn call<R>(call: impl FnOnce() -> Result<R, EnvError>) -> Result<R, E
     catch(call).map_err(EnvFailureCause::Panic)?.map_err(EnvFailureCause::Error)
 }
 
-/// Makes `n_envs` environments, one after the other; `monitor` shows which one is being made.
-///
-/// # Errors
-/// A `make` that fails or panics, a spec that is invalid or differs from the first one, or zero environments.
+/// Makes `n_envs` environments, one after the other; `monitor` shows which one is being made. Errors: a
+/// `make` that fails or panics, a spec that is invalid or differs from the first one, or zero environments.
 pub(super) fn make_all<E, S: Spec>(
     context: &VectorContext,
     n_envs: usize,

@@ -28,7 +28,7 @@ use super::error::{BuildError, SampleError};
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let weights = ByPolicy::from([(default_policy(), network.init_params(1)?)]);
 /// let weights = Versioned { version: 0, weights };
-/// let (_lifeline, token) = shutdown();
+/// let (_guard, token) = shutdown();
 /// let steps = StepLedger::new();
 ///
 /// let config = WorkerConfig {
@@ -140,11 +140,6 @@ impl RolloutWorker {
         self.account.take_collected()
     }
 
-    /// Books the steps made before [`sample`](Self::sample) panicked as lost to `cause`.
-    pub(crate) fn lose_fragment(&mut self, cause: &'static str) {
-        self.give_up(Some(cause));
-    }
-
     /// Drops the environments; a panic in a destructor is contained.
     pub(crate) fn drop_envs(&mut self) {
         self.maker.drop_envs(&self.account);
@@ -155,14 +150,14 @@ impl RolloutWorker {
         self.maker.close()
     }
 
-    fn give_up(&mut self, cause: Option<&'static str>) {
+    /// Books the steps that are in no fragment as lost to `cause`, or as dropped without one.
+    pub(crate) fn give_up(&mut self, cause: Option<&'static str>) {
         self.maker.forget();
         self.account.give_up(cause);
     }
 }
 
 impl Drop for RolloutWorker {
-    /// Books the steps that are in no fragment as dropped.
     fn drop(&mut self) {
         self.give_up(None);
         self.maker.close();

@@ -56,16 +56,6 @@ impl Default for ChaosConfig {
 impl ChaosConfig {
     /// A factory that wraps the environments of `make`. Faults derive from seed, worker, index and
     /// incarnation, so that a rebuilt environment does not fail at the same step again.
-    ///
-    /// ```
-    /// use pronk_rollout::{CartPole, ChaosConfig, EnvFactory, VectorContext, CallMonitor};
-    ///
-    /// // `Trainer::new(config, chaos.wrap(|_| CartPole::new()))` trains on environments that fail now and then.
-    /// let factory = ChaosConfig { error: 0.001, ..ChaosConfig::default() }.wrap(|_| CartPole::new());
-    /// let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
-    /// assert_eq!(factory.make_vector(&context, 8, &CallMonitor::new())?.spec().name, "CartPole-v1 with Chaos");
-    /// # Ok::<(), pronk_rollout::EnvFailure>(())
-    /// ```
     pub fn wrap<F, M>(self, make: F) -> impl Fn(&EnvContext) -> Result<Chaos<M::Env>, EnvError> + Send + Sync
     where
         F: Fn(&EnvContext) -> M + Send + Sync,

@@ -87,7 +87,7 @@ fn every_fault_costs_a_fragment_and_not_the_run() {
             says(&newest_failures.unwrap_or_default(), &["of rollout-1", "Faulty-v0", "seed"]);
             let run = trainer.run(iterations(restarted.iteration + 3)).unwrap();
             assert!(run.ledger_closed(), "{fault}: {:?}", run.steps);
-            assert_eq!((run.abandoned.count, run.not_joined.len()), (0, 0), "{fault}: a thread was left behind");
+            assert_eq!((run.abandoned.count, run.not_joined.len()), (0, 0), "{fault}: a thread was abandoned");
         }
     });
 }

@@ -61,7 +61,7 @@ struct Rig {
     reports: usize,
     /// Policies of all reports, as RLlib lists them until a broadcast.
     updated: Vec<String>,
-    _lifeline: ShutdownGuard,
+    _guard: ShutdownGuard,
 }
 
 impl Rig {
@@ -95,7 +95,7 @@ impl Rig {
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
         let learner_loop = learner_loop.with_clock(script.clone());
-        Ok(Self { learner_loop, inqueue, outqueue, script, reports: 0, updated: Vec::new(), _lifeline: shutdown })
+        Ok(Self { learner_loop, inqueue, outqueue, script, reports: 0, updated: Vec::new(), _guard: shutdown })
     }
 
     fn put(&mut self, batch: &Value, op: &Value, at: &str, c: &mut Case) -> Result<()> {

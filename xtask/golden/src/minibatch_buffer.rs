@@ -79,7 +79,7 @@ fn scripted(entry: &Value, c: &mut Case) -> Result<()> {
 struct Ring {
     sender: InqueueSender<usize>,
     buffer: MinibatchBuffer<InqueueReceiver<usize>>,
-    _lifeline: ShutdownGuard,
+    _guard: ShutdownGuard,
 }
 
 impl Ring {
@@ -89,7 +89,7 @@ impl Ring {
         let size = NonZeroUsize::new(usize_at(entry, "size")?).context("`size` is 0")?;
         let passes = |key| anyhow::Ok(u32::try_from(usize_at(entry, key)?)?);
         let buffer = MinibatchBuffer::new(receiver, size, passes("num_passes")?, passes("init_num_passes")?);
-        Ok(Self { sender, buffer, _lifeline: shutdown })
+        Ok(Self { sender, buffer, _guard: shutdown })
     }
 
     fn put(&self, item: usize) -> Result<()> {

@@ -92,7 +92,7 @@ struct Rig {
     policies: Vec<PolicyId>,
     loads: u64,
     passes: u64,
-    _lifeline: ShutdownGuard,
+    _guard: ShutdownGuard,
 }
 
 impl Rig {
@@ -135,7 +135,7 @@ impl Rig {
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
         let (loads, passes) = (0, 0);
-        Ok(Self { learner_loop, inqueue, outqueue, loaded, script, policies, loads, passes, _lifeline: shutdown })
+        Ok(Self { learner_loop, inqueue, outqueue, loaded, script, policies, loads, passes, _guard: shutdown })
     }
 
     /// One iteration of a loader: a batch of so many rows for each policy.

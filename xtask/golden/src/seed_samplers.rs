@@ -105,14 +105,14 @@ fn phase_after(capacity: usize, ops: &[Value]) -> Result<&'static str> {
 struct Queue {
     sender: InqueueSender<()>,
     receiver: InqueueReceiver<()>,
-    _lifeline: ShutdownGuard,
+    _guard: ShutdownGuard,
 }
 
 impl Queue {
     fn new(capacity: usize) -> Result<Self> {
         let (shutdown, token) = shutdown();
         let (sender, receiver) = inqueue(capacity, Gate::FillThenDrain, &token)?;
-        Ok(Self { sender, receiver, _lifeline: shutdown })
+        Ok(Self { sender, receiver, _guard: shutdown })
     }
 
     fn is_granted(&self, op: &Value) -> Result<bool> {

@@ -60,7 +60,7 @@ fn a_failure_names_its_thread_and_ends_them_all() {
 
 #[test]
 fn a_loader_that_cannot_be_made_is_a_failure() {
-    let (_lifeline, token) = shutdown();
+    let (_guard, token) = shutdown();
     let (_sender, source) = inqueue::<Numbered>(1, Gate::Bounded, &token).unwrap();
     let parts = LoaderParts { source, stacks: places(1), time: TimeLedger::new(), token };
     let make = |number| if number == 2 { Err("no such device".into()) } else { Ok(Put(at_once)) };
@@ -102,7 +102,7 @@ fn scripted(n_loaders: usize, script: Script) -> (LoaderStacks<Scripted, Place>,
 
 #[test]
 fn what_the_source_fails_with_comes_in_its_place_and_the_loaders_go_on() {
-    let (mut stacks, _lifeline) = scripted(
+    let (mut stacks, _guard) = scripted(
         1,
         vec![
             || Ok(1.into()),
@@ -122,7 +122,7 @@ fn what_the_source_fails_with_comes_in_its_place_and_the_loaders_go_on() {
 #[test]
 fn a_source_that_panics_is_a_failure_of_the_thread_that_asked() {
     for n_loaders in [1, 3] {
-        let (mut stacks, _lifeline) = scripted(n_loaders, vec![|| std::panic::resume_unwind(Box::new("the source"))]);
+        let (mut stacks, _guard) = scripted(n_loaders, vec![|| std::panic::resume_unwind(Box::new("the source"))]);
         let failure = stacks.next(LONG).unwrap_err().to_string();
         assert!(failure.contains("panicked: the source (it was in state `waiting_for_data`)"), "{failure}");
         assert!(stacks.drain().is_empty());

@@ -46,7 +46,7 @@ fn a_dropped_outqueue_ends_the_loop() {
 }
 
 #[test]
-fn a_cut_lifeline_ends_the_loop_before_its_next_batch() {
+fn a_cut_guard_ends_the_loop_before_its_next_batch() {
     let (mut bench, (mut learner_loop, sender, _outqueue)) = Bench::set_up(config(2), 4, content());
     for sequence in 0..3 {
         sender.push(bench.sampled(sequence)).unwrap();
@@ -61,7 +61,7 @@ fn a_cut_lifeline_ends_the_loop_before_its_next_batch() {
 }
 
 #[test]
-fn a_cut_lifeline_wakes_a_starved_learner() {
+fn a_cut_guard_wakes_a_starved_learner() {
     let (mut bench, (learner_loop, _sender, outqueue)) = Bench::set_up(config_waiting(), 4, content());
     let thread = LearnerThread::spawn(learner_loop, outqueue).unwrap();
     let began = Instant::now();

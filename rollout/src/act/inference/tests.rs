@@ -40,7 +40,7 @@ fn workers_that_share_a_thread_make_what_they_make_by_themselves() {
         let run = start(cpu(), first.clone());
         let weights = Versioned { version: 0, weights: ByPolicy::from([(default_policy(), first)]) };
         let sample = |worker: u32, inference: Inference| {
-            let (links, _steps, _lifeline) = links();
+            let (links, _steps, _guard) = links();
             let mut worker = RolloutWorker::new(config(worker, 7), Arc::new(make), inference, links).unwrap();
             let mut clock = StateClock::new("rollout", WorkerState::Starting);
             let mut fragment = || {

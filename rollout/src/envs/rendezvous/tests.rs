@@ -37,18 +37,18 @@ fn begin(cells: [(i64, i64); 2]) -> MultiAgentSlot {
 /// One step. Whether the episode is over.
 fn act(slot: &mut MultiAgentSlot, actions: [u32; 2]) -> bool {
     for (agent, action) in actions.iter().enumerate() {
-        assert!(slot.agents().acts_next(agent), "both act in every step");
+        assert!(slot.agents().states()[agent].acts_next, "both act in every step");
         slot.agents_mut().set_action(agent, ActionRef::Discrete(std::slice::from_ref(action))).unwrap();
     }
     slot.step(Some(30)).unwrap()
 }
 
 fn rewards(slot: &MultiAgentSlot) -> [f32; 2] {
-    [0, 1].map(|agent| slot.agents().reward_of(agent))
+    [0, 1].map(|agent| slot.agents().states()[agent].reward)
 }
 
 fn seen(slot: &MultiAgentSlot, agent: usize) -> Vec<f32> {
-    slot.agents().obs(agent).as_f32().unwrap().to_vec()
+    slot.agents().states()[agent].obs.view().as_f32().unwrap().to_vec()
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn who_meet_both_earn_one_and_the_episode_ends() {
     let mut slot = begin([(2, 0), (2, 2)]);
     assert!(act(&mut slot, [RIGHT, LEFT]));
     assert_eq!(rewards(&slot), [1.0, 1.0]);
-    assert_eq!([0, 1].map(|agent| slot.agents().end_of(agent)), [End::Terminated; 2]);
+    assert_eq!([0, 1].map(|agent| slot.agents().states()[agent].end), [End::Terminated; 2]);
     assert!(act(&mut begin([(2, 0), (2, 1)]), [RIGHT, STAY]), "one of them is enough");
 }
 
@@ -81,7 +81,7 @@ fn walls_stop_and_thirty_steps_cut_off() {
         assert_eq!(act(&mut slot, [LEFT, RIGHT]), step == 30);
     }
     assert_eq!(seen(&slot, 0), [-1.0, -1.0, 1.0, 1.0]);
-    assert_eq!([0, 1].map(|agent| slot.agents().end_of(agent)), [End::Truncated; 2]);
+    assert_eq!([0, 1].map(|agent| slot.agents().states()[agent].end), [End::Truncated; 2]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn play(cells: &[u32]) -> Result<(MultiAgentSlot, bool), EnvFailureCause> {
     for (turn, cell) in cells.iter().enumerate() {
         assert!(!is_over, "a move after the end");
         let mover = turn % 2;
-        assert_eq!([0, 1].map(|agent| slot.agents().acts_next(agent)), [mover == 0, mover == 1]);
+        assert_eq!([0, 1].map(|agent| slot.agents().states()[agent].acts_next), [mover == 0, mover == 1]);
         slot.agents_mut().set_action(mover, ActionRef::Discrete(std::slice::from_ref(cell))).unwrap();
         is_over = slot.step(None)?;
     }
@@ -24,7 +24,7 @@ fn play(cells: &[u32]) -> Result<(MultiAgentSlot, bool), EnvFailureCause> {
 }
 
 fn rewards(slot: &MultiAgentSlot) -> [f32; 2] {
-    [0, 1].map(|agent| slot.agents().reward_of(agent))
+    [0, 1].map(|agent| slot.agents().states()[agent].reward)
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn every_line_wins_for_either_side_and_ends_the_game_for_both() {
         let (slot, is_over) = play(&[line[0], others.0, line[1], others.1, line[2]]).unwrap();
         assert!(is_over, "{line:?}");
         assert_eq!(rewards(&slot), [1.0, -1.0], "{line:?}");
-        assert_eq!([0, 1].map(|agent| slot.agents().end_of(agent)), [End::Terminated; 2]);
+        assert_eq!([0, 1].map(|agent| slot.agents().states()[agent].end), [End::Terminated; 2]);
 
         let third = *free
             .iter()
@@ -75,7 +75,7 @@ fn each_sees_its_own_stones_first_and_the_mask_knows_what_is_taken() {
     let mut expected = [0.0; 18];
     expected[0] = 1.0;
     (expected[9 + 4], expected[9 + 8]) = (1.0, 1.0);
-    assert_eq!(slot.agents().obs(1).as_f32().unwrap(), expected);
+    assert_eq!(slot.agents().states()[1].obs.view().as_f32().unwrap(), expected);
     let mut mask = [true; 9];
     slot.mask(1, &spec, &mut mask).unwrap();
     assert_eq!(mask, [false, true, true, true, false, true, true, true, false]);

@@ -36,9 +36,7 @@ pub(crate) struct TaskPool {
 impl TaskPool {
     /// Starts the thread and builds the first environment, whose spec all others must have. The others are
     /// built at their first reset.
-    ///
-    /// # Errors
-    /// A first environment that cannot be built in time, or a thread that cannot be spawned.
+    /// Errors: a first environment that cannot be built in time, or a thread that cannot be spawned.
     pub(crate) fn new(
         config: PoolConfig,
         tasks: EnvTasks,

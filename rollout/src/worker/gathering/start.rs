@@ -6,9 +6,7 @@ use crate::pool::{EnvFactory, EnvPool, PoolConfig, TaskPool, ThreadedPool};
 use crate::worker::{BuildError, WorkerConfig, WorkerLinks};
 
 /// Starts a thread for each group of environments, or one for all of them if they are tasks.
-///
-/// # Errors
-/// The environment that could not be built, or an impossible number of groups.
+/// Errors: the environment that could not be built, or an impossible number of groups.
 pub(super) fn start_groups(
     config: &GatheringWorkerConfig,
     factory: Arc<dyn EnvFactory>,

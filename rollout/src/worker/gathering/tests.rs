@@ -89,12 +89,12 @@ fn waiting_for_all_or_in_turn_makes_what_one_thread_makes_bit_for_bit() {
         let params = network.init_params(3).unwrap();
         let weights = Versioned { version: 5, weights: ByPolicy::from([(default_policy(), params)]) };
         let cpu = || Box::new(CpuNetwork::new(&network).unwrap());
-        let (serial_links, _, _lifeline) = links();
+        let (serial_links, _, _guard) = links();
         let of_serial = of_groups(6, 1, Gather::All).worker;
         let mut serial = RolloutWorker::new(of_serial, Arc::new(make), cpu(), serial_links).unwrap();
         let expected: Vec<_> = fragments(&mut serial, &weights, 30).iter().map(content).collect();
         for (n_groups, gather) in [(1, Gather::All), (3, Gather::All), (2, Gather::InTurn), (6, Gather::InTurn)] {
-            let (links, steps, _lifeline) = links();
+            let (links, steps, _guard) = links();
             let config = of_groups(6, n_groups, gather);
             let mut worker = RolloutWorker::gathering(config, Arc::new(make), cpu(), links).unwrap();
             let made: Vec<_> = fragments(&mut worker, &weights, 30).iter().map(content).collect();
@@ -118,7 +118,7 @@ fn every_rule_fills_whole_columns_and_books_every_step() {
         Gather::EachWithin(Duration::from_micros(10)),
         Gather::Adaptive,
     ] {
-        let (links, steps, _lifeline) = links();
+        let (links, steps, _guard) = links();
         let factory = |_: &EnvContext| Counter::new(&[(3, End::Truncated), (5, End::Terminated)]);
         let network = Box::new(OneWeight::new());
         let mut worker = RolloutWorker::gathering(of_groups(8, 4, gather), Arc::new(factory), network, links).unwrap();
@@ -199,7 +199,7 @@ fn a_group_that_fails_costs_its_own_columns_and_begins_anew() {
         (Fault::ResetErr(2), "env_error"),
     ] {
         for gather in [Gather::All, Gather::InTurn, at_least(1)] {
-            let (links, steps, _lifeline) = links();
+            let (links, steps, _guard) = links();
             // The second environment of the second group fails, twice.
             let factory = move |context: &EnvContext| {
                 let fails = context.index == 3 && context.incarnation < 2;
@@ -236,11 +236,11 @@ fn a_group_that_fails_costs_its_own_columns_and_begins_anew() {
 }
 
 #[test]
-fn a_group_that_hangs_is_left_behind_named_and_replaced() {
+fn a_group_that_hangs_is_abandoned_named_and_replaced() {
     // Found while others go on answering, too.
     for gather in [Gather::All, at_least(1)] {
         let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
-        let (links, steps, _lifeline) = links();
+        let (links, steps, _guard) = links();
         let factory = move |context: &EnvContext| {
             let hang = (context.index == 2 && context.incarnation == 0).then(|| hang.clone());
             let mut n_steps = 0;
@@ -281,7 +281,7 @@ fn a_group_that_hangs_is_left_behind_named_and_replaced() {
 }
 
 #[test]
-fn a_group_that_hangs_as_it_is_dropped_is_left_behind_as_well() {
+fn a_group_that_hangs_while_dropped_is_abandoned_too() {
     struct Blocks(Option<crossbeam_channel::Receiver<()>>);
     impl Drop for Blocks {
         fn drop(&mut self) {
@@ -289,7 +289,7 @@ fn a_group_that_hangs_as_it_is_dropped_is_left_behind_as_well() {
         }
     }
     let (let_go, hold) = crossbeam_channel::bounded::<()>(0);
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let factory = move |context: &EnvContext| {
         let fails = context.index == 2 && context.incarnation == 0;
         let blocks = Blocks(fails.then(|| hold.clone()));
@@ -318,7 +318,7 @@ fn a_group_that_hangs_as_it_is_dropped_is_left_behind_as_well() {
 #[test]
 fn an_environment_that_hangs_as_it_is_made_is_named() {
     let (let_go, hold) = crossbeam_channel::bounded::<()>(0);
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let factory = move |context: &EnvContext| {
         if context.index == 3 {
             let _ = hold.recv();
@@ -364,7 +364,7 @@ fn a_worker_ends_at_once_though_an_environment_hangs_and_names_its_thread() {
 #[test]
 fn what_cannot_begin_says_why() {
     let new = |config, factory: Arc<dyn EnvFactory>| {
-        let (links, _steps, _lifeline) = links();
+        let (links, _steps, _guard) = links();
         match RolloutWorker::gathering(config, factory, Box::new(OneWeight::new()), links) {
             Ok(_) => panic!("it began"),
             Err(error) => error.to_string(),
@@ -430,7 +430,7 @@ impl EnvFactory for CarelessFactory {
 
 #[test]
 fn a_vector_that_panics_costs_its_group() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let network = Box::new(OneWeight::new());
     let config = of_groups(4, 2, Gather::All);
     let mut worker = RolloutWorker::gathering(config, Arc::new(CarelessFactory), network, links).unwrap();

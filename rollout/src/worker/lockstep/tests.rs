@@ -59,7 +59,7 @@ fn trace(worker: &mut RolloutWorker, n: u64) -> Vec<Traced> {
 
 #[test]
 fn a_fragment_holds_what_was_seen_done_and_thought() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let mut worker = worker(|_: &EnvContext| Counter::new(&[(3, End::Truncated)]), config(2, 0), links);
     let fragment = worker.sample(&weights(17, 0.25), &mut clock()).unwrap();
     let batch = fragment.get("default_policy").unwrap();
@@ -94,7 +94,7 @@ fn a_fragment_holds_what_was_seen_done_and_thought() {
 
 #[test]
 fn a_fragment_begins_with_what_the_one_before_ended_with() {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let mut worker = worker(|_: &EnvContext| Counter::new(&[(5, End::Terminated)]), config(1, 0), links);
     let mut clock = clock();
     let mut before = None;
@@ -115,7 +115,7 @@ fn every_row_of_a_fragment_is_on_that_fragments_scale() {
     let network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
     let weights = Versioned { version: 0, weights: of_default(network.init_params(1).unwrap()) };
     let normalizer = Normalizer::new(NormalizerConfig { observations: true, return_gamma: None });
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let network = Box::new(CpuNetwork::new(&network).unwrap());
     let factory = Arc::new(normalizer.wrap(Arc::new(|_: &EnvContext| Constant)));
     let mut worker = RolloutWorker::new(config(1, 0), factory, network, links).unwrap();
@@ -131,7 +131,7 @@ fn every_row_of_a_fragment_is_on_that_fragments_scale() {
 #[test]
 fn a_seed_decides_every_bit_and_another_worker_or_seed_makes_something_else() {
     let traced = |number, seed| {
-        let (links, _steps, _lifeline) = links();
+        let (links, _steps, _guard) = links();
         trace(&mut worker(|_: &EnvContext| Counter::of_three(), config(number, seed), links), 5)
     };
     let first = traced(1, 0);
@@ -145,7 +145,7 @@ fn a_seed_decides_every_bit_and_another_worker_or_seed_makes_something_else() {
 
 #[test]
 fn environments_of_one_worker_play_different_episodes() {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let traced = trace(&mut worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links), 1);
     let noise = &traced[0].obs;
     assert_ne!(noise[2], noise[5]);
@@ -153,7 +153,7 @@ fn environments_of_one_worker_play_different_episodes() {
 
 #[test]
 fn a_steady_worker_reuses_its_storage() {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let pool = links.pool.clone();
     let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
     let mut clock = clock();
@@ -180,7 +180,7 @@ fn every_kind_of_failure_loses_the_steps_made_and_the_next_fragment_begins_anew(
         (Fault::ResetPanic(3), "env_panic", 4),
         (Fault::ResetNanObs(3), "non_finite_observation", 4),
     ] {
-        let (links, steps, _lifeline) = links();
+        let (links, steps, _guard) = links();
         let planted = move |context: &EnvContext| {
             let at_fault = context.index == 1 && context.incarnation == 0;
             Counter::of_three().with_fault(if at_fault { fault } else { Fault::Nothing })
@@ -213,7 +213,7 @@ fn every_kind_of_failure_loses_the_steps_made_and_the_next_fragment_begins_anew(
 #[test]
 fn what_an_incarnation_makes_does_not_depend_on_how_long_the_one_before_lived() {
     let second_life = |failing_step| {
-        let (links, _steps, _lifeline) = links();
+        let (links, _steps, _guard) = links();
         let failing_once = move |context: &EnvContext| match context.incarnation {
             0 => Counter::of_three().with_fault(Fault::StepErr(failing_step)),
             _ => Counter::of_three(),
@@ -228,7 +228,7 @@ fn what_an_incarnation_makes_does_not_depend_on_how_long_the_one_before_lived() 
 
 #[test]
 fn a_failure_while_rebuilding_is_a_failure_like_any_other() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let factory = |context: &EnvContext| match context.incarnation {
         0 => Ok(Counter::of_three().with_fault(Fault::StepErr(1))),
         1 => Err(EnvError::new("the port is still taken")),
@@ -299,7 +299,7 @@ impl MaskedWorker {
 
 #[test]
 fn thousands_of_steps_take_no_impossible_action() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let big = WorkerConfig { num_envs_per_worker: n(8), rollout_fragment_length: n(50), ..config(1, 0) };
     let mut worker = masked_worker(|_: &EnvContext| Masked::new(N_ACTIONS, 7), big, links);
     for _ in 0..12 {
@@ -312,7 +312,7 @@ fn thousands_of_steps_take_no_impossible_action() {
 
 #[test]
 fn behaviour_inputs_are_minus_infinity_where_masked_and_logp_is_of_the_masked_distribution() {
-    let (given, (links, _steps, _lifeline)) = (Masks::default(), links());
+    let (given, (links, _steps, _guard)) = (Masks::default(), links());
     let seen = Masks::clone(&given);
     let mut worker = masked_worker(move |_: &EnvContext| Watched::new(&given), config(1, 0), links);
     let (mut n_ruled_out, mut n_rows) = (0, 0);
@@ -340,7 +340,7 @@ fn behaviour_inputs_are_minus_infinity_where_masked_and_logp_is_of_the_masked_di
 
 #[test]
 fn a_state_without_a_way_costs_the_fragment_and_not_the_worker() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let failing_once = |context: &EnvContext| match (context.index, context.incarnation) {
         (1, 0) => Watched::with_fault(MaskFault::AllFalse),
         _ => Watched::with_fault(MaskFault::Nothing),
@@ -389,7 +389,7 @@ fn a_vector_environment_of_another_kind_cannot_make_a_policy_do_the_impossible()
             Ok(Box::new(Walled(make.make_vector(context, n_envs, monitor)?)))
         }
     }
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let error = masked_worker(Walls, config(1, 0), links).sample().expect_err("nothing to do");
     let SampleError::Policy(PolicyFault::Distribution { source }) = error else { panic!("{error}") };
     assert!(source.to_string().starts_with("the mask of row 1 forbids every action"), "{source}");
@@ -397,7 +397,7 @@ fn a_vector_environment_of_another_kind_cannot_make_a_policy_do_the_impossible()
 
 #[test]
 fn weights_that_are_not_finite_never_act() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
     let error = worker.sample(&weights(4, f32::NAN), &mut clock()).expect_err("NaN weights");
     assert_eq!(error.to_string(), "version 4 of the weights gives NaN values for environment 0");
@@ -406,7 +406,7 @@ fn weights_that_are_not_finite_never_act() {
 
 #[test]
 fn without_weights_of_the_default_policy_a_worker_says_so() {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
     let of_another = ByPolicy::from([("another".into(), crate::testing::params(0.0))]);
     let error = worker.sample(&Versioned { version: 3, weights: of_another }, &mut clock()).expect_err("no weights");
@@ -415,7 +415,7 @@ fn without_weights_of_the_default_policy_a_worker_says_so() {
 
 #[test]
 fn a_network_for_other_spaces_is_refused() {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let wide = |_: &EnvContext| Hooked::with_spec(|spec| spec.action = Space::Discrete { n: 5 });
     let factory = Arc::new(wide);
     let made = RolloutWorker::new(config(1, 0), factory, Box::new(OneWeight::new()), links);
@@ -426,7 +426,7 @@ fn a_network_for_other_spaces_is_refused() {
 
 #[test]
 fn the_clock_shows_stepping_and_inferring_and_closes() {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
     let mut clock = clock();
     let _ = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
@@ -442,7 +442,7 @@ fn memory_goes_from_fragment_to_fragment_and_is_emptied_where_episodes_end() {
     let network = NetworkSpec { lstm: Some(6), ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap() };
     let params = network.init_params(1).unwrap();
     let weights = Versioned { version: 0, weights: of_default(params.clone()) };
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let config = WorkerConfig { rollout_fragment_length: n(25), ..config(1, 3) };
     let acting = Box::new(CpuNetwork::new(&network).unwrap());
     let make = Arc::new(|_: &EnvContext| CartPole::new());

@@ -97,9 +97,10 @@ impl PolicyRouter {
         actors.iter_mut().for_each(PolicyActor::clear_rows);
         for (seat, player) in players.iter().enumerate() {
             let (env, agent) = (seat / n_agents, seat % n_agents);
-            if envs.agents(env).acts_next(agent) {
+            let state = &envs.agents(env).states()[agent];
+            if state.acts_next {
                 let actor = &mut actors[player.actor];
-                actor.add_row(seat, envs.agents(env).obs(agent), &player.state)?;
+                actor.add_row(seat, state.obs.view(), &player.state)?;
                 if let Some(mask) = actor.add_mask() {
                     envs.mask(env, agent, mask)?;
                 }
@@ -126,8 +127,9 @@ impl PolicyRouter {
         let over = envs.step(env)?;
         let agents = envs.agents(env);
         let mut made = Steps { env: 1, agent: 0 };
-        let n_agents = agents.len();
-        for (agent, player) in self.players[env * n_agents..(env + 1) * n_agents].iter_mut().enumerate() {
+        let n_agents = agents.states().len();
+        let players = &mut self.players[env * n_agents..(env + 1) * n_agents];
+        for (agent, (player, state)) in players.iter_mut().zip(agents.states()).enumerate() {
             let seat = env * n_agents + agent;
             let actor = &mut self.actors[player.actor];
             if agents.acts(agent) {
@@ -136,7 +138,7 @@ impl PolicyRouter {
                     false => account.add_untrained(1),
                 }
             }
-            let (reward, end) = (agents.reward_of(agent), agents.end_of(agent));
+            let (reward, end) = (state.reward, state.end);
             player.episode_return += f64::from(reward);
             if let Some(columns) = actor.columns() {
                 columns.pay(seat, reward);
@@ -145,10 +147,10 @@ impl PolicyRouter {
                 continue;
             }
             if let Some(columns) = actor.columns() {
-                columns.end(seat, end, agents.obs(agent))?;
+                columns.end(seat, end, state.obs.view())?;
             }
             player.state.fill(0.0);
-            if agents.has_acted(agent) {
+            if state.has_acted {
                 let one = ReturnStat::of(player.episode_return);
                 account
                     .collected
@@ -188,7 +190,7 @@ impl PolicyRouter {
         for seat in 0..self.players.len() {
             if self.lacks_the_last_row(seat, envs) {
                 let player = &self.players[seat];
-                let obs = envs.agents(seat / n_agents).obs(seat % n_agents);
+                let obs = envs.agents(seat / n_agents).states()[seat % n_agents].obs.view();
                 self.actors[player.actor].add_row(seat, obs, &player.state)?;
             }
         }
@@ -219,7 +221,7 @@ impl PolicyRouter {
     fn lacks_the_last_row(&mut self, seat: usize, envs: &MultiAgentEnvs) -> bool {
         let n_agents = self.spec.agents.len();
         let actor = &mut self.actors[self.players[seat].actor];
-        envs.agents(seat / n_agents).acts_next(seat % n_agents)
+        envs.agents(seat / n_agents).states()[seat % n_agents].acts_next
             && actor.columns().is_some_and(|columns| columns.lacks_the_last_row(seat))
     }
 

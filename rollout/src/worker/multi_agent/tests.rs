@@ -82,7 +82,7 @@ fn policy_in_turns(agent: &str, seed: u64) -> pronk_metrics::PolicyId {
 fn the_policy_of_a_single_agent_may_be_the_default_one() {
     let policies = ByPolicy::from([(default_policy(), scripted(None))]);
     let diary = Diary::default();
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let factory = move |context: &crate::env::EnvContext| Script::new(context, &diary, Manner::Together);
     let config = config(policies, PolicyMapping::shared(default_policy()));
     let mut worker = RolloutWorker::multi_agent(config, Arc::new(factory), links).unwrap();

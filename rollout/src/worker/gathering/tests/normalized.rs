@@ -15,7 +15,7 @@ fn every_row_of_a_column_is_on_that_columns_scale_and_so_is_its_value() {
     let as_tasks: Arc<dyn EnvFactory> = Arc::new(AsyncEnvs::new(|_: EnvContext| async { Awaited(Constant) }));
     for (factory, n_groups) in [(on_threads, 2), (as_tasks, 1)] {
         for gather in [Gather::All, Gather::InTurn, at_least(1)] {
-            let (links, _steps, _lifeline) = links();
+            let (links, _steps, _guard) = links();
             let normalizer = Normalizer::new(NormalizerConfig { observations: true, return_gamma: None });
             let factory = Arc::new(normalizer.wrap(Arc::clone(&factory)));
             let network = Box::new(CpuNetwork::new(&network).unwrap());

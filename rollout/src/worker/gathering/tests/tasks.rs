@@ -143,7 +143,7 @@ fn waiting_for_all_makes_what_one_thread_makes_bit_for_bit() {
         let (shutdown, token) = pronk_buffer::shutdown();
         let serial_links = WorkerLinks { token, ..serial_links };
         let mut serial = RolloutWorker::new(config.worker, Arc::new(make), cpu(), serial_links).unwrap();
-        let (links, steps, _lifeline) = links();
+        let (links, steps, _guard) = links();
         let tasks = AsyncEnvs::new(move |context: EnvContext| async move { Awaited(make(&context)) });
         let mut worker = RolloutWorker::gathering(config, Arc::new(tasks), cpu(), links).unwrap();
         for fragment in 0..30 {
@@ -181,7 +181,7 @@ fn a_normalised_environment_is_normalised_as_on_a_thread() {
     let as_task =
         tasks.wrap(Arc::new(AsyncEnvs::new(move |context: EnvContext| async move { Awaited(make(&context)) })));
     let ((links_1, ..), (links_2, ..)) = (links(), links());
-    let (_lifeline, token) = pronk_buffer::shutdown();
+    let (_guard, token) = pronk_buffer::shutdown();
     let [links_1, links_2] = [links_1, links_2].map(|links| WorkerLinks { token: token.clone(), ..links });
     let mut on_thread = RolloutWorker::new(config.worker, Arc::new(on_thread), cpu(), links_1).unwrap();
     let mut as_task = RolloutWorker::gathering(config, Arc::new(as_task), cpu(), links_2).unwrap();
@@ -207,7 +207,7 @@ fn one_that_fails_costs_its_own_column_and_begins_anew() {
         (Fault::ResetErr(2), "env_error"),
     ] {
         for gather in [Gather::All, at_least(1), Gather::Within(Duration::from_micros(50))] {
-            let (links, steps, _lifeline) = links();
+            let (links, steps, _guard) = links();
             let factory = AsyncEnvs::new(move |context: EnvContext| async move {
                 let fails = context.index == 3 && context.incarnation < 2;
                 Awaited(Counter::of_three().with_fault(if fails { fault } else { Fault::Nothing }))
@@ -232,7 +232,7 @@ fn one_that_fails_costs_its_own_column_and_begins_anew() {
 
 #[test]
 fn one_that_is_silent_is_cancelled_and_keeps_nobody_waiting() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let (factory, living, _hold) = silent(Silence::Waits);
     let mut worker = worker_of(factory, 5, at_least(1), links);
     fragments(&mut worker, &weights(0, 0.0), 20);
@@ -254,9 +254,9 @@ fn one_that_is_silent_is_cancelled_and_keeps_nobody_waiting() {
 }
 
 #[test]
-fn one_that_blocks_the_thread_is_left_behind_with_it_and_the_others_are_made_anew() {
+fn one_that_blocks_the_thread_is_abandoned_with_it_and_the_others_are_rebuilt() {
     for gather in [Gather::All, at_least(1)] {
-        let (links, steps, _lifeline) = links();
+        let (links, steps, _guard) = links();
         let (factory, living, hold) = silent(Silence::Blocks);
         let mut worker = worker_of(factory, 5, gather, links);
         let (failures, abandoned) = failures_of(&mut worker, 5);
@@ -268,9 +268,9 @@ fn one_that_blocks_the_thread_is_left_behind_with_it_and_the_others_are_made_ane
         assert!(abandoned[0].starts_with("rollout-1-tasks: environment 2"));
         fragments(&mut worker, &weights(0, 0.0), 10);
         assert!(worker.take_collected().failures.is_empty());
-        assert_eq!(living.load(Ordering::Relaxed), 10, "the thread left behind still has those it had");
+        assert_eq!(living.load(Ordering::Relaxed), 10, "the abandoned thread keeps its environments");
         drop(hold);
-        until("the end of the thread left behind", || living.load(Ordering::Relaxed) == 5);
+        until("the end of the abandoned thread", || living.load(Ordering::Relaxed) == 5);
         assert!(worker.close().is_empty());
         drop(worker);
         assert!(steps.snapshot().is_closed() && steps.snapshot().in_flight.env == 0);
@@ -305,7 +305,7 @@ fn a_worker_ends_at_once_and_cancels_what_it_waits_for() {
 #[test]
 fn what_cannot_be_made_says_why_and_others_do_not_wait_for_it() {
     let refused = |config, factory: Arc<dyn EnvFactory>| {
-        let (links, _steps, _lifeline) = links();
+        let (links, _steps, _guard) = links();
         match RolloutWorker::gathering(config, factory, Box::new(OneWeight::new()), links) {
             Ok(_) => panic!("it began"),
             Err(error) => error.to_string(),
@@ -322,7 +322,7 @@ fn what_cannot_be_made_says_why_and_others_do_not_wait_for_it() {
 
     // The first one is as it should be, the second cannot be made at first, the third is another one, the
     // fourth panics.
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let mixed = AsyncEnvs::new(|context: EnvContext| async move {
         match (context.index, context.incarnation) {
             (1, 0) => Err(EnvError::new("the server is full")),
@@ -410,7 +410,7 @@ impl AsyncEnv for Eager {
 
 #[test]
 fn a_panic_before_there_is_a_future_is_the_environments_own() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let factory = AsyncEnvs::new(|context: EnvContext| async move {
         Eager { counter: Counter::of_three(), panics: (context.index, context.incarnation) == (1, 0) }
     });
@@ -448,7 +448,7 @@ impl AsyncEnv for Busy {
 
 #[test]
 fn one_that_wakes_itself_all_the_time_lets_timers_ring() {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let factory = AsyncEnvs::new(|_: EnvContext| async { Busy(Counter::of_three()) });
     let mut worker = worker_within(None, Arc::new(factory), 2, Gather::All, links);
     let sampling = std::thread::spawn(move || drop(fragments(&mut worker, &weights(0, 0.0), 3)));
@@ -457,7 +457,7 @@ fn one_that_wakes_itself_all_the_time_lets_timers_ring() {
 
 #[test]
 fn a_server_that_is_gone_is_told_of_and_what_was_made_is_kept() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let gone = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let is_gone = Arc::clone(&gone);
     let factory = AsyncEnvs::new(move |_: EnvContext| {

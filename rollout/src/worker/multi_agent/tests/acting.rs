@@ -34,7 +34,7 @@ fn tic_tac_toe(n_fragments: usize) -> (Vec<MultiAgentBatch>, RolloutWorker) {
     let weights: ByPolicy<_> = [("px".into(), params.clone()), ("po".into(), params)].into();
     let weights = Versioned { version: 0, weights };
     let policies = ByPolicy::from([("px".into(), policy), ("po".into(), other)]);
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let config = size(config(policies, PolicyMapping::fixed([("x", "px"), ("o", "po")])), 4, 7);
     let mut worker = RolloutWorker::multi_agent(config, Arc::new(|_: &EnvContext| TicTacToe::new()), links).unwrap();
     let fragments = (0..n_fragments).map(|_| worker.sample(&weights, &mut clock()).unwrap()).collect();
@@ -108,7 +108,7 @@ fn memory_is_each_agents_own_goes_from_column_to_column_and_ends_with_its_episod
     let env =
         Script::new(&EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 }, &Diary::default(), Manner::AtRandom);
     let (policy, params) = made_for(&env, |spec| NetworkSpec { lstm: Some(6), ..spec });
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let policies = ByPolicy::from([("a".into(), policy)]);
     let mut worker =
         RolloutWorker::multi_agent(config(policies, PolicyMapping::shared("a")), Arc::new(factory), links).unwrap();
@@ -195,7 +195,7 @@ fn a_frozen_policy_acts_with_its_own_weights_and_is_not_stored() {
     let stubborn = |frozen| WorkerPolicy { inference: Box::new(Stubborn(OneWeight::new())).into(), ..scripted(frozen) };
     let policies = ByPolicy::from([("a".into(), stubborn(None)), ("c".into(), stubborn(Some(1.0)))]);
     let mapping = PolicyMapping::fixed([("first", "a"), ("second", "c"), ("third", "a")]);
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let mut worker = RolloutWorker::multi_agent(config(policies, mapping), Arc::new(factory), links).unwrap();
     // The cell holds weights of that name: they are not for it.
     for version in 0..8 {
@@ -269,7 +269,7 @@ fn agents_of_other_kinds_act_each_in_its_own_space() {
     let policies = ByPolicy::from([("paint".into(), painter), ("choose".into(), chooser)]);
     let weights = ByPolicy::from([("paint".into(), painting), ("choose".into(), choosing)]);
     let mapping = PolicyMapping::fixed([("painter", "paint"), ("chooser", "choose")]);
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let make = Arc::new(|_: &EnvContext| Unlike { step: 0 });
     let mut worker = RolloutWorker::multi_agent(size(config(policies, mapping), 2, 20), make, links).unwrap();
     let fragment = worker.sample(&Versioned { version: 0, weights }, &mut clock()).unwrap();
@@ -297,7 +297,7 @@ fn agents_that_act_together_share_one_inference() {
     let Inference::Own(network) = policy.inference else { panic!("not its own network") };
     let inference = Box::new(Counted { network, rows: Arc::clone(&counted) }).into();
     let policies = ByPolicy::from([("a".into(), WorkerPolicy { inference, ..policy })]);
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let config = size(config(policies, PolicyMapping::shared("a")), 4, 10);
     let mut worker = RolloutWorker::multi_agent(config, Arc::new(|_: &EnvContext| Rendezvous::new()), links).unwrap();
     let weights = Versioned { version: 0, weights: ByPolicy::from([("a".into(), params)]) };

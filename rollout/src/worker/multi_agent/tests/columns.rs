@@ -16,7 +16,7 @@ const NAMES: [&str; N_AGENTS] = ["first", "second", "third"];
 /// Thirty fragments of scripted environments, each with the next version, whose weight is a tenth of it.
 fn run(manner: Manner, seed: u64) -> (Diary, Sent, StepLedger, Vec<MultiAgentBatch>) {
     let diary = Diary::default();
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let for_envs = diary.clone();
     let factory = move |context: &EnvContext| Script::new(context, &for_envs, manner);
     let (policies, mapping) = three_policies();
@@ -125,7 +125,7 @@ fn a_seed_decides_every_fragment_and_another_makes_others() {
 #[test]
 fn episodes_and_agents_returns_are_what_was_paid() {
     let diary = Diary::default();
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let for_envs = diary.clone();
     let factory = move |context: &EnvContext| Script::new(context, &for_envs, Manner::Together);
     let (policies, mapping) = three_policies();
@@ -172,7 +172,7 @@ fn episodes_and_agents_returns_are_what_was_paid() {
 
 #[test]
 fn a_steady_worker_reuses_its_storage() {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let pool = links.pool.clone();
     let diary = Diary::default();
     let factory = move |context: &EnvContext| Script::new(context, &diary, Manner::Together);

@@ -72,7 +72,7 @@ fn counted(diary: &Diary) -> Steps {
 fn every_kind_of_failure_loses_what_no_fragment_holds_and_begins_anew() {
     for (mishap, key) in MISHAPS {
         let diary = Diary::default();
-        let (links, steps, _lifeline) = links();
+        let (links, steps, _guard) = links();
         let at_fault =
             move |context: &EnvContext| (context.index == 1 && context.incarnation == 0).then_some((23, mishap));
         let mut worker = make_workers(factory(&diary, Manner::AtRandom, at_fault), &links)(&seat(1)).unwrap();
@@ -117,7 +117,7 @@ fn a_failure_names_the_agent_and_how_to_see_it_again() {
         (Mishap::AskedAfterItsEnd, "agent `third` is asked to act after its end"),
         (Mishap::NobodyAsked, "no agent is asked to act, and `first`, `second`, `third` did not end"),
     ] {
-        let (links, _steps, _lifeline) = links();
+        let (links, _steps, _guard) = links();
         let plant = move |context: &EnvContext| (context.index == 2).then_some((1, mishap));
         let factory = factory(&Diary::default(), Manner::Together, plant);
         let mut worker = make_workers(factory, &links)(&seat(1)).unwrap();
@@ -129,7 +129,7 @@ fn a_failure_names_the_agent_and_how_to_see_it_again() {
 
 #[test]
 fn a_failing_make_is_a_failure_and_other_agents_are_refused() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let diary = Diary::default();
     let factory = move |context: &EnvContext| {
         let mut env = Script::new(context, &diary, Manner::Together);
@@ -190,7 +190,7 @@ fn without_a_policy_that_is_trained_in_any_episode_the_end_of_the_run_ends_the_f
 fn inline_the_same_fragments_come_and_failures_are_survived_until_there_are_too_many() {
     let run = |incarnations| {
         let diary = Diary::default();
-        let (links, steps, _lifeline) = links();
+        let (links, steps, _guard) = links();
         let plant = move |context: &EnvContext| (context.incarnation < incarnations).then_some((3, Mishap::Panic));
         let make = make_workers(factory(&diary, Manner::AtRandom, plant), &links);
         let (_, cell) = weight_cell(first_weights());
@@ -225,7 +225,7 @@ fn weights_that_cannot_act_end_the_worker_with_the_name_of_the_policy() {
         (f32::NAN, "rollout-0 cannot act: policy `a`: version 0 of the weights gives NaN values for environment "),
         (OneWeight::PANIC, "rollout-0 panicked outside its environments: "),
     ] {
-        let (links, steps, _lifeline) = links();
+        let (links, steps, _guard) = links();
         let diary = Diary::default();
         let make = make_workers(factory(&diary, Manner::Together, |_| None), &links);
         let mut bad = first_weights();
@@ -241,7 +241,7 @@ fn weights_that_cannot_act_end_the_worker_with_the_name_of_the_policy() {
         assert_eq!(steps.snapshot().sampled, counted(&diary));
         assert!(steps.snapshot().is_closed() && steps.snapshot().in_flight == Steps::default());
     }
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let mut worker = make_workers(factory(&Diary::default(), Manner::Together, |_| None), &links)(&seat(1)).unwrap();
     let error = worker.sample(&weights(2, &["a"], 0.0), &mut clock()).expect_err("no weights for b");
     assert_eq!(error.to_string(), "version 2 of the weights holds none of policy `b`");

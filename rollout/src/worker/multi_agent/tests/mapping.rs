@@ -12,7 +12,7 @@ fn factory() -> Arc<dyn MultiAgentFactory> {
 }
 
 fn make(policies: ByPolicy<WorkerPolicy>, mapping: PolicyMapping) -> Result<RolloutWorker, String> {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     RolloutWorker::multi_agent(config(policies, mapping), factory(), links).map_err(|error| error.to_string())
 }
 
@@ -78,7 +78,7 @@ fn with_frozen_policies_only_there_would_be_no_fragment() {
 
 #[test]
 fn a_mapping_that_goes_wrong_in_a_later_episode_ends_the_worker_by_name() {
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let first_episodes = std::sync::Mutex::new(std::collections::BTreeSet::new());
     let mapping = PolicyMapping::new(move |_, seed| {
         let mut seen = first_episodes.lock().unwrap();
@@ -107,7 +107,7 @@ fn a_mapping_that_goes_wrong_in_a_later_episode_ends_the_worker_by_name() {
 fn a_policy_that_nobody_plays_is_named_before_long_and_its_steps_are_counted() {
     let policies = [("a", None), ("c", Some(0.0))];
     let policies = policies.into_iter().map(|(id, frozen)| (id.into(), scripted(frozen))).collect();
-    let (links, steps, _lifeline) = links();
+    let (links, steps, _guard) = links();
     let mut worker =
         RolloutWorker::multi_agent(config(policies, PolicyMapping::shared("c")), factory(), links).unwrap();
     let error = worker.sample(&weights(0, &["a"], 0.0), &mut clock()).map(drop).unwrap_err();
@@ -140,7 +140,7 @@ impl MultiAgentEnv for Generous {
 
 #[test]
 fn a_reward_before_the_first_step_is_refused() {
-    let (links, _steps, _lifeline) = links();
+    let (links, _steps, _guard) = links();
     let policies = [(PolicyId::from("a"), scripted(None))].into();
     let make = Arc::new(|_: &EnvContext| Generous);
     let mut worker = RolloutWorker::multi_agent(config(policies, PolicyMapping::shared("a")), make, links).unwrap();
