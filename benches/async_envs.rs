@@ -1,21 +1,19 @@
-//! Ten thousand environments that wait for a network, in one process: steps per second against what their
-//! latency allows, and memory for each of them.
+//! Ten thousand asynchronous environments in one process: steps per second against the bound of their
+//! latency, and memory per environment.
 //!
 //! ```text
 //! cargo bench --bench async_envs
 //! ```
 //!
-//! Every step of an environment waits for 50 ms, as a request to a server would, and nothing else; `n`
-//! environments can make `20 n` steps a second at most. One worker acts for all of them, with an MLP 4-64-64,
-//! and keeps every step. The first figure is what as many bare tokio tasks make that do nothing but sleep for
-//! 50 ms again and again, for a timer rings a little late; the second is that worker by itself, the third a
-//! whole run of the trainer, which learns from the steps.
+//! Every step only waits for 50 ms, like a request to a server, so `n` environments make at most `20 n` steps
+//! a second. One worker acts for all of them with an MLP 4-64-64 and stores every step. The first figure is
+//! for as many bare tokio tasks that only sleep 50 ms repeatedly (timers fire a little late), the second for
+//! the worker alone, the third for a run of the trainer that learns from the steps.
 //!
-//! What it costs an environment is the growth of the process's memory from before the worker is made to after
-//! its last fragment, divided by their number. Part of it are the steps that a fragment is made of.
+//! Memory per environment is the growth of the process from before the worker is built to after its last
+//! fragment, divided by their number. It includes the fragment's steps.
 //!
-//! Ten thousand on two cores, in four runs of one hour in which the neighbours were quiet; when they are not,
-//! worker and run may be as low as 86 %:
+//! Ten thousand on two cores, four runs in a quiet hour; on a busy machine, worker and run fall to 86 %:
 //!
 //! ```text
 //! sleeping tasks     96.0  96.5  96.6  96.3 %
@@ -42,7 +40,7 @@ const LATENCY: Duration = Duration::from_millis(50);
 /// Steps of a fragment's columns.
 const STEPS: usize = 8;
 
-/// CartPole on a server that takes its time.
+/// CartPole on a slow server.
 struct Remote(CartPole);
 
 impl AsyncEnv for Remote {
@@ -65,7 +63,7 @@ fn remote() -> AsyncEnvs<impl Fn(EnvContext) -> std::future::Ready<Remote> + Sen
 }
 
 fn main() {
-    // Under `cargo test --benches` once through is enough to see that it runs.
+    // Under `cargo test --benches` one round suffices to show that it runs.
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     let (numbers, time) = match is_bench {
         true => (&[1_000, 10_000][..], Duration::from_secs(10)),
@@ -87,7 +85,7 @@ fn main() {
     }
 }
 
-/// Sleeps a second of tasks that do nothing else.
+/// Sleeps per second of tasks that do nothing else.
 fn sleep(n_tasks: usize, time: Duration) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let sleeps = Arc::new(AtomicU64::new(0));
@@ -107,7 +105,7 @@ fn sleep(n_tasks: usize, time: Duration) -> f64 {
     sleeps.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Steps a second of a worker by itself, and by how many bytes the process has grown.
+/// Steps per second of a worker alone, and the growth of the process in bytes.
 fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
     let before = resident_bytes();
     let spec = CartPole::new().spec();
@@ -136,7 +134,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
     let network = Box::new(CpuNetwork::new(&network).unwrap());
     let mut worker = RolloutWorker::gathering(config, Arc::new(remote()), network, links).unwrap();
     let mut clock = StateClock::new("rollout-1", WorkerState::Starting);
-    // The first fragment is the one in which all begin.
+    // The first fragment includes the start of all environments.
     drop(worker.sample(&weights, &mut clock).unwrap());
     let (began, mut steps) = (Instant::now(), 0);
     while began.elapsed() < time {
@@ -146,7 +144,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
     (rate, before.zip(resident_bytes()).map(|(before, after)| after - before))
 }
 
-/// Steps a second of a run that learns.
+/// Steps per second of a run that learns.
 fn run(n_envs: usize, time: Duration) -> f64 {
     let mut config = TrainerConfig::default();
     config.workers.num_rollout_workers = 1;
@@ -157,14 +155,14 @@ fn run(n_envs: usize, time: Duration) -> f64 {
     config.model.fcnet_hiddens = vec![64, 64];
     config.results.min_time_s_per_iteration = 0.1;
     let mut trainer = Trainer::new(config, remote()).unwrap();
-    // The first result is the one in which all begin.
+    // The first result includes the start of all environments.
     let first = trainer.next().unwrap().unwrap();
     let (began, before) = (Instant::now(), first.env_steps_sampled);
     let last = trainer.by_ref().map(Result::unwrap).find(|_| began.elapsed() >= time).unwrap();
     (last.env_steps_sampled - before) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// How much memory the process occupies, where the system says.
+/// Memory of the process, if the system reports it.
 fn resident_bytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -21,10 +21,10 @@ use pronk::prelude::*;
 
 use fixtures::Hooked;
 
-/// What is measured comes after this time.
+/// Warm-up before the measurement.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// CartPole whose steps sleep, so that they cost time and no processor.
+/// CartPole whose steps sleep, which costs time but no processor.
 struct Slow(CartPole, Duration);
 
 impl Env for Slow {
@@ -43,7 +43,7 @@ impl Env for Slow {
     }
 }
 
-/// Env-steps a second of a run with `workers`, and its bottleneck.
+/// Env-steps per second of a run with `workers`, and its bottleneck.
 fn measure(workers: usize, step: Duration, update: Duration) -> (f64, Bottleneck) {
     let mut config = TrainerConfig::default();
     config.workers.num_rollout_workers = workers;
@@ -75,8 +75,8 @@ fn main() {
     let cases = [
         ("environments are the limit", 2, ms(2), Duration::ZERO),
         ("the learner is the limit", 4, ms(1), ms(20)),
-        // Two workers make a batch in 20 ms, and the learner takes 12 ms for it: 1.7 times is all there is to
-        // gain.
+        // Two workers make a batch in 20 ms, and the learner takes 12 ms for it, so the gain is at most 1.7
+        // times.
         ("environments, then the learner", 2, ms(2), ms(12)),
     ];
     for (name, workers, step, update) in cases {

@@ -4,8 +4,7 @@
 //! cargo bench --bench end_to_end
 //! ```
 //!
-//! The same run with and without threads in turn, so that the ratio of the two holds on a machine that others
-//! use too.
+//! The same run with and without threads alternates, so that their ratio holds on a shared machine.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -6,11 +6,11 @@
 //! cargo bench --bench envs -- sampling   # only a worker with its network
 //! ```
 //!
-//! *Stepping*: random actions that were drawn before, observations, rewards and ends written, episodes that
-//! end begun anew. `serial` is `SerialVectorEnv`, which steps one environment after the other; `vectorised`
-//! is `NativeVectorEnv`. Both are measured in one process, in turn; compare machines by the ratio. For
-//! comparison, on such a machine's one core gymnasium's NumPy vector of CartPole made 16.8 M steps/s with
-//! 1,024 environments, and EnvPool 1.2 M.
+//! *Stepping*: with random actions drawn in advance; observations, rewards and ends are written, and ended
+//! episodes reset. `serial` is `SerialVectorEnv`, which steps one environment after the other; `vectorised`
+//! is `NativeVectorEnv`. Both alternate in one process; compare machines by the ratio. For comparison, on one
+//! core of such a machine gymnasium's NumPy vector of CartPole made 16.8 M steps/s with 1,024 environments,
+//! and EnvPool 1.2 M.
 //!
 //! *Sampling*: a `RolloutWorker` with an MLP 4-64-64 (tanh, one torso) fills fragments of 32 steps, which are
 //! dropped.
@@ -34,10 +34,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Long enough for the clock, short enough that most samples on a busy machine are undisturbed.
 const SAMPLE: Duration = Duration::from_millis(3);
-/// Samples of each, taken in turn. As many before them are not looked at: memory is allocated, caches fill.
+/// Samples of each, in turn, after as many for warm-up.
 const SAMPLES: usize = 101;
 const WARM: usize = 11;
-/// Actions of so many steps are drawn before.
+/// Steps whose actions are drawn in advance.
 const STEPS: usize = 64;
 
 fn main() {
@@ -80,7 +80,7 @@ fn both<E: Env + Kernel>(make: fn(&EnvContext) -> E) -> (String, Factory, Factor
     (E::env_spec().name, Arc::new(make), Arc::new(Vectorised::<E>::new()))
 }
 
-/// How many steps a second each case makes when a call makes `steps` of them. The cases take turns.
+/// Steps per second of each case, if a call makes `steps`. The cases alternate.
 fn medians<C>(cases: &mut [C; 2], call: fn(&mut C), steps: usize) -> [f64; 2] {
     let mut samples = [(); 2].map(|()| Vec::with_capacity(SAMPLES));
     for sample in 0..WARM + SAMPLES {
@@ -107,7 +107,7 @@ fn seconds_per_call(call: &mut dyn FnMut()) -> f64 {
     start.elapsed().as_secs_f64() / f64::from(calls)
 }
 
-/// Environments with actions and with room for what they write.
+/// Environments with their actions and output buffers.
 struct Stepping {
     envs: Box<dyn VectorEnv>,
     choices: Vec<u32>,
@@ -147,7 +147,7 @@ impl Stepping {
         }
     }
 
-    /// Env-steps of a call, so that the clock's own time does not count.
+    /// Env-steps of a call, many enough that the clock's own time is negligible.
     const FEWEST: usize = 1024;
 
     fn steps(&mut self) {
@@ -181,7 +181,7 @@ impl Stepping {
     }
 }
 
-/// A worker with weights to act with.
+/// A worker and its weights.
 struct Sampling {
     worker: RolloutWorker,
     weights: Versioned<ByPolicy<pronk::Params>>,

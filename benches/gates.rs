@@ -1,17 +1,16 @@
-//! Which gate of the inqueue trains more: workers that push whenever there is room, or workers and learner by
-//! turns.
+//! The throughput of the inqueue's two gates: workers that push while there is room, or workers and learner
+//! in turn.
 //!
 //! ```text
 //! cargo bench --bench gates
 //! ```
 //!
-//! CartPole as it is, and CartPole that spins for a while in every step; few passes over a train batch, and
-//! many. The two gates run in turn, several times, and what is compared is each run with its neighbour, so
-//! that the ratio holds on a machine that others use too.
+//! CartPole, and CartPole that spins in every step; few passes over a train batch, and many. The two gates
+//! alternate, and each run is compared with its neighbour, so that the ratio holds on a shared machine.
 //!
-//! On two cores, `Bounded` trained as much or more in every setting. By turns, samples were less old where
-//! the learner is the limit and the queue is long, and older where the environments are: who waits for a full
-//! queue holds old samples.
+//! On two cores, `Bounded` trained as much or more in every setting. In turn, samples were fresher where the
+//! learner is the limit and the queue is long, and staler where the environments are, because a worker that
+//! waits for the gate holds old samples.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -30,7 +29,7 @@ const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_secs(1);
 const GATES: [Gate; 2] = [Gate::Bounded, Gate::FillThenDrain];
 
-/// CartPole whose every step takes at least so long.
+/// CartPole whose every step takes at least this long.
 struct Costly {
     inner: CartPole,
     step_takes: Duration,
@@ -79,10 +78,9 @@ fn run(setting: Setting, inqueue_gate: Gate, round: Duration) -> Run {
 /// The figures of a run.
 struct Figures {
     env_steps_per_s: f64,
-    /// How much of its time the learner learns.
+    /// The share of time that the learner learns.
     busy: f64,
-    /// How many publications old what was trained last is, in the mean; not there when nothing was trained at
-    /// last.
+    /// Mean policy lag of the last iteration, in publications; `None` if it trained nothing.
     lag: Option<f64>,
 }
 
@@ -103,7 +101,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn main() {
-    // Under `cargo test --benches` once through is enough to see that it runs.
+    // Under `cargo test --benches` one round suffices to show that it runs.
     let is_bench = std::env::args().any(|arg| arg == "--bench");
     let (rounds, round) = if is_bench { (ROUNDS, ROUND) } else { (1, Duration::from_millis(50)) };
 

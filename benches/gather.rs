@@ -1,21 +1,19 @@
-//! For how many groups of environments a worker should wait before the policy acts: every rule, in turn.
+//! How many groups of environments a worker should wait for before the policy acts: every rule, in turn.
 //!
 //! ```text
 //! cargo bench --bench gather               # all of it, about seven minutes
 //! cargo bench --bench gather -- "8 × 20"   # the settings whose name contains `8 × 20`
 //! ```
 //!
-//! CartPole as it is, and CartPole whose every step of a group waits for something else than the processor:
-//! mostly little longer than the time told, in one step of ten as much as ten times as long. Both with a
-//! small and a large network. All workers of a setting live side by side and take turns, and what is compared
-//! are the rates of one round; `adaptive` goes on with what it has learned. What a worker makes counts as the
-//! fragments that it hands out. Groups that are ready as a fragment ends are inferred for once more, with the
-//! next weights: `all` pays that for all groups, which is much where fragments have 4 steps (8 × 4000) and
-//! little where they have 16 (8 × 20).
+//! CartPole, and CartPole whose group steps wait without using the processor: usually a little longer than
+//! the given time, in one step of ten up to ten times as long. Both with a small and a large network. All
+//! workers of a setting exist at once and alternate, and rates of one round are compared; `adaptive` keeps
+//! what it has learned. Only delivered fragments count. Groups that are ready when a fragment ends need
+//! another inference with the next weights: `all` pays that for all groups, which is much with fragments of 4
+//! steps (8 × 4000) and little with 16 (8 × 20).
 //!
-//! Measured on a two-core machine that others used too, and whose speed changed by half within seconds; how
-//! much more than `all`, in medians of 7 (the last two rows) to 48 rounds. The quartiles of single rounds lie
-//! 5 to 30 % away:
+//! Measured on a shared two-core machine whose speed changed by half within seconds: the rate relative to
+//! `all`, medians of 7 (the last two rows) to 48 rounds. The quartiles of single rounds are 5 to 30 % away:
 //!
 //! ```text
 //!                       each within   within         at least     in    adap-   adaptive to the
@@ -31,10 +29,10 @@
 //! ```
 //!
 //! As in the experiment, waiting up to 100 ms is waiting for all, and waiting 0.1 ms pays where step times
-//! differ, but not for small groups whose steps take equally long. Waiting for no more than one group is
-//! better than both: inference and steps then go on at once. `adaptive` is within 3 % of the best fixed rule
-//! in every setting, as far as medians of rounds can tell that differ so much: an earlier run of the small
-//! groups had 0.97, 0.97, 1.05 and 0.83.
+//! differ, but not for small groups whose steps take equally long. Waiting for one group is better than both,
+//! because inference and steps then overlap. `adaptive` is within 3 % of the best fixed rule in every
+//! setting, as far as medians of such noisy rounds can tell: an earlier run of the small groups had 0.97,
+//! 0.97, 1.05 and 0.83.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::num::NonZeroUsize;
@@ -63,15 +61,15 @@ const GROUPS: usize = 8;
 struct Setting {
     group_size: usize,
     hidden: Vec<usize>,
-    /// The shortest time that a step of a group waits for something else than the processor.
+    /// The shortest wait of a group's step.
     waits: Option<Duration>,
     fragment_length: usize,
-    /// How long a rule is measured in one round: so short that nothing changes on the machine from one rule
-    /// to the next.
+    /// Measurement of a rule in one round: short, so that the machine changes little from one rule to the
+    /// next.
     slice: Duration,
-    /// How long a rule that learns is run before the first round.
+    /// Warm-up of a rule that learns, before the first round.
     learning: Duration,
-    /// Rounds are repeated for so long.
+    /// Time for all rounds of a setting.
     rounds: Duration,
 }
 
@@ -102,7 +100,7 @@ fn settings() -> Vec<Setting> {
     settings
 }
 
-/// The first rule is what the others are compared with, and the last one what is compared with them all.
+/// The first rule is the baseline of the others; the last one is compared with all.
 fn rules() -> [(&'static str, Gather); 9] {
     let at_least = |n| Gather::AtLeast(NonZeroUsize::new(n).unwrap());
     let (short, long) = (Duration::from_micros(100), Duration::from_millis(100));
@@ -120,7 +118,7 @@ fn rules() -> [(&'static str, Gather); 9] {
 }
 
 fn main() {
-    // Under `cargo test --benches` once through is enough to see that it runs.
+    // Under `cargo test --benches` one round suffices to show that it runs.
     let args: Vec<_> = std::env::args().skip(1).collect();
     let is_bench = args.iter().any(|arg| arg == "--bench");
     let wanted: Vec<_> = args.iter().filter(|arg| !arg.starts_with("--")).collect();
@@ -177,7 +175,7 @@ fn spread(sorted: &[f64]) -> String {
     format!("×{:.3} [{low:.3}, {high:.3}]", middle(sorted))
 }
 
-/// A worker that follows one rule, with weights to act with.
+/// A worker with one rule, and its weights.
 struct Case {
     worker: RolloutWorker,
     weights: Versioned<ByPolicy<Params>>,
@@ -217,7 +215,7 @@ impl Case {
         let Setting { group_size, waits, .. } = *setting;
         let make = move |context: &EnvContext| Waiting {
             inner: CartPole::new(),
-            // One of them waits, so that a step of a group waits once.
+            // Only one of them waits, so that a group's step waits once.
             waits: waits.filter(|_| (context.index as usize).is_multiple_of(group_size)),
             rng: Rng::seed_from(context.seed),
         };
@@ -230,8 +228,8 @@ impl Case {
         }
     }
 
-    /// Steps a second, over a few fragments. One before them is not looked at: groups have answered while the
-    /// others had their turn.
+    /// Steps per second over a few fragments. The first is not counted, because groups answered while other
+    /// workers ran.
     fn rate(&mut self, slice: Duration) -> f64 {
         self.sample();
         let (start, mut steps) = (Instant::now(), self.sample());
@@ -248,8 +246,8 @@ impl Case {
     }
 }
 
-/// CartPole that may wait for something before each step: `waits` at least, often not much longer, now and
-/// then ten times as long.
+/// CartPole that may wait before each step: at least `waits`, usually little longer, occasionally ten times
+/// as long.
 struct Waiting {
     inner: CartPole,
     waits: Option<Duration>,

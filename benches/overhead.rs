@@ -1,20 +1,18 @@
-//! What it costs to be seen: CartPole as fast as it goes, with and without everything that shows it.
+//! The cost of observability: CartPole at full speed, with and without reporters and spans.
 //!
 //! ```text
 //! cargo bench --bench overhead
 //! ```
 //!
-//! Each round runs the same training in processes of its own, one after the other: `ledger` with nothing but
-//! clocks and tickets, which are always there; `sinks` with a run folder (JSON lines, CSV, TensorBoard,
-//! report) and an endpoint for Prometheus; `spans` with timers and a timeline of every span; `all` with both.
-//! What is compared are rates of one round. A result comes ten times a second, which is ten to a hundred
-//! times as often as usual.
+//! Each round runs the same training in separate processes, in turn: `ledger` with only clocks and tickets,
+//! which are always on; `sinks` with a run folder (JSON lines, CSV, TensorBoard, report) and an endpoint for
+//! Prometheus; `spans` with timers and a timeline of every span; `all` with both. Rates of one round are
+//! compared. There are ten results a second, ten to a hundred times as many as usual.
 //!
-//! What the ledger itself costs is counted, for a ratio of a few thousandths drowns in the machine's noise:
-//! how often the clocks of all threads were switched, times what a switch takes on this machine, as a share
-//! of the time in which the threads worked.
+//! The ledger's own cost is computed, because a few thousandths would drown in noise: the number of clock
+//! switches of all threads, times the measured cost of a switch, as a share of the threads' working time.
 //!
-//! Measured on two cores that others used too, fifteen rounds:
+//! Measured on two shared cores, fifteen rounds:
 //!
 //! ```text
 //!  sinks to ledger alone: 1.03 [0.97, 1.09]
@@ -23,7 +21,7 @@
 //! switches of clocks, as a share of the threads' working time: 0.0034, at 73 ns each
 //! ```
 //!
-//! So what shows a run costs less than rounds differ by, which is some percent, and the ledger a third of a
+//! So observability costs less than the noise between rounds, some percent, and the ledger a third of a
 //! percent.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
@@ -53,7 +51,7 @@ fn main() {
         println!("{}", run(variant, Duration::from_secs_f64(args.last().unwrap().parse().unwrap())));
         return;
     }
-    // Under `cargo test --benches` once through is enough to see that it runs.
+    // Under `cargo test --benches` one round suffices to show that it runs.
     let (rounds, secs) = if args.iter().any(|arg| arg == "--bench") { (15, "3") } else { (1, "0.3") };
     let mut ratios = vec![Vec::new(); VARIANTS.len()];
     let mut ledger = Vec::new();
@@ -85,7 +83,7 @@ fn child(variant: &str, secs: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Trains for that long after a second of warming up, and says how fast it was.
+/// Trains for that long after a second of warm-up, and returns the rate.
 fn run(variant: &str, time: Duration) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let (sinks, spans) = (["sinks", "all"].contains(&variant), ["spans", "all"].contains(&variant));
@@ -126,7 +124,7 @@ fn working_secs(time: &ThreadTime) -> f64 {
     time.states.iter().filter(|(state, _)| !WAITING.contains(state)).map(|(_, secs)| secs).sum()
 }
 
-/// How long it takes to switch a clock.
+/// The cost of switching a clock.
 fn switch_secs() -> f64 {
     const SWITCHES: usize = 200_000;
     let mut clock = StateClock::new("bench", TrainerState::Caller);

@@ -1,13 +1,13 @@
-//! How many rows a second networks act and learn on one core: `CpuNetwork` beside `CandleNetwork`, which is
-//! the same network in plain candle, and both beside what the core can do at most.
+//! Rows per second of acting and learning on one core: `CpuNetwork`, the same network in plain candle
+//! (`CandleNetwork`), and both relative to the core's peak.
 //!
 //! ```text
 //! cargo bench --bench policy            # all of it, about two minutes
 //! cargo bench --bench policy -- mlp     # the rows whose name contains `mlp`
-//! cargo bench --bench policy -- --alone # without candle, to look at with a profiler
+//! cargo bench --bench policy -- --alone # without candle, for a profiler
 //! ```
 //!
-//! Both are measured in one process, in turn, on one thread; compare machines by the ratio. A learning step
+//! Both alternate in one process, on one thread; compare machines by the ratio. A learning step
 //! is forward, the gradient of an actor-critic loss, backward and Adam. The peak is the `gemm` crate on
 //! matrices of 768 × 768. `benches/peers/torch_nets.py` gives PyTorch's figures for the same shapes.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
@@ -30,13 +30,12 @@ const SAMPLE: Duration = Duration::from_millis(2);
 /// Samples of each, taken in turn, unless that would take longer than `PATIENCE`.
 const SAMPLES: usize = 101;
 const PATIENCE: Duration = Duration::from_secs(6);
-/// The clock has settled when two medians of the peak, one after the other, differ by no more than this
-/// share.
+/// The clock rate has settled when two consecutive medians of the peak differ by at most this share.
 const SETTLED: f64 = 0.01;
 
 fn main() -> ExitCode {
-    // candle reads this when it first computes, and with more threads than one it is slower here. Setting a
-    // variable of one's own process is unsafe, so the bench starts itself again.
+    // candle reads this at its first computation, and is slower here with several threads. Setting a variable
+    // of the own process is unsafe, so the bench restarts itself.
     const ONE_THREAD: &str = "RAYON_NUM_THREADS";
     if std::env::var(ONE_THREAD).as_deref() != Ok("1") {
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
@@ -62,7 +61,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A network and what it is to do.
+/// A network and its task.
 struct Work {
     name: String,
     spec: NetworkSpec,
@@ -115,7 +114,7 @@ fn measure(work: &Work, rows: usize, peak: f64, alone: bool) {
     let mut candle = (!alone).then(|| Case::new(work, rows, Box::new(CandleNetwork::cpu(work.spec.clone()).unwrap())));
     let (mut our_samples, mut candle_samples) = (Vec::new(), Vec::new());
     let start = Instant::now();
-    // Twice without looking: memory is allocated, caches fill.
+    // Warm-up.
     for warm in [true, true, false] {
         while our_samples.len() < SAMPLES && (our_samples.len() < 3 || start.elapsed() < PATIENCE) {
             our_samples.push(seconds_per_call(&mut || ours.run()));
@@ -250,7 +249,7 @@ impl ActorCritic {
 }
 
 impl Work {
-    /// Multiplications and additions of the products alone, padding not counted.
+    /// Multiplications and additions of the products only, without padding.
     fn flops(&self, rows: usize) -> f64 {
         let layout = self.spec.layout().unwrap();
         let pixels = image_pixels(&self.spec.encoder);
@@ -263,12 +262,12 @@ impl Work {
             first.get_or_insert(flops);
             per_row += flops;
         }
-        // Learning is the same again for each of two gradients, but nobody wants that of the observations.
+        // Learning costs the same again for each of two gradients; the one of the observations is not needed.
         rows as f64 * if self.learn { 3.0 * per_row - first.unwrap() } else { per_row }
     }
 }
 
-/// How often each convolution's kernels are applied to an image of 84 × 84.
+/// Positions of each convolution's kernels on an image of 84 × 84.
 fn image_pixels(encoder: &Encoder) -> Vec<usize> {
     match encoder {
         Encoder::Mlp { .. } => Vec::new(),
@@ -280,16 +279,14 @@ fn image_pixels(encoder: &Encoder) -> Vec<usize> {
     }
 }
 
-/// What the `gemm` crate reaches on one thread, in floating-point operations a second. candle multiplies by
-/// it.
+/// The peak of the `gemm` crate, which candle uses, on one thread: floating-point operations per second.
 fn peak_flops() -> f64 {
     const N: usize = 768;
     let matrix = |x: f32| Tensor::full(x, (N, N), &Device::Cpu).unwrap();
     let (a, b) = (matrix(0.5), matrix(0.25));
     let seconds =
         |samples| median((0..samples).map(|_| seconds_per_call(&mut || drop(a.matmul(&b).unwrap()))).collect());
-    // A core that was idle begins at a low clock, and one that was busy before may be above what it can keep
-    // up.
+    // An idle core starts at a low clock rate, and a busy one may be above its sustainable rate.
     let (began, mut before) = (Instant::now(), seconds(11));
     loop {
         let now = seconds(11);

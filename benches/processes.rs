@@ -1,5 +1,5 @@
-//! Environments in processes against the vector environments of Gymnasium and of ale-py, in one run and by
-//! turns.
+//! Environments in processes against the vector environments of Gymnasium and of ale-py, alternating in one
+//! run.
 //!
 //! ```text
 //! cargo bench --features env-process --bench processes                       # all of it, about four minutes
@@ -7,11 +7,11 @@
 //! ```
 //!
 //! The interpreter is `PRONK_PYTHON`, or `target/python/bin/python`, which `cargo xtask gymnasium` fills.
-//! Every row holds environment steps per second, medians of turns of a second each, and their ratio.
-//! Environments are made in the same way on both sides, without the checker that Gymnasium puts around them,
-//! and get random actions. `Pong` is the raw game, a frame to a step; `Pong 84×84×4` is preprocessed, four
-//! frames to a step, and so is `Pong by ale-py`, by its vectoriser in our processes. Processes are of one
-//! worker, which waits for all of them in every step, or of one each.
+//! Every row has environment steps per second (medians of one-second turns) and their ratio. Both sides make
+//! environments in the same way, without Gymnasium's checker, and take random actions. `Pong` is the raw
+//! game, a frame to a step; `Pong 84×84×4` is preprocessed, four frames to a step, and so is `Pong by
+//! ale-py`, by its vectoriser in our processes. Processes are of one worker, which waits for all of them in
+//! every step, or of one each.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::io::{BufRead, BufReader, Write};
@@ -30,7 +30,7 @@ use serde_json::json;
 const TURN: Duration = Duration::from_secs(1);
 const TURNS: usize = 7;
 
-/// What is compared: a name, ours, and theirs with its arguments.
+/// One comparison: name, our environments, and theirs with arguments.
 struct Row {
     name: &'static str,
     ours: ProcessEnvs,
@@ -55,7 +55,7 @@ fn main() {
         let mut speeds = [Vec::new(), Vec::new()];
         for turn in 0..=TURNS {
             let speed = [together(&mut workers), peer.steps_per_second()];
-            // In the first, caches and pipes fill.
+            // The first is a warm-up.
             if turn > 0 {
                 speeds.iter_mut().zip(speed).for_each(|(speeds, speed)| speeds.push(speed));
             }
@@ -78,7 +78,7 @@ fn rows() -> Vec<Row> {
         n_envs: processes * each,
         theirs,
     };
-    // No step of one process waits for one of another.
+    // No process waits for another.
     let apart =
         |row: Row| Row { n_workers: row.n_envs / row.ours.envs_per_process, n_envs: row.ours.envs_per_process, ..row };
     let cartpole = || Gymnasium { python: python(), ..Gymnasium::new("CartPole-v1") }.into();
@@ -115,7 +115,7 @@ fn median(mut speeds: Vec<f64>) -> f64 {
     speeds[speeds.len() / 2]
 }
 
-/// What all workers do in a second, each on a thread of its own.
+/// Steps per second of all workers, each on its own thread.
 fn together(workers: &mut [Ours]) -> f64 {
     thread::scope(|scope| {
         let started = workers.iter_mut().map(|worker| {
@@ -125,7 +125,7 @@ fn together(workers: &mut [Ours]) -> f64 {
     })
 }
 
-/// Environments of pronk, and where their steps are written.
+/// Environments of pronk, with buffers for their steps.
 struct Ours {
     envs: Box<dyn VectorEnv>,
     obs: ObsColumn,
@@ -165,7 +165,7 @@ impl Ours {
     }
 }
 
-/// A vector environment of theirs, in a process that steps it when it is told for how long.
+/// Their vector environment, in a process that steps it for a requested time.
 struct Peer {
     process: Child,
     orders: Option<ChildStdin>,
@@ -185,7 +185,7 @@ impl Peer {
 
     fn steps_per_second(&mut self) -> f64 {
         writeln!(self.orders.as_mut().unwrap(), "{}", TURN.as_secs_f64()).unwrap();
-        // A simulator may greet first.
+        // A simulator may print a banner first.
         let numbers = std::iter::repeat_with(|| {
             let mut line = String::new();
             assert!(self.answers.read_line(&mut line).unwrap() > 0, "the peer has ended");

@@ -1,16 +1,16 @@
-//! How long learning takes with the default, 1, 2, 4 or 16 fragments in the inqueue: what
-//! `learner_queue_size` defaults to, and why.
+//! Time to learn with the default, 1, 2, 4 or 16 fragments in the inqueue: the reason for the default of
+//! `learner_queue_size`.
 //!
 //! ```text
 //! cargo bench --features env-process --bench queue_sizes                  # all of it, about 20 minutes
-//! cargo bench --features env-process --bench queue_sizes -- Acrobot       # the tasks whose names hold a word
+//! cargo bench --features env-process --bench queue_sizes -- Acrobot       # the tasks whose names contain a word
 //! ```
 //!
-//! Each task trains until its return is reached, with every queue size in turn and then with the next seed,
-//! so that all sizes meet the same neighbours on a machine that others use too. Apart from
-//! `learner_queue_size` the settings are the defaults and what the task needs. `InvertedPendulum-v5` needs
-//! Python with `gymnasium[mujoco]`: `PRONK_PYTHON`, or `target/python/bin/python`, which `cargo xtask
-//! gymnasium` fills; without the feature it is left out.
+//! Each task trains to its target return with every queue size in turn, then with the next seed, so that all
+//! sizes meet similar conditions on a shared machine. Apart from `learner_queue_size` the settings are the
+//! defaults plus those the task needs. `InvertedPendulum-v5` needs Python with `gymnasium[mujoco]`:
+//! `PRONK_PYTHON`, or `target/python/bin/python`, which `cargo xtask gymnasium` fills; without the feature it
+//! is left out.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a bench prints its result and may stop at the first surprise
 
@@ -22,10 +22,10 @@ use pronk::policy::Torso;
 use pronk::prelude::*;
 use pronk::{AlgorithmConfig, AppoConfig, ImpalaConfig, Schedule};
 
-/// `None` is the default: what makes a train batch with the fragments that blocked workers hold.
+/// `None` is the default: as many as complete a train batch with the fragments that blocked workers hold.
 const QUEUE_SIZES: [Option<usize>; 5] = [None, Some(1), Some(2), Some(4), Some(16)];
 const SEEDS: u64 = 5;
-/// After which a run counts as unsolved.
+/// After this time a run counts as unsolved.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 type Start = fn(TrainerConfig) -> Trainer;
@@ -134,7 +134,7 @@ fn many_passes(algorithm: AlgorithmConfig) -> TrainerConfig {
     config
 }
 
-/// What became of one run.
+/// The outcome of one run.
 struct Outcome {
     reached: bool,
     secs: f64,

@@ -1,14 +1,13 @@
-//! How long it takes from Ctrl-C until the process has ended, in every mode of a run, with environments that
-//! are well and with one that hangs.
+//! Time from Ctrl-C to the end of the process, in every mode of a run, with healthy environments and with one
+//! that hangs.
 //!
 //! ```text
 //! cargo bench --bench stop_latency      # a minute; on Unix
 //! ```
 //!
-//! Each is a process of its own: this program, called again. It is left alone until it trains, or until the
-//! environment hangs, and then interrupted. The time counts until it is gone. A process that does not end as
-//! it should stops the bench: with status 0, or with 130 where the only thread is in an environment that does
-//! not come back.
+//! Each case is a process: this program, started again. It is interrupted once it trains, or once the
+//! environment hangs, and timed until it has ended. The bench fails if a process ends with another status
+//! than 0, or 130 if its only thread is in an environment that hangs.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::future::pending;
@@ -128,7 +127,7 @@ impl AsyncEnv for Hanging {
     }
 }
 
-/// Says that results come in.
+/// Announces the first result.
 struct Herald;
 
 impl Reporter for Herald {
@@ -167,7 +166,7 @@ fn stop(mode: &Mode) -> Duration {
     let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line == READY), "{} never began", mode.name);
     if mode.hangs {
-        // The others have to have come to a stand as well where they wait for it.
+        // Wait until the others are blocked on it as well.
         #[allow(clippy::disallowed_methods)]
         std::thread::sleep(Duration::from_millis(200));
     }
