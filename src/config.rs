@@ -1,5 +1,6 @@
 //! [`TrainerConfig`]: every setting of a run, with RLlib's names and defaults.
 
+mod admission;
 mod check;
 mod file;
 mod gate;
@@ -17,6 +18,7 @@ use pronk_learner::AlgorithmConfig;
 use pronk_rollout::NormalizerConfig;
 use serde::{Deserialize, Serialize};
 
+pub use admission::Admission;
 pub use learner::{LearnerConfig, OptType};
 pub use model::{ModelConfig, Vision};
 pub use results::ResultsConfig;

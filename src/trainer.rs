@@ -7,6 +7,7 @@ mod engine;
 mod episodes;
 mod failed_run;
 mod handle;
+mod held_reports;
 mod iteration;
 mod log;
 mod networks;
@@ -34,6 +35,7 @@ pub use failed_run::FailedRun;
 pub use handle::{Trainer, TrainerState};
 pub use run::{Run, RunSummary, Whole};
 
+use crate::config::Admission;
 use crate::error::TrainError;
 use crate::result::TrainResult;
 use crate::signals;
@@ -162,7 +164,7 @@ impl Trainer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn next_result(&mut self) -> Option<Result<TrainResult, TrainError>> {
-        self.engine.as_mut()?.begin();
+        self.engine.as_mut()?.begin(self.steps.limit());
         while !self.iteration_is_complete() {
             if let Some(wait_limit) = self.wait_limit() {
                 // Woken or timed out, the loop condition decides.
@@ -184,7 +186,7 @@ impl Trainer {
         interrupted: &mut dyn FnMut() -> Option<StopReason>,
     ) -> Result<TrainResult, TrainError> {
         if let Some(engine) = &mut self.engine {
-            engine.begin();
+            engine.begin(self.steps.limit());
         }
         let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.started.elapsed()));
         while !(interrupted().is_some() || time_is_up(self) || self.has_learned_all() || self.iteration_is_complete()) {
@@ -209,11 +211,16 @@ impl Trainer {
     }
 
     fn iteration_is_complete(&self) -> bool {
-        self.iteration.is_complete(&self.config, &self.steps, &self.learner_metrics)
+        let round = self.engine.as_ref().and_then(Engine::round_is_over);
+        round.unwrap_or_else(|| self.iteration.is_complete(&self.config, &self.steps, &self.learner_metrics))
     }
 
     fn complete_iteration(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         self.clock.enter(TrainerState::Reporting);
+        if self.config.learner.admission.is_deterministic() {
+            // What the learner reported between the last look and the end of the round.
+            self.collect();
+        }
         debug_span!("save").in_scope(|| self.save_when_due());
         let result = debug_span!("report").in_scope(|| self.compose(stop));
         self.clock.enter(TrainerState::Caller);
@@ -226,7 +233,10 @@ impl Trainer {
         match self.engine {
             Some(Engine::Threads { .. }) => {
                 self.clock.enter(TrainerState::Listening);
-                let left = self.iteration.time_left(&self.config);
+                let left = match self.config.learner.admission {
+                    Admission::Free => self.iteration.time_left(&self.config),
+                    Admission::Deterministic { .. } => None,
+                };
                 Some(left.unwrap_or(LISTEN).min(LISTEN))
             }
             Some(Engine::Inline { .. }) | None => None,
@@ -263,7 +273,7 @@ impl Trainer {
     /// Empties the mailboxes.
     fn collect(&mut self) {
         let Some(engine) = &self.engine else { return };
-        self.iteration.collect(engine.outqueue(), engine.worker_reports());
+        self.iteration.collect(engine.outqueue(), engine.worker_reports(), &mut self.held_reports);
         if self.first_update.is_none() && self.iteration.learner.updates > 0 {
             self.first_update = Some((Instant::now(), self.steps.snapshot().sampled.env));
         }

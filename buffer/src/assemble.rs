@@ -42,6 +42,8 @@ pub struct Assemble<S> {
     partial: Accumulate<MultiAgentBatch>,
     pool: Pool,
     age_limit: Option<AgeLimit>,
+    /// Whether a batch is complete with a number of fresh fragments, instead of environment steps.
+    counts_fragments: bool,
 }
 
 #[derive(Debug)]
@@ -53,7 +55,13 @@ struct AgeLimit {
 impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
     /// Takes fragments from `source`; storage of joined batches comes from `pool`.
     pub fn new(source: S, train_batch_size: u64, pool: Pool) -> Self {
-        Self { source, partial: Accumulate::new(train_batch_size), pool, age_limit: None }
+        Self { source, partial: Accumulate::new(train_batch_size), pool, age_limit: None, counts_fragments: false }
+    }
+
+    /// Takes fragments from `source` until `fragments` fresh ones make a batch; replayed ones, which have no
+    /// ticket, come on top. So the batch of a fragment does not depend on what is replayed.
+    pub fn counting(source: S, fragments: u64, pool: Pool) -> Self {
+        Self { counts_fragments: true, ..Self::new(source, fragments, pool) }
     }
 
     /// Drops fragments whose newest step lags more than `max_lag` versions behind `version`, counted under
@@ -64,8 +72,8 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
         self
     }
 
-    /// Environment steps of the partial batch.
-    pub fn partial_env_steps(&self) -> u64 {
+    /// Environment steps of the partial batch; its fresh fragments, if these are [counted](Self::counting).
+    pub fn partial_size(&self) -> u64 {
         self.partial.size()
     }
 
@@ -107,7 +115,10 @@ impl<S: Source<Item = MultiAgentBatch>> Source for Assemble<S> {
                 drop_counted(&mut fragment, "shape_mismatch");
                 return Err(error);
             }
-            let size = fragment.env_steps();
+            let size = match self.counts_fragments {
+                true => fragment.ticket_steps().is_some().into(),
+                false => fragment.env_steps(),
+            };
             if let Some(whole) = self.partial.push(fragment, size) {
                 let joined = MultiAgentBatch::join(whole.pieces, &self.pool);
                 return joined.map_err(|error| NextError::Failed(error.into()));

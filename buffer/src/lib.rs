@@ -23,6 +23,8 @@ mod replay;
 
 mod weights;
 
+mod admission;
+
 mod mailbox;
 mod notifier;
 
@@ -47,6 +49,11 @@ pub use minibatch::{MinibatchBuffer, Pass, Shown};
 pub use replay::{MixIn, MixInConfig, MixInError, MixInReplay, RandomSource};
 
 pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell};
+
+pub use admission::{
+    Ask, FragmentSender, InOrder, Permits, RoundGate, Rounds, TurnConfig, Turns, WeightSource, WorkerEnds, rounds,
+    turns,
+};
 
 pub use mailbox::{Fold, Mailbox, MailboxSender, mailbox};
 pub use notifier::Notifier;

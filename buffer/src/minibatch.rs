@@ -104,6 +104,11 @@ impl<S: Source> MinibatchBuffer<S> {
         Ok(Shown { pass, number })
     }
 
+    /// Whether the current slot is empty, so that [`next`](Self::next) takes an item from the source.
+    pub fn needs_item(&self) -> bool {
+        self.slots[self.position].item.is_none()
+    }
+
     /// Takes the last returned item out of its slot, which ends its passes; `None` if it was given away.
     pub fn discard(&mut self) -> Option<S::Item> {
         let slot = &mut self.slots[self.last_shown];

@@ -152,7 +152,7 @@ mod tests {
         batch.ends_mut()[3] = End::Truncated;
         batch.final_obs_mut().push(1, 1, &[0.0_f32; 3][..]).unwrap();
         drop(batch);
-        let tag = Tag { worker: 5, incarnation: 1, sequence: 9 };
+        let tag = Tag { worker: 5, incarnation: 1, slot: 9, ..Tag::default() };
         let batch = pool.take(shape(2, 2), tag);
         assert_eq!(batch.tags(), [tag]);
         assert!(batch.final_obs().is_empty());

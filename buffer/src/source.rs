@@ -52,6 +52,22 @@ pub trait Source {
     fn drain(&mut self) -> Vec<Self::Item>;
 }
 
+impl<S: Source + ?Sized> Source for Box<S> {
+    type Item = S::Item;
+
+    fn next(&mut self, timeout: Duration) -> Result<S::Item, NextError> {
+        (**self).next(timeout)
+    }
+
+    fn backlog(&self) -> usize {
+        (**self).backlog()
+    }
+
+    fn drain(&mut self) -> Vec<S::Item> {
+        (**self).drain()
+    }
+}
+
 /// Why a source returned nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -121,7 +121,7 @@ impl Source for Endless {
 
     fn next(&mut self, _timeout: Duration) -> Result<MultiAgentBatch, NextError> {
         self.left = self.left.checked_sub(1).ok_or(NextError::Closed)?;
-        let mut sample = self.pool.take(SHAPE, Tag { sequence: self.left, ..Tag::default() });
+        let mut sample = self.pool.take(SHAPE, Tag { slot: self.left, ..Tag::default() });
         // Two equally likely actions, so that nothing runs away however long it learns.
         sample.behaviour_logp_mut().fill(0.5_f32.ln());
         let batch = MultiAgentBatch::single(sample);

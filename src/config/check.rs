@@ -11,7 +11,7 @@ use pronk_rollout::{EnvFactory, Gather, RestartPolicy};
 use super::{ConfigError, InferencePlacement, ObservationFilter, TrainerConfig};
 
 /// Fragments.
-const LONGEST_QUEUE: usize = 1 << 20;
+pub(super) const LONGEST_QUEUE: usize = 1 << 20;
 /// A century.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -23,6 +23,7 @@ impl TrainerConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_sizes()?;
         self.check_gate()?;
+        self.check_admission()?;
         self.check_devices()?;
         self.check_waits()?;
         self.check_optimiser()?;
@@ -330,7 +331,7 @@ impl TrainerConfig {
                 "asynchronous environments are a group each; leave it at 1, and set gather to the number to wait for";
             return Err(refuse("num_env_groups", workers.num_env_groups, reason));
         }
-        Ok(())
+        self.check_turns(true)
     }
 
     fn check_gather(&self, n_groups: usize) -> Result<(), ConfigError> {
@@ -462,6 +463,6 @@ fn never_negative(field: &'static str, schedule: Option<&Schedule>) -> Result<()
     }
 }
 
-fn refuse(field: &'static str, value: impl std::fmt::Debug, reason: &str) -> ConfigError {
+pub(super) fn refuse(field: &'static str, value: impl std::fmt::Debug, reason: &str) -> ConfigError {
     ConfigError { field, value: format!("{value:?}"), reason: reason.to_owned() }
 }

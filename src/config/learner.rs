@@ -8,13 +8,14 @@ use pronk_learner::{OnStarved, Schedule};
 use pronk_policy::DeviceSpec;
 use serde::{Deserialize, Serialize};
 
-use super::{gate, seconds};
+use super::{Admission, gate, seconds};
 
 /// Batches, replay, passes, the inqueue, the optimiser, devices and threads. Names and defaults are RLlib's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LearnerConfig {
-    /// Env-steps of a train batch. Fragments are not split, so a batch may be larger.
+    /// Env-steps of a train batch. Fragments are not split, so a batch may be larger. Under deterministic
+    /// admission replayed fragments come on top.
     pub train_batch_size: usize,
     /// Expected replayed fragments per fresh one, drawn from the newest `replay_buffer_num_slots`. (RLlib 2
     /// uses the inverse.)
@@ -37,6 +38,9 @@ pub struct LearnerConfig {
     /// then wait until the learner has emptied it; the queue must hold a train batch. (RLlib has no gate.)
     #[serde(with = "gate::Spelling")]
     pub inqueue_gate: Gate,
+    /// Which fragments a train batch has, and with which weights they are sampled: `free`, or
+    /// `deterministic` for the same run twice. (RLlib: free.)
+    pub admission: Admission,
     /// How long the learner waits for a train batch before it reports that it is starved.
     #[serde(with = "seconds")]
     pub learner_queue_timeout: Duration,
@@ -94,6 +98,7 @@ impl Default for LearnerConfig {
             minibatch_buffer_size: 1,
             learner_queue_size: None,
             inqueue_gate: Gate::Bounded,
+            admission: Admission::Free,
             learner_queue_timeout: Duration::from_secs(300),
             on_starved: OnStarved::Continue,
             broadcast_interval: 1,

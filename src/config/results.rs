@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ResultsConfig {
-    /// Shortest duration of an iteration, in seconds.
+    /// Shortest duration of an iteration, in seconds. Not used under deterministic admission.
     pub min_time_s_per_iteration: f64,
-    /// Fewest env-steps sampled in one iteration.
+    /// Fewest env-steps sampled in one iteration. Under deterministic admission the iteration has just as many
+    /// train batches.
     pub min_sample_timesteps_per_iteration: u64,
     /// Fewest episodes of the episode statistics, topped up from earlier iterations.
     pub metrics_num_episodes_for_smoothing: usize,

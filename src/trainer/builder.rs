@@ -11,6 +11,7 @@ use pronk_rollout::{AbandonedThreads, EnvFactory, EnvSpec, MultiAgentFactory};
 
 use super::episodes::EpisodeHistory;
 use super::handle::{FINISH_DEADLINE, Trainer};
+use super::held_reports::HeldReports;
 use super::iteration::Iteration;
 use super::networks::MakeNetwork;
 use super::processors::ProcessorTime;
@@ -373,6 +374,7 @@ fn trainer(config: TrainerConfig, wired: Wired) -> Trainer {
         weights: wired.weights,
         begun: wired.begun,
         updates: 0,
+        held_reports: HeldReports::new(config.learner.admission.is_deterministic()),
         iteration: Iteration::first(started, processors),
         last: None,
         periodic: None,

@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{LoaderMetrics, Mailbox, NextError};
+use pronk_buffer::{LoaderMetrics, Mailbox, MultiAgentBatch, NextError, Rounds, Source, Turns};
 use pronk_learner::{
     ClosedBy, Learner, LearnerEnd, LearnerFailure, LearnerFailureCause, LearnerLoop, LearnerLoopError, LearnerReport,
     LearnerState, LearnerThread, StateError, StepOutcome,
 };
 use pronk_metrics::{ByPolicy, catch};
-use pronk_rollout::{CallMonitor, InferenceThread, InlineSource, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
+use pronk_policy::Params;
+use pronk_rollout::{CallMonitor, InferenceThread, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
 
-use super::train_batches::TrainBatchSource;
 use crate::error::TrainError;
 
 /// How long to wait for workers, and for all threads of a dropped trainer, before they are abandoned: a drop
@@ -28,14 +28,18 @@ pub(super) enum Engine {
         loaders: Option<LoaderMetrics>,
         /// The shared inference thread.
         inference: Option<InferenceThread>,
+        /// Under deterministic admission.
+        turns: Option<(Turns<ByPolicy<Params>>, Rounds)>,
     },
     /// One worker and the learner, both on the thread that calls the trainer.
     Inline {
-        learner_loop: LearnerLoop<TrainBatchSource<InlineSource>>,
+        learner_loop: LearnerLoop<Box<dyn Source<Item = MultiAgentBatch> + Send>>,
         outqueue: Mailbox<LearnerReport>,
         reports: Mailbox<WorkerReport>,
         /// The worker's call in its environments.
         monitor: CallMonitor,
+        /// Under deterministic admission.
+        rounds: Option<Rounds>,
     },
 }
 
@@ -60,10 +64,33 @@ pub(super) struct EngineEnd {
 }
 
 impl Engine {
-    /// Starts the workers, unless they have started.
-    pub(super) fn begin(&mut self) {
-        if let Self::Threads { workers, .. } = self {
-            workers.begin();
+    /// Starts the workers, unless they have started, and under deterministic admission the next round, unless
+    /// it is in progress. The workers make fragments up to `env_steps`.
+    pub(super) fn begin(&mut self, env_steps: Option<u64>) {
+        match self {
+            Self::Threads { workers, turns, .. } => {
+                if workers.begin()
+                    && let Some((turns, _)) = turns
+                {
+                    turns.begin(env_steps);
+                }
+                if let Some((_, rounds)) = turns {
+                    rounds.begin();
+                }
+            }
+            Self::Inline { rounds: Some(rounds), .. } => rounds.begin(),
+            Self::Inline { .. } => {}
+        }
+    }
+
+    /// Under deterministic admission, whether the learner has trained on the round's last batch and reported
+    /// it; `None` under free admission.
+    pub(super) fn round_is_over(&self) -> Option<bool> {
+        match self {
+            Self::Threads { turns, .. } => turns.as_ref().map(|(_, rounds)| rounds.is_over()),
+            Self::Inline { rounds, learner_loop, .. } => {
+                rounds.as_ref().map(|rounds| rounds.has_taken_all() && learner_loop.needs_batch())
+            }
         }
     }
 
@@ -139,7 +166,7 @@ impl Engine {
     /// Waits for the learner until `learner_deadline`, and for all workers until [`SHUTDOWN_DEADLINE`].
     pub(super) fn join(self, learner_deadline: Duration) -> EngineEnd {
         match self {
-            Self::Threads { learner, workers, loaders, inference } => {
+            Self::Threads { learner, workers, loaders, inference, .. } => {
                 let began = Instant::now();
                 let learner = learner.join(learner_deadline);
                 let workers = workers.join(SHUTDOWN_DEADLINE.saturating_sub(began.elapsed()));

@@ -11,6 +11,7 @@ use pronk_rollout::{AbandonedThreads, Reaper, WorkerFailure};
 
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
+use super::held_reports::HeldReports;
 use super::iteration::Iteration;
 use super::periodic::Periodic;
 use super::remains::{Counters, Remains};
@@ -109,6 +110,8 @@ pub struct Trainer {
     pub(super) begun: ByPolicy<Counters>,
     /// Updates of the run.
     pub(super) updates: u64,
+    /// Reports of workers whose fragments are not trained on yet.
+    pub(super) held_reports: HeldReports,
     /// Reports since the last result.
     pub(super) iteration: Iteration,
     pub(super) last: Option<TrainResult>,

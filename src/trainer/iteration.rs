@@ -7,6 +7,7 @@ use pronk_learner::{LearnerMetrics, LearnerReport};
 use pronk_metrics::{ByPolicy, LearnerInfo, StepLedger, StepTotals, ThreadTime};
 use pronk_rollout::WorkerReport;
 
+use super::held_reports::HeldReports;
 use super::processors::ProcessorTime;
 use crate::config::TrainerConfig;
 use crate::result::TrainResult;
@@ -53,7 +54,12 @@ impl Iteration {
     }
 
     /// Takes everything out of both mailboxes.
-    pub(super) fn collect(&mut self, outqueue: &Mailbox<LearnerReport>, workers: &Mailbox<WorkerReport>) {
+    pub(super) fn collect(
+        &mut self,
+        outqueue: &Mailbox<LearnerReport>,
+        workers: &Mailbox<WorkerReport>,
+        held: &mut HeldReports,
+    ) {
         while let Some(mut report) = outqueue.try_take() {
             let info = std::mem::take(&mut report.info);
             if !info.is_empty() {
@@ -66,8 +72,9 @@ impl Iteration {
             self.learner.fold(report);
         }
         while let Some(report) = workers.try_take() {
-            self.workers.fold(report);
+            self.workers.fold(held.hold(report));
         }
+        held.release(&self.learner.admitted).into_iter().for_each(|report| self.workers.fold(report));
     }
 
     /// Whether it covers the minimal time, env-steps and one pass.

@@ -3,13 +3,16 @@
 use pronk_buffer::{Assemble, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, VersionReader};
 use pronk_policy::Rng;
 
-use crate::config::{ConfigError, TrainerConfig};
+use crate::config::{Admission, ConfigError, TrainerConfig};
 
 /// The random stream of replay.
 const REPLAY_STREAM: u64 = 0x0052_4550_4c41_5953;
 
 /// The learner's source: fragments, with replay, assembled into train batches.
 pub(super) type TrainBatchSource<S> = Assemble<MixInReplay<S, Draws>>;
+
+/// Where fragments come from: the inqueue, the lanes of the workers, or a worker without a thread.
+pub(super) type Fragments = Box<dyn Source<Item = MultiAgentBatch> + Send>;
 
 /// Uniform numbers in `[0, 1)`.
 type Draws = Box<dyn FnMut() -> f64 + Send>;
@@ -37,7 +40,11 @@ impl TrainBatches<'_> {
             .map_err(|error| ConfigError::caused_by("replay_proportion", config.learner.replay_proportion, &error))?;
         // Train batches in the buffer and in stacks, and one being assembled.
         let held = config.learner.minibatch_buffer_size + config.learner.num_multi_gpu_tower_stacks;
-        let mut assemble = Assemble::new(source, config.learner.train_batch_size as u64, Pool::new(held + 1));
+        let pool = Pool::new(held + 1);
+        let mut assemble = match config.learner.admission {
+            Admission::Free => Assemble::new(source, config.learner.train_batch_size as u64, pool),
+            Admission::Deterministic { .. } => Assemble::counting(source, config.fragments_of_a_batch() as u64, pool),
+        };
         if let Some(max_lag) = config.learner.max_lag {
             assemble = assemble.with_max_lag(max_lag, version);
         }

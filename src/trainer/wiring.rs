@@ -1,12 +1,12 @@
 //! The wiring of a run: every queue, cell and mailbox is made in [`connect`].
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Instant;
 
 use pronk_buffer::{
-    InqueueReceiver, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MultiAgentBatch, Notifier, Pool,
-    ShutdownToken, WeightCell, inqueue, shutdown, weight_cell,
+    Ask, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, Notifier, Pool, RoundGate, ShutdownToken, Source,
+    TurnConfig, Turns, WeightCell, WorkerEnds, inqueue, rounds, shutdown, turns, weight_cell,
 };
 use pronk_learner::{
     Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread, Stack, StackLoader,
@@ -22,8 +22,8 @@ use super::engine::{Engine, SHUTDOWN_DEADLINE};
 use super::handle::TrainerState;
 use super::remains::Counters;
 use super::run_spec::{RunSpec, at_least_one};
-use super::train_batches::{TrainBatchSource, TrainBatches};
-use crate::config::{ConfigError, InferencePlacement, TrainerConfig};
+use super::train_batches::{Fragments, TrainBatchSource, TrainBatches};
+use crate::config::{Admission, ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
 use crate::signals::SharedGuard;
 
@@ -63,13 +63,22 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
     time.add(clock.reader());
     let (shutdown, token) = shutdown();
     let (publisher, weights) = weight_cell(first_weights(&*learner));
+    let (rounds, gate) = match config.learner.admission {
+        Admission::Free => (None, None),
+        Admission::Deterministic { .. } => {
+            let (rounds, gate) = rounds(config.batches_of_an_iteration(), &notifier, &token);
+            (Some(rounds), Some(gate))
+        }
+    };
     let begun = learner.save().into_iter().map(|(policy, state)| (policy, Counters::of(&state))).collect();
 
     // Per worker one fragment being sampled and one being pushed, plus those queued and those being
     // assembled.
-    let fragments =
-        2 * config.workers.num_rollout_workers.max(1) + config.inqueue_size() + config.fragments_of_a_batch();
-    let pool = Pool::new(fragments);
+    let queued = match config.learner.admission {
+        Admission::Free => config.inqueue_size(),
+        Admission::Deterministic { lag } => (lag + 1) * config.fragments_of_a_batch(),
+    };
+    let pool = Pool::new(2 * config.workers.num_rollout_workers.max(1) + queued + config.fragments_of_a_batch());
     let train_batches = TrainBatches { config, seed: spec.seed(config), version: weights.version_reader() };
     let parts = LearnerParts {
         source: (),
@@ -89,12 +98,13 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
         let (spec, config, time, reaper) = (Arc::clone(&spec), config.clone(), time.clone(), reaper.handle());
         let links = WorkerLinks::new(pool, steps.clone(), token.clone());
         Arc::new(move |seat: &WorkerSeat| {
-            let links = WorkerLinks { monitor: seat.monitor.of_run(&time, &reaper), ..links.clone() };
+            let (monitor, slots) = (seat.monitor.of_run(&time, &reaper), Arc::clone(&seat.slots));
+            let links = WorkerLinks { monitor, slots, life: spec.life, ..links.clone() };
             spec.worker(seat, &config, port.as_ref(), links)
         })
     };
 
-    let (engine, learner_metrics) = match NonZeroU32::new(config.workers.num_rollout_workers as u32) {
+    let (engine, learner_metrics) = match NonZeroUsize::new(config.workers.num_rollout_workers) {
         None => {
             let (source, reports) = InlineSource::new(
                 make_worker,
@@ -106,22 +116,22 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
             .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
             time.add(source.clock());
             let monitor = source.monitor();
-            let (learner_loop, outqueue) =
-                LearnerLoop::new(loop_config(config), over(parts, train_batches.of(source)?));
+            let source = ask(train_batches.of(Box::new(source))?, None, gate);
+            let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), over(parts, source));
             let metrics = learner_loop.metrics().clone();
-            (Engine::Inline { learner_loop, outqueue, reports, monitor }, metrics)
+            (Engine::Inline { learner_loop, outqueue, reports, monitor, rounds }, metrics)
         }
-        Some(num_rollout_workers) => {
-            let (sender, receiver) = inqueue(config.inqueue_size(), config.learner.inqueue_gate, &token)
-                .map_err(|error| ConfigError::caused_by("learner_queue_size", config.inqueue_size(), &error))?;
+        Some(workers) => {
+            let Admitted { ends, fragments, turns } = admit(config, workers, weights, &token)?;
             let env_hang_timeout = config.supervision.env_hang_timeout;
-            let set = WorkerSetConfig { num_rollout_workers, restart: config.restart_policy(), env_hang_timeout };
-            let (notifier, time, steps) = (notifier.clone(), time.clone(), steps.clone());
-            let edges = WorkerEdges { fragments: sender, weights, notifier, time, steps };
+            let set = WorkerSetConfig { restart: config.restart_policy(), env_hang_timeout };
+            let edges = WorkerEdges { ends, notifier: notifier.clone(), time: time.clone(), steps: steps.clone() };
             let workers = WorkerSet::prepare(set, make_worker, token.clone(), edges)?;
-            let (learner, loaders) = spawn_learner(config, train_batches.of(receiver)?, parts)?;
+            let source = train_batches.of(fragments)?;
+            let (learner, loaders) = spawn_learner(config, source, parts, (turns.clone(), gate))?;
             let metrics = learner.metrics().clone();
-            (Engine::Threads { learner, workers, loaders, inference }, metrics)
+            let turns = turns.zip(rounds);
+            (Engine::Threads { learner, workers, loaders, inference, turns }, metrics)
         }
     };
     Ok(Wired {
@@ -138,6 +148,50 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
         weights: published,
         begun,
     })
+}
+
+/// The workers' ends of the edges, and the source of their fragments.
+struct Admitted {
+    ends: Vec<WorkerEnds<ByPolicy<Params>>>,
+    fragments: Fragments,
+    /// `None` under free admission.
+    turns: Option<Turns<ByPolicy<Params>>>,
+}
+
+/// Makes the edges between `workers` and the learner.
+fn admit(
+    config: &TrainerConfig,
+    workers: NonZeroUsize,
+    weights: WeightCell<ByPolicy<Params>>,
+    token: &ShutdownToken,
+) -> Result<Admitted, ConfigError> {
+    let Admission::Deterministic { lag } = config.learner.admission else {
+        let (sender, receiver) = inqueue(config.inqueue_size(), config.learner.inqueue_gate, token)
+            .map_err(|error| ConfigError::caused_by("learner_queue_size", config.inqueue_size(), &error))?;
+        let ends = vec![WorkerEnds::free(weights, sender); workers.get()];
+        return Ok(Admitted { ends, fragments: Box::new(receiver), turns: None });
+    };
+    let fragment = config.workers.rollout_fragment_length * config.workers.num_envs_per_worker;
+    let config = TurnConfig {
+        workers,
+        fragments_of_a_batch: at_least_one(config.fragments_of_a_batch()),
+        lag,
+        env_steps_of_a_fragment: fragment as u64,
+    };
+    let (turns, ends, fragments) = turns(config, &weights, token);
+    Ok(Admitted { ends, fragments: Box::new(fragments), turns: Some(turns) })
+}
+
+/// Under deterministic admission, grants turns and waits for rounds at every ask for a train batch.
+fn ask<S: Source + Send + 'static>(
+    source: S,
+    turns: Option<Turns<ByPolicy<Params>>>,
+    gate: Option<RoundGate>,
+) -> Box<dyn Source<Item = S::Item> + Send> {
+    match gate {
+        Some(gate) => Box::new(Ask::new(source, turns, gate)),
+        None => Box::new(source),
+    }
 }
 
 /// Starts the shared inference thread, if the config has one.
@@ -159,11 +213,12 @@ fn share_inference(
 /// Starts the learner's thread, with loader threads if the config has stacks.
 fn spawn_learner(
     config: &TrainerConfig,
-    source: TrainBatchSource<InqueueReceiver<MultiAgentBatch>>,
+    source: TrainBatchSource<Fragments>,
     parts: LearnerParts<()>,
+    (turns, gate): (Option<Turns<ByPolicy<Params>>>, Option<RoundGate>),
 ) -> Result<(LearnerThread, Option<LoaderMetrics>), TrainError> {
     if config.learner.num_multi_gpu_tower_stacks == 0 {
-        let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), over(parts, source));
+        let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), over(parts, ask(source, turns, gate)));
         return Ok((LearnerThread::spawn(learner_loop, outqueue)?, None));
     }
     let loaders = LoaderConfig {
@@ -175,7 +230,7 @@ fn spawn_learner(
     let loader = StackLoader::new(parts.learner.obs_loaders());
     let stacks = LoaderStacks::start(loaders, loader_parts, move |_| Ok(loader.clone()))?;
     let metrics = Some(stacks.metrics().clone());
-    let parts = LearnerParts { loaders: metrics.clone(), ..over(parts, stacks) };
+    let parts = LearnerParts { loaders: metrics.clone(), ..over(parts, ask(stacks, turns, gate)) };
     let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), parts);
     Ok((LearnerThread::spawn(learner_loop, outqueue)?, metrics))
 }

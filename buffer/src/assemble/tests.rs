@@ -29,7 +29,7 @@ fn set_up(train_batch_size: u64) -> (Workers, Batches) {
 
 impl Workers {
     fn fragment(&mut self, shape: BatchShape, version: u64) -> MultiAgentBatch {
-        let tag = Tag { sequence: self.sequence, ..Tag::default() };
+        let tag = Tag { slot: self.sequence, ..Tag::default() };
         self.sequence += 1;
         let mut batch = self.pool.take(shape, tag);
         batch.versions_mut().fill(version);
@@ -61,11 +61,11 @@ fn whole_fragments_join_until_the_size_is_reached() {
     }
     let first = batches.next(Duration::ZERO).unwrap();
     assert_eq!(first.env_steps(), 120);
-    let fragments: Vec<u64> = only(&first).tags().iter().map(|tag| tag.sequence).collect();
+    let fragments: Vec<u64> = only(&first).tags().iter().map(|tag| tag.slot).collect();
     assert_eq!(fragments, [0, 1, 2, 3]);
     assert_eq!(batches.next(Duration::ZERO).unwrap().env_steps(), 250);
     assert!(matches!(batches.next(Duration::ZERO), Err(NextError::TimedOut)));
-    assert_eq!((batches.partial_env_steps(), batches.backlog()), (10, 0));
+    assert_eq!((batches.partial_size(), batches.backlog()), (10, 0));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn the_partial_batch_survives_time_outs() {
     for pushed in 1..3 {
         workers.push(1, 0);
         assert!(matches!(batches.next(Duration::from_millis(1)), Err(NextError::TimedOut)));
-        assert_eq!(batches.partial_env_steps(), pushed);
+        assert_eq!(batches.partial_size(), pushed);
     }
     workers.push(1, 0);
     assert_eq!(batches.next(Duration::ZERO).unwrap().env_steps(), 3);

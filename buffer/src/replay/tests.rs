@@ -53,7 +53,7 @@ impl Workers {
     }
 
     fn push_with(&mut self, steps: usize, number: f32) {
-        let tag = Tag { sequence: self.sequence, ..Tag::default() };
+        let tag = Tag { slot: self.sequence, ..Tag::default() };
         self.sequence += 1;
         let mut batch = self.pool.take(shape(steps, 1), tag);
         fill(&mut batch, |_| number);
@@ -82,7 +82,7 @@ fn fill(batch: &mut SampleBatch, number: impl Fn(usize) -> f32) {
 }
 
 fn sequence(batch: &MultiAgentBatch) -> u64 {
-    batch.get(DEFAULT_POLICY).unwrap().tags()[0].sequence
+    batch.get(DEFAULT_POLICY).unwrap().tags()[0].slot
 }
 
 /// Everything that comes now: the fragment's number, and whether it is fresh.

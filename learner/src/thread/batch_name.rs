@@ -60,7 +60,7 @@ impl fmt::Display for BatchName {
             }
             write!(f, "{policy}:")?;
             for tag in tags.iter().take(TAGS_NAMED) {
-                write!(f, " worker {} incarnation {} fragment {},", tag.worker, tag.incarnation, tag.sequence)?;
+                write!(f, " worker {} incarnation {} fragment {},", tag.worker, tag.incarnation, tag.slot)?;
             }
             match tags.len() {
                 0 => f.write_str(" untagged")?,

@@ -73,6 +73,11 @@ impl StepLedger {
         self.books().limit = Some(limit);
     }
 
+    /// The limit of env-steps, if there is one.
+    pub fn limit(&self) -> Option<u64> {
+        self.books().limit
+    }
+
     /// Whether the limit of env-steps is reached; false without a limit.
     pub fn limit_reached(&self) -> bool {
         let books = self.books();

@@ -45,7 +45,7 @@ impl VectorContext {
     /// The context of one environment; `index` counts from `first_env`.
     pub fn env(&self, index: u32) -> EnvContext {
         let index = self.first_env + index;
-        let path = [seed::ENVIRONMENT, self.worker.into(), self.incarnation.into(), index.into()];
+        let path = [seed::ENVIRONMENT, seed::of_worker(self.worker), self.incarnation.into(), index.into()];
         EnvContext { worker: self.worker, index, incarnation: self.incarnation, seed: derive_seed(self.seed, &path) }
     }
 

@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::{Mailbox, MultiAgentBatch, NextError, Notifier, ShutdownToken, Source, WeightCell, mailbox};
+use pronk_buffer::{
+    Mailbox, MultiAgentBatch, NextError, Notifier, ShutdownToken, Source, WeightCell, WeightSource, mailbox,
+};
 use pronk_metrics::{ByPolicy, ClockReader, StepLedger};
 use pronk_policy::Params;
 
@@ -20,7 +22,7 @@ use crate::worker::{BuildError, MakeWorker, RestartPolicy, WorkerSeat, WorkerSta
 /// restarts and reports are those of a worker on a thread. Add its [`clock`](Self::clock) to the time ledger.
 pub struct InlineSource {
     worker: SupervisedWorker,
-    weights: WeightCell<ByPolicy<Params>>,
+    weights: WeightSource<ByPolicy<Params>>,
 }
 
 impl InlineSource {
@@ -35,10 +37,10 @@ impl InlineSource {
     ) -> Result<(Self, Mailbox<WorkerReport>), BuildError> {
         let (sender, reports) = mailbox(NonZeroUsize::MIN, notifier);
         let shared = Shared { make, budget: RestartBudget::new(restart), steps, token, reports: sender };
-        let seat = WorkerSeat { worker: 0, incarnation: 0, monitor: CallMonitor::new() };
+        let seat = WorkerSeat::first(0, CallMonitor::new());
         let mut worker = SupervisedWorker::start(shared, seat)?;
         worker.clock.enter(WorkerState::Idle);
-        Ok((Self { worker, weights }, reports))
+        Ok((Self { worker, weights: WeightSource::Newest(weights) }, reports))
     }
 
     /// Which environment call the worker is in, for another thread to read.

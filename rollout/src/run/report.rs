@@ -28,6 +28,8 @@ const MAX_ABANDONED: usize = 20;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct WorkerReport {
+    /// The worker, and how many fragments it had completed before; `None` for the supervisor's reports.
+    pub slot: Option<(u32, u64)>,
     /// Completed fragments.
     pub fragments: u64,
     /// The steps of the completed fragments.
@@ -90,6 +92,7 @@ impl WorkerReport {
 
 impl Fold for WorkerReport {
     fn fold(&mut self, later: Self) {
+        self.slot = later.slot.or(self.slot);
         self.fragments += later.fragments;
         self.steps += later.steps;
         append_bounded(&mut self.episodes, later.episodes, MAX_EPISODES);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::{MailboxSender, MultiAgentBatch, ShutdownToken};
-use pronk_metrics::{StateClock, StepLedger, catch};
+use pronk_buffer::{MailboxSender, MultiAgentBatch, ShutdownToken, WeightSource};
+use pronk_metrics::{ByPolicy, StateClock, StepLedger, catch};
+use pronk_policy::Params;
 
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
@@ -89,9 +90,11 @@ impl SupervisedWorker {
         self.sampler.as_ref().map(|sampler| sampler.env_spec())
     }
 
-    /// Whether no further fragment is to be begun.
-    pub(super) fn is_over(&self) -> bool {
-        self.gave_up || self.shared.token.is_shut_down() || self.shared.steps.limit_reached()
+    /// Whether no further fragment is to be begun. Turns are granted up to the limit, whatever the ledger says
+    /// at this moment.
+    pub(super) fn is_over(&self, weights: &WeightSource<ByPolicy<Params>>) -> bool {
+        let at_limit = || !weights.is_granted() && self.shared.steps.limit_reached();
+        self.gave_up || self.shared.token.is_shut_down() || at_limit()
     }
 
     /// Makes the sampler, unless it is made.

@@ -1,13 +1,13 @@
-//! The rollout loop: load the newest weights, sample a fragment, report, push.
+//! The rollout loop: load weights, sample a fragment, report, push.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Closed, MultiAgentBatch, WeightCell};
+use pronk_buffer::{Closed, MultiAgentBatch, Versioned, WeightSource, WorkerEnds};
 use pronk_metrics::{ByPolicy, catch};
 use pronk_policy::Params;
 use tracing::debug_span;
 
-use super::edges::WorkerEdges;
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
 use super::supervised::{Missed, NoFragment, SupervisedWorker, discard};
@@ -17,20 +17,20 @@ use crate::worker::{Collected, SampleError, WorkerState};
 /// gives up. Calls `on_leave` between dropping its end of the inqueue and dropping its environments.
 pub(super) fn run_worker(
     mut worker: SupervisedWorker,
-    edges: WorkerEdges,
+    ends: WorkerEnds<ByPolicy<Params>>,
     on_leave: impl FnOnce(),
 ) -> Result<(), WorkerFailure> {
-    let result = catch(|| push_fragments(&mut worker, &edges)).unwrap_or_else(|text| Err(worker.panicked(text)));
+    let result = catch(|| push_fragments(&mut worker, &ends)).unwrap_or_else(|text| Err(worker.panicked(text)));
     // The inqueue closes first, because dropping environments may take long, or panic.
-    drop(edges);
+    drop(ends);
     on_leave();
     worker.take_down();
     result
 }
 
-fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<(), WorkerFailure> {
+fn push_fragments(worker: &mut SupervisedWorker, ends: &WorkerEnds<ByPolicy<Params>>) -> Result<(), WorkerFailure> {
     loop {
-        let fragment = match worker.next_fragment(&edges.weights, Duration::MAX) {
+        let fragment = match worker.next_fragment(&ends.weights, Duration::MAX) {
             Ok(fragment) => fragment,
             Err(NoFragment::TimedOut) => continue,
             Err(NoFragment::Closed) => return Ok(()),
@@ -38,7 +38,7 @@ fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<
         };
         worker.clock.enter(WorkerState::Blocked);
         // Blocks while the inqueue is full: this back-pressure is the only throttle of a run.
-        if let Err(Closed(unwanted)) = debug_span!("push").in_scope(|| edges.fragments.push(fragment)) {
+        if let Err(Closed(unwanted)) = debug_span!("push").in_scope(|| ends.fragments.push(fragment)) {
             discard(unwanted);
             return Ok(());
         }
@@ -46,24 +46,31 @@ fn push_fragments(worker: &mut SupervisedWorker, edges: &WorkerEdges) -> Result<
 }
 
 impl SupervisedWorker {
-    /// Samples a fragment with the newest weights and reports it; restarts the worker after failures. Blocks
-    /// for that; in pauses before restarts for at most `timeout`, or until the run ends.
+    /// Samples a fragment with the newest weights, or those of the worker's turn, and reports it; restarts the
+    /// worker after failures. Blocks for that; in pauses before restarts for at most `timeout`, or until the
+    /// run ends.
     pub(crate) fn next_fragment(
         &mut self,
-        weights: &WeightCell<ByPolicy<Params>>,
+        source: &WeightSource<ByPolicy<Params>>,
         timeout: Duration,
     ) -> Result<MultiAgentBatch, NoFragment> {
         let began = Instant::now();
         loop {
             self.pause(timeout.saturating_sub(began.elapsed()))?;
             // Checked between fragments only: one in progress is completed, because it can be learned from.
-            if self.is_over() {
+            if self.is_over(source) {
                 return Err(NoFragment::Closed);
             }
-            let mut report = WorkerReport::default();
-            let sampled = debug_span!("fragment").in_scope(|| self.sample(weights, &mut report));
+            if source.is_granted() {
+                self.clock.enter(WorkerState::Awaiting);
+            }
+            let weights = source.wait().map_err(|Closed(())| NoFragment::Closed)?;
+            let slot = Some((self.seat.worker, self.seat.slots.load(Ordering::Relaxed)));
+            let mut report = WorkerReport { slot, ..WorkerReport::default() };
+            let sampled = debug_span!("fragment").in_scope(|| self.sample(&weights, &mut report));
             let result = match sampled {
                 Ok(fragment) => {
+                    source.done();
                     self.restarts.reset();
                     report.fragments = 1;
                     report.steps = fragment.steps();
@@ -85,14 +92,13 @@ impl SupervisedWorker {
     /// Makes one attempt at a fragment, and fills `report` whether it succeeds or not.
     fn sample(
         &mut self,
-        weights: &WeightCell<ByPolicy<Params>>,
+        weights: &Versioned<ByPolicy<Params>>,
         report: &mut WorkerReport,
     ) -> Result<MultiAgentBatch, Missed> {
         self.make_sampler()?;
         let Self { sampler: Some(sampler), clock, restarts, .. } = self else { return Err(Missed::Closed) };
         let incarnation = sampler.incarnation();
-        let weights = weights.load();
-        let sampled = catch(|| sampler.sample(&weights, clock));
+        let sampled = catch(|| sampler.sample(weights, clock));
 
         report.restarts = u64::from(sampler.incarnation() - incarnation);
         let Collected { episodes, policy_returns, failures, abandoned } = sampler.take_collected();

@@ -3,7 +3,8 @@
 mod status_board;
 mod supervisor;
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -30,11 +31,9 @@ pub use supervisor::SupervisorState;
 /// Reports that wait unread before they are folded together.
 const MAILBOX_CAPACITY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
 
-/// How many workers a set has, and how failures and hangs are handled.
+/// How failures and hangs of workers are handled.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSetConfig {
-    /// How many workers, each on its thread: `rollout-1`, `rollout-2`, …
-    pub num_rollout_workers: NonZeroU32,
     /// How workers whose environments fail are restarted.
     pub restart: RestartPolicy,
     /// How long one environment call may take before it counts as hanging and the worker is replaced; `None`
@@ -77,8 +76,8 @@ pub struct JoinOutcome {
 }
 
 impl WorkerSet {
-    /// Makes all workers, one after the other on the calling thread, and starts their threads. `make` is kept
-    /// for replacements.
+    /// Makes a worker for each of the edges' ends, one after the other on the calling thread, and starts their
+    /// threads: `rollout-1`, `rollout-2`, … `make` is kept for replacements.
     ///
     /// # Errors
     /// A worker that cannot be made or has other spaces than the first, or a thread that cannot be spawned.
@@ -102,28 +101,40 @@ impl WorkerSet {
         token: ShutdownToken,
         edges: WorkerEdges,
     ) -> Result<Self, StartError> {
-        let (sender, reports) = mailbox(MAILBOX_CAPACITY, &edges.notifier);
+        // Reports of turns are read one by one, so there is room for all that can wait, and for failures.
+        let turns = edges.ends.iter().filter_map(|ends| ends.weights.max_turns()).max().unwrap_or(0);
+        let (sender, reports) = mailbox(MAILBOX_CAPACITY.saturating_add(2 * turns), &edges.notifier);
         let budget = RestartBudget::new(config.restart);
         let shared = Shared { make, budget, steps: edges.steps.clone(), token, reports: sender };
-        let workers = make_workers(&config, &shared)?;
+        let workers = make_workers(&config, edges.ends.len(), &shared)?;
         let spec = workers.first().and_then(SupervisedWorker::env_spec);
 
         let (board, mut threads) = (StatusBoard::default(), Threads::new(workers.len()));
         let (go, gate) = bounded(workers.len());
+        let WorkerEdges { ends: of_workers, time, .. } = edges;
+        let mut ends = BTreeMap::new();
         let mut clocks = Vec::with_capacity(workers.len() + 1);
-        for worker in workers {
+        for (worker, own) in workers.into_iter().zip(of_workers) {
+            ends.insert(worker.seat.worker, own.clone());
             clocks.push(worker.clock.reader());
             let member = board.lock().add(&worker);
-            threads.spawn(member, worker, edges.clone(), Some(gate.clone()))?;
+            threads.spawn(member, worker, own, Some(gate.clone()))?;
         }
         let (wanted, unwanted) = bounded(0);
         let (ending, ended) = shutdown();
-        let time = edges.time.clone();
         let clock = StateClock::new("supervisor", SupervisorState::Watching);
         clocks.push(clock.reader());
         let env_hang_timeout = config.env_hang_timeout;
-        let supervisor =
-            Supervisor { env_hang_timeout, spec, shared, edges: Some(edges), board: board.clone(), threads, clock };
+        let supervisor = Supervisor {
+            env_hang_timeout,
+            spec,
+            shared,
+            ends,
+            time: time.clone(),
+            board: board.clone(),
+            threads,
+            clock,
+        };
         let supervisor = supervisor.spawn(unwanted, ending)?;
         // Only now: the ledger has no clock of a set that did not start.
         for clock in clocks {
@@ -132,14 +143,14 @@ impl WorkerSet {
         Ok(Self { reports, board, supervisor, ended, go: Some(go), _wanted: wanted })
     }
 
-    /// Has the workers begin, unless they have.
-    pub fn begin(&mut self) {
-        if let Some(go) = self.go.take() {
-            // The channel has room for one message per thread, so none is refused.
-            for _ in 0..go.capacity().unwrap_or(0) {
-                let _ = go.try_send(());
-            }
+    /// Has the workers begin, and returns true; false if they have begun before.
+    pub fn begin(&mut self) -> bool {
+        let Some(go) = self.go.take() else { return false };
+        // The channel has room for one message per thread, so none is refused.
+        for _ in 0..go.capacity().unwrap_or(0) {
+            let _ = go.try_send(());
         }
+        true
     }
 
     /// What the workers report.
@@ -172,15 +183,15 @@ impl WorkerSet {
 }
 
 /// Makes workers 1, 2, …; all have the spaces of the first.
-fn make_workers(config: &WorkerSetConfig, shared: &Shared) -> Result<Vec<SupervisedWorker>, StartError> {
+fn make_workers(config: &WorkerSetConfig, n: usize, shared: &Shared) -> Result<Vec<SupervisedWorker>, StartError> {
     let mut workers: Vec<SupervisedWorker> = Vec::new();
-    for number in 1..=config.num_rollout_workers.get() {
+    for number in (1..).take(n) {
         // A monitor keeps observations only for the report of a hang.
         let monitor = match config.env_hang_timeout {
             Some(_) => CallMonitor::keeping_observations(),
             None => CallMonitor::new(),
         };
-        let seat = WorkerSeat { worker: number, incarnation: 0, monitor };
+        let seat = WorkerSeat::first(number, monitor);
         let worker = SupervisedWorker::start(shared.clone(), seat)
             .map_err(|cause| StartError::Worker { thread: thread_name(number), cause: Box::new(cause) })?;
         let first = workers.first().and_then(SupervisedWorker::env_spec);

@@ -1,8 +1,11 @@
+use std::sync::atomic::Ordering;
+
 use pronk_buffer::Tag;
 use pronk_metrics::{ByPolicy, StepTicket, Steps, catch};
+use pronk_policy::Rng;
 
 use super::config::{SHUTDOWN, WorkerLinks};
-use crate::env::{CallGuard, EnvFailure, EpisodeStat, FailurePlace, ReturnStat};
+use crate::env::{CallGuard, EnvFailure, EpisodeStat, FailurePlace, ReturnStat, seed};
 
 /// The reason under which steps of frozen policies are dropped.
 const NOT_TRAINED: &str = "not_trained";
@@ -27,8 +30,6 @@ pub(super) struct Account {
     pub(super) links: WorkerLinks,
     worker: u32,
     incarnation: u32,
-    /// Number of the next fragment within the incarnation.
-    sequence: u64,
     /// Steps that are in no fragment yet; agent-steps are those of trained policies.
     made: Steps,
     /// Agent-steps of frozen policies.
@@ -44,7 +45,6 @@ impl Account {
             links,
             worker,
             incarnation,
-            sequence: 0,
             made: Steps::default(),
             untrained: 0,
             collected: Collected::default(),
@@ -63,13 +63,24 @@ impl Account {
     /// Starts the next incarnation, before its environments are rebuilt.
     pub(super) fn begin_incarnation(&mut self) -> u32 {
         self.incarnation += 1;
-        self.sequence = 0;
         self.incarnation
     }
 
+    /// How many fragments the worker's seat has completed.
+    pub(super) fn slot(&self) -> u64 {
+        self.links.slots.load(Ordering::Relaxed)
+    }
+
     /// The tag of the fragment being made.
-    pub(super) fn tag(&self) -> Tag {
-        Tag { worker: self.worker, incarnation: self.incarnation, sequence: self.sequence }
+    pub(super) fn tag(&self, version: u64) -> Tag {
+        let Self { worker, incarnation, .. } = *self;
+        Tag { life: self.links.life, worker, incarnation, slot: self.slot(), version }
+    }
+
+    /// The random stream that draws the actions of the fragment being made; `policy` tells several apart.
+    pub(super) fn acting_stream(&self, seed: u64, policy: u64) -> Rng {
+        let worker = seed::of_worker(self.worker);
+        Rng::stream(seed, &[seed::ACTING, worker, self.incarnation.into(), self.slot(), policy])
     }
 
     /// Whether the run is ending, or another worker has replaced this one.
@@ -111,8 +122,9 @@ impl Account {
 
     /// Counts the steps of a complete fragment as sampled; `None` if the supervisor has taken them over.
     pub(super) fn book(&mut self, steps: Steps) -> Option<StepTicket> {
-        self.sequence += 1;
-        self.count(steps)
+        let ticket = self.count(steps)?;
+        self.links.slots.fetch_add(1, Ordering::Relaxed);
+        Some(ticket)
     }
 
     /// Books steps as lost to `cause`.

@@ -1,4 +1,6 @@
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use pronk_buffer::{Pool, ShutdownToken};
 use pronk_metrics::{StepLedger, thread_states};
@@ -17,6 +19,8 @@ thread_states! {
         Inferring = "inferring",
         /// Waiting for room in the inqueue.
         Blocked = "blocked",
+        /// Waiting for its turn, under deterministic admission.
+        Awaiting = "awaiting",
         /// Backing off after a failure and rebuilding the environments.
         Restarting = "restarting",
         /// Waiting to be called. Only the inline worker, which has no thread, can be idle.
@@ -46,8 +50,9 @@ pub struct WorkerConfig {
 /// ```
 /// use pronk_rollout::{CallMonitor, WorkerSeat};
 ///
-/// let first = WorkerSeat { worker: 3, incarnation: 0, monitor: CallMonitor::new() };
-/// # let _ = first;
+/// let first = WorkerSeat::first(3, CallMonitor::new());
+/// let replacement = WorkerSeat { incarnation: 1, monitor: CallMonitor::new(), ..first };
+/// assert_eq!(replacement.worker, 3);
 /// ```
 #[derive(Clone, Debug)]
 pub struct WorkerSeat {
@@ -57,6 +62,15 @@ pub struct WorkerSeat {
     pub incarnation: u32,
     /// Records which environment it is calling: for its [`WorkerLinks`](crate::WorkerLinks).
     pub monitor: CallMonitor,
+    /// How many fragments the seat has completed: for its [`WorkerLinks`](crate::WorkerLinks).
+    pub slots: Arc<AtomicU64>,
+}
+
+impl WorkerSeat {
+    /// A seat as a run begins.
+    pub fn first(worker: u32, monitor: CallMonitor) -> Self {
+        Self { worker, incarnation: 0, monitor, slots: Arc::default() }
+    }
 }
 
 /// A worker's handles on the rest of the run.
@@ -70,12 +84,16 @@ pub struct WorkerLinks {
     pub token: ShutdownToken,
     /// Records which environment the worker is calling; each worker has its own.
     pub monitor: CallMonitor,
+    /// How many fragments the worker's seat has completed, by its predecessors too.
+    pub slots: Arc<AtomicU64>,
+    /// How many times the run was resumed.
+    pub life: u64,
 }
 
 impl WorkerLinks {
-    /// Handles with a monitor that no supervisor reads.
+    /// Handles of a first worker in a first life, with a monitor that no supervisor reads.
     pub fn new(pool: Pool, steps: StepLedger, token: ShutdownToken) -> Self {
-        Self { pool, steps, token, monitor: CallMonitor::new() }
+        Self { pool, steps, token, monitor: CallMonitor::new(), slots: Arc::default(), life: 0 }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsView, Versioned};
 use pronk_metrics::{ByPolicy, StateClock, Steps, default_policy};
-use pronk_policy::{Params, Rng};
+use pronk_policy::Params;
 
 use super::account::Account;
 use super::any_env_spec::AnyEnvSpec;
@@ -19,7 +19,7 @@ use super::error::{BuildError, SampleError};
 use super::restart::RestartPolicy;
 use super::rollout_worker::{MakeFragments, RolloutWorker};
 use crate::act::{Inference, PolicyActor, WorkerPolicy};
-use crate::env::{EnvFailureCause, EnvSpec, seed};
+use crate::env::{EnvFailureCause, EnvSpec};
 use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvPool, Gather, GroupFailure, GroupStep, Order};
 
 use waiting::Waiting;
@@ -28,6 +28,8 @@ pub use config::GatheringWorkerConfig;
 
 /// Infers for groups of environments as they answer.
 struct Gathering {
+    /// The seed of the run.
+    seed: u64,
     restart: RestartPolicy,
     gather: Gather,
     /// `Some` for [`Gather::Adaptive`].
@@ -108,13 +110,14 @@ impl RolloutWorker {
         };
         let WorkerConfig { worker, incarnation, seed, .. } = *config;
         let account = Account::new(worker, incarnation, links);
-        let rng = Rng::stream(seed, &[seed::ACTING, worker.into(), incarnation.into()]);
+        let rng = account.acting_stream(seed, 0);
         let length = config.rollout_fragment_length.get();
         let actor = PolicyActor::new(default_policy(), policy, spec.action_mask, (length, n_envs), rng)?;
         let shape = actor.acting().batch_shape(length, n_envs);
         let adaptive = (gather == Gather::Adaptive).then(|| AdaptiveGather::new(n_groups, groups.group_size()));
         let step = || Some(Box::new(GroupStep::new(&spec, groups.group_size())));
         let maker = Gathering {
+            seed,
             restart,
             gather,
             adaptive,
@@ -153,6 +156,7 @@ impl MakeFragments for Gathering {
     ) -> Result<MultiAgentBatch, SampleError> {
         // The time between fragments must not count as a round: some rounds have it and others do not.
         self.round_began += self.left_off.elapsed();
+        self.actor.draw_from(account.acting_stream(self.seed, 0));
         loop {
             if account.links.token.is_shut_down() {
                 return Err(SampleError::Closed);
@@ -161,7 +165,7 @@ impl MakeFragments for Gathering {
                 clock.enter(WorkerState::Inferring);
                 self.infer(weights)?;
                 let left_off = Instant::now();
-                if let Some(batch) = self.take_full(account)? {
+                if let Some(batch) = self.take_full(account, weights.version)? {
                     self.left_off = left_off;
                     return Ok(batch);
                 }
@@ -237,12 +241,12 @@ impl Gathering {
     }
 
     /// A fragment, if enough columns are full.
-    fn take_full(&mut self, account: &Account) -> Result<Option<MultiAgentBatch>, SampleError> {
+    fn take_full(&mut self, account: &Account, version: u64) -> Result<Option<MultiAgentBatch>, SampleError> {
         let width = self.shape.columns;
         if self.actor.columns().is_none_or(|columns| columns.n_full() < width) {
             return Ok(None);
         }
-        let batch = self.actor.take_batch(width, &account.links.pool, account.tag())?;
+        let batch = self.actor.take_batch(width, &account.links.pool, account.tag(version))?;
         Ok(batch.map(MultiAgentBatch::single))
     }
 

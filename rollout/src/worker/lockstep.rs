@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsColumn, SampleBatch, Versioned};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, Steps, default_policy};
-use pronk_policy::{Params, Rng};
+use pronk_policy::Params;
 
 use super::account::Account;
 use super::any_env_spec::AnyEnvSpec;
@@ -12,7 +12,7 @@ use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::rollout_worker::{MakeFragments, RolloutWorker};
 use crate::act::{ActionSampler, Inference, PolicyFault, WeightsOf};
-use crate::env::{EnvSpec, VectorContext, seed};
+use crate::env::{EnvSpec, VectorContext};
 use crate::pool::{EnvFactory, build_vector};
 use crate::vector::{VectorEnv, VectorStep};
 
@@ -50,7 +50,8 @@ impl RolloutWorker {
         let n_envs = config.num_envs_per_worker.get();
         let envs = build_vector(factory.as_ref(), &context(&config, config.incarnation), n_envs, &links.monitor)?;
         let spec = envs.spec().clone();
-        let rng = acting_stream(&config, config.incarnation);
+        let account = Account::new(config.worker, config.incarnation, links);
+        let rng = account.acting_stream(config.seed, 0);
         let spaces = (&spec.observation, &spec.action);
         let acting = ActionSampler::new(&spec.name, spaces, config.gaussian, inference.into(), rng)?;
         let shape = acting.batch_shape(config.rollout_fragment_length.get(), config.num_envs_per_worker.get());
@@ -67,7 +68,7 @@ impl RolloutWorker {
             envs: Some(envs),
             under_way: false,
         };
-        Ok(Self::over(maker, Account::new(config.worker, config.incarnation, links)))
+        Ok(Self::over(maker, account))
     }
 }
 
@@ -84,7 +85,6 @@ impl Lockstep {
             None => {
                 clock.enter(WorkerState::Restarting);
                 let incarnation = account.begin_incarnation();
-                acting.draw_from(acting_stream(config, incarnation));
                 let context = context(config, incarnation);
                 let rebuilt = build_vector(factory.as_ref(), &context, shape.columns, &account.links.monitor)?;
                 let now = AnyEnvSpec::Single(rebuilt.spec().clone());
@@ -98,7 +98,8 @@ impl Lockstep {
         let params = params.ok_or_else(|| PolicyFault::NoWeights { policy: default_policy(), version })?;
         let weights = WeightsOf { params, version };
 
-        let mut batch = account.links.pool.take(*shape, account.tag());
+        acting.draw_from(account.acting_stream(config.seed, 0));
+        let mut batch = account.links.pool.take(*shape, account.tag(version));
         // After an error from here on, `obs` would be older than the environments: they must be reset.
         if std::mem::take(under_way) {
             batch.obs_row_mut(0).copy_from(obs.view())?;
@@ -188,11 +189,6 @@ impl MakeFragments for Lockstep {
     fn drop_envs(&mut self, account: &Account) {
         account.drop_envs(self.envs.take());
     }
-}
-
-/// The random stream that samples actions.
-fn acting_stream(config: &WorkerConfig, incarnation: u32) -> Rng {
-    Rng::stream(config.seed, &[seed::ACTING, config.worker.into(), incarnation.into()])
 }
 
 fn context(config: &WorkerConfig, incarnation: u32) -> VectorContext {

@@ -68,9 +68,10 @@ impl RolloutWorker {
         let context = VectorContext { worker, incarnation, first_env: 0, seed };
         let envs = make_envs(factory.as_ref(), context, n_envs, &links.monitor)?;
         let spec = envs.spec().clone();
-        let router = PolicyRouter::new(policies, mapping, &envs, length, &context)?;
+        let account = Account::new(worker, incarnation, links);
+        let router = PolicyRouter::new(policies, mapping, &envs, length, (&account, seed))?;
         let maker = MultiAgent { seed, n_envs, length, factory, spec, router, envs: Some(envs), under_way: false };
-        Ok(Self::over(maker, Account::new(worker, incarnation, links)))
+        Ok(Self::over(maker, account))
     }
 }
 
@@ -92,7 +93,6 @@ impl MakeFragments for MultiAgent {
                 clock.enter(WorkerState::Restarting);
                 let (incarnation, seed) = (account.begin_incarnation(), self.seed);
                 let context = VectorContext { worker: account.worker(), incarnation, first_env: 0, seed };
-                self.router.begin(&context);
                 let (factory, monitor) = (self.factory.as_ref(), &account.links.monitor);
                 let rebuilt = make_envs(factory, context, self.n_envs, monitor)?;
                 let now = AnyEnvSpec::MultiAgent(rebuilt.spec().clone());
@@ -101,6 +101,7 @@ impl MakeFragments for MultiAgent {
             }
         };
 
+        self.router.begin(account, self.seed);
         // After an error from here on, the columns would be behind the environments: those must be reset.
         if !std::mem::take(&mut self.under_way) {
             clock.enter(WorkerState::Stepping);
@@ -131,7 +132,7 @@ impl MakeFragments for MultiAgent {
         self.router.close(envs, weights)?;
 
         let (pool, env_steps) = (&account.links.pool, account.made().env);
-        let batch = self.router.take_batch(pool, account.tag(), env_steps)?;
+        let batch = self.router.take_batch(pool, account.tag(weights.version), env_steps)?;
         self.under_way = true;
         Ok(batch)
     }

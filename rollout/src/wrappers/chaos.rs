@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use pronk_policy::{Rng, derive_seed};
 
-use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, IntoEnv, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, IntoEnv, ObsMut, Step, seed};
 
 /// The faults of [`Chaos`] and their probabilities, each that of one step. A step has at most one fault.
 ///
@@ -62,7 +62,7 @@ impl ChaosConfig {
         M: IntoEnv,
     {
         move |context: &EnvContext| {
-            let path = [context.worker.into(), context.index.into(), context.incarnation.into()];
+            let path = [seed::of_worker(context.worker), context.index.into(), context.incarnation.into()];
             Chaos::new(make(context).into_env()?, ChaosConfig { seed: derive_seed(self.seed, &path), ..self })
         }
     }

@@ -140,7 +140,7 @@ impl Rig {
 
     /// One iteration of a loader: a batch of so many rows for each policy.
     fn load(&mut self, batch: &Value, op: &Value, at: &str, c: &mut Case) -> Result<()> {
-        let tag = Tag { sequence: number(batch)? as u64, ..Tag::default() };
+        let tag = Tag { slot: number(batch)? as u64, ..Tag::default() };
         let rows = usize_at(op, "rows")?;
         let parts: Result<BTreeMap<_, _>> =
             self.policies.iter().map(|policy| Ok((policy.clone(), blank(rows, tag)?))).collect();

@@ -72,7 +72,7 @@ impl Learner for ScriptedLearner {
         let learned = {
             let mut lines = self.script.lines();
             let tags = batch.samples.policies().flat_map(|(_, part)| part.tags());
-            lines.seen = tags.map(|tag| tag.sequence).next();
+            lines.seen = tags.map(|tag| tag.slot).next();
             lines.learned.take().ok_or_else(|| refuse("the script has no result for this step".to_owned()))?
         };
         let mut builder = LearnerInfoBuilder::new(self.n_devices);

@@ -121,7 +121,7 @@ pub(super) fn sample(sequence: u64) -> SampleBatch {
         dist_len: 2,
         state_len: 0,
     };
-    SampleBatch::blank(shape, Tag { worker: 3, incarnation: 1, sequence })
+    SampleBatch::blank(shape, Tag { worker: 3, incarnation: 1, slot: sequence, ..Tag::default() })
 }
 
 /// Everything around a loop that a run would hold.

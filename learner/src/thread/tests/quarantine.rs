@@ -50,7 +50,7 @@ fn a_batch_that_is_not_finite_never_reaches_the_learner() {
 
 #[test]
 fn a_quarantined_batch_is_not_shown_again_and_its_neighbours_are() {
-    let learner = FakeLearner::boxed(|_, batch| match batch.get("default_policy").unwrap().tags()[0].sequence {
+    let learner = FakeLearner::boxed(|_, batch| match batch.get("default_policy").unwrap().tags()[0].slot {
         0 => Err(not_finite()),
         sequence => Ok(loss_info(sequence as f64)),
     });

@@ -68,7 +68,7 @@ fn what_was_done_is_where_it_belongs_and_seats_fill_slots_of_their_own() {
                 columns.end(seat, End::Terminated, ObsView::F32(&[])).unwrap();
             }
         }
-        let mut batch = Pool::new(1).take(shape(SEATS), Tag { worker: 1, incarnation: 0, sequence: 0 });
+        let mut batch = Pool::new(1).take(shape(SEATS), Tag { worker: 1, ..Tag::default() });
         columns.write(&mut batch).unwrap();
         for b in 0..SEATS {
             let seat = batch.behaviour_logp()[b] as usize / 10_000;

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
-use pronk_buffer::{Mailbox, Notifier, ShutdownGuard, WeightCell, WeightPublisher, mailbox, weight_cell};
+use pronk_buffer::{Mailbox, Notifier, ShutdownGuard, WeightPublisher, mailbox, weight_cell};
 use pronk_metrics::ByPolicy;
 use pronk_policy::Params;
 
@@ -18,7 +18,7 @@ use crate::worker::RestartPolicy;
 struct Run {
     worker: SupervisedWorker,
     publisher: WeightPublisher<ByPolicy<Params>>,
-    weights: WeightCell<ByPolicy<Params>>,
+    weights: WeightSource<ByPolicy<Params>>,
     reports: Mailbox<WorkerReport>,
     steps: StepLedger,
     shutdown: Option<ShutdownGuard>,
@@ -35,8 +35,9 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
         token: links.token.clone(),
         reports: sender,
     };
-    let seat = WorkerSeat { worker: 1, incarnation: 0, monitor: CallMonitor::new() };
+    let seat = WorkerSeat::first(1, CallMonitor::new());
     let worker = SupervisedWorker::start(shared, seat).unwrap();
+    let weights = WeightSource::Newest(weights);
     Run { worker, publisher, weights, reports, steps, shutdown: Some(shutdown) }
 }
 

@@ -1,3 +1,4 @@
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(super) struct Member {
     pub(super) worker: u32,
     pub(super) thread: String,
     pub(super) monitor: CallMonitor,
+    /// How many fragments its seat has completed.
+    pub(super) slots: Arc<AtomicU64>,
     clock: ClockReader,
     is_abandoned: bool,
 }
@@ -62,6 +65,7 @@ impl Members {
             worker: worker.seat.worker,
             thread: worker.thread.clone(),
             monitor: worker.seat.monitor.clone(),
+            slots: Arc::clone(&worker.seat.slots),
             clock: worker.clock.reader(),
             is_abandoned: false,
         };

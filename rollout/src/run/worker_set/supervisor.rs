@@ -1,15 +1,15 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
-use pronk_buffer::ShutdownGuard;
-use pronk_metrics::{StateClock, thread_states};
+use pronk_buffer::{ShutdownGuard, WorkerEnds};
+use pronk_metrics::{ByPolicy, StateClock, TimeLedger, thread_states};
+use pronk_policy::Params;
 
 use super::status_board::{Member, StatusBoard};
 use crate::env::{CallMonitor, EnvCall, EnvFailure, EnvFailureCause, HangDetector, poll_interval};
-use crate::run::edges::WorkerEdges;
 use crate::run::failure::{WorkerFailure, WorkerFailureCause};
 use crate::run::report::WorkerReport;
 use crate::run::start_error::StartError;
@@ -39,8 +39,11 @@ pub(super) struct Supervisor {
     /// What the environments of all workers are.
     pub(super) spec: Option<AnyEnvSpec>,
     pub(super) shared: Shared,
-    /// For replacements; `None` once the last worker has left, so that the inqueue closes.
-    pub(super) edges: Option<WorkerEdges>,
+    /// Of each worker, for replacements. They are dropped when the worker leaves, so that its lane closes, and
+    /// the inqueue with the last one.
+    pub(super) ends: BTreeMap<u32, WorkerEnds<ByPolicy<Params>>>,
+    /// Where each thread's time is booked.
+    pub(super) time: TimeLedger,
     pub(super) board: StatusBoard,
     pub(super) threads: Threads,
     pub(super) clock: StateClock<SupervisorState>,
@@ -75,11 +78,10 @@ impl Supervisor {
         }
     }
 
-    /// Closes the inqueue once the last worker has dropped its end.
+    /// Drops the ends of a worker that has dropped its own.
     fn left(&mut self, id: usize) {
-        self.threads.pushing.remove(&id);
-        if self.threads.pushing.is_empty() {
-            self.edges = None;
+        if let Some(worker) = self.threads.pushing.remove(&id) {
+            self.ends.remove(&worker);
         }
     }
 
@@ -114,11 +116,11 @@ impl Supervisor {
 
     /// Abandons a thread, and starts another in its place if the budget allows it.
     fn replace(&mut self, member: &Member, call: &EnvCall, silent_for: Duration) {
-        let Some(edges) = self.edges.clone() else { return };
+        let Some(ends) = self.ends.get(&member.worker).cloned() else { return };
         // `None` when the call has come back in this very moment.
         let Some(taken) = member.monitor.take_over(call) else { return };
         if taken.steps.env > 0 || taken.steps.agent > 0 {
-            edges.steps.sampled(taken.steps).lost(ENV_HANG);
+            self.shared.steps.sampled(taken.steps).lost(ENV_HANG);
         }
         let failure = EnvFailure {
             env: self.spec.as_ref().map(|spec| spec.name().to_owned()).unwrap_or_default(),
@@ -132,11 +134,12 @@ impl Supervisor {
         let abandoned = vec![format!("{}: {failure}", member.thread)].into();
         let mut report = WorkerReport { abandoned, ..WorkerReport::default() };
         report.add_failure(failure.to_string());
-        self.threads.pushing.remove(&member.id);
-
         let paid = self.shared.budget.spend(Arc::new(failure));
-        match paid.and_then(|()| self.start_replacement(member, call.incarnation + 1, edges)) {
-            Ok(()) => report.restarts = 1,
+        match paid.and_then(|()| self.start_replacement(member, call.incarnation + 1, ends)) {
+            Ok(()) => {
+                self.threads.pushing.remove(&member.id);
+                report.restarts = 1;
+            }
             Err(cause) => {
                 self.left(member.id);
                 let failure = WorkerFailure { thread: member.thread.clone(), consecutive_failures: 1, cause };
@@ -154,13 +157,14 @@ impl Supervisor {
         &mut self,
         member: &Member,
         incarnation: u32,
-        edges: WorkerEdges,
+        ends: WorkerEnds<ByPolicy<Params>>,
     ) -> Result<(), WorkerFailureCause> {
-        let seat = WorkerSeat { worker: member.worker, incarnation, monitor: CallMonitor::keeping_observations() };
+        let (worker, slots) = (member.worker, Arc::clone(&member.slots));
+        let seat = WorkerSeat { worker, incarnation, monitor: CallMonitor::keeping_observations(), slots };
         let thread = self.threads.name_replacement(member.worker);
         let worker =
             SupervisedWorker::unmade(self.shared.clone(), seat, thread, self.spec.clone(), WorkerState::Restarting);
-        edges.time.add(worker.clock.reader());
+        self.time.add(worker.clock.reader());
         let replacement = {
             // One change, so that no reader finds the set without this worker.
             let mut board = self.board.lock();
@@ -168,7 +172,7 @@ impl Supervisor {
             board.add(&worker)
         };
         let id = replacement.id;
-        self.threads.spawn(replacement, worker, edges, None).map_err(|error| {
+        self.threads.spawn(replacement, worker, ends, None).map_err(|error| {
             self.board.lock().remove(id);
             WorkerFailureCause::NoThread(Arc::new(error))
         })
@@ -178,8 +182,8 @@ impl Supervisor {
 /// The threads of a set, and the channel on which they announce their ends.
 pub(super) struct Threads {
     handles: BTreeMap<usize, JoinHandle<()>>,
-    /// Workers that still hold their end of the inqueue.
-    pushing: BTreeSet<usize>,
+    /// Threads that still hold their worker's ends, and the number of the worker.
+    pushing: BTreeMap<usize, u32>,
     /// How often each worker was replaced.
     replaced: BTreeMap<u32, u32>,
     sender: Sender<ThreadEvent>,
@@ -188,7 +192,7 @@ pub(super) struct Threads {
 
 /// What a worker's thread announces.
 enum ThreadEvent {
-    /// It dropped its end of the inqueue.
+    /// It dropped its ends of the edges.
     Left { id: usize },
     /// It ends now.
     Ended { id: usize, result: Result<(), WorkerFailure> },
@@ -198,7 +202,7 @@ impl Threads {
     /// Room for the events of `n` threads; more wait for the supervisor.
     pub(super) fn new(n: usize) -> Self {
         let (sender, events) = bounded(2 * n);
-        Self { handles: BTreeMap::new(), pushing: BTreeSet::new(), replaced: BTreeMap::new(), sender, events }
+        Self { handles: BTreeMap::new(), pushing: BTreeMap::new(), replaced: BTreeMap::new(), sender, events }
     }
 
     /// Starts the thread of a worker, which waits for a message from `gate`, if there is one, and ends if
@@ -207,15 +211,15 @@ impl Threads {
         &mut self,
         member: Member,
         worker: SupervisedWorker,
-        edges: WorkerEdges,
+        ends: WorkerEnds<ByPolicy<Params>>,
         gate: Option<Receiver<()>>,
     ) -> Result<(), StartError> {
-        let (id, sender) = (member.id, self.sender.clone());
+        let (id, number, sender) = (member.id, member.worker, self.sender.clone());
         let body = move || {
             // Refused only when the supervisor is gone: then the events are not wanted.
             let send = |event| drop(sender.send(event));
             let result = match gate.is_none_or(|gate| gate.recv().is_ok()) {
-                true => run_worker(worker, edges, || send(ThreadEvent::Left { id })),
+                true => run_worker(worker, ends, || send(ThreadEvent::Left { id })),
                 false => Ok(()),
             };
             send(ThreadEvent::Ended { id, result });
@@ -223,7 +227,7 @@ impl Threads {
         let spawned = thread::Builder::new().name(member.thread.clone()).spawn(body);
         let handle = spawned.map_err(|cause| StartError::Spawn { thread: member.thread, cause })?;
         self.handles.insert(id, handle);
-        self.pushing.insert(id);
+        self.pushing.insert(id, number);
         Ok(())
     }
 

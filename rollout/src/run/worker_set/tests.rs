@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use pronk_buffer::{
-    End, Gate, InqueueReceiver, MultiAgentBatch, Notifier, PopError, ShutdownGuard, Tag, WeightPublisher, inqueue,
-    weight_cell,
+    End, Gate, InqueueReceiver, MultiAgentBatch, Notifier, PopError, ShutdownGuard, Tag, WeightPublisher, WorkerEnds,
+    inqueue, weight_cell,
 };
 use pronk_metrics::{ByPolicy, StepLedger, TimeLedger};
 use pronk_policy::{Params, Space};
@@ -14,7 +14,7 @@ use super::*;
 use crate::env::{EnvContext, EnvError};
 use crate::pool::EnvFactory;
 use crate::testing::{
-    Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, n_u32, of_default, params, until,
+    Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, of_default, params, until,
 };
 use crate::worker::WorkerLinks;
 
@@ -28,11 +28,12 @@ struct Run {
     notifier: Notifier,
 }
 
-fn set_config(num_rollout_workers: u32, restart: RestartPolicy) -> WorkerSetConfig {
-    WorkerSetConfig { num_rollout_workers: n_u32(num_rollout_workers), restart, env_hang_timeout: None }
+fn set_config(restart: RestartPolicy) -> WorkerSetConfig {
+    WorkerSetConfig { restart, env_hang_timeout: None }
 }
 
 fn start_with(
+    workers: usize,
     config: WorkerSetConfig,
     make: impl FnOnce(&WorkerLinks) -> Arc<MakeWorker>,
 ) -> (Result<WorkerSet, StartError>, Run) {
@@ -40,19 +41,14 @@ fn start_with(
     let (sender, fragments) = inqueue(2, Gate::Bounded, &links.token).unwrap();
     let (publisher, weights) = weight_cell(of_default(params(0.0)));
     let (notifier, time) = (Notifier::new(), TimeLedger::new());
-    let edges = WorkerEdges {
-        fragments: sender,
-        weights,
-        notifier: notifier.clone(),
-        time: time.clone(),
-        steps: steps.clone(),
-    };
+    let ends = vec![WorkerEnds::free(weights, sender); workers];
+    let edges = WorkerEdges { ends, notifier: notifier.clone(), time: time.clone(), steps: steps.clone() };
     let run = Run { shutdown: Some(shutdown), publisher, fragments, steps, time, notifier };
     (WorkerSet::start(config, make(&links), links.token, edges), run)
 }
 
-fn start(config: WorkerSetConfig, factory: impl EnvFactory + 'static) -> (WorkerSet, Run) {
-    let (set, run) = start_with(config, |links| make_workers(factory, 0, links));
+fn start(workers: usize, config: WorkerSetConfig, factory: impl EnvFactory + 'static) -> (WorkerSet, Run) {
+    let (set, run) = start_with(workers, config, |links| make_workers(factory, 0, links));
     (set.unwrap(), run)
 }
 
@@ -99,9 +95,10 @@ fn prepared_workers_sample_nothing_before_they_begin_and_end_without_beginning()
     let (_, weights) = weight_cell(of_default(params(0.0)));
     let prepare = || {
         let (notifier, time, steps) = (Notifier::new(), TimeLedger::new(), steps.clone());
-        let edges = WorkerEdges { fragments: sender.clone(), weights: weights.clone(), notifier, time, steps };
+        let ends = vec![WorkerEnds::free(weights.clone(), sender.clone()); 2];
+        let edges = WorkerEdges { ends, notifier, time, steps };
         let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
-        WorkerSet::prepare(set_config(2, NO_PAUSE), make, links.token.clone(), edges).unwrap()
+        WorkerSet::prepare(set_config(NO_PAUSE), make, links.token.clone(), edges).unwrap()
     };
     let mut set = prepare();
     assert_eq!(fragments.pop(Duration::from_millis(20)).map(drop), Err(PopError::TimedOut));
@@ -117,7 +114,7 @@ fn prepared_workers_sample_nothing_before_they_begin_and_end_without_beginning()
 
 #[test]
 fn workers_end_at_the_limit_of_the_ledger_with_the_fragment_they_were_making() {
-    let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    let (set, run) = start(2, set_config(NO_PAUSE), |_: &EnvContext| Counter::of_three());
     run.steps.limit_env_steps(20);
     while let Ok(mut fragment) = run.fragments.pop(LONG) {
         fragment.take_ticket().unwrap().trained();
@@ -130,7 +127,7 @@ fn workers_end_at_the_limit_of_the_ledger_with_the_fragment_they_were_making() {
 
 #[test]
 fn fragments_of_all_workers_arrive_and_the_threads_are_in_the_ledger() {
-    let (set, run) = start(set_config(3, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    let (set, run) = start(3, set_config(NO_PAUSE), |_: &EnvContext| Counter::of_three());
     let mut seen = [0; 3];
     while seen.contains(&0) {
         let mut fragment = run.fragments.pop(LONG).unwrap();
@@ -151,7 +148,7 @@ fn fragments_of_all_workers_arrive_and_the_threads_are_in_the_ledger() {
 #[test]
 fn fragments_of_a_worker_do_not_depend_on_other_workers() {
     let first_fragments = |num_rollout_workers| {
-        let (set, run) = start(set_config(num_rollout_workers, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+        let (set, run) = start(num_rollout_workers, set_config(NO_PAUSE), |_: &EnvContext| Counter::of_three());
         let mut rows = Vec::new();
         while rows.len() < 3 {
             let fragment = run.fragments.pop(LONG).unwrap();
@@ -189,7 +186,7 @@ fn either_all_workers_start_or_none() {
             "environment 1 of rollout-3 (Counter, incarnation 0) failed while it was made: it panicked: no display",
         ),
     ] {
-        let (set, run) = start_with(set_config(4, NO_PAUSE), |links| make_workers(failing(how), 0, links));
+        let (set, run) = start_with(4, set_config(NO_PAUSE), |links| make_workers(failing(how), 0, links));
         let Err(error) = set else { panic!("{how}: the set started") };
         assert_eq!(error.to_string(), format!("rollout-3 could not be made, so no worker was started: {words}"));
         assert!(run.time.read().is_empty(), "no thread ran");
@@ -201,7 +198,7 @@ fn either_all_workers_start_or_none() {
 #[test]
 fn a_worker_whose_making_panics_is_named() {
     let made = AtomicU32::new(0);
-    let (set, _run) = start_with(set_config(2, NO_PAUSE), |links| {
+    let (set, _run) = start_with(2, set_config(NO_PAUSE), |links| {
         let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, links);
         Arc::new(move |seat: &WorkerSeat| match made.fetch_add(1, Ordering::SeqCst) {
             1 => panic!("no device"),
@@ -222,7 +219,7 @@ fn workers_with_other_spaces_do_not_start() {
         let observation = Space::boxed(vec![0.0; 3], vec![highest; 3], vec![3]).unwrap();
         Hooked::with_spec(|spec| spec.observation = observation)
     };
-    let (set, _run) = start_with(set_config(2, NO_PAUSE), |links| make_workers(factory, 0, links));
+    let (set, _run) = start_with(2, set_config(NO_PAUSE), |links| make_workers(factory, 0, links));
     let Err(error) = set else { panic!("the set started") };
     let text = error.to_string();
     assert!(
@@ -234,7 +231,7 @@ fn workers_with_other_spaces_do_not_start() {
 #[test]
 fn a_worker_blocked_on_a_full_inqueue_ends_with_the_run() {
     for _ in 0..20 {
-        let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+        let (set, run) = start(2, set_config(NO_PAUSE), |_: &EnvContext| Counter::of_three());
         // Four fragments made and two of them queued: the other two are in hand and stay there.
         until("the block", || {
             let made = run.steps.snapshot().in_flight.env == 4 * 8;
@@ -250,7 +247,7 @@ fn a_worker_blocked_on_a_full_inqueue_ends_with_the_run() {
 
 #[test]
 fn a_worker_ends_when_the_receiver_of_the_inqueue_is_dropped() {
-    let (set, run) = start(set_config(2, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    let (set, run) = start(2, set_config(NO_PAUSE), |_: &EnvContext| Counter::of_three());
     let Run { shutdown, fragments, steps, time, .. } = run;
     drop(fragments);
     let outcome = set.join(LONG);
@@ -263,7 +260,7 @@ fn a_worker_ends_when_the_receiver_of_the_inqueue_is_dropped() {
 fn a_worker_that_backs_off_ends_with_the_run() {
     let slow = RestartPolicy { first_backoff: LONG, max_backoff: LONG, ..NO_PAUSE };
     for _ in 0..20 {
-        let (set, run) = start(set_config(2, slow), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(1)));
+        let (set, run) = start(2, set_config(slow), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(1)));
         until("the pause", || run.in_state("rollout-1", "restarting") && run.in_state("rollout-2", "restarting"));
         let outcome = run.end(set);
         assert!(outcome.failure.is_none(), "pausing is not giving up");
@@ -274,7 +271,7 @@ fn a_worker_that_backs_off_ends_with_the_run() {
 #[test]
 fn a_worker_that_gives_up_reports_it_notifies_and_closes_the_inqueue() {
     let (set, run) =
-        start(set_config(1, NO_PAUSE), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepPanic(2)));
+        start(1, set_config(NO_PAUSE), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepPanic(2)));
     assert_eq!(run.fragments.pop(LONG).unwrap_err(), PopError::Closed);
     assert!(run.notifier.wait(LONG));
     let reports = set.reports().drain();
@@ -295,7 +292,7 @@ fn the_other_workers_continue_when_one_gives_up() {
     let factory = |context: &EnvContext| {
         Counter::of_three().with_fault(if context.worker == 2 { Fault::StepErr(1) } else { Fault::Nothing })
     };
-    let (set, run) = start(set_config(3, NO_PAUSE), factory);
+    let (set, run) = start(3, set_config(NO_PAUSE), factory);
     while set.n_running() == 3 {
         run.train();
     }
@@ -308,7 +305,7 @@ fn the_other_workers_continue_when_one_gives_up() {
 
 #[test]
 fn a_panic_outside_the_environments_is_a_failure_with_the_threads_name() {
-    let (set, mut run) = start(set_config(1, NO_PAUSE), |_: &EnvContext| Counter::of_three());
+    let (set, mut run) = start(1, set_config(NO_PAUSE), |_: &EnvContext| Counter::of_three());
     run.publisher.publish(of_default(params(OneWeight::PANIC)));
     while run.fragments.pop(LONG).is_ok() {}
     let failure = set.join(LONG).failure.expect("the panic is a value");
@@ -328,7 +325,7 @@ fn a_thread_that_hangs_is_named_and_does_not_hold_up_the_join() {
             }
         })
     };
-    let (set, mut run) = start(set_config(3, NO_PAUSE), factory);
+    let (set, mut run) = start(3, set_config(NO_PAUSE), factory);
     entered.recv_timeout(LONG).unwrap();
     run.shutdown = None;
     until("the end of the others", || set.n_running() == 1);
@@ -353,7 +350,7 @@ fn the_ledgers_close_at_every_instant_while_environments_fail_at_random() {
         })
     };
     let tolerant = RestartPolicy { num_consecutive_worker_failures_tolerance: 1000, ..NO_PAUSE };
-    let (set, run) = start(set_config(4, tolerant), factory);
+    let (set, run) = start(4, set_config(tolerant), factory);
     let (mut trained, mut restarts, mut reported) = (0, 0, 0);
     let began = Instant::now();
     while restarts < 200 {
@@ -394,7 +391,7 @@ fn panics_when_dropped() -> impl EnvFactory {
 
 #[test]
 fn an_environment_that_panics_while_it_is_dropped_is_reported_and_the_end_stays_clean() {
-    let (set, run) = start(set_config(1, NO_PAUSE), panics_when_dropped());
+    let (set, run) = start(1, set_config(NO_PAUSE), panics_when_dropped());
     let outcome = run.end(set);
     assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
     let last = outcome.unread.last().expect("the panic is reported");
@@ -405,7 +402,7 @@ fn an_environment_that_panics_while_it_is_dropped_is_reported_and_the_end_stays_
 
 #[test]
 fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
-    let (set, mut run) = start(set_config(1, NO_PAUSE), panics_when_dropped());
+    let (set, mut run) = start(1, set_config(NO_PAUSE), panics_when_dropped());
     run.publisher.publish(of_default(params(f32::NAN)));
     while run.fragments.pop(LONG).is_ok() {}
     let outcome = set.join(LONG);
@@ -447,7 +444,7 @@ const HANG: Duration = Duration::from_millis(300);
 #[test]
 fn a_worker_whose_environment_hangs_is_reported_and_replaced() {
     let (factory, mut hangs) = hanging(2);
-    let (set, run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(2, NO_PAUSE) }, factory);
+    let (set, run) = start(2, WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(NO_PAUSE) }, factory);
     let mut incarnation = None;
     while incarnation.is_none() {
         let fragment = run.train();
@@ -499,7 +496,7 @@ fn a_worker_is_swapped_for_its_replacement_atomically() {
     let incarnations = 20;
     let (factory, mut hangs) = hanging(incarnations);
     let timeout = Some(Duration::from_millis(20));
-    let (set, run) = start(WorkerSetConfig { env_hang_timeout: timeout, ..set_config(1, NO_PAUSE) }, factory);
+    let (set, run) = start(1, WorkerSetConfig { env_hang_timeout: timeout, ..set_config(NO_PAUSE) }, factory);
     until("a fragment of the incarnation after them", || {
         assert_eq!(set.n_running(), 1, "in incarnation {} of {incarnations} that hang", hangs.n.load(Ordering::SeqCst));
         !run.fragments.is_empty()
@@ -512,7 +509,7 @@ fn a_worker_is_swapped_for_its_replacement_atomically() {
 #[test]
 fn abandoned_threads_are_named_by_the_join_which_does_not_wait_for_them() {
     let (factory, hangs) = hanging(1);
-    let (set, mut run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(1, NO_PAUSE) }, factory);
+    let (set, mut run) = start(1, WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(NO_PAUSE) }, factory);
     run.train();
     run.shutdown = None;
     let began = Instant::now();
@@ -532,7 +529,7 @@ fn an_environment_that_hangs_while_it_is_rebuilt_is_detected_too() {
         }
         Counter::of_three().with_fault(if context.incarnation == 0 { Fault::StepErr(2) } else { Fault::Nothing })
     };
-    let (set, run) = start(WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(1, NO_PAUSE) }, factory);
+    let (set, run) = start(1, WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(NO_PAUSE) }, factory);
     let fragment = run.train();
     assert_eq!(tag(&fragment).incarnation, 2);
     // The supervisor reports after it has started the other thread, which may have made the fragment by then.
@@ -558,7 +555,7 @@ fn a_crawling_environment_slows_only_its_own_worker() {
             }
         })
     };
-    let (set, mut run) = start(set_config(2, NO_PAUSE), factory);
+    let (set, mut run) = start(2, set_config(NO_PAUSE), factory);
     for _ in 0..50 {
         let fragment = run.train();
         assert_eq!(tag(&fragment).worker, 2);
@@ -577,7 +574,7 @@ fn a_crawling_environment_slows_only_its_own_worker() {
 fn the_budget_of_restarts_is_shared_and_one_more_restart_ends_the_run() {
     let tight = RestartPolicy { max_num_worker_restarts: 5, ..NO_PAUSE };
     let tolerant = RestartPolicy { num_consecutive_worker_failures_tolerance: 100, ..tight };
-    let (set, run) = start(set_config(2, tolerant), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(6)));
+    let (set, run) = start(2, set_config(tolerant), |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(6)));
     let began = Instant::now();
     let mut over = None;
     while over.is_none() {

@@ -64,7 +64,7 @@ fn a_fragment_holds_what_was_seen_done_and_thought() {
     let fragment = worker.sample(&weights(17, 0.25), &mut clock()).unwrap();
     let batch = fragment.get("default_policy").unwrap();
     assert_eq!((batch.shape().steps, batch.shape().columns), (4, 2));
-    assert_eq!(batch.tags(), [Tag { worker: 2, incarnation: 0, sequence: 0 }]);
+    assert_eq!(batch.tags(), [Tag { worker: 2, ..Tag::default() }]);
     assert_eq!(batch.versions(), [17; 8]);
 
     // Row 3 is already the second episode's first observation, what it cut off is in final_obs.
@@ -98,10 +98,10 @@ fn a_fragment_begins_with_what_the_one_before_ended_with() {
     let mut worker = worker(|_: &EnvContext| Counter::new(&[(5, End::Terminated)]), config(1, 0), links);
     let mut clock = clock();
     let mut before = None;
-    for sequence in 0..6 {
-        let fragment = worker.sample(&weights(sequence, 0.0), &mut clock).unwrap();
+    for slot in 0..6 {
+        let fragment = worker.sample(&weights(10 + slot, 0.0), &mut clock).unwrap();
         let batch = fragment.get("default_policy").unwrap();
-        assert_eq!(batch.tags()[0].sequence, sequence);
+        assert_eq!((batch.tags()[0].slot, batch.tags()[0].version), (slot, 10 + slot));
         if let Some(before) = before {
             assert_eq!(f32s(batch.obs_row(0)), before);
         }
@@ -204,7 +204,7 @@ fn every_kind_of_failure_loses_the_steps_made_and_the_next_fragment_begins_anew(
 
         let next = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
         let batch = next.get("default_policy").unwrap();
-        assert_eq!(batch.tags(), [Tag { worker: 1, incarnation: 1, sequence: 0 }]);
+        assert_eq!(batch.tags(), [Tag { worker: 1, incarnation: 1, ..Tag::default() }]);
         assert_eq!(f32s(batch.obs_row(0))[..2], [1.0, 0.0], "new environments begin with a reset");
         assert_ne!(f32s(batch.obs_row(0)), f32s(first.get("default_policy").unwrap().obs_row(0)), "and another seed");
     }

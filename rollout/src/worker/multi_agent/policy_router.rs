@@ -1,9 +1,9 @@
 use pronk_buffer::{BatchError, End, Fold, MultiAgentBatch, Pool, Tag, Versioned};
 use pronk_metrics::{ByPolicy, PolicyId, StateClock, Steps};
-use pronk_policy::{Params, Rng, Space};
+use pronk_policy::{Params, Space};
 
 use crate::act::{MappingError, PolicyActor, PolicyMapping, WorkerPolicy};
-use crate::env::{MultiAgentSpec, ReturnStat, VectorContext, seed};
+use crate::env::{MultiAgentSpec, ReturnStat};
 use crate::vector::MultiAgentEnvs;
 use crate::worker::account::Account;
 use crate::worker::{BuildError, SampleError, WorkerState};
@@ -38,7 +38,7 @@ impl PolicyRouter {
         mapping: PolicyMapping,
         envs: &MultiAgentEnvs,
         length: usize,
-        context: &VectorContext,
+        (account, seed): (&Account, u64),
     ) -> Result<Self, BuildError> {
         let spec = envs.spec().clone();
         let masked = |action: &Space| spec.agents.iter().any(|agent| agent.action_mask && agent.action == *action);
@@ -46,7 +46,13 @@ impl PolicyRouter {
         let mut actors = Vec::with_capacity(policies.len());
         for (number, (id, policy)) in policies.into_iter().enumerate() {
             let masked = masked(&policy.action);
-            actors.push(PolicyActor::new(id, policy, masked, (length, n_seats), acting_stream(context, number))?);
+            actors.push(PolicyActor::new(
+                id,
+                policy,
+                masked,
+                (length, n_seats),
+                account.acting_stream(seed, number as u64),
+            )?);
         }
         if !actors.iter().any(PolicyActor::is_trained) {
             return Err(BuildError::NothingTrained { frozen: actors.len() });
@@ -60,10 +66,10 @@ impl PolicyRouter {
         Ok(router)
     }
 
-    /// Restarts the random streams for an incarnation.
-    pub(super) fn begin(&mut self, context: &VectorContext) {
-        for (number, actor) in self.actors.iter_mut().enumerate() {
-            actor.draw_from(acting_stream(context, number));
+    /// Begins the random streams of a fragment.
+    pub(super) fn begin(&mut self, account: &Account, seed: u64) {
+        for (number, actor) in (0..).zip(&mut self.actors) {
+            actor.draw_from(account.acting_stream(seed, number));
         }
     }
 
@@ -248,10 +254,4 @@ impl PolicyRouter {
             policy_spaces: Box::new((acting.observation().clone(), acting.action().clone())),
         })
     }
-}
-
-/// The random stream by which a policy samples actions.
-fn acting_stream(context: &VectorContext, actor: usize) -> Rng {
-    let path = [seed::ACTING, context.worker.into(), context.incarnation.into(), actor as u64];
-    Rng::stream(context.seed, &path)
 }

@@ -1,10 +1,9 @@
 use crate::env::CallMonitor;
 use crate::env::EnvError;
-use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Gate, NextError, Notifier, Source, Tag, inqueue, weight_cell};
+use pronk_buffer::{Gate, NextError, Notifier, Source, Tag, WorkerEnds, inqueue, weight_cell};
 use pronk_metrics::{Steps, TimeLedger};
 
 use super::*;
@@ -49,7 +48,7 @@ fn make_workers(factory: Arc<dyn MultiAgentFactory>, links: &WorkerLinks) -> Arc
     let links = links.clone();
     Arc::new(move |seat: &WorkerSeat| {
         let (policies, mapping) = three_policies();
-        let WorkerSeat { worker, incarnation, monitor } = seat.clone();
+        let WorkerSeat { worker, incarnation, monitor, .. } = seat.clone();
         let config = MultiAgentWorkerConfig { worker, incarnation, ..config(policies, mapping) };
         let links = WorkerLinks { monitor, ..links.clone() };
         RolloutWorker::multi_agent(config, Arc::clone(&factory), links)
@@ -57,7 +56,7 @@ fn make_workers(factory: Arc<dyn MultiAgentFactory>, links: &WorkerLinks) -> Arc
 }
 
 fn seat(worker: u32) -> WorkerSeat {
-    WorkerSeat { worker, incarnation: 0, monitor: CallMonitor::new() }
+    WorkerSeat::first(worker, CallMonitor::new())
 }
 
 fn first_weights() -> ByPolicy<Params> {
@@ -99,7 +98,7 @@ fn every_kind_of_failure_loses_what_no_fragment_holds_and_begins_anew() {
         let next = worker.sample(&weights, &mut clock()).unwrap();
         assert_eq!(worker.incarnation(), 1);
         for (_, batch) in next.policies() {
-            assert_eq!(batch.tags(), [Tag { worker: 1, incarnation: 1, sequence: 0 }]);
+            assert_eq!(batch.tags(), [Tag { worker: 1, incarnation: 1, ..Tag::default() }]);
             assert!(batch.obs_row(0).as_f32().unwrap().chunks(3).all(|row| row[1] == 1.0), "new environments");
         }
         drop((next, worker));
@@ -260,11 +259,11 @@ fn on_threads_the_ledgers_close_at_every_instant_while_environments_fail_at_rand
     };
     let make = make_workers(factory(&diary, Manner::AtRandom, plant), &links);
     let patient = RestartPolicy { num_consecutive_worker_failures_tolerance: 1000, ..NO_PAUSE };
-    let set =
-        WorkerSetConfig { num_rollout_workers: NonZeroU32::new(3).unwrap(), restart: patient, env_hang_timeout: None };
+    let set = WorkerSetConfig { restart: patient, env_hang_timeout: None };
     let time = TimeLedger::new();
     let notifier = Notifier::new();
-    let edges = WorkerEdges { fragments: sender, weights: cell, notifier, time: time.clone(), steps: steps.clone() };
+    let ends = vec![WorkerEnds::free(cell, sender); 3];
+    let edges = WorkerEdges { ends, notifier, time: time.clone(), steps: steps.clone() };
     let set = WorkerSet::start(set, make, token, edges).unwrap();
 
     let (mut restarts, mut trained, began) = (0, Steps::default(), Instant::now());

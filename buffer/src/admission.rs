@@ -1,0 +1,17 @@
+//! Deterministic admission: whose fragment is trained on when, and with which weights it is sampled, by
+//! counting instead of by the clock.
+
+mod ask;
+mod ends;
+mod in_order;
+mod rounds;
+mod turns;
+
+pub use ask::Ask;
+pub use ends::{FragmentSender, Permits, WeightSource, WorkerEnds};
+pub use in_order::InOrder;
+pub use rounds::{RoundGate, Rounds, rounds};
+pub use turns::{TurnConfig, Turns, turns};
+
+#[cfg(test)]
+mod tests;

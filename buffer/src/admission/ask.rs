@@ -1,0 +1,57 @@
+use std::time::Duration;
+
+use super::rounds::RoundGate;
+use super::turns::Turns;
+use crate::{NextError, Source};
+
+/// The learner's source under deterministic admission: before each ask for a train batch it waits for the
+/// round, and grants the workers the turns of one more batch.
+///
+/// It is the outermost source, because the learner's asks count and not those of loader threads, which take
+/// batches ahead.
+#[derive(Debug)]
+pub struct Ask<S, W> {
+    source: S,
+    /// `None` without threads.
+    turns: Option<Turns<W>>,
+    gate: RoundGate,
+    /// Train batches so far.
+    batches: u64,
+    /// Whether turns were granted for the next one.
+    has_asked: bool,
+}
+
+impl<S: Source, W> Ask<S, W> {
+    /// Wraps the source of train batches.
+    pub fn new(source: S, turns: Option<Turns<W>>, gate: RoundGate) -> Self {
+        Self { source, turns, gate, batches: 0, has_asked: false }
+    }
+}
+
+impl<S: Source, W> Source for Ask<S, W> {
+    type Item = S::Item;
+
+    fn next(&mut self, timeout: Duration) -> Result<S::Item, NextError> {
+        if !self.has_asked {
+            self.gate.pass(self.batches, timeout)?;
+            // The turns of the first batch were granted when the run began.
+            if let Some(turns) = self.turns.as_ref().filter(|_| self.batches > 0) {
+                turns.grant();
+            }
+            self.has_asked = true;
+        }
+        let batch = self.source.next(timeout)?;
+        self.has_asked = false;
+        self.batches += 1;
+        self.gate.taken(self.batches);
+        Ok(batch)
+    }
+
+    fn backlog(&self) -> usize {
+        self.source.backlog()
+    }
+
+    fn drain(&mut self) -> Vec<S::Item> {
+        self.source.drain()
+    }
+}

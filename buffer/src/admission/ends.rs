@@ -1,0 +1,171 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::inqueue::{InqueueSender, PopError, receive};
+use crate::{Closed, MultiAgentBatch, ShutdownToken, Versioned, WeightCell};
+
+/// A worker's ends of the edges: where its weights come from, and where its fragments go. A replacement of
+/// the worker has a clone.
+#[derive(Debug)]
+pub struct WorkerEnds<W> {
+    /// Where the weights of its next fragment come from.
+    pub weights: WeightSource<W>,
+    /// Where its fragments go.
+    pub fragments: FragmentSender,
+}
+
+impl<W> WorkerEnds<W> {
+    /// Free admission: the newest weights, and the inqueue of all workers.
+    pub fn free(weights: WeightCell<W>, fragments: InqueueSender<MultiAgentBatch>) -> Self {
+        Self { weights: WeightSource::Newest(weights), fragments: FragmentSender::Inqueue(fragments) }
+    }
+}
+
+impl<W> Clone for WorkerEnds<W> {
+    fn clone(&self) -> Self {
+        Self { weights: self.weights.clone(), fragments: self.fragments.clone() }
+    }
+}
+
+/// Where the weights of a worker's next fragment come from.
+#[derive(Debug)]
+pub enum WeightSource<W> {
+    /// The newest, at any time.
+    Newest(WeightCell<W>),
+    /// Those of its turn, which it waits for.
+    Granted(Permits<W>),
+}
+
+impl<W> WeightSource<W> {
+    /// The weights of the next fragment: the same ones until it is [`done`](Self::done).
+    ///
+    /// *Blocks* for a permit, if these are granted.
+    ///
+    /// # Errors
+    /// [`Closed`] if the run ends or no further turn will be granted.
+    pub fn wait(&self) -> Result<Arc<Versioned<W>>, Closed> {
+        match self {
+            Self::Newest(cell) => Ok(cell.load()),
+            Self::Granted(permits) => permits.wait(),
+        }
+    }
+
+    /// Spends the turn: the fragment is complete.
+    pub fn done(&self) {
+        if let Self::Granted(permits) = self {
+            permits.spend();
+        }
+    }
+
+    /// How many fragments the workers may be ahead of the learner; `None` if they are the newest.
+    pub fn max_turns(&self) -> Option<usize> {
+        match self {
+            Self::Newest(_) => None,
+            Self::Granted(permits) => permits.granted.capacity(),
+        }
+    }
+
+    /// Whether they are granted by turns.
+    pub fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted(_))
+    }
+}
+
+impl<W> Clone for WeightSource<W> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Newest(cell) => Self::Newest(cell.clone()),
+            Self::Granted(permits) => Self::Granted(permits.clone()),
+        }
+    }
+}
+
+/// The right to sample fragments with these weights.
+#[derive(Debug)]
+pub(super) struct Permit<W> {
+    pub(super) weights: Arc<Versioned<W>>,
+    pub(super) fragments: usize,
+}
+
+/// A worker's permits. Clones share the one in use.
+#[derive(Debug)]
+pub struct Permits<W> {
+    granted: Receiver<Permit<W>>,
+    in_use: Arc<Mutex<Option<Permit<W>>>>,
+    token: ShutdownToken,
+}
+
+impl<W> Permits<W> {
+    pub(super) fn new(granted: Receiver<Permit<W>>, token: ShutdownToken) -> Self {
+        Self { granted, in_use: Arc::default(), token }
+    }
+
+    fn wait(&self) -> Result<Arc<Versioned<W>>, Closed> {
+        if let Some(permit) = &*self.in_use() {
+            return Ok(Arc::clone(&permit.weights));
+        }
+        // The lock is not held meanwhile.
+        let permit = loop {
+            match receive(&self.granted, &self.token, Duration::MAX) {
+                Ok(permit) => break permit,
+                Err(PopError::TimedOut) => {}
+                Err(PopError::Closed) => return Err(Closed(())),
+            }
+        };
+        let weights = Arc::clone(&permit.weights);
+        *self.in_use() = Some(permit);
+        Ok(weights)
+    }
+
+    fn spend(&self) {
+        let mut in_use = self.in_use();
+        if let Some(permit) = &mut *in_use {
+            permit.fragments -= 1;
+        }
+        in_use.take_if(|permit| permit.fragments == 0);
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_turn(&self) -> bool {
+        self.in_use().is_some() || !self.granted.is_empty()
+    }
+
+    fn in_use(&self) -> MutexGuard<'_, Option<Permit<W>>> {
+        // Nothing that can panic runs under this lock.
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W> Clone for Permits<W> {
+    fn clone(&self) -> Self {
+        Self { granted: self.granted.clone(), in_use: Arc::clone(&self.in_use), token: self.token.clone() }
+    }
+}
+
+/// Where a worker's fragments go.
+#[derive(Clone, Debug)]
+pub enum FragmentSender {
+    /// The inqueue, in the order of arrival.
+    Inqueue(InqueueSender<MultiAgentBatch>),
+    /// The worker's own lane, which has room for a fragment of every turn.
+    Lane(Sender<MultiAgentBatch>),
+}
+
+impl FragmentSender {
+    /// Pushes a fragment and returns how long it blocked.
+    ///
+    /// *Blocks* as [`InqueueSender::push`]; never on a lane.
+    ///
+    /// # Errors
+    /// [`Closed`] with the fragment, if the receiver is gone or the run has ended.
+    pub fn push(&self, fragment: MultiAgentBatch) -> Result<Duration, Closed<MultiAgentBatch>> {
+        match self {
+            Self::Inqueue(inqueue) => inqueue.push(fragment),
+            Self::Lane(lane) => {
+                lane.try_send(fragment).map(|()| Duration::ZERO).map_err(|error| Closed(error.into_inner()))
+            }
+        }
+    }
+}

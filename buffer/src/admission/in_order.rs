@@ -1,0 +1,77 @@
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+
+use super::turns::Turns;
+use crate::inqueue::{PopError, receive};
+use crate::{MultiAgentBatch, NextError, ShutdownToken, Source};
+
+/// Takes fragments from the workers' lanes in the order of their turns.
+///
+/// The turns of a worker that gives up pass on to the others.
+#[derive(Debug)]
+pub struct InOrder<W> {
+    lanes: Vec<Receiver<MultiAgentBatch>>,
+    order: Receiver<usize>,
+    /// The worker whose fragment is awaited.
+    turn: Option<usize>,
+    turns: Turns<W>,
+    token: ShutdownToken,
+}
+
+impl<W> InOrder<W> {
+    pub(super) fn new(
+        lanes: Vec<Receiver<MultiAgentBatch>>,
+        order: Receiver<usize>,
+        turns: Turns<W>,
+        token: ShutdownToken,
+    ) -> Self {
+        Self { lanes, order, turn: None, turns, token }
+    }
+}
+
+impl<W> Source for InOrder<W> {
+    type Item = MultiAgentBatch;
+
+    fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
+        if self.token.is_shut_down() {
+            return Err(NextError::Closed);
+        }
+        let began = Instant::now();
+        loop {
+            let left = || timeout.saturating_sub(began.elapsed());
+            let worker = match self.turn {
+                Some(worker) => worker,
+                None => *self.turn.insert(receive(&self.order, &self.token, left())?),
+            };
+            match receive(&self.lanes[worker], &self.token, left()) {
+                Ok(fragment) => {
+                    self.turn = None;
+                    return Ok(fragment);
+                }
+                Err(PopError::TimedOut) => return Err(NextError::TimedOut),
+                Err(PopError::Closed) if self.token.is_shut_down() => return Err(NextError::Closed),
+                // It has given up.
+                Err(PopError::Closed) if self.turns.pass_on(worker) => self.turn = None,
+                Err(PopError::Closed) => return Err(NextError::Closed),
+            }
+        }
+    }
+
+    fn backlog(&self) -> usize {
+        self.lanes.iter().map(Receiver::len).sum()
+    }
+
+    fn drain(&mut self) -> Vec<MultiAgentBatch> {
+        self.lanes.iter().flat_map(Receiver::try_iter).collect()
+    }
+}
+
+impl<W> Drop for InOrder<W> {
+    /// Ends the workers' waits, and drops the fragments: the channels would keep their storage and tickets
+    /// until the last worker is gone.
+    fn drop(&mut self) {
+        self.turns.end();
+        drop(self.drain());
+    }
+}

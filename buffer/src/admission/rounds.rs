@@ -1,0 +1,102 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::inqueue::receive;
+use crate::{NextError, Notifier, ShutdownToken};
+
+/// Makes the rounds of a run: after every `batches` train batches the learner waits until the trainer begins
+/// the next round.
+///
+/// ```
+/// use pronk_buffer::{Notifier, rounds, shutdown};
+///
+/// let (_guard, token) = shutdown();
+/// let (mut rounds, _learner) = rounds(10, &Notifier::new(), &token);
+/// rounds.begin();
+/// assert!(!rounds.is_over());
+/// ```
+pub fn rounds(batches: u64, notifier: &Notifier, token: &ShutdownToken) -> (Rounds, RoundGate) {
+    let (begin, begun) = bounded(1);
+    let (batches, reached, taken) = (batches.max(1), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let gate = RoundGate {
+        batches,
+        passed: 0,
+        begun,
+        reached: Arc::clone(&reached),
+        taken: Arc::clone(&taken),
+        notifier: notifier.clone(),
+        token: token.clone(),
+    };
+    (Rounds { begin, batches, begun: 0, reached, taken }, gate)
+}
+
+/// The trainer's end.
+#[derive(Debug)]
+pub struct Rounds {
+    begin: Sender<()>,
+    batches: u64,
+    /// Rounds that the trainer has begun.
+    begun: u64,
+    /// Rounds that the learner has ended, the one before the first included.
+    reached: Arc<AtomicU64>,
+    /// Train batches that the learner has taken.
+    taken: Arc<AtomicU64>,
+}
+
+impl Rounds {
+    /// Begins the next round, if the learner has ended the one before or taken all of its train batches.
+    pub fn begin(&mut self) {
+        if self.has_taken_all() {
+            self.begun += 1;
+            // There is room: the learner has taken the one before.
+            let _ = self.begin.try_send(());
+        }
+    }
+
+    /// Whether the learner has taken all train batches of the round; it may not have trained on them.
+    pub fn has_taken_all(&self) -> bool {
+        self.taken.load(Ordering::Acquire) >= self.begun * self.batches
+    }
+
+    /// Whether the learner has ended the round and reported all of it.
+    pub fn is_over(&self) -> bool {
+        self.reached.load(Ordering::Acquire) > self.begun
+    }
+}
+
+/// The learner's end.
+#[derive(Debug)]
+pub struct RoundGate {
+    batches: u64,
+    /// Rounds that the learner has begun.
+    passed: u64,
+    begun: Receiver<()>,
+    reached: Arc<AtomicU64>,
+    taken: Arc<AtomicU64>,
+    notifier: Notifier,
+    token: ShutdownToken,
+}
+
+impl RoundGate {
+    /// Waits for the round of the ask number `ask`, from 0.
+    pub(super) fn pass(&mut self, ask: u64, timeout: Duration) -> Result<(), NextError> {
+        if ask < self.passed * self.batches {
+            return Ok(());
+        }
+        // Only the first time: a wait that timed out resumes.
+        if self.reached.swap(self.passed + 1, Ordering::AcqRel) <= self.passed {
+            self.notifier.notify();
+        }
+        receive(&self.begun, &self.token, timeout)?;
+        self.passed += 1;
+        Ok(())
+    }
+
+    /// Counts the train batches that were taken.
+    pub(super) fn taken(&self, batches: u64) {
+        self.taken.store(batches, Ordering::Release);
+    }
+}

@@ -1,0 +1,245 @@
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    ActionKind, BatchShape, MultiAgentBatch, NextError, Notifier, ObsKind, SampleBatch, ShutdownGuard, ShutdownToken,
+    Source, Tag, WeightPublisher, shutdown, source_contract, weight_cell,
+};
+
+const SHAPE: BatchShape = BatchShape {
+    steps: 2,
+    columns: 1,
+    obs_len: 1,
+    obs_kind: ObsKind::F32,
+    act_len: 1,
+    act_kind: ActionKind::U32,
+    dist_len: 2,
+    state_len: 0,
+};
+
+fn fragment(worker: u32, slot: u64, version: u64) -> MultiAgentBatch {
+    MultiAgentBatch::single(SampleBatch::blank(SHAPE, Tag { worker, slot, version, ..Tag::default() }))
+}
+
+fn tag(fragment: &MultiAgentBatch) -> (u32, u64, u64) {
+    let Tag { worker, slot, version, .. } = fragment.policies().next().unwrap().1.tags()[0];
+    (worker, slot, version)
+}
+
+struct Run {
+    guard: Option<ShutdownGuard>,
+    token: ShutdownToken,
+    publisher: WeightPublisher<()>,
+    turns: Turns<()>,
+    ends: Vec<Option<WorkerEnds<()>>>,
+    fragments: InOrder<()>,
+    /// Fragments that each worker has made.
+    made: Vec<u64>,
+}
+
+fn run(workers: usize, fragments_of_a_batch: usize, lag: usize) -> Run {
+    let (guard, token) = shutdown();
+    let (publisher, cell) = weight_cell(());
+    let at_least_one = |n| NonZeroUsize::new(n).unwrap();
+    let config = TurnConfig {
+        workers: at_least_one(workers),
+        fragments_of_a_batch: at_least_one(fragments_of_a_batch),
+        lag,
+        env_steps_of_a_fragment: 2,
+    };
+    let (turns, ends, fragments) = turns(config, &cell, &token);
+    let ends = ends.into_iter().map(Some).collect();
+    Run { guard: Some(guard), token, publisher, turns, ends, fragments, made: vec![0; workers] }
+}
+
+impl Run {
+    /// Has a worker make a fragment, if it has a turn.
+    fn sample(&mut self, worker: usize) -> bool {
+        let Some(ends) = &self.ends[worker] else { return false };
+        let WeightSource::Granted(permits) = &ends.weights else { panic!("no permits") };
+        if !permits.has_turn() {
+            return false;
+        }
+        let weights = ends.weights.wait().unwrap();
+        ends.weights.done();
+        let fragment = fragment(worker as u32, self.made[worker], weights.version);
+        self.made[worker] += 1;
+        ends.fragments.push(fragment).is_ok()
+    }
+}
+
+proptest! {
+    /// Whoever is faster, batch `j` has the fragments of turns `jF..(j + 1)F`, of the weights at the ask for
+    /// batch `max(0, j - K)`.
+    #[test]
+    fn order_and_versions_are_those_of_the_turns_whatever_the_timing(
+        workers in 1..5_usize,
+        per_batch in 1..7_usize,
+        lag in 0..4_usize,
+        publish_every in 1..4_u64,
+        timing in proptest::collection::vec(0..5_usize, 1..400),
+    ) {
+        let mut run = run(workers, per_batch, lag);
+        run.turns.begin(None);
+        let mut timing = timing.into_iter().cycle();
+        let mut at_ask = Vec::new();
+        for batch in 0..20_u64 {
+            if batch > 0 {
+                run.turns.grant();
+            }
+            at_ask.push(run.publisher.version());
+            for place in 0..per_batch as u64 {
+                let turn = batch * per_batch as u64 + place;
+                let (worker, slot) = (turn % workers as u64, turn / workers as u64);
+                // Some others run ahead, then the one that is awaited.
+                for _ in 0..timing.next().unwrap_or(0) {
+                    let other = timing.next().unwrap_or(0) % workers;
+                    run.sample(other);
+                }
+                while run.made[worker as usize] <= slot {
+                    prop_assert!(run.sample(worker as usize), "worker {worker} has no turn for slot {slot}");
+                }
+                let version = at_ask[batch.saturating_sub(lag as u64) as usize];
+                prop_assert_eq!(tag(&run.fragments.next(Duration::ZERO).unwrap()), (worker as u32, slot, version));
+            }
+            if batch % publish_every == 0 {
+                run.publisher.publish(());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_waits_for_its_turn() {
+    let mut run = run(2, 2, 0);
+    assert!(!run.sample(0), "the run has not begun");
+    run.turns.begin(None);
+    assert!(run.sample(0));
+    assert!(!run.sample(0), "the next turn comes with the next ask");
+    assert!(matches!(run.fragments.next(Duration::ZERO), Ok(_)));
+    assert!(matches!(run.fragments.next(Duration::ZERO), Err(NextError::TimedOut)), "worker 1 is awaited");
+    assert!(run.sample(1));
+    assert_eq!(tag(&run.fragments.next(Duration::ZERO).unwrap()), (1, 0, 0));
+}
+
+#[test]
+fn a_failed_attempt_is_made_again_with_the_same_weights_by_a_replacement_too() {
+    let mut run = run(1, 1, 0);
+    run.turns.begin(None);
+    let ends = run.ends[0].take().unwrap();
+    let failed = ends.weights.wait().unwrap();
+    run.publisher.publish(());
+    let replacement = ends.clone();
+    drop(ends);
+    assert!(Arc::ptr_eq(&failed, &replacement.weights.wait().unwrap()));
+    replacement.weights.done();
+    run.turns.grant();
+    assert_eq!(replacement.weights.wait().unwrap().version, 1);
+}
+
+#[test]
+fn no_more_turns_are_granted_than_a_limit_has_room_for() {
+    let mut run = run(2, 3, 1);
+    // 9 env-steps are 5 fragments of 2.
+    run.turns.begin(Some(9));
+    for worker in [0, 1, 0, 1, 0] {
+        assert!(run.sample(worker));
+    }
+    for (worker, ends) in run.ends.iter().enumerate() {
+        let ends = ends.as_ref().unwrap();
+        assert!(ends.weights.wait().is_err(), "worker {worker} ends instead of waiting");
+    }
+    for turn in 0..5 {
+        assert_eq!(tag(&run.fragments.next(Duration::ZERO).unwrap()).0, turn % 2);
+    }
+    assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)));
+}
+
+#[test]
+fn the_turns_of_a_worker_that_gives_up_pass_on() {
+    let mut run = run(3, 3, 0);
+    run.turns.begin(None);
+    run.ends[1] = None;
+    assert!(run.sample(0) && run.sample(2));
+    let next = |run: &mut Run| run.fragments.next(Duration::ZERO).map(|fragment| tag(&fragment).0).ok();
+    assert_eq!((next(&mut run), next(&mut run)), (Some(0), Some(2)));
+    assert_eq!(next(&mut run), None, "the turn of worker 1 is another's now");
+    assert!(run.sample(0));
+    assert_eq!(next(&mut run), Some(0));
+    run.turns.grant();
+    assert_eq!((0..5).filter(|_| run.sample(0) || run.sample(2)).count(), 3);
+    (run.ends[0], run.ends[2]) = (None, None);
+    while next(&mut run).is_some() {}
+    assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)), "no worker is left");
+}
+
+#[test]
+fn a_run_that_ends_wakes_workers_and_returns_every_fragment() {
+    let mut run = run(1, 2, 0);
+    run.turns.begin(None);
+    assert!(run.sample(0));
+    let waiting = run.ends[0].clone().unwrap();
+    waiting.weights.wait().unwrap();
+    waiting.weights.done();
+    let waits = std::thread::spawn(move || waiting.weights.wait().is_err());
+    run.guard = None;
+    assert!(waits.join().unwrap());
+    assert!(run.token.is_shut_down());
+    assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)));
+    assert_eq!(run.fragments.drain().len(), 1);
+}
+
+#[test]
+fn workers_end_when_the_source_is_dropped() {
+    let mut run = run(1, 1, 0);
+    run.turns.begin(None);
+    assert!(run.sample(0));
+    let ends = run.ends[0].take().unwrap();
+    drop(run.fragments);
+    assert!(ends.weights.wait().is_err());
+    assert!(ends.fragments.push(fragment(0, 1, 0)).is_err());
+}
+
+#[test]
+fn a_round_begins_when_both_ends_have_come_to_it() {
+    let (guard, token) = shutdown();
+    let notifier = Notifier::new();
+    let (mut rounds, mut gate) = rounds(2, &notifier, &token);
+    rounds.begin();
+    assert!(!rounds.is_over());
+    gate.pass(0, Duration::ZERO).unwrap();
+    gate.pass(1, Duration::ZERO).unwrap();
+    assert!(!rounds.is_over(), "the round has two batches");
+    assert!(matches!(gate.pass(2, Duration::ZERO), Err(NextError::TimedOut)));
+    assert!(rounds.is_over());
+    gate.taken(2);
+    rounds.begin();
+    rounds.begin();
+    assert!(!rounds.is_over());
+    gate.pass(2, Duration::ZERO).unwrap();
+    gate.pass(3, Duration::ZERO).unwrap();
+    assert!(matches!(gate.pass(4, Duration::ZERO), Err(NextError::TimedOut)), "begun once, not twice");
+    drop(guard);
+    assert!(matches!(gate.pass(4, Duration::MAX), Err(NextError::Closed)));
+}
+
+#[test]
+fn it_keeps_the_contract_of_sources() {
+    source_contract::check_all(|| {
+        let run = run(1, 1, 7);
+        run.turns.begin(None);
+        let ends = run.ends[0].clone().unwrap();
+        let feed = move |n| {
+            if ends.weights.wait().is_ok() {
+                ends.weights.done();
+                drop(ends.fragments.push(fragment(0, n, 0)));
+            }
+        };
+        let number = |fragment: &MultiAgentBatch| tag(fragment).1;
+        source_contract::Rig { source: run.fragments, feed, number, shutdown: run.guard.unwrap() }
+    });
+}

@@ -1,0 +1,194 @@
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_channel::{Sender, bounded};
+
+use super::ends::{FragmentSender, Permit, Permits, WeightSource, WorkerEnds};
+use super::in_order::InOrder;
+use crate::{ShutdownToken, Versioned, WeightCell};
+
+/// How many turns there are.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnConfig {
+    /// `W`: the workers.
+    pub workers: NonZeroUsize,
+    /// `F`: fragments of a train batch.
+    pub fragments_of_a_batch: NonZeroUsize,
+    /// `K`: how many train batches the workers may sample ahead of the learner. At 0 they wait while it
+    /// trains.
+    pub lag: usize,
+    /// The fewest env-steps of a fragment, to grant no more turns than a limit has room for.
+    pub env_steps_of_a_fragment: u64,
+}
+
+/// Makes the turns of a run, the workers' ends, and the source of their fragments.
+///
+/// The `i`-th batch of the source has the fragments of turns `i · F` to `(i + 1) · F - 1`, whichever worker
+/// was faster; they were sampled with the weights of the [`grant`](Turns::grant) before batch `max(0, i - K)`.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use std::time::Duration;
+///
+/// use pronk_buffer::{Source, TurnConfig, WeightSource, shutdown, turns, weight_cell};
+/// # use pronk_buffer::{ActionKind, BatchShape, MultiAgentBatch, ObsKind, SampleBatch, Tag};
+/// # let shape = BatchShape {
+/// #     steps: 1,
+/// #     columns: 1,
+/// #     obs_len: 4,
+/// #     obs_kind: ObsKind::F32,
+/// #     act_len: 1,
+/// #     act_kind: ActionKind::U32,
+/// #     dist_len: 2,
+/// #     state_len: 0,
+/// # };
+/// # let fragment = |worker| MultiAgentBatch::single(SampleBatch::blank(shape, Tag { worker, ..Tag::default() }));
+///
+/// let (_guard, token) = shutdown();
+/// let (_publisher, cell) = weight_cell("weights");
+/// let two = NonZeroUsize::new(2).unwrap();
+/// let config = TurnConfig { workers: two, fragments_of_a_batch: two, lag: 0, env_steps_of_a_fragment: 1 };
+/// let (turns, ends, mut fragments) = turns(config, &cell, &token);
+/// turns.begin(None);
+///
+/// // The second worker is faster.
+/// for worker in [1, 0] {
+///     ends[worker].weights.wait()?;
+///     ends[worker].weights.done();
+///     ends[worker].fragments.push(fragment(worker as u32))?;
+/// }
+/// let first = fragments.next(Duration::ZERO)?;
+/// assert_eq!(first.policies().next().unwrap().1.tags()[0].worker, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn turns<W>(
+    config: TurnConfig,
+    weights: &WeightCell<W>,
+    token: &ShutdownToken,
+) -> (Turns<W>, Vec<WorkerEnds<W>>, InOrder<W>) {
+    let in_circulation = (config.lag + 1) * config.fragments_of_a_batch.get();
+    let (order, ordered) = bounded(in_circulation);
+    let (mut permits, mut ends, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..config.workers.get() {
+        // Each permit has a fragment at least, so neither channel is ever full.
+        let (permit, granted) = bounded(in_circulation);
+        let (fragment, lane) = bounded(in_circulation);
+        permits.push(Some(permit));
+        lanes.push(lane);
+        ends.push(WorkerEnds {
+            weights: WeightSource::Granted(Permits::new(granted, token.clone())),
+            fragments: FragmentSender::Lane(fragment),
+        });
+    }
+    let schedule = Schedule { permits, order: Some(order), next: 0, left: None, newest: weights.load() };
+    let turns = Turns { config, weights: weights.clone(), schedule: Arc::new(Mutex::new(schedule)) };
+    let in_order = InOrder::new(lanes, ordered, turns.clone(), token.clone());
+    (turns, ends, in_order)
+}
+
+/// Grants the workers their turns; clones share them.
+#[derive(Debug)]
+pub struct Turns<W> {
+    config: TurnConfig,
+    weights: WeightCell<W>,
+    schedule: Arc<Mutex<Schedule<W>>>,
+}
+
+#[derive(Debug)]
+struct Schedule<W> {
+    /// To each worker; `None` once it has given up.
+    permits: Vec<Option<Sender<Permit<W>>>>,
+    /// Whose fragment comes next; `None` once all turns are granted.
+    order: Option<Sender<usize>>,
+    /// The worker whose turn is granted next.
+    next: usize,
+    /// Turns left until the limit of env-steps, if there is one.
+    left: Option<u64>,
+    /// The weights of the last grant.
+    newest: Arc<Versioned<W>>,
+}
+
+impl<W> Turns<W> {
+    /// Grants the first turns: those of `K + 1` train batches, but not more than the fragments that
+    /// `env_steps` has room for. Called once.
+    pub fn begin(&self, env_steps: Option<u64>) {
+        let mut schedule = self.lock();
+        schedule.left = env_steps.map(|limit| limit.div_ceil(self.config.env_steps_of_a_fragment.max(1)));
+        schedule.newest = self.weights.load();
+        schedule.grant((self.config.lag + 1) * self.config.fragments_of_a_batch.get());
+    }
+
+    /// Grants the turns of one more train batch, with the newest weights: called when the learner asks for
+    /// its next one, but for the first.
+    pub fn grant(&self) {
+        let mut schedule = self.lock();
+        schedule.newest = self.weights.load();
+        schedule.grant(self.config.fragments_of_a_batch.get());
+    }
+
+    /// Grants no more turns.
+    pub(super) fn end(&self) {
+        self.lock().end();
+    }
+
+    /// Passes the turn of a worker that has given up on to another. Returns whether there is one.
+    pub(super) fn pass_on(&self, worker: usize) -> bool {
+        let mut schedule = self.lock();
+        schedule.permits[worker] = None;
+        schedule.left = schedule.left.map(|left| left + 1);
+        schedule.grant(1);
+        schedule.permits.iter().any(Option::is_some)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Schedule<W>> {
+        // Nothing that can panic runs under this lock.
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W> Clone for Turns<W> {
+    fn clone(&self) -> Self {
+        Self { config: self.config, weights: self.weights.clone(), schedule: Arc::clone(&self.schedule) }
+    }
+}
+
+impl<W> Schedule<W> {
+    fn grant(&mut self, turns: usize) {
+        let Some(order) = &self.order else { return };
+        let turns = self.left.map_or(turns, |left| turns.min(usize::try_from(left).unwrap_or(usize::MAX)));
+        self.left = self.left.map(|left| left - turns as u64);
+        let mut fragments = vec![0; self.permits.len()];
+        for _ in 0..turns {
+            let Some(worker) = next_worker(&self.permits, &mut self.next) else { break };
+            fragments[worker] += 1;
+            // There is room: a turn is granted for each one taken.
+            let _ = order.try_send(worker);
+        }
+        for (permits, fragments) in self.permits.iter().zip(fragments) {
+            if let Some(permits) = permits.as_ref().filter(|_| fragments > 0) {
+                // Refused only by a worker that has given up: its closed lane will say so.
+                let _ = permits.try_send(Permit { weights: Arc::clone(&self.newest), fragments });
+            }
+        }
+        if self.left == Some(0) {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        self.order = None;
+        self.permits.fill_with(|| None);
+    }
+}
+
+/// The next worker in rotation that has not given up.
+fn next_worker<P>(permits: &[Option<P>], next: &mut usize) -> Option<usize> {
+    for _ in 0..permits.len() {
+        let worker = *next;
+        *next = (worker + 1) % permits.len();
+        if permits[worker].is_some() {
+            return Some(worker);
+        }
+    }
+    None
+}
