@@ -7,12 +7,12 @@ mod engine;
 mod episodes;
 mod failed_run;
 mod handle;
-mod held_reports;
 mod iteration;
 mod log;
 mod networks;
 mod periodic;
 mod processors;
+mod promise;
 mod remains;
 mod reporters;
 mod run;
@@ -21,6 +21,7 @@ mod saving;
 #[cfg(test)]
 mod tests;
 mod train_batches;
+mod turn_reports;
 mod wiring;
 
 use std::time::{Duration, Instant};
@@ -41,6 +42,7 @@ use crate::result::TrainResult;
 use crate::signals;
 use crate::stop::{StopReason, StopWhen};
 use engine::{Engine, Stepped};
+use turn_reports::TurnReports;
 
 /// How long the trainer lets reports accumulate after a wake-up, so that it does not compete with workers and
 /// learner.
@@ -211,16 +213,38 @@ impl Trainer {
     }
 
     fn iteration_is_complete(&self) -> bool {
-        let round = self.engine.as_ref().and_then(Engine::round_is_over);
-        round.unwrap_or_else(|| self.iteration.is_complete(&self.config, &self.steps, &self.learner_metrics))
+        let Some(turns) = &self.turn_reports else {
+            return self.iteration.is_complete(&self.config, &self.steps, &self.learner_metrics);
+        };
+        // The workers have used all their turns, too, so that all that a result counts is at rest. One that
+        // has given up will not.
+        let is_quiet = |engine: &Engine| !self.worker_failures.is_empty() || turns.fragments() >= engine.granted();
+        self.engine.as_ref().is_some_and(|engine| engine.round_is_over() && is_quiet(engine))
+    }
+
+    /// Ends the promise of a run that repeats, if something in this iteration depended on time.
+    fn check_promise(&mut self) {
+        let why = if let Some(failure) = self.worker_failures.first() {
+            failure.to_string()
+        } else if let Some(thread) = self.abandoned.newest.first() {
+            format!("abandoned {thread}")
+        } else if !self.has_learned_all() && !self.iteration_is_complete() {
+            "the iteration was ended by the clock or a signal".to_owned()
+        } else {
+            return;
+        };
+        self.promise.end(self.iterations, self.updates, &why);
     }
 
     fn complete_iteration(&mut self, stop: Option<&StopWhen>) -> TrainResult {
         self.clock.enter(TrainerState::Reporting);
-        if self.config.learner.admission.is_deterministic() {
-            // What the learner reported between the last look and the end of the round.
+        // What the learner reported between the last look and the end of the round.
+        if self.turn_reports.is_some() {
             self.collect();
+            self.check_promise();
         }
+        let reports = self.turn_reports.as_mut().map(TurnReports::take).unwrap_or_default();
+        reports.into_iter().for_each(|report| self.iteration.workers.fold(report));
         debug_span!("save").in_scope(|| self.save_when_due());
         let result = debug_span!("report").in_scope(|| self.compose(stop));
         self.clock.enter(TrainerState::Caller);
@@ -273,7 +297,7 @@ impl Trainer {
     /// Empties the mailboxes.
     fn collect(&mut self) {
         let Some(engine) = &self.engine else { return };
-        self.iteration.collect(engine.outqueue(), engine.worker_reports(), &mut self.held_reports);
+        self.iteration.collect(engine.outqueue(), engine.worker_reports(), self.turn_reports.as_mut());
         if self.first_update.is_none() && self.iteration.learner.updates > 0 {
             self.first_update = Some((Instant::now(), self.steps.snapshot().sampled.env));
         }

@@ -1,7 +1,5 @@
 //! The entries of the outqueue.
 
-use std::collections::BTreeMap;
-
 use pronk_buffer::Fold;
 use pronk_metrics::{ByPolicy, LearnerInfo, Steps};
 
@@ -44,8 +42,6 @@ pub struct LearnerReport {
     pub version: u64,
     /// Policy lag of the steps in first passes.
     pub lag: PolicyLag,
-    /// For each worker, how many of its fragments were trained on, or came before one that was.
-    pub admitted: BTreeMap<u32, u64>,
 }
 
 impl Fold for LearnerReport {
@@ -68,10 +64,6 @@ impl Fold for LearnerReport {
         self.updates += later.updates;
         self.version = later.version;
         self.lag.add(later.lag);
-        for (worker, fragments) in later.admitted {
-            let own = self.admitted.entry(worker).or_default();
-            *own = fragments.max(*own);
-        }
     }
 }
 

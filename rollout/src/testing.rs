@@ -1,6 +1,6 @@
 //! Environments and a network whose every move is known, for the tests of this room.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -30,9 +30,6 @@ pub(crate) fn n(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
 }
 
-pub(crate) fn n_u32(n: u32) -> NonZeroU32 {
-    NonZeroU32::new(n).unwrap()
-}
 
 /// Spins until `condition` holds.
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {

@@ -11,13 +11,14 @@ use pronk_rollout::{AbandonedThreads, EnvFactory, EnvSpec, MultiAgentFactory};
 
 use super::episodes::EpisodeHistory;
 use super::handle::{FINISH_DEADLINE, Trainer};
-use super::held_reports::HeldReports;
 use super::iteration::Iteration;
 use super::networks::MakeNetwork;
 use super::processors::ProcessorTime;
+use super::promise::Promise;
 use super::remains::Remains;
 use super::reporters::Reporters;
 use super::run_spec::{self, RunSpec};
+use super::turn_reports::TurnReports;
 use super::wiring::{self, Wired};
 use crate::checkpoint::Checkpoint;
 use crate::config::TrainerConfig;
@@ -347,6 +348,7 @@ impl TrainerBuilder<SeveralAgents> {
 fn trainer(config: TrainerConfig, wired: Wired) -> Trainer {
     let Wired { started, spec, engine, reaper, shutdown, notifier, learner_metrics, steps, time, clock, .. } = wired;
     let processors = ProcessorTime::now(&time.read());
+    let is_deterministic = config.learner.admission.is_deterministic();
     Trainer {
         spec,
         engine: Some(engine),
@@ -374,7 +376,8 @@ fn trainer(config: TrainerConfig, wired: Wired) -> Trainer {
         weights: wired.weights,
         begun: wired.begun,
         updates: 0,
-        held_reports: HeldReports::new(config.learner.admission.is_deterministic()),
+        turn_reports: is_deterministic.then(TurnReports::default),
+        promise: if is_deterministic { Promise::Kept } else { Promise::None },
         iteration: Iteration::first(started, processors),
         last: None,
         periodic: None,

@@ -62,6 +62,7 @@ impl Trainer {
         let mut dict = ResultDict::new();
         dict.set("training_iteration", result.iteration);
         dict.set("life", self.spec.life);
+        dict.set("deterministic", self.promise.to_json());
         dict.set("time_this_iter_s", time_this_iteration.as_secs_f64());
         dict.set("time_total_s", time_total.as_secs_f64());
         if let Some(progress) = stop.and_then(|stop| stop.progress(&result)) {

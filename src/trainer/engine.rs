@@ -83,14 +83,23 @@ impl Engine {
         }
     }
 
-    /// Under deterministic admission, whether the learner has trained on the round's last batch and reported
-    /// it; `None` under free admission.
-    pub(super) fn round_is_over(&self) -> Option<bool> {
+    /// Whether the learner has trained on the last batch of the round and reported it. Under free admission
+    /// there are no rounds.
+    pub(super) fn round_is_over(&self) -> bool {
         match self {
-            Self::Threads { turns, .. } => turns.as_ref().map(|(_, rounds)| rounds.is_over()),
+            Self::Threads { turns, .. } => turns.as_ref().is_some_and(|(_, rounds)| rounds.is_over()),
             Self::Inline { rounds, learner_loop, .. } => {
-                rounds.as_ref().map(|rounds| rounds.has_taken_all() && learner_loop.needs_batch())
+                rounds.as_ref().is_some_and(|rounds| rounds.has_taken_all() && learner_loop.needs_batch())
             }
+        }
+    }
+
+    /// How many turns the workers were granted; none without threads, where each fragment is sampled when it
+    /// is asked for.
+    pub(super) fn granted(&self) -> u64 {
+        match self {
+            Self::Threads { turns, .. } => turns.as_ref().map_or(0, |(turns, _)| turns.granted()),
+            Self::Inline { .. } => 0,
         }
     }
 

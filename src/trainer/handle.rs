@@ -11,12 +11,13 @@ use pronk_rollout::{AbandonedThreads, Reaper, WorkerFailure};
 
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
-use super::held_reports::HeldReports;
 use super::iteration::Iteration;
 use super::periodic::Periodic;
+use super::promise::Promise;
 use super::remains::{Counters, Remains};
 use super::reporters::Reporters;
 use super::run_spec::RunSpec;
+use super::turn_reports::TurnReports;
 use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 use crate::signals;
@@ -110,8 +111,10 @@ pub struct Trainer {
     pub(super) begun: ByPolicy<Counters>,
     /// Updates of the run.
     pub(super) updates: u64,
-    /// Reports of workers whose fragments are not trained on yet.
-    pub(super) held_reports: HeldReports,
+    /// Under deterministic admission, reports of workers since the last result.
+    pub(super) turn_reports: Option<TurnReports>,
+    /// Whether the run repeats.
+    pub(super) promise: Promise,
     /// Reports since the last result.
     pub(super) iteration: Iteration,
     pub(super) last: Option<TrainResult>,

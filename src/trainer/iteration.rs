@@ -7,8 +7,8 @@ use pronk_learner::{LearnerMetrics, LearnerReport};
 use pronk_metrics::{ByPolicy, LearnerInfo, StepLedger, StepTotals, ThreadTime};
 use pronk_rollout::WorkerReport;
 
-use super::held_reports::HeldReports;
 use super::processors::ProcessorTime;
+use super::turn_reports::TurnReports;
 use crate::config::TrainerConfig;
 use crate::result::TrainResult;
 
@@ -58,7 +58,7 @@ impl Iteration {
         &mut self,
         outqueue: &Mailbox<LearnerReport>,
         workers: &Mailbox<WorkerReport>,
-        held: &mut HeldReports,
+        turns: Option<&mut TurnReports>,
     ) {
         while let Some(mut report) = outqueue.try_take() {
             let info = std::mem::take(&mut report.info);
@@ -71,10 +71,11 @@ impl Iteration {
             self.infos_replaced += report.infos_replaced;
             self.learner.fold(report);
         }
-        while let Some(report) = workers.try_take() {
-            self.workers.fold(held.hold(report));
+        let reports = std::iter::from_fn(|| workers.try_take());
+        match turns {
+            None => reports.for_each(|report| self.workers.fold(report)),
+            Some(turns) => reports.for_each(|report| self.workers.fold(turns.hold(report))),
         }
-        held.release(&self.learner.admitted).into_iter().for_each(|report| self.workers.fold(report));
     }
 
     /// Whether it covers the minimal time, env-steps and one pass.

@@ -251,7 +251,11 @@ fn loop_config(config: &TrainerConfig) -> LearnerLoopConfig {
         broadcast_interval: NonZeroU64::new(config.learner.broadcast_interval).unwrap_or(NonZeroU64::MIN),
         max_consecutive_quarantined: NonZeroU32::new(config.learner.max_consecutive_quarantined)
             .unwrap_or(NonZeroU32::MIN),
-        outqueue_capacity: at_least_one(OUTQUEUE_CAPACITY),
+        outqueue_capacity: at_least_one(match config.learner.admission {
+            Admission::Free => OUTQUEUE_CAPACITY,
+            // All of a round, unfolded: in another order, sums may differ in their last bits.
+            Admission::Deterministic { .. } => usize::MAX,
+        }),
     }
 }
 

@@ -59,14 +59,6 @@ impl<W> WeightSource<W> {
         }
     }
 
-    /// How many fragments the workers may be ahead of the learner; `None` if they are the newest.
-    pub fn max_turns(&self) -> Option<usize> {
-        match self {
-            Self::Newest(_) => None,
-            Self::Granted(permits) => permits.granted.capacity(),
-        }
-    }
-
     /// Whether they are granted by turns.
     pub fn is_granted(&self) -> bool {
         matches!(self, Self::Granted(_))

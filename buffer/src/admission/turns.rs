@@ -80,7 +80,7 @@ pub fn turns<W>(
             fragments: FragmentSender::Lane(fragment),
         });
     }
-    let schedule = Schedule { permits, order: Some(order), next: 0, left: None, newest: weights.load() };
+    let schedule = Schedule { permits, order: Some(order), next: 0, granted: 0, left: None, newest: weights.load() };
     let turns = Turns { config, weights: weights.clone(), schedule: Arc::new(Mutex::new(schedule)) };
     let in_order = InOrder::new(lanes, ordered, turns.clone(), token.clone());
     (turns, ends, in_order)
@@ -102,6 +102,8 @@ struct Schedule<W> {
     order: Option<Sender<usize>>,
     /// The worker whose turn is granted next.
     next: usize,
+    /// Turns that were granted.
+    granted: u64,
     /// Turns left until the limit of env-steps, if there is one.
     left: Option<u64>,
     /// The weights of the last grant.
@@ -126,6 +128,11 @@ impl<W> Turns<W> {
         schedule.grant(self.config.fragments_of_a_batch.get());
     }
 
+    /// How many turns were granted: the workers wait once they have sampled as many fragments.
+    pub fn granted(&self) -> u64 {
+        self.lock().granted
+    }
+
     /// Grants no more turns.
     pub(super) fn end(&self) {
         self.lock().end();
@@ -136,6 +143,7 @@ impl<W> Turns<W> {
         let mut schedule = self.lock();
         schedule.permits[worker] = None;
         schedule.left = schedule.left.map(|left| left + 1);
+        schedule.granted -= 1;
         schedule.grant(1);
         schedule.permits.iter().any(Option::is_some)
     }
@@ -161,6 +169,7 @@ impl<W> Schedule<W> {
         for _ in 0..turns {
             let Some(worker) = next_worker(&self.permits, &mut self.next) else { break };
             fragments[worker] += 1;
+            self.granted += 1;
             // There is room: a turn is granted for each one taken.
             let _ = order.try_send(worker);
         }

@@ -3,11 +3,10 @@
 mod setbacks;
 mod setup;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use pronk_buffer::{MailboxSender, MultiAgentBatch, NextError, Pass, ShutdownToken, Source, WeightPublisher};
+use pronk_buffer::{MailboxSender, NextError, Pass, ShutdownToken, Source, WeightPublisher};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, TimeLedger};
 use pronk_policy::Params;
 use tracing::debug_span;
@@ -149,7 +148,6 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 } else {
                     PolicyLag::default()
                 };
-                let admitted = if first { admitted(batch) } else { BTreeMap::new() };
                 // After the last pass this returns the storage to the pool before workers need it.
                 drop(pass);
                 // Before the ticket, so that a reader in between sees one pass too many, not one too few.
@@ -157,7 +155,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 if let Some(ticket) = ticket {
                     ticket.trained();
                 }
-                Ok(self.complete(Completed { learned, grad_secs, number, steps, rows, fresh, lag, admitted }))
+                Ok(self.complete(Completed { learned, grad_secs, number, steps, rows, fresh, lag }))
             }
             Err(cause) => {
                 let last = match pass {
@@ -171,8 +169,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     }
 
     fn complete(&mut self, done: Completed) -> StepOutcome {
-        let Completed { learned: Learned { info, updates }, grad_secs, number, steps, rows, fresh, lag, admitted } =
-            done;
+        let Completed { learned: Learned { info, updates }, grad_secs, number, steps, rows, fresh, lag } = done;
         self.passes += 1;
         self.updates += updates;
         self.quarantined_in_a_row = 0;
@@ -196,7 +193,6 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             updates,
             version,
             lag,
-            admitted,
         };
         let _report = debug_span!("report").entered();
         match self.outqueue.post(report) {
@@ -241,15 +237,4 @@ struct Completed {
     /// Steps trained on for the first time.
     fresh: Steps,
     lag: PolicyLag,
-    admitted: BTreeMap<u32, u64>,
-}
-
-/// For each worker, how many fragments it had completed up to its last one in `batch`.
-fn admitted(batch: &MultiAgentBatch) -> BTreeMap<u32, u64> {
-    let mut admitted = BTreeMap::new();
-    for tag in batch.policies().flat_map(|(_, part)| part.tags()) {
-        let fragments = admitted.entry(tag.worker).or_default();
-        *fragments = (tag.slot + 1).max(*fragments);
-    }
-    admitted
 }

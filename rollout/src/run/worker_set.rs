@@ -101,9 +101,10 @@ impl WorkerSet {
         token: ShutdownToken,
         edges: WorkerEdges,
     ) -> Result<Self, StartError> {
-        // Reports of turns are read one by one, so there is room for all that can wait, and for failures.
-        let turns = edges.ends.iter().filter_map(|ends| ends.weights.max_turns()).max().unwrap_or(0);
-        let (sender, reports) = mailbox(MAILBOX_CAPACITY.saturating_add(2 * turns), &edges.notifier);
+        // Those of turns are put into order before they fold; a round of the learner bounds how many wait.
+        let by_turns = edges.ends.iter().any(|ends| ends.weights.is_granted());
+        let capacity = if by_turns { NonZeroUsize::MAX } else { MAILBOX_CAPACITY };
+        let (sender, reports) = mailbox(capacity, &edges.notifier);
         let budget = RestartBudget::new(config.restart);
         let shared = Shared { make, budget, steps: edges.steps.clone(), token, reports: sender };
         let workers = make_workers(&config, edges.ends.len(), &shared)?;
