@@ -2,16 +2,18 @@
 //! counting instead of by the clock.
 
 mod ask;
+mod edges;
 mod ends;
 mod in_order;
 mod rounds;
 mod turns;
 
 pub use ask::Ask;
+pub use edges::turns;
 pub use ends::{FragmentSender, Permits, WeightSource, WorkerEnds};
 pub use in_order::InOrder;
 pub use rounds::{RoundGate, Rounds, rounds};
-pub use turns::{TurnConfig, Turns, turns};
+pub use turns::{TurnConfig, Turns};
 
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,6 @@ pub(crate) fn n(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
 }
 
-
 /// Spins until `condition` holds.
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -347,7 +346,7 @@ pub(crate) fn make_workers<F: EnvFactory + 'static>(factory: F, seed: u64, links
         let factory = Arc::clone(&factory) as Arc<dyn EnvFactory>;
         let network = Box::new(OneWeight::new());
         let config = WorkerConfig { incarnation: seat.incarnation, ..config(seat.worker, seed) };
-        let links = WorkerLinks { monitor: seat.monitor.clone(), ..links.clone() };
+        let links = WorkerLinks { monitor: seat.monitor.clone(), slots: Arc::clone(&seat.slots), ..links.clone() };
         RolloutWorker::new(config, factory, network, links)
     })
 }

@@ -1,11 +1,10 @@
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::Sender;
 
-use super::ends::{FragmentSender, Permit, Permits, WeightSource, WorkerEnds};
-use super::in_order::InOrder;
-use crate::{ShutdownToken, Versioned, WeightCell};
+use super::ends::Permit;
+use crate::{Versioned, WeightCell};
 
 /// How many turns there are.
 #[derive(Clone, Copy, Debug)]
@@ -19,71 +18,6 @@ pub struct TurnConfig {
     pub lag: usize,
     /// The fewest env-steps of a fragment, to grant no more turns than a limit has room for.
     pub env_steps_of_a_fragment: u64,
-}
-
-/// Makes the turns of a run, the workers' ends, and the source of their fragments.
-///
-/// The `i`-th batch of the source has the fragments of turns `i · F` to `(i + 1) · F - 1`, whichever worker
-/// was faster; they were sampled with the weights of the [`grant`](Turns::grant) before batch `max(0, i - K)`.
-///
-/// ```
-/// use std::num::NonZeroUsize;
-/// use std::time::Duration;
-///
-/// use pronk_buffer::{Source, TurnConfig, WeightSource, shutdown, turns, weight_cell};
-/// # use pronk_buffer::{ActionKind, BatchShape, MultiAgentBatch, ObsKind, SampleBatch, Tag};
-/// # let shape = BatchShape {
-/// #     steps: 1,
-/// #     columns: 1,
-/// #     obs_len: 4,
-/// #     obs_kind: ObsKind::F32,
-/// #     act_len: 1,
-/// #     act_kind: ActionKind::U32,
-/// #     dist_len: 2,
-/// #     state_len: 0,
-/// # };
-/// # let fragment = |worker| MultiAgentBatch::single(SampleBatch::blank(shape, Tag { worker, ..Tag::default() }));
-///
-/// let (_guard, token) = shutdown();
-/// let (_publisher, cell) = weight_cell("weights");
-/// let two = NonZeroUsize::new(2).unwrap();
-/// let config = TurnConfig { workers: two, fragments_of_a_batch: two, lag: 0, env_steps_of_a_fragment: 1 };
-/// let (turns, ends, mut fragments) = turns(config, &cell, &token);
-/// turns.begin(None);
-///
-/// // The second worker is faster.
-/// for worker in [1, 0] {
-///     ends[worker].weights.wait()?;
-///     ends[worker].weights.done();
-///     ends[worker].fragments.push(fragment(worker as u32))?;
-/// }
-/// let first = fragments.next(Duration::ZERO)?;
-/// assert_eq!(first.policies().next().unwrap().1.tags()[0].worker, 0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn turns<W>(
-    config: TurnConfig,
-    weights: &WeightCell<W>,
-    token: &ShutdownToken,
-) -> (Turns<W>, Vec<WorkerEnds<W>>, InOrder<W>) {
-    let in_circulation = (config.lag + 1) * config.fragments_of_a_batch.get();
-    let (order, ordered) = bounded(in_circulation);
-    let (mut permits, mut ends, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..config.workers.get() {
-        // Each permit has a fragment at least, so neither channel is ever full.
-        let (permit, granted) = bounded(in_circulation);
-        let (fragment, lane) = bounded(in_circulation);
-        permits.push(Some(permit));
-        lanes.push(lane);
-        ends.push(WorkerEnds {
-            weights: WeightSource::Granted(Permits::new(granted, token.clone())),
-            fragments: FragmentSender::Lane(fragment),
-        });
-    }
-    let schedule = Schedule { permits, order: Some(order), next: 0, granted: 0, left: None, newest: weights.load() };
-    let turns = Turns { config, weights: weights.clone(), schedule: Arc::new(Mutex::new(schedule)) };
-    let in_order = InOrder::new(lanes, ordered, turns.clone(), token.clone());
-    (turns, ends, in_order)
 }
 
 /// Grants the workers their turns; clones share them.
@@ -111,6 +45,24 @@ struct Schedule<W> {
 }
 
 impl<W> Turns<W> {
+    /// Turns granted by these permits, in this order.
+    pub(super) fn new(
+        config: TurnConfig,
+        weights: &WeightCell<W>,
+        permits: Vec<Sender<Permit<W>>>,
+        order: Sender<usize>,
+    ) -> Self {
+        let schedule = Schedule {
+            permits: permits.into_iter().map(Some).collect(),
+            order: Some(order),
+            next: 0,
+            granted: 0,
+            left: None,
+            newest: weights.load(),
+        };
+        Self { config, weights: weights.clone(), schedule: Arc::new(Mutex::new(schedule)) }
+    }
+
     /// Grants the first turns: those of `K + 1` train batches, but not more than the fragments that
     /// `env_steps` has room for. Called once.
     pub fn begin(&self, env_steps: Option<u64>) {

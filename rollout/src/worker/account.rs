@@ -79,8 +79,13 @@ impl Account {
 
     /// The random stream that draws the actions of the fragment being made; `policy` tells several apart.
     pub(super) fn acting_stream(&self, seed: u64, policy: u64) -> Rng {
+        self.acting_stream_of(self.slot(), seed, policy)
+    }
+
+    /// The same for another fragment.
+    pub(super) fn acting_stream_of(&self, slot: u64, seed: u64, policy: u64) -> Rng {
         let worker = seed::of_worker(self.worker);
-        Rng::stream(seed, &[seed::ACTING, worker, self.incarnation.into(), self.slot(), policy])
+        Rng::stream(seed, &[seed::ACTING, worker, self.incarnation.into(), slot, policy])
     }
 
     /// Whether the run is ending, or another worker has replaced this one.

@@ -30,6 +30,8 @@ pub use config::GatheringWorkerConfig;
 struct Gathering {
     /// The seed of the run.
     seed: u64,
+    /// Whether actions are drawn from the random stream of the next fragment.
+    is_ahead: bool,
     restart: RestartPolicy,
     gather: Gather,
     /// `Some` for [`Gather::Adaptive`].
@@ -118,6 +120,7 @@ impl RolloutWorker {
         let step = || Some(Box::new(GroupStep::new(&spec, groups.group_size())));
         let maker = Gathering {
             seed,
+            is_ahead: false,
             restart,
             gather,
             adaptive,
@@ -156,7 +159,9 @@ impl MakeFragments for Gathering {
     ) -> Result<MultiAgentBatch, SampleError> {
         // The time between fragments must not count as a round: some rounds have it and others do not.
         self.round_began += self.left_off.elapsed();
-        self.actor.draw_from(account.acting_stream(self.seed, 0));
+        if !std::mem::take(&mut self.is_ahead) {
+            self.actor.draw_from(account.acting_stream(self.seed, 0));
+        }
         loop {
             if account.links.token.is_shut_down() {
                 return Err(SampleError::Closed);
@@ -169,7 +174,7 @@ impl MakeFragments for Gathering {
                     self.left_off = left_off;
                     return Ok(batch);
                 }
-                self.act()?;
+                self.act(account)?;
             }
             clock.enter(WorkerState::Stepping);
             let steps = self.gather(account)?;
@@ -251,7 +256,12 @@ impl Gathering {
     }
 
     /// Chooses actions for all groups that are ready, and sends them off.
-    fn act(&mut self) -> Result<(), SampleError> {
+    fn act(&mut self, account: &Account) -> Result<(), SampleError> {
+        // With groups in turn, the first ones begin the next fragment while the others end this one.
+        let begins_next = self.actor.columns().is_some_and(|columns| columns.n_full() > 0);
+        if begins_next && !std::mem::replace(&mut self.is_ahead, true) {
+            self.actor.draw_from(account.acting_stream_of(account.slot() + 1, self.seed, 0));
+        }
         let Self { actor, states, groups, state, shape, .. } = self;
         let (size, act_len, state_len) = (groups.group_size(), shape.act_len, shape.state_len);
         actor.choose()?;

@@ -64,7 +64,7 @@ fn a_fragment_holds_what_was_seen_done_and_thought() {
     let fragment = worker.sample(&weights(17, 0.25), &mut clock()).unwrap();
     let batch = fragment.get("default_policy").unwrap();
     assert_eq!((batch.shape().steps, batch.shape().columns), (4, 2));
-    assert_eq!(batch.tags(), [Tag { worker: 2, ..Tag::default() }]);
+    assert_eq!(batch.tags(), [Tag { worker: 2, version: 17, ..Tag::default() }]);
     assert_eq!(batch.versions(), [17; 8]);
 
     // Row 3 is already the second episode's first observation, what it cut off is in final_obs.
@@ -204,14 +204,14 @@ fn every_kind_of_failure_loses_the_steps_made_and_the_next_fragment_begins_anew(
 
         let next = worker.sample(&weights(0, 0.0), &mut clock).unwrap();
         let batch = next.get("default_policy").unwrap();
-        assert_eq!(batch.tags(), [Tag { worker: 1, incarnation: 1, ..Tag::default() }]);
+        assert_eq!(batch.tags(), [Tag { worker: 1, incarnation: 1, slot: 1, ..Tag::default() }]);
         assert_eq!(f32s(batch.obs_row(0))[..2], [1.0, 0.0], "new environments begin with a reset");
         assert_ne!(f32s(batch.obs_row(0)), f32s(first.get("default_policy").unwrap().obs_row(0)), "and another seed");
     }
 }
 
 #[test]
-fn what_an_incarnation_makes_does_not_depend_on_how_long_the_one_before_lived() {
+fn what_an_incarnation_makes_does_not_depend_on_how_far_the_one_before_came_in_the_fragment() {
     let second_life = |failing_step| {
         let (links, _steps, _guard) = links();
         let failing_once = move |context: &EnvContext| match context.incarnation {
@@ -223,7 +223,8 @@ fn what_an_incarnation_makes_does_not_depend_on_how_long_the_one_before_lived() 
         while worker.sample(&weights(0, 0.5), &mut clock).is_ok() {}
         trace(&mut worker, 3)
     };
-    assert_eq!(second_life(1), second_life(7));
+    // Both fail in their second fragment: of two columns, each with four steps.
+    assert_eq!(second_life(5), second_life(7));
 }
 
 #[test]

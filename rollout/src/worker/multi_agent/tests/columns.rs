@@ -194,7 +194,7 @@ fn a_fragment_begins_when_the_one_before_it_ended() {
     let (_, _, _, fragments) = run(Manner::InTurns, 6);
     for (slot, fragment) in (0..).zip(&fragments) {
         for (_, batch) in fragment.policies() {
-            assert_eq!(batch.tags(), [Tag { worker: 1, slot, ..Tag::default() }]);
+            assert_eq!(batch.tags(), [Tag { worker: 1, slot, version: slot, ..Tag::default() }]);
         }
     }
     // Three agents take turns: a column takes three times as long as a fragment would with one.

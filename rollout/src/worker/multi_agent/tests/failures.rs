@@ -76,15 +76,14 @@ fn every_kind_of_failure_loses_what_no_fragment_holds_and_begins_anew() {
             move |context: &EnvContext| (context.index == 1 && context.incarnation == 0).then_some((23, mishap));
         let mut worker = make_workers(factory(&diary, Manner::AtRandom, at_fault), &links)(&seat(1)).unwrap();
         let weights = weights(0, &["a", "b"], 0.0);
-        let (mut sent, error) = (
-            Steps::default(),
-            loop {
-                match worker.sample(&weights, &mut clock()) {
-                    Ok(mut fragment) => fragment.take_ticket().unwrap().trained(),
-                    Err(error) => break error,
-                }
-            },
-        );
+        let (mut sent, mut made) = (Steps::default(), 0);
+        let error = loop {
+            match worker.sample(&weights, &mut clock()) {
+                Ok(mut fragment) => fragment.take_ticket().unwrap().trained(),
+                Err(error) => break error,
+            }
+            made += 1;
+        };
         sent += steps.snapshot().trained_once;
         let SampleError::Environment(failure) = &error else { panic!("{mishap:?}: {error}") };
         assert_eq!((failure.index, failure.cause.key()), (1, key), "{error}");
@@ -98,7 +97,7 @@ fn every_kind_of_failure_loses_what_no_fragment_holds_and_begins_anew() {
         let next = worker.sample(&weights, &mut clock()).unwrap();
         assert_eq!(worker.incarnation(), 1);
         for (_, batch) in next.policies() {
-            assert_eq!(batch.tags(), [Tag { worker: 1, incarnation: 1, ..Tag::default() }]);
+            assert_eq!(batch.tags(), [Tag { worker: 1, incarnation: 1, slot: made, ..Tag::default() }]);
             assert!(batch.obs_row(0).as_f32().unwrap().chunks(3).all(|row| row[1] == 1.0), "new environments");
         }
         drop((next, worker));
