@@ -11,6 +11,7 @@ use pronk_rollout::{EnvFailure, StartError, WorkerFailure};
 
 use crate::checkpoint::CheckpointError;
 use crate::config::ConfigError;
+use crate::record::RecordError;
 
 /// Why a run could not start, or failed, with the name of the thread if one did. [`FailedRun`](crate::FailedRun) adds the
 /// outcome of the run.
@@ -53,6 +54,8 @@ pub enum TrainError {
     Loader(Box<LoaderFailure>),
     /// A checkpoint does not fit, or could not be read.
     Checkpoint(Box<CheckpointError>),
+    /// A record could not be written or read, or is not of this run.
+    Record(Box<RecordError>),
     /// A reporter or log folder could not be set up.
     Report(Box<ReportError>),
     /// An error of one of several policies.
@@ -86,6 +89,7 @@ impl fmt::Display for TrainError {
             Self::StartLoaders(error) => write!(f, "the run could not start: {error}"),
             Self::Loader(failure) => write!(f, "the run ended: {failure}"),
             Self::Checkpoint(error) => error.fmt(f),
+            Self::Record(error) => error.fmt(f),
             Self::Report(error) => error.fmt(f),
             Self::OfPolicy { policy, cause } => write!(f, "policy '{policy}': {cause}"),
             Self::Ended { failure } => {
@@ -109,6 +113,7 @@ impl Error for TrainError {
             Self::StartLoaders(error) => error.source(),
             Self::Loader(failure) => failure.source(),
             Self::Checkpoint(error) => error.source(),
+            Self::Record(error) => error.source(),
             Self::Report(error) => error.source(),
             Self::OfPolicy { cause, .. } => cause.source(),
             Self::Ended { .. } => None,
@@ -140,6 +145,7 @@ boxed!(
     LoaderError => StartLoaders,
     LoaderFailure => Loader,
     CheckpointError => Checkpoint,
+    RecordError => Record,
     ReportError => Report,
 );
 

@@ -3,10 +3,12 @@
 pub mod bottleneck;
 pub mod checkpoint;
 pub mod config;
+mod digest;
 mod error;
 mod multi_agent;
 pub mod prelude;
 mod prometheus;
+mod record;
 mod result;
 mod run_folder;
 pub mod signals;
@@ -37,9 +39,11 @@ pub use {
 
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use config::{ConfigError, TrainerConfig};
+pub use digest::Digest;
 pub use error::TrainError;
 pub use multi_agent::MultiAgentConfig;
 pub use prometheus::{Prometheus, PrometheusError};
+pub use record::{RecordError, Recording, Replay};
 pub use result::TrainResult;
 pub use run_folder::{RunFolder, RunFolderError};
 pub use signals::on_ctrl_c;

@@ -47,6 +47,8 @@ pub enum StopReason {
     Time,
     /// The number of iterations was reached.
     Iterations,
+    /// The record that the run repeats has ended.
+    Replayed,
     /// Ctrl-C, or another SIGINT.
     Interrupted,
     /// SIGTERM, such as from a scheduler.
@@ -59,7 +61,7 @@ impl StopReason {
         match self {
             Self::Interrupted => Some(130),
             Self::Terminated => Some(143),
-            Self::ReturnReached | Self::EnvSteps | Self::Time | Self::Iterations => None,
+            Self::ReturnReached | Self::EnvSteps | Self::Time | Self::Iterations | Self::Replayed => None,
         }
     }
 }

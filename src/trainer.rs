@@ -38,6 +38,7 @@ pub use run::{Run, RunSummary, Whole};
 
 use crate::config::Admission;
 use crate::error::TrainError;
+use crate::record::RunLog;
 use crate::result::TrainResult;
 use crate::signals;
 use crate::stop::{StopReason, StopWhen};
@@ -121,8 +122,9 @@ impl Trainer {
                 Ok(result) => result,
                 Err(cause) => return Err(self.failed(cause, &stop)),
             };
+            let replayed = self.has_replayed_all().then_some(StopReason::Replayed);
             let sampled = self.has_learned_all().then_some(StopReason::EnvSteps);
-            if let Some(reason) = stop.reached(&result).or(sampled).or_else(&mut interrupted) {
+            if let Some(reason) = replayed.or_else(|| stop.reached(&result)).or(sampled).or_else(&mut interrupted) {
                 return self.end(Some(reason), &stop);
             }
         }
@@ -209,7 +211,13 @@ impl Trainer {
     /// Whether the limit of env-steps is reached and the learner has trained on all of them, or is starved
     /// because a worker is stuck in its last fragment.
     fn has_learned_all(&self) -> bool {
-        self.steps.limit_reached() && (self.source_ended || self.learner_metrics.read().starved.is_some())
+        self.has_replayed_all()
+            || self.steps.limit_reached() && (self.source_ended || self.learner_metrics.read().starved.is_some())
+    }
+
+    /// Whether the record that the run repeats has ended.
+    fn has_replayed_all(&self) -> bool {
+        self.source_ended && self.log.as_ref().is_some_and(RunLog::has_replayed_all)
     }
 
     fn iteration_is_complete(&self) -> bool {
@@ -283,7 +291,7 @@ impl Trainer {
         };
         let has_no_workers = engine.has_no_workers();
         // At the limit of env-steps the workers end first, then the learner, once it has trained on the rest.
-        let is_sampled = self.steps.limit_reached();
+        let is_sampled = self.steps.limit_reached() || self.log.as_ref().is_some_and(RunLog::has_replayed_all);
         self.collect();
         let out_of_restarts = self.worker_failures.iter().any(WorkerFailure::ends_the_run);
         match stepped {

@@ -5,13 +5,15 @@ mod ask;
 mod edges;
 mod ends;
 mod in_order;
+mod recorded;
 mod rounds;
 mod turns;
 
 pub use ask::Ask;
 pub use edges::turns;
-pub use ends::{FragmentSender, Permits, WeightSource, WorkerEnds};
+pub use ends::{FragmentSender, Permits, Turn, WeightSource, WorkerEnds};
 pub use in_order::InOrder;
+pub use recorded::{RecordedTurn, recorded_turns};
 pub use rounds::{RoundGate, Rounds, rounds};
 pub use turns::{TurnConfig, Turns};
 

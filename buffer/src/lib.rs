@@ -51,8 +51,8 @@ pub use replay::{MixIn, MixInConfig, MixInError, MixInReplay, RandomSource};
 pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell};
 
 pub use admission::{
-    Ask, FragmentSender, InOrder, Permits, RoundGate, Rounds, TurnConfig, Turns, WeightSource, WorkerEnds, rounds,
-    turns,
+    Ask, FragmentSender, InOrder, Permits, RecordedTurn, RoundGate, Rounds, Turn, TurnConfig, Turns, WeightSource,
+    WorkerEnds, recorded_turns, rounds, turns,
 };
 
 pub use mailbox::{Fold, Mailbox, MailboxSender, mailbox};

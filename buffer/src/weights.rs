@@ -1,6 +1,7 @@
 //! Versioned weights for the workers: the newest win, and reading never blocks.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +22,7 @@ mod tests;
 pub fn weight_cell<W>(initial: W) -> (WeightPublisher<W>, WeightCell<W>) {
     let first = Arc::new(Versioned { version: 0, weights: initial });
     let cell = WeightCell { current: Arc::new(ArcSwap::new(first)), version: VersionReader::default() };
-    (WeightPublisher { cell: cell.clone(), retired: VecDeque::new() }, cell)
+    (WeightPublisher { cell: cell.clone(), retired: VecDeque::new(), on_publish: None }, cell)
 }
 
 /// Weights with their version; immutable once published.
@@ -34,11 +35,19 @@ pub struct Versioned<W> {
 }
 
 /// The learner's end, which alone publishes.
-#[derive(Debug)]
 pub struct WeightPublisher<W> {
     cell: WeightCell<W>,
     /// Replaced snapshots, oldest first, for their memory.
     retired: VecDeque<Arc<Versioned<W>>>,
+    on_publish: Option<Box<OnPublish<W>>>,
+}
+
+type OnPublish<W> = dyn FnMut(&Arc<Versioned<W>>) + Send;
+
+impl<W: fmt::Debug> fmt::Debug for WeightPublisher<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeightPublisher").field("cell", &self.cell).finish_non_exhaustive()
+    }
 }
 
 /// Every publication retires one snapshot, so a few places suffice to find an unread one, however many others
@@ -57,7 +66,11 @@ impl<W> WeightPublisher<W> {
         let recycled = self.take_unread();
         let version = self.version() + 1;
         let weights = write(recycled);
-        let replaced = self.cell.current.swap(Arc::new(Versioned { version, weights }));
+        let published = Arc::new(Versioned { version, weights });
+        if let Some(on_publish) = &mut self.on_publish {
+            on_publish(&published);
+        }
+        let replaced = self.cell.current.swap(published);
         // After the swap, so that a reader of the new number finds the new weights.
         self.cell.version.count.store(version, Ordering::Release);
         self.retired.push_back(replaced);
@@ -65,6 +78,11 @@ impl<W> WeightPublisher<W> {
             self.retired.pop_front();
         }
         version
+    }
+
+    /// Calls `see` with every snapshot that is published from now on.
+    pub(crate) fn on_publish(&mut self, see: impl FnMut(&Arc<Versioned<W>>) + Send + 'static) {
+        self.on_publish = Some(Box::new(see));
     }
 
     /// The current version.

@@ -69,6 +69,7 @@ fn measure(name: &str, learner: Box<dyn Learner>, reader: Reader, passes: u64) -
         time: time.clone(),
         token: token.clone(),
         notifier: Notifier::new(),
+        journal: None,
     };
     let (learner_loop, outqueue) = LearnerLoop::new(LearnerLoopConfig::default(), parts);
     let thread = LearnerThread::spawn(learner_loop, outqueue)?;

@@ -50,6 +50,7 @@ pub use mask::mask_logits;
 pub use network::{Input, Memory, Network, NetworkShape, OutputGrads, Outputs};
 pub use obs_normalizer::ObsNormalizer;
 pub use obs_ref::ObsRef;
+pub use ops::instructions;
 pub use params::{LoadError, ParamEntry, ParamLayout, Params};
 pub use policy::{ActionSelection, Policy};
 pub use rng::{Rng, derive_seed};

@@ -11,6 +11,9 @@ pub struct ResultsConfig {
     /// Fewest env-steps sampled in one iteration. Under deterministic admission the iteration has just as many
     /// train batches.
     pub min_sample_timesteps_per_iteration: u64,
+    /// Whether results have `weights_digest`, of the newest weights, and `digest_chain`, of all fragments and
+    /// weights so far: equal in two runs that did the same.
+    pub weights_digest: bool,
     /// Fewest episodes of the episode statistics, topped up from earlier iterations.
     pub metrics_num_episodes_for_smoothing: usize,
 }
@@ -20,6 +23,7 @@ impl Default for ResultsConfig {
         Self {
             min_time_s_per_iteration: 10.0,
             min_sample_timesteps_per_iteration: 0,
+            weights_digest: false,
             metrics_num_episodes_for_smoothing: 100,
         }
     }

@@ -24,6 +24,7 @@ use crate::checkpoint::Checkpoint;
 use crate::config::TrainerConfig;
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
+use crate::record::{Recording, Replay};
 
 type ReplaceLearner = dyn FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>;
 type MakeAlgorithm = dyn FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>;
@@ -71,6 +72,8 @@ pub struct TrainerBuilder<Agents = ()> {
     agents: Agents,
     network: Option<Arc<MakeNetwork>>,
     learner: Option<Box<ReplaceLearner>>,
+    recording: Option<Recording>,
+    replay: Option<Replay>,
     /// Applied to the trainer once it exists.
     observers: Vec<Box<Observe>>,
 }
@@ -100,7 +103,15 @@ impl Trainer {
 
     /// A builder of a run with these settings; its environments come next.
     pub fn builder(config: TrainerConfig) -> TrainerBuilder {
-        TrainerBuilder { config, agents: (), network: None, learner: None, observers: Vec::new() }
+        TrainerBuilder {
+            config,
+            agents: (),
+            network: None,
+            learner: None,
+            recording: None,
+            replay: None,
+            observers: Vec::new(),
+        }
     }
 }
 
@@ -141,8 +152,8 @@ impl TrainerBuilder {
 
     /// The inverse of [`split`](Self::split).
     fn with<Agents>(self, agents: Agents) -> TrainerBuilder<Agents> {
-        let Self { config, agents: (), network, learner, observers } = self;
-        TrainerBuilder { config, agents, network, learner, observers }
+        let Self { config, agents: (), network, learner, recording, replay, observers } = self;
+        TrainerBuilder { config, agents, network, learner, recording, replay, observers }
     }
 
     /// Wires and starts the run.
@@ -155,7 +166,7 @@ impl TrainerBuilder {
         if let Some(replace) = self.learner {
             learner = replace(learner)?;
         }
-        let wired = wiring::connect(&self.config, spec, learner)?;
+        let wired = wiring::connect(&self.config, spec, learner, (self.recording, self.replay))?;
         let mut trainer = trainer(self.config, wired);
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
         Ok(trainer)
@@ -219,6 +230,27 @@ impl<Agents> TrainerBuilder<Agents> {
         Self { learner: Some(Box::new(replace)), ..self }
     }
 
+    /// Records the run, so that it can be replayed: which fragments were trained on, in which order, and with
+    /// which weights each was sampled.
+    ///
+    /// If the file cannot be written later, the run goes on without a record, and `record_failed` in the
+    /// results says why. A run that replays another is not recorded.
+    ///
+    /// *Errors* of `build`: a file that exists or cannot be created.
+    pub fn record(self, recording: Recording) -> Self {
+        Self { recording: Some(recording), ..self }
+    }
+
+    /// Repeats a recorded run to the same weights, with the same config and environments; settings of results
+    /// and supervision may differ. It ends with the record ([`StopReason::Replayed`](crate::StopReason)), and
+    /// fails at the first difference, which the error names: a fragment with its environment and episode, or
+    /// an update.
+    ///
+    /// *Errors* of `build`: a record of another run, or one that cannot be sampled again.
+    pub fn replay(self, replay: Replay) -> Self {
+        Self { replay: Some(replay), ..self }
+    }
+
     /// Adds a reporter: see [`Trainer::add_reporter`].
     pub fn reporter(self, reporter: impl Reporter + 'static) -> Self {
         self.observed(|trainer| {
@@ -249,8 +281,8 @@ impl<Agents> TrainerBuilder<Agents> {
 
     /// Splits off the environments.
     fn split(self) -> (TrainerBuilder, Agents) {
-        let Self { config, agents, network, learner, observers } = self;
-        (TrainerBuilder { config, agents: (), network, learner, observers }, agents)
+        let Self { config, agents, network, learner, recording, replay, observers } = self;
+        (TrainerBuilder { config, agents: (), network, learner, recording, replay, observers }, agents)
     }
 }
 
@@ -375,6 +407,7 @@ fn trainer(config: TrainerConfig, wired: Wired) -> Trainer {
         version: 0,
         weights: wired.weights,
         begun: wired.begun,
+        log: wired.log,
         updates: 0,
         turn_reports: is_deterministic.then(TurnReports::default),
         promise: if is_deterministic { Promise::Kept } else { Promise::None },

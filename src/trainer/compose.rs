@@ -63,6 +63,13 @@ impl Trainer {
         dict.set("training_iteration", result.iteration);
         dict.set("life", self.spec.life);
         dict.set("deterministic", self.promise.to_json());
+        if let Some(log) = &self.log {
+            dict.set("weights_digest", log.weights().to_string());
+            dict.set("digest_chain", log.chain().to_string());
+            if let Some(failure) = log.failure() {
+                dict.set("record_failed", failure);
+            }
+        }
         dict.set("time_this_iter_s", time_this_iteration.as_secs_f64());
         dict.set("time_total_s", time_total.as_secs_f64());
         if let Some(progress) = stop.and_then(|stop| stop.progress(&result)) {

@@ -75,6 +75,9 @@ impl Trainer {
         let env_steps_per_s = self.first_update.map(rate).filter(|rate| rate.is_finite() && *rate > 0.0);
         let ended = self.stop_threads(self.finish_deadline)?;
         self.note_failures(&ended);
+        if let Some(log) = &self.log {
+            log.finish();
+        }
         let saved = ended.learner.learner.and_then(|learner| {
             saved(&*learner).inspect_err(|error| tracing::error!(%error, "only published weights are left")).ok()
         });

@@ -19,6 +19,7 @@ use super::reporters::Reporters;
 use super::run_spec::RunSpec;
 use super::turn_reports::TurnReports;
 use crate::config::TrainerConfig;
+use crate::record::RunLog;
 use crate::result::TrainResult;
 use crate::signals;
 
@@ -109,6 +110,8 @@ pub struct Trainer {
     pub(super) weights: WeightCell<ByPolicy<Params>>,
     /// Counters of each policy's learner at the start.
     pub(super) begun: ByPolicy<Counters>,
+    /// Follows what the run trains on, if anything asks for it.
+    pub(super) log: Option<RunLog>,
     /// Updates of the run.
     pub(super) updates: u64,
     /// Under deterministic admission, reports of workers since the last result.

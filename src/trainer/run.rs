@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::checkpoint::{Checkpoint, CheckpointError, save_all};
 use crate::config::TrainerConfig;
+use crate::digest::Digest;
 use crate::result::TrainResult;
 use crate::stop::StopReason;
 
@@ -132,6 +133,11 @@ impl Run {
         self.reason.and_then(StopReason::signal_status).unwrap_or(self.fell_short.into())
     }
 
+    /// The digest of the trained weights: equal in two runs that end with the same ones.
+    pub fn weights_digest(&self) -> Digest {
+        Digest::of_weights(self.checkpoints.iter().map(|(policy, checkpoint)| (policy, &checkpoint.state.params)))
+    }
+
     /// The run as one line of JSON.
     pub fn summary(&self) -> RunSummary<'_> {
         RunSummary(self)
@@ -149,7 +155,7 @@ pub(super) fn save_whole(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Resu
 
 /// A [`Run`] in one line of JSON:
 /// `{"env":…,"algorithm":…,"seed":…,"num_sgd_iter":…,"env_steps":…,"seconds":…,"env_steps_per_s":…,
-/// "env_steps_per_s_after_start_up":…,"episode_return_mean":…,"episodes":…,"reached":…,"ledger_closed":…}`.
+/// "env_steps_per_s_after_start_up":…,"episode_return_mean":…,"episodes":…,"reached":…,"ledger_closed":…,"weights_digest":…}`.
 ///
 /// `episodes` is the number that the mean covers; the first rate is over the whole run, the second is
 /// [`Run::env_steps_per_s`].
@@ -174,6 +180,7 @@ impl fmt::Display for RunSummary<'_> {
             "episodes": run.result.episodes_covered,
             "reached": run.reached(),
             "ledger_closed": run.ledger_closed(),
+            "weights_digest": run.weights_digest().to_string(),
         });
         line.fmt(f)
     }

@@ -4,12 +4,13 @@ use pronk_buffer::{Assemble, MixInConfig, MixInReplay, MultiAgentBatch, Pool, So
 use pronk_policy::Rng;
 
 use crate::config::{Admission, ConfigError, TrainerConfig};
+use crate::record::{Logged, RunLog};
 
 /// The random stream of replay.
 const REPLAY_STREAM: u64 = 0x0052_4550_4c41_5953;
 
 /// The learner's source: fragments, with replay, assembled into train batches.
-pub(super) type TrainBatchSource<S> = Assemble<MixInReplay<S, Draws>>;
+pub(super) type TrainBatchSource = Assemble<MixInReplay<Fragments, Draws>>;
 
 /// Where fragments come from: the inqueue, the lanes of the workers, or a worker without a thread.
 pub(super) type Fragments = Box<dyn Source<Item = MultiAgentBatch> + Send>;
@@ -23,12 +24,18 @@ pub(super) struct TrainBatches<'a> {
     /// Seed of replay.
     pub(super) seed: u64,
     pub(super) version: VersionReader,
+    /// Where every fragment is entered, if there is one.
+    pub(super) log: Option<&'a RunLog>,
 }
 
 impl TrainBatches<'_> {
     /// The train batches made of `source`'s fragments.
-    pub(super) fn of<S: Source<Item = MultiAgentBatch>>(self, source: S) -> Result<TrainBatchSource<S>, ConfigError> {
-        let Self { config, seed, version } = self;
+    pub(super) fn of(self, source: Fragments) -> Result<TrainBatchSource, ConfigError> {
+        let Self { config, seed, version, log } = self;
+        let source = match log {
+            Some(log) => Box::new(Logged::new(source, log.clone())),
+            None => source,
+        };
         let replay = MixInConfig {
             replay_buffer_num_slots: config.learner.replay_buffer_num_slots,
             replay_proportion: config.learner.replay_proportion,

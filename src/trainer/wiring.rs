@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use pronk_buffer::{
     Ask, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, Notifier, Pool, RoundGate, ShutdownToken, Source,
-    TurnConfig, Turns, WeightCell, WorkerEnds, inqueue, rounds, shutdown, turns, weight_cell,
+    TurnConfig, Turns, WeightCell, WorkerEnds, inqueue, mailbox, recorded_turns, rounds, shutdown, turns, weight_cell,
 };
 use pronk_learner::{
-    Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread, Stack, StackLoader,
+    Journal, Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread, Stack, StackLoader,
 };
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, TimeLedger};
 use pronk_policy::Params;
 use pronk_rollout::{
-    InferencePort, InferenceThread, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks, WorkerSeat, WorkerSet,
-    WorkerSetConfig,
+    CallMonitor, InferencePort, InferenceThread, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks,
+    WorkerSeat, WorkerSet, WorkerSetConfig,
 };
 
 use super::engine::{Engine, SHUTDOWN_DEADLINE};
@@ -25,6 +25,7 @@ use super::run_spec::{RunSpec, at_least_one};
 use super::train_batches::{Fragments, TrainBatchSource, TrainBatches};
 use crate::config::{Admission, ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
+use crate::record::{self, Header, Recording, Replay, RunLog};
 use crate::signals::SharedGuard;
 
 /// Capacity of the learner's mailbox, beyond which reports fold.
@@ -45,6 +46,8 @@ pub(super) struct Wired {
     pub(super) weights: WeightCell<ByPolicy<Params>>,
     /// Counters of each policy's learner at the start.
     pub(super) begun: ByPolicy<Counters>,
+    /// Follows what the run trains on, if anything asks for it.
+    pub(super) log: Option<RunLog>,
 }
 
 /// Wires a run. Its workers wait for [`Engine::begin`].
@@ -54,7 +57,12 @@ pub(super) struct Wired {
 ///       ▲   └───────────────── worker reports ───────────────────────────────────────────────────────────▶│
 ///       └───────── WeightCell ◀──────────────────────────┘
 /// ```
-pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Learner>) -> Result<Wired, TrainError> {
+pub(super) fn connect(
+    config: &TrainerConfig,
+    spec: RunSpec,
+    learner: Box<dyn Learner>,
+    (recording, replay): (Option<Recording>, Option<Replay>),
+) -> Result<Wired, TrainError> {
     let started = Instant::now();
     // First, and so dropped last: a run that fails to start waits for its environments to close.
     let reaper = Reaper::new();
@@ -62,7 +70,14 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
     let clock = StateClock::new("trainer", TrainerState::Caller);
     time.add(clock.reader());
     let (shutdown, token) = shutdown();
-    let (publisher, weights) = weight_cell(first_weights(&*learner));
+    let (mut publisher, weights) = weight_cell(first_weights(&*learner));
+    let log = match recording.is_some() || replay.is_some() || config.results.weights_digest {
+        true => {
+            let header = Header::of(config, &spec.env, spec.life, &weights.load().weights);
+            Some(record::start(header, recording.as_ref(), replay.as_ref())?)
+        }
+        false => None,
+    };
     let (rounds, gate) = match config.learner.admission {
         Admission::Free => (None, None),
         Admission::Deterministic { .. } => {
@@ -79,7 +94,17 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
         Admission::Deterministic { lag } => (lag + 1) * config.fragments_of_a_batch(),
     };
     let pool = Pool::new(2 * config.workers.num_rollout_workers.max(1) + queued + config.fragments_of_a_batch());
-    let train_batches = TrainBatches { config, seed: spec.seed(config), version: weights.version_reader() };
+    let (seed, version) = (spec.seed(config), weights.version_reader());
+    let train_batches = TrainBatches { config, seed, version, log: log.as_ref() };
+    let edges = match (&replay, NonZeroUsize::new(config.workers.num_rollout_workers)) {
+        (Some(replay), _) if replay.is_from_fragments() => Edges::Recorded(Box::new(replay.source(steps.clone())?)),
+        (_, None) => Edges::Inline,
+        (Some(replay), Some(workers)) => {
+            let (ends, fragments) = recorded_turns(&replay.turns(), workers.get(), &mut publisher, &token);
+            Edges::Threads(Admitted { ends, fragments: Box::new(fragments), turns: None })
+        }
+        (None, Some(workers)) => Edges::Threads(admit(config, workers, weights.clone(), &token)?),
+    };
     let parts = LearnerParts {
         source: (),
         learner,
@@ -89,6 +114,7 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
         time: time.clone(),
         token: token.clone(),
         notifier: notifier.clone(),
+        journal: log.clone().map(|log| Box::new(log) as Box<dyn Journal>),
     };
     let published = weights.clone();
     let (inference, port) = share_inference(config, &spec, weights.clone(), &token, &time)?.unzip();
@@ -104,8 +130,15 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
         })
     };
 
-    let (engine, learner_metrics) = match NonZeroUsize::new(config.workers.num_rollout_workers) {
-        None => {
+    let (engine, learner_metrics) = match edges {
+        Edges::Recorded(source) => {
+            let (_, reports) = mailbox(NonZeroUsize::MIN, &notifier);
+            let source = ask(train_batches.of(source)?, None, gate);
+            let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), over(parts, source));
+            let metrics = learner_loop.metrics().clone();
+            (Engine::Inline { learner_loop, outqueue, reports, monitor: CallMonitor::new(), rounds }, metrics)
+        }
+        Edges::Inline => {
             let (source, reports) = InlineSource::new(
                 make_worker,
                 config.restart_policy(),
@@ -121,8 +154,7 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
             let metrics = learner_loop.metrics().clone();
             (Engine::Inline { learner_loop, outqueue, reports, monitor, rounds }, metrics)
         }
-        Some(workers) => {
-            let Admitted { ends, fragments, turns } = admit(config, workers, weights, &token)?;
+        Edges::Threads(Admitted { ends, fragments, turns }) => {
             let env_hang_timeout = config.supervision.env_hang_timeout;
             let set = WorkerSetConfig { restart: config.restart_policy(), env_hang_timeout };
             let edges = WorkerEdges { ends, notifier: notifier.clone(), time: time.clone(), steps: steps.clone() };
@@ -147,14 +179,25 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
         clock,
         weights: published,
         begun,
+        log,
     })
+}
+
+/// Where fragments come from.
+enum Edges {
+    /// From a record.
+    Recorded(Fragments),
+    /// From a worker on the trainer's thread.
+    Inline,
+    /// From workers on threads.
+    Threads(Admitted),
 }
 
 /// The workers' ends of the edges, and the source of their fragments.
 struct Admitted {
     ends: Vec<WorkerEnds<ByPolicy<Params>>>,
     fragments: Fragments,
-    /// `None` under free admission.
+    /// Under deterministic admission, unless a record is replayed.
     turns: Option<Turns<ByPolicy<Params>>>,
 }
 
@@ -213,7 +256,7 @@ fn share_inference(
 /// Starts the learner's thread, with loader threads if the config has stacks.
 fn spawn_learner(
     config: &TrainerConfig,
-    source: TrainBatchSource<Fragments>,
+    source: TrainBatchSource,
     parts: LearnerParts<()>,
     (turns, gate): (Option<Turns<ByPolicy<Params>>>, Option<RoundGate>),
 ) -> Result<(LearnerThread, Option<LoaderMetrics>), TrainError> {
@@ -237,8 +280,8 @@ fn spawn_learner(
 
 /// The parts with a source.
 fn over<S>(parts: LearnerParts<()>, source: S) -> LearnerParts<S> {
-    let LearnerParts { source: (), learner, publisher, loaders, steps, time, token, notifier } = parts;
-    LearnerParts { source, learner, publisher, loaders, steps, time, token, notifier }
+    let LearnerParts { source: (), learner, publisher, loaders, steps, time, token, notifier, journal } = parts;
+    LearnerParts { source, learner, publisher, loaders, steps, time, token, notifier, journal }
 }
 
 fn loop_config(config: &TrainerConfig) -> LearnerLoopConfig {

@@ -65,6 +65,6 @@ pub fn turns<W>(
         });
     }
     let turns = Turns::new(config, weights, permits, order);
-    let in_order = InOrder::new(lanes, ordered, turns.clone(), token.clone());
+    let in_order = InOrder::new(lanes, ordered, Some(turns.clone()), token.clone());
     (turns, ends, in_order)
 }

@@ -39,15 +39,15 @@ pub enum WeightSource<W> {
 }
 
 impl<W> WeightSource<W> {
-    /// The weights of the next fragment: the same ones until it is [`done`](Self::done).
+    /// The turn of the next fragment: the same one until it is [`done`](Self::done).
     ///
     /// *Blocks* for a permit, if these are granted.
     ///
     /// # Errors
     /// [`Closed`] if the run ends or no further turn will be granted.
-    pub fn wait(&self) -> Result<Arc<Versioned<W>>, Closed> {
+    pub fn wait(&self) -> Result<Turn<W>, Closed> {
         match self {
-            Self::Newest(cell) => Ok(cell.load()),
+            Self::Newest(cell) => Ok(Turn { weights: cell.load(), incarnation: None }),
             Self::Granted(permits) => permits.wait(),
         }
     }
@@ -74,11 +74,27 @@ impl<W> Clone for WeightSource<W> {
     }
 }
 
+/// What a fragment is sampled with.
+#[derive(Debug)]
+pub struct Turn<W> {
+    /// The weights.
+    pub weights: Arc<Versioned<W>>,
+    /// The worker's incarnation, if a recorded run is repeated.
+    pub incarnation: Option<u32>,
+}
+
 /// The right to sample fragments with these weights.
 #[derive(Debug)]
 pub(super) struct Permit<W> {
     pub(super) weights: Arc<Versioned<W>>,
     pub(super) fragments: usize,
+    pub(super) incarnation: Option<u32>,
+}
+
+impl<W> Permit<W> {
+    fn turn(&self) -> Turn<W> {
+        Turn { weights: Arc::clone(&self.weights), incarnation: self.incarnation }
+    }
 }
 
 /// A worker's permits. Clones share the one in use.
@@ -94,9 +110,9 @@ impl<W> Permits<W> {
         Self { granted, in_use: Arc::default(), token }
     }
 
-    fn wait(&self) -> Result<Arc<Versioned<W>>, Closed> {
+    fn wait(&self) -> Result<Turn<W>, Closed> {
         if let Some(permit) = &*self.in_use() {
-            return Ok(Arc::clone(&permit.weights));
+            return Ok(permit.turn());
         }
         // The lock is not held meanwhile.
         let permit = loop {
@@ -106,9 +122,9 @@ impl<W> Permits<W> {
                 Err(PopError::Closed) => return Err(Closed(())),
             }
         };
-        let weights = Arc::clone(&permit.weights);
+        let turn = permit.turn();
         *self.in_use() = Some(permit);
-        Ok(weights)
+        Ok(turn)
     }
 
     fn spend(&self) {

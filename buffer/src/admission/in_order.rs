@@ -15,7 +15,8 @@ pub struct InOrder<W> {
     order: Receiver<usize>,
     /// The worker whose fragment is awaited.
     turn: Option<usize>,
-    turns: Turns<W>,
+    /// `None` if a recorded run is repeated.
+    turns: Option<Turns<W>>,
     token: ShutdownToken,
 }
 
@@ -23,7 +24,7 @@ impl<W> InOrder<W> {
     pub(super) fn new(
         lanes: Vec<Receiver<MultiAgentBatch>>,
         order: Receiver<usize>,
-        turns: Turns<W>,
+        turns: Option<Turns<W>>,
         token: ShutdownToken,
     ) -> Self {
         Self { lanes, order, turn: None, turns, token }
@@ -52,7 +53,9 @@ impl<W> Source for InOrder<W> {
                 Err(PopError::TimedOut) => return Err(NextError::TimedOut),
                 Err(PopError::Closed) if self.token.is_shut_down() => return Err(NextError::Closed),
                 // It has given up.
-                Err(PopError::Closed) if self.turns.pass_on(worker) => self.turn = None,
+                Err(PopError::Closed) if self.turns.as_ref().is_some_and(|turns| turns.pass_on(worker)) => {
+                    self.turn = None;
+                }
                 Err(PopError::Closed) => return Err(NextError::Closed),
             }
         }
@@ -71,7 +74,9 @@ impl<W> Drop for InOrder<W> {
     /// Ends the workers' waits, and drops the fragments: the channels would keep their storage and tickets
     /// until the last worker is gone.
     fn drop(&mut self) {
-        self.turns.end();
+        if let Some(turns) = &self.turns {
+            turns.end();
+        }
         drop(self.drain());
     }
 }

@@ -66,7 +66,7 @@ impl Run {
         }
         let weights = ends.weights.wait().unwrap();
         ends.weights.done();
-        let fragment = fragment(worker as u32, self.made[worker], weights.version);
+        let fragment = fragment(worker as u32, self.made[worker], weights.weights.version);
         self.made[worker] += 1;
         ends.fragments.push(fragment).is_ok()
     }
@@ -135,10 +135,10 @@ fn a_failed_attempt_is_made_again_with_the_same_weights_by_a_replacement_too() {
     run.publisher.publish(());
     let replacement = ends.clone();
     drop(ends);
-    assert!(Arc::ptr_eq(&failed, &replacement.weights.wait().unwrap()));
+    assert!(Arc::ptr_eq(&failed.weights, &replacement.weights.wait().unwrap().weights));
     replacement.weights.done();
     run.turns.grant();
-    assert_eq!(replacement.weights.wait().unwrap().version, 1);
+    assert_eq!(replacement.weights.wait().unwrap().weights.version, 1);
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl<W> Schedule<W> {
         for (permits, fragments) in self.permits.iter().zip(fragments) {
             if let Some(permits) = permits.as_ref().filter(|_| fragments > 0) {
                 // Refused only by a worker that has given up: its closed lane will say so.
-                let _ = permits.try_send(Permit { weights: Arc::clone(&self.newest), fragments });
+                let _ = permits.try_send(Permit { weights: Arc::clone(&self.newest), fragments, incarnation: None });
             }
         }
         if self.left == Some(0) {

@@ -1,8 +1,10 @@
+use serde::{Deserialize, Serialize};
+
 use super::end::End;
 use super::{ActionKind, BatchError, BatchShape, FinalObs, ObsColumn};
 
 /// Actions in the element type of their space.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ActionColumn {
     /// Discrete and multi-discrete.
     U32(Vec<u32>),
@@ -120,7 +122,7 @@ impl<'a> ActionViewMut<'a> {
 /// The columns of a batch as plain vectors, not yet checked.
 ///
 /// *Shapes*: time-major, `T` steps of `B` columns, rows contiguous.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Columns {
     /// `[T+1, B, obs_len]`; row `T` follows the last step.
     pub obs: ObsColumn,

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use pronk_metrics::{PolicyId, StepTicket, Steps, default_policy};
+use serde::{Deserialize, Serialize};
 
 use super::{BatchError, SampleBatch};
 use crate::Pool;
@@ -36,10 +37,11 @@ use crate::Pool;
 /// }
 /// assert_eq!(ledger.snapshot().trained_once.env, 6);
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct MultiAgentBatch {
     policies: BTreeMap<PolicyId, SampleBatch>,
     env_steps: u64,
+    #[serde(skip)]
     ticket: Option<StepTicket>,
 }
 

@@ -1,7 +1,9 @@
+use serde::{Deserialize, Serialize};
+
 use super::{BatchError, ObsKind};
 
 /// Observations in the element type of their space.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ObsColumn {
     /// 32-bit floats.
     F32(Vec<f32>),
@@ -174,7 +176,7 @@ impl<'a> ObsViewMut<'a> {
 /// assert_eq!(finals.get(3, 0), Some(ObsView::F32(&[0.5, -0.5])));
 /// # Ok::<(), pronk_buffer::BatchError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FinalObs {
     rows: ObsColumn,
     index: Vec<(u32, u32)>,

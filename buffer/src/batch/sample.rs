@@ -1,5 +1,7 @@
 use std::{fmt, mem};
 
+use serde::{Deserialize, Serialize};
+
 use super::tag::Tag;
 use super::{
     ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs, ObsColumn, ObsView,
@@ -33,12 +35,30 @@ use crate::Pool;
 /// assert_eq!(batch.rewards(), &[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
 /// assert_eq!(batch.steps(), 6);
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct SampleBatch {
     shape: BatchShape,
     columns: Columns,
     tags: Vec<Tag>,
+    #[serde(skip)]
     home: Option<Pool>,
+}
+
+/// A batch as it was read, perhaps from a file of other programs.
+#[derive(Deserialize)]
+struct Unchecked {
+    shape: BatchShape,
+    columns: Columns,
+    tags: Vec<Tag>,
+}
+
+impl TryFrom<Unchecked> for SampleBatch {
+    type Error = BatchError;
+
+    fn try_from(Unchecked { shape, columns, tags }: Unchecked) -> Result<Self, BatchError> {
+        Self::new(shape, columns, tags)
+    }
 }
 
 impl SampleBatch {

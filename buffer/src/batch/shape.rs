@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// The element type of an observation column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ObsKind {
     /// 32-bit floats.
     F32,
@@ -18,7 +20,7 @@ impl ObsKind {
 }
 
 /// The element type of an action column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ActionKind {
     /// Indices of discrete choices.
     U32,
@@ -54,7 +56,7 @@ impl ActionKind {
 /// assert!(cartpole.check().is_ok());
 /// assert_eq!(cartpole.agent_steps(), 256);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BatchShape {
     /// `T`: steps of every column.
     pub steps: usize,

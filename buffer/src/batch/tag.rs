@@ -1,5 +1,7 @@
+use serde::{Deserialize, Serialize};
+
 /// Identifies a fragment, from its first step to the entry of the ledger that settles it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Tag {
     /// How many times the run was resumed before it.
     pub life: u64,

@@ -45,6 +45,14 @@ pub enum LearnerLoopError {
         /// The last of them.
         last: Box<Quarantine>,
     },
+    /// The journal found a reason to end the run.
+    #[error("at update {update}: {source}")]
+    Journal {
+        /// Updates of the run.
+        update: u64,
+        /// The reason.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// No train batch came in time, under `on_starved: fail`.
     #[error("the learner starved: {0}")]
     Starved(Box<Diagnosis>),

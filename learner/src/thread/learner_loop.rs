@@ -6,7 +6,7 @@ mod setup;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use pronk_buffer::{MailboxSender, NextError, Pass, ShutdownToken, Source, WeightPublisher};
+use pronk_buffer::{MailboxSender, MultiAgentBatch, NextError, Pass, ShutdownToken, Source, Tag, WeightPublisher};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, TimeLedger};
 use pronk_policy::Params;
 use tracing::debug_span;
@@ -15,6 +15,7 @@ use super::clock::Clock;
 use super::config::LearnerLoopConfig;
 use super::drain_on_drop::DrainOnDrop;
 use super::failure::LearnerLoopError;
+use super::journal::{Journal, JournalEntry};
 use super::outcome::{ClosedBy, StepOutcome, TrainedPass};
 use super::parts::LearnerThreadState;
 use super::pass::learn;
@@ -47,6 +48,7 @@ pub struct LearnerLoop<S: Source> {
     updates_unpublished: u64,
     quarantined_in_a_row: u32,
     starved: Starved,
+    journal: Option<Box<dyn Journal>>,
     requests: Receiver<Reply>,
 }
 
@@ -148,6 +150,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 } else {
                     PolicyLag::default()
                 };
+                let fragments = if first && self.journal.is_some() { fragments_of(batch) } else { Vec::new() };
                 // After the last pass this returns the storage to the pool before workers need it.
                 drop(pass);
                 // Before the ticket, so that a reader in between sees one pass too many, not one too few.
@@ -155,7 +158,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 if let Some(ticket) = ticket {
                     ticket.trained();
                 }
-                Ok(self.complete(Completed { learned, grad_secs, number, steps, rows, fresh, lag }))
+                self.complete(Completed { learned, grad_secs, number, steps, rows, fresh, lag, fragments })
             }
             Err(cause) => {
                 let last = match pass {
@@ -163,13 +166,14 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                     Pass::Again(_) => None,
                 };
                 let batch = last.or_else(|| self.held.ring.discard());
-                self.take_out(batch, cause)
+                self.take_out(batch, number, cause)
             }
         }
     }
 
-    fn complete(&mut self, done: Completed) -> StepOutcome {
-        let Completed { learned: Learned { info, updates }, grad_secs, number, steps, rows, fresh, lag } = done;
+    fn complete(&mut self, done: Completed) -> Result<StepOutcome, LearnerLoopError> {
+        let Completed { learned: Learned { info, updates }, grad_secs, number, steps, rows, fresh, lag, fragments } =
+            done;
         self.passes += 1;
         self.updates += updates;
         self.quarantined_in_a_row = 0;
@@ -177,6 +181,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             self.learner.advance(fresh.env);
         }
         self.publish_when_due(updates);
+        let goes_on = self.note(&fragments, false)?;
 
         self.state.enter(LearnerThreadState::Reporting);
         let version = self.publisher.version();
@@ -195,10 +200,20 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             lag,
         };
         let _report = debug_span!("report").entered();
-        match self.outqueue.post(report) {
-            Ok(()) => StepOutcome::Trained(TrainedPass { steps, number, version }),
+        Ok(match self.outqueue.post(report) {
+            Ok(()) if goes_on => StepOutcome::Trained(TrainedPass { steps, number, version }),
+            Ok(()) => StepOutcome::Closed(ClosedBy::Journal),
             Err(_) => StepOutcome::Closed(ClosedBy::Outqueue),
-        }
+        })
+    }
+
+    /// Makes an entry in the journal; returns whether the loop goes on.
+    fn note(&mut self, fragments: &[Tag], is_quarantined: bool) -> Result<bool, LearnerLoopError> {
+        let Some(journal) = &mut self.journal else { return Ok(true) };
+        let (updates, version) = (self.updates, self.publisher.version());
+        let entry = JournalEntry { fragments, is_quarantined, updates, version, weights: self.learner.weights() };
+        let noted = journal.note(entry).map_err(|source| LearnerLoopError::Journal { update: updates, source })?;
+        Ok(noted.is_continue())
     }
 
     fn publish_when_due(&mut self, updates: u64) {
@@ -237,4 +252,11 @@ struct Completed {
     /// Steps trained on for the first time.
     fresh: Steps,
     lag: PolicyLag,
+    /// For the journal.
+    fragments: Vec<Tag>,
+}
+
+/// The fragments of a batch, replayed ones included.
+fn fragments_of(batch: &MultiAgentBatch) -> Vec<Tag> {
+    batch.policies().flat_map(|(_, part)| part.tags()).copied().collect()
 }

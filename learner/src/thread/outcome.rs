@@ -50,4 +50,6 @@ pub enum ClosedBy {
     Outqueue,
     /// The shutdown guard was dropped.
     ShutdownGuard,
+    /// The journal has ended it.
+    Journal,
 }

@@ -2,6 +2,7 @@ use pronk_buffer::{LoaderMetrics, Notifier, ShutdownToken, WeightPublisher};
 use pronk_metrics::{ByPolicy, StepLedger, TimeLedger, thread_states};
 use pronk_policy::Params;
 
+use super::journal::Journal;
 use crate::Learner;
 
 thread_states! {
@@ -38,4 +39,6 @@ pub struct LearnerParts<S> {
     pub token: ShutdownToken,
     /// Notified of every report.
     pub notifier: Notifier,
+    /// Follows the loop, if there is one.
+    pub journal: Option<Box<dyn Journal>>,
 }

@@ -97,6 +97,17 @@ impl SupervisedWorker {
         self.gave_up || self.shared.token.is_shut_down() || at_limit()
     }
 
+    /// Skips to the recorded incarnation of the next fragment, which begins with new environments: how those
+    /// before it failed need not be repeated.
+    pub(super) fn skip_to(&mut self, recorded: Option<u32>) {
+        let own = self.sampler.as_ref().map_or(self.seat.incarnation, RolloutWorker::incarnation);
+        if let Some(incarnation) = recorded.filter(|incarnation| *incarnation > own) {
+            self.clock.enter(WorkerState::Restarting);
+            self.sampler = None;
+            self.seat.incarnation = incarnation;
+        }
+    }
+
     /// Makes the sampler, unless it is made.
     pub(super) fn make_sampler(&mut self) -> Result<(), Missed> {
         if self.sampler.is_none() {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Closed, MultiAgentBatch, Versioned, WeightSource, WorkerEnds};
+use pronk_buffer::{Closed, MultiAgentBatch, Turn, Versioned, WeightSource, WorkerEnds};
 use pronk_metrics::{ByPolicy, catch};
 use pronk_policy::Params;
 use tracing::debug_span;
@@ -64,7 +64,8 @@ impl SupervisedWorker {
             if source.is_granted() {
                 self.clock.enter(WorkerState::Awaiting);
             }
-            let weights = source.wait().map_err(|Closed(())| NoFragment::Closed)?;
+            let Turn { weights, incarnation } = source.wait().map_err(|Closed(())| NoFragment::Closed)?;
+            self.skip_to(incarnation);
             let slot = Some((self.seat.worker, self.seat.slots.load(Ordering::Relaxed)));
             let mut report = WorkerReport { slot, ..WorkerReport::default() };
             let sampled = debug_span!("fragment").in_scope(|| self.sample(&weights, &mut report));

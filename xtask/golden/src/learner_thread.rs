@@ -92,6 +92,7 @@ impl Rig {
             time: TimeLedger::new(),
             token,
             notifier: Notifier::new(),
+            journal: None,
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
         let learner_loop = learner_loop.with_clock(script.clone());

@@ -132,6 +132,7 @@ impl Rig {
             time,
             token,
             notifier: Notifier::new(),
+            journal: None,
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
         let (loads, passes) = (0, 0);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pronk_buffer::Source;
 
-use super::LearnerLoop;
+use super::{LearnerLoop, fragments_of};
 use crate::HoldsBatch;
 use crate::thread::batch_name::BatchName;
 use crate::thread::config::OnStarved;
@@ -41,10 +41,15 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     pub(super) fn take_out(
         &mut self,
         batch: Option<S::Item>,
+        number: u32,
         cause: PassError,
     ) -> Result<StepOutcome, LearnerLoopError> {
         let update = self.updates + 1;
         let name = batch.as_ref().map(|batch| BatchName::of(batch.batch().samples)).unwrap_or_default();
+        let fragments = match (&batch, &self.journal) {
+            (Some(batch), Some(_)) if number == 1 => fragments_of(batch.batch().samples),
+            _ => Vec::new(),
+        };
         let ticket = batch.and_then(|mut batch| batch.samples_mut().take_ticket());
         // By contract a non-finite loss or gradient leaves the learner unchanged; after any other error its
         // state is unknown.
@@ -76,7 +81,10 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 last: Box::new(quarantine),
             });
         }
-        Ok(StepOutcome::Quarantined(quarantine))
+        match self.note(&fragments, true)? {
+            true => Ok(StepOutcome::Quarantined(quarantine)),
+            false => Ok(StepOutcome::Closed(ClosedBy::Journal)),
+        }
     }
 }
 

@@ -41,6 +41,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             updates_unpublished: 0,
             quarantined_in_a_row: 0,
             starved: Starved::default(),
+            journal: parts.journal,
             requests: never(),
         };
         (learner_loop, reports)

@@ -163,6 +163,7 @@ impl Bench {
             time: time.clone(),
             token,
             notifier: Notifier::new(),
+            journal: None,
         };
         let (learner_loop, outqueue) = LearnerLoop::new(config, parts);
         (Self { ledger, time, shutdown: Some(shutdown), weights }, learner_loop, outqueue)
