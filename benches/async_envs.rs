@@ -124,6 +124,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
             num_envs_per_worker: NonZeroUsize::new(n_envs).unwrap(),
             rollout_fragment_length: NonZeroUsize::new(STEPS).unwrap(),
             gaussian: GaussianConfig::default(),
+            waits_for_restarts: false,
         },
         num_env_groups: NonZeroUsize::MIN,
         gather: Gather::AtLeast(NonZeroUsize::MIN),

@@ -202,6 +202,7 @@ impl Case {
                 num_envs_per_worker: NonZeroUsize::new(GROUPS * setting.group_size).unwrap(),
                 rollout_fragment_length: NonZeroUsize::new(setting.fragment_length).unwrap(),
                 gaussian: GaussianConfig::default(),
+                waits_for_restarts: false,
             },
             num_env_groups: NonZeroUsize::new(GROUPS).unwrap(),
             gather,

@@ -174,7 +174,14 @@ impl Trainer {
     }
 
     fn write_workers(&self, dict: &mut ResultDict, iteration: &Iteration) {
-        let healthy = self.engine.as_ref().map_or(0, |engine| engine.healthy_workers());
+        let healthy = match &self.engine {
+            // Those that have ended because there are no more turns count as long as the run does.
+            Some(_) if self.turn_reports.is_some() && self.steps.limit_reached() => {
+                self.config.workers.num_rollout_workers.max(1).saturating_sub(self.worker_failures.len())
+            }
+            Some(engine) => engine.healthy_workers(),
+            None => 0,
+        };
         dict.set("num_healthy_workers", healthy);
         // Every healthy worker samples exactly one fragment.
         dict.set("num_in_flight_async_reqs", healthy);

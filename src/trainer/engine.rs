@@ -28,8 +28,10 @@ pub(super) enum Engine {
         loaders: Option<LoaderMetrics>,
         /// The shared inference thread.
         inference: Option<InferenceThread>,
+        /// Under deterministic admission, unless a record is replayed.
+        turns: Option<Turns<ByPolicy<Params>>>,
         /// Under deterministic admission.
-        turns: Option<(Turns<ByPolicy<Params>>, Rounds)>,
+        rounds: Option<Rounds>,
     },
     /// One worker and the learner, both on the thread that calls the trainer.
     Inline {
@@ -68,15 +70,13 @@ impl Engine {
     /// it is in progress. The workers make fragments up to `env_steps`.
     pub(super) fn begin(&mut self, env_steps: Option<u64>) {
         match self {
-            Self::Threads { workers, turns, .. } => {
+            Self::Threads { workers, turns, rounds, .. } => {
                 if workers.begin()
-                    && let Some((turns, _)) = turns
+                    && let Some(turns) = turns
                 {
                     turns.begin(env_steps);
                 }
-                if let Some((_, rounds)) = turns {
-                    rounds.begin();
-                }
+                rounds.iter_mut().for_each(Rounds::begin);
             }
             Self::Inline { rounds: Some(rounds), .. } => rounds.begin(),
             Self::Inline { .. } => {}
@@ -87,7 +87,7 @@ impl Engine {
     /// there are no rounds.
     pub(super) fn round_is_over(&self) -> bool {
         match self {
-            Self::Threads { turns, .. } => turns.as_ref().is_some_and(|(_, rounds)| rounds.is_over()),
+            Self::Threads { rounds, .. } => rounds.as_ref().is_some_and(Rounds::is_over),
             Self::Inline { rounds, learner_loop, .. } => {
                 rounds.as_ref().is_some_and(|rounds| rounds.has_taken_all() && learner_loop.needs_batch())
             }
@@ -98,7 +98,7 @@ impl Engine {
     /// is asked for.
     pub(super) fn granted(&self) -> u64 {
         match self {
-            Self::Threads { turns, .. } => turns.as_ref().map_or(0, |(turns, _)| turns.granted()),
+            Self::Threads { turns, .. } => turns.as_ref().map_or(0, Turns::granted),
             Self::Inline { .. } => 0,
         }
     }

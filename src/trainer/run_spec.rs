@@ -226,6 +226,7 @@ impl RunSpec {
                     gather: config.workers.gather,
                     env_hang_timeout: config.supervision.env_hang_timeout,
                     restart: config.restart_policy(),
+                    waits_for_restarts: config.learner.admission.is_deterministic(),
                 };
                 RolloutWorker::gathering(gathering, Arc::clone(env), inference, links)
             }

@@ -162,8 +162,7 @@ pub(super) fn connect(
             let source = train_batches.of(fragments)?;
             let (learner, loaders) = spawn_learner(config, source, parts, (turns.clone(), gate))?;
             let metrics = learner.metrics().clone();
-            let turns = turns.zip(rounds);
-            (Engine::Threads { learner, workers, loaders, inference, turns }, metrics)
+            (Engine::Threads { learner, workers, loaders, inference, turns, rounds }, metrics)
         }
     };
     Ok(Wired {

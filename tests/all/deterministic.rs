@@ -1,19 +1,16 @@
 //! Under deterministic admission the same run twice has the same weights and results, whatever the timing.
 
-use std::sync::Arc;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pronk::config::Admission;
+use pronk::config::{Admission, InferencePlacement};
 use pronk::envs::{CartPole, Pendulum, Recall, TicTacToe};
-use pronk::learner::{Ppo, PpoConfig};
 use pronk::prelude::*;
-use pronk::{
-    AppoConfig, EnvFactory, Gather, MultiAgentConfig, ResultDict, Run, Trainer, Vectorised, reporter_fn,
-};
+use pronk::{AppoConfig, EnvFactory, Gather, MultiAgentConfig, PpoConfig, ResultDict, Run, Vectorised, reporter_fn};
 use serde_json::Value;
 
-use crate::fixtures::{Fault, Faulty, small, with};
+use crate::fixtures::{Fault, Faulty, are_refused, small, with};
 
 /// What a run does: every result without what is measured in time, and the digest of the weights.
 #[derive(Debug, PartialEq)]
@@ -138,11 +135,182 @@ fn the_same_run_twice_is_the_same_for_any_number_of_workers_and_lag() {
             let config = || deterministic(workers, lag);
             let once = outcome(config(), |_: &EnvContext| CartPole::new());
             let again = outcome(
-                with(config(), |config| config.learner.num_learner_threads = std::num::NonZeroUsize::new(2)),
+                with(config(), |config| config.learner.num_learner_threads = NonZeroUsize::new(2)),
                 |_: &EnvContext| moody(CartPole::new()),
             );
             assert!(once.results.len() >= 7, "{what}: {} results", once.results.len());
             check_same(&what, &once, &again);
         }
     }
+}
+
+/// A CartPole that remembers: with an LSTM.
+fn recurrent(config: &mut TrainerConfig) {
+    config.model.use_lstm = true;
+    config.model.lstm_cell_size = 8;
+}
+
+#[test]
+fn the_same_run_twice_is_the_same_for_every_algorithm_and_way_of_training() {
+    type Change = fn(&mut TrainerConfig);
+    let cases: [(&str, Change); 12] = [
+        ("appo", |config| config.algorithm = AppoConfig::default().into()),
+        ("ppo, minibatches", |config| {
+            config.algorithm = PpoConfig::default().into();
+            config.learner.num_sgd_iter = 3;
+            config.learner.sgd_minibatch_size = NonZeroUsize::new(16);
+        }),
+        ("a ring of 2, 3 passes", |config| {
+            config.learner.minibatch_buffer_size = 2;
+            config.learner.num_sgd_iter = 3;
+        }),
+        ("lstm", recurrent),
+        ("replay", |config| {
+            config.learner.replay_proportion = 0.7;
+            config.learner.replay_buffer_num_slots = 5;
+        }),
+        ("stacks", |config| {
+            config.learner.num_multi_gpu_tower_stacks = 2;
+            config.learner.num_sgd_iter = 2;
+        }),
+        ("two devices", |config| config.learner.devices = vec![pronk::DeviceSpec::Cpu; 2]),
+        ("broadcast_interval 3", |config| config.learner.broadcast_interval = 3),
+        ("groups, all", |config| config.workers.num_env_groups = 2),
+        ("groups in turn", |config| {
+            config.workers.num_env_groups = 2;
+            config.workers.gather = Gather::InTurn;
+        }),
+        ("groups in turn, lstm", |config| {
+            config.workers.num_env_groups = 2;
+            config.workers.gather = Gather::InTurn;
+            recurrent(config);
+        }),
+        ("rmsprop", |config| config.learner.opt_type = pronk::config::OptType::RmsProp),
+    ];
+    for (what, change) in cases {
+        let config = || with(deterministic(2, 2), change);
+        let once = outcome(config(), |_: &EnvContext| CartPole::new());
+        let again = outcome(config(), |_: &EnvContext| moody(CartPole::new()));
+        check_same(what, &once, &again);
+    }
+}
+
+#[test]
+fn environments_of_every_kind_repeat() {
+    let config = || deterministic(2, 1);
+    let pendulum = || outcome(config(), |_: &EnvContext| moody(Pendulum::new()));
+    check_same("continuous actions", &pendulum(), &pendulum());
+    let vectorised = || outcome(config(), Vectorised::<CartPole>::new());
+    check_same("vectorised", &vectorised(), &vectorised());
+    check_same("vectorised as serial", &vectorised(), &outcome(config(), |_: &EnvContext| CartPole::new()));
+    let recall = || outcome(with(config(), recurrent), |_: &EnvContext| moody(Recall::new(5)));
+    check_same("an environment that needs memory", &recall(), &recall());
+}
+
+#[test]
+fn several_agents_repeat() {
+    let once = || {
+        let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+        let builder = Trainer::builder(deterministic(3, 2));
+        let trainer = builder.multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents).build().unwrap();
+        run(trainer, env_steps(1_500)).0
+    };
+    check_same("two policies", &once(), &once());
+}
+
+#[test]
+fn failures_that_are_functions_of_the_seed_repeat() {
+    for fault in [Fault::Error, Fault::Panic, Fault::NanObservation, Fault::InfiniteReward] {
+        for groups in [1, 2] {
+            let once = |backoff| {
+                let config = with(deterministic(2, 2), |config| {
+                    config.workers.num_env_groups = groups;
+                    config.supervision.worker_restart_backoff = backoff;
+                    config.supervision.num_consecutive_worker_failures_tolerance = 1_000;
+                });
+                outcome(config, move |_: &EnvContext| Faulty::new(fault, 7))
+            };
+            let (one, other) = (once(Duration::from_micros(10)), once(Duration::from_micros(900)));
+            let failures: u64 = one.results.iter().filter_map(|it| it["workers"]["failures_this_iter"].as_u64()).sum();
+            assert!(failures > 3, "{fault:?}: {failures} failures");
+            check_same(&format!("{fault:?}, {groups} groups"), &one, &other);
+        }
+    }
+}
+
+#[test]
+fn one_worker_without_lag_is_the_run_without_threads_bit_for_bit() {
+    for (what, change) in [
+        ("impala", (|_| {}) as fn(&mut TrainerConfig)),
+        ("ppo", |config| config.algorithm = PpoConfig::default().into()),
+        ("passes", |config| config.learner.num_sgd_iter = 3),
+        ("lstm", recurrent),
+    ] {
+        let chain = |workers| {
+            let outcome = outcome(with(deterministic(workers, 0), change), |_: &EnvContext| CartPole::new());
+            (outcome.results.iter().map(|it| it["digest_chain"].clone()).collect::<Vec<_>>(), outcome.weights)
+        };
+        assert_eq!(chain(0), chain(1), "{what}");
+    }
+    let free = with(deterministic(0, 0), |config| config.learner.admission = Admission::Free);
+    let inline = outcome(free, |_: &EnvContext| CartPole::new());
+    let threads = outcome(deterministic(1, 0), |_: &EnvContext| CartPole::new());
+    assert_eq!(inline.results.last().unwrap()["digest_chain"], threads.results.last().unwrap()["digest_chain"]);
+}
+
+#[test]
+fn a_run_stops_at_its_limit_exactly() {
+    for limit in [16, 100, 1_000, 1_001] {
+        let (_, run) =
+            run(Trainer::new(deterministic(3, 4), |_: &EnvContext| CartPole::new()).unwrap(), env_steps(limit));
+        assert_eq!(run.steps.sampled.env, limit.next_multiple_of(16), "whole fragments of 16 env-steps");
+    }
+}
+
+#[test]
+fn what_depends_on_time_is_refused_with_the_reason() {
+    let refused = |change: fn(&mut TrainerConfig)| with(deterministic(2, 1), change);
+    are_refused([
+        (refused(|config| config.workers.inference = InferencePlacement::Shared), "inference", "depend on time"),
+        (refused(|config| config.learner.max_lag = Some(3)), "max_lag", "the lag is a constant"),
+        (refused(|config| config.learner.learner_queue_size = Some(4)), "learner_queue_size", "lanes"),
+        (
+            refused(|config| config.results.min_sample_timesteps_per_iteration = 0),
+            "min_sample_timesteps_per_iteration",
+            "cut by env-steps",
+        ),
+        (refused(|config| config.workers.num_rollout_workers = 0), "admission", "set lag to 0"),
+        (
+            refused(|config| {
+                config.workers.num_env_groups = 2;
+                config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
+            }),
+            "gather",
+            "the fastest groups must not decide",
+        ),
+        (
+            refused(|config| {
+                config.learner.num_multi_gpu_tower_stacks = 2;
+                config.learner.num_data_load_threads = 2;
+            }),
+            "num_data_load_threads",
+            "set 1",
+        ),
+    ]);
+}
+
+#[test]
+fn what_ends_the_promise_is_named_in_every_later_result() {
+    // An iteration that takes minutes, ended after a moment.
+    let long = |config: &mut TrainerConfig| config.results.min_sample_timesteps_per_iteration = 1_000_000_000;
+    let stop = StopWhen { time: Some(Duration::from_millis(50)), ..StopWhen::default() };
+    let trainer = Trainer::new(with(deterministic(2, 1), long), |_: &EnvContext| CartPole::new()).unwrap();
+    let results = run(trainer, stop).0.results;
+    let last = results.last().unwrap()["deterministic"].as_str().unwrap();
+    assert!(last.contains("the iteration was ended by the clock or a signal"), "{last}");
+    let free =
+        outcome(with(deterministic(1, 0), |config| config.learner.admission = Admission::Free), |_: &EnvContext| {
+            CartPole::new()
+        });
+    assert!(free.results.iter().all(|result| result["deterministic"] == false));
 }

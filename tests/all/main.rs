@@ -23,6 +23,7 @@ mod normalized;
 mod own_network;
 #[cfg(feature = "env-process")]
 mod processes;
+mod replays;
 mod reproducible;
 mod result_dict;
 #[cfg(unix)]

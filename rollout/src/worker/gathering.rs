@@ -33,6 +33,8 @@ struct Gathering {
     /// Whether actions are drawn from the random stream of the next fragment.
     is_ahead: bool,
     restart: RestartPolicy,
+    /// Whether all groups wait for those that are restarting.
+    waits_for_restarts: bool,
     gather: Gather,
     /// `Some` for [`Gather::Adaptive`].
     adaptive: Option<AdaptiveGather>,
@@ -89,18 +91,17 @@ impl RolloutWorker {
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
         let groups = start::start_groups(&config, factory, &links)?;
-        Self::over_pool(groups, &config.worker, config.gather, config.restart, inference.into(), links)
+        Self::over_pool(groups, &config, inference.into(), links)
     }
 
     /// A worker over any pool.
     pub(super) fn over_pool(
         groups: Box<dyn EnvPool>,
-        config: &WorkerConfig,
-        gather: Gather,
-        restart: RestartPolicy,
+        config: &GatheringWorkerConfig,
         inference: Inference,
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
+        let GatheringWorkerConfig { worker: config, gather, restart, waits_for_restarts, .. } = *config;
         let spec = groups.spec().clone();
         let (n_groups, n_envs) = (groups.n_groups(), groups.n_groups() * groups.group_size());
         let policy = WorkerPolicy {
@@ -110,7 +111,7 @@ impl RolloutWorker {
             gaussian: config.gaussian,
             frozen: None,
         };
-        let WorkerConfig { worker, incarnation, seed, .. } = *config;
+        let WorkerConfig { worker, incarnation, seed, .. } = config;
         let account = Account::new(worker, incarnation, links);
         let rng = account.acting_stream(seed, 0);
         let length = config.rollout_fragment_length.get();
@@ -122,6 +123,7 @@ impl RolloutWorker {
             seed,
             is_ahead: false,
             restart,
+            waits_for_restarts,
             gather,
             adaptive,
             shape,
@@ -304,7 +306,9 @@ impl Gathering {
             early: &mut self.early,
             began: Instant::now(),
         };
-        let answers = rule.collect(self.n_running, &mut waiting).map_err(|_closed| SampleError::Closed)?;
+        let mut answers = rule.collect(self.n_running, &mut waiting).map_err(|_closed| SampleError::Closed)?;
+        // By group: what is collected from them must not depend on which was faster.
+        answers.sort_by_key(|answer| answer.group);
         let is_step = |answer: &&Answer| answer.outcome.is_ok() && answer.step.order == Order::Step;
         let steps = answers.iter().filter(is_step).count() * self.groups.group_size();
         for answer in answers {
@@ -316,19 +320,26 @@ impl Gathering {
 
     /// Resets groups whose pause is over; waits for the first pause to end if no group is stepping.
     fn begin_anew(&mut self, account: &mut Account) -> Result<(), SampleError> {
-        let Some(first) = self.pausing.iter().map(|(due, _)| *due).min() else { return Ok(()) };
+        let dues = self.pausing.iter().map(|(due, _)| *due);
+        let Some(first) = (if self.waits_for_restarts { dues.max() } else { dues.min() }) else { return Ok(()) };
         if self.n_running == 0 && self.ready.is_empty() {
             if account.take_new_failures() {
                 return Err(SampleError::AllFailed);
             }
-            let pause = first.saturating_duration_since(Instant::now());
-            account.links.token.sleep(pause).map_err(|_closed| SampleError::Closed)?;
+            self.pause_until(first, account)?;
+        } else if self.waits_for_restarts {
+            self.pause_until(first, account)?;
         }
         let now = Instant::now();
-        for (_, group) in self.pausing.extract_if(.., |(due, _)| *due <= now).collect::<Vec<_>>() {
-            self.send(group, Order::Reset);
-        }
+        let mut due: Vec<usize> = self.pausing.extract_if(.., |(due, _)| *due <= now).map(|(_, group)| group).collect();
+        due.sort_unstable();
+        due.into_iter().for_each(|group| self.send(group, Order::Reset));
         Ok(())
+    }
+
+    fn pause_until(&self, due: Instant, account: &Account) -> Result<(), SampleError> {
+        let pause = due.saturating_duration_since(Instant::now());
+        account.links.token.sleep(pause).map_err(|_closed| SampleError::Closed)
     }
 
     fn take_in(&mut self, account: &mut Account, answer: Answer) -> Result<(), SampleError> {

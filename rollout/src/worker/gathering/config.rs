@@ -17,4 +17,7 @@ pub struct GatheringWorkerConfig {
     pub env_hang_timeout: Option<Duration>,
     /// The pauses after consecutive failures of a group; the other fields are the supervisor's.
     pub restart: RestartPolicy,
+    /// Whether the other groups wait for one that is restarting, so that fragments do not depend on how long
+    /// that takes.
+    pub waits_for_restarts: bool,
 }

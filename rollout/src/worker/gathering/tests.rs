@@ -22,6 +22,7 @@ fn of_groups(n_envs: usize, n_groups: usize, gather: Gather) -> GatheringWorkerC
         gather,
         env_hang_timeout: None,
         restart: NO_PAUSE,
+        waits_for_restarts: false,
     }
 }
 
