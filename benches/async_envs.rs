@@ -124,12 +124,12 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
             num_envs_per_worker: NonZeroUsize::new(n_envs).unwrap(),
             rollout_fragment_length: NonZeroUsize::new(STEPS).unwrap(),
             gaussian: GaussianConfig::default(),
-            waits_for_restarts: false,
         },
         num_env_groups: NonZeroUsize::MIN,
         gather: Gather::AtLeast(NonZeroUsize::MIN),
         env_hang_timeout: Some(Duration::from_secs(120)),
         restart: RestartPolicy::default(),
+        waits_for_restarts: false,
     };
     let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
     let network = Box::new(CpuNetwork::new(&network).unwrap());

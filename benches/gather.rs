@@ -202,12 +202,12 @@ impl Case {
                 num_envs_per_worker: NonZeroUsize::new(GROUPS * setting.group_size).unwrap(),
                 rollout_fragment_length: NonZeroUsize::new(setting.fragment_length).unwrap(),
                 gaussian: GaussianConfig::default(),
-                waits_for_restarts: false,
             },
             num_env_groups: NonZeroUsize::new(GROUPS).unwrap(),
             gather,
             env_hang_timeout: None,
             restart: RestartPolicy::default(),
+            waits_for_restarts: false,
         };
         let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
         let inferred = Arc::new(Inferred::default());

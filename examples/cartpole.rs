@@ -5,6 +5,8 @@
 //! cargo run --release --example cartpole -- --seed 3 --workers 1 --envs 64 --out runs/mine --quiet
 //! cargo run --release --example cartpole -- --frugal     # few env-steps, instead of many a second
 //! cargo run --release --example cartpole -- --bench      # how many a second, and what is the limit
+//! cargo run --release --example cartpole -- --workers 2 --deterministic 2 --max-env-steps 1000000   # the same run twice
+//! cargo run --release --example cartpole -- --workers 4 --record run.rec   # then: --replay run.rec
 //! cargo run --release --example cartpole -- --trace run.json --prometheus 127.0.0.1:9464
 //! ```
 //!
@@ -21,14 +23,17 @@ mod config;
 #[path = "cartpole/measure.rs"]
 mod measure;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use pronk::config::Admission;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{ImpalaConfig, Prometheus, RunFolder, RunFolderError, Schedule, Timeline, Timers};
+use pronk::{
+    ImpalaConfig, Prometheus, RecordError, Recording, Replay, RunFolder, RunFolderError, Schedule, Timeline, Timers,
+};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -42,7 +47,7 @@ struct Args {
     /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Rollout threads; 0 runs everything on one thread, bit-reproducible
+    /// Rollout threads; 0 runs everything on one thread
     #[arg(long, default_value_t = 1)]
     workers: usize,
     /// Environments per rollout thread [default: 32; 64 with --bench]
@@ -54,6 +59,21 @@ struct Args {
     /// Warm up for 10 seconds, then measure throughput for 10
     #[arg(long)]
     bench: bool,
+    /// Make the run repeatable: workers sample so many train batches ahead of the learner, in a fixed order
+    #[arg(long, value_name = "LAG", conflicts_with = "frugal")]
+    deterministic: Option<usize>,
+    /// Record the run in a new file
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Record the fragments too, in FILE.fragments; with --replay, train on these instead of sampling again
+    #[arg(long)]
+    data: bool,
+    /// Repeat a recorded run, with its settings, and end at the first difference
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "bench"])]
+    replay: Option<PathBuf>,
+    /// Replay up to this update only
+    #[arg(long, value_name = "UPDATE", requires = "replay")]
+    until: Option<u64>,
     /// Mean return over 100 episodes to stop at
     #[arg(long, default_value_t = 475.0, allow_negative_numbers = true)]
     stop_return: f64,
@@ -86,13 +106,32 @@ fn main() -> anyhow::Result<ExitCode> {
     if args.bench {
         config.results.min_time_s_per_iteration = measure::ITERATION_SECS;
     }
+    if let Some(lag) = args.deterministic {
+        config.learner.admission = Admission::Deterministic { lag };
+        // A result in about a tenth of a second.
+        config.results.min_sample_timesteps_per_iteration = 100_000;
+    }
+    let replay = args.replay.as_ref().map(|path| replay(path, &args)).transpose()?;
+    if let Some(replay) = &replay {
+        config = replay.config().clone();
+    }
+    config.results.weights_digest = args.deterministic.is_some();
     let train_batch_size = config.learner.train_batch_size;
     // Before the threads begin, so that their first spans are seen as well.
     let timers = Timers::new();
     let timeline = args.trace.as_ref().map(|path| Timeline::create(path, Timeline::DEFAULT_EVENTS)).transpose()?;
     tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).init();
 
-    let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
+    let mut builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+    if let Some(path) = &args.record {
+        let recording = Recording::to(path);
+        builder = builder.record(if args.data { recording.with_fragments() } else { recording });
+    }
+    let is_replay = replay.is_some();
+    if let Some(replay) = replay {
+        builder = builder.replay(replay);
+    }
+    let mut trainer = builder.build()?;
     let out = folder(&args)?;
     trainer.log_to(&out)?;
     trainer.add_reporter(timers.file(out.path().join("timers.json")));
@@ -113,11 +152,13 @@ fn main() -> anyhow::Result<ExitCode> {
     if let Some(seconds) = args.checkpoint_every {
         trainer.checkpoint_every(Duration::try_from_secs_f64(seconds)?, &out);
     }
-    let run = trainer.run(StopWhen {
+    // A replay ends with its record.
+    let limits = StopWhen {
         episode_return_mean: Some(args.stop_return),
         env_steps: Some(args.max_env_steps),
         ..StopWhen::default()
-    })?;
+    };
+    let run = trainer.run(if is_replay { StopWhen::default() } else { limits })?;
     run.save(&out)?;
 
     if !args.quiet {
@@ -125,6 +166,16 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     println!("{}", run.summary());
     Ok(run.exit_status().into())
+}
+
+/// The run to repeat.
+fn replay(path: &Path, args: &Args) -> Result<Replay, RecordError> {
+    let replay = Replay::open(path)?;
+    let replay = if args.data { replay.from_fragments() } else { replay };
+    Ok(match args.until {
+        Some(update) => replay.until(update),
+        None => replay,
+    })
 }
 
 /// The folder of this run; none for a measurement, so that `latest` always has a trained policy.

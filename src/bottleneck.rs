@@ -36,8 +36,10 @@ pub struct Bottleneck {
     pub limit: Limit,
     /// The learner's share of time without data, from 0 to 1; without threads, the share of sampling.
     pub starved: f64,
-    /// The workers' share of time blocked on the inqueue, or idle; `None` without threads.
+    /// The workers' share of time blocked on the inqueue, awaiting their turn, or idle; `None` without threads.
     pub blocked: Option<f64>,
+    /// If the order of admission is the limit, and one worker hardly awaits its turn while others do: that one.
+    pub slowest_worker: Option<String>,
     /// The processors that the run used.
     pub processors: Option<Processors>,
     /// The change to make.
@@ -60,6 +62,8 @@ pub enum Limit {
     Processors,
     /// The only thread, in a run without others.
     OneThread,
+    /// The order of admission: the learner waits for one worker while others wait for their turn.
+    AdmissionOrder,
     /// None: workers and learner are about equally fast.
     Balance,
 }
@@ -109,7 +113,8 @@ impl Bottleneck {
     ) -> Option<Self> {
         let spent = Spent::between(now, before);
         let starved = spent.share(is_learner, &["starved"])?;
-        let found = Self { limit: Limit::Balance, starved, blocked: None, processors, advice: None };
+        let found =
+            Self { limit: Limit::Balance, starved, blocked: None, slowest_worker: None, processors, advice: None };
         if num_rollout_workers == 0 {
             // The learner's own starved time includes time in the caller, so it is computed from the work of
             // both.
@@ -118,7 +123,7 @@ impl Bottleneck {
             let starved = makes_data / (makes_data + learns).max(f64::MIN_POSITIVE);
             return Some(Self { starved, ..found }.of_one_thread());
         }
-        let blocked = spent.share(is_worker, &["blocked", "idle"])?;
+        let blocked = spent.share(is_worker, &["blocked", "awaiting", "idle"])?;
         // With a shared inference thread, `inferring` is waiting.
         let asks =
             spent.share(is_inference, &[]).map_or(0.0, |_| spent.share(is_worker, &["inferring"]).unwrap_or(0.0));
@@ -131,7 +136,15 @@ impl Bottleneck {
         let loading = waiting(|thread| thread.starts_with("loader"), &["waiting_for_stack", "waiting_for_data"]);
         stages.extend(inference.map(|waits| Stage { limit: Limit::Inference, busy: 1.0 - waits }));
         stages.extend(loading.map(|waits| Stage { limit: Limit::Loading, busy: 1.0 - waits }));
-        Some(Self { blocked: Some(blocked), ..found }.of_stages(&stages, num_rollout_workers))
+        let found = Self { blocked: Some(blocked), ..found }.of_stages(&stages, num_rollout_workers);
+        let awaiting = spent.share(is_worker, &["awaiting"]).unwrap_or(0.0);
+        // Both sides wait, although neither data nor turns are short: each waits for the other in a fixed order.
+        let is_order = found.limit != Limit::Processors && starved >= WAITS && awaiting >= WAITS;
+        if !is_order {
+            return Some(found);
+        }
+        let slowest_worker = spent.slowest_worker();
+        Some(Self { limit: Limit::AdmissionOrder, slowest_worker, advice: None, ..found })
     }
 
     fn of_stages(self, stages: &[Stage], n_workers: usize) -> Self {
@@ -179,7 +192,7 @@ impl Bottleneck {
         Self { limit: Limit::OneThread, advice: (available && speedup >= WORTH_IT).then_some(advice), ..self }
     }
 
-    /// `{"limit", "sentence", "starved", "blocked", "processors_busy", "processors", "advice": {…} or null}`.
+    /// `{"limit", "sentence", "starved", "blocked", "slowest_worker", "processors_busy", "processors", "advice": {…} or null}`.
     pub(crate) fn to_json(&self) -> Value {
         let advice = self.advice.map(
             |Advice { setting, from, to, speedup }| json!({"setting": setting, "from": from, "to": to, "speedup": speedup}),
@@ -189,6 +202,7 @@ impl Bottleneck {
             "sentence": self.to_string(),
             "starved": self.starved,
             "blocked": self.blocked,
+            "slowest_worker": self.slowest_worker,
             "processors_busy": self.processors.map(|used| used.busy),
             "processors": self.processors.map(|used| used.available),
             "advice": advice,
@@ -206,6 +220,7 @@ impl Limit {
             Self::Learner => "learner",
             Self::Processors => "processors",
             Self::OneThread => "one_thread",
+            Self::AdmissionOrder => "admission_order",
             Self::Balance => "balance",
         }
     }
@@ -226,6 +241,16 @@ impl fmt::Display for Bottleneck {
                 write!(f, "{busy:.1} of {of} processors busy: the machine is the limit")
             }
             Limit::OneThread => write!(f, "one thread does everything, for {starved} of its time it makes data"),
+            Limit::AdmissionOrder => {
+                write!(
+                    f,
+                    "learner starved {starved}, workers awaiting their turn {blocked}: the order of admission is the limit; "
+                )?;
+                match &self.slowest_worker {
+                    Some(worker) => write!(f, "{worker} is slower than the others, which no lag makes up for"),
+                    None => f.write_str("a larger lag or more fragments in a train batch let them overlap more"),
+                }
+            }
             Limit::Balance => {
                 write!(f, "learner starved {starved}, workers blocked {blocked}: they are about equally fast")
             }
@@ -269,6 +294,18 @@ impl<'a> Spent<'a> {
     fn secs(&self, is_meant: impl Fn(&str) -> bool, is_counted: impl Fn(&str) -> bool) -> f64 {
         let states = self.0.iter().filter(|thread| is_meant(thread.name)).flat_map(|thread| &thread.states);
         states.filter(|(state, _)| *state != "starting" && is_counted(state)).map(|(_, secs)| secs).sum()
+    }
+
+    /// The worker that hardly ever awaits its turn, if others do much more often.
+    fn slowest_worker(&self) -> Option<String> {
+        let awaiting = |thread: &Thread<'_>| {
+            let secs: f64 = thread.states.iter().filter(|(state, _)| *state == "awaiting").map(|(_, secs)| secs).sum();
+            secs / thread.wall_secs.max(f64::MIN_POSITIVE)
+        };
+        let workers = || self.0.iter().filter(|thread| is_worker(thread.name)).map(|thread| (awaiting(thread), thread));
+        let slowest = workers().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let longest = workers().map(|(share, _)| share).max_by(f64::total_cmp)?;
+        (slowest.0 < WAITS && longest > 2.0 * WAITS).then(|| slowest.1.name.to_owned())
     }
 
     /// The share of time of matching threads in these states; `None` without any time.
@@ -408,6 +445,26 @@ mod tests {
         let found = find(&[learner, worker("rollout-1"), worker("rollout-2"), inference], 2, 2.0);
         assert_eq!((found.limit, found.advice), (Limit::Inference, None));
         assert_eq!(found.to_string(), "learner starved 60 %: the inference thread is the limit");
+    }
+
+    #[test]
+    fn learner_and_workers_that_wait_for_each_other_are_limited_by_the_order() {
+        let worker = |name, awaiting| time(name, &[("stepping", 10.0 - awaiting), ("awaiting", awaiting)]);
+        let learner = || time("learner", &[("starved", 3.0), ("learning", 7.0)]);
+        let even = find(&[learner(), worker("rollout-1", 2.5), worker("rollout-2", 3.5)], 2, 1.0);
+        assert_eq!((even.limit, even.advice), (Limit::AdmissionOrder, None));
+        assert_eq!(
+            even.to_string(),
+            "learner starved 30 %, workers awaiting their turn 30 %: the order of admission is the limit; a larger lag \
+             or more fragments in a train batch let them overlap more"
+        );
+        let uneven = find(&[learner(), worker("rollout-1", 4.0), worker("rollout-2", 0.2)], 2, 1.0);
+        assert_eq!(uneven.slowest_worker.as_deref(), Some("rollout-2"));
+        assert!(uneven.to_string().ends_with("rollout-2 is slower than the others, which no lag makes up for"));
+        // A learner that is always busy makes turns scarce, and workers that are always busy make data scarce.
+        let busy = time("learner", &[("starved", 0.2), ("learning", 9.8)]);
+        assert_eq!(find(&[busy, worker("rollout-1", 5.0)], 1, 1.0).limit, Limit::Learner);
+        assert_eq!(find(&[learner(), worker("rollout-1", 0.2)], 1, 1.0).limit, Limit::Environments);
     }
 
     #[test]

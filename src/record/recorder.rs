@@ -1,7 +1,7 @@
 //! [`Recorder`]: writes a record.
 
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,15 @@ impl Recorder {
     pub(super) fn create(recording: &Recording, header: &Header) -> Result<Self, RecordError> {
         let create = |path: &Path| -> Result<Frames, RecordError> {
             let failed = |source| RecordError::Io { path: path.to_owned(), source };
-            let mut frames = FrameWriter::new(BufWriter::new(File::create_new(path).map_err(failed)?));
-            frames.write(header).and_then(|()| frames.flush()).map_err(failed)?;
+            let file = match File::create_new(path) {
+                // A device or a pipe, which holds no record yet.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && !path.is_file() => {
+                    OpenOptions::new().write(true).open(path)
+                }
+                created => created,
+            };
+            let mut frames = FrameWriter::new(BufWriter::new(file.map_err(failed)?));
+            frames.write(header).map_err(failed)?;
             Ok(frames)
         };
         let fragments = recording.has_fragments.then(|| create(&fragments_of(&recording.path))).transpose()?;

@@ -6,7 +6,7 @@ use pronk::config::InferencePlacement;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{JsonLines, PpoConfig, ReportError, Reporter, ResultDict, StopReason};
+use pronk::{JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, StopReason};
 use serde_json::Value;
 
 use crate::fixtures::{iterations, small};
@@ -82,6 +82,7 @@ fn results() -> Vec<Value> {
     shared.workers.num_envs_per_worker = 2;
     let mut ppo = TrainerConfig { algorithm: PpoConfig::default().into(), ..small(0) };
     ppo.learner.num_sgd_iter = 2;
+    ppo.results.weights_digest = true;
     vec![last(of(small(0))), last(of(small(2))), last(of(loading)), last(of(shared)), last(of(ppo)), of_failures()]
 }
 
@@ -92,13 +93,16 @@ fn of_failures() -> Value {
     let chaos = move |env: &EnvContext| Chaos::new(CartPole::new(), ChaosConfig { seed: env.seed, ..failing });
     let mut config = small(1);
     config.supervision.num_consecutive_worker_failures_tolerance = 1000;
-    let mut trainer = Trainer::new(config, chaos).unwrap();
+    // A disk that is always full.
+    let builder = Trainer::builder(config).env(chaos).record(Recording::to("/dev/full"));
+    let mut trainer = builder.build().unwrap();
     trainer.add_reporter(Refusing);
     let file = tempfile::NamedTempFile::new().unwrap();
     trainer.checkpoint_every(Duration::ZERO, file.path().join("no folder"));
     trainer.next().unwrap().unwrap();
     // Not every iteration has a failure.
-    let has_failures = |dict: &ResultDict| dict.get("workers.newest_failures").is_some();
+    let has_failures =
+        |dict: &ResultDict| dict.get("workers.newest_failures").is_some() && dict.get("record_failed").is_some();
     let dict = trainer.by_ref().take(10_000).map(|result| result.unwrap().dict).find(has_failures).unwrap();
     Value::Object(dict.as_json().clone())
 }
@@ -247,7 +251,7 @@ fn json_lines_hold_every_result() {
 }
 
 #[test]
-fn the_summary_is_one_json_object_with_its_twelve_keys() {
+fn the_summary_is_one_json_object_with_its_thirteen_keys() {
     let run = Trainer::new(small(0), |_: &EnvContext| CartPole::new()).unwrap().run(iterations(2)).unwrap();
     let summary: serde_json::Value = serde_json::from_str(&run.summary().to_string()).unwrap();
     let keys: Vec<_> = summary.as_object().unwrap().keys().map(String::as_str).collect();
@@ -265,7 +269,8 @@ fn the_summary_is_one_json_object_with_its_twelve_keys() {
             "episode_return_mean",
             "episodes",
             "reached",
-            "ledger_closed"
+            "ledger_closed",
+            "weights_digest"
         ]
     );
     assert_eq!((summary["env"].as_str(), summary["reached"].as_bool()), (Some("CartPole-v1"), Some(false)));
