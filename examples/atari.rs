@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use pronk::config::Admission;
 use pronk::env_process::{AtariVector, Gymnasium, ProcessEnvs, Program};
 use pronk::prelude::*;
 use pronk::{AppoConfig, RunFolder, RunFolderError, Schedule};
@@ -73,6 +74,12 @@ struct Args {
     /// Overwrite the run in --out
     #[arg(long, requires = "out")]
     overwrite: bool,
+    /// Make the run repeatable: workers sample so many train batches ahead of the learner, in a fixed order
+    #[arg(long, value_name = "LAG")]
+    deterministic: Option<usize>,
+    /// Env-steps after which to end
+    #[arg(long)]
+    max_env_steps: Option<u64>,
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
@@ -114,6 +121,7 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let run = trainer.run(StopWhen {
         episode_return_mean: args.stop_return,
+        env_steps: args.max_env_steps,
         time: Some(Duration::try_from_secs_f64(60.0 * args.minutes)?),
         ..StopWhen::default()
     })?;
@@ -159,6 +167,11 @@ fn config(args: &Args) -> TrainerConfig {
     config.learner.lr = 0.00025;
     config.learner.grad_clip = Some(0.5);
     config.results.min_time_s_per_iteration = 10.0;
+    if let Some(lag) = args.deterministic {
+        config.learner.admission = Admission::Deterministic { lag };
+        config.results.min_sample_timesteps_per_iteration = 20_000;
+        config.results.weights_digest = true;
+    }
     config
 }
 

@@ -3,6 +3,8 @@
 //! ```text
 //! cargo run --release --example chaos                    # ten minutes
 //! cargo run --release --example chaos -- --minutes 0.5
+//! cargo run --release --example chaos -- --workers 4 --max-env-steps 2000000 --record run.rec
+//! cargo run --release --example chaos -- --replay run.rec      # without waiting for hangs again
 //! ```
 //!
 //! It prints losses by cause, replaced workers, and the memory and threads of the process. At the end the
@@ -14,6 +16,7 @@
 #[path = "cartpole/config.rs"]
 mod cartpole;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -21,7 +24,7 @@ use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::ChaosConfig;
-use pronk::{ActionSelection, DEFAULT_POLICY, Schedule, TrainResult, evaluate};
+use pronk::{ActionSelection, DEFAULT_POLICY, Recording, Replay, Schedule, TrainResult, evaluate};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -41,6 +44,15 @@ struct Args {
     /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Env-steps after which to end
+    #[arg(long, default_value_t = u64::MAX)]
+    max_env_steps: u64,
+    /// Record the run in a new file
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Repeat a recorded run of the same faults, and end at the first difference
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    replay: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -70,7 +82,19 @@ fn main() -> anyhow::Result<ExitCode> {
     config.supervision.env_hang_timeout = Some(Duration::from_millis(500));
     config.learner.lr_schedule = Some(Schedule::piecewise_linear([(0.0, 0.001), (3_000_000.0, 0.000_02)])?);
     config.results.min_time_s_per_iteration = 1.0;
-    let mut trainer = Trainer::new(config, chaos.wrap(|_| CartPole::new()))?;
+    if let Some(path) = args.replay {
+        let replay = Replay::open(path)?;
+        let fragments = replay.fragments();
+        let builder = Trainer::builder(replay.config().clone()).env(chaos.wrap(|_| CartPole::new()));
+        let run = builder.replay(replay).build()?.run(StopWhen::default())?;
+        println!("{fragments} fragments replayed to {}", run.weights_digest());
+        return Ok(run.exit_status().into());
+    }
+    let mut builder = Trainer::builder(config).env(chaos.wrap(|_| CartPole::new()));
+    if let Some(path) = args.record {
+        builder = builder.record(Recording::to(path));
+    }
+    let mut trainer = builder.build()?;
     let (began, all) = (Instant::now(), Duration::try_from_secs_f64(60.0 * args.minutes)?);
     let mut said = Instant::now();
     for result in trainer.by_ref() {
@@ -79,7 +103,7 @@ fn main() -> anyhow::Result<ExitCode> {
             said = Instant::now();
             say(&result);
         }
-        if began.elapsed() > all {
+        if began.elapsed() > all || result.env_steps_sampled >= args.max_env_steps {
             say(&result);
             break;
         }
@@ -93,13 +117,14 @@ fn main() -> anyhow::Result<ExitCode> {
     let lost: Vec<_> = run.steps.lost.iter().map(|(cause, steps)| format!("{cause} {}", steps.env)).collect();
     println!(
         "{} env-steps sampled, {} trained once, lost to: {}; {} threads abandoned, {} of them not ended; \
-         ledger closed: {}; return among clean environments {mean:.1}",
+         ledger closed: {}; return among clean environments {mean:.1}; weights {}",
         run.steps.sampled.env,
         run.steps.trained_once.env,
         lost.join(", "),
         run.abandoned.count,
         run.not_joined.len(),
         run.ledger_closed(),
+        run.weights_digest(),
     );
     Ok(if mean >= 475.0 && run.ledger_closed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -46,6 +46,7 @@ fn is_of(kind: &str, value: &Value) -> bool {
     kind.split(" or ").any(|kind| match kind {
         "integer" => value.is_u64(),
         "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
         "text" => value.is_string(),
         "null" => value.is_null(),
         "object" => value.is_object(),

@@ -172,6 +172,13 @@ impl SupervisedWorker {
         failure
     }
 
+    /// Discards the steps that are in no fragment.
+    pub(super) fn discard_partial(&mut self) {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.give_up(None);
+        }
+    }
+
     /// Drops the worker with its environments. A panic meanwhile is reported as a failure but does not change
     /// how the worker ended.
     pub(super) fn take_down(mut self) {

@@ -21,7 +21,9 @@ pub(super) fn run_worker(
     on_leave: impl FnOnce(),
 ) -> Result<(), WorkerFailure> {
     let result = catch(|| push_fragments(&mut worker, &ends)).unwrap_or_else(|text| Err(worker.panicked(text)));
-    // The inqueue closes first, because dropping environments may take long, or panic.
+    // Before the inqueue closes, so that the last result of a run counts the steps.
+    worker.discard_partial();
+    // The inqueue closes before the rest, because dropping environments may take long, or panic.
     drop(ends);
     on_leave();
     worker.take_down();
