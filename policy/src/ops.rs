@@ -4,12 +4,15 @@
 #![allow(clippy::needless_range_loop)]
 
 mod elementwise;
+mod instructions;
 mod product;
 mod softmax;
 
 pub(crate) use elementwise::{
     LstmStep, add, add_column_sums, interleave, lstm_step_back, max_pool_row, max_pool_row_back, relu,
 };
+#[cfg(test)]
+pub(crate) use instructions::Instructions;
 pub(crate) use product::{
     BLOCK, Finish, Group, Left, PANEL, Place, Product, Right, Segment, Start, Values, cut, padded,
 };
