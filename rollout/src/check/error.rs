@@ -71,6 +71,23 @@ pub enum EnvFault {
          written whole"
     )]
     NotReproducible,
+    /// An instance that had played other episodes gave another episode than a fresh one, with the same seed
+    /// and actions.
+    #[error(
+        "{what} is {fresh} in a fresh instance and {used} in one that has played {episodes_before} other \
+         episode{} before: something survives its reset, or comes from outside the environment",
+        if *.episodes_before == 1 { "" } else { "s" }
+    )]
+    DiffersFromFresh {
+        /// What differs, such as an element of the observation.
+        what: String,
+        /// Its value in the fresh instance.
+        fresh: String,
+        /// Its value in the other.
+        used: String,
+        /// How many episodes the other had played.
+        episodes_before: u64,
+    },
     /// A fault of one of several agents.
     #[error("agent `{agent}`: {fault}")]
     OfAgent {
