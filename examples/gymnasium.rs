@@ -11,8 +11,9 @@
 //!
 //! It needs Python 3.9 or newer with `gymnasium`, and for some environments more: `pip install
 //! "gymnasium[box2d,mujoco]"`. Your own modules are found in the current folder. The last line on stdout is
-//! one JSON object; the exit status is 0 only when the return was reached. With `--check` it trains nothing: it
-//! says whether the environment keeps the rules.
+//! one JSON object; the exit status is 0 only when the return was reached.
+//!
+//! With `--check` it trains nothing and says whether the environment keeps the rules.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 

@@ -22,7 +22,8 @@ thread_local! {
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Instructions {
-    /// Those that [`dispatch`] chooses. AVX-512 and NEON cannot be forced: only a machine that has them runs them.
+    /// Those that [`dispatch`] chooses. AVX-512 and NEON cannot be forced: only a machine that has them runs
+    /// them.
     Chosen,
     /// One number at a time, as on a processor without SIMD.
     Scalar,
