@@ -74,17 +74,14 @@ pub enum EnvFault {
     /// An instance that had played other episodes gave another episode than a fresh one, with the same seed
     /// and actions.
     #[error(
-        "{what} is {fresh} in a fresh instance and {used} in one that has played {episodes_before} other \
+        "{difference} in one that has played {episodes_before} other \
          episode{} before: something survives its reset, or comes from outside the environment",
         if *.episodes_before == 1 { "" } else { "s" }
     )]
     DiffersFromFresh {
-        /// What differs, such as an element of the observation.
-        what: String,
-        /// Its value in the fresh instance.
-        fresh: String,
-        /// Its value in the other.
-        used: String,
+        /// What differs, such as an element of the observation, with its values in the fresh instance and in
+        /// the other.
+        difference: String,
         /// How many episodes the other had played.
         episodes_before: u64,
     },

@@ -111,7 +111,8 @@ fn side_by_side<I: Instance>(
 }
 
 fn differs(Difference { what, fresh, used }: Difference, episodes_before: u64) -> EnvFault {
-    EnvFault::DiffersFromFresh { what, fresh, used, episodes_before }
+    let difference = format!("{what} is {fresh} in a fresh instance and {used}");
+    EnvFault::DiffersFromFresh { difference, episodes_before }
 }
 
 #[cfg(test)]
