@@ -6,11 +6,14 @@
 //! cargo run --release --features env-process --example gymnasium -- --env InvertedPendulum-v5 --stop-return 950
 //! cargo run --release --features env-process --example gymnasium -- --env Hopper-v5 --stop-return 1500 --algorithm appo
 //! cargo run --release --features env-process --example gymnasium -- --env my_envs:Gripper-v0 --python venv/bin/python
+//! cargo run --release --features env-process --example gymnasium -- --env my_envs:Gripper-v0 --check --twice
 //! ```
 //!
 //! It needs Python 3.9 or newer with `gymnasium`, and for some environments more: `pip install
 //! "gymnasium[box2d,mujoco]"`. Your own modules are found in the current folder. The last line on stdout is
 //! one JSON object; the exit status is 0 only when the return was reached.
+//!
+//! With `--check` it trains nothing and says whether the environment keeps the rules.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
@@ -58,6 +61,12 @@ struct Args {
     /// Env-steps after which to give up
     #[arg(long, default_value_t = 2_000_000)]
     max_env_steps: u64,
+    /// Only check that the environment keeps the rules of a run
+    #[arg(long)]
+    check: bool,
+    /// Check also that episodes in a fresh process are those in one that has played others before
+    #[arg(long, requires = "check")]
+    twice: bool,
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
@@ -75,6 +84,9 @@ fn main() -> anyhow::Result<ExitCode> {
         envs_per_process: args.envs_per_process,
         ..ProcessEnvs::new(Gymnasium { python: args.python.clone(), ..Gymnasium::new(&args.env) })
     };
+    if args.check {
+        return check(&args, &envs);
+    }
     let mut trainer = Trainer::new(config(&args)?, envs)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
@@ -86,6 +98,17 @@ fn main() -> anyhow::Result<ExitCode> {
     })?;
     println!("{}", run.summary());
     Ok(run.exit_status().into())
+}
+
+/// Checks the environment; what is wrong with it is the error.
+fn check(args: &Args, envs: &ProcessEnvs) -> anyhow::Result<ExitCode> {
+    pronk::check_env(envs.env()?, args.seed)?;
+    println!("{} keeps the rules", args.env);
+    if args.twice {
+        pronk::check_env_twice(|_: &EnvContext| envs.env().map_err(EnvError::new), args.seed)?;
+        println!("{} plays the same in a fresh process as after other episodes", args.env);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn config(args: &Args) -> anyhow::Result<TrainerConfig> {

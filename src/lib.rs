@@ -63,5 +63,6 @@ pub use pronk_policy::{
 };
 pub use pronk_rollout::{
     ActionRef, AsyncEnv, AsyncEnvs, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, Gather,
-    MultiAgentEnv, ObsMut, PolicyMapping, Step, Vectorised, check_env, check_multi_agent_env, evaluate,
+    MultiAgentEnv, ObsMut, PolicyMapping, Step, Vectorised, check_env, check_env_twice, check_multi_agent_env,
+    check_multi_agent_env_twice, evaluate,
 };

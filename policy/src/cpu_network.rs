@@ -34,6 +34,9 @@ use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, Par
 /// *Threads*: acting uses the calling thread, learning the network's own [`CpuNetwork::with_threads`];
 /// results are bit-identical for any number of threads.
 ///
+/// *Batches*: the outputs of a row are bit-identical whatever rows are computed with it, and the same acting
+/// and learning; another set of instructions may differ in the last bits.
+///
 /// *Memory*: buffers for observations and activations are reused, so a steady run allocates nothing.
 ///
 /// *Agreement*: with [`CandleNetwork`](crate::CandleNetwork) to about 1e-6, outputs and gradients.

@@ -11,6 +11,8 @@ mod softmax;
 pub(crate) use elementwise::{
     LstmStep, add, add_column_sums, interleave, lstm_step_back, max_pool_row, max_pool_row_back, relu,
 };
+#[cfg(test)]
+pub(crate) use instructions::Instructions;
 pub use instructions::instructions;
 pub(crate) use product::{
     BLOCK, Finish, Group, Left, PANEL, Place, Product, Right, Segment, Start, Values, cut, padded,

@@ -25,7 +25,9 @@ pub use act::{
     Inference, InferenceClient, InferencePort, InferenceState, InferenceThread, MappingError, PolicyBuildError,
     PolicyFault, PolicyMapping, WorkerPolicy,
 };
-pub use check::{EnvCheckError, EnvFault, check_env, check_multi_agent_env};
+pub use check::{
+    EnvCheckError, EnvFault, check_env, check_env_twice, check_multi_agent_env, check_multi_agent_env_twice,
+};
 pub use env::{
     ActionRef, AgentSpec, Agents, AsyncEnv, CallMonitor, Env, EnvCall, EnvContext, EnvError, EnvFailure,
     EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace, IntoAsyncEnv, IntoEnv, IntoMultiAgentEnv,

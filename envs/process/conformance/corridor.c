@@ -326,6 +326,10 @@ static const char *misbehave(struct child *c, enum moment moment, const char *ho
         usleep(50000); /* long enough to be read by itself */
         return "k";
     }
+    if (LIES(RESET_ANSWER, "leak")) { /* what was played before shows in the first observation */
+        static int resets = 0;
+        c->observations[0][1] += resets++;
+    }
     if (LIES(STEP_ANSWER, "answer")) return "x";
     if (LIES(STEP_ANSWER, "extra")) return "kk";
     if (LIES(STEP_ANSWER, "env")) return complain(c, 99, 4, "lost");

@@ -13,6 +13,18 @@ use crate::vector::ProcessVectorEnv;
 impl ProcessEnvs {
     /// One environment, for [`check_env`](pronk_rollout::check_env) or to step by hand.
     ///
+    /// Each call starts a process, so [`check_env_twice`](pronk_rollout::check_env_twice) compares a fresh one
+    /// with one that has played other episodes:
+    ///
+    /// ```no_run
+    /// use pronk_env_process::{Gymnasium, ProcessEnvs};
+    /// use pronk_rollout::{EnvContext, EnvError, check_env_twice};
+    ///
+    /// let envs = ProcessEnvs::new(Gymnasium::new("my_envs:Gripper-v0"));
+    /// check_env_twice(|_: &EnvContext| envs.env().map_err(EnvError::new), 0)?;
+    /// # Ok::<(), pronk_rollout::EnvCheckError>(())
+    /// ```
+    ///
     /// # Errors
     /// Why it cannot be made.
     pub fn env(&self) -> Result<ProcessEnv, ProcessError> {

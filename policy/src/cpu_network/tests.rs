@@ -4,6 +4,7 @@ mod batch;
 mod edges;
 mod gradients;
 mod oracle;
+mod rows;
 mod steady;
 
 use std::num::NonZeroUsize;

@@ -1,7 +1,8 @@
 //! Passes over slices: plain loops, compiled for every SIMD instruction set and dispatched at run time.
 
-use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
+use pulp::{NullaryFnOnce, Simd, WithSimd};
 
+use super::instructions::dispatch;
 use super::product::{BLOCK, PANEL, tanh_of_each};
 
 /// Makes a function run its body with the best SIMD instructions. A closure that is not inlined would run
@@ -25,7 +26,7 @@ macro_rules! vectorized {
                     $body
                 }
             }
-            Arch::new().dispatch(Body { $($arg),* });
+            dispatch(Body { $($arg),* });
         }
     };
 }
@@ -151,7 +152,7 @@ pub(crate) struct LstmStep<'a> {
 impl LstmStep<'_> {
     /// c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c').
     pub(crate) fn run(self) {
-        Arch::new().dispatch(self);
+        dispatch(self);
     }
 }
 

@@ -20,6 +20,7 @@ mod operands;
 
 use pulp::{Simd, WithSimd};
 
+use super::instructions::dispatch;
 use operands::sum;
 
 pub(crate) use operands::{
@@ -33,7 +34,7 @@ impl Product<'_> {
     ///
     /// *Panics* on an offset out of range: offsets come from this crate's tables, never from input.
     pub(crate) fn run(self, out: &mut [f32]) {
-        pulp::Arch::new().dispatch(Run { product: self, out });
+        dispatch(Run { product: self, out });
     }
 
     /// The same with the instructions of `simd`.

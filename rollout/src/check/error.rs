@@ -71,6 +71,20 @@ pub enum EnvFault {
          written whole"
     )]
     NotReproducible,
+    /// An instance that had played other episodes gave another episode than a fresh one, with the same seed
+    /// and actions.
+    #[error(
+        "{difference} in one that has played {episodes_before} other \
+         episode{} before: something survives its reset, or comes from outside the environment",
+        if *.episodes_before == 1 { "" } else { "s" }
+    )]
+    DiffersFromFresh {
+        /// What differs, such as an element of the observation, with its values in the fresh instance and in
+        /// the other.
+        difference: String,
+        /// How many episodes the other had played.
+        episodes_before: u64,
+    },
     /// A fault of one of several agents.
     #[error("agent `{agent}`: {fault}")]
     OfAgent {

@@ -1,9 +1,10 @@
 use std::hash::{DefaultHasher, Hash};
 
-use pronk_buffer::ObsView;
+use pronk_buffer::{End, ObsView};
 use pronk_policy::{Rng, Space};
 
 use super::error::EnvFault;
+use super::instance::Difference;
 use crate::env::{ActionRef, mask};
 
 /// Whether an observation is inside its space.
@@ -43,6 +44,42 @@ pub(super) fn hash_obs(row: ObsView<'_>, hasher: &mut DefaultHasher) {
         ObsView::F32(row) => row.iter().for_each(|value| value.to_bits().hash(hasher)),
         ObsView::U8(row) => row.hash(hasher),
     }
+}
+
+/// The first element, compared by its bits, that differs between the observations of two instances.
+pub(super) fn obs_difference(fresh: ObsView<'_>, used: ObsView<'_>) -> Option<Difference> {
+    match (fresh, used) {
+        (ObsView::F32(fresh), ObsView::F32(used)) => {
+            element_difference("observation", fresh, used, |a, b| a.to_bits() == b.to_bits())
+        }
+        (ObsView::U8(fresh), ObsView::U8(used)) => element_difference("observation", fresh, used, |a, b| a == b),
+        (ObsView::F32(_), _) => Difference::of("the type of the observation", "f32", "u8"),
+        (ObsView::U8(_), _) => Difference::of("the type of the observation", "u8", "f32"),
+    }
+}
+
+pub(super) fn mask_difference(fresh: &[bool], used: &[bool]) -> Option<Difference> {
+    element_difference("action mask", fresh, used, |a, b| a == b)
+}
+
+pub(super) fn reward_difference(fresh: f32, used: f32) -> Option<Difference> {
+    let differs = fresh.to_bits() != used.to_bits();
+    differs.then(|| Difference { what: "the reward".to_owned(), fresh: fresh.to_string(), used: used.to_string() })
+}
+
+pub(super) fn end_difference(fresh: End, used: End) -> Option<Difference> {
+    Difference::of("the end of the episode", format!("`{fresh:?}`"), format!("`{used:?}`"))
+}
+
+fn element_difference<T: Copy + ToString>(
+    of: &str,
+    fresh: &[T],
+    used: &[T],
+    is_same: impl Fn(T, T) -> bool,
+) -> Option<Difference> {
+    let mut pairs = fresh.iter().zip(used).enumerate();
+    let (element, (fresh, used)) = pairs.find(|(_, (fresh, used))| !is_same(**fresh, **used))?;
+    Some(Difference { what: format!("{of} element {element}"), fresh: fresh.to_string(), used: used.to_string() })
 }
 
 /// One action, and the mask it is drawn under.

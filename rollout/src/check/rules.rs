@@ -2,14 +2,18 @@ use pronk_metrics::catch;
 use pronk_policy::derive_seed;
 
 use super::error::{EnvCheckError, EnvFault};
+use super::instance::{Episode, Instance};
 use super::unwritten::Background;
 use crate::env::{EnvFailureCause, Spec};
 
-/// An episode without a time limit counts as endless after this many steps.
-pub(super) const MAX_STEPS: u32 = 10_000;
-
 /// Episodes that are played, each twice.
-const N_EPISODES: u64 = 3;
+pub(super) const N_EPISODES: u64 = 3;
+
+/// The seed of an episode, counted from 0. The first one has the seed 0, which other libraries take for "no
+/// seed".
+pub(super) fn episode_seed(seed: u64, episode: u64) -> u64 {
+    if episode == 0 { 0 } else { derive_seed(seed, &[episode]) }
+}
 
 /// The spec of an environment, if a run can use it.
 pub(super) fn checked_spec<S: Spec>(spec_of: impl FnOnce() -> S) -> Result<S, EnvCheckError> {
@@ -26,32 +30,34 @@ pub(super) fn checked_spec<S: Spec>(spec_of: impl FnOnce() -> S) -> Result<S, En
 }
 
 /// Plays a few episodes, each twice, and compares the two.
-///
-/// `play` plays the episode of a seed, sets its last argument to the current step and returns step digests.
-pub(super) fn check_episodes<E, S: Spec>(
-    env: &mut E,
-    spec: &S,
-    seed: u64,
-    play: impl Fn(&mut E, u64, Background, &mut u32) -> Result<Vec<u64>, EnvFault>,
-    spec_of: impl Fn(&E) -> S,
-) -> Result<(), EnvCheckError> {
+pub(super) fn check_episodes(instance: &mut impl Instance, seed: u64) -> Result<(), EnvCheckError> {
     for episode in 0..N_EPISODES {
-        // The first episode has the seed 0, which other libraries take for "no seed".
-        let seed = if episode == 0 { 0 } else { derive_seed(seed, &[episode]) };
-        let in_episode = |step, fault| EnvCheckError::in_episode(spec.name(), seed, step, fault);
-        let mut digests = |background| {
-            let mut step = 0;
-            play(env, seed, background, &mut step).map_err(|fault| in_episode(step, fault))
-        };
-        let (first, second) = (digests(Background::First)?, digests(Background::Second)?);
+        let seed = episode_seed(seed, episode);
+        let first = play(instance, seed, Background::First)?;
+        let second = play(instance, seed, Background::Second)?;
         let steps = first.len().max(second.len());
         if let Some(step) = (0..steps).find(|&step| first.get(step) != second.get(step)) {
-            return Err(in_episode(step as u32, EnvFault::NotReproducible));
+            let name = instance.spec().name();
+            return Err(EnvCheckError::in_episode(name, seed, step as u32, EnvFault::NotReproducible));
         }
     }
-    let after = checked_spec(|| spec_of(env))?;
-    if after == *spec {
+    let after = checked_spec(|| instance.spec_now())?;
+    if after == *instance.spec() {
         return Ok(());
     }
-    Err(EnvCheckError::of_spec(spec.name(), EnvFault::SpecChanged { after: after.to_string() }))
+    Err(EnvCheckError::of_spec(instance.spec().name(), EnvFault::SpecChanged { after: after.to_string() }))
+}
+
+/// Plays an episode and returns a digest of each call.
+pub(super) fn play(instance: &mut impl Instance, seed: u64, background: Background) -> Result<Vec<u64>, EnvCheckError> {
+    let (mut episode, mut digests) = (Episode::new(seed, background), Vec::new());
+    for step in 0.. {
+        let is_over = episode.call(step, instance);
+        let is_over = is_over.map_err(|fault| EnvCheckError::in_episode(instance.spec().name(), seed, step, fault))?;
+        digests.push(instance.digest());
+        if is_over {
+            break;
+        }
+    }
+    Ok(digests)
 }

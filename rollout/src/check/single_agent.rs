@@ -4,8 +4,9 @@ use pronk_buffer::{End, ObsColumn};
 use pronk_policy::Rng;
 
 use super::error::{EnvCheckError, EnvFault};
-use super::play::{Action, check_space, hash_obs};
-use super::rules::{MAX_STEPS, check_episodes, checked_spec};
+use super::instance::{Difference, Instance};
+use super::play::{Action, check_space, end_difference, hash_obs, mask_difference, obs_difference, reward_difference};
+use super::rules::{check_episodes, checked_spec};
 use super::unwritten::Background;
 use crate::env::{Env, EnvContext, EnvSpec, Episodes, Step, obs_kind};
 use crate::vector::Slot;
@@ -32,46 +33,87 @@ use crate::vector::Slot;
 /// # Ok::<(), pronk_rollout::EnvCheckError>(())
 /// ```
 pub fn check_env(env: impl Env, seed: u64) -> Result<(), EnvCheckError> {
-    let spec = checked_spec(|| env.spec())?;
-    let mut slot = Slot { env, episodes: Episodes::new(EnvContext::default()) };
-    let play = |slot: &mut _, seed, background, step: &mut _| play(slot, &spec, seed, background, step);
-    check_episodes(&mut slot, &spec, seed, play, |slot| slot.env.spec())
+    check_episodes(&mut SingleAgent::new(env)?, seed)
 }
 
-/// Plays one episode with random actions that depend on nothing but the seed.
-fn play<E: Env>(
-    slot: &mut Slot<E>,
-    spec: &EnvSpec,
-    seed: u64,
-    background: Background,
-    step: &mut u32,
-) -> Result<Vec<u64>, EnvFault> {
-    let mut row = ObsColumn::zeros(obs_kind(&spec.observation), spec.observation.obs_len());
-    let mut action = Action::new(&spec.action);
-    let mut rng = Rng::stream(seed, &[u64::from(u32::MAX)]);
-    let mut digests = Vec::new();
-    loop {
-        background.fill(row.view_mut().into());
-        let made = match *step {
-            0 => slot.reset(seed, row.view_mut().into()).map(|()| Step { reward: 0.0, end: End::No }),
-            _ => slot.step(action.as_ref(), row.view_mut().into(), spec.max_episode_steps),
-        }?;
-        check_space(row.view(), &spec.observation)?;
-        if spec.action_mask && made.end == End::No {
-            slot.mask(&mut action.mask, &spec.action)?;
+/// An environment with one agent.
+pub(super) struct SingleAgent<E> {
+    spec: EnvSpec,
+    slot: Slot<E>,
+    row: ObsColumn,
+    action: Action,
+    last: Step,
+}
+
+impl<E: Env> SingleAgent<E> {
+    /// An environment with a valid spec.
+    pub(super) fn new(env: E) -> Result<Self, EnvCheckError> {
+        let spec = checked_spec(|| env.spec())?;
+        Ok(Self {
+            slot: Slot { env, episodes: Episodes::new(EnvContext::default()) },
+            row: ObsColumn::zeros(obs_kind(&spec.observation), spec.observation.obs_len()),
+            action: Action::new(&spec.action),
+            last: FIRST,
+            spec,
+        })
+    }
+
+    /// Checks what a call gave, and keeps it.
+    fn came_to(&mut self, step: Step) -> Result<(), EnvFault> {
+        self.last = step;
+        check_space(self.row.view(), &self.spec.observation)?;
+        if self.spec.action_mask && step.end == End::No {
+            self.slot.mask(&mut self.action.mask, &self.spec.action)?;
         }
+        Ok(())
+    }
+}
+
+/// What a reset gives besides the observation.
+const FIRST: Step = Step { reward: 0.0, end: End::No };
+
+impl<E: Env> Instance for SingleAgent<E> {
+    type Spec = EnvSpec;
+
+    fn spec(&self) -> &EnvSpec {
+        &self.spec
+    }
+
+    fn spec_now(&self) -> EnvSpec {
+        self.slot.env.spec()
+    }
+
+    fn has_time_limit(&self) -> bool {
+        self.spec.max_episode_steps.is_some()
+    }
+
+    fn reset(&mut self, seed: u64, background: Background) -> Result<(), EnvFault> {
+        background.fill(self.row.view_mut().into());
+        self.slot.reset(seed, self.row.view_mut().into())?;
+        self.came_to(FIRST)
+    }
+
+    fn step(&mut self, rng: &mut Rng, background: Background) -> Result<bool, EnvFault> {
+        self.action.draw(&self.spec.action, rng);
+        background.fill(self.row.view_mut().into());
+        let (action, limit) = (self.action.as_ref(), self.spec.max_episode_steps);
+        let step = self.slot.step(action, self.row.view_mut().into(), limit)?;
+        self.came_to(step)?;
+        Ok(step.end != End::No)
+    }
+
+    fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        hash_obs(row.view(), &mut hasher);
-        (made.reward.to_bits(), made.end as u8, &action.mask).hash(&mut hasher);
-        digests.push(hasher.finish());
-        if made.end != End::No {
-            return Ok(digests);
-        }
-        if *step == MAX_STEPS && spec.max_episode_steps.is_none() {
-            return Err(EnvFault::NeverEnds { steps: MAX_STEPS });
-        }
-        *step += 1;
-        action.draw(&spec.action, &mut rng);
+        hash_obs(self.row.view(), &mut hasher);
+        (self.last.reward.to_bits(), self.last.end as u8, &self.action.mask).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn difference(&self, fresh: &Self) -> Option<Difference> {
+        obs_difference(fresh.row.view(), self.row.view())
+            .or_else(|| reward_difference(fresh.last.reward, self.last.reward))
+            .or_else(|| end_difference(fresh.last.end, self.last.end))
+            .or_else(|| mask_difference(&fresh.action.mask, &self.action.mask))
     }
 }
 

@@ -4,12 +4,12 @@ use pronk_buffer::{End, FinalObs, ObsKind};
 use pronk_env_process::ProcessEnvs;
 use pronk_policy::{Rng, Space};
 use pronk_rollout::{
-    ActionRef, CallMonitor, EnvContext, EnvFactory, EpisodeStat, MultiAgentFactory, ObsMut, VectorEnv, VectorStep,
-    check_env, check_multi_agent_env,
+    ActionRef, CallMonitor, EnvContext, EnvError, EnvFactory, EpisodeStat, MultiAgentFactory, ObsMut, VectorEnv,
+    VectorStep, check_env, check_env_twice, check_multi_agent_env, check_multi_agent_env_twice,
 };
 use serde_json::json;
 
-use crate::corridor::{CONTEXT, Corridor, corridors};
+use crate::corridor::{CONTEXT, Corridor, corridors, liars};
 
 const N_ENVS: usize = 7;
 
@@ -86,6 +86,26 @@ fn a_child_in_c_keeps_the_rules_of_an_environment() {
     check_env(env, 1).unwrap();
     let context = EnvContext { worker: 1, index: 0, incarnation: 0, seed: 1 };
     check_multi_agent_env(envs.make(&context, &CallMonitor::new()).unwrap(), 1).unwrap();
+}
+
+#[test]
+fn a_child_in_c_plays_the_same_in_a_fresh_process_as_after_other_episodes() {
+    let envs = corridors(json!({}));
+    check_env_twice(|_: &EnvContext| envs.env().map_err(EnvError::new), 1).unwrap();
+    let make = |context: &EnvContext| envs.make(context, &CallMonitor::new());
+    check_multi_agent_env_twice(make, 1).unwrap();
+}
+
+#[test]
+fn what_a_child_in_c_keeps_from_other_episodes_is_found_and_named() {
+    let leaking = liars("leak");
+    let first = "in reset with seed 0: observation element 1";
+    let second = "is 0 in a fresh instance and 1 in one that has played 1 other episode before";
+    let found = check_env_twice(|_: &EnvContext| leaking.env().map_err(EnvError::new), 1).unwrap_err().to_string();
+    assert!(found.contains(&format!("{first} {second}")), "{found}");
+    let make = |context: &EnvContext| leaking.make(context, &CallMonitor::new());
+    let found = check_multi_agent_env_twice(make, 1).unwrap_err().to_string();
+    assert!(found.contains(&format!("{first} of agent `agent` {second}")), "{found}");
 }
 
 #[test]

@@ -76,20 +76,27 @@ impl Batch {
 
     /// One of its `columns` alone.
     pub(super) fn column(&self, spec: &NetworkSpec, column: usize, columns: usize) -> Self {
-        fn rows<T: Copy>(of: &[T], len: usize, column: usize, columns: usize) -> Vec<T> {
-            of.chunks_exact(len).skip(column).step_by(columns).flatten().copied().collect()
+        self.pick(spec, &[column], columns)
+    }
+
+    /// Some of its `columns`, in this order.
+    pub(super) fn pick(&self, spec: &NetworkSpec, picked: &[usize], columns: usize) -> Self {
+        fn rows<T: Copy>(of: &[T], len: usize, picked: &[usize], columns: usize) -> Vec<T> {
+            let steps = of.chunks_exact(len * columns);
+            steps.flat_map(|step| picked.iter().flat_map(|&column| &step[column * len..][..len])).copied().collect()
         }
-        let cut = |of: &[f32], len| rows(of, len, column, columns);
+        let cut = |of: &[f32], len| rows(of, len, picked, columns);
         let obs_len = spec.obs.obs_len();
-        let memory = self.memory.as_ref().map(|(state, starts)| {
-            (state[column * spec.state_len()..][..spec.state_len()].to_vec(), rows(starts, 1, column, columns))
-        });
+        let memory = self
+            .memory
+            .as_ref()
+            .map(|(state, starts)| (cut(state, spec.state_len()), rows(starts, 1, picked, columns)));
         Self {
             dtype: self.dtype,
             numbers: cut(&self.numbers, obs_len),
-            bytes: rows(&self.bytes, obs_len, column, columns),
+            bytes: rows(&self.bytes, obs_len, picked, columns),
             memory,
-            rows: self.rows / columns,
+            rows: self.rows / columns * picked.len(),
             grads: OutputGrads { logits: cut(&self.grads.logits, spec.dist_len), values: cut(&self.grads.values, 1) },
         }
     }
