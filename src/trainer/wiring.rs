@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pronk_buffer::{
     Ask, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, Notifier, Pool, RoundGate, ShutdownToken, Source,
-    TurnConfig, Turns, WeightCell, WorkerEnds, inqueue, rounds, shutdown, turns, weight_cell,
+    TurnConfig, Turns, WeightCell, WorkerEnds, inqueue, rounds, Versioned, shutdown, turns, weight_cell_from,
 };
 use pronk_learner::{
     Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread, Stack, StackLoader,
@@ -62,7 +62,8 @@ pub(super) fn connect(config: &TrainerConfig, spec: RunSpec, learner: Box<dyn Le
     let clock = StateClock::new("trainer", TrainerState::Caller);
     time.add(clock.reader());
     let (shutdown, token) = shutdown();
-    let (publisher, weights) = weight_cell(first_weights(&*learner));
+    let first = Versioned { version: 0, weights: first_weights(&*learner), moments: spec.first_moments() };
+    let (publisher, weights) = weight_cell_from(first);
     let (rounds, gate) = match config.learner.admission {
         Admission::Free => (None, None),
         Admission::Deterministic { .. } => {

@@ -6,10 +6,10 @@ use super::*;
 #[test]
 fn versions_count_publications_from_zero() {
     let (mut publisher, cell) = weight_cell('a');
-    assert_eq!(*cell.load(), Versioned { version: 0, weights: 'a' });
+    assert_eq!(*cell.load(), Versioned::new(0, 'a'));
     assert_eq!(publisher.publish('b'), 1);
     assert_eq!(publisher.publish_with(|_| 'c'), 2);
-    assert_eq!(*cell.load(), Versioned { version: 2, weights: 'c' });
+    assert_eq!(*cell.load(), Versioned::new(2, 'c'));
     assert_eq!((cell.version(), publisher.version(), cell.version_reader().current()), (2, 2, 2));
 }
 
