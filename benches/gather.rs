@@ -48,8 +48,8 @@ use pronk::policy::{
     ParamLayout, Params, PolicyError, Rng, Torso,
 };
 use pronk::rollout::{
-    ActionRef, Env, EnvContext, EnvError, EnvSpec, Gather, GatheringWorkerConfig, ObsMut, RestartPolicy, NormalizerConfig, RolloutWorker,
-    Step, WorkerConfig, WorkerLinks, WorkerState,
+    ActionRef, Env, EnvContext, EnvError, EnvSpec, Gather, GatheringWorkerConfig, NormalizerConfig, ObsMut,
+    RestartPolicy, RolloutWorker, Step, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -202,7 +202,7 @@ impl Case {
                 num_envs_per_worker: NonZeroUsize::new(GROUPS * setting.group_size).unwrap(),
                 rollout_fragment_length: NonZeroUsize::new(setting.fragment_length).unwrap(),
                 gaussian: GaussianConfig::default(),
- normalize: NormalizerConfig::default(),
+                normalize: NormalizerConfig::default(),
             },
             num_env_groups: NonZeroUsize::new(GROUPS).unwrap(),
             gather,

@@ -94,7 +94,7 @@ fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> 
         num_envs_per_worker: NonZeroUsize::MIN.saturating_add(15),
         rollout_fragment_length: NonZeroUsize::MIN.saturating_add(19),
         gaussian: GaussianConfig::default(),
- normalize: NormalizerConfig::default(),
+        normalize: NormalizerConfig::default(),
     };
     let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
     let mut worker = RolloutWorker::new(worker, Arc::new(make), Box::new(CpuNetwork::new(&spec)?), links)?;

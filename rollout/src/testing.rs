@@ -1,6 +1,6 @@
 //! Environments and a network whose every move is known, for the tests of this room.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,9 @@ use pronk_policy::{
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 use crate::envs::Masked;
 use crate::pool::EnvFactory;
-use crate::worker::{MakeWorker, NormalizerConfig, RestartPolicy, RolloutWorker, WorkerConfig, WorkerLinks, WorkerSeat};
+use crate::worker::{
+    MakeWorker, NormalizerConfig, RestartPolicy, RolloutWorker, WorkerConfig, WorkerLinks, WorkerSeat,
+};
 
 /// Longer than anything here takes; a wait this long is a hang.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -28,10 +30,6 @@ pub(crate) const NO_PAUSE: RestartPolicy = RestartPolicy {
 
 pub(crate) fn n(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
-}
-
-pub(crate) fn n_u32(n: u32) -> NonZeroU32 {
-    NonZeroU32::new(n).unwrap()
 }
 
 /// Spins until `condition` holds.

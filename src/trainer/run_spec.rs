@@ -123,7 +123,8 @@ impl RunSpec {
             let checkpoint = agents.policies[&policy].clone();
             let networks = Networks::new(own.cloned(), config, &spec).map_err(of_policy)?;
             if let Some(checkpoint) = &checkpoint {
-                check_fits(&spec, NormalizerConfig::default(), &networks, checkpoint).map_err(|cause| of_policy(cause.into()))?;
+                check_fits(&spec, NormalizerConfig::default(), &networks, checkpoint)
+                    .map_err(|cause| of_policy(cause.into()))?;
             }
             let mut gaussian = config.model.gaussian();
             let training = match (checkpoint, agents.is_trained(&policy)) {
@@ -148,14 +149,7 @@ impl RunSpec {
             policies.insert(policy, policy_spec);
         }
         let agents = Agents::Several(env, agents.policy_mapping);
-        Ok(Self {
-            env: name,
-            agents,
-            policies,
-            normalize: NormalizerConfig::default(),
-            moments: Arc::default(),
-            life,
-        })
+        Ok(Self { env: name, agents, policies, normalize: NormalizerConfig::default(), moments: Arc::default(), life })
     }
 
     /// The policies, each with its spaces as a single-agent environment would have them.

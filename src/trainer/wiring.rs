@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pronk_buffer::{
     Ask, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, Notifier, Pool, RoundGate, ShutdownToken, Source,
-    TurnConfig, Turns, WeightCell, WorkerEnds, inqueue, rounds, Versioned, shutdown, turns, weight_cell_from,
+    TurnConfig, Turns, Versioned, WeightCell, WorkerEnds, inqueue, rounds, shutdown, turns, weight_cell_from,
 };
 use pronk_learner::{
     Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread, Stack, StackLoader,

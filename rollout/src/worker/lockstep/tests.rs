@@ -14,6 +14,7 @@ use crate::testing::{
     Constant, Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n,
     of_default, weights,
 };
+use crate::worker::NormalizerConfig;
 
 fn clock() -> StateClock<WorkerState> {
     StateClock::new("rollout-1", WorkerState::Starting)
