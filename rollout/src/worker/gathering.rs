@@ -77,8 +77,8 @@ struct GroupState {
 }
 
 impl GroupState {
-    /// Its last answer and its normalisation, if observations are normalised and the next step begins a column,
-    /// which needs the scale of `moments`.
+    /// Its last answer and its normalisation, if the next step begins a column, which needs the scale of
+    /// `moments` instead of the present one.
     fn begins_on_another_scale(
         &mut self,
         moments: &Arc<NormalizerMoments>,

@@ -30,7 +30,7 @@ fn every_row_of_a_column_is_on_that_columns_scale_and_so_is_its_value() {
                 let batch = only(&fragment);
                 let (obs, values) = (batch.obs().as_f32().unwrap(), batch.behaviour_values());
                 for b in 0..4 {
-                    // Clipped until a column begins with weights that come with something known of them; at the
+                    // Clipped until the weights come with something known of them as a column begins; at the
                     // mean from then on.
                     let column: Vec<f32> = obs.iter().copied().skip(b).step_by(4).collect();
                     assert!(column == [10.0; 5] || column == [0.0; 5], "{n_groups} {gather:?}: {column:?}");
