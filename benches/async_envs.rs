@@ -33,7 +33,9 @@ use pronk::envs::CartPole;
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec};
 use pronk::prelude::*;
-use pronk::rollout::{GatheringWorkerConfig, RestartPolicy, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
+use pronk::rollout::{
+    GatheringWorkerConfig, NormalizerConfig, RestartPolicy, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState,
+};
 use pronk::{AsyncEnv, AsyncEnvs, Gather};
 
 const LATENCY: Duration = Duration::from_millis(50);
@@ -114,7 +116,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
         ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap()
     };
     let weights = ByPolicy::from([(default_policy(), network.init_params(1).unwrap())]);
-    let weights = Versioned { version: 0, weights };
+    let weights = Versioned::new(0, weights);
     let (_guard, token) = shutdown();
     let config = GatheringWorkerConfig {
         worker: WorkerConfig {
@@ -124,6 +126,7 @@ fn sample(n_envs: usize, time: Duration) -> (f64, Option<f64>) {
             num_envs_per_worker: NonZeroUsize::new(n_envs).unwrap(),
             rollout_fragment_length: NonZeroUsize::new(STEPS).unwrap(),
             gaussian: GaussianConfig::default(),
+            normalize: NormalizerConfig::default(),
         },
         num_env_groups: NonZeroUsize::MIN,
         gather: Gather::AtLeast(NonZeroUsize::MIN),

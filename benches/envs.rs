@@ -25,8 +25,8 @@ use pronk::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulu
 use pronk::metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec, Rng, Torso};
 use pronk::rollout::{
-    ActionRef, CallMonitor, End, Env, EnvContext, EnvFactory, Kernel, ObsMut, RolloutWorker, VectorContext, VectorEnv,
-    VectorStep, Vectorised, WorkerConfig, WorkerLinks, WorkerState,
+    ActionRef, CallMonitor, End, Env, EnvContext, EnvFactory, Kernel, NormalizerConfig, ObsMut, RolloutWorker,
+    VectorContext, VectorEnv, VectorStep, Vectorised, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -209,12 +209,13 @@ impl Sampling {
             num_envs_per_worker: NonZeroUsize::new(n_envs).unwrap(),
             rollout_fragment_length: NonZeroUsize::new(Self::STEPS).unwrap(),
             gaussian: GaussianConfig::default(),
+            normalize: NormalizerConfig::default(),
         };
         let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
         let network = Box::new(CpuNetwork::new(&network).unwrap());
         Self {
             worker: RolloutWorker::new(config, factory, network, links).unwrap(),
-            weights: Versioned { version: 0, weights },
+            weights: Versioned::new(0, weights),
             clock: StateClock::new("rollout-1", WorkerState::Starting),
             _guard,
         }

@@ -48,8 +48,8 @@ use pronk::policy::{
     ParamLayout, Params, PolicyError, Rng, Torso,
 };
 use pronk::rollout::{
-    ActionRef, Env, EnvContext, EnvError, EnvSpec, Gather, GatheringWorkerConfig, ObsMut, RestartPolicy, RolloutWorker,
-    Step, WorkerConfig, WorkerLinks, WorkerState,
+    ActionRef, Env, EnvContext, EnvError, EnvSpec, Gather, GatheringWorkerConfig, NormalizerConfig, ObsMut,
+    RestartPolicy, RolloutWorker, Step, WorkerConfig, WorkerLinks, WorkerState,
 };
 
 #[global_allocator]
@@ -202,6 +202,7 @@ impl Case {
                 num_envs_per_worker: NonZeroUsize::new(GROUPS * setting.group_size).unwrap(),
                 rollout_fragment_length: NonZeroUsize::new(setting.fragment_length).unwrap(),
                 gaussian: GaussianConfig::default(),
+                normalize: NormalizerConfig::default(),
             },
             num_env_groups: NonZeroUsize::new(GROUPS).unwrap(),
             gather,
@@ -222,7 +223,7 @@ impl Case {
         };
         Self {
             worker: RolloutWorker::gathering(config, Arc::new(make), network, links).unwrap(),
-            weights: Versioned { version: 0, weights },
+            weights: Versioned::new(0, weights),
             clock: StateClock::new("rollout-1", WorkerState::Starting),
             inferred,
             _guard,

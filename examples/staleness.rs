@@ -22,7 +22,7 @@ use pronk::learner::{ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Im
 use pronk::metrics::{StateClock, StepLedger};
 use pronk::policy::{Activation, CpuNetwork, Encoder, GaussianConfig, NetworkSpec, Torso, distribution_for};
 use pronk::prelude::*;
-use pronk::rollout::{RolloutWorker, WorkerConfig, WorkerLinks, WorkerState, probe_spec};
+use pronk::rollout::{NormalizerConfig, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState, probe_spec};
 use pronk::{ByPolicy, ImpalaConfig, Params, Schedule};
 
 #[global_allocator]
@@ -94,13 +94,14 @@ fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> 
         num_envs_per_worker: NonZeroUsize::MIN.saturating_add(15),
         rollout_fragment_length: NonZeroUsize::MIN.saturating_add(19),
         gaussian: GaussianConfig::default(),
+        normalize: NormalizerConfig::default(),
     };
     let links = WorkerLinks::new(Pool::new(2), StepLedger::new(), token);
     let mut worker = RolloutWorker::new(worker, Arc::new(make), Box::new(CpuNetwork::new(&spec)?), links)?;
     let mut clock = StateClock::new("rollout-0", WorkerState::Starting);
 
     // The newest version is at the back, the one to act with in front.
-    let version_of = |version, learner: &ActorCriticLearner| Versioned { version, weights: copy(learner.weights()) };
+    let version_of = |version, learner: &ActorCriticLearner| Versioned::new(version, copy(learner.weights()));
     let mut versions = VecDeque::from([version_of(0, &learner)]);
     let (mut env_steps, mut version) = (0, 0);
     let (mut n_episodes, mut returns) = (0, 0.0);

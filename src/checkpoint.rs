@@ -12,7 +12,8 @@ mod tests;
 use std::path::Path;
 
 use pronk_metrics::{ByPolicy, default_policy};
-use pronk_policy::{Policy, PolicyError};
+use pronk_policy::{ObsNormalizer, Policy, PolicyError};
+use pronk_rollout::obs_normalizer;
 
 pub use contents::Checkpoint;
 pub use error::CheckpointError;
@@ -88,14 +89,19 @@ impl Checkpoint {
             let reason = "the checkpoint is of one of your own, which it does not hold: make it, and act by \
                           Policy::with_network with `state.params` and `action` of the checkpoint, and \
                           Policy::with_gaussian with its `config.model.gaussian`, and Policy::with_normalizer with its \
-                          `normalizer.obs_normalizer()`, if there is one";
+                          `obs_normalizer()`, if there is one";
             return Err(PolicyError::BadSpec { reason: reason.to_owned() });
         };
         let policy = Policy::new(network, self.state.params.clone(), &self.action)?;
         let policy = policy.with_gaussian(self.config.model.gaussian())?;
-        match self.normalizer.obs_normalizer() {
+        match self.obs_normalizer() {
             Some(normalizer) => policy.with_normalizer(normalizer),
             None => Ok(policy),
         }
+    }
+
+    /// Normalises raw observations as in training, with fixed statistics; `None` if they were not normalised.
+    pub fn obs_normalizer(&self) -> Option<ObsNormalizer> {
+        obs_normalizer(&self.normalizer)
     }
 }

@@ -82,13 +82,12 @@ pub struct ConfigError {
 }
 
 impl TrainerConfig {
-    /// What a single-agent run normalises, if anything.
-    pub(crate) fn normalizer(&self) -> Option<NormalizerConfig> {
-        let config = NormalizerConfig {
+    /// What a single-agent run normalises.
+    pub(crate) fn normalizer(&self) -> NormalizerConfig {
+        NormalizerConfig {
             observations: self.workers.observation_filter == ObservationFilter::MeanStdFilter,
             return_gamma: self.workers.normalize_rewards.then(|| self.algorithm.gamma()),
-        };
-        (config != NormalizerConfig::default()).then_some(config)
+        }
     }
 }
 

@@ -48,7 +48,7 @@ pub use loader_stacks::{
 pub use minibatch::{MinibatchBuffer, Pass, Shown};
 pub use replay::{MixIn, MixInConfig, MixInError, MixInReplay, RandomSource};
 
-pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell};
+pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell, weight_cell_from};
 
 pub use admission::{
     Ask, FragmentSender, InOrder, Permits, RecordedTurn, RoundGate, Rounds, Turn, TurnConfig, Turns, WeightSource,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use pronk_metrics::NormalizerMoments;
 
 #[cfg(test)]
 mod tests;
@@ -20,23 +21,40 @@ mod tests;
 /// assert_eq!(cell.load().version, 1);
 /// ```
 pub fn weight_cell<W>(initial: W) -> (WeightPublisher<W>, WeightCell<W>) {
-    let first = Arc::new(Versioned { version: 0, weights: initial });
-    let cell = WeightCell { current: Arc::new(ArcSwap::new(first)), version: VersionReader::default() };
-    (WeightPublisher { cell: cell.clone(), retired: VecDeque::new(), on_publish: None }, cell)
+    weight_cell_from(Versioned::new(0, initial))
 }
 
-/// Weights with their version; immutable once published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Makes a cell that holds `first`, with the moments that a resumed run continues from.
+pub fn weight_cell_from<W>(first: Versioned<W>) -> (WeightPublisher<W>, WeightCell<W>) {
+    let moments = Arc::clone(&first.moments);
+    let version = VersionReader { count: Arc::new(AtomicU64::new(first.version)) };
+    let cell = WeightCell { current: Arc::new(ArcSwap::from_pointee(first)), version };
+    (WeightPublisher { cell: cell.clone(), moments, retired: VecDeque::new(), on_publish: None }, cell)
+}
+
+/// Weights with their version, and what their fragments are normalised by; immutable once published.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Versioned<W> {
     /// The number of the publication; 0 for the initial weights.
     pub version: u64,
     /// The weights.
     pub weights: W,
+    /// The moments that normalise the fragments sampled with these weights.
+    pub moments: Arc<NormalizerMoments>,
+}
+
+impl<W> Versioned<W> {
+    /// Weights of a run that has no moments yet, or normalises nothing.
+    pub fn new(version: u64, weights: W) -> Self {
+        Self { version, weights, moments: Arc::default() }
+    }
 }
 
 /// The learner's end, which alone publishes.
 pub struct WeightPublisher<W> {
     cell: WeightCell<W>,
+    /// Those of the next publication.
+    moments: Arc<NormalizerMoments>,
     /// Replaced snapshots, oldest first, for their memory.
     retired: VecDeque<Arc<Versioned<W>>>,
     on_publish: Option<Box<OnPublish<W>>>,
@@ -55,7 +73,13 @@ impl<W: fmt::Debug> fmt::Debug for WeightPublisher<W> {
 const MAX_RETIRED: usize = 4;
 
 impl<W> WeightPublisher<W> {
-    /// Publishes `weights` and returns their version. Never waits for readers.
+    /// Merges the moments of a fragment into those of the next publication.
+    pub fn merge(&mut self, moments: &NormalizerMoments) {
+        Arc::make_mut(&mut self.moments).merge(moments);
+    }
+
+    /// Publishes `weights`, with the moments merged so far, and returns their version. Never waits for
+    /// readers.
     pub fn publish(&mut self, weights: W) -> u64 {
         self.publish_with(|_| weights)
     }
@@ -65,8 +89,8 @@ impl<W> WeightPublisher<W> {
     pub fn publish_with(&mut self, write: impl FnOnce(Option<W>) -> W) -> u64 {
         let recycled = self.take_unread();
         let version = self.version() + 1;
-        let weights = write(recycled);
-        let published = Arc::new(Versioned { version, weights });
+        let (weights, moments) = (write(recycled), Arc::clone(&self.moments));
+        let published = Arc::new(Versioned { version, weights, moments });
         if let Some(on_publish) = &mut self.on_publish {
             on_publish(&published);
         }

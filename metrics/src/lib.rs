@@ -6,6 +6,7 @@
 
 mod catch;
 mod ids;
+mod moments;
 mod numbers;
 
 mod timer;
@@ -25,6 +26,7 @@ mod timer_tree;
 
 pub use catch::{catch, panic_text};
 pub use ids::{ByPolicy, DEFAULT_POLICY, PolicyId, default_policy};
+pub use moments::{NormalizerMoments, RunningMoments};
 pub use numbers::round_half_even;
 
 pub use timer::TimerStat;

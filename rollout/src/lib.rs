@@ -44,12 +44,9 @@ pub use run::{
     AbandonedThreads, EvaluateError, Evaluation, InlineSource, JoinOutcome, StartError, SupervisorState, WorkerEdges,
     WorkerFailure, WorkerFailureCause, WorkerReport, WorkerSet, WorkerSetConfig, WorkerStatus, evaluate,
 };
-pub use vector::{
-    Kernel, KernelAction, NativeVectorEnv, Normalizer, NormalizerConfig, NormalizerMoments, Outcome, RunningMoments,
-    SerialVectorEnv, VectorEnv, VectorStep,
-};
+pub use vector::{Kernel, KernelAction, NativeVectorEnv, Outcome, SerialVectorEnv, VectorEnv, VectorStep};
 pub use worker::{
-    AnyEnvSpec, BuildError, Collected, GatheringWorkerConfig, MakeWorker, MultiAgentWorkerConfig, RestartPolicy,
-    RolloutWorker, SampleError, WorkerConfig, WorkerLinks, WorkerSeat, WorkerState,
+    AnyEnvSpec, BuildError, Collected, GatheringWorkerConfig, MakeWorker, MultiAgentWorkerConfig, NormalizerConfig,
+    RestartPolicy, RolloutWorker, SampleError, WorkerConfig, WorkerLinks, WorkerSeat, WorkerState, obs_normalizer,
 };
 pub use wrappers::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};

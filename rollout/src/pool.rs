@@ -7,7 +7,6 @@ mod factory;
 mod gather;
 mod hang;
 mod multi_agent;
-mod normalized;
 mod pool_vector_env;
 mod step;
 mod tasks;

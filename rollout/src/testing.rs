@@ -13,7 +13,9 @@ use pronk_policy::{
 use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 use crate::envs::Masked;
 use crate::pool::EnvFactory;
-use crate::worker::{MakeWorker, RestartPolicy, RolloutWorker, WorkerConfig, WorkerLinks, WorkerSeat};
+use crate::worker::{
+    MakeWorker, NormalizerConfig, RestartPolicy, RolloutWorker, WorkerConfig, WorkerLinks, WorkerSeat,
+};
 
 /// Longer than anything here takes; a wait this long is a hang.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -306,7 +308,7 @@ pub(crate) fn of_default(params: Params) -> ByPolicy<Params> {
 }
 
 pub(crate) fn weights(version: u64, w: f32) -> Versioned<ByPolicy<Params>> {
-    Versioned { version, weights: of_default(params(w)) }
+    Versioned::new(version, of_default(params(w)))
 }
 
 impl Network for OneWeight {
@@ -354,7 +356,15 @@ pub(crate) fn make_workers<F: EnvFactory + 'static>(factory: F, seed: u64, links
 /// `T` = 4 steps of `B` = 2 environments.
 pub(crate) fn config(worker: u32, seed: u64) -> WorkerConfig {
     let gaussian = pronk_policy::GaussianConfig::default();
-    WorkerConfig { worker, incarnation: 0, seed, num_envs_per_worker: n(2), rollout_fragment_length: n(4), gaussian }
+    WorkerConfig {
+        worker,
+        incarnation: 0,
+        seed,
+        num_envs_per_worker: n(2),
+        rollout_fragment_length: n(4),
+        gaussian,
+        normalize: NormalizerConfig::default(),
+    }
 }
 
 /// What a worker needs from a run, and the shutdown guard that ends it.

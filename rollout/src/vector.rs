@@ -2,12 +2,8 @@
 
 mod kernel;
 mod kernel_action;
-mod moments;
 mod multi_agent;
 mod native;
-mod normalization;
-mod normalized;
-mod normalizer;
 mod serial;
 pub(crate) mod sin_cos;
 mod slot;
@@ -15,12 +11,8 @@ mod vector_env;
 
 pub use kernel::{Kernel, Outcome};
 pub use kernel_action::KernelAction;
-pub use moments::RunningMoments;
 pub(crate) use multi_agent::{MultiAgentEnvs, MultiAgentSlot};
 pub use native::NativeVectorEnv;
-pub(crate) use normalization::Normalization;
-pub(crate) use normalized::NormalizedVectorEnv;
-pub use normalizer::{Normalizer, NormalizerConfig, NormalizerMoments};
 pub use serial::SerialVectorEnv;
 pub(crate) use sin_cos::sin_cos;
 pub(crate) use slot::Slot;

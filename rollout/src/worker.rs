@@ -7,6 +7,7 @@ mod error;
 mod gathering;
 mod lockstep;
 mod multi_agent;
+mod normalization;
 mod restart;
 mod rollout_worker;
 
@@ -17,5 +18,6 @@ pub use config::{WorkerConfig, WorkerLinks, WorkerSeat, WorkerState};
 pub use error::{BuildError, SampleError};
 pub use gathering::GatheringWorkerConfig;
 pub use multi_agent::MultiAgentWorkerConfig;
+pub use normalization::{NormalizerConfig, obs_normalizer};
 pub use restart::RestartPolicy;
 pub use rollout_worker::{MakeWorker, RolloutWorker};

@@ -1,6 +1,6 @@
 use pronk_learner::LearnerState;
+use pronk_metrics::NormalizerMoments;
 use pronk_policy::{NetworkSpec, Space};
-use pronk_rollout::NormalizerMoments;
 
 use crate::config::TrainerConfig;
 

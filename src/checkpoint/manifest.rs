@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pronk_learner::{AlgorithmState, LearnerState, OptimizerState, TargetState};
-use pronk_metrics::DEFAULT_POLICY;
+use pronk_metrics::{DEFAULT_POLICY, NormalizerMoments};
 use pronk_policy::{NetworkSpec, ParamLayout, Params, Space};
-use pronk_rollout::NormalizerMoments;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

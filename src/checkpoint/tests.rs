@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pronk_metrics::NormalizerMoments;
 use pronk_policy::Params;
-use pronk_rollout::{CartPole, NormalizerMoments};
+use pronk_rollout::CartPole;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -66,10 +66,6 @@ impl TrainerConfig {
             return depends_on_time("inference", &workers.inference, "leave it at per_worker");
         }
         self.check_turns(workers.num_env_groups > 1)?;
-        if workers.num_env_groups > 1 && self.normalizer().is_some() {
-            let instead = "groups would exchange their statistics as they end; leave it at 1, or normalise nothing";
-            return depends_on_time("num_env_groups", &workers.num_env_groups, instead);
-        }
         if learner.max_lag.is_some() {
             return depends_on_time("max_lag", &learner.max_lag, "the lag is a constant; leave it at null");
         }

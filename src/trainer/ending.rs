@@ -85,7 +85,7 @@ impl Trainer {
             Some(states) => (Whole::Learner, states),
             None => self.published_states(),
         };
-        let checkpoints = self.spec.checkpoints(&self.config, states);
+        let checkpoints = self.spec.checkpoints(&self.config, states, &self.weights.load().moments);
         self.remains = Remains { whole, checkpoints, not_joined: ended.not_joined, time, env_steps_per_s };
         ended.learner.failure
     }

@@ -8,11 +8,11 @@ use pronk_learner::{
     ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, AlgorithmState, InitialState, LearnError,
     Learner, LearnerState, OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
 };
-use pronk_metrics::{ByPolicy, PolicyId, default_policy};
+use pronk_metrics::{ByPolicy, NormalizerMoments, PolicyId, default_policy};
 use pronk_policy::{GaussianConfig, Network, Params, PolicyError, derive_seed, distribution_with};
 use pronk_rollout::{
     BuildError, EnvFactory, EnvSpec, GatheringWorkerConfig, Inference, InferencePort, MultiAgentFactory,
-    MultiAgentWorkerConfig, Normalizer, PolicyMapping, RolloutWorker, WorkerConfig, WorkerLinks, WorkerPolicy,
+    MultiAgentWorkerConfig, NormalizerConfig, PolicyMapping, RolloutWorker, WorkerConfig, WorkerLinks, WorkerPolicy,
     WorkerSeat, probe_spec,
 };
 
@@ -37,8 +37,10 @@ pub(super) struct RunSpec {
     pub(super) env: String,
     agents: Agents,
     policies: ByPolicy<PolicySpec>,
-    /// Normalises observations and rewards, if the config says so.
-    normalizer: Option<Normalizer>,
+    /// What the run normalises.
+    normalize: NormalizerConfig,
+    /// The moments that it starts with.
+    moments: Arc<NormalizerMoments>,
     /// How many times the run was resumed.
     pub(super) life: u64,
 }
@@ -85,18 +87,12 @@ impl RunSpec {
         config.check_env(env.as_ref())?;
         let spec = probe_spec(env.as_ref(), config.seed)?;
         config.check_observation(&spec.observation)?;
-        let normalizer = config.normalizer().map(Normalizer::new);
-        let env = match &normalizer {
-            Some(normalizer) => Arc::new(normalizer.wrap(env)) as Arc<dyn EnvFactory>,
-            None => env,
-        };
+        let normalize = config.normalizer();
         let networks = Networks::new(own, config, &spec)?;
         if let Some(checkpoint) = &checkpoint {
-            check_fits(&spec, normalizer.as_ref(), &networks, checkpoint)?;
+            check_fits(&spec, normalize, &networks, checkpoint)?;
         }
-        if let (Some(normalizer), Some(checkpoint)) = (&normalizer, &checkpoint) {
-            normalizer.go_on_from(checkpoint.normalizer.clone());
-        }
+        let moments = checkpoint.as_ref().map_or_else(|| normalize.no_moments(), |from| from.normalizer.clone());
         let life = checkpoint.as_ref().map_or(0, Checkpoint::next_life);
         let name = spec.name.clone();
         let only = PolicySpec {
@@ -108,7 +104,7 @@ impl RunSpec {
             stream: None,
         };
         let policies = ByPolicy::from([(default_policy(), only)]);
-        Ok(Self { env: name, agents: Agents::One(env), policies, normalizer, life })
+        Ok(Self { env: name, agents: Agents::One(env), policies, normalize, moments: Arc::new(moments), life })
     }
 
     /// For multi-agent environments: the same for each policy.
@@ -127,7 +123,8 @@ impl RunSpec {
             let checkpoint = agents.policies[&policy].clone();
             let networks = Networks::new(own.cloned(), config, &spec).map_err(of_policy)?;
             if let Some(checkpoint) = &checkpoint {
-                check_fits(&spec, None, &networks, checkpoint).map_err(|cause| of_policy(cause.into()))?;
+                check_fits(&spec, NormalizerConfig::default(), &networks, checkpoint)
+                    .map_err(|cause| of_policy(cause.into()))?;
             }
             let mut gaussian = config.model.gaussian();
             let training = match (checkpoint, agents.is_trained(&policy)) {
@@ -152,12 +149,17 @@ impl RunSpec {
             policies.insert(policy, policy_spec);
         }
         let agents = Agents::Several(env, agents.policy_mapping);
-        Ok(Self { env: name, agents, policies, normalizer: None, life })
+        Ok(Self { env: name, agents, policies, normalize: NormalizerConfig::default(), moments: Arc::default(), life })
     }
 
     /// The policies, each with its spaces as a single-agent environment would have them.
     pub(super) fn specs(&self) -> impl Iterator<Item = (&PolicyId, &EnvSpec)> {
         self.policies.iter().map(|(policy, model)| (policy, &model.spec))
+    }
+
+    /// The moments that the first fragments are normalised by: the checkpoint's in a resumed run.
+    pub(super) fn first_moments(&self) -> Arc<NormalizerMoments> {
+        Arc::clone(&self.moments)
     }
 
     /// The seed of all random streams: the config's, or one derived from it for a resumed run, which would
@@ -212,6 +214,7 @@ impl RunSpec {
                     num_envs_per_worker,
                     rollout_fragment_length,
                     gaussian: only.gaussian,
+                    normalize: self.normalize,
                 };
                 let inference = match shared {
                     Some(port) => port.client().into(),
@@ -265,8 +268,13 @@ impl RunSpec {
         only.networks.acting(&only.spec)
     }
 
-    /// Checkpoints of a learner's states.
-    pub(super) fn checkpoints(&self, config: &TrainerConfig, states: ByPolicy<LearnerState>) -> ByPolicy<Checkpoint> {
+    /// Checkpoints of a learner's states, and of the newest published `moments`.
+    pub(super) fn checkpoints(
+        &self,
+        config: &TrainerConfig,
+        states: ByPolicy<LearnerState>,
+        moments: &NormalizerMoments,
+    ) -> ByPolicy<Checkpoint> {
         let checkpoint = |(policy, state): (PolicyId, LearnerState)| {
             let model = self.policies.get(&policy)?;
             let checkpoint = Checkpoint {
@@ -276,7 +284,7 @@ impl RunSpec {
                 action: model.spec.action.clone(),
                 network: model.networks.spec().cloned(),
                 config: config.clone(),
-                normalizer: self.normalizer.as_ref().map(Normalizer::moments).unwrap_or_default(),
+                normalizer: moments.clone(),
                 life: self.life,
                 state,
             };
@@ -405,7 +413,7 @@ fn check_recurrent_settings(config: &TrainerConfig, state_len: usize) -> Result<
 /// Refuses a checkpoint of other spaces, normalisation or network, and names the difference.
 fn check_fits(
     spec: &EnvSpec,
-    normalizer: Option<&Normalizer>,
+    normalize: NormalizerConfig,
     networks: &Networks,
     checkpoint: &Checkpoint,
 ) -> Result<(), CheckpointError> {
@@ -415,18 +423,17 @@ fn check_fits(
     if checkpoint.action != spec.action {
         return Err(CheckpointError::DoesNotFit { what: "action space" });
     }
-    check_normalized(normalizer, checkpoint)?;
+    check_normalized(normalize, checkpoint)?;
     networks.check_fits(checkpoint)
 }
 
 /// Weights trained on normalised data do not fit raw data, nor the other way round.
-fn check_normalized(normalizer: Option<&Normalizer>, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
-    let own = normalizer.map(Normalizer::moments).unwrap_or_default();
+fn check_normalized(normalize: NormalizerConfig, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
     let theirs = &checkpoint.normalizer;
-    if own.observations.is_some() != theirs.observations.is_some() {
+    if normalize.observations != theirs.observations.is_some() {
         return Err(CheckpointError::DoesNotFit { what: "`observation_filter`" });
     }
-    if own.returns.is_some() != theirs.returns.is_some() {
+    if normalize.return_gamma.is_some() != theirs.returns.is_some() {
         return Err(CheckpointError::DoesNotFit { what: "`normalize_rewards`" });
     }
     Ok(())

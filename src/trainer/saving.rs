@@ -22,7 +22,8 @@ impl Trainer {
         };
         let state = engine.learner_state(self.finish_deadline);
         let state = state.map_err(|error| CheckpointError::NoState { reason: error.to_string() })?;
-        save_all(&self.spec.checkpoints(&self.config, state), dir.as_ref())
+        let published = self.weights.load();
+        save_all(&self.spec.checkpoints(&self.config, state, &published.moments), dir.as_ref())
     }
 
     /// Saves into `dir`, as [`save`](Self::save) does, after the first iteration in which `every` has passed

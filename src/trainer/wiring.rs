@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use pronk_buffer::{
     Ask, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, Notifier, Pool, RoundGate, ShutdownToken, Source,
-    TurnConfig, Turns, WeightCell, WorkerEnds, inqueue, mailbox, recorded_turns, rounds, shutdown, turns, weight_cell,
+    TurnConfig, Turns, Versioned, WeightCell, WorkerEnds, inqueue, mailbox, recorded_turns, rounds, shutdown, turns,
+    weight_cell_from,
 };
 use pronk_learner::{
     Journal, Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread, Stack, StackLoader,
@@ -70,7 +71,8 @@ pub(super) fn connect(
     let clock = StateClock::new("trainer", TrainerState::Caller);
     time.add(clock.reader());
     let (shutdown, token) = shutdown();
-    let (mut publisher, weights) = weight_cell(first_weights(&*learner));
+    let first = Versioned { version: 0, weights: first_weights(&*learner), moments: spec.first_moments() };
+    let (mut publisher, weights) = weight_cell_from(first);
     let log = match recording.is_some() || replay.is_some() || config.results.weights_digest {
         true => {
             let header = Header::of(config, &spec.env, spec.life, &weights.load().weights);

@@ -8,6 +8,7 @@ mod bottleneck;
 mod candle_models;
 mod checkpoints;
 mod deterministic;
+mod deterministic_normalized;
 mod devices;
 mod failures;
 mod fixtures;

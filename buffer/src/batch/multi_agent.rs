@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use pronk_metrics::{PolicyId, StepTicket, Steps, default_policy};
+use pronk_metrics::{NormalizerMoments, PolicyId, StepTicket, Steps, default_policy};
 use serde::{Deserialize, Serialize};
 
 use super::{BatchError, SampleBatch};
@@ -9,7 +9,8 @@ use crate::Pool;
 /// The samples of every policy over the same environment steps; one entry in the single-agent case.
 ///
 /// It may carry the [`StepTicket`] of its steps, which its last owner settles; the steps of a batch that is
-/// dropped with its ticket count as dropped. The default batch is empty.
+/// dropped with its ticket count as dropped. It may also carry the moments of its observations and returns,
+/// for the learner to merge once. The default batch is empty.
 ///
 /// ```
 /// use pronk_buffer::{ActionKind, BatchShape, MultiAgentBatch, ObsKind, SampleBatch, Tag};
@@ -43,13 +44,34 @@ pub struct MultiAgentBatch {
     env_steps: u64,
     #[serde(skip)]
     ticket: Option<StepTicket>,
+    /// Of each fragment, in order.
+    #[serde(with = "moments")]
+    moments: Vec<NormalizerMoments>,
+}
+
+/// Moments in formats without names of fields, where none can be left out.
+mod moments {
+    use pronk_metrics::{NormalizerMoments, RunningMoments};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Pair<M> = (Option<M>, Option<M>);
+
+    pub(super) fn serialize<S: Serializer>(moments: &[NormalizerMoments], to: S) -> Result<S::Ok, S::Error> {
+        let pair = |it: &NormalizerMoments| (it.observations.clone(), it.returns.clone());
+        moments.iter().map(pair).collect::<Vec<Pair<RunningMoments>>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NormalizerMoments>, D::Error> {
+        let pairs = Vec::<Pair<RunningMoments>>::deserialize(from)?;
+        Ok(pairs.into_iter().map(|(observations, returns)| NormalizerMoments { observations, returns }).collect())
+    }
 }
 
 impl MultiAgentBatch {
     /// A single agent's batch, under the default policy: each agent-step is an environment step.
     pub fn single(batch: SampleBatch) -> Self {
         let env_steps = batch.steps();
-        Self { policies: BTreeMap::from([(default_policy(), batch)]), env_steps, ticket: None }
+        Self { policies: BTreeMap::from([(default_policy(), batch)]), env_steps, ..Self::default() }
     }
 
     /// The batches of several policies over `env_steps` environment steps.
@@ -63,7 +85,7 @@ impl MultiAgentBatch {
         if env_steps == 0 {
             return Err(BatchError::NoEnvSteps);
         }
-        Ok(Self { policies, env_steps, ticket: None })
+        Ok(Self { policies, env_steps, ..Self::default() })
     }
 
     /// The policies and their samples, by name.
@@ -127,8 +149,19 @@ impl MultiAgentBatch {
         self.ticket.as_ref().map(StepTicket::steps)
     }
 
-    /// Joins batches policy by policy, in the order given; steps add up and tickets are joined. Samples that
-    /// only one part has are moved, not copied.
+    /// Adds the moments of a fragment, after those that the batch already carries.
+    pub fn with_moments(mut self, moments: NormalizerMoments) -> Self {
+        self.moments.push(moments);
+        self
+    }
+
+    /// Takes the moments of its fragments, in order, to merge them.
+    pub fn take_moments(&mut self) -> Vec<NormalizerMoments> {
+        std::mem::take(&mut self.moments)
+    }
+
+    /// Joins batches policy by policy, in the order given; steps add up, tickets are joined, and moments stay
+    /// in order. Samples that only one part has are moved, not copied.
     ///
     /// # Errors
     /// No parts, or parts of one policy that differ in more than their number of columns: see
@@ -137,10 +170,11 @@ impl MultiAgentBatch {
         if parts.len() <= 1 {
             return parts.pop().ok_or(BatchError::Empty { what: "a joined multi-agent batch" });
         }
-        let mut joined = Self { policies: BTreeMap::new(), env_steps: 0, ticket: None };
+        let mut joined = Self::default();
         let mut by_policy: BTreeMap<PolicyId, Vec<SampleBatch>> = BTreeMap::new();
         for part in parts {
             joined.env_steps += part.env_steps;
+            joined.moments.extend(part.moments);
             if let Some(ticket) = part.ticket {
                 joined.add_ticket(ticket);
             }

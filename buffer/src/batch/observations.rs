@@ -241,6 +241,11 @@ impl FinalObs {
         &self.rows
     }
 
+    /// The observations, to be rewritten in place.
+    pub fn rows_mut(&mut self) -> ObsViewMut<'_> {
+        self.rows.view_mut()
+    }
+
     /// `(t, b)` of every entry.
     pub fn index(&self) -> &[(u32, u32)] {
         &self.index

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use pronk_metrics::{DEFAULT_POLICY, StepLedger};
+use pronk_metrics::{DEFAULT_POLICY, NormalizerMoments, RunningMoments, StepLedger};
 use proptest::prelude::*;
 
 use super::*;
@@ -380,6 +380,24 @@ fn joining_several_agents_sums_their_steps_per_policy_and_their_tickets() {
     let totals = ledger.snapshot();
     assert_eq!(totals.trained_once, joined.steps());
     assert!(totals.is_closed());
+}
+
+/// The moments of one number.
+pub(crate) fn moments(number: f64) -> NormalizerMoments {
+    let mut observations = RunningMoments::new(1);
+    observations.add_rows(&[number]);
+    NormalizerMoments { observations: Some(observations), returns: None }
+}
+
+#[test]
+fn joining_keeps_the_moments_of_every_fragment_in_order() {
+    let part = || MultiAgentBatch::single(SampleBatch::blank(shape(2, 1), tag(1)));
+    let parts = vec![part().with_moments(moments(2.0)), part(), part().with_moments(moments(1.0))];
+    let mut joined = MultiAgentBatch::join(parts, &Pool::new(4)).unwrap();
+    assert_eq!(joined.take_moments(), [moments(2.0), moments(1.0)]);
+    assert!(joined.take_moments().is_empty(), "they are taken once");
+    let only = MultiAgentBatch::join(vec![part().with_moments(moments(3.0))], &Pool::new(4)).unwrap();
+    assert_eq!(only.with_moments(moments(4.0)).take_moments(), [moments(3.0), moments(4.0)]);
 }
 
 #[test]

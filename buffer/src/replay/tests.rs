@@ -4,7 +4,7 @@ use pronk_metrics::{DEFAULT_POLICY, PolicyId, StepLedger, Steps};
 use proptest::prelude::*;
 
 use super::*;
-use crate::batch::tests::shape;
+use crate::batch::tests::{moments, shape};
 use crate::source_contract::{Rig, check_all};
 use crate::{
     ActionKind, ActionViewMut, Assemble, BatchShape, End, Gate, InqueueReceiver, InqueueSender, ObsKind, ObsViewMut,
@@ -435,4 +435,19 @@ proptest! {
         prop_assert!(totals.is_closed());
         prop_assert_eq!(totals.in_flight, Steps::default());
     }
+}
+
+#[test]
+fn moments_go_with_the_fresh_fragment_and_never_with_its_replays() {
+    let (mut workers, mut fragments) = set_up(config(4, 1.0));
+    let of_one = moments(1.0);
+    let mut batch = workers.pool.take(shape(2, 1), Tag::default());
+    fill(&mut batch, |_| 0.0);
+    workers.sender.push(MultiAgentBatch::single(batch).with_moments(of_one.clone())).unwrap();
+    workers.push(2);
+    let mut seen = Vec::new();
+    while let Ok(mut fragment) = fragments.next(Duration::ZERO) {
+        seen.extend(fragment.take_moments());
+    }
+    assert!(fragments.stored() == 2 && seen == [of_one], "{seen:?}");
 }

@@ -2,14 +2,15 @@ use std::collections::HashSet;
 use std::thread;
 
 use super::*;
+use crate::batch::tests::moments;
 
 #[test]
 fn versions_count_publications_from_zero() {
     let (mut publisher, cell) = weight_cell('a');
-    assert_eq!(*cell.load(), Versioned { version: 0, weights: 'a' });
+    assert_eq!(*cell.load(), Versioned::new(0, 'a'));
     assert_eq!(publisher.publish('b'), 1);
     assert_eq!(publisher.publish_with(|_| 'c'), 2);
-    assert_eq!(*cell.load(), Versioned { version: 2, weights: 'c' });
+    assert_eq!(*cell.load(), Versioned::new(2, 'c'));
     assert_eq!((cell.version(), publisher.version(), cell.version_reader().current()), (2, 2, 2));
 }
 
@@ -85,4 +86,20 @@ fn the_last_weights_stay_readable_when_the_publisher_is_gone() {
     let other = publisher.cell();
     drop(publisher);
     assert_eq!((cell.load().weights, other.load().weights), (2, 2));
+}
+
+#[test]
+fn moments_are_published_with_the_weights_that_follow_them() {
+    let first = Versioned { version: 3, weights: 'a', moments: Arc::new(moments(1.0)) };
+    let (mut publisher, cell) = weight_cell_from(first.clone());
+    assert_eq!((&*cell.load(), cell.version()), (&first, 3), "a resumed run continues from its moments");
+    publisher.merge(&moments(3.0));
+    assert_eq!(*cell.load(), first, "a snapshot does not change");
+    publisher.publish('b');
+    let mut expected = moments(1.0);
+    expected.merge(&moments(3.0));
+    let second = Versioned { version: 4, weights: 'b', moments: Arc::new(expected) };
+    assert_eq!(*cell.load(), second);
+    publisher.publish('c');
+    assert_eq!(cell.load().moments, second.moments, "they stay until more are merged");
 }

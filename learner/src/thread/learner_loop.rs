@@ -140,6 +140,10 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             Ok(learned) => {
                 let batch = pass.item_mut().samples_mut();
                 let ticket = batch.take_ticket();
+                // In the order of admission, and once: later passes find none.
+                for moments in batch.take_moments() {
+                    self.publisher.merge(&moments);
+                }
                 let steps = batch.steps();
                 let rows = batch.policies().map(|(policy, part)| (policy.clone(), part.steps())).collect();
                 // Replayed fragments carry no ticket, since they were counted when new.

@@ -70,6 +70,14 @@ pub enum PolicyFault {
         /// Its error.
         source: PolicyError,
     },
+    /// The moments that came with the weights are of other observations.
+    #[error("version {version} of the weights came with moments of other observations")]
+    Moments {
+        /// The version of the weights.
+        version: u64,
+        /// The difference.
+        source: PolicyError,
+    },
     /// The inference thread failed.
     #[error("on the inference thread: {fault}")]
     Shared {

@@ -126,13 +126,13 @@ where
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let (shutdown, token) = pronk_buffer::shutdown();
         let config = PoolConfig { context: *context, n_groups: n_envs, group_size: 1, env_hang_timeout: None };
-        let tasks = EnvTasks { make: Arc::new(self.clone()), normalizer: None };
+        let tasks = EnvTasks { make: Arc::new(self.clone()) };
         let groups = TaskPool::new(config, tasks, (&token, &TimeLedger::new()))?;
         Ok(Box::new(PoolVectorEnv::new(*context, Box::new(groups), shutdown)))
     }
 
     fn tasks(&self) -> Option<EnvTasks> {
-        Some(EnvTasks { make: Arc::new(self.clone()), normalizer: None })
+        Some(EnvTasks { make: Arc::new(self.clone()) })
     }
 }
 

@@ -1,6 +1,6 @@
 use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
 
-use crate::env::{EnvFailure, EnvSpec, EpisodeStat, ObsMut, act_kind, obs_kind};
+use crate::env::{EnvFailure, EnvSpec, EpisodeStat, act_kind, obs_kind};
 
 /// A group's answer.
 pub(crate) struct Answer {
@@ -20,14 +20,12 @@ pub(crate) struct GroupFailure {
 /// One step of a group's environments, order and answer. It moves to the group and back.
 pub(crate) struct GroupStep {
     pub(crate) order: Order,
-    /// Whether the step is the last of a fragment: the group then exchanges moments of normalisation.
-    pub(crate) ends_fragment: bool,
+    /// Whether the step is the last of a column: the group then hands over the episodes that ended.
+    pub(crate) ends_column: bool,
     /// `[size, act_len]`, scaled for the environments.
     pub(crate) actions: ActionColumn,
     /// `[size, obs_len]`: the next observations.
     pub(crate) obs: ObsColumn,
-    /// `[size, obs_len]`: the same on the scale of the fragment that the step ends; empty if unchanged.
-    pub(crate) closing_obs: Vec<f32>,
     /// `[size]`.
     pub(crate) rewards: Vec<f32>,
     /// `[size]`.
@@ -55,10 +53,9 @@ impl GroupStep {
         let (obs_kind, obs_len) = (obs_kind(&spec.observation), spec.observation.obs_len());
         Self {
             order: Order::Reset,
-            ends_fragment: false,
+            ends_column: false,
             actions: ActionColumn::zeros(act_kind(&spec.action), size * spec.action.act_len()),
             obs: ObsColumn::zeros(obs_kind, size * obs_len),
-            closing_obs: Vec::new(),
             rewards: vec![0.0; size],
             ends: vec![End::No; size],
             final_obs: FinalObs::new(obs_kind, obs_len),
@@ -67,22 +64,8 @@ impl GroupStep {
         }
     }
 
-    /// Begins the next fragment: `rewrite` normalises the next observations on its scale.
-    pub(crate) fn begin_fragment<E>(&mut self, rewrite: impl FnOnce(ObsMut<'_>) -> Result<(), E>) -> Result<(), E> {
-        if let ObsColumn::F32(obs) = &self.obs {
-            self.closing_obs.extend_from_slice(obs);
-        }
-        rewrite(self.obs.view_mut().into())?;
-        // Unchanged rows need no second inference.
-        if self.obs.view().as_f32() == Some(&self.closing_obs) {
-            self.closing_obs.clear();
-        }
-        Ok(())
-    }
-
     /// Clears the outputs of the last order.
     pub(crate) fn clear(&mut self) {
         self.final_obs.clear();
-        self.closing_obs.clear();
     }
 }

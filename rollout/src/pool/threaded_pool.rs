@@ -403,9 +403,8 @@ impl Stepper {
         }
         let steps_made = if step.order == Order::Step { self.size } else { 0 };
         let after_it = |failure| EnvFailure { steps_made, ..failure };
-        if step.ends_fragment {
+        if step.ends_column {
             envs.drain_episodes(&mut step.episodes);
-            step.begin_fragment(|obs| envs.begin_fragment(obs)).map_err(after_it)?;
         }
         if !step.masks.is_empty() {
             envs.action_masks(&mut step.masks).map_err(after_it)?;

@@ -59,12 +59,6 @@ pub trait VectorEnv: Send {
         Ok(())
     }
 
-    /// Called at the beginning of a fragment with the last observations, `[B, obs_len]`, which a vector that
-    /// normalises rewrites with new moments.
-    fn begin_fragment(&mut self, _obs: ObsMut<'_>) -> Result<(), EnvFailure> {
-        Ok(())
-    }
-
     /// Appends the episodes that ended since the last call to `into`.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>);
 }

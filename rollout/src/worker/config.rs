@@ -6,7 +6,8 @@ use pronk_buffer::{Pool, ShutdownToken};
 use pronk_metrics::{StepLedger, thread_states};
 use pronk_policy::GaussianConfig;
 
-use crate::env::CallMonitor;
+use super::normalization::NormalizerConfig;
+use crate::env::{CallMonitor, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
 
 thread_states! {
     /// The state of a rollout worker.
@@ -43,6 +44,18 @@ pub struct WorkerConfig {
     pub rollout_fragment_length: NonZeroUsize,
     /// The distribution of continuous actions.
     pub gaussian: GaussianConfig,
+    /// What is normalised, by the moments that come with the weights.
+    pub normalize: NormalizerConfig,
+}
+
+impl WorkerConfig {
+    /// Checks that environments of this spec can be normalised.
+    pub(super) fn check_normalized(&self, spec: &EnvSpec) -> Result<(), EnvFailure> {
+        let Self { worker, incarnation, seed, .. } = *self;
+        let context = VectorContext { worker, incarnation, first_env: 0, seed };
+        let refused = |error| context.failure(Some(spec), 0, FailurePlace::Make, EnvFailureCause::Error(error));
+        self.normalize.check(spec).map_err(refused)
+    }
 }
 
 /// A worker's place in a run; a replacement takes the same seat.

@@ -9,16 +9,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsView, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, Steps, default_policy};
+use pronk_metrics::{ByPolicy, NormalizerMoments, StateClock, Steps, default_policy};
 use pronk_policy::Params;
 
 use super::account::Account;
 use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
+use super::normalization::Normalization;
 use super::restart::RestartPolicy;
 use super::rollout_worker::{MakeFragments, RolloutWorker};
-use crate::act::{Inference, PolicyActor, WorkerPolicy};
+use crate::act::{Inference, PolicyActor, PolicyFault, WorkerPolicy};
 use crate::env::{EnvFailureCause, EnvSpec};
 use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvPool, Gather, GroupFailure, GroupStep, Order};
 
@@ -56,6 +57,10 @@ struct Gathering {
     early: BTreeMap<usize, Answer>,
     /// `[B, state_len]`: recurrent state.
     state: Vec<f32>,
+    /// Those of the fragment in progress, with the version that they came with.
+    moments: (Arc<NormalizerMoments>, u64),
+    /// Of the groups whose columns are full, as the columns were filled.
+    gathered: VecDeque<NormalizerMoments>,
     /// When the last round ended, shifted by the time between fragments.
     round_began: Instant,
     /// When the last fragment was full.
@@ -69,6 +74,23 @@ struct GroupState {
     /// Its last answer; `None` while it steps.
     step: Option<Box<GroupStep>>,
     failures_in_a_row: u32,
+    /// `None` if nothing is normalised.
+    normalization: Option<Normalization>,
+    /// The moments of columns that its last step has filled.
+    filled: Option<NormalizerMoments>,
+}
+
+impl GroupState {
+    /// Its last answer and its normalisation, if the next step begins a column, which needs the scale of
+    /// `moments` instead of the present one.
+    fn begins_on_another_scale(
+        &mut self,
+        moments: &Arc<NormalizerMoments>,
+    ) -> Option<(&mut GroupStep, &mut Normalization)> {
+        let (step, normalization) = (self.step.as_mut()?, self.normalization.as_mut()?);
+        let begins = step.ends_column || step.order == Order::Reset;
+        (begins && !normalization.is_scaled_by(moments)).then_some((step, normalization))
+    }
 }
 
 impl RolloutWorker {
@@ -103,6 +125,7 @@ impl RolloutWorker {
     ) -> Result<Self, BuildError> {
         let GatheringWorkerConfig { worker: config, gather, restart, waits_for_restarts, .. } = *config;
         let spec = groups.spec().clone();
+        config.check_normalized(&spec)?;
         let (n_groups, n_envs) = (groups.n_groups(), groups.n_groups() * groups.group_size());
         let policy = WorkerPolicy {
             inference,
@@ -118,7 +141,12 @@ impl RolloutWorker {
         let actor = PolicyActor::new(default_policy(), policy, spec.action_mask, (length, n_envs), rng)?;
         let shape = actor.acting().batch_shape(length, n_envs);
         let adaptive = (gather == Gather::Adaptive).then(|| AdaptiveGather::new(n_groups, groups.group_size()));
-        let step = || Some(Box::new(GroupStep::new(&spec, groups.group_size())));
+        let size = groups.group_size();
+        let state = || GroupState {
+            step: Some(Box::new(GroupStep::new(&spec, size))),
+            normalization: Normalization::new(config.normalize, size, &spec),
+            ..GroupState::default()
+        };
         let maker = Gathering {
             seed,
             is_ahead: false,
@@ -129,7 +157,7 @@ impl RolloutWorker {
             shape,
             state: vec![0.0; n_envs * shape.state_len],
             actor,
-            states: (0..n_groups).map(|_| GroupState { step: step(), ..GroupState::default() }).collect(),
+            states: (0..n_groups).map(|_| state()).collect(),
             // All groups begin with a reset.
             pausing: (0..n_groups).map(|group| (Instant::now(), group)).collect(),
             spec,
@@ -138,6 +166,8 @@ impl RolloutWorker {
             n_running: 0,
             turns: VecDeque::new(),
             early: BTreeMap::new(),
+            moments: (Arc::default(), 0),
+            gathered: VecDeque::new(),
             round_began: Instant::now(),
             left_off: Instant::now(),
             is_closed: false,
@@ -164,6 +194,7 @@ impl MakeFragments for Gathering {
         if !std::mem::take(&mut self.is_ahead) {
             self.actor.draw_from(account.acting_stream(self.seed, 0));
         }
+        self.moments = (Arc::clone(&weights.moments), weights.version);
         loop {
             if account.links.token.is_shut_down() {
                 return Err(SampleError::Closed);
@@ -191,6 +222,7 @@ impl MakeFragments for Gathering {
         if let Some(columns) = self.actor.columns() {
             columns.clear();
         }
+        self.gathered.clear();
     }
 
     fn drop_envs(&mut self, _account: &Account) {
@@ -208,7 +240,7 @@ impl MakeFragments for Gathering {
 impl Gathering {
     /// Infers for every environment that is ready, and completes the steps before.
     fn infer(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
-        self.close_columns(weights)?;
+        self.rescale(weights)?;
         let BatchShape { obs_len, state_len, .. } = self.shape;
         let size = self.groups.group_size();
         self.actor.clear_rows();
@@ -228,22 +260,31 @@ impl Gathering {
         Ok(())
     }
 
-    /// Completes columns whose last observation was normalised with other moments than the next fragment's
-    /// first: the value to bootstrap from must be that of the old scale.
-    fn close_columns(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
+    /// Brings the observations of groups that begin a column to the scale of this fragment. The columns that
+    /// end with them are completed first: the value to bootstrap from must be that of their own scale.
+    fn rescale(&mut self, weights: &Versioned<ByPolicy<Params>>) -> Result<(), SampleError> {
         let BatchShape { obs_len, state_len, .. } = self.shape;
         let size = self.groups.group_size();
+        let moments = &weights.moments;
         self.actor.clear_rows();
         for &group in &self.ready {
-            let Some(step) = self.states[group].step.as_ref().filter(|step| !step.closing_obs.is_empty()) else {
-                continue;
-            };
-            for (row, env) in step.closing_obs.chunks_exact(obs_len).zip(group * size..) {
-                self.actor.add_row(env, row.into(), &self.state[env * state_len..(env + 1) * state_len])?;
+            let Some((step, normalization)) = self.states[group].begins_on_another_scale(moments) else { continue };
+            for (lane, env) in (group * size..(group + 1) * size).enumerate() {
+                let is_incomplete = self.actor.columns().is_some_and(|columns| columns.lacks_the_last_row(env));
+                if is_incomplete && normalization.changes_observations() {
+                    let state = &self.state[env * state_len..(env + 1) * state_len];
+                    self.actor.add_row(env, step.obs.view().row(lane, obs_len), state)?;
+                }
             }
         }
         self.actor.infer(weights, 1)?;
         self.actor.complete()?;
+        for &group in &self.ready {
+            let Some((step, normalization)) = self.states[group].begins_on_another_scale(moments) else { continue };
+            normalization.scale_by(moments);
+            let rescaled = normalization.rescale(step.obs.view_mut());
+            rescaled.map_err(|source| PolicyFault::Moments { version: weights.version, source })?;
+        }
         Ok(())
     }
 
@@ -254,7 +295,17 @@ impl Gathering {
             return Ok(None);
         }
         let batch = self.actor.take_batch(width, &account.links.pool, account.tag(version))?;
-        Ok(batch.map(MultiAgentBatch::single))
+        // One entry for the columns of each group, in their order.
+        let n_groups = self.groups.n_groups().min(self.gathered.len());
+        let moments = self.gathered.drain(..n_groups).reduce(|mut merged, moments| {
+            merged.merge(&moments);
+            merged
+        });
+        let batch = batch.map(MultiAgentBatch::single);
+        Ok(match moments {
+            Some(moments) => batch.map(|batch| batch.with_moments(moments)),
+            None => batch,
+        })
     }
 
     /// Chooses actions for all groups that are ready, and sends them off.
@@ -281,10 +332,10 @@ impl Gathering {
     fn send(&mut self, group: usize, order: Order) {
         let first_env = group * self.groups.group_size();
         // The environments of a group fill their columns in step.
-        let ends_fragment = self.actor.columns().is_some_and(|columns| columns.begun(first_env) == columns.steps());
+        let ends_column = self.actor.columns().is_some_and(|columns| columns.begun(first_env) == columns.steps());
         if let Some(mut step) = self.states[group].step.take() {
             step.order = order;
-            step.ends_fragment = ends_fragment;
+            step.ends_column = ends_column;
             self.groups.send(group, step);
             self.n_running += 1;
             if self.gather == Gather::InTurn {
@@ -315,6 +366,9 @@ impl Gathering {
             self.take_in(account, answer)?;
         }
         self.ready.sort_unstable();
+        for &group in &self.ready {
+            self.gathered.extend(self.states[group].filled.take());
+        }
         Ok(steps)
     }
 
@@ -354,6 +408,7 @@ impl Gathering {
             self.give_up_group(account, group, failure);
             return Ok(());
         }
+        self.normalize(group, &mut step)?;
         if step.order == Order::Step {
             account.add(steps_of(size as u64));
             self.states[group].failures_in_a_row = 0;
@@ -372,6 +427,27 @@ impl Gathering {
         }
         self.states[group].step = Some(step);
         self.ready.push(group);
+        Ok(())
+    }
+
+    /// Normalises what a group answered.
+    fn normalize(&mut self, group: usize, step: &mut GroupStep) -> Result<(), SampleError> {
+        let (moments, version) = &self.moments;
+        let GroupState { normalization: Some(normalization), filled, .. } = &mut self.states[group] else {
+            return Ok(());
+        };
+        let normalized = if step.order == Order::Reset {
+            normalization.scale_by(moments);
+            normalization.begin(step.obs.view_mut())
+        } else {
+            normalization.reward(&mut step.rewards, &step.ends);
+            let observed = normalization.observe(step.obs.view_mut());
+            observed.and_then(|()| normalization.scale(step.final_obs.rows_mut()))
+        };
+        normalized.map_err(|source| PolicyFault::Moments { version: *version, source })?;
+        if step.ends_column {
+            *filled = Some(normalization.take());
+        }
         Ok(())
     }
 
@@ -394,6 +470,9 @@ impl Gathering {
             account.lose(steps_of(lost), failure.cause.key());
         }
         let state = &mut self.states[group];
+        if let Some(normalization) = &mut state.normalization {
+            normalization.discard();
+        }
         state.failures_in_a_row = state.failures_in_a_row.saturating_add(1);
         self.pausing.push((Instant::now() + self.restart.backoff(state.failures_in_a_row), group));
         account.collected.abandoned.extend(abandoned.map(|thread| format!("{thread}: {failure}")));

@@ -10,6 +10,7 @@ use super::account::Account;
 use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
+use super::normalization::Normalization;
 use super::rollout_worker::{MakeFragments, RolloutWorker};
 use crate::act::{ActionSampler, Inference, PolicyFault, WeightsOf};
 use crate::env::{EnvSpec, VectorContext};
@@ -31,6 +32,8 @@ struct Lockstep {
     obs: ObsColumn,
     /// `[B, dist_len]`: action masks; `None` without masks.
     masks: Option<Vec<bool>>,
+    /// `None` if nothing is normalised.
+    normalization: Option<Normalization>,
     /// Whether `obs` is valid; the environments must be reset otherwise.
     under_way: bool,
 }
@@ -50,6 +53,7 @@ impl RolloutWorker {
         let n_envs = config.num_envs_per_worker.get();
         let envs = build_vector(factory.as_ref(), &context(&config, config.incarnation), n_envs, &links.monitor)?;
         let spec = envs.spec().clone();
+        config.check_normalized(&spec)?;
         let account = Account::new(config.worker, config.incarnation, links);
         let rng = account.acting_stream(config.seed, 0);
         let spaces = (&spec.observation, &spec.action);
@@ -61,6 +65,7 @@ impl RolloutWorker {
             factory,
             obs: ObsColumn::zeros(shape.obs_kind, shape.columns * shape.obs_len),
             masks: spec.masks_for(shape.columns),
+            normalization: Normalization::new(config.normalize, shape.columns, &spec),
             spec,
             shape,
             state: vec![0.0; shape.columns * shape.state_len],
@@ -79,7 +84,7 @@ impl Lockstep {
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<SampleBatch, SampleError> {
-        let Self { config, factory, spec, shape, acting, state, envs, obs, masks, under_way } = self;
+        let Self { config, factory, spec, shape, acting, state, envs, obs, masks, normalization, under_way } = self;
         let envs = match envs {
             Some(envs) => envs,
             None => {
@@ -96,19 +101,28 @@ impl Lockstep {
         let version = weights.version;
         let params = weights.weights.get(DEFAULT_POLICY);
         let params = params.ok_or_else(|| PolicyFault::NoWeights { policy: default_policy(), version })?;
+        let moments = &weights.moments;
         let weights = WeightsOf { params, version };
 
         acting.draw_from(account.acting_stream(config.seed, 0));
         let mut batch = account.links.pool.take(*shape, account.tag(version));
+        let mismatch = |source| PolicyFault::Moments { version, source };
+        if let Some(normalization) = normalization {
+            normalization.scale_by(moments);
+        }
         // After an error from here on, `obs` would be older than the environments: they must be reset.
         if std::mem::take(under_way) {
             batch.obs_row_mut(0).copy_from(obs.view())?;
-            let _inside = account.enter();
-            envs.begin_fragment(batch.obs_row_mut(0).into())?;
+            if let Some(normalization) = normalization {
+                normalization.rescale(batch.obs_row_mut(0)).map_err(mismatch)?;
+            }
         } else {
             clock.enter(WorkerState::Stepping);
             let _inside = account.enter();
             envs.reset_all(batch.obs_row_mut(0).into())?;
+            if let Some(normalization) = normalization {
+                normalization.begin(batch.obs_row_mut(0)).map_err(mismatch)?;
+            }
             state.fill(0.0);
         }
         batch.state_in_mut().copy_from_slice(state);
@@ -142,6 +156,11 @@ impl Lockstep {
             };
             envs.step(acting.for_env(step.actions.as_view()), out)?;
             drop(inside);
+            if let Some(normalization) = normalization {
+                let step = batch.step_mut(t);
+                normalization.observe(step.next_obs).map_err(mismatch)?;
+                normalization.reward(step.rewards, step.ends);
+            }
             if state_len > 0 {
                 state.copy_from_slice(acting.state());
                 // Recurrent state does not cross the end of an episode.
@@ -156,6 +175,9 @@ impl Lockstep {
         clock.enter(WorkerState::Inferring);
         acting.infer(weights, batch.obs_row(steps), columns, state)?;
         batch.behaviour_values_mut()[steps * columns..].copy_from_slice(acting.values());
+        if let Some(normalization) = normalization {
+            normalization.scale(batch.final_obs_mut().rows_mut()).map_err(mismatch)?;
+        }
         batch.check_ends()?;
         obs.view_mut().copy_from(batch.obs_row(steps))?;
         *under_way = true;
@@ -179,11 +201,18 @@ impl MakeFragments for Lockstep {
         if let Some(envs) = &mut self.envs {
             envs.drain_episodes(&mut account.collected.episodes);
         }
-        made.map(MultiAgentBatch::single)
+        let batch = MultiAgentBatch::single(made?);
+        Ok(match &mut self.normalization {
+            Some(normalization) => batch.with_moments(normalization.take()),
+            None => batch,
+        })
     }
 
     fn forget(&mut self) {
         self.under_way = false;
+        if let Some(normalization) = &mut self.normalization {
+            normalization.discard();
+        }
     }
 
     fn drop_envs(&mut self, account: &Account) {

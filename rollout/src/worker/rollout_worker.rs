@@ -22,12 +22,14 @@ use super::error::{BuildError, SampleError};
 /// use pronk_buffer::{Pool, Versioned, shutdown};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
 /// use pronk_policy::{CpuNetwork, GaussianConfig, Network, NetworkSpec};
-/// use pronk_rollout::{CartPole, Env, EnvContext, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState};
+/// use pronk_rollout::{
+///     CartPole, Env, EnvContext, NormalizerConfig, RolloutWorker, WorkerConfig, WorkerLinks, WorkerState,
+/// };
 ///
 /// let spec = CartPole::new().spec();
 /// let network = NetworkSpec::for_spaces(&spec.observation, &spec.action)?;
 /// let weights = ByPolicy::from([(default_policy(), network.init_params(1)?)]);
-/// let weights = Versioned { version: 0, weights };
+/// let weights = Versioned::new(0, weights);
 /// let (_guard, token) = shutdown();
 /// let steps = StepLedger::new();
 ///
@@ -38,6 +40,7 @@ use super::error::{BuildError, SampleError};
 ///     num_envs_per_worker: NonZeroUsize::new(2).expect("2 > 0"),
 ///     rollout_fragment_length: NonZeroUsize::new(5).expect("5 > 0"),
 ///     gaussian: GaussianConfig::default(),
+///     normalize: NormalizerConfig::default(),
 /// };
 /// let links = WorkerLinks::new(Pool::new(2), steps.clone(), token);
 /// let network = Box::new(CpuNetwork::new(&network)?);

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use pronk_metrics::{NormalizerMoments, RunningMoments};
+
 use super::fakes::*;
 use super::*;
 
@@ -114,4 +116,42 @@ fn a_finite_update_ends_the_row_of_quarantined_ones() {
         learner_loop.step().unwrap();
     }
     assert_eq!(learner_loop.metrics().read().num_quarantined, 10);
+}
+
+#[test]
+fn moments_are_merged_once_and_those_of_a_quarantined_batch_never() {
+    let of = |number: f64| {
+        let mut observations = RunningMoments::new(1);
+        observations.add_rows(&[number]);
+        NormalizerMoments { observations: Some(observations), returns: None }
+    };
+    // The first passes over the batches are calls 1, 3 and 4.
+    let learner = FakeLearner::boxed(|call, _| if call == 3 { Err(not_finite()) } else { Ok(loss_info(1.0)) });
+    let (bench, (mut learner_loop, sender, _outqueue)) = Bench::set_up(config(2), 4, learner);
+    for number in [1.0, 2.0, 3.0] {
+        sender.push(bench.sampled(number as u64).with_moments(of(number)).with_moments(of(10.0 * number))).unwrap();
+    }
+    let mut poisoned = sample(5);
+    poisoned.rewards_mut()[3] = f32::NAN;
+    sender.push(bench.sampled_from(poisoned).with_moments(of(4.0))).unwrap();
+
+    let mut expected = NormalizerMoments::default();
+    let is_published = |expected: &NormalizerMoments| *bench.weights.load().moments == *expected;
+    let merge_batch = |expected: &mut NormalizerMoments, number: f64| {
+        expected.merge(&of(number));
+        expected.merge(&of(10.0 * number));
+    };
+    merge_batch(&mut expected, 1.0);
+    for _pass in 0..2 {
+        trained(learner_loop.step().unwrap());
+        assert!(is_published(&expected));
+    }
+    quarantined(learner_loop.step().unwrap());
+    assert!(is_published(&expected));
+    trained(learner_loop.step().unwrap());
+    merge_batch(&mut expected, 3.0);
+    assert!(is_published(&expected));
+    trained(learner_loop.step().unwrap());
+    quarantined(learner_loop.step().unwrap());
+    assert!(is_published(&expected));
 }

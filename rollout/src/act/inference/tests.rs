@@ -38,7 +38,7 @@ fn workers_that_share_a_thread_make_what_they_make_by_themselves() {
         let first = network.init_params(3).unwrap();
         let cpu = || Box::new(CpuNetwork::new(&network).unwrap());
         let run = start(cpu(), first.clone());
-        let weights = Versioned { version: 0, weights: ByPolicy::from([(default_policy(), first)]) };
+        let weights = Versioned::new(0, ByPolicy::from([(default_policy(), first)]));
         let sample = |worker: u32, inference: Inference| {
             let (links, _steps, _guard) = links();
             let mut worker = RolloutWorker::new(config(worker, 7), Arc::new(make), inference, links).unwrap();

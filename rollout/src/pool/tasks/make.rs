@@ -4,21 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::request::TaskSlot;
-use crate::vector::Normalizer;
 
 /// A type-erased factory of environments that are tasks: see [`EnvFactory::tasks`](crate::EnvFactory::tasks).
 #[derive(Clone)]
 pub struct EnvTasks {
     pub(crate) make: Arc<dyn MakeTask>,
-    /// Normalises their observations and rewards.
-    pub(crate) normalizer: Option<Normalizer>,
-}
-
-impl EnvTasks {
-    /// The same environments, normalised.
-    pub(crate) fn normalized(self, normalizer: Normalizer) -> Self {
-        Self { normalizer: Some(normalizer), ..self }
-    }
 }
 
 impl fmt::Debug for EnvTasks {

@@ -3,7 +3,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use pronk_buffer::{End, ObsColumn, ObsView};
+use pronk_buffer::End;
 use pronk_metrics::catch;
 
 use super::request::{Call, Orders, Reply, Shared, TaskRequest, TaskSlot};
@@ -12,7 +12,6 @@ use crate::env::{
     VectorContext, mask,
 };
 use crate::pool::{Answer, GroupFailure, GroupStep, Order};
-use crate::vector::Normalization;
 
 /// A task: builds an environment and carries out orders in it until the pool is dropped.
 pub(crate) async fn play<E, M>(slot: TaskSlot, make: impl Fn(EnvContext) -> M + Send + Sync)
@@ -51,7 +50,6 @@ struct EnvInstance<E> {
     env: E,
     spec: EnvSpec,
     episodes: Episodes,
-    normalization: Option<Normalization>,
 }
 
 /// A failure, and the steps (0 or 1) made before it in the same order.
@@ -88,14 +86,10 @@ impl TaskCall<'_> {
                 let env = make(context).await?;
                 let spec = env.spec();
                 self.check(&spec)?;
-                self.shared.normalizer.as_ref().map_or(Ok(()), |normalizer| normalizer.check(&spec))?;
                 Ok((env, spec))
             })
             .await?;
-        let normalizer = self.shared.normalizer.as_ref();
-        let obs_len = spec.observation.obs_len();
-        let normalization = normalizer.map(|normalizer| Normalization::new(normalizer.clone(), 1, obs_len));
-        Ok(EnvInstance { env, spec, episodes: Episodes::new(context), normalization })
+        Ok(EnvInstance { env, spec, episodes: Episodes::new(context) })
     }
 
     /// Checks that the spec is that of the other environments.
@@ -128,7 +122,6 @@ impl TaskCall<'_> {
                     Some(instance) => instance,
                     None => instance.insert(self.make(make).await?),
                 };
-                instance.begin_normalizing();
                 self.begin_episode(instance, step).await?;
             }
         }
@@ -157,8 +150,7 @@ impl TaskCall<'_> {
         let place = instance.episodes.reset_place();
         let steps_made = usize::from(step.order == Order::Step);
         self.call(place, steps_made, async { instance.env.reset(seed, step.obs.view_mut().into()).await }).await?;
-        ObsMut::from(step.obs.view_mut()).check_finite().map_err(|cause| (place, cause))?;
-        instance.observe(step).map_err(|error| (place, EnvFailureCause::Error(error)).into())
+        ObsMut::from(step.obs.view_mut()).check_finite().map_err(|cause| (place, cause).into())
     }
 
     async fn step<E: AsyncEnv>(&self, instance: &mut EnvInstance<E>, step: &mut GroupStep) -> Result<(), Fault> {
@@ -169,21 +161,13 @@ impl TaskCall<'_> {
         let counted = instance.episodes.count(made, &step.obs.view_mut().into(), instance.spec.max_episode_steps);
         let end = counted.map_err(|cause| (place, cause))?;
         (step.rewards[0], step.ends[0]) = (made.reward, end);
-        if let Some(normalization) = &mut instance.normalization {
-            normalization.reward(&mut step.rewards, &step.ends);
-        }
-        if end == End::No {
-            instance.observe(step).map_err(|error| (place, EnvFailureCause::Error(error)))?;
-        } else {
+        if end != End::No {
             if end == End::Truncated {
-                instance.keep_final_obs(step).map_err(|error| (place, EnvFailureCause::Error(error)))?;
+                let kept = step.final_obs.push(0, 0, step.obs.view());
+                kept.map_err(|error| (place, EnvFailureCause::Error(EnvError::new(error))))?;
             }
             step.episodes.push(instance.episodes.stat());
             self.begin_episode(instance, step).await.map_err(|fault| Fault { steps_made: 1, ..fault })?;
-        }
-        if step.ends_fragment {
-            let begun = instance.begin_fragment(step);
-            begun.map_err(|error| Fault { steps_made: 1, ..(place, EnvFailureCause::Error(error)).into() })?;
         }
         Ok(())
     }
@@ -242,47 +226,5 @@ impl TaskCall<'_> {
         let Fault { place, cause, steps_made } = fault;
         let context = VectorContext { incarnation: self.incarnation, ..self.shared.context };
         EnvFailure { steps_made, ..context.failure(self.shared.spec.get(), self.index, place, cause) }
-    }
-}
-
-impl<E> EnvInstance<E> {
-    fn begin_normalizing(&mut self) {
-        if let Some(normalization) = &mut self.normalization {
-            normalization.begin();
-        }
-    }
-
-    /// Normalises the next observation.
-    fn observe(&mut self, step: &mut GroupStep) -> Result<(), EnvError> {
-        match &mut self.normalization {
-            Some(normalization) if normalization.changes_observations() => {
-                ObsMut::from(step.obs.view_mut()).f32().and_then(|row| normalization.observe(row))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Merges the moments with those of the other environments, and rescales the next observation.
-    fn begin_fragment(&mut self, step: &mut GroupStep) -> Result<(), EnvError> {
-        let Some(normalization) = &mut self.normalization else { return Ok(()) };
-        normalization.exchange();
-        if !normalization.changes_observations() {
-            return Ok(());
-        }
-        step.begin_fragment(|mut obs| {
-            let len = obs.len();
-            normalization.restore(obs.part(0, len))?;
-            obs.f32().and_then(|row| normalization.scale(row))
-        })
-    }
-
-    /// Keeps the final observation of a truncated episode.
-    fn keep_final_obs(&mut self, step: &mut GroupStep) -> Result<(), EnvError> {
-        if let (Some(normalization), ObsColumn::F32(row)) = (&self.normalization, &mut step.obs) {
-            // Scaled in place, for the reset that follows overwrites the row.
-            normalization.scale(row)?;
-        }
-        let row: ObsView<'_> = step.obs.view();
-        step.final_obs.push(0, 0, row).map_err(EnvError::new)
     }
 }

@@ -7,7 +7,6 @@ use tokio::sync::Notify;
 
 use crate::env::{CallMonitor, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
 use crate::pool::{Answer, GroupFailure, GroupStep};
-use crate::vector::Normalizer;
 
 /// An order for a task.
 pub(super) struct TaskRequest {
@@ -27,7 +26,6 @@ pub(super) struct Shared {
     pub(super) context: VectorContext,
     /// The spec of the first environment, which all others must have.
     pub(super) spec: OnceLock<EnvSpec>,
-    pub(super) normalizer: Option<Normalizer>,
     /// How long a call may take.
     pub(super) env_hang_timeout: Option<Duration>,
     pub(super) monitor: CallMonitor,

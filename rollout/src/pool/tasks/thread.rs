@@ -56,7 +56,6 @@ impl TaskThread {
         let shared = Arc::new(Shared {
             context: config.context,
             spec: spec.map_or_else(OnceLock::new, OnceLock::from),
-            normalizer: tasks.normalizer.clone(),
             env_hang_timeout: config.env_hang_timeout,
             monitor: monitor.clone(),
             replies,

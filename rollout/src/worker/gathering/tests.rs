@@ -88,7 +88,7 @@ fn waiting_for_all_or_in_turn_makes_what_one_thread_makes_bit_for_bit() {
             network.lstm = Some(8);
         }
         let params = network.init_params(3).unwrap();
-        let weights = Versioned { version: 5, weights: ByPolicy::from([(default_policy(), params)]) };
+        let weights = Versioned::new(5, ByPolicy::from([(default_policy(), params)]));
         let cpu = || Box::new(CpuNetwork::new(&network).unwrap());
         let (serial_links, _, _guard) = links();
         let of_serial = of_groups(6, 1, Gather::All).worker;

@@ -14,7 +14,7 @@ use crate::testing::{
     Constant, Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n,
     of_default, weights,
 };
-use crate::vector::{Normalizer, NormalizerConfig};
+use crate::worker::NormalizerConfig;
 
 fn clock() -> StateClock<WorkerState> {
     StateClock::new("rollout-1", WorkerState::Starting)
@@ -113,19 +113,26 @@ fn a_fragment_begins_with_what_the_one_before_ended_with() {
 fn every_row_of_a_fragment_is_on_that_fragments_scale() {
     let spec = Constant.spec();
     let network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
-    let weights = Versioned { version: 0, weights: of_default(network.init_params(1).unwrap()) };
-    let normalizer = Normalizer::new(NormalizerConfig { observations: true, return_gamma: None });
+    let mut weights = Versioned::new(0, of_default(network.init_params(1).unwrap()));
+    let normalize = NormalizerConfig { observations: true, return_gamma: None };
     let (links, _steps, _guard) = links();
     let network = Box::new(CpuNetwork::new(&network).unwrap());
-    let factory = Arc::new(normalizer.wrap(Arc::new(|_: &EnvContext| Constant)));
-    let mut worker = RolloutWorker::new(config(1, 0), factory, network, links).unwrap();
+    let config = WorkerConfig { normalize, ..config(1, 0) };
+    let mut worker = RolloutWorker::new(config, Arc::new(|_: &EnvContext| Constant), network, links).unwrap();
     let mut clock = clock();
-    // Clipped until something is known of them; at the mean from then on.
-    for expected in [10.0, 0.0, 0.0] {
-        let fragment = worker.sample(&weights, &mut clock).unwrap();
+    // Clipped until the weights come with something known of them; at the mean from then on.
+    for (expected, learns) in [(10.0, false), (10.0, true), (0.0, true), (0.0, true)] {
+        let mut fragment = worker.sample(&weights, &mut clock).unwrap();
         let batch = fragment.get("default_policy").unwrap();
         assert_eq!(f32s(batch.obs()), [expected; 5 * 2]);
+        let moments = fragment.take_moments();
+        assert_eq!(moments.len(), 1);
+        if learns {
+            Arc::make_mut(&mut weights.moments).merge(&moments[0]);
+        }
     }
+    // The first fragment's were left out: 4 steps of 2 environments in each of the others.
+    assert_eq!(weights.moments.observations.as_ref().unwrap().count(), 3 * 8);
 }
 
 #[test]
@@ -283,7 +290,7 @@ fn masked_worker(factory: impl EnvFactory + 'static, config: WorkerConfig, links
     weights.values_mut().iter_mut().for_each(|weight| *weight *= 3.0);
     let network = Box::new(CpuNetwork::new(&network).unwrap());
     let worker = RolloutWorker::new(config, Arc::new(factory), network, links).unwrap();
-    MaskedWorker { worker, weights: Versioned { version: 0, weights: of_default(weights) }, clock: clock() }
+    MaskedWorker { worker, weights: Versioned::new(0, of_default(weights)), clock: clock() }
 }
 
 struct MaskedWorker {
@@ -410,7 +417,7 @@ fn without_weights_of_the_default_policy_a_worker_says_so() {
     let (links, _steps, _guard) = links();
     let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
     let of_another = ByPolicy::from([("another".into(), crate::testing::params(0.0))]);
-    let error = worker.sample(&Versioned { version: 3, weights: of_another }, &mut clock()).expect_err("no weights");
+    let error = worker.sample(&Versioned::new(3, of_another), &mut clock()).expect_err("no weights");
     assert_eq!(error.to_string(), "version 3 of the weights holds none of policy `default_policy`");
 }
 
@@ -442,7 +449,7 @@ fn memory_goes_from_fragment_to_fragment_and_is_emptied_where_episodes_end() {
     let spec = CartPole::new().spec();
     let network = NetworkSpec { lstm: Some(6), ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap() };
     let params = network.init_params(1).unwrap();
-    let weights = Versioned { version: 0, weights: of_default(params.clone()) };
+    let weights = Versioned::new(0, of_default(params.clone()));
     let (links, _steps, _guard) = links();
     let config = WorkerConfig { rollout_fragment_length: n(25), ..config(1, 3) };
     let acting = Box::new(CpuNetwork::new(&network).unwrap());

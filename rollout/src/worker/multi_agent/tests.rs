@@ -64,7 +64,7 @@ fn links() -> (WorkerLinks, StepLedger, ShutdownGuard) {
 
 /// One weight for each of the policies.
 fn weights(version: u64, policies: &[&str], w: f32) -> Versioned<ByPolicy<Params>> {
-    Versioned { version, weights: policies.iter().map(|policy| ((*policy).into(), params(w))).collect() }
+    Versioned::new(version, policies.iter().map(|policy| ((*policy).into(), params(w))).collect())
 }
 
 /// Policies `a` and `b` are trained, `c` is frozen; which agent plays which is another in every episode.

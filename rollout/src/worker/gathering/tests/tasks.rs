@@ -10,7 +10,7 @@ use crate::env::{AsyncEnv, EnvError, EnvSpec, EpisodeStat, Step};
 use crate::envs::Masked;
 use crate::pool::AsyncEnvs;
 use crate::run::evaluate;
-use crate::vector::{Normalizer, NormalizerConfig};
+use crate::worker::NormalizerConfig;
 
 /// Another environment, after the other tasks have had their turn.
 pub(super) struct Awaited<E>(pub(super) E);
@@ -136,7 +136,7 @@ fn waiting_for_all_makes_what_one_thread_makes_bit_for_bit() {
         let mut network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
         network.lstm = use_lstm.then_some(8);
         let params = network.init_params(3).unwrap();
-        let weights = Versioned { version: 5, weights: ByPolicy::from([(default_policy(), params)]) };
+        let weights = Versioned::new(5, ByPolicy::from([(default_policy(), params)]));
         let cpu = || Box::new(CpuNetwork::new(&network).unwrap());
         let config = of_groups(6, 1, Gather::All);
         let (serial_links, ..) = links();
@@ -171,30 +171,28 @@ fn a_normalised_environment_is_normalised_as_on_a_thread() {
     let spec = Counter::of_three().spec();
     let network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
     let weights = ByPolicy::from([(default_policy(), network.init_params(3).unwrap())]);
-    let weights = Versioned { version: 5, weights };
+    let mut weights = Versioned::new(5, weights);
     let cpu = || Box::new(CpuNetwork::new(&network).unwrap());
-    let config = of_groups(1, 1, Gather::All);
-    let normalizer = || Normalizer::new(NormalizerConfig { observations: true, return_gamma: Some(0.9) });
-    let (serial, tasks) = (normalizer(), normalizer());
+    let mut config = of_groups(1, 1, Gather::All);
+    config.worker.normalize = NormalizerConfig { observations: true, return_gamma: Some(0.9) };
     let make = |_: &EnvContext| Counter::new(&[(9, End::Truncated), (3, End::Terminated)]);
-    let on_thread = serial.wrap(Arc::new(make));
-    let as_task =
-        tasks.wrap(Arc::new(AsyncEnvs::new(move |context: EnvContext| async move { Awaited(make(&context)) })));
+    let tasks = AsyncEnvs::new(move |context: EnvContext| async move { Awaited(make(&context)) });
     let ((links_1, ..), (links_2, ..)) = (links(), links());
     let (_guard, token) = pronk_buffer::shutdown();
     let [links_1, links_2] = [links_1, links_2].map(|links| WorkerLinks { token: token.clone(), ..links });
-    let mut on_thread = RolloutWorker::new(config.worker, Arc::new(on_thread), cpu(), links_1).unwrap();
-    let mut as_task = RolloutWorker::gathering(config, Arc::new(as_task), cpu(), links_2).unwrap();
+    let mut on_thread = RolloutWorker::new(config.worker, Arc::new(make), cpu(), links_1).unwrap();
+    let mut as_task = RolloutWorker::gathering(config, Arc::new(tasks), cpu(), links_2).unwrap();
     for fragment in 0..20 {
         let [expected, made] = [&mut on_thread, &mut as_task].map(|worker| {
-            let fragments = fragments(worker, &weights, 1);
+            let mut fragments = fragments(worker, &weights, 1);
             worker.take_collected();
-            content(&fragments[0])
+            (content(&fragments[0]), fragments[0].take_moments())
         });
         assert!(made == expected, "fragment {fragment} differs");
+        Arc::make_mut(&mut weights.moments).merge(&made.1[0]);
     }
-    let [serial, tasks] = [serial, tasks].map(|normalizer| normalizer.moments().returns.unwrap());
-    assert!(serial.count() == 80 && tasks.count() == 80, "{serial:?} {tasks:?}");
+    let returns = weights.moments.returns.as_ref().unwrap();
+    assert_eq!(returns.count(), 80, "{returns:?}");
 }
 
 #[test]

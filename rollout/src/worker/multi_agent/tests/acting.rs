@@ -32,7 +32,7 @@ fn tic_tac_toe(n_fragments: usize) -> (Vec<MultiAgentBatch>, RolloutWorker) {
     let (policy, params) = made_for(&TicTacToe::new(), |spec| spec);
     let (other, _) = made_for(&TicTacToe::new(), |spec| spec);
     let weights: ByPolicy<_> = [("px".into(), params.clone()), ("po".into(), params)].into();
-    let weights = Versioned { version: 0, weights };
+    let weights = Versioned::new(0, weights);
     let policies = ByPolicy::from([("px".into(), policy), ("po".into(), other)]);
     let (links, _steps, _guard) = links();
     let config = size(config(policies, PolicyMapping::fixed([("x", "px"), ("o", "po")])), 4, 7);
@@ -112,7 +112,7 @@ fn memory_is_each_agents_own_goes_from_column_to_column_and_ends_with_its_episod
     let policies = ByPolicy::from([("a".into(), policy)]);
     let mut worker =
         RolloutWorker::multi_agent(config(policies, PolicyMapping::shared("a")), Arc::new(factory), links).unwrap();
-    let weights = Versioned { version: 0, weights: ByPolicy::from([("a".into(), params.clone())]) };
+    let weights = Versioned::new(0, ByPolicy::from([("a".into(), params.clone())]));
     let (alone, _) = made_for(&env, |spec| NetworkSpec { lstm: Some(6), ..spec });
     let Inference::Own(mut alone) = alone.inference else { panic!("not its own network") };
     let state_len = alone.shape().state_len;
@@ -272,7 +272,7 @@ fn agents_of_other_kinds_act_each_in_its_own_space() {
     let (links, _steps, _guard) = links();
     let make = Arc::new(|_: &EnvContext| Unlike { step: 0 });
     let mut worker = RolloutWorker::multi_agent(size(config(policies, mapping), 2, 20), make, links).unwrap();
-    let fragment = worker.sample(&Versioned { version: 0, weights }, &mut clock()).unwrap();
+    let fragment = worker.sample(&Versioned::new(0, weights), &mut clock()).unwrap();
     let (paint, choose) = (fragment.get("paint").unwrap(), fragment.get("choose").unwrap());
     for t in 0..=20 {
         // Row 9 is the first of the next episode.
@@ -300,7 +300,7 @@ fn agents_that_act_together_share_one_inference() {
     let (links, _steps, _guard) = links();
     let config = size(config(policies, PolicyMapping::shared("a")), 4, 10);
     let mut worker = RolloutWorker::multi_agent(config, Arc::new(|_: &EnvContext| Rendezvous::new()), links).unwrap();
-    let weights = Versioned { version: 0, weights: ByPolicy::from([("a".into(), params)]) };
+    let weights = Versioned::new(0, ByPolicy::from([("a".into(), params)]));
     worker.sample(&weights, &mut clock()).unwrap();
     // Ten steps, and one look at what follows the last of columns that have not ended there.
     let rows = counted.lock().unwrap();

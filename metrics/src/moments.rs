@@ -1,4 +1,9 @@
+//! Mean and variance of numbers that come one after another.
+
 use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
 
 /// Keeps the standard deviation of constants above 0.
 const EPSILON: f64 = 1e-8;
@@ -8,7 +13,7 @@ const EPSILON: f64 = 1e-8;
 /// Source: Welford 1962 for adding a row; Chan, Golub and LeVeque 1979 for merging two of them.
 ///
 /// ```
-/// use pronk_rollout::RunningMoments;
+/// use pronk_metrics::RunningMoments;
 ///
 /// let mut moments = RunningMoments::new(2);
 /// moments.add_rows(&[1.0_f32, 10.0, 3.0, 10.0]);
@@ -99,5 +104,48 @@ impl RunningMoments {
             && self.mean.iter().all(|mean| mean.is_finite())
             && self.squares.iter().all(is_sum_of_squares);
         has_begun || *self == Self::default()
+    }
+}
+
+/// The moments of a run's observations and returns; `None` for what is not normalised.
+///
+/// A fragment carries those of its own steps to the learner, which merges them and publishes the result with
+/// the weights.
+///
+/// ```
+/// use pronk_metrics::{NormalizerMoments, RunningMoments};
+///
+/// let mut of_fragment = RunningMoments::new(1);
+/// of_fragment.add_rows(&[1.0_f32, 3.0]);
+/// let mut moments = NormalizerMoments::default();
+/// moments.merge(&NormalizerMoments { observations: Some(of_fragment), returns: None });
+/// assert_eq!(moments.observations.map(|moments| moments.mean().to_vec()), Some(vec![2.0]));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NormalizerMoments {
+    /// Of each element of the observations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observations: Option<RunningMoments>,
+    /// Of the discounted return.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returns: Option<RunningMoments>,
+}
+
+impl NormalizerMoments {
+    /// Merges other moments, as if their rows had been added here.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, other) in [(&mut self.observations, &other.observations), (&mut self.returns, &other.returns)] {
+            if let Some(other) = other {
+                own.get_or_insert_default().merge(other);
+            }
+        }
+    }
+
+    /// Removes all rows.
+    pub fn clear(&mut self) {
+        for moments in [&mut self.observations, &mut self.returns].into_iter().flatten() {
+            moments.clear();
+        }
     }
 }
