@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct ResultsConfig {
     /// Shortest duration of an iteration, in seconds. Not used under deterministic admission.
     pub min_time_s_per_iteration: f64,
-    /// Fewest env-steps sampled in one iteration. Under deterministic admission the iteration has just as many
-    /// train batches.
+    /// Fewest env-steps sampled in one iteration. Under deterministic admission the iteration has just as
+    /// many train batches.
     pub min_sample_timesteps_per_iteration: u64,
     /// Whether results have `weights_digest`, of the newest weights, and `digest_chain`, of all fragments and
     /// weights so far: equal in two runs that did the same.

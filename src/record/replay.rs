@@ -76,13 +76,14 @@ impl Replay {
             return Err(no_record(reason));
         }
         let config = serde_json::from_str(&header.config).map_err(|error| no_record(format!("its config: {error}")))?;
-        let (mut passes, mut is_whole) = (Vec::new(), false);
-        while let Some(entry) = frames.read::<Entry>().map_err(|error| error.of(&path))? {
-            match entry {
-                Entry::Pass(pass) => passes.push(pass),
-                Entry::End(_) => is_whole = true,
-            }
-        }
+        let entries = std::iter::from_fn(|| frames.read::<Entry>().transpose()).collect::<Result<Vec<_>, _>>();
+        let entries = entries.map_err(|error| error.of(&path))?;
+        let is_whole = matches!(entries.last(), Some(Entry::End(_)));
+        let pass = |entry| match entry {
+            Entry::Pass(pass) => Some(pass),
+            Entry::End(_) => None,
+        };
+        let passes = entries.into_iter().filter_map(pass).collect();
         Ok(Self { path, header, config, passes, is_whole, from_fragments: false })
     }
 

@@ -155,7 +155,8 @@ pub(super) fn save_whole(checkpoints: &ByPolicy<Checkpoint>, dir: &Path) -> Resu
 
 /// A [`Run`] in one line of JSON:
 /// `{"env":…,"algorithm":…,"seed":…,"num_sgd_iter":…,"env_steps":…,"seconds":…,"env_steps_per_s":…,
-/// "env_steps_per_s_after_start_up":…,"episode_return_mean":…,"episodes":…,"reached":…,"ledger_closed":…,"weights_digest":…}`.
+/// "env_steps_per_s_after_start_up":…,"episode_return_mean":…,"episodes":…,"reached":…,"ledger_closed":…,
+/// "weights_digest":…}`.
 ///
 /// `episodes` is the number that the mean covers; the first rate is over the whole run, the second is
 /// [`Run::env_steps_per_s`].

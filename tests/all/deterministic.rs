@@ -314,3 +314,47 @@ fn what_ends_the_promise_is_named_in_every_later_result() {
         });
     assert!(free.results.iter().all(|result| result["deterministic"] == false));
 }
+
+#[test]
+fn a_hang_ends_the_promise_and_says_which() {
+    struct HangsOnce {
+        inner: CartPole,
+        left: Option<u32>,
+    }
+    impl Env for HangsOnce {
+        fn spec(&self) -> pronk::EnvSpec {
+            self.inner.spec()
+        }
+
+        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+            self.inner.reset(seed, obs)
+        }
+
+        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+            self.left = self.left.map(|left| left.saturating_sub(1));
+            if self.left == Some(0) {
+                #[allow(clippy::disallowed_methods)]
+                std::thread::sleep(Duration::from_secs(3));
+            }
+            self.inner.step(action, obs)
+        }
+    }
+    let make = |context: &EnvContext| HangsOnce {
+        inner: CartPole::new(),
+        left: ((context.worker, context.index, context.incarnation) == (2, 0, 0)).then_some(150),
+    };
+    let outcome = {
+        let config = with(deterministic(2, 2), |config| {
+            config.supervision.env_hang_timeout = Some(Duration::from_secs(1));
+        });
+        run(Trainer::new(config, make).unwrap(), env_steps(8_000)).0
+    };
+    let said: Vec<_> = outcome.results.iter().map(|result| &result["deterministic"]).collect();
+    let ended = said.iter().position(|it| it.is_string()).expect("the hang is in the results");
+    assert!(
+        said[..ended].iter().all(|it| **it == true) && said[ended..].iter().all(|it| *it == said[ended]),
+        "{said:?}"
+    );
+    let text = said[ended].as_str().unwrap();
+    assert!(text.contains("abandoned rollout-2") && text.starts_with("until iteration "), "{text}");
+}

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::ops::ControlFlow;
 
-use pronk_buffer::Tag;
+use pronk_buffer::{MultiAgentBatch, Tag};
 use pronk_metrics::ByPolicy;
 use pronk_policy::Params;
 
@@ -47,4 +47,9 @@ pub struct JournalEntry<'a> {
     pub version: u64,
     /// The weights.
     pub weights: ByPolicy<&'a Params>,
+}
+
+/// The fragments of a batch, replayed ones included.
+pub(super) fn fragments_of(batch: &MultiAgentBatch) -> Vec<Tag> {
+    batch.policies().flat_map(|(_, part)| part.tags()).copied().collect()
 }

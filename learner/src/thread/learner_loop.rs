@@ -1,12 +1,13 @@
 //! The loop that turns train batches into updates, one pass per step.
 
+mod publish;
 mod setbacks;
 mod setup;
 
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use pronk_buffer::{MailboxSender, MultiAgentBatch, NextError, Pass, ShutdownToken, Source, Tag, WeightPublisher};
+use pronk_buffer::{MailboxSender, NextError, Pass, ShutdownToken, Source, Tag, WeightPublisher};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, TimeLedger};
 use pronk_policy::Params;
 use tracing::debug_span;
@@ -15,7 +16,7 @@ use super::clock::Clock;
 use super::config::LearnerLoopConfig;
 use super::drain_on_drop::DrainOnDrop;
 use super::failure::LearnerLoopError;
-use super::journal::{Journal, JournalEntry};
+use super::journal::{Journal, fragments_of};
 use super::outcome::{ClosedBy, StepOutcome, TrainedPass};
 use super::parts::LearnerThreadState;
 use super::pass::learn;
@@ -74,29 +75,6 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         let outcome = self.dequeue_and_learn();
         self.state.enter(LearnerThreadState::Starved);
         outcome
-    }
-
-    /// Whether the next step takes a new train batch: all passes of the one in turn are done.
-    pub fn needs_batch(&self) -> bool {
-        self.held.ring.needs_item()
-    }
-
-    /// Steps until the run ends.
-    ///
-    /// # Errors
-    /// As [`step`](Self::step).
-    pub fn run(&mut self) -> Result<(), LearnerLoopError> {
-        loop {
-            match self.step()? {
-                StepOutcome::Trained(_) => {}
-                StepOutcome::NotReady(diagnosis) => tracing::warn!(%diagnosis, "learner not ready"),
-                StepOutcome::Quarantined(quarantine) => tracing::warn!(%quarantine, "batch quarantined"),
-                StepOutcome::Closed(by) => {
-                    tracing::debug!(?by, passes = self.passes, "learner loop ends");
-                    return Ok(());
-                }
-            }
-        }
     }
 
     /// Waits until the minibatch buffer has a batch, answering requests meanwhile.
@@ -210,39 +188,6 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             Err(_) => StepOutcome::Closed(ClosedBy::Outqueue),
         })
     }
-
-    /// Makes an entry in the journal; returns whether the loop goes on.
-    fn note(&mut self, fragments: &[Tag], is_quarantined: bool) -> Result<bool, LearnerLoopError> {
-        let Some(journal) = &mut self.journal else { return Ok(true) };
-        let (updates, version) = (self.updates, self.publisher.version());
-        let entry = JournalEntry { fragments, is_quarantined, updates, version, weights: self.learner.weights() };
-        let noted = journal.note(entry).map_err(|source| LearnerLoopError::Journal { update: updates, source })?;
-        Ok(noted.is_continue())
-    }
-
-    fn publish_when_due(&mut self, updates: u64) {
-        self.updates_unpublished += updates;
-        if self.updates_unpublished < self.config.broadcast_interval.get() {
-            return;
-        }
-        self.state.enter(LearnerThreadState::Publishing);
-        let _publish = debug_span!("publish").entered();
-        self.updates_unpublished = 0;
-        let weights = self.learner.weights();
-        let version = self.publisher.publish_with(|retired| match retired {
-            Some(mut retired) => {
-                for (policy, params) in &weights {
-                    match retired.get_mut(policy) {
-                        Some(retired) => retired.copy_from(params),
-                        None => drop(retired.insert(policy.clone(), (*params).clone())),
-                    }
-                }
-                retired
-            }
-            None => weights.iter().map(|(policy, params)| (policy.clone(), (*params).clone())).collect(),
-        });
-        self.learner.published(version);
-    }
 }
 
 /// A completed pass, to be counted and reported.
@@ -258,9 +203,4 @@ struct Completed {
     lag: PolicyLag,
     /// For the journal.
     fragments: Vec<Tag>,
-}
-
-/// The fragments of a batch, replayed ones included.
-fn fragments_of(batch: &MultiAgentBatch) -> Vec<Tag> {
-    batch.policies().flat_map(|(_, part)| part.tags()).copied().collect()
 }

@@ -1,9 +1,11 @@
 //! The first elements of the paths from which this room derives seeds and random streams.
 
-/// Followed by worker, incarnation and environment: the seed that an environment's episodes derive theirs from.
+/// Followed by worker, incarnation and environment: the seed that an environment's episodes derive theirs
+/// from.
 pub(crate) const ENVIRONMENT: u64 = 1;
 
-/// Followed by worker, incarnation, slot of the fragment and number of the policy: the stream that draws actions.
+/// Followed by worker, incarnation, slot of the fragment and number of the policy: the stream that draws
+/// actions.
 pub(crate) const ACTING: u64 = 2;
 
 /// Alone: replaces the run's seed in an evaluation, which would otherwise replay training episodes.

@@ -90,8 +90,8 @@ impl SupervisedWorker {
         self.sampler.as_ref().map(|sampler| sampler.env_spec())
     }
 
-    /// Whether no further fragment is to be begun. Turns are granted up to the limit, whatever the ledger says
-    /// at this moment.
+    /// Whether no further fragment is to be begun. Turns are granted up to the limit, whatever the ledger
+    /// says at this moment.
     pub(super) fn is_over(&self, weights: &WeightSource<ByPolicy<Params>>) -> bool {
         let at_limit = || !weights.is_granted() && self.shared.steps.limit_reached();
         self.gave_up || self.shared.token.is_shut_down() || at_limit()

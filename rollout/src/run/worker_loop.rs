@@ -48,9 +48,9 @@ fn push_fragments(worker: &mut SupervisedWorker, ends: &WorkerEnds<ByPolicy<Para
 }
 
 impl SupervisedWorker {
-    /// Samples a fragment with the newest weights, or those of the worker's turn, and reports it; restarts the
-    /// worker after failures. Blocks for that; in pauses before restarts for at most `timeout`, or until the
-    /// run ends.
+    /// Samples a fragment with the newest weights, or those of the worker's turn, and reports it; restarts
+    /// the worker after failures. Blocks for that; in pauses before restarts for at most `timeout`, or until
+    /// the run ends.
     pub(crate) fn next_fragment(
         &mut self,
         source: &WeightSource<ByPolicy<Params>>,

@@ -76,8 +76,8 @@ pub struct JoinOutcome {
 }
 
 impl WorkerSet {
-    /// Makes a worker for each of the edges' ends, one after the other on the calling thread, and starts their
-    /// threads: `rollout-1`, `rollout-2`, … `make` is kept for replacements.
+    /// Makes a worker for each of the edges' ends, one after the other on the calling thread, and starts
+    /// their threads: `rollout-1`, `rollout-2`, … `make` is kept for replacements.
     ///
     /// # Errors
     /// A worker that cannot be made or has other spaces than the first, or a thread that cannot be spawned.

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use pronk_buffer::Source;
 
-use super::{LearnerLoop, fragments_of};
+use super::LearnerLoop;
 use crate::HoldsBatch;
 use crate::thread::batch_name::BatchName;
 use crate::thread::config::OnStarved;
 use crate::thread::diagnosis::Diagnosis;
 use crate::thread::failure::LearnerLoopError;
+use crate::thread::journal::fragments_of;
 use crate::thread::outcome::{ClosedBy, Quarantine, StepOutcome};
 use crate::thread::pass::PassError;
 

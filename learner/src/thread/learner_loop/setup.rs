@@ -1,4 +1,4 @@
-//! Construction and end of a learner loop.
+//! Construction, running and end of a learner loop.
 
 use crossbeam_channel::{Receiver, never};
 use pronk_buffer::{Mailbox, MinibatchBuffer, Source, mailbox};
@@ -9,6 +9,8 @@ use crate::thread::clock::{Clock, MonotonicClock};
 use crate::thread::config::LearnerLoopConfig;
 use crate::thread::diagnosis::THREAD_NAME;
 use crate::thread::drain_on_drop::DrainOnDrop;
+use crate::thread::failure::LearnerLoopError;
+use crate::thread::outcome::StepOutcome;
 use crate::thread::parts::{LearnerParts, LearnerThreadState};
 use crate::thread::requests::Reply;
 use crate::{HoldsBatch, Learner, LearnerMetrics, LearnerReport};
@@ -54,9 +56,32 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         self
     }
 
+    /// Steps until the run ends.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn run(&mut self) -> Result<(), LearnerLoopError> {
+        loop {
+            match self.step()? {
+                StepOutcome::Trained(_) => {}
+                StepOutcome::NotReady(diagnosis) => tracing::warn!(%diagnosis, "learner not ready"),
+                StepOutcome::Quarantined(quarantine) => tracing::warn!(%quarantine, "batch quarantined"),
+                StepOutcome::Closed(by) => {
+                    tracing::debug!(?by, passes = self.passes, "learner loop ends");
+                    return Ok(());
+                }
+            }
+        }
+    }
+
     /// Answers requests for the learner's state between two passes.
     pub(in crate::thread) fn answer_on(&mut self, requests: Receiver<Reply>) {
         self.requests = requests;
+    }
+
+    /// Whether the next step takes a new train batch: all passes of the one in turn are done.
+    pub fn needs_batch(&self) -> bool {
+        self.held.ring.needs_item()
     }
 
     /// Live metrics of the loop.

@@ -39,8 +39,8 @@ pub(super) struct Supervisor {
     /// What the environments of all workers are.
     pub(super) spec: Option<AnyEnvSpec>,
     pub(super) shared: Shared,
-    /// Of each worker, for replacements. They are dropped when the worker leaves, so that its lane closes, and
-    /// the inqueue with the last one.
+    /// Of each worker, for replacements. They are dropped when the worker leaves, so that its lane closes,
+    /// and the inqueue with the last one.
     pub(super) ends: BTreeMap<u32, WorkerEnds<ByPolicy<Params>>>,
     /// Where each thread's time is booked.
     pub(super) time: TimeLedger,
