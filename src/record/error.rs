@@ -25,7 +25,7 @@ pub enum RecordError {
         source: io::Error,
     },
     /// Its bytes are not those that were written.
-    #[error("{}: {what}; copy the record again, or replay what comes before with `until`", path.display())]
+    #[error("{}: {what}; copy the record again from where it was written", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
