@@ -244,3 +244,43 @@ fn it_keeps_the_contract_of_sources() {
         source_contract::Rig { source: run.fragments, feed, number, shutdown: run.guard.unwrap() }
     });
 }
+
+proptest! {
+    /// Every fragment is sampled by the worker, in the incarnation and with the version of the record.
+    #[test]
+    fn a_recorded_run_is_repeated_turn_by_turn(
+        of_batches in proptest::collection::vec(proptest::collection::vec((0..3_usize, 0..3_u64, 0..2_u32), 1..5), 1..12),
+    ) {
+        // A batch per version; workers never go back to an earlier version or incarnation.
+        let (mut newest, mut incarnations, mut recorded) = ([0_u64; 3], [0_u32; 3], Vec::new());
+        for (taken_at, batch) in (0_u64..).zip(&of_batches) {
+            for &(worker, lag, restarts) in batch {
+                newest[worker] = newest[worker].max(taken_at.saturating_sub(lag));
+                incarnations[worker] += restarts;
+                let (version, incarnation) = (newest[worker], incarnations[worker]);
+                recorded.push(RecordedTurn { worker, incarnation, version, taken_at });
+            }
+        }
+        let (_guard, token) = shutdown();
+        let (mut publisher, _cell) = weight_cell(());
+        let (ends, mut fragments) = recorded_turns(&recorded, 3, &mut publisher, &token);
+        let mut made = [0; 3];
+        for turn in &recorded {
+            while publisher.version() < turn.taken_at {
+                publisher.publish(());
+            }
+            let own = &ends[turn.worker];
+            let WeightSource::Granted(permits) = &own.weights else { panic!("no permits") };
+            prop_assert!(permits.has_turn(), "{turn:?} is not granted");
+            let granted = own.weights.wait().unwrap();
+            prop_assert_eq!((granted.weights.version, granted.incarnation), (turn.version, Some(turn.incarnation)));
+            own.weights.done();
+            let fragment = fragment(turn.worker as u32, made[turn.worker], turn.version);
+            prop_assert!(own.fragments.push(fragment).is_ok(), "the lane has room");
+            let taken = tag(&fragments.next(Duration::ZERO).unwrap());
+            prop_assert_eq!(taken, (turn.worker as u32, made[turn.worker], turn.version));
+            made[turn.worker] += 1;
+        }
+        prop_assert!(matches!(fragments.next(Duration::MAX), Err(NextError::Closed)), "it ends with the record");
+    }
+}

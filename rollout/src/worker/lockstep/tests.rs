@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use pronk_buffer::{ActionView, End, ObsView, Tag};
@@ -232,6 +233,20 @@ fn what_an_incarnation_makes_does_not_depend_on_how_far_the_one_before_came_in_t
     };
     // Both fail in their second fragment: of two columns, each with four steps.
     assert_eq!(second_life(5), second_life(7));
+}
+
+#[test]
+fn the_actions_of_a_fragment_come_from_its_own_stream_which_no_restart_loses() {
+    let actions = |slots_before: u64, fragments: u64| {
+        let (links, _steps, _guard) = links();
+        links.slots.store(slots_before, Ordering::Relaxed);
+        // All actions are equally likely, whatever is observed.
+        let traced = trace(&mut worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links), fragments);
+        traced.into_iter().map(|traced| traced.actions).collect::<Vec<_>>()
+    };
+    let all = actions(0, 3);
+    assert!(all[0] != all[1] && all[1] != all[2], "{all:?}");
+    assert_eq!(actions(1, 2), all[1..]);
 }
 
 #[test]
