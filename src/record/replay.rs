@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pronk_buffer::RecordedTurn;
 use pronk_metrics::StepLedger;
@@ -188,11 +188,6 @@ impl Replay {
             tracing::warn!(recorded = cpu, own = own.cpu, "other instructions than recorded: sums may differ");
         }
         if self.from_fragments { Ok(()) } else { check_repeatable(&self.config) }
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 

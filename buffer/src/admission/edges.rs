@@ -1,6 +1,6 @@
 use crossbeam_channel::bounded;
 
-use super::ends::{FragmentSender, Permits, WeightSource, WorkerEnds};
+use super::ends::{Lanes, WorkerEnds, lanes};
 use super::in_order::InOrder;
 use super::turns::{TurnConfig, Turns};
 use crate::{ShutdownToken, WeightCell};
@@ -30,7 +30,7 @@ use crate::{ShutdownToken, WeightCell};
 ///
 /// let (_guard, token) = shutdown();
 /// let (_publisher, cell) = weight_cell("weights");
-/// let two = NonZeroUsize::new(2).unwrap();
+/// let two = NonZeroUsize::MIN.saturating_add(1);
 /// let config = TurnConfig { workers: two, fragments_of_a_batch: two, lag: 0, env_steps_of_a_fragment: 1 };
 /// let (turns, ends, mut fragments) = turns(config, &cell, &token);
 /// turns.begin(None);
@@ -42,7 +42,7 @@ use crate::{ShutdownToken, WeightCell};
 ///     ends[worker].fragments.push(fragment(worker as u32))?;
 /// }
 /// let first = fragments.next(Duration::ZERO)?;
-/// assert_eq!(first.policies().next().unwrap().1.tags()[0].worker, 0);
+/// assert!(first.policies().all(|(_, part)| part.tags()[0].worker == 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn turns<W>(
@@ -52,18 +52,7 @@ pub fn turns<W>(
 ) -> (Turns<W>, Vec<WorkerEnds<W>>, InOrder<W>) {
     let in_circulation = (config.lag + 1) * config.fragments_of_a_batch.get();
     let (order, ordered) = bounded(in_circulation);
-    let (mut permits, mut ends, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..config.workers.get() {
-        // Each permit has a fragment at least, so neither channel is ever full.
-        let (permit, granted) = bounded(in_circulation);
-        let (fragment, lane) = bounded(in_circulation);
-        permits.push(permit);
-        lanes.push(lane);
-        ends.push(WorkerEnds {
-            weights: WeightSource::Granted(Permits::new(granted, token.clone())),
-            fragments: FragmentSender::Lane(fragment),
-        });
-    }
+    let Lanes { permits, ends, lanes } = lanes(vec![in_circulation; config.workers.get()], token);
     let turns = Turns::new(config, weights, permits, order);
     let in_order = InOrder::new(lanes, ordered, Some(turns.clone()), token.clone());
     (turns, ends, in_order)

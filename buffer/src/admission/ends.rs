@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::inqueue::{InqueueSender, PopError, receive};
 use crate::{Closed, MultiAgentBatch, ShutdownToken, Versioned, WeightCell};
@@ -176,4 +176,28 @@ impl FragmentSender {
             }
         }
     }
+}
+
+/// Both ends of the workers' channels.
+pub(super) struct Lanes<W> {
+    pub(super) permits: Vec<Sender<Permit<W>>>,
+    pub(super) ends: Vec<WorkerEnds<W>>,
+    pub(super) lanes: Vec<Receiver<MultiAgentBatch>>,
+}
+
+/// Makes permits and a lane for each worker, with room for so many turns of it. A permit is for a fragment at
+/// least, so neither is ever full.
+pub(super) fn lanes<W>(rooms: Vec<usize>, token: &ShutdownToken) -> Lanes<W> {
+    let mut made = Lanes { permits: Vec::new(), ends: Vec::new(), lanes: Vec::new() };
+    for turns in rooms {
+        let (permit, granted) = bounded(turns);
+        let (fragment, lane) = bounded(turns);
+        made.permits.push(permit);
+        made.lanes.push(lane);
+        made.ends.push(WorkerEnds {
+            weights: WeightSource::Granted(Permits::new(granted, token.clone())),
+            fragments: FragmentSender::Lane(fragment),
+        });
+    }
+    made
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::bounded;
 
-use super::ends::{FragmentSender, Permit, Permits, WeightSource, WorkerEnds};
+use super::ends::{Lanes, Permit, WorkerEnds, lanes};
 use super::in_order::InOrder;
 use crate::{ShutdownToken, Versioned, WeightPublisher};
 
@@ -54,17 +54,7 @@ pub fn recorded_turns<W: Send + Sync + 'static>(
         let _ = order.try_send(turn.worker);
         of_version.entry(turn.version).or_default().push((turn.worker, turn.incarnation));
     }
-    let (mut permits, mut ends, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
-    for in_circulation in most_in_circulation(turns, workers) {
-        let (permit, granted) = bounded(in_circulation);
-        let (fragment, lane) = bounded(in_circulation);
-        permits.push(permit);
-        lanes.push(lane);
-        ends.push(WorkerEnds {
-            weights: WeightSource::Granted(Permits::new(granted, token.clone())),
-            fragments: FragmentSender::Lane(fragment),
-        });
-    }
+    let Lanes { permits, ends, lanes } = lanes(most_in_circulation(turns, workers), token);
     let mut grant = move |weights: &Arc<Versioned<W>>| {
         for (worker, incarnation) in of_version.remove(&weights.version).unwrap_or_default() {
             let permit = Permit { weights: Arc::clone(weights), fragments: 1, incarnation: Some(incarnation) };

@@ -62,7 +62,9 @@ impl NormalizerConfig {
 /// seen.add_rows(&[1.0_f32, 3.0]);
 /// let moments = NormalizerMoments { observations: Some(seen), returns: None };
 /// let mut rows = [2.0, 3.0];
-/// pronk_rollout::obs_normalizer(&moments).expect("something was seen").apply(&mut rows)?;
+/// if let Some(normalizer) = pronk_rollout::obs_normalizer(&moments) {
+///     normalizer.apply(&mut rows)?;
+/// }
 /// assert_eq!(rows, [0.0, 1.0]);
 /// # Ok::<(), pronk_policy::PolicyError>(())
 /// ```
