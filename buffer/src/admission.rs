@@ -11,7 +11,7 @@ mod turns;
 
 pub use ask::Ask;
 pub use edges::turns;
-pub use ends::{FragmentSender, Permits, Turn, WeightSource, WorkerEnds};
+pub use ends::{FragmentSender, Granted, Permits, Turn, WeightSource, WorkerEnds};
 pub use in_order::InOrder;
 pub use recorded::{RecordedTurn, recorded_turns};
 pub use rounds::{RoundGate, Rounds, rounds};

@@ -31,7 +31,8 @@ pub use check::{
 pub use env::{
     ActionRef, AgentSpec, Agents, AsyncEnv, CallMonitor, Env, EnvCall, EnvContext, EnvError, EnvFailure,
     EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace, IntoAsyncEnv, IntoEnv, IntoMultiAgentEnv,
-    MultiAgentEnv, MultiAgentSpec, ObsMut, Reaper, ReaperHandle, ReturnStat, Step, VectorContext,
+    MultiAgentEnv, MultiAgentSpec, ObsMut, Reaper, ReaperHandle, Restarted, ReturnStat, SavedEnv, SavedEnvs,
+    SavedEpisodes, Step, VectorContext, Way,
 };
 pub use envs::{
     Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,

@@ -39,15 +39,16 @@ pub enum WeightSource<W> {
 }
 
 impl<W> WeightSource<W> {
-    /// The turn of the next fragment: the same one until it is [`done`](Self::done).
+    /// The turn of the next fragment: the same one until it is [`done`](Self::done). Or a mark, once, behind
+    /// the last of the turns before it.
     ///
-    /// *Blocks* for a permit, if these are granted.
+    /// *Blocks* for a permit or a mark, if these are granted.
     ///
     /// # Errors
     /// [`Closed`] if the run ends or no further turn will be granted.
-    pub fn wait(&self) -> Result<Turn<W>, Closed> {
+    pub fn wait(&self) -> Result<Granted<W>, Closed> {
         match self {
-            Self::Newest(cell) => Ok(Turn { weights: cell.load(), incarnation: None }),
+            Self::Newest(cell) => Ok(Granted::Turn(Turn { weights: cell.load(), incarnation: None })),
             Self::Granted(permits) => permits.wait(),
         }
     }
@@ -70,6 +71,25 @@ impl<W> Clone for WeightSource<W> {
         match self {
             Self::Newest(cell) => Self::Newest(cell.clone()),
             Self::Granted(permits) => Self::Granted(permits.clone()),
+        }
+    }
+}
+
+/// What a worker is to do next.
+#[derive(Debug)]
+pub enum Granted<W> {
+    /// Sample a fragment.
+    Turn(Turn<W>),
+    /// Post its state, for the checkpoint of this number: it is between two turns.
+    Mark(u64),
+}
+
+impl<W> Granted<W> {
+    /// The turn, unless it is a mark.
+    pub fn turn(self) -> Option<Turn<W>> {
+        match self {
+            Self::Turn(turn) => Some(turn),
+            Self::Mark(_) => None,
         }
     }
 }
@@ -97,34 +117,42 @@ impl<W> Permit<W> {
     }
 }
 
+/// What is sent to a worker.
+#[derive(Debug)]
+pub(super) enum Order<W> {
+    Permit(Permit<W>),
+    Mark(u64),
+}
+
 /// A worker's permits. Clones share the one in use.
 #[derive(Debug)]
 pub struct Permits<W> {
-    granted: Receiver<Permit<W>>,
+    granted: Receiver<Order<W>>,
     in_use: Arc<Mutex<Option<Permit<W>>>>,
     token: ShutdownToken,
 }
 
 impl<W> Permits<W> {
-    pub(super) fn new(granted: Receiver<Permit<W>>, token: ShutdownToken) -> Self {
+    pub(super) fn new(granted: Receiver<Order<W>>, token: ShutdownToken) -> Self {
         Self { granted, in_use: Arc::default(), token }
     }
 
-    fn wait(&self) -> Result<Turn<W>, Closed> {
+    fn wait(&self) -> Result<Granted<W>, Closed> {
         if let Some(permit) = &*self.in_use() {
-            return Ok(permit.turn());
+            return Ok(Granted::Turn(permit.turn()));
         }
         // The lock is not held meanwhile.
         let permit = loop {
             match receive(&self.granted, &self.token, Duration::MAX) {
-                Ok(permit) => break permit,
+                Ok(Order::Permit(permit)) => break permit,
+                Ok(Order::Mark(number)) => return Ok(Granted::Mark(number)),
                 Err(PopError::TimedOut) => {}
                 Err(PopError::Closed) => return Err(Closed(())),
             }
         };
         let turn = permit.turn();
         *self.in_use() = Some(permit);
-        Ok(turn)
+        Ok(Granted::Turn(turn))
     }
 
     fn spend(&self) {
@@ -180,17 +208,17 @@ impl FragmentSender {
 
 /// Both ends of the workers' channels.
 pub(super) struct Lanes<W> {
-    pub(super) permits: Vec<Sender<Permit<W>>>,
+    pub(super) permits: Vec<Sender<Order<W>>>,
     pub(super) ends: Vec<WorkerEnds<W>>,
     pub(super) lanes: Vec<Receiver<MultiAgentBatch>>,
 }
 
-/// Makes permits and a lane for each worker, with room for so many turns of it. A permit is for a fragment at
-/// least, so neither is ever full.
+/// Makes permits and a lane for each worker, with room for so many turns of it and a mark. A permit is for a
+/// fragment at least, so neither is ever full.
 pub(super) fn lanes<W>(rooms: Vec<usize>, token: &ShutdownToken) -> Lanes<W> {
     let mut made = Lanes { permits: Vec::new(), ends: Vec::new(), lanes: Vec::new() };
     for turns in rooms {
-        let (permit, granted) = bounded(turns);
+        let (permit, granted) = bounded(turns + 1);
         let (fragment, lane) = bounded(turns);
         made.permits.push(permit);
         made.lanes.push(lane);

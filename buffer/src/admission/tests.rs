@@ -64,7 +64,7 @@ impl Run {
         if !permits.has_turn() {
             return false;
         }
-        let weights = ends.weights.wait().unwrap();
+        let weights = ends.weights.wait().unwrap().turn().unwrap();
         ends.weights.done();
         let fragment = fragment(worker as u32, self.made[worker], weights.weights.version);
         self.made[worker] += 1;
@@ -131,14 +131,14 @@ fn a_failed_attempt_is_made_again_with_the_same_weights_by_a_replacement_too() {
     let mut run = run(1, 1, 0);
     run.turns.begin(None);
     let ends = run.ends[0].take().unwrap();
-    let failed = ends.weights.wait().unwrap();
+    let failed = ends.weights.wait().unwrap().turn().unwrap();
     run.publisher.publish(());
     let replacement = ends.clone();
     drop(ends);
-    assert!(Arc::ptr_eq(&failed.weights, &replacement.weights.wait().unwrap().weights));
+    assert!(Arc::ptr_eq(&failed.weights, &replacement.weights.wait().unwrap().turn().unwrap().weights));
     replacement.weights.done();
     run.turns.grant();
-    assert_eq!(replacement.weights.wait().unwrap().weights.version, 1);
+    assert_eq!(replacement.weights.wait().unwrap().turn().unwrap().weights.version, 1);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_run_that_ends_wakes_workers_and_returns_every_fragment() {
     run.turns.begin(None);
     assert!(run.sample(0));
     let waiting = run.ends[0].clone().unwrap();
-    waiting.weights.wait().unwrap();
+    waiting.weights.wait().unwrap().turn().unwrap();
     waiting.weights.done();
     let waits = std::thread::spawn(move || waiting.weights.wait().is_err());
     run.guard = None;
@@ -272,7 +272,7 @@ proptest! {
             let own = &ends[turn.worker];
             let WeightSource::Granted(permits) = &own.weights else { panic!("no permits") };
             prop_assert!(permits.has_turn(), "{turn:?} is not granted");
-            let granted = own.weights.wait().unwrap();
+            let granted = own.weights.wait().unwrap().turn().unwrap();
             prop_assert_eq!((granted.weights.version, granted.incarnation), (turn.version, Some(turn.incarnation)));
             own.weights.done();
             let fragment = fragment(turn.worker as u32, made[turn.worker], turn.version);

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
 
-use super::ends::Permit;
+use super::ends::{Order, Permit};
 use crate::{Versioned, WeightCell};
 
 /// How many turns there are.
@@ -31,7 +31,7 @@ pub struct Turns<W> {
 #[derive(Debug)]
 struct Schedule<W> {
     /// To each worker; `None` once it has given up.
-    permits: Vec<Option<Sender<Permit<W>>>>,
+    permits: Vec<Option<Sender<Order<W>>>>,
     /// Whose fragment comes next; `None` once all turns are granted.
     order: Option<Sender<usize>>,
     /// The worker whose turn is granted next.
@@ -49,7 +49,7 @@ impl<W> Turns<W> {
     pub(super) fn new(
         config: TurnConfig,
         weights: &WeightCell<W>,
-        permits: Vec<Sender<Permit<W>>>,
+        permits: Vec<Sender<Order<W>>>,
         order: Sender<usize>,
     ) -> Self {
         let schedule = Schedule {
@@ -78,6 +78,16 @@ impl<W> Turns<W> {
         let mut schedule = self.lock();
         schedule.newest = self.weights.load();
         schedule.grant(self.config.fragments_of_a_batch.get());
+    }
+
+    /// Sends the mark of a checkpoint to every worker that may have further turns, behind the turns granted so
+    /// far, and returns which those are, from 0. There is room for one mark at a time: the caller waits for
+    /// the states of all workers before the next one.
+    pub fn mark(&self, number: u64) -> Vec<usize> {
+        let schedule = self.lock();
+        let sent = |permits: &Sender<Order<W>>| permits.try_send(Order::Mark(number)).is_ok();
+        let workers = schedule.permits.iter().enumerate();
+        workers.filter_map(|(worker, permits)| permits.as_ref().is_some_and(sent).then_some(worker)).collect()
     }
 
     /// How many turns were granted: the workers wait once they have sampled as many fragments.
@@ -128,7 +138,8 @@ impl<W> Schedule<W> {
         for (permits, fragments) in self.permits.iter().zip(fragments) {
             if let Some(permits) = permits.as_ref().filter(|_| fragments > 0) {
                 // Refused only by a worker that has given up: its closed lane will say so.
-                let _ = permits.try_send(Permit { weights: Arc::clone(&self.newest), fragments, incarnation: None });
+                let permit = Permit { weights: Arc::clone(&self.newest), fragments, incarnation: None };
+                let _ = permits.try_send(Order::Permit(permit));
             }
         }
         if self.left == Some(0) {

@@ -1,59 +1,12 @@
-use pronk_buffer::{End, Fold};
+use pronk_buffer::End;
 use pronk_policy::derive_seed;
 
 use super::context::EnvContext;
+use super::episode_stat::EpisodeStat;
 use super::failure::{EnvFailureCause, FailurePlace};
+use super::saved::SavedEpisodes;
 use super::single_agent::Step;
 use super::views::ObsMut;
-
-/// One finished episode.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EpisodeStat {
-    /// The worker that played it.
-    pub worker: u32,
-    /// The environment of that worker.
-    pub index: u32,
-    /// The seed it was reset with.
-    pub seed: u64,
-    /// The sum of its rewards.
-    pub episode_return: f64,
-    /// Its length in steps.
-    pub episode_len: u32,
-}
-
-/// Statistics of the returns of agents under one policy; there is at least one return.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReturnStat {
-    /// The number of returns.
-    pub n: u64,
-    /// Their sum.
-    pub sum: f64,
-    /// The lowest.
-    pub min: f64,
-    /// The highest.
-    pub max: f64,
-}
-
-impl ReturnStat {
-    /// The statistics of a single return.
-    pub fn of(value: f64) -> Self {
-        Self { n: 1, sum: value, min: value, max: value }
-    }
-
-    /// The mean of the returns.
-    pub fn mean(&self) -> f64 {
-        self.sum / self.n as f64
-    }
-}
-
-impl Fold for ReturnStat {
-    fn fold(&mut self, later: Self) {
-        self.n += later.n;
-        self.sum += later.sum;
-        self.min = self.min.min(later.min);
-        self.max = self.max.max(later.max);
-    }
-}
 
 /// The episodes of one environment: their seeds, and the progress of the present one. Your own
 /// [`VectorEnv`](crate::VectorEnv) can use them for the library's seeds and places of failures.
@@ -152,6 +105,17 @@ impl Episodes {
         self.len += 1;
         self.sum += reward;
         limit.is_some_and(|limit| self.len >= limit)
+    }
+
+    /// The position, for a checkpoint.
+    pub fn save(&self) -> SavedEpisodes {
+        SavedEpisodes { n_begun: self.n_begun, seed: self.seed, len: self.len, sum: self.sum }
+    }
+
+    /// Continues from a saved position.
+    pub fn load(&mut self, saved: SavedEpisodes) {
+        let SavedEpisodes { n_begun, seed, len, sum } = saved;
+        (self.n_begun, self.seed, self.len, self.sum) = (n_begun, seed, len, sum);
     }
 
     /// The statistics of the episode, once it has ended.

@@ -91,6 +91,20 @@ pub trait MultiAgentEnv: Send {
     fn action_mask(&self, _agent: usize, _mask: &mut [bool]) -> Result<(), EnvError> {
         Ok(())
     }
+
+    /// The state within the running episode, as [`Env::save`](crate::Env::save). What the [`Agents`] were
+    /// last asked and shown is saved by the library.
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Continues a saved episode, as [`Env::load`](crate::Env::load).
+    ///
+    /// # Errors
+    /// A state that is not one of this environment.
+    fn load(&mut self, _state: &[u8]) -> Result<(), EnvError> {
+        Err(EnvError::new("this environment saves no state: implement `MultiAgentEnv::load` beside `save`"))
+    }
 }
 
 impl<E: MultiAgentEnv + ?Sized> MultiAgentEnv for Box<E> {
@@ -108,6 +122,14 @@ impl<E: MultiAgentEnv + ?Sized> MultiAgentEnv for Box<E> {
 
     fn action_mask(&self, agent: usize, mask: &mut [bool]) -> Result<(), EnvError> {
         (**self).action_mask(agent, mask)
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        (**self).save()
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        (**self).load(state)
     }
 }
 

@@ -80,6 +80,22 @@ pub trait Env: Send {
     fn action_mask(&self, _mask: &mut [bool]) -> Result<(), EnvError> {
         Ok(())
     }
+
+    /// The state within the running episode, in a form of your own, for a checkpoint; `None`, the default, if
+    /// the environment has none: a resumed run then plays the episode again from its seed and actions.
+    ///
+    /// Called between two steps. State that no episode changes does not belong to it.
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Continues the episode whose state another instance [saved](Env::save), exactly as that one would have.
+    ///
+    /// # Errors
+    /// A state that is not one of this environment; the library then begins a new episode.
+    fn load(&mut self, _state: &[u8]) -> Result<(), EnvError> {
+        Err(EnvError::new("this environment saves no state: implement `Env::load` beside `Env::save`"))
+    }
 }
 
 impl<E: Env + ?Sized> Env for Box<E> {
@@ -97,6 +113,14 @@ impl<E: Env + ?Sized> Env for Box<E> {
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         (**self).action_mask(mask)
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        (**self).save()
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        (**self).load(state)
     }
 }
 

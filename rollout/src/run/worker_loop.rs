@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Closed, MultiAgentBatch, Turn, Versioned, WeightSource, WorkerEnds};
+use pronk_buffer::{Closed, Granted, MultiAgentBatch, Turn, Versioned, WeightSource, WorkerEnds};
 use pronk_metrics::{ByPolicy, catch};
 use pronk_policy::Params;
 use tracing::debug_span;
@@ -66,7 +66,9 @@ impl SupervisedWorker {
             if source.is_granted() {
                 self.clock.enter(WorkerState::Awaiting);
             }
-            let Turn { weights, incarnation } = source.wait().map_err(|Closed(())| NoFragment::Closed)?;
+            let granted = source.wait().map_err(|Closed(())| NoFragment::Closed)?;
+            // Marks: see `WorkerReport::seats`.
+            let Granted::Turn(Turn { weights, incarnation }) = granted else { continue };
             self.skip_to(incarnation);
             let slot = Some((self.seat.worker, self.seat.slots.load(Ordering::Relaxed)));
             let mut report = WorkerReport { slot, ..WorkerReport::default() };

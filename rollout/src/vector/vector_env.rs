@@ -1,6 +1,6 @@
-use pronk_buffer::{End, FinalObs};
+use pronk_buffer::{End, FinalObs, ObsView};
 
-use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, ObsMut};
+use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, ObsMut, Restarted, SavedEnvs};
 
 /// `B` environments of one kind that step together.
 ///
@@ -61,6 +61,32 @@ pub trait VectorEnv: Send {
 
     /// Appends the episodes that ended since the last call to `into`.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>);
+
+    /// Keeps from now on what [`save`](Self::save) needs, such as the actions of running episodes. Called
+    /// once, before the first reset, in runs that save checkpoints with the positions of environments.
+    fn keep_for_save(&mut self) {}
+
+    /// The positions of all environments between two steps; `obs` are their newest raw observations, `[B,
+    /// obs_len]`. `None`, the default, if they cannot be told: a resumed run then makes others, of the next
+    /// incarnation.
+    ///
+    /// # Errors
+    /// The environment that failed.
+    fn save(&mut self, _obs: ObsView<'_>) -> Result<Option<SavedEnvs>, EnvFailure> {
+        Ok(None)
+    }
+
+    /// Brings environments that were just made to saved positions, instead of [`reset_all`](Self::reset_all),
+    /// and returns those that began a new episode instead. Their first observations are written to their rows
+    /// of `obs`, `[B, obs_len]`; the other rows are left alone.
+    ///
+    /// # Errors
+    /// An environment that fails, also while it begins a new episode.
+    fn load(&mut self, _saved: &SavedEnvs, obs: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
+        self.reset_all(obs)?;
+        let why = "its vector environment does not implement `VectorEnv::load`".to_owned();
+        Ok((0..self.n_envs() as u32).map(|index| Restarted { index, why: why.clone() }).collect())
+    }
 }
 
 /// Where a vector step writes its results.

@@ -1,0 +1,61 @@
+//! Where environments are within their episodes, for a checkpoint.
+
+use pronk_buffer::ActionColumn;
+use serde::{Deserialize, Serialize};
+
+use super::episode_stat::EpisodeStat;
+
+/// The positions of the environments of a [`VectorEnv`](crate::VectorEnv), between two steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedEnvs {
+    /// Of each environment.
+    pub envs: Vec<SavedEnv>,
+    /// Episodes that ended and were not drained yet.
+    pub finished: Vec<EpisodeStat>,
+}
+
+/// The position of one environment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedEnv {
+    /// Its episodes so far.
+    pub episodes: SavedEpisodes,
+    /// How it gets back to where it is.
+    pub way: Way,
+    /// CRC-32C of its newest raw observation, in the bytes of a little-endian machine. A way back that leads
+    /// to another one is the wrong way.
+    pub obs_crc32c: u32,
+}
+
+/// The state of [`Episodes`](crate::Episodes).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SavedEpisodes {
+    /// Episodes begun.
+    pub n_begun: u64,
+    /// The seed of the present one.
+    pub seed: u64,
+    /// Its steps so far.
+    pub len: u32,
+    /// The sum of its rewards so far.
+    pub sum: f64,
+}
+
+/// How an environment gets back into a running episode.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Way {
+    /// By its own [`Env::load`](crate::Env::load).
+    Snapshot(Vec<u8>),
+    /// By a reset with the seed of the episode and these actions, `[len, act_len]`, scaled for the
+    /// environment.
+    Rerun(ActionColumn),
+    /// Not at all: a new episode begins.
+    Unknown,
+}
+
+/// An environment that could not get back into its episode and began the next one instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restarted {
+    /// The environment within its worker.
+    pub index: u32,
+    /// Why.
+    pub why: String,
+}
