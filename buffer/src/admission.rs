@@ -15,7 +15,7 @@ pub use ends::{FragmentSender, Granted, Permits, Turn, WeightSource, WorkerEnds}
 pub use in_order::InOrder;
 pub use recorded::{RecordedTurn, recorded_turns};
 pub use rounds::{RoundGate, Rounds, rounds};
-pub use turns::{TurnConfig, Turns};
+pub use turns::{TurnConfig, TurnPosition, Turns};
 
 #[cfg(test)]
 mod tests;

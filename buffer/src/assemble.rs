@@ -1,8 +1,11 @@
 //! Joins fragments to train batches.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::{Accumulate, MultiAgentBatch, NextError, Pool, Source, VersionReader};
+use crate::{
+    Accumulate, CannotSave, MultiAgentBatch, NextError, Pool, SavedBatch, SavedSource, Source, VersionReader,
+};
 
 #[cfg(test)]
 mod tests;
@@ -44,6 +47,8 @@ pub struct Assemble<S> {
     age_limit: Option<AgeLimit>,
     /// Whether a batch is complete with a number of fresh fragments, instead of environment steps.
     counts_fragments: bool,
+    /// Complete batches that come first, in a resumed run.
+    whole: VecDeque<MultiAgentBatch>,
 }
 
 #[derive(Debug)]
@@ -55,13 +60,33 @@ struct AgeLimit {
 impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
     /// Takes fragments from `source`; storage of joined batches comes from `pool`.
     pub fn new(source: S, train_batch_size: u64, pool: Pool) -> Self {
-        Self { source, partial: Accumulate::new(train_batch_size), pool, age_limit: None, counts_fragments: false }
+        let partial = Accumulate::new(train_batch_size);
+        Self { source, partial, pool, age_limit: None, counts_fragments: false, whole: VecDeque::new() }
+    }
+
+    /// Returns these train batches first, which a checkpoint held.
+    #[must_use]
+    pub fn after_batches(self, batches: Vec<MultiAgentBatch>) -> Self {
+        Self { whole: batches.into(), ..self }
     }
 
     /// Takes fragments from `source` until `fragments` fresh ones make a batch; replayed ones, which have no
     /// ticket, come on top. So the batch of a fragment does not depend on what is replayed.
     pub fn counting(source: S, fragments: u64, pool: Pool) -> Self {
         Self { counts_fragments: true, ..Self::new(source, fragments, pool) }
+    }
+
+    /// Begins with the fragments of an incomplete batch, which a checkpoint held.
+    #[must_use]
+    pub fn after(mut self, partial: Vec<MultiAgentBatch>) -> Self {
+        for fragment in partial {
+            let size = self.size_of(&fragment);
+            // Complete only if the batch size was lowered since: the batch is then as large as it was to be.
+            if let Some(whole) = self.partial.push(fragment, size) {
+                self.whole.extend(MultiAgentBatch::join(whole.pieces, &self.pool).ok());
+            }
+        }
+        self
     }
 
     /// Drops fragments whose newest step lags more than `max_lag` versions behind `version`, counted under
@@ -89,6 +114,14 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
         limit.version.current().saturating_sub(newest) > limit.max_lag
     }
 
+    /// How much of a batch a fragment makes.
+    fn size_of(&self, fragment: &MultiAgentBatch) -> u64 {
+        match self.counts_fragments {
+            true => fragment.ticket_steps().is_some().into(),
+            false => fragment.env_steps(),
+        }
+    }
+
     /// Checks against every part, because two parts may have no policy in common.
     fn check_fits(&self, fragment: &MultiAgentBatch) -> Result<(), NextError> {
         let parts = self.partial.pieces();
@@ -103,6 +136,9 @@ impl<S: Source<Item = MultiAgentBatch>> Source for Assemble<S> {
     /// Those of the source, and [`NextError::Failed`] for a fragment of other row lengths than the ones
     /// before: it is dropped as `"shape_mismatch"`, and the partial batch stays.
     fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
+        if let Some(batch) = self.whole.pop_front() {
+            return Ok(batch);
+        }
         let began = Instant::now();
         loop {
             // The deadline bounds waiting only: fragments that have arrived are taken even after it.
@@ -115,10 +151,7 @@ impl<S: Source<Item = MultiAgentBatch>> Source for Assemble<S> {
                 drop_counted(&mut fragment, "shape_mismatch");
                 return Err(error);
             }
-            let size = match self.counts_fragments {
-                true => fragment.ticket_steps().is_some().into(),
-                false => fragment.env_steps(),
-            };
+            let size = self.size_of(&fragment);
             if let Some(whole) = self.partial.push(fragment, size) {
                 let joined = MultiAgentBatch::join(whole.pieces, &self.pool);
                 return joined.map_err(|error| NextError::Failed(error.into()));
@@ -131,9 +164,27 @@ impl<S: Source<Item = MultiAgentBatch>> Source for Assemble<S> {
     }
 
     fn drain(&mut self) -> Vec<MultiAgentBatch> {
-        let mut held = self.partial.take().pieces;
+        let mut held: Vec<_> = self.whole.drain(..).collect();
+        held.extend(self.partial.take().pieces);
         held.extend(self.source.drain());
         held
+    }
+
+    fn save(&mut self, saved: &mut SavedSource, _ahead: &mut dyn FnMut(&Self::Item)) -> Result<(), CannotSave> {
+        // A source of fragments, whose items are fragments ahead.
+        let mut queued = Vec::new();
+        let pool = saved.pool().clone();
+        self.source.save(saved, &mut |fragment| queued.push(SavedBatch::copy(fragment, &pool)))?;
+        for copy in queued {
+            saved.queued.push(copy.map_err(CannotSave::because)?);
+        }
+        for fragment in self.partial.pieces() {
+            saved.partial.push(SavedBatch::copy(fragment, &pool).map_err(CannotSave::because)?);
+        }
+        for batch in &self.whole {
+            saved.batches.push(SavedBatch::copy(batch, &pool).map_err(CannotSave::because)?);
+        }
+        Ok(())
     }
 }
 

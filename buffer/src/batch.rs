@@ -3,6 +3,7 @@
 mod check_shape;
 mod columns;
 mod copy;
+mod duplicate;
 mod end;
 mod error;
 mod join;
@@ -14,6 +15,7 @@ mod shape;
 mod tag;
 
 pub use columns::{ActionColumn, ActionView, ActionViewMut, Columns};
+pub(crate) use duplicate::copy_without_ticket;
 pub use end::End;
 pub use error::BatchError;
 pub use multi_agent::MultiAgentBatch;

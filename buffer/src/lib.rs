@@ -12,6 +12,7 @@ mod batch;
 mod pool;
 
 mod inqueue;
+mod saved;
 mod source;
 pub mod source_contract;
 
@@ -37,6 +38,7 @@ pub use batch::{
 pub use pool::Pool;
 
 pub use inqueue::{Gate, InqueueReceiver, InqueueSender, PopError, TryPushError, ZeroCapacity, inqueue};
+pub use saved::{CannotSave, SavedBatch, SavedReplay, SavedSource};
 pub use source::{NextError, Source};
 
 pub use accumulate::{Accumulate, Gathered};
@@ -45,13 +47,13 @@ pub use loader_stacks::{
     Loaded, Loader, LoaderCause, LoaderConfig, LoaderError, LoaderFailure, LoaderMetrics, LoaderParts, LoaderStacks,
     LoaderState,
 };
-pub use minibatch::{MinibatchBuffer, Pass, Shown};
+pub use minibatch::{MinibatchBuffer, Pass, SavedRing, Shown};
 pub use replay::{MixIn, MixInConfig, MixInError, MixInReplay, RandomSource};
 
 pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell, weight_cell_from};
 
 pub use admission::{
-    Ask, FragmentSender, Granted, InOrder, Permits, RecordedTurn, RoundGate, Rounds, Turn, TurnConfig, Turns,
+    Ask, FragmentSender, Granted, InOrder, Permits, RecordedTurn, RoundGate, Rounds, Turn, TurnConfig, TurnPosition, Turns,
     WeightSource, WorkerEnds, recorded_turns, rounds, turns,
 };
 

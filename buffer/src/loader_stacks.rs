@@ -9,6 +9,7 @@ mod upstream;
 
 pub use loader::Loader;
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -20,6 +21,7 @@ use crossbeam_channel::{Receiver, Select, TryRecvError, bounded};
 use pronk_metrics::{StateClock, TimeLedger};
 
 use crate::shutdown::{ShutdownGuard, ShutdownToken, shutdown};
+use crate::saved::{CannotSave, SavedSource};
 use crate::source::{NextError, Source};
 
 use metrics::SharedTimer;
@@ -115,6 +117,8 @@ pub struct LoaderStacks<S: Source, T> {
     ready: Receiver<Ready<T>>,
     failures: Receiver<LoaderFailure>,
     idle: Receiver<T>,
+    /// Stacks that were ready when a checkpoint was taken.
+    kept: VecDeque<Loaded<T>>,
     /// Dropped to end the threads.
     open: Option<ShutdownGuard>,
     token: ShutdownToken,
@@ -160,6 +164,7 @@ where
             ready,
             failures,
             idle,
+            kept: VecDeque::new(),
             open: Some(open),
             token,
             handles: Vec::new(),
@@ -246,6 +251,9 @@ impl<S: Source, T> LoaderStacks<S, T> {
         if self.open.is_none() || self.token.is_shut_down() {
             return Err(NextError::Closed);
         }
+        if let Some(stack) = self.kept.pop_front() {
+            return Ok(stack);
+        }
         match self.ready.try_recv() {
             Ok((stack, Ok(()))) => Ok(stack),
             Ok((_, Err(error))) => Err(NextError::Failed(error)),
@@ -288,7 +296,7 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
 
     /// Stacks that are ready, and the source's backlog.
     fn backlog(&self) -> usize {
-        self.ready.len() + self.upstream.backlog()
+        self.kept.len() + self.ready.len() + self.upstream.backlog()
     }
 
     /// Ends the threads and returns the stacks that are ready. The source's other batches are dropped, and
@@ -296,7 +304,23 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
     fn drain(&mut self) -> Vec<Loaded<T>> {
         self.close();
         drop(self.upstream.drain());
-        self.ready.try_iter().filter_map(|(stack, outcome)| outcome.is_ok().then_some(stack)).collect()
+        let ready = self.ready.try_iter().filter_map(|(stack, outcome)| outcome.is_ok().then_some(stack));
+        self.kept.drain(..).chain(ready).collect()
+    }
+
+    /// Waits until no thread loads, which takes a copy at most.
+    fn save(&mut self, saved: &mut SavedSource, ahead: &mut dyn FnMut(&Self::Item)) -> Result<(), CannotSave> {
+        let Self { upstream, ready, kept, .. } = self;
+        upstream.at_rest(|source| {
+            for (stack, outcome) in ready.try_iter() {
+                outcome.map_err(CannotSave::because)?;
+                kept.push_back(stack);
+            }
+            // Its items are batches that no thread has loaded; it has none at hand.
+            source.save(saved, &mut |_| {})
+        })?;
+        kept.iter().for_each(ahead);
+        Ok(())
     }
 }
 
@@ -304,6 +328,7 @@ impl<S: Source, T> Drop for LoaderStacks<S, T> {
     fn drop(&mut self) {
         self.close();
         // A channel keeps its items until the last sender is gone, and guards in use are senders.
+        self.kept.clear();
         self.ready.try_iter().for_each(drop);
         self.idle.try_iter().for_each(drop);
     }

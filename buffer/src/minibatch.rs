@@ -1,7 +1,10 @@
 //! Several passes over train batches.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::{NextError, Source};
 
@@ -41,6 +44,26 @@ pub struct MinibatchBuffer<S: Source> {
     num_passes: u32,
     next_load_passes: u32,
     last_shown: usize,
+    /// Slots of a resumed run whose items have not returned yet, each with its passes left and shown.
+    returning: VecDeque<(usize, i64, u32)>,
+}
+
+/// The slots of a ring, for a checkpoint. Their items come first of the source of a resumed run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedRing {
+    /// Of every slot: passes left and shown, if it has an item.
+    pub slots: Vec<Option<(i64, u32)>>,
+    /// The next slot.
+    pub position: usize,
+    /// Passes of the next item to be loaded.
+    pub next_load_passes: u32,
+}
+
+impl SavedRing {
+    /// How many items return.
+    pub fn n_items(&self) -> usize {
+        self.slots.iter().flatten().count()
+    }
 }
 
 #[derive(Debug)]
@@ -57,7 +80,33 @@ impl<S: Source> MinibatchBuffer<S> {
     /// `num_sgd_iter`.
     pub fn new(source: S, size: NonZeroUsize, num_passes: u32, init_num_passes: u32) -> Self {
         let slots = (0..size.get()).map(|_| Slot { item: None, passes_left: 0, passes_shown: 0 }).collect();
-        Self { source, slots, position: 0, num_passes, next_load_passes: init_num_passes, last_shown: 0 }
+        Self {
+            source,
+            slots,
+            position: 0,
+            num_passes,
+            next_load_passes: init_num_passes,
+            last_shown: 0,
+            returning: VecDeque::new(),
+        }
+    }
+
+    /// Continues a saved ring: the source's first items return to its slots, in their order.
+    ///
+    /// A ring with fewer slots than the saved one shows the items beyond it from the start, as new ones.
+    pub fn resume(&mut self, saved: &SavedRing) {
+        let slots = saved.slots.iter().take(self.slots.len()).enumerate();
+        self.returning = slots.filter_map(|(slot, passes)| passes.map(|(left, shown)| (slot, left, shown))).collect();
+        self.position = saved.position % self.slots.len();
+        self.next_load_passes = saved.next_load_passes;
+    }
+
+    /// The slots, for a checkpoint, with their items in order.
+    pub fn save(&self) -> (SavedRing, Vec<&S::Item>) {
+        let passes = |slot: &Slot<S::Item>| slot.item.as_ref().map(|_| (slot.passes_left, slot.passes_shown));
+        let slots = self.slots.iter().map(passes).collect();
+        let saved = SavedRing { slots, position: self.position, next_load_passes: self.next_load_passes };
+        (saved, self.slots.iter().filter_map(|slot| slot.item.as_ref()).collect())
     }
 
     /// Loads an item into the next slot, if it is empty.
@@ -67,6 +116,11 @@ impl<S: Source> MinibatchBuffer<S> {
     /// # Errors
     /// Those of the source; position and warm-up are unchanged then.
     pub fn load(&mut self, timeout: Duration) -> Result<(), NextError> {
+        while let Some((slot, passes_left, passes_shown)) = self.returning.front().copied() {
+            let item = Some(self.source.next(timeout)?);
+            self.slots[slot] = Slot { item, passes_left, passes_shown };
+            self.returning.pop_front();
+        }
         let slot = &mut self.slots[self.position];
         if slot.item.is_none() {
             slot.item = Some(self.source.next(timeout)?);
@@ -135,6 +189,11 @@ impl<S: Source> MinibatchBuffer<S> {
     /// The source of items.
     pub fn source(&self) -> &S {
         &self.source
+    }
+
+    /// The source, to be saved.
+    pub fn source_mut(&mut self) -> &mut S {
+        &mut self.source
     }
 
     /// All items, here and in the source. Does not block.

@@ -1,16 +1,15 @@
 //! Mix-in replay of fragments.
 
-mod copy;
 mod mix_in;
 mod ring;
 
 use std::fmt;
 use std::time::Duration;
 
-use copy::copy_without_ticket;
 pub use mix_in::{MixIn, MixInConfig, MixInError, RandomSource};
 
-use crate::{MultiAgentBatch, NextError, Pool, SampleBatch, Source};
+use crate::batch::copy_without_ticket;
+use crate::{CannotSave, MultiAgentBatch, NextError, Pool, SampleBatch, SavedBatch, SavedReplay, SavedSource, Source};
 
 #[cfg(test)]
 mod tests;
@@ -58,7 +57,20 @@ pub struct MixInReplay<S, D> {
     source: S,
     mix_in: MixIn<MultiAgentBatch>,
     pool: Pool,
-    draw: D,
+    draw: Counted<D>,
+}
+
+/// Random numbers, counted: a resumed run skips those that were drawn.
+struct Counted<D> {
+    source: D,
+    draws: u64,
+}
+
+impl<D: RandomSource> RandomSource for Counted<D> {
+    fn uniform(&mut self) -> f64 {
+        self.draws += 1;
+        self.source.uniform()
+    }
 }
 
 impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> MixInReplay<S, D> {
@@ -67,7 +79,21 @@ impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> MixInReplay<S, D> {
     /// # Errors
     /// Those of [`MixInConfig::check`].
     pub fn new(source: S, config: MixInConfig, pool: Pool, draw: D) -> Result<Self, MixInError> {
-        Ok(Self { source, mix_in: MixIn::new(config)?, pool, draw })
+        Ok(Self { source, mix_in: MixIn::new(config)?, pool, draw: Counted { source: draw, draws: 0 } })
+    }
+
+    /// Continues with the replay buffer of a checkpoint; the random numbers drawn for it are skipped.
+    ///
+    /// A buffer of more slots than the checkpoint's fills up; of one with fewer the oldest are dropped.
+    #[must_use]
+    pub fn resumed(mut self, saved: SavedReplay) -> Self {
+        let SavedReplay { stored, oldest, left, draws } = saved;
+        (0..draws).for_each(|_| {
+            self.draw.uniform();
+        });
+        let stored = stored.into_iter().map(|saved| saved.batch).collect();
+        self.mix_in = self.mix_in.resumed(stored, oldest, left);
+        self
     }
 
     /// The number of stored fragments.
@@ -111,6 +137,16 @@ impl<S: Source<Item = MultiAgentBatch>, D: RandomSource> Source for MixInReplay<
     fn drain(&mut self) -> Vec<MultiAgentBatch> {
         self.mix_in.clear();
         self.source.drain()
+    }
+
+    fn save(&mut self, saved: &mut SavedSource, ahead: &mut dyn FnMut(&Self::Item)) -> Result<(), CannotSave> {
+        let pool = saved.pool().clone();
+        let stored = self.mix_in.items().iter().map(|stored| SavedBatch::copy(stored, &pool));
+        let stored = stored.collect::<Result<_, _>>().map_err(CannotSave::because)?;
+        let (oldest, left) = self.mix_in.position();
+        saved.replay = Some(SavedReplay { stored, oldest, left, draws: self.draw.draws });
+        // Behind the replays that are due, which the saved position says.
+        self.source.save(saved, ahead)
     }
 }
 

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use crate::inqueue::{InqueueReceiver, PopError};
+use crate::saved::{CannotSave, SavedSource};
 
 /// A source of items: the inqueue, or an adapter that wraps another source, so that the learner has one loop
 /// for all of them. Implementers run [`source_contract`](crate::source_contract) in their tests.
@@ -50,6 +51,15 @@ pub trait Source {
     /// All items it holds, in order, without blocking: called at the end of a run, so that every item is
     /// counted.
     fn drain(&mut self) -> Vec<Self::Item>;
+
+    /// Adds what it holds to a checkpoint, and shows `ahead` the items that it would return without waiting
+    /// for anyone else, in order. It loses nothing by this. Called while the learner asks for nothing.
+    ///
+    /// # Errors
+    /// What cannot be saved, and why. By default, everything: an adapter has to save what it wraps.
+    fn save(&mut self, _saved: &mut SavedSource, _ahead: &mut dyn FnMut(&Self::Item)) -> Result<(), CannotSave> {
+        Err(CannotSave::because("a source of this run does not implement `Source::save`"))
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -65,6 +75,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn drain(&mut self) -> Vec<S::Item> {
         (**self).drain()
+    }
+
+    fn save(&mut self, saved: &mut SavedSource, ahead: &mut dyn FnMut(&S::Item)) -> Result<(), CannotSave> {
+        (**self).save(saved, ahead)
     }
 }
 
@@ -105,5 +119,10 @@ impl<T> Source for InqueueReceiver<T> {
 
     fn drain(&mut self) -> Vec<T> {
         InqueueReceiver::drain(self).collect()
+    }
+
+    /// Nothing: what is in the queue is in flight, and lost to a resumed run.
+    fn save(&mut self, _saved: &mut SavedSource, _ahead: &mut dyn FnMut(&T)) -> Result<(), CannotSave> {
+        Ok(())
     }
 }

@@ -78,6 +78,16 @@ impl<W> WeightPublisher<W> {
         Arc::make_mut(&mut self.moments).merge(moments);
     }
 
+    /// The moments of the next publication, as merged so far.
+    pub fn moments(&self) -> Arc<NormalizerMoments> {
+        Arc::clone(&self.moments)
+    }
+
+    /// Continues with the merged moments of a checkpoint, which may be newer than those last published.
+    pub fn resume(&mut self, moments: Arc<NormalizerMoments>) {
+        self.moments = moments;
+    }
+
     /// Publishes `weights`, with the moments merged so far, and returns their version. Never waits for
     /// readers.
     pub fn publish(&mut self, weights: W) -> u64 {

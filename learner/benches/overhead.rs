@@ -185,6 +185,7 @@ impl Learner for Trivial {
             updates: 0,
             global_step: self.global_step,
             algorithm: AlgorithmState::default(),
+            publications: Vec::new(),
         };
         ByPolicy::from([(default_policy(), state)])
     }

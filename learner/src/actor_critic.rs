@@ -231,6 +231,7 @@ impl ActorCriticLearner {
                 numbers: self.algorithm.save(),
                 target: self.target.as_ref().map(Target::save),
             },
+            publications: self.publications.save(),
         }
     }
 
@@ -240,7 +241,7 @@ impl ActorCriticLearner {
     /// A state of another network, optimiser or algorithm, or with impossible numbers. The learner is then
     /// unchanged.
     pub fn load_state(&mut self, state: LearnerState) -> Result<(), LearnError> {
-        let LearnerState { params, optimizer, updates, global_step, algorithm } = state;
+        let LearnerState { params, optimizer, updates, global_step, algorithm, publications } = state;
         check_layout(&*self.network, &params)?;
         params.check_finite()?;
         if let Some(target) = &algorithm.target {
@@ -259,7 +260,7 @@ impl ActorCriticLearner {
         self.params = params;
         self.updates = updates;
         self.global_step = global_step;
-        self.publications = Publications::beginning_at(updates);
+        self.publications = Publications::continuing(publications, updates);
         Ok(())
     }
 

@@ -53,8 +53,9 @@ pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};
 pub use stack::{HoldsBatch, Stack, StackLoader};
 pub use state::{AlgorithmState, LearnerState, TargetState};
 pub use thread::{
-    BatchName, Clock, ClosedBy, Diagnosis, Journal, JournalEntry, LearnerEnd, LearnerFailure, LearnerFailureCause,
-    LearnerLoop, LearnerLoopConfig, LearnerLoopError, LearnerParts, LearnerThread, LearnerThreadState, MonotonicClock,
-    NonFinite, OnStarved, Quarantine, StateError, StepOutcome, TrainedPass,
+    BatchName, Clock, ClosedBy, Diagnosis, Journal, JournalEntry, LearnerCut, LearnerEnd, LearnerFailure,
+    LearnerFailureCause, LearnerLoop, LearnerLoopConfig, LearnerLoopError, LearnerParts, LearnerThread,
+    LearnerThreadState, MonotonicClock, NonFinite, OnStarved, Quarantine, SavedLoop, StateError, StepOutcome,
+    TrainedPass,
 };
 pub use vtrace::{EpisodeEnds, PgBootstrap, VtraceConfig, VtraceInput, VtraceOutput, vtrace};

@@ -114,6 +114,12 @@ impl LearnerMetrics {
         }
     }
 
+    /// Continues the counts of a checkpoint.
+    pub(crate) fn resume(&self, num_quarantined: u64, last_quarantine: Option<String>) {
+        let mut now = self.lock();
+        (now.num_quarantined, now.last_quarantine) = (num_quarantined, last_quarantine);
+    }
+
     /// Records a wait of the learner: for a loaded batch where threads load them, else for data.
     pub(crate) fn record_wait(&self, secs: f64) {
         let mut now = self.lock();

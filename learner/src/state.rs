@@ -20,6 +20,9 @@ pub struct LearnerState {
     pub global_step: u64,
     /// The algorithm's state.
     pub algorithm: AlgorithmState,
+    /// The newest publications of its weights: each version with the updates before it. Empty for a learner
+    /// whose versions begin at 0.
+    pub publications: Vec<(u64, u64)>,
 }
 
 /// The state of an algorithm, if it has any.

@@ -13,6 +13,7 @@ mod outcome;
 mod parts;
 mod pass;
 mod requests;
+mod saved;
 #[cfg(test)]
 mod tests;
 
@@ -27,3 +28,4 @@ pub use learner_thread::{LearnerEnd, LearnerThread};
 pub use outcome::{ClosedBy, Quarantine, StepOutcome, TrainedPass};
 pub use parts::{LearnerParts, LearnerThreadState};
 pub use requests::StateError;
+pub use saved::{LearnerCut, SavedLoop};

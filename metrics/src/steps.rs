@@ -7,7 +7,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 pub use ledger::{StepLedger, StepTicket};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 pub use totals::StepTotals;
 
 /// Steps of environments and of agents.
@@ -18,7 +18,7 @@ pub use totals::StepTotals;
 /// let fragment = Steps { env: 50, agent: 100 };
 /// assert_eq!(fragment + fragment, Steps { env: 100, agent: 200 });
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
     /// Env-steps.
     pub env: u64,

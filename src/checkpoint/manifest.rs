@@ -246,6 +246,7 @@ impl OpenPolicy {
                 updates: entry.updates,
                 global_step: entry.env_steps_trained,
                 algorithm: AlgorithmState { numbers: entry.algorithm_numbers, target },
+                publications: Vec::new(),
             },
         })
     }

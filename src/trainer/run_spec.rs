@@ -314,6 +314,7 @@ impl RunSpec {
             updates: counters.updates,
             global_step: counters.env_steps,
             algorithm: AlgorithmState { numbers, target: None },
+            publications: Vec::new(),
         })
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::rounds::RoundGate;
 use super::turns::Turns;
-use crate::{NextError, Source};
+use crate::{CannotSave, NextError, SavedSource, Source};
 
 /// The learner's source under deterministic admission: before each ask for a train batch it waits for the
 /// round, and grants the workers the turns of one more batch.
@@ -19,12 +19,23 @@ pub struct Ask<S, W> {
     batches: u64,
     /// Whether turns were granted for the next one.
     has_asked: bool,
+    /// Train batches that return to the minibatch buffer of a resumed run, which had asked for them before.
+    returning: usize,
+    /// Whether the turns of the first batch were granted when the run began.
+    first_is_granted: bool,
 }
 
 impl<S: Source, W> Ask<S, W> {
     /// Wraps the source of train batches.
     pub fn new(source: S, turns: Option<Turns<W>>, gate: RoundGate) -> Self {
-        Self { source, turns, gate, batches: 0, has_asked: false }
+        Self { source, turns, gate, batches: 0, has_asked: false, returning: 0, first_is_granted: true }
+    }
+
+    /// The same for a resumed run, whose first `returning` batches go back into the minibatch buffer, and
+    /// whose turns ahead are used.
+    #[must_use]
+    pub fn resumed(self, returning: usize) -> Self {
+        Self { returning, first_is_granted: false, ..self }
     }
 }
 
@@ -32,10 +43,14 @@ impl<S: Source, W> Source for Ask<S, W> {
     type Item = S::Item;
 
     fn next(&mut self, timeout: Duration) -> Result<S::Item, NextError> {
+        if self.returning > 0 {
+            let batch = self.source.next(timeout)?;
+            self.returning -= 1;
+            return Ok(batch);
+        }
         if !self.has_asked {
             self.gate.pass(self.batches, timeout)?;
-            // The turns of the first batch were granted when the run began.
-            if let Some(turns) = self.turns.as_ref().filter(|_| self.batches > 0) {
+            if let Some(turns) = self.turns.as_ref().filter(|_| self.batches > 0 || !self.first_is_granted) {
                 turns.grant();
             }
             self.has_asked = true;
@@ -53,5 +68,9 @@ impl<S: Source, W> Source for Ask<S, W> {
 
     fn drain(&mut self) -> Vec<S::Item> {
         self.source.drain()
+    }
+
+    fn save(&mut self, saved: &mut SavedSource, ahead: &mut dyn FnMut(&S::Item)) -> Result<(), CannotSave> {
+        self.source.save(saved, ahead)
     }
 }

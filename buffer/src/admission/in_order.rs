@@ -1,10 +1,11 @@
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
 use super::turns::Turns;
 use crate::inqueue::{PopError, receive};
-use crate::{MultiAgentBatch, NextError, ShutdownToken, Source};
+use crate::{CannotSave, MultiAgentBatch, NextError, SavedSource, ShutdownToken, Source};
 
 /// Takes fragments from the workers' lanes in the order of their turns.
 ///
@@ -18,6 +19,8 @@ pub struct InOrder<W> {
     /// `None` if a recorded run is repeated.
     turns: Option<Turns<W>>,
     token: ShutdownToken,
+    /// Fragments that were put in order before they were asked for, for a checkpoint or out of one.
+    ordered: VecDeque<MultiAgentBatch>,
 }
 
 impl<W> InOrder<W> {
@@ -27,7 +30,14 @@ impl<W> InOrder<W> {
         turns: Option<Turns<W>>,
         token: ShutdownToken,
     ) -> Self {
-        Self { lanes, order, turn: None, turns, token }
+        Self { lanes, order, turn: None, turns, token, ordered: VecDeque::new() }
+    }
+
+    /// Returns these fragments first, which a checkpoint held.
+    #[must_use]
+    pub fn after(mut self, fragments: Vec<MultiAgentBatch>) -> Self {
+        self.ordered = fragments.into();
+        self
     }
 }
 
@@ -37,6 +47,9 @@ impl<W> Source for InOrder<W> {
     fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
         if self.token.is_shut_down() {
             return Err(NextError::Closed);
+        }
+        if let Some(fragment) = self.ordered.pop_front() {
+            return Ok(fragment);
         }
         let began = Instant::now();
         loop {
@@ -62,11 +75,25 @@ impl<W> Source for InOrder<W> {
     }
 
     fn backlog(&self) -> usize {
-        self.lanes.iter().map(Receiver::len).sum()
+        self.ordered.len() + self.lanes.iter().map(Receiver::len).sum::<usize>()
     }
 
     fn drain(&mut self) -> Vec<MultiAgentBatch> {
-        self.lanes.iter().flat_map(Receiver::try_iter).collect()
+        let queued = self.lanes.iter().flat_map(Receiver::try_iter);
+        self.ordered.drain(..).chain(queued).collect()
+    }
+
+    fn save(&mut self, _saved: &mut SavedSource, ahead: &mut dyn FnMut(&Self::Item)) -> Result<(), CannotSave> {
+        while let Some(worker) = self.turn.take().or_else(|| self.order.try_recv().ok()) {
+            let Ok(fragment) = self.lanes[worker].try_recv() else {
+                // Its worker has given up, or has not pushed it yet: the fragments behind it wait, too.
+                self.turn = Some(worker);
+                break;
+            };
+            self.ordered.push_back(fragment);
+        }
+        self.ordered.iter().for_each(ahead);
+        Ok(())
     }
 }
 

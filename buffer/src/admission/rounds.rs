@@ -19,7 +19,8 @@ use crate::{NextError, Notifier, ShutdownToken};
 /// assert!(!rounds.is_over());
 /// ```
 pub fn rounds(batches: u64, notifier: &Notifier, token: &ShutdownToken) -> (Rounds, RoundGate) {
-    let (begin, begun) = bounded(1);
+    // A round to begin, and a wake-up.
+    let (begin, begun) = bounded(2);
     let (batches, reached, taken) = (batches.max(1), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let gate = RoundGate {
         batches,
@@ -33,10 +34,19 @@ pub fn rounds(batches: u64, notifier: &Notifier, token: &ShutdownToken) -> (Roun
     (Rounds { begin, batches, begun: 0, reached, taken }, gate)
 }
 
+/// Why the learner's wait ends.
+#[derive(Debug)]
+enum Wake {
+    /// The next round begins.
+    Begin,
+    /// A request waits.
+    Look,
+}
+
 /// The trainer's end.
 #[derive(Debug)]
 pub struct Rounds {
-    begin: Sender<()>,
+    begin: Sender<Wake>,
     batches: u64,
     /// Rounds that the trainer has begun.
     begun: u64,
@@ -52,8 +62,14 @@ impl Rounds {
         if self.has_taken_all() {
             self.begun += 1;
             // There is room: the learner has taken the one before.
-            let _ = self.begin.try_send(());
+            let _ = self.begin.try_send(Wake::Begin);
         }
+    }
+
+    /// Ends the learner's wait for the next round early, so that it looks for requests.
+    pub fn wake(&self) {
+        // If there is no room, it is about to wake up anyway.
+        let _ = self.begin.try_send(Wake::Look);
     }
 
     /// Whether the learner has taken all train batches of the round; it may not have trained on them.
@@ -73,7 +89,7 @@ pub struct RoundGate {
     batches: u64,
     /// Rounds that the learner has begun.
     passed: u64,
-    begun: Receiver<()>,
+    begun: Receiver<Wake>,
     reached: Arc<AtomicU64>,
     taken: Arc<AtomicU64>,
     notifier: Notifier,
@@ -90,8 +106,10 @@ impl RoundGate {
         if self.reached.swap(self.passed + 1, Ordering::AcqRel) <= self.passed {
             self.notifier.notify();
         }
-        receive(&self.begun, &self.token, timeout)?;
-        self.passed += 1;
+        match receive(&self.begun, &self.token, timeout)? {
+            Wake::Begin => self.passed += 1,
+            Wake::Look => return Err(NextError::TimedOut),
+        }
         Ok(())
     }
 

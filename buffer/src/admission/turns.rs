@@ -2,6 +2,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
+use serde::{Deserialize, Serialize};
 
 use super::ends::{Order, Permit};
 use crate::{Versioned, WeightCell};
@@ -18,6 +19,15 @@ pub struct TurnConfig {
     pub lag: usize,
     /// The fewest env-steps of a fragment, to grant no more turns than a limit has room for.
     pub env_steps_of_a_fragment: u64,
+}
+
+/// How far the turns of a run have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnPosition {
+    /// The worker whose turn is granted next, from 0.
+    pub next: usize,
+    /// Turns that were granted.
+    pub granted: u64,
 }
 
 /// Grants the workers their turns; clones share them.
@@ -64,12 +74,27 @@ impl<W> Turns<W> {
     }
 
     /// Grants the first turns: those of `K + 1` train batches, but not more than the fragments that
-    /// `env_steps` has room for. Called once.
+    /// `env_steps` has room for. A resumed run has used those ahead, and is granted none. Called once.
     pub fn begin(&self, env_steps: Option<u64>) {
         let mut schedule = self.lock();
-        schedule.left = env_steps.map(|limit| limit.div_ceil(self.config.env_steps_of_a_fragment.max(1)));
+        let all = env_steps.map(|limit| limit.div_ceil(self.config.env_steps_of_a_fragment.max(1)));
+        schedule.left = all.map(|all| all.saturating_sub(schedule.granted));
         schedule.newest = self.weights.load();
-        schedule.grant((self.config.lag + 1) * self.config.fragments_of_a_batch.get());
+        let first = if schedule.granted == 0 { self.config.lag + 1 } else { 0 };
+        schedule.grant(first * self.config.fragments_of_a_batch.get());
+    }
+
+    /// Where the rotation is, for a checkpoint.
+    pub fn position(&self) -> TurnPosition {
+        let schedule = self.lock();
+        TurnPosition { next: schedule.next, granted: schedule.granted }
+    }
+
+    /// Continues a rotation, before [`begin`](Self::begin).
+    pub fn resume(&self, position: TurnPosition) {
+        let mut schedule = self.lock();
+        schedule.next = position.next % schedule.permits.len().max(1);
+        schedule.granted = position.granted;
     }
 
     /// Grants the turns of one more train batch, with the newest weights: called when the learner asks for

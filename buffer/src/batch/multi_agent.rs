@@ -155,6 +155,11 @@ impl MultiAgentBatch {
         self
     }
 
+    /// The moments of its fragments, in order.
+    pub fn moments(&self) -> &[NormalizerMoments] {
+        &self.moments
+    }
+
     /// Takes the moments of its fragments, in order, to merge them.
     pub fn take_moments(&mut self) -> Vec<NormalizerMoments> {
         std::mem::take(&mut self.moments)

@@ -9,13 +9,13 @@ use tracing::debug_span;
 
 use super::failure::panic_text;
 use super::metrics::SharedTimer;
-use super::upstream::Upstream;
+use super::upstream::{LoadingGuard, Upstream};
 use super::{Loaded, Loader, LoaderCause, LoaderFailure};
 use crate::{NextError, ShutdownToken, Source};
 
-/// How long a loader waits for a batch before it checks whether to end. Sources end with their run, so this
-/// matters only for sources that outlive their adapter.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a loader waits for a batch before it checks whether to end, or whether a checkpoint is taken: the
+/// learner waits for that.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 thread_states! {
     /// What a loader thread is doing; the states are disjoint and sum to its wall time.
@@ -81,8 +81,10 @@ impl<S: Source, T> LoaderThread<S, T> {
         // The stack first: a batch waiting for a stack here would not be counted as backlog.
         while let Some(mut stack) = self.idle_stack() {
             let asked = Instant::now();
+            let mut passing_on = None;
             let outcome = match self.next_batch() {
-                Ok(batch) => {
+                Ok((batch, guard)) => {
+                    passing_on = Some(guard);
                     self.queue_timer.push(asked.elapsed());
                     self.clock.enter(LoaderState::Loading);
                     let began = Instant::now();
@@ -100,6 +102,7 @@ impl<S: Source, T> LoaderThread<S, T> {
             };
             // There is room for every stack; the receiver is gone only with the adapter.
             drop(self.ready.try_send((Loaded::new(stack, self.home.clone()), outcome)));
+            drop(passing_on);
         }
         Ok(())
     }
@@ -126,7 +129,7 @@ impl<S: Source, T> LoaderThread<S, T> {
     }
 
     /// The next batch, or an error that is no timeout.
-    fn next_batch(&mut self) -> Result<S::Item, NextError> {
+    fn next_batch(&mut self) -> Result<(S::Item, LoadingGuard<S>), NextError> {
         self.clock.enter(LoaderState::WaitingForData);
         let is_ending = || self.tethers.iter().any(ShutdownToken::is_shut_down);
         loop {

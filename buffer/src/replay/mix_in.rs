@@ -117,6 +117,23 @@ impl<T> MixIn<T> {
         Ok(Self { ring, proportion: config.replay_proportion, left: None })
     }
 
+    /// The same rule with these items by place, in which a checkpoint found it.
+    pub(super) fn resumed(mut self, items: Vec<T>, oldest: usize, left: Option<f64>) -> Self {
+        self.ring.fill(items, oldest);
+        self.left = left;
+        self
+    }
+
+    /// The items by place.
+    pub(super) fn items(&self) -> &[T] {
+        self.ring.items()
+    }
+
+    /// The place of the oldest item once the ring is full, and the rest of the proportion.
+    pub(super) fn position(&self) -> (usize, Option<f64>) {
+        (self.ring.oldest(), self.left)
+    }
+
     /// Stores an item, in place of the oldest if the ring is full. Replays still due for the one before are
     /// cancelled.
     pub fn store(&mut self, item: T) {

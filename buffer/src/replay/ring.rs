@@ -32,6 +32,27 @@ impl<T> Ring<T> {
         Ok(())
     }
 
+    /// Replaces all items; beyond the size, the oldest are dropped.
+    pub(super) fn fill(&mut self, mut items: Vec<T>, oldest: usize) {
+        if items.len() == self.size {
+            (self.places, self.oldest) = (items, oldest);
+            return;
+        }
+        // In a ring of another size the oldest is the first.
+        let oldest = oldest.min(items.len());
+        items.rotate_left(oldest);
+        items.drain(..items.len().saturating_sub(self.size));
+        (self.places, self.oldest) = (items, 0);
+    }
+
+    pub(super) fn items(&self) -> &[T] {
+        &self.places
+    }
+
+    pub(super) fn oldest(&self) -> usize {
+        self.oldest
+    }
+
     pub(super) fn get(&self, place: usize) -> Option<&T> {
         self.places.get(place)
     }

@@ -17,6 +17,15 @@ impl Publications {
         Self { recent: VecDeque::from([(0, updates)]) }
     }
 
+    /// Continues from saved publications, or else with version 0 after `updates`.
+    pub(super) fn continuing(saved: Vec<(u64, u64)>, updates: u64) -> Self {
+        if saved.is_empty() { Self::beginning_at(updates) } else { Self { recent: saved.into() } }
+    }
+
+    pub(super) fn save(&self) -> Vec<(u64, u64)> {
+        self.recent.iter().copied().collect()
+    }
+
     pub(super) fn add(&mut self, version: u64, updates: u64) {
         if self.recent.len() == REMEMBERED {
             self.recent.pop_front();

@@ -37,6 +37,9 @@ pub struct LearnerLoopConfig {
     pub max_consecutive_quarantined: NonZeroU32,
     /// Reports in the outqueue before further ones fold into the newest (256).
     pub outqueue_capacity: NonZeroUsize,
+    /// Whether the end of the loop's thread comes with a [cut](crate::LearnerLoop::cut), for a checkpoint
+    /// (false).
+    pub cut_at_end: bool,
 }
 
 impl Default for LearnerLoopConfig {
@@ -50,6 +53,7 @@ impl Default for LearnerLoopConfig {
             broadcast_interval: NonZeroU64::MIN,
             max_consecutive_quarantined: NonZeroU32::MIN.saturating_add(9),
             outqueue_capacity: NonZeroUsize::MIN.saturating_add(255),
+            cut_at_end: false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The loop that turns train batches into updates, one pass per step.
 
+mod cut;
 mod publish;
 mod setbacks;
 mod setup;
@@ -20,7 +21,7 @@ use super::journal::{Journal, fragments_of};
 use super::outcome::{ClosedBy, StepOutcome, TrainedPass};
 use super::parts::LearnerThreadState;
 use super::pass::learn;
-use super::requests::{ANSWER_WITHIN, Reply};
+use super::requests::{ANSWER_WITHIN, Request};
 use crate::{HoldsBatch, Learned, Learner, LearnerMetrics, LearnerReport, PolicyLag};
 
 /// The learner's loop: waits for a train batch, learns from it, publishes the weights, reports.
@@ -50,7 +51,7 @@ pub struct LearnerLoop<S: Source> {
     quarantined_in_a_row: u32,
     starved: Starved,
     journal: Option<Box<dyn Journal>>,
-    requests: Receiver<Reply>,
+    requests: Receiver<Request>,
 }
 
 /// Timeouts since the last batch.
@@ -81,10 +82,13 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     fn wait_for_batch(&mut self) -> Result<(), NextError> {
         let mut left = self.config.learner_queue_timeout;
         loop {
-            while let Ok(reply) = self.requests.try_recv() {
+            while let Ok(request) = self.requests.try_recv() {
                 self.state.enter(LearnerThreadState::Reporting);
                 // Fails only if the caller has stopped waiting.
-                let _ = reply.send(self.learner.save());
+                match request {
+                    Request::State(reply) => drop(reply.send(self.learner.save())),
+                    Request::Cut { number, pool, reply } => drop(reply.send(self.cut(number, &pool))),
+                }
                 self.state.enter(LearnerThreadState::Starved);
             }
             let wait = left.min(ANSWER_WITHIN);

@@ -3,13 +3,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use pronk_buffer::{Mailbox, Source};
+use pronk_buffer::{Mailbox, Pool, Source};
 use pronk_metrics::{ByPolicy, ClockReader};
 
 use super::diagnosis::THREAD_NAME;
 use crate::thread::failure::{LearnerFailure, LearnerFailureCause, panic_text};
 use crate::thread::learner_loop::LearnerLoop;
-use crate::thread::requests::{StateError, StateRequests, state_requests};
+use crate::thread::requests::{Request, StateError, StateRequests, state_requests};
+use crate::thread::saved::LearnerCut;
 use crate::{HoldsBatch, Learner, LearnerMetrics, LearnerReport, LearnerState};
 
 /// The end of a learner's thread. After a failure that left the learner intact, its state is that of its last
@@ -20,11 +21,14 @@ pub struct LearnerEnd {
     pub learner: Option<Box<dyn Learner>>,
     /// The failure, if there was one.
     pub failure: Option<LearnerFailure>,
+    /// Everything on the learner's side, if the loop ended well and was [to save
+    /// it](crate::LearnerLoopConfig::cut_at_end).
+    pub last: Option<Box<LearnerCut>>,
 }
 
 impl LearnerEnd {
     fn failed(cause: LearnerFailureCause) -> Self {
-        Self { learner: None, failure: Some(failure(cause)) }
+        Self { learner: None, failure: Some(failure(cause)), last: None }
     }
 }
 
@@ -67,7 +71,8 @@ impl LearnerThread {
                 let ended = catch_unwind(AssertUnwindSafe(move || {
                     let failed = learner_loop.run().err();
                     let failure = failed.map(|error| failure(LearnerFailureCause::Failed(error)));
-                    LearnerEnd { learner: learner_loop.finish(), failure }
+                    let last = if failure.is_none() { learner_loop.last_cut() } else { None };
+                    LearnerEnd { learner: learner_loop.finish(), failure, last }
                 }));
                 // A panic of the learner is an error of the loop. This one came from around it, perhaps
                 // inside another call of the learner, whose state may be invalid too.
@@ -97,7 +102,26 @@ impl LearnerThread {
     /// # Errors
     /// The pass takes longer, or the thread has ended.
     pub fn state(&self, deadline: Duration) -> Result<ByPolicy<LearnerState>, StateError> {
-        self.requests.ask(deadline)
+        self.requests.ask(deadline, || {}, Request::State)
+    }
+
+    /// Everything on the learner's side of the run between two passes, for the checkpoint `number`: see
+    /// [`LearnerLoop::cut`]. `wake` ends a wait of its source early, if it can be.
+    ///
+    /// *Blocks* for the current pass, up to `deadline`.
+    ///
+    /// # Errors
+    /// The pass takes longer, the thread has ended, or a source cannot be saved.
+    pub fn cut(
+        &self,
+        number: u64,
+        pool: &Pool,
+        deadline: Duration,
+        wake: impl Fn(),
+    ) -> Result<LearnerCut, StateError> {
+        let request = |reply| Request::Cut { number, pool: pool.clone(), reply };
+        let cut = self.requests.ask(deadline, wake, request)?;
+        cut.map_err(|error| StateError::CannotSave { why: error.to_string() })
     }
 
     /// Whether the thread still runs.

@@ -3,18 +3,25 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
+use pronk_buffer::{CannotSave, Pool};
 use pronk_metrics::ByPolicy;
 
+use super::saved::LearnerCut;
 use crate::LearnerState;
 
 /// How long a waiting learner may leave a request unanswered.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_millis(50);
 
-/// The channel for the answer.
-pub(super) type Reply = Sender<ByPolicy<LearnerState>>;
+/// What a running learner is asked for, and the channel for the answer.
+pub(super) enum Request {
+    /// The learner alone.
+    State(Sender<ByPolicy<LearnerState>>),
+    /// Everything on its side of the run, for a checkpoint.
+    Cut { number: u64, pool: Pool, reply: Sender<Result<LearnerCut, CannotSave>> },
+}
 
 /// Why a running learner did not return its state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// Its current pass takes longer.
@@ -26,6 +33,12 @@ pub enum StateError {
     /// It has ended; joining it returns the learner.
     #[error("the learner has ended; join it to get its state")]
     Ended,
+    /// A source of train batches cannot be saved.
+    #[error("{why}")]
+    CannotSave {
+        /// Why.
+        why: String,
+    },
     /// `Learner::save` panicked on the asking thread: in an inline run, or after the learner's thread had
     /// ended.
     #[error("the learner panicked when asked for its state; see the panic on stderr, and mend `Learner::save`")]
@@ -34,24 +47,42 @@ pub enum StateError {
 
 /// The asking end.
 #[derive(Debug)]
-pub(super) struct StateRequests(Sender<Reply>);
+pub(super) struct StateRequests(Sender<Request>);
 
 /// Both ends; the loop answers on the second.
-pub(super) fn state_requests() -> (StateRequests, Receiver<Reply>) {
+pub(super) fn state_requests() -> (StateRequests, Receiver<Request>) {
     // A rendezvous channel: no request can be stranded in it when the loop ends.
     let (sender, receiver) = bounded(0);
     (StateRequests(sender), receiver)
 }
 
+/// How long an asker waits before it wakes the learner again.
+const WAKE_EVERY: Duration = Duration::from_millis(2);
+
 impl StateRequests {
-    pub(super) fn ask(&self, deadline: Duration) -> Result<ByPolicy<LearnerState>, StateError> {
+    /// Asks for what `request` makes of the channel of the answer. `wake` ends a wait of the learner early.
+    pub(super) fn ask<T>(
+        &self,
+        deadline: Duration,
+        wake: impl Fn(),
+        request: impl FnOnce(Sender<T>) -> Request,
+    ) -> Result<T, StateError> {
         let began = Instant::now();
-        let (reply, state) = bounded(1);
-        self.0.send_timeout(reply, deadline).map_err(|error| match error {
-            SendTimeoutError::Timeout(_) => StateError::TimedOut { waited: deadline },
-            SendTimeoutError::Disconnected(_) => StateError::Ended,
-        })?;
-        state.recv_timeout(deadline.saturating_sub(began.elapsed())).map_err(|error| match error {
+        let (reply, answer) = bounded(1);
+        let mut request = request(reply);
+        loop {
+            wake();
+            let left = deadline.saturating_sub(began.elapsed());
+            match self.0.send_timeout(request, left.min(WAKE_EVERY)) {
+                Ok(()) => break,
+                Err(SendTimeoutError::Timeout(_)) if left.is_zero() => {
+                    return Err(StateError::TimedOut { waited: deadline });
+                }
+                Err(SendTimeoutError::Timeout(unsent)) => request = unsent,
+                Err(SendTimeoutError::Disconnected(_)) => return Err(StateError::Ended),
+            }
+        }
+        answer.recv_timeout(deadline.saturating_sub(began.elapsed())).map_err(|error| match error {
             RecvTimeoutError::Timeout => StateError::TimedOut { waited: deadline },
             RecvTimeoutError::Disconnected => StateError::Ended,
         })

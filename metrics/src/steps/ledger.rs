@@ -153,6 +153,13 @@ impl StepTicket {
         }
     }
 
+    /// Takes part of the steps, which are settled on their own; at most those that the ticket has.
+    pub fn split_off(&mut self, steps: Steps) -> StepTicket {
+        let part = Steps { env: steps.env.min(self.steps.env), agent: steps.agent.min(self.steps.agent) };
+        self.steps -= part;
+        StepTicket { ledger: self.ledger.clone(), steps: part, foreign: Vec::new() }
+    }
+
     /// Trained on for the first time; later passes do not matter here.
     pub fn trained(self) {
         self.resolve(|books, steps| books.totals.trained_once += steps);

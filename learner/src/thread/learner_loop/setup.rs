@@ -12,7 +12,7 @@ use crate::thread::drain_on_drop::DrainOnDrop;
 use crate::thread::failure::LearnerLoopError;
 use crate::thread::outcome::StepOutcome;
 use crate::thread::parts::{LearnerParts, LearnerThreadState};
-use crate::thread::requests::Reply;
+use crate::thread::requests::Request;
 use crate::{HoldsBatch, Learner, LearnerMetrics, LearnerReport};
 
 impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
@@ -75,7 +75,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     }
 
     /// Answers requests for the learner's state between two passes.
-    pub(in crate::thread) fn answer_on(&mut self, requests: Receiver<Reply>) {
+    pub(in crate::thread) fn answer_on(&mut self, requests: Receiver<Request>) {
         self.requests = requests;
     }
 

@@ -65,6 +65,7 @@ where
             updates: self.calls,
             global_step: self.global_step,
             algorithm: AlgorithmState::default(),
+            publications: Vec::new(),
         };
         ByPolicy::from([(default_policy(), state)])
     }

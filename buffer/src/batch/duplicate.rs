@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use crate::{ActionView, ActionViewMut, BatchError, MultiAgentBatch, ObsView, ObsViewMut, Pool, SampleBatch};
 
 /// A copy in storage of `pool`, without the ticket and the moments: its steps were sampled once.
-pub(super) fn copy_without_ticket(original: &MultiAgentBatch, pool: &Pool) -> Result<MultiAgentBatch, BatchError> {
+pub(crate) fn copy_without_ticket(original: &MultiAgentBatch, pool: &Pool) -> Result<MultiAgentBatch, BatchError> {
     let mut policies = BTreeMap::new();
     for (policy, batch) in original.policies() {
         policies.insert(policy.clone(), copy_samples(batch, pool)?);
