@@ -1,11 +1,13 @@
 //! [`Checkpoint`]: a trained policy and its optimiser, on disk.
 
 mod contents;
+mod disk;
 mod error;
 mod files;
 mod folder;
 mod layout;
 mod manifest;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +20,9 @@ use pronk_rollout::obs_normalizer;
 pub use contents::Checkpoint;
 pub use error::CheckpointError;
 pub(crate) use files::MANIFEST;
-pub(crate) use folder::save_all;
+pub(crate) use folder::{LoadedRun, load_newest, load_whole};
+pub(crate) use manifest::{RunPart, SavedSummary};
+pub(crate) use store::{Retention, SaveReport, Store, save_all};
 
 impl Checkpoint {
     /// Saves into `dir`, as its only policy, and syncs to disk. Makes the folder if it is missing.

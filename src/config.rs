@@ -2,11 +2,13 @@
 
 mod admission;
 mod check;
+mod difference;
 mod file;
 mod gate;
 mod learner;
 mod model;
 mod results;
+mod saved;
 mod seconds;
 mod seconds_or_never;
 mod supervision;
@@ -19,6 +21,7 @@ use pronk_rollout::NormalizerConfig;
 use serde::{Deserialize, Serialize};
 
 pub use admission::Admission;
+pub(crate) use difference::first_difference;
 pub use learner::{LearnerConfig, OptType};
 pub use model::{ModelConfig, Vision};
 pub use results::ResultsConfig;

@@ -12,6 +12,7 @@ use pronk_rollout::{EnvFailure, StartError, WorkerFailure};
 use crate::checkpoint::CheckpointError;
 use crate::config::ConfigError;
 use crate::record::RecordError;
+use crate::resume::ResumeError;
 
 /// Why a run could not start, or failed, with the name of the thread if one did. [`FailedRun`](crate::FailedRun) adds the
 /// outcome of the run.
@@ -54,6 +55,8 @@ pub enum TrainError {
     Loader(Box<LoaderFailure>),
     /// A checkpoint does not fit, or could not be read.
     Checkpoint(Box<CheckpointError>),
+    /// The run could not be resumed.
+    Resume(Box<ResumeError>),
     /// A record could not be written or read, or is not of this run.
     Record(Box<RecordError>),
     /// A reporter or log folder could not be set up.
@@ -89,6 +92,7 @@ impl fmt::Display for TrainError {
             Self::StartLoaders(error) => write!(f, "the run could not start: {error}"),
             Self::Loader(failure) => write!(f, "the run ended: {failure}"),
             Self::Checkpoint(error) => error.fmt(f),
+            Self::Resume(error) => error.fmt(f),
             Self::Record(error) => error.fmt(f),
             Self::Report(error) => error.fmt(f),
             Self::OfPolicy { policy, cause } => write!(f, "policy '{policy}': {cause}"),
@@ -113,6 +117,7 @@ impl Error for TrainError {
             Self::StartLoaders(error) => error.source(),
             Self::Loader(failure) => failure.source(),
             Self::Checkpoint(error) => error.source(),
+            Self::Resume(error) => error.source(),
             Self::Record(error) => error.source(),
             Self::Report(error) => error.source(),
             Self::OfPolicy { cause, .. } => cause.source(),
@@ -145,6 +150,7 @@ boxed!(
     LoaderError => StartLoaders,
     LoaderFailure => Loader,
     CheckpointError => Checkpoint,
+    ResumeError => Resume,
     RecordError => Record,
     ReportError => Report,
 );

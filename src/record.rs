@@ -19,7 +19,7 @@ mod verifier;
 
 pub(crate) use entry::Header;
 pub use error::RecordError;
-pub(crate) use log::RunLog;
+pub(crate) use log::{RunLog, SavedLog};
 pub(crate) use logged::Logged;
 pub use options::Recording;
 pub use replay::Replay;

@@ -10,11 +10,17 @@ use crate::checkpoint::MANIFEST;
 /// The file that claims a folder for a run: created first, and exclusively.
 pub(crate) const RESULTS: &str = "results.jsonl";
 
+/// The numbers of the results as a table.
+pub(crate) const TABLE: &str = "progress.csv";
+
+/// The page of the run.
+pub(crate) const REPORT: &str = "report.html";
+
 /// Other logs of a run, besides TensorBoard's.
-const RECORDS: [&str; 3] = ["progress.csv", "report.html", "timers.json"];
+const RECORDS: [&str; 3] = [TABLE, REPORT, "timers.json"];
 
 /// Prefix of TensorBoard's files.
-const EVENTS: &str = "events.out.tfevents.";
+pub(crate) const EVENTS: &str = "events.out.tfevents.";
 
 /// The folder of one run: its logs and its policy.
 ///
@@ -144,6 +150,12 @@ impl AsRef<Path> for RunFolder {
     fn as_ref(&self) -> &Path {
         &self.path
     }
+}
+
+/// The first free path for what is cut off from a log: `<name>.life-1`, then `<name>.life-2`, and so on.
+pub(crate) fn first_free_tail(folder: &Path, name: &str) -> PathBuf {
+    let nth = |n: u32| folder.join(format!("{name}.life-{n}"));
+    (1..).map(nth).find(|path| !path.exists()).unwrap_or_else(|| nth(0))
 }
 
 /// Claims the folder for a run, and makes it if it is missing.

@@ -1,7 +1,10 @@
 //! [`Trainer`]: the loop of a run.
 
+mod begin;
 mod builder;
+mod checkpoint_thread;
 mod compose;
+mod cut;
 mod ending;
 mod engine;
 mod episodes;
@@ -10,13 +13,15 @@ mod handle;
 mod iteration;
 mod log;
 mod networks;
-mod periodic;
 mod processors;
 mod promise;
 mod remains;
 mod reporters;
+mod restored;
+mod resume_report;
 mod run;
 mod run_spec;
+mod saves;
 mod saving;
 #[cfg(test)]
 mod tests;
@@ -48,6 +53,10 @@ use turn_reports::TurnReports;
 /// How long the trainer lets reports accumulate after a wake-up, so that it does not compete with workers and
 /// learner.
 const GATHER: Duration = Duration::from_millis(5);
+
+/// How long a signal waits for the end of an iteration, where a run that repeats can be saved exactly. Schedulers
+/// kill after 10 s or more.
+const WAIT_FOR_ITERATION: Duration = Duration::from_secs(6);
 
 /// Longest wait without a bound by the iteration's time.
 const LISTEN: Duration = Duration::from_secs(1);
@@ -117,6 +126,10 @@ impl Trainer {
             }
         };
         let mut interrupted = || interrupts.as_mut().and_then(signals::Interrupts::first);
+        // A run that had ended before it was resumed does not go on beyond its limits.
+        if let Some(reason) = self.last.as_ref().and_then(|last| stop.reached(last)) {
+            return self.end(Some(reason), &stop);
+        }
         loop {
             let result = match self.iterate(Some(&stop), &mut interrupted) {
                 Ok(result) => result,
@@ -192,8 +205,12 @@ impl Trainer {
         if let Some(engine) = &mut self.engine {
             engine.begin(self.steps.limit());
         }
-        let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.started.elapsed()));
-        while !(interrupted().is_some() || time_is_up(self) || self.has_learned_all() || self.iteration_is_complete()) {
+        let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.time_total()));
+        while !(self.must_end(interrupted)
+            || time_is_up(self)
+            || self.has_learned_all()
+            || self.iteration_is_complete())
+        {
             let listen = debug_span!("listen").entered();
             if let Some(wait_limit) = self.wait_limit()
                 && self.notifier.wait(wait_limit)
@@ -206,6 +223,21 @@ impl Trainer {
             debug_span!("take_in").in_scope(|| self.take_in())?;
         }
         Ok(self.complete_iteration(stop))
+    }
+
+    /// Whether a signal ends the iteration: at once, or where the iteration ends if a checkpoint needs that.
+    fn must_end(&mut self, interrupted: &mut dyn FnMut() -> Option<StopReason>) -> bool {
+        if interrupted().is_none() {
+            return false;
+        }
+        let since = *self.signalled.get_or_insert_with(Instant::now);
+        let waits = self.saves.is_some() && self.turn_reports.is_some();
+        !waits || since.elapsed() >= WAIT_FOR_ITERATION
+    }
+
+    /// The time of the run, that of earlier processes included.
+    pub(super) fn time_total(&self) -> Duration {
+        self.time_before + self.started.elapsed()
     }
 
     /// Whether the limit of env-steps is reached and the learner has trained on all of them, or is starved
@@ -253,8 +285,14 @@ impl Trainer {
         }
         let reports = self.turn_reports.as_mut().map(TurnReports::take).unwrap_or_default();
         reports.into_iter().for_each(|report| self.iteration.workers.fold(report));
-        debug_span!("save").in_scope(|| self.save_when_due());
-        let result = debug_span!("report").in_scope(|| self.compose(stop));
+        let is_due = self.is_save_due();
+        // Nothing rests under free admission: the learner is cut first, and the result counts by its ledger.
+        let cut = if is_due && !self.rests() { debug_span!("save").in_scope(|| self.cut()) } else { None };
+        let result = debug_span!("report").in_scope(|| self.compose(stop, cut.as_ref()));
+        let cut = if is_due && self.rests() { debug_span!("save").in_scope(|| self.cut()) } else { cut };
+        if let Some(cut) = cut {
+            self.save_cut(cut, &result);
+        }
         self.clock.enter(TrainerState::Caller);
         self.last = Some(result.clone());
         result
@@ -308,6 +346,10 @@ impl Trainer {
         self.iteration.collect(engine.outqueue(), engine.worker_reports(), self.turn_reports.as_mut());
         if self.first_update.is_none() && self.iteration.learner.updates > 0 {
             self.first_update = Some((Instant::now(), self.steps.snapshot().sampled.env));
+        }
+        let restarted = std::mem::take(&mut self.iteration.workers.restarted);
+        if let Some(resumed) = &mut self.resumed {
+            resumed.add_restarted(restarted);
         }
         self.worker_failures.append(&mut self.iteration.workers.ended);
         self.abandoned.fold(std::mem::take(&mut self.iteration.workers.abandoned));

@@ -53,8 +53,8 @@ pub use replay::{MixIn, MixInConfig, MixInError, MixInReplay, RandomSource};
 pub use weights::{VersionReader, Versioned, WeightCell, WeightPublisher, weight_cell, weight_cell_from};
 
 pub use admission::{
-    Ask, FragmentSender, Granted, InOrder, Permits, RecordedTurn, RoundGate, Rounds, Turn, TurnConfig, TurnPosition, Turns,
-    WeightSource, WorkerEnds, recorded_turns, rounds, turns,
+    Ask, FragmentSender, Granted, InOrder, Permits, RecordedTurn, RoundGate, Rounds, Turn, TurnConfig, TurnPosition,
+    Turns, WeightSource, WorkerEnds, recorded_turns, rounds, turns,
 };
 
 pub use mailbox::{Fold, Mailbox, MailboxSender, mailbox};

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Select, TryRecvError, bounded};
 use pronk_metrics::{StateClock, TimeLedger};
 
-use crate::shutdown::{ShutdownGuard, ShutdownToken, shutdown};
 use crate::saved::{CannotSave, SavedSource};
+use crate::shutdown::{ShutdownGuard, ShutdownToken, shutdown};
 use crate::source::{NextError, Source};
 
 use metrics::SharedTimer;

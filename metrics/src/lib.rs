@@ -42,7 +42,9 @@ pub use info::{Info, InfoError, InfoTree, Leaf, LeafValue, LearnerInfo, LearnerI
 
 pub use result::ResultDict;
 
-pub use reporter::{Console, Csv, HtmlReport, JsonLines, ReportError, Reporter, ReporterFn, TensorBoard, reporter_fn};
+pub use reporter::{
+    Console, Csv, FileMark, HtmlReport, JsonLines, ReportError, Reporter, ReporterFn, TensorBoard, reporter_fn,
+};
 
 pub use spans::{Timeline, TimelineLayer, Timers, TimersFile, TimersLayer};
 pub use timer_tree::{Gauge, RootTime, ScopeId, SystemClock, TimerTree, TreeClock, TreeScope, Work};

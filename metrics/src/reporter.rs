@@ -16,6 +16,8 @@ pub use html::HtmlReport;
 pub use json_lines::JsonLines;
 pub use tensorboard::TensorBoard;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::ClockReader;
 use crate::result::ResultDict;
 
@@ -58,10 +60,25 @@ pub trait Reporter: Send {
         None
     }
 
+    /// How much of its file the results reported so far have written, for a checkpoint; `None`, the default, if
+    /// a resumed run starts it anew.
+    fn mark(&self) -> Option<FileMark> {
+        None
+    }
+
     /// Writes buffered results; called once, after the last.
     fn finish(&mut self) -> Result<(), ReportError> {
         Ok(())
     }
+}
+
+/// How much of a reporter's file belongs to the results up to one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileMark {
+    /// The name of the file, without its folder.
+    pub file: String,
+    /// Its length after that result.
+    pub bytes: u64,
 }
 
 /// The failure of a reporter.

@@ -27,6 +27,12 @@ impl ResultDict {
         ResultDict::default()
     }
 
+    /// A dict out of a line of JSON, as [`to_json_line`](Self::to_json_line) writes it; `None` if it is no
+    /// object.
+    pub fn from_json_line(line: &str) -> Option<ResultDict> {
+        serde_json::from_str(line).ok().map(ResultDict)
+    }
+
     /// Sets the value at `path` and makes the objects on the way, replacing values that are not objects.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) {
         set_in(&mut self.0, path, value.into());

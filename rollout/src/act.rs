@@ -11,6 +11,7 @@ mod mapping;
 mod policy_actor;
 
 pub(crate) use action_sampler::{ActionSampler, WeightsOf};
+pub(crate) use column_storage::SavedColumn;
 pub use error::{PolicyBuildError, PolicyFault};
 pub use inference::{Inference, InferenceClient, InferencePort};
 pub use inference_thread::{InferenceState, InferenceThread};

@@ -15,6 +15,7 @@ mod reaper;
 mod saved;
 pub(crate) mod seed;
 mod single_agent;
+pub(crate) mod snapshot;
 mod spec;
 mod views;
 
@@ -31,6 +32,7 @@ pub use failure::{EnvFailure, EnvFailureCause, FailurePlace};
 pub use multi_agent::{IntoMultiAgentEnv, MultiAgentEnv};
 pub use multi_agent_spec::{AgentSpec, MultiAgentSpec};
 pub use reaper::{Reaper, ReaperHandle};
+pub(crate) use saved::row_sum;
 pub use saved::{Restarted, SavedEnv, SavedEnvs, SavedEpisodes, Way};
 pub use single_agent::{Env, IntoEnv, Step};
 pub use spec::EnvSpec;

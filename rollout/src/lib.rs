@@ -42,12 +42,14 @@ pub use pool::{
     probe_multi_agent_spec, probe_spec,
 };
 pub use run::{
-    AbandonedThreads, EvaluateError, Evaluation, InlineSource, JoinOutcome, StartError, SupervisorState, WorkerEdges,
-    WorkerFailure, WorkerFailureCause, WorkerReport, WorkerSet, WorkerSetConfig, WorkerStatus, evaluate,
+    AbandonedThreads, EvaluateError, Evaluation, InlineSource, JoinOutcome, PostedSeat, ResumedSeats, SpentRestarts,
+    StartError, SupervisorState, WorkerEdges, WorkerFailure, WorkerFailureCause, WorkerReport, WorkerSet,
+    WorkerSetConfig, WorkerStatus, evaluate,
 };
 pub use vector::{Kernel, KernelAction, NativeVectorEnv, Outcome, SerialVectorEnv, VectorEnv, VectorStep};
 pub use worker::{
     AnyEnvSpec, BuildError, Collected, GatheringWorkerConfig, MakeWorker, MultiAgentWorkerConfig, NormalizerConfig,
-    RestartPolicy, RolloutWorker, SampleError, WorkerConfig, WorkerLinks, WorkerSeat, WorkerState, obs_normalizer,
+    RestartPolicy, RolloutWorker, SampleError, SeatState, WorkerConfig, WorkerLinks, WorkerSeat, WorkerState,
+    obs_normalizer,
 };
 pub use wrappers::{Chaos, ChaosConfig, ClipReward, TimeLimit, TransformObservation, TransformReward};

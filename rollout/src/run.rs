@@ -11,10 +11,11 @@ mod supervised;
 mod worker_loop;
 mod worker_set;
 
-pub use edges::WorkerEdges;
+pub use edges::{ResumedSeats, WorkerEdges};
 pub use evaluate::{EvaluateError, Evaluation, evaluate};
 pub use failure::{WorkerFailure, WorkerFailureCause};
 pub use inline::InlineSource;
-pub use report::{AbandonedThreads, WorkerReport};
+pub use report::{AbandonedThreads, PostedSeat, WorkerReport};
+pub use restarts::SpentRestarts;
 pub use start_error::StartError;
 pub use worker_set::{JoinOutcome, SupervisorState, WorkerSet, WorkerSetConfig, WorkerStatus};

@@ -1,5 +1,6 @@
 //! How do several environments step together?
 
+mod keeps;
 mod kernel;
 mod kernel_action;
 mod multi_agent;
@@ -11,7 +12,7 @@ mod vector_env;
 
 pub use kernel::{Kernel, Outcome};
 pub use kernel_action::KernelAction;
-pub(crate) use multi_agent::{MultiAgentEnvs, MultiAgentSlot};
+pub(crate) use multi_agent::{MultiAgentEnvs, MultiAgentSlot, SavedAgentsEnvs};
 pub use native::NativeVectorEnv;
 pub use serial::SerialVectorEnv;
 pub(crate) use sin_cos::sin_cos;

@@ -10,6 +10,7 @@ mod multi_agent;
 mod normalization;
 mod restart;
 mod rollout_worker;
+mod seat_state;
 
 pub use account::Collected;
 pub use any_env_spec::AnyEnvSpec;
@@ -21,3 +22,4 @@ pub use multi_agent::MultiAgentWorkerConfig;
 pub use normalization::{NormalizerConfig, obs_normalizer};
 pub use restart::RestartPolicy;
 pub use rollout_worker::{MakeWorker, RolloutWorker};
+pub use seat_state::SeatState;

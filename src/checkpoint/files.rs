@@ -1,30 +1,37 @@
 //! Atomic files: written under another name, synced, renamed, and validated when read.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::CheckpointError;
+use super::disk::{Disk, read};
 
-/// The file that lists all others.
+/// The newest manifest.
 pub(crate) const MANIFEST: &str = "manifest.json";
-const EXTENSION: &str = "safetensors";
 
 /// Prefix of files that are being written.
 pub(super) const TEMPORARY: &str = ".pronk-tmp-";
 
+/// What names of data files begin and end with.
+const DATA: [(&str, &str); 5] = [
+    ("policy-", ".safetensors"),
+    ("optimizer-", ".safetensors"),
+    ("target-", ".safetensors"),
+    ("run-", ".bin"),
+    ("fragments-", ".bin"),
+];
+
 /// The manifest's entry for a file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FileEntry {
     /// Name within the folder.
     pub(super) file: String,
     /// Size.
-    bytes: u64,
+    pub(super) bytes: u64,
     /// CRC-32C of the content, in hexadecimal.
     crc32c: String,
 }
@@ -32,17 +39,18 @@ pub(super) struct FileEntry {
 impl FileEntry {
     /// The entry of a file, named after its content, so that other content never replaces it.
     pub(super) fn of(stem: &str, content: &[u8]) -> Self {
-        let crc32c = format!("{:08x}", crc32c::crc32c(content));
-        Self { file: format!("{stem}-{crc32c}.{EXTENSION}"), bytes: content.len() as u64, crc32c }
+        let extension = if matches!(stem, "run" | "fragments") { "bin" } else { "safetensors" };
+        let file = format!("{stem}-{:032x}.{extension}", xxh3_128(content));
+        Self { file, bytes: content.len() as u64, crc32c: format!("{:08x}", crc32c::crc32c(content)) }
     }
 
     /// Opens the file in `dir`. Its content stays readable even if the file is removed.
-    pub(super) fn open(&self, dir: &Path) -> Result<OpenFile, CheckpointError> {
+    pub(super) fn open(&self, disk: &dyn Disk, dir: &Path) -> Result<OpenFile, CheckpointError> {
         let path = dir.join(&self.file);
         if Path::new(&self.file).components().count() != 1 || self.file.starts_with("..") {
             return Err(CheckpointError::unusable(&path, "the manifest names a file outside its folder"));
         }
-        let file = File::open(&path).map_err(|error| CheckpointError::io("read", &path, error))?;
+        let file = disk.open(&path).map_err(|error| CheckpointError::io("read", &path, error))?;
         Ok(OpenFile { path, file, bytes: self.bytes, crc32c: self.crc32c.clone() })
     }
 }
@@ -50,7 +58,7 @@ impl FileEntry {
 /// A file of the manifest that is open.
 pub(super) struct OpenFile {
     path: PathBuf,
-    file: File,
+    file: Box<dyn Read>,
     bytes: u64,
     crc32c: String,
 }
@@ -73,24 +81,22 @@ impl OpenFile {
 }
 
 /// A save into a folder, exclusive until dropped.
-///
-/// It locks the folder itself, which leaves no lock file, and the system releases the lock of a killed
-/// process. File systems without locks do not detect concurrent saves.
 pub(super) struct Writer<'a> {
+    disk: &'a dyn Disk,
     dir: &'a Path,
-    /// The folder as a file; other systems than Unix do not open folders.
-    folder: Option<File>,
+    _lock: Box<dyn Send>,
 }
 
 impl<'a> Writer<'a> {
     /// Makes `dir` if it is missing, and removes partial files of killed saves.
-    pub(super) fn begin(dir: &'a Path) -> Result<Self, CheckpointError> {
-        make_folder(dir, sync_folder).map_err(|error| CheckpointError::io("make the folder", dir, error))?;
-        let folder = open_folder(dir).map_err(|error| CheckpointError::io("open the folder", dir, error))?;
-        let writer = Self { dir, folder };
-        if let Some(Err(TryLockError::WouldBlock)) = writer.folder.as_ref().map(File::try_lock) {
-            return Err(CheckpointError::Busy { path: dir.to_owned() });
-        }
+    pub(super) fn begin(disk: &'a dyn Disk, dir: &'a Path) -> Result<Self, CheckpointError> {
+        make_folder(disk, dir, |above| disk.sync_folder(above))
+            .map_err(|error| CheckpointError::io("make the folder", dir, error))?;
+        let lock = disk.lock(dir).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => CheckpointError::Busy { path: dir.to_owned() },
+            _ => CheckpointError::io("open the folder", dir, error),
+        })?;
+        let writer = Self { disk, dir, _lock: lock };
         writer.remove(|name| name.starts_with(TEMPORARY));
         Ok(writer)
     }
@@ -98,48 +104,65 @@ impl<'a> Writer<'a> {
     /// Writes `name` atomically: after a crash it holds its old content or the new one, after
     /// [`sync`](Self::sync) the new one.
     pub(super) fn write(&self, name: &str, content: &[u8]) -> Result<(), CheckpointError> {
-        let path = self.dir.join(name);
-        let failed = |error| CheckpointError::io("write", &path, error);
-        let mut file = temporary_file(self.dir).map_err(failed)?;
-        file.write_all(content).map_err(failed)?;
-        file.as_file().sync_all().map_err(failed)?;
-        file.persist(&path).map_err(|error| failed(error.error))?;
-        Ok(())
+        let (path, temporary) = (self.dir.join(name), self.dir.join(format!("{TEMPORARY}{name}")));
+        let written = self.disk.write(&temporary, content).and_then(|()| self.disk.sync(&temporary));
+        let renamed = written.and_then(|()| self.disk.rename(&temporary, &path));
+        renamed.map_err(|error| {
+            // It only wastes space, until the next save.
+            let _ = self.disk.remove(&temporary);
+            CheckpointError::io("write", &path, error)
+        })
     }
 
     /// A rename is on disk only when its folder is.
     pub(super) fn sync(&self) -> Result<(), CheckpointError> {
-        let synced = self.folder.as_ref().map_or(Ok(()), File::sync_all);
-        synced.map_err(|error| CheckpointError::io("sync the folder", self.dir, error))
+        self.disk.sync_folder(self.dir).map_err(|error| CheckpointError::io("sync the folder", self.dir, error))
     }
 
-    /// Removes files of earlier checkpoints and of incomplete saves.
-    pub(super) fn remove_others(&self, keep: &BTreeSet<&str>) {
-        let is_of_checkpoint = |name: &str| {
-            ["policy-", "optimizer-", "target-"].iter().any(|stem| name.starts_with(stem)) && name.ends_with(EXTENSION)
-        };
-        self.remove(|name| is_of_checkpoint(name) && !keep.contains(name));
+    /// Reads a file back and checks it: what a disk says it has written it may not have.
+    pub(super) fn check(&self, entry: &FileEntry) -> Result<(), CheckpointError> {
+        entry.open(self.disk, self.dir)?.read().map(drop)
+    }
+
+    /// Removes data files that no manifest names, and manifests of generations that are not kept.
+    pub(super) fn remove_others(&self, is_kept: impl Fn(&str) -> bool, keeps_manifest: impl Fn(u64) -> bool) {
+        let is_data = |name: &str| DATA.iter().any(|(stem, end)| name.starts_with(stem) && name.ends_with(end));
+        self.remove(|name| match generation_of(name) {
+            Some(generation) => !keeps_manifest(generation),
+            None => is_data(name) && !is_kept(name),
+        });
     }
 
     /// Removes files by name. A failure only wastes disk space, so it is ignored.
     fn remove(&self, is_waste: impl Fn(&str) -> bool) {
-        let Ok(entries) = fs::read_dir(self.dir) else { return };
-        for entry in entries.flatten() {
-            if entry.file_name().to_str().is_some_and(&is_waste) {
-                let _ = fs::remove_file(entry.path());
+        for name in self.disk.list(self.dir).unwrap_or_default() {
+            if is_waste(&name) {
+                let _ = self.disk.remove(&self.dir.join(name));
             }
         }
     }
 }
 
-impl Drop for Writer<'_> {
-    fn drop(&mut self) {
-        // Closing alone is not enough: a process just forked holds the descriptor until it executes its
-        // program.
-        if let Some(folder) = &self.folder {
-            let _ = folder.unlock();
-        }
-    }
+/// The name of a manifest that is kept beside the newest.
+pub(super) fn manifest_name(generation: u64) -> String {
+    format!("manifest-{generation:06}.json")
+}
+
+/// The generation of such a name.
+pub(super) fn generation_of(name: &str) -> Option<u64> {
+    name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()
+}
+
+/// The generations of the manifests kept in a folder, newest first.
+pub(super) fn generations(disk: &dyn Disk, dir: &Path) -> Vec<u64> {
+    let mut kept: Vec<u64> = disk.list(dir).unwrap_or_default().iter().filter_map(|name| generation_of(name)).collect();
+    kept.sort_unstable_by(|one, other| other.cmp(one));
+    kept
+}
+
+/// The newest manifest of a folder, as it is on disk.
+pub(super) fn newest_manifest(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u8>> {
+    read(disk, &dir.join(MANIFEST))
 }
 
 /// Makes `dir` and the folders above it where they are missing, and calls `sync` for each folder that has to
@@ -147,40 +170,20 @@ impl Drop for Writer<'_> {
 ///
 /// Those are all above a folder without a manifest: it may have been made just now by the caller, or by a
 /// save that was killed.
-pub(super) fn make_folder(dir: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+pub(super) fn make_folder(disk: &dyn Disk, dir: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     let absolute = std::path::absolute(dir)?;
-    let n_missing = absolute.ancestors().take_while(|folder| !folder.exists()).count();
-    fs::create_dir_all(dir)?;
-    if dir.join(MANIFEST).exists() {
+    let missing: Vec<&Path> = absolute.ancestors().take_while(|folder| !disk.exists(folder)).collect();
+    missing.iter().rev().try_for_each(|folder| disk.make_folder(folder))?;
+    if disk.exists(&dir.join(MANIFEST)) {
         return Ok(());
     }
     // Resolved, because the folders to sync are those that the links lead to.
-    for (n, parent) in dir.canonicalize()?.ancestors().skip(1).enumerate() {
+    for (n, parent) in disk.resolve(&absolute)?.ancestors().skip(1).enumerate() {
         match sync(parent) {
-            Err(error) if n < n_missing => return Err(error),
+            Err(error) if n < missing.len() => return Err(error),
             // This process may lack permission to open ancestors.
             Err(_) | Ok(()) => {}
         }
     }
     Ok(())
-}
-
-fn sync_folder(dir: &Path) -> io::Result<()> {
-    open_folder(dir)?.map_or(Ok(()), |folder| folder.sync_all())
-}
-
-/// The folder as a file. Other systems do not open folders as files, and order renames themselves.
-fn open_folder(dir: &Path) -> io::Result<Option<File>> {
-    if cfg!(unix) { File::open(dir).map(Some) } else { Ok(None) }
-}
-
-/// A temporary file with the default permissions of new files, not those of a private one.
-pub(super) fn temporary_file(dir: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(TEMPORARY);
-    #[cfg(unix)]
-    let permissions = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
-    #[cfg(unix)]
-    builder.permissions(permissions);
-    builder.tempfile_in(dir)
 }

@@ -11,6 +11,7 @@ use pronk_policy::{NetworkSpec, ParamLayout, Params, Space};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::disk::Disk;
 use super::files::{FileEntry, OpenFile};
 use super::layout::{self, Tensor};
 use super::{Checkpoint, CheckpointError};
@@ -26,8 +27,8 @@ const ONE_POLICY: u32 = 2;
 
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Names and contents of files.
-type Files = Vec<(String, Vec<u8>)>;
+/// Entries and contents of files.
+type Files = Vec<(FileEntry, Vec<u8>)>;
 
 /// The policies in a folder.
 #[derive(Serialize, Deserialize)]
@@ -36,8 +37,67 @@ pub(super) struct Manifest {
     format: String,
     version: u32,
     /// Number of saves into the folder, this one included, so that no two manifests are equal.
-    generation: u64,
+    pub(super) generation: u64,
     pub(super) policies: BTreeMap<String, PolicyEntry>,
+    /// The run that they are of, if it can be continued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) run: Option<RunEntry>,
+}
+
+/// A run that can be continued.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunEntry {
+    /// The version of the state, which changes with every change of what a run is.
+    pub(super) format: u32,
+    pub(super) summary: SavedSummary,
+    /// What a resuming run has to have in common with it.
+    pub(super) agrees: BTreeMap<String, Value>,
+    pub(super) state: FileEntry,
+    pub(super) fragments: Vec<FileEntry>,
+}
+
+/// The version of the state of a run.
+const RUN_FORMAT: u32 = 1;
+
+/// What a run's checkpoint is of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedSummary {
+    /// Whether the run goes on exactly.
+    pub(crate) exact: bool,
+    pub(crate) iteration: u64,
+    pub(crate) env_steps: u64,
+    pub(crate) return_mean: Option<f64>,
+    pub(crate) life: u64,
+    /// How many times the run was continued.
+    pub(crate) resumes: u64,
+}
+
+/// A run as it is written: its state, and its batches in files of their own, so that those which stay are
+/// written once.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RunPart {
+    pub(crate) summary: SavedSummary,
+    pub(crate) agrees: BTreeMap<String, Value>,
+    pub(crate) state: Vec<u8>,
+    pub(crate) fragments: Vec<Vec<u8>>,
+}
+
+impl RunEntry {
+    /// The entry of a run, and its files.
+    pub(super) fn describe(run: &RunPart) -> (Self, Vec<(FileEntry, &[u8])>) {
+        let RunPart { summary, agrees, state, fragments } = run;
+        let entry = Self {
+            format: RUN_FORMAT,
+            summary: summary.clone(),
+            agrees: agrees.clone(),
+            state: FileEntry::of("run", state),
+            fragments: fragments.iter().map(|fragment| FileEntry::of("fragments", fragment)).collect(),
+        };
+        let mut files = vec![(entry.state.clone(), state.as_slice())];
+        files.extend(entry.fragments.iter().cloned().zip(fragments.iter().map(Vec::as_slice)));
+        (entry, files)
+    }
 }
 
 /// What every version has: enough to recognise another version.
@@ -79,7 +139,8 @@ pub(super) struct PolicyEntry {
     /// The target network, of an algorithm that has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     target: Option<Target>,
-    config: TrainerConfig,
+    /// As a value, so that a setting that another version does not know makes no checkpoint unreadable.
+    config: Value,
 }
 
 fn is_empty(normalizer: &NormalizerMoments) -> bool {
@@ -103,11 +164,14 @@ pub(super) struct OpenPolicy {
 }
 
 impl Manifest {
-    /// The manifest of `policies` that takes the place of `previous`, if there is one.
-    pub(super) fn following(previous: Option<&[u8]>, policies: BTreeMap<String, PolicyEntry>) -> Self {
-        let previous = previous.and_then(|json| serde_json::from_slice::<Header>(json).ok());
-        let generation = previous.map_or(0, |header| header.generation).wrapping_add(1);
-        Self { format: FORMAT.to_owned(), version: VERSION, generation, policies }
+    /// The manifest of `policies`, and of their run.
+    pub(super) fn new(generation: u64, policies: BTreeMap<String, PolicyEntry>, run: Option<RunEntry>) -> Self {
+        Self { format: FORMAT.to_owned(), version: VERSION, generation, policies, run }
+    }
+
+    /// The generation of a manifest; 0 if it cannot be read.
+    pub(super) fn generation_of(json: &[u8]) -> u64 {
+        serde_json::from_slice::<Header>(json).map_or(0, |header| header.generation)
     }
 
     /// Reads the manifest of any version that is known; `path` is for errors.
@@ -118,12 +182,26 @@ impl Manifest {
             return Err(CheckpointError::unusable(path, format!("its format is '{format}' and not '{FORMAT}'")));
         }
         match version {
-            VERSION => serde_json::from_slice(json).map_err(unusable),
+            VERSION => {
+                let manifest: Self = serde_json::from_slice(json).map_err(unusable)?;
+                match &manifest.run {
+                    Some(run) if run.format > RUN_FORMAT => {
+                        Err(CheckpointError::Version { path: path.to_owned(), found: run.format, known: RUN_FORMAT })
+                    }
+                    _ => Ok(manifest),
+                }
+            }
             ONE_POLICY => {
                 let mut entry: Map<String, Value> = serde_json::from_slice(json).map_err(unusable)?;
                 entry.retain(|key, _| !["format", "version"].contains(&key.as_str()));
                 let entry = serde_json::from_value(entry.into()).map_err(unusable)?;
-                Ok(Self { format, version, generation: 0, policies: [(DEFAULT_POLICY.to_owned(), entry)].into() })
+                Ok(Self {
+                    format,
+                    version,
+                    generation: 0,
+                    policies: [(DEFAULT_POLICY.to_owned(), entry)].into(),
+                    run: None,
+                })
             }
             found => Err(CheckpointError::Version { path: path.to_owned(), found, known: VERSION }),
         }
@@ -136,10 +214,12 @@ impl Manifest {
 
     /// The names of all files.
     pub(super) fn files(&self) -> impl Iterator<Item = &str> {
-        self.policies.values().flat_map(|entry| {
+        let run = self.run.iter().flat_map(|run| [&run.state].into_iter().chain(&run.fragments));
+        let policies = self.policies.values().flat_map(|entry| {
             let target = entry.target.as_ref().map(|target| &target.weights);
-            [&entry.policy, &entry.optimizer].into_iter().chain(target).map(|file| file.file.as_str())
-        })
+            [&entry.policy, &entry.optimizer].into_iter().chain(target)
+        });
+        policies.chain(run).map(|file| file.file.as_str())
     }
 }
 
@@ -150,7 +230,7 @@ impl PolicyEntry {
         let mut files = Files::new();
         let mut file = |stem: &str, content: Vec<u8>| {
             let entry = FileEntry::of(stem, &content);
-            files.push((entry.file.clone(), content));
+            files.push((entry.clone(), content));
             entry
         };
         let target = state.algorithm.target.as_ref();
@@ -172,16 +252,16 @@ impl PolicyEntry {
                 weights: file("target", target.params.to_safetensors(&BTreeMap::new())),
                 updates_since: target.age,
             }),
-            config: config.clone(),
+            config: serde_json::to_value(config)?,
         };
         Ok((entry, files))
     }
 
     /// Opens its files.
-    pub(super) fn open(self, dir: &Path) -> Result<OpenPolicy, CheckpointError> {
-        let policy = self.policy.open(dir)?;
-        let optimizer = self.optimizer.open(dir)?;
-        let target = self.target.as_ref().map(|target| target.weights.open(dir)).transpose()?;
+    pub(super) fn open(self, disk: &dyn Disk, dir: &Path) -> Result<OpenPolicy, CheckpointError> {
+        let policy = self.policy.open(disk, dir)?;
+        let optimizer = self.optimizer.open(disk, dir)?;
+        let target = self.target.as_ref().map(|target| target.weights.open(disk, dir)).transpose()?;
         Ok(OpenPolicy { entry: self, policy, optimizer, target })
     }
 
@@ -237,7 +317,7 @@ impl OpenPolicy {
             observation: entry.observation_space,
             action: entry.action_space,
             network: entry.network,
-            config: entry.config,
+            config: TrainerConfig::of_checkpoint(&entry.config, path),
             normalizer: entry.normalizer,
             life: entry.life,
             state: LearnerState {

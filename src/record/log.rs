@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pronk_buffer::{MultiAgentBatch, Tag};
 use pronk_learner::{Journal, JournalEntry};
+use serde::{Deserialize, Serialize};
 
 use super::entry::{Pass, Taken};
 use super::error::RecordError;
@@ -44,6 +45,21 @@ impl RunLog {
         let chain = Digest::default().chain(&weights.bytes());
         let state = State { taken: VecDeque::new(), chain, weights, keeper, has_replayed_all: false };
         Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Where the log is, for a checkpoint.
+    pub(crate) fn save(&self) -> SavedLog {
+        let state = self.lock();
+        let taken = state.taken.iter().map(|(tag, sums)| (tag_parts(*tag), sums.clone())).collect();
+        SavedLog { chain: state.chain, weights: state.weights, taken }
+    }
+
+    /// Continues a saved log.
+    pub(crate) fn resume(&self, saved: SavedLog) {
+        let SavedLog { chain, weights, taken } = saved;
+        let mut state = self.lock();
+        (state.chain, state.weights) = (chain, weights);
+        state.taken = taken.into_iter().map(|(tag, sums)| (tag_of(tag), sums)).collect();
     }
 
     /// The learner takes a fragment.
@@ -96,6 +112,26 @@ impl RunLog {
         // After a panic under the lock, the run has failed; what remains is only read.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A log of what a run trains on, for a checkpoint.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SavedLog {
+    chain: Digest,
+    weights: Digest,
+    /// Fragments that no pass has been made over yet.
+    taken: VecDeque<(TagParts, FragmentSums)>,
+}
+
+/// Life, worker, incarnation, slot and version.
+type TagParts = (u64, u32, u32, u64, u64);
+
+fn tag_parts(Tag { life, worker, incarnation, slot, version }: Tag) -> TagParts {
+    (life, worker, incarnation, slot, version)
+}
+
+fn tag_of((life, worker, incarnation, slot, version): TagParts) -> Tag {
+    Tag { life, worker, incarnation, slot, version }
 }
 
 impl Journal for RunLog {

@@ -7,18 +7,13 @@ use std::path::PathBuf;
 use pronk_buffer::RecordedTurn;
 use pronk_metrics::StepLedger;
 use pronk_rollout::Gather;
-use serde_json::Value;
 
 use super::data::RecordedFragments;
 use super::entry::{Entry, FORMAT, Header, Pass};
 use super::error::RecordError;
 use super::frames::FrameReader;
 use super::verifier::Verifier;
-use crate::config::{InferencePlacement, TrainerConfig};
-
-/// Settings that change no weights, so that a replay may have others than the record.
-const FREE_SETTINGS: [&str; 5] =
-    ["results", "supervision", "learner.num_learner_threads", "learner.learner_queue_timeout", "learner.on_starved"];
+use crate::config::{InferencePlacement, TrainerConfig, first_difference};
 
 /// A record that a run repeats: see [`TrainerBuilder::replay`](crate::TrainerBuilder::replay).
 ///
@@ -160,7 +155,7 @@ impl Replay {
             return Err(RecordError::NotARecord { path: self.path.clone(), reason });
         }
         if let (Ok(recorded), Ok(config)) = (serde_json::from_str(config), serde_json::from_str(&own.config))
-            && let Some((what, recorded, own)) = first_difference(&recorded, &config, String::new())
+            && let Some((what, recorded, own)) = first_difference(&recorded, &config)
         {
             return Err(RecordError::OtherRun { what: format!("the setting `{what}`"), recorded, own });
         }
@@ -208,22 +203,4 @@ fn check_repeatable(config: &TrainerConfig) -> Result<(), RecordError> {
         return refuse("a loader thread drops fragments by the version of that moment");
     }
     Ok(())
-}
-
-/// The first setting that differs and matters: its path and both values.
-fn first_difference(recorded: &Value, own: &Value, path: String) -> Option<(String, String, String)> {
-    if recorded == own || FREE_SETTINGS.contains(&path.as_str()) {
-        return None;
-    }
-    let (Value::Object(ours), Value::Object(theirs)) = (own, recorded) else {
-        return Some((path, recorded.to_string(), own.to_string()));
-    };
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    let missing = Value::Null;
-    let mut keys: Vec<&String> = theirs.keys().chain(ours.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    keys.into_iter().find_map(|key| {
-        first_difference(theirs.get(key).unwrap_or(&missing), ours.get(key).unwrap_or(&missing), below(key))
-    })
 }

@@ -2,29 +2,24 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pronk_learner::{Algorithm, LearnError, Learner};
-use pronk_metrics::{ByPolicy, PolicyId, ReportError, Reporter, Steps, TimerStat};
+use pronk_metrics::{ByPolicy, DEFAULT_POLICY, PolicyId, ReportError, Reporter};
 use pronk_policy::{DeviceSpec, Network, PolicyError};
-use pronk_rollout::{AbandonedThreads, EnvFactory, EnvSpec, MultiAgentFactory};
+use pronk_rollout::{EnvFactory, EnvSpec, MultiAgentFactory};
 
-use super::episodes::EpisodeHistory;
-use super::handle::{FINISH_DEADLINE, Trainer};
-use super::iteration::Iteration;
+use super::begin::{self, FoundRun};
+use super::handle::Trainer;
 use super::networks::MakeNetwork;
-use super::processors::ProcessorTime;
-use super::promise::Promise;
-use super::remains::Remains;
-use super::reporters::Reporters;
 use super::run_spec::{self, RunSpec};
-use super::turn_reports::TurnReports;
-use super::wiring::{self, Wired};
+use super::saves::Saves;
+use super::wiring::{self, Lineage};
 use crate::checkpoint::Checkpoint;
-use crate::config::TrainerConfig;
+use crate::config::{ConfigError, TrainerConfig};
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
 use crate::record::{Recording, Replay};
+use crate::resume::{Agreement, Checkpoints, Resume, ResumeError};
 
 type ReplaceLearner = dyn FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>;
 type MakeAlgorithm = dyn FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>;
@@ -74,6 +69,8 @@ pub struct TrainerBuilder<Agents = ()> {
     learner: Option<Box<ReplaceLearner>>,
     recording: Option<Recording>,
     replay: Option<Replay>,
+    checkpoints: Option<Checkpoints>,
+    resume: Option<Resume>,
     /// Applied to the trainer once it exists.
     observers: Vec<Box<Observe>>,
 }
@@ -82,7 +79,6 @@ pub struct TrainerBuilder<Agents = ()> {
 pub struct OneAgent {
     env: Arc<dyn EnvFactory>,
     algorithm: Option<Box<dyn Algorithm>>,
-    checkpoint: Option<Checkpoint>,
 }
 
 /// State of a [`TrainerBuilder`] with multi-agent environments.
@@ -110,6 +106,8 @@ impl Trainer {
             learner: None,
             recording: None,
             replay: None,
+            checkpoints: None,
+            resume: None,
             observers: Vec::new(),
         }
     }
@@ -119,7 +117,7 @@ impl TrainerBuilder {
     /// Single-agent environments: `env` is any closure from [`&EnvContext`](crate::EnvContext) to an
     /// environment, or to a `Result` of one.
     pub fn env(self, env: impl EnvFactory + 'static) -> TrainerBuilder<OneAgent> {
-        self.with(OneAgent { env: Arc::new(env), algorithm: None, checkpoint: None })
+        self.with(OneAgent { env: Arc::new(env), algorithm: None })
     }
 
     /// Multi-agent environments, and their policies.
@@ -152,22 +150,53 @@ impl TrainerBuilder {
 
     /// The inverse of [`split`](Self::split).
     fn with<Agents>(self, agents: Agents) -> TrainerBuilder<Agents> {
-        let Self { config, agents: (), network, learner, recording, replay, observers } = self;
-        TrainerBuilder { config, agents, network, learner, recording, replay, observers }
+        let Self { config, agents: (), network, learner, recording, replay, checkpoints, resume, observers } = self;
+        TrainerBuilder { config, agents, network, learner, recording, replay, checkpoints, resume, observers }
+    }
+
+    /// Finds what the run resumes from, and returns the policies of it.
+    fn look_for_a_run(&mut self) -> Result<(ByPolicy<Checkpoint>, Option<FoundRun>), TrainError> {
+        let resume = self.resume.take();
+        if self.replay.is_some() && self.checkpoints.is_some() {
+            let reason = "a replay repeats a run that was; save what it ends with by Run::save";
+            return Err(ConfigError::caused_by("checkpoints", "a replay", &reason).into());
+        }
+        let found = begin::look_for_a_run(resume, self.checkpoints.as_ref())?;
+        if found.1.is_some() && (self.recording.is_some() || self.replay.is_some()) {
+            return Err(ResumeError::Recorded.into());
+        }
+        Ok(found)
     }
 
     /// Wires and starts the run.
     fn start(
         self,
         mut spec: RunSpec,
+        found: Option<FoundRun>,
         algorithm: impl FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>,
     ) -> Result<Trainer, TrainError> {
+        let found = found.map(|found| found.read(&self.config, &mut spec)).transpose()?;
         let mut learner = spec.learner(&self.config, algorithm)?;
         if let Some(replace) = self.learner {
             learner = replace(learner)?;
         }
-        let wired = wiring::connect(&self.config, spec, learner, (self.recording, self.replay))?;
-        let mut trainer = trainer(self.config, wired);
+        let trained = learner.weights().into_iter().map(|(policy, params)| (policy, params.clone())).collect();
+        let agreement = Agreement::of(&self.config, &spec.env, &trained, spec.frozen());
+        if let Some(found) = &found {
+            agreement.check(&found.agreement, &found.path, found.resumed.is_exact)?;
+        }
+        let (resumed, report) = found.map(begin::ReadRun::split).unzip();
+        let saves = match &self.checkpoints {
+            Some(checkpoints) => {
+                let env_steps = resumed.as_ref().map_or(0, |resumed| resumed.state.trainer.steps.sampled.env);
+                Some(Saves::start(checkpoints, agreement, env_steps)?)
+            }
+            None => None,
+        };
+        let is_saved = saves.is_some();
+        let lineage = Lineage { recording: self.recording, replay: self.replay, is_saved, resumed };
+        let wired = wiring::connect(&self.config, spec, learner, lineage)?;
+        let mut trainer = begin::trainer(self.config, wired, saves, report);
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
         Ok(trainer)
     }
@@ -265,13 +294,32 @@ impl<Agents> TrainerBuilder<Agents> {
         self.observed(move |trainer| trainer.log_to(folder))
     }
 
-    /// Saves into `dir` periodically and at the end: see [`Trainer::checkpoint_every`].
-    pub fn checkpoint_every(self, every: Duration, dir: impl Into<PathBuf>) -> Self {
-        let dir = dir.into();
-        self.observed(move |trainer| {
-            trainer.checkpoint_every(every, dir);
-            Ok(())
-        })
+    /// Saves the run periodically and at its end: [`Checkpoints`] says where and how often. Workers and the
+    /// learner go on meanwhile.
+    ///
+    /// A checkpoint is taken where an iteration ends. A failed one does not end the run: each cause is logged once
+    /// and is in the results under `checkpoints_failed` and in
+    /// [`Run::checkpoint_failures`](crate::Run::checkpoint_failures). Dropping a trainer saves nothing more.
+    ///
+    /// *Errors* of `build`: a folder that cannot be made, or a replay.
+    pub fn checkpoints(self, checkpoints: Checkpoints) -> Self {
+        Self { checkpoints: Some(checkpoints), ..self }
+    }
+
+    /// Begins with a checkpoint.
+    ///
+    /// With [`Resume::auto`] or [`Resume::from`] the run continues that was saved there: counters, schedules,
+    /// statistics, ledgers and logs. Under deterministic admission and without threads it continues exactly;
+    /// otherwise what was in flight is lost, and episodes differ from earlier ones. See "Killed and gone on" in
+    /// `docs/resume.md`.
+    ///
+    /// With `&Checkpoint`, or one for each policy, a new run begins from weights and optimisers. Schedules
+    /// continue; step counters, ledgers and episode statistics start at zero. Random numbers depend on the seed
+    /// and on how many times the run was resumed ([`Checkpoint::life`]), so episodes differ from earlier ones.
+    ///
+    /// *Errors* of `build`: no checkpoint at a path, one of another run, network, spaces, algorithm or optimiser.
+    pub fn resume(self, from: impl Into<Resume>) -> Self {
+        Self { resume: Some(from.into()), ..self }
     }
 
     fn observed(mut self, observe: impl FnOnce(&mut Trainer) -> Result<(), ReportError> + 'static) -> Self {
@@ -281,8 +329,10 @@ impl<Agents> TrainerBuilder<Agents> {
 
     /// Splits off the environments.
     fn split(self) -> (TrainerBuilder, Agents) {
-        let Self { config, agents, network, learner, recording, replay, observers } = self;
-        (TrainerBuilder { config, agents: (), network, learner, recording, replay, observers }, agents)
+        let Self { config, agents, network, learner, recording, replay, checkpoints, resume, observers } = self;
+        let run =
+            TrainerBuilder { config, agents: (), network, learner, recording, replay, checkpoints, resume, observers };
+        (run, agents)
     }
 }
 
@@ -293,33 +343,21 @@ impl TrainerBuilder<OneAgent> {
         self
     }
 
-    /// Resumes from the weights and optimiser of `checkpoint`.
-    ///
-    /// Schedules continue; step counters, ledgers and episode statistics start at zero. Random numbers depend
-    /// on the seed and on how many times the run was resumed ([`Checkpoint::life`]), so episodes differ from
-    /// earlier ones.
-    ///
-    /// *Errors* of `build`: a checkpoint of another network, other spaces, another algorithm or another
-    /// optimiser.
-    pub fn resume(mut self, checkpoint: &Checkpoint) -> Self {
-        self.agents.checkpoint = Some(checkpoint.clone());
-        self
-    }
-
     /// Starts the run.
     ///
     /// # Errors
     /// An invalid setting, an environment that cannot be made, spaces that no network supports, a network,
     /// learner or checkpoint that does not fit, or a log folder that holds a run.
     pub fn build(self) -> Result<Trainer, TrainError> {
-        let (run, OneAgent { env, algorithm, checkpoint }) = self.split();
+        let (mut run, OneAgent { env, algorithm }) = self.split();
         run.config.check()?;
         run.config.check_columns()?;
-        let spec = RunSpec::for_env(&run.config, env, run.network.clone(), checkpoint)?;
+        let (mut checkpoints, found) = run.look_for_a_run()?;
+        let spec = RunSpec::for_env(&run.config, env, run.network.clone(), checkpoints.remove(DEFAULT_POLICY))?;
         let config = run.config.clone();
         // There is one policy, so this is called once.
         let mut own = algorithm;
-        run.start(spec, move |_| own.take().map_or_else(|| run_spec::algorithm(&config), Ok))
+        run.start(spec, found, move |_| own.take().map_or_else(|| run_spec::algorithm(&config), Ok))
     }
 }
 
@@ -350,72 +388,22 @@ impl TrainerBuilder<SeveralAgents> {
         self
     }
 
-    /// Resumes policies from these checkpoints, as [`Checkpoint::load_all`] returns them: short for setting
-    /// them in [`MultiAgentConfig::policies`].
-    pub fn resume(mut self, checkpoints: ByPolicy<Checkpoint>) -> Self {
-        let checkpoints = checkpoints.into_iter().map(|(policy, checkpoint)| (policy, Some(checkpoint)));
-        self.agents.agents.policies.extend(checkpoints);
-        self
-    }
-
     /// Starts the run.
     ///
     /// # Errors
     /// As for one agent; also agents without a policy, policies without agents, and settings that need a
     /// single agent.
     pub fn build(self) -> Result<Trainer, TrainError> {
-        let (run, SeveralAgents { env, agents, mut algorithm }) = self.split();
+        let (mut run, SeveralAgents { env, mut agents, mut algorithm }) = self.split();
         run.config.check()?;
         run.config.check_for_agents()?;
+        let (checkpoints, found) = run.look_for_a_run()?;
+        agents.policies.extend(checkpoints.into_iter().map(|(policy, checkpoint)| (policy, Some(checkpoint))));
         let spec = RunSpec::for_agents(&run.config, env, agents, run.network.as_ref())?;
         let config = run.config.clone();
-        run.start(spec, move |policy| match &mut algorithm {
+        run.start(spec, found, move |policy| match &mut algorithm {
             Some(make) => make(policy),
             None => run_spec::algorithm(&config),
         })
-    }
-}
-
-/// The trainer of a wired run, before its first iteration.
-fn trainer(config: TrainerConfig, wired: Wired) -> Trainer {
-    let Wired { started, spec, engine, reaper, shutdown, notifier, learner_metrics, steps, time, clock, .. } = wired;
-    let processors = ProcessorTime::now(&time.read());
-    let is_deterministic = config.learner.admission.is_deterministic();
-    Trainer {
-        spec,
-        engine: Some(engine),
-        reaper,
-        shutdown,
-        notifier,
-        learner_metrics,
-        steps,
-        time,
-        clock,
-        reporters: Reporters::default(),
-        history: EpisodeHistory::new(config.results.metrics_num_episodes_for_smoothing),
-        started,
-        iterations: 0,
-        training_iteration: TimerStat::new(),
-        reporting: TimerStat::new(),
-        worker_restarts: 0,
-        worker_failures: Vec::new(),
-        abandoned: AbandonedThreads::default(),
-        fragments_added: Steps::default(),
-        first_update: None,
-        source_ended: false,
-        failure: None,
-        version: 0,
-        weights: wired.weights,
-        begun: wired.begun,
-        log: wired.log,
-        updates: 0,
-        turn_reports: is_deterministic.then(TurnReports::default),
-        promise: if is_deterministic { Promise::Kept } else { Promise::None },
-        iteration: Iteration::first(started, processors),
-        last: None,
-        periodic: None,
-        finish_deadline: FINISH_DEADLINE,
-        remains: Remains::default(),
-        config,
     }
 }

@@ -9,6 +9,7 @@ use pronk_metrics::{
 use pronk_rollout::ReturnStat;
 use serde_json::{Value, json};
 
+use super::cut::Cut;
 use super::handle::Trainer;
 use super::iteration::Iteration;
 use super::processors::ProcessorTime;
@@ -17,15 +18,16 @@ use crate::result::TrainResult;
 use crate::stop::StopWhen;
 
 impl Trainer {
-    /// Composes the next result, starts the next iteration, and passes the result to the reporters.
-    pub(super) fn compose(&mut self, stop: Option<&StopWhen>) -> TrainResult {
+    /// Composes the next result, starts the next iteration, and passes the result to the reporters. Steps are
+    /// those of the `cut`, if there is one, from which a resumed run continues.
+    pub(super) fn compose(&mut self, stop: Option<&StopWhen>, cut: Option<&Cut>) -> TrainResult {
         let now = Instant::now();
         let time = self.time.read();
         let processors = ProcessorTime::now(&time);
         let mut iteration = std::mem::replace(&mut self.iteration, Iteration::first(now, processors));
         let time_this_iteration = now - iteration.started;
-        let time_total = now - self.started;
-        let steps = self.steps.snapshot();
+        let time_total = self.time_total();
+        let steps = cut.map_or_else(|| self.steps.snapshot(), |cut| cut.learner().steps.clone());
         let used = processors.since(iteration.processors_before);
         let episodes = self.history.summarise(&iteration.workers);
         self.iterations += 1;
@@ -82,6 +84,13 @@ impl Trainer {
         self.write_info(&mut dict, &result);
         self.write_health(&mut dict, iteration.infos_replaced);
         self.write_workers(&mut dict, &iteration);
+        if let Some(resumed) = &self.resumed {
+            resumed.write_into(&mut dict);
+        }
+        if let Some(saves) = &mut self.saves {
+            saves.write_into(&mut dict);
+            saves.note_progress(self.iterations, result.env_steps_sampled);
+        }
         write_throughput(&mut dict, &result, &iteration);
         dict.set("policy_lag", result.policy_lag.to_json());
         dict.set("bottleneck", json!(result.bottleneck.as_ref().map(Bottleneck::to_json)));
@@ -199,10 +208,6 @@ impl Trainer {
         if !self.reporters.failures().is_empty() {
             let failures: Vec<_> = self.reporters.failures().iter().map(ToString::to_string).collect();
             dict.set("reporters_failed", json!(failures));
-        }
-        if let Some(periodic) = self.periodic.as_ref().filter(|periodic| !periodic.failures.is_empty()) {
-            let failures: Vec<_> = periodic.failures.iter().map(ToString::to_string).collect();
-            dict.set("checkpoints_failed", json!(failures));
         }
     }
 }

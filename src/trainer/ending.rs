@@ -25,8 +25,8 @@ impl Trainer {
         if self.last.is_none() {
             self.complete_iteration(None);
         }
-        let failure = self.shut_down();
         self.save_last();
+        let failure = self.shut_down();
         let run = self.hand_back(reason, stop);
         match failure {
             None => Ok(run),
@@ -44,7 +44,6 @@ impl Trainer {
     pub(super) fn fail(&mut self, stepped: Option<TrainError>) -> TrainError {
         let learner = self.shut_down();
         let error = stepped.unwrap_or_else(|| self.first_cause(learner));
-        self.save_last();
         // For the reporters only.
         self.failure = Some(error.to_string());
         self.complete_iteration(None);
@@ -67,7 +66,7 @@ impl Trainer {
 
     /// Joins all threads and keeps what is intact; returns the learner's failure.
     fn shut_down(&mut self) -> Option<LearnerFailure> {
-        let time = self.started.elapsed();
+        let time = self.time_total();
         // Before joining, because a learner that hangs reports nothing more.
         self.collect();
         let sampled = self.steps.snapshot().sampled.env;
@@ -78,6 +77,8 @@ impl Trainer {
         if let Some(log) = &self.log {
             log.finish();
         }
+        self.save_ended(ended.learner.last);
+        self.finish_saves();
         let saved = ended.learner.learner.and_then(|learner| {
             saved(&*learner).inspect_err(|error| tracing::error!(%error, "only published weights are left")).ok()
         });
@@ -86,7 +87,9 @@ impl Trainer {
             None => self.published_states(),
         };
         let checkpoints = self.spec.checkpoints(&self.config, states, &self.weights.load().moments);
-        self.remains = Remains { whole, checkpoints, not_joined: ended.not_joined, time, env_steps_per_s };
+        self.remains.not_joined.extend(ended.not_joined);
+        let not_joined = std::mem::take(&mut self.remains.not_joined);
+        self.remains = Remains { whole, checkpoints, not_joined, time, env_steps_per_s };
         ended.learner.failure
     }
 
@@ -170,7 +173,7 @@ impl Trainer {
             worker_failures: std::mem::take(&mut self.worker_failures),
             abandoned: std::mem::take(&mut self.abandoned),
             reporter_failures: self.reporters.take_failures(),
-            checkpoint_failures: self.periodic.take().map(|periodic| periodic.failures).unwrap_or_default(),
+            checkpoint_failures: self.saves.take().map(|saves| saves.failures).unwrap_or_default(),
         }
     }
 }

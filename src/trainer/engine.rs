@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{LoaderMetrics, Mailbox, MultiAgentBatch, NextError, Rounds, Source, Turns};
+use pronk_buffer::{LoaderMetrics, Mailbox, MultiAgentBatch, NextError, Pool, Rounds, Source, TurnPosition, Turns};
 use pronk_learner::{
-    ClosedBy, Learner, LearnerEnd, LearnerFailure, LearnerFailureCause, LearnerLoop, LearnerLoopError, LearnerReport,
-    LearnerState, LearnerThread, StateError, StepOutcome,
+    ClosedBy, Learner, LearnerCut, LearnerEnd, LearnerFailure, LearnerFailureCause, LearnerLoop, LearnerLoopError,
+    LearnerReport, LearnerState, LearnerThread, StateError, StepOutcome,
 };
 use pronk_metrics::{ByPolicy, catch};
 use pronk_policy::Params;
-use pronk_rollout::{CallMonitor, InferenceThread, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus};
+use pronk_rollout::{
+    CallMonitor, InferenceThread, SpentRestarts, WorkerFailure, WorkerReport, WorkerSet, WorkerStatus,
+};
 
 use crate::error::TrainError;
 
@@ -42,6 +44,8 @@ pub(super) enum Engine {
         monitor: CallMonitor,
         /// Under deterministic admission.
         rounds: Option<Rounds>,
+        /// Unless there is no worker.
+        spent_restarts: Option<SpentRestarts>,
     },
 }
 
@@ -172,6 +176,44 @@ impl Engine {
         }
     }
 
+    /// Everything on the learner's side, for the checkpoint `number`, and how many workers post their seats for it.
+    ///
+    /// *Blocks* for the learner's pass, up to `deadline`.
+    pub(super) fn cut(
+        &mut self,
+        number: u64,
+        pool: &Pool,
+        deadline: Duration,
+    ) -> Result<(LearnerCut, usize), StateError> {
+        match self {
+            Self::Threads { learner, turns, rounds, .. } => {
+                let marked = turns.as_ref().map_or(0, |turns| turns.mark(number).len());
+                let wake = || rounds.iter().for_each(Rounds::wake);
+                Ok((learner.cut(number, pool, deadline, wake)?, marked))
+            }
+            Self::Inline { learner_loop, .. } => {
+                let cut = catch(|| learner_loop.cut(number, pool)).map_err(|_| StateError::Panicked)?;
+                Ok((cut.map_err(|error| StateError::CannotSave { why: error.to_string() })?, 1))
+            }
+        }
+    }
+
+    /// Where the rotation of turns is.
+    pub(super) fn turn_position(&self) -> Option<TurnPosition> {
+        match self {
+            Self::Threads { turns, .. } => turns.as_ref().map(Turns::position),
+            Self::Inline { .. } => None,
+        }
+    }
+
+    /// How long ago workers were restarted.
+    pub(super) fn spent_restarts(&self) -> Vec<Duration> {
+        match self {
+            Self::Threads { workers, .. } => workers.spent_restarts(),
+            Self::Inline { spent_restarts, .. } => spent_restarts.as_ref().map(SpentRestarts::read).unwrap_or_default(),
+        }
+    }
+
     /// Waits for the learner until `learner_deadline`, and for all workers until [`SHUTDOWN_DEADLINE`].
     pub(super) fn join(self, learner_deadline: Duration) -> EngineEnd {
         match self {
@@ -188,8 +230,9 @@ impl Engine {
                 not_joined.extend(loaders.iter().flat_map(LoaderMetrics::running));
                 EngineEnd { learner, unread: workers.unread, worker_failure: workers.failure, not_joined }
             }
-            Self::Inline { learner_loop, reports, .. } => {
-                let learner = LearnerEnd { learner: learner_loop.finish(), failure: None };
+            Self::Inline { mut learner_loop, reports, .. } => {
+                let last = learner_loop.last_cut();
+                let learner = LearnerEnd { learner: learner_loop.finish(), failure: None, last };
                 EngineEnd { learner, unread: reports.drain(), ..EngineEnd::default() }
             }
         }

@@ -32,6 +32,16 @@ impl EpisodeHistory {
         Self { smoothing, newest: VecDeque::new(), by_policy: ByPolicy::new() }
     }
 
+    /// The newest episodes, and the newest returns of each policy, for a checkpoint.
+    pub(super) fn save(&self) -> (VecDeque<EpisodeStat>, ByPolicy<VecDeque<ReturnStat>>) {
+        (self.newest.clone(), self.by_policy.clone())
+    }
+
+    /// Continues with saved ones.
+    pub(super) fn load(&mut self, newest: VecDeque<EpisodeStat>, by_policy: ByPolicy<VecDeque<ReturnStat>>) {
+        (self.newest, self.by_policy) = (newest, by_policy);
+    }
+
     /// Adds the iteration's returns by policy, and summarises.
     pub(super) fn policies(&mut self, report: &WorkerReport) -> ByPolicy<ReturnStat> {
         for (policy, returns) in &report.policy_returns {

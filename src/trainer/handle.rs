@@ -12,11 +12,12 @@ use pronk_rollout::{AbandonedThreads, Reaper, WorkerFailure};
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
 use super::iteration::Iteration;
-use super::periodic::Periodic;
 use super::promise::Promise;
 use super::remains::{Counters, Remains};
 use super::reporters::Reporters;
+use super::resume_report::ResumeReport;
 use super::run_spec::RunSpec;
+use super::saves::Saves;
 use super::turn_reports::TurnReports;
 use crate::config::TrainerConfig;
 use crate::record::RunLog;
@@ -121,8 +122,14 @@ pub struct Trainer {
     /// Reports since the last result.
     pub(super) iteration: Iteration,
     pub(super) last: Option<TrainResult>,
-    /// Periodic checkpoints.
-    pub(super) periodic: Option<Periodic>,
+    /// Checkpoints of the run.
+    pub(super) saves: Option<Saves>,
+    /// What a resumed run says of that.
+    pub(super) resumed: Option<ResumeReport>,
+    /// Time of earlier processes of the run.
+    pub(super) time_before: Duration,
+    /// When a signal came while the run waits for the end of an iteration.
+    pub(super) signalled: Option<Instant>,
     /// [`FINISH_DEADLINE`]; shorter in tests.
     pub(super) finish_deadline: Duration,
     /// What remains once the run has ended.

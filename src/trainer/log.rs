@@ -1,8 +1,10 @@
 //! Logs of a run in its folder.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use pronk_metrics::{Csv, HtmlReport, JsonLines, ReportError, TensorBoard};
+use pronk_metrics::{Csv, FileMark, HtmlReport, JsonLines, ReportError, Reporter, ResultDict, TensorBoard};
 use serde_json::{Value, json};
 
 use super::handle::Trainer;
@@ -21,7 +23,9 @@ impl Trainer {
     /// [`Timers`](crate::Timers) and [`Timeline`](crate::Timeline) are separate: they need the program's
     /// subscriber.
     ///
-    /// A folder belongs to one run: [`RunFolder`](crate::RunFolder) makes one per run, or reuses one.
+    /// A folder belongs to one run: [`RunFolder`](crate::RunFolder) makes one per run, or reuses one. A
+    /// [resumed](crate::TrainerBuilder::resume) run continues its own logs without gap or repeat; what the killed
+    /// process has logged after the checkpoint is kept in files such as `results.jsonl.life-1`.
     ///
     /// # Errors
     /// The folder holds a run, or a file cannot be made; the error names it. A log that fails later is
@@ -44,14 +48,53 @@ impl Trainer {
     /// ```
     pub fn log_to(&mut self, folder: impl AsRef<Path>) -> Result<(), ReportError> {
         let folder = folder.as_ref();
-        run_folder::claim(folder).map_err(|error| ReportError::new("log_to", error))?;
         let settings = self.settings();
-        let text = format!("```json\n{settings:#}\n```");
-        self.add_reporter(JsonLines::create(folder.join(run_folder::RESULTS))?);
-        self.add_reporter(Csv::create(folder.join("progress.csv"))?);
-        self.add_reporter(TensorBoard::create(folder)?.with_text("settings", &text)?);
-        self.add_reporter(HtmlReport::create(folder.join("report.html"))?.with_settings(settings));
+        let results = folder.join(run_folder::RESULTS);
+        let mark = self.mark_of(|file| file == run_folder::RESULTS).filter(|_| results.exists());
+        let Some(mark) = mark else {
+            run_folder::claim(folder).map_err(|error| ReportError::new("log_to", error))?;
+            let text = format!("```json\n{settings:#}\n```");
+            self.add_reporter(JsonLines::create(results)?);
+            self.add_reporter(Csv::create(folder.join(run_folder::TABLE))?);
+            self.add_reporter(TensorBoard::create(folder)?.with_text("settings", &text)?);
+            self.add_reporter(HtmlReport::create(folder.join(run_folder::REPORT))?.with_settings(settings));
+            return Ok(());
+        };
+        self.go_on_logging(folder, &mark, settings)
+    }
+
+    /// Continues the logs of the resumed run: results after the checkpoint are moved aside, and the table and
+    /// the report are made again from those before it.
+    fn go_on_logging(&mut self, folder: &Path, mark: &FileMark, settings: Value) -> Result<(), ReportError> {
+        let tail_of = |name: &str| run_folder::first_free_tail(folder, name);
+        let path = folder.join(run_folder::RESULTS);
+        let results = JsonLines::resume(&path, mark.bytes, || tail_of(run_folder::RESULTS))?;
+        let table = folder.join(run_folder::TABLE);
+        let unread = |error: std::io::Error| ReportError::new("log_to", error);
+        let lines = BufReader::new(File::open(&path).map_err(unread)?).lines();
+        let mut csv = Csv::create(table.with_extension("csv.new"))?;
+        let mut report = HtmlReport::create(folder.join(run_folder::REPORT))?.with_settings(settings);
+        let mut env_steps = 0;
+        for line in lines {
+            let Some(result) = ResultDict::from_json_line(&line.map_err(unread)?) else { continue };
+            csv.report(&result)?;
+            report.report(&result)?;
+            env_steps = result.get("num_env_steps_sampled").and_then(Value::as_i64).unwrap_or(env_steps);
+        }
+        csv.take_place_of(&table, || tail_of(run_folder::TABLE))?;
+        self.add_reporter(results);
+        self.add_reporter(csv);
+        if let Some(mark) = self.mark_of(|file| file.starts_with(run_folder::EVENTS)) {
+            let tail = || tail_of("events");
+            // Steps after those of the checkpoint were never made.
+            self.add_reporter(TensorBoard::resume(folder.join(mark.file), mark.bytes, tail, env_steps + 1)?);
+        }
+        self.add_reporter(report);
         Ok(())
+    }
+
+    fn mark_of(&self, is_it: impl Fn(&str) -> bool) -> Option<FileMark> {
+        self.resumed.as_ref()?.marks.iter().find(|mark| is_it(&mark.file)).cloned()
     }
 
     /// The environment and the settings of the run.

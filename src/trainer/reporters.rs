@@ -1,6 +1,6 @@
 //! The reporters of a run: each receives every result; one that fails is dropped.
 
-use pronk_metrics::{ReportError, Reporter, ResultDict, catch};
+use pronk_metrics::{FileMark, ReportError, Reporter, ResultDict, catch};
 
 #[derive(Default)]
 pub(super) struct Reporters {
@@ -22,6 +22,11 @@ impl Reporters {
     pub(super) fn finish(&mut self) {
         self.each(|reporter| reporter.finish());
         self.working.clear();
+    }
+
+    /// How far their files have come.
+    pub(super) fn marks(&self) -> Vec<FileMark> {
+        self.working.iter().filter_map(|reporter| reporter.mark()).collect()
     }
 
     /// The failures so far, oldest first.

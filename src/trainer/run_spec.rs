@@ -20,6 +20,7 @@ use super::networks::{MakeNetwork, Networks};
 use super::remains::Counters;
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig};
+use crate::digest::Digest;
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
 
@@ -150,6 +151,19 @@ impl RunSpec {
         }
         let agents = Agents::Several(env, agents.policy_mapping);
         Ok(Self { env: name, agents, policies, normalize: NormalizerConfig::default(), moments: Arc::default(), life })
+    }
+
+    /// Continues a run in this life, with these moments.
+    pub(super) fn continue_in(&mut self, life: u64, moments: NormalizerMoments) {
+        (self.life, self.moments) = (life, Arc::new(moments));
+    }
+
+    /// The digest of the weights of frozen policies, with which a resuming run has to agree.
+    pub(super) fn frozen(&self) -> Digest {
+        Digest::of_weights(self.policies.iter().filter_map(|(policy, spec)| match &spec.training {
+            Training::Frozen(params) => Some((policy, &**params)),
+            Training::Learns(_) => None,
+        }))
     }
 
     /// The policies, each with its spaces as a single-agent environment would have them.

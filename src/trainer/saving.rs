@@ -1,11 +1,13 @@
 //! Checkpoints of a running or ended trainer.
 
 use std::path::Path;
-use std::time::Duration;
 
+use pronk_learner::LearnerCut;
+
+use super::cut::Cut;
 use super::handle::Trainer;
-use super::periodic::Periodic;
-use super::run::{self, Whole};
+use super::run;
+use super::saves::Saves;
 use crate::checkpoint::{CheckpointError, save_all};
 
 impl Trainer {
@@ -26,58 +28,47 @@ impl Trainer {
         save_all(&self.spec.checkpoints(&self.config, state, &published.moments), dir.as_ref())
     }
 
-    /// Saves into `dir`, as [`save`](Self::save) does, after the first iteration in which `every` has passed
-    /// since the last save, and at the end of the run.
-    ///
-    /// It saves complete learners only: if a failure leaves just the weights ([`Whole::PublishedWeights`]),
-    /// the previous checkpoint stays. Dropping a trainer saves nothing. A second call replaces the first.
-    ///
-    /// A failed save does not end the run: each cause is logged once and is in the results under
-    /// `checkpoints_failed` and in [`Run::checkpoint_failures`](crate::Run::checkpoint_failures); the next
-    /// save is tried when due.
-    ///
-    /// *Blocks* nothing itself; an iteration that saves takes longer by [`save`](Self::save).
-    ///
-    /// # Example
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use pronk::envs::CartPole;
-    /// use pronk::prelude::*;
-    /// use pronk::Checkpoint;
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// let mut config = TrainerConfig::default();
-    /// config.results.min_time_s_per_iteration = 0.01;
-    /// let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
-    /// trainer.checkpoint_every(Duration::from_secs(60), folder.path());
-    /// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
-    /// assert!(run.checkpoint_failures.is_empty());
-    /// assert!(Checkpoint::load(folder.path())?.state.updates > 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn checkpoint_every(&mut self, every: Duration, dir: impl AsRef<Path>) {
-        self.periodic = Some(Periodic::new(every, dir.as_ref().to_owned()));
-    }
-
-    /// Saves if due and the learner is running.
-    pub(super) fn save_when_due(&mut self) {
-        let is_due = self.periodic.as_ref().is_some_and(Periodic::is_due);
-        if is_due && self.engine.as_ref().is_some_and(|engine| !engine.outqueue().is_closed()) {
-            self.save_now();
-        }
-    }
-
-    /// Saves the ended run if its learner is complete: weights alone must not replace a complete checkpoint.
+    /// The last checkpoint of the run, as it ends: exact if everything rests, else without the positions of
+    /// workers. One that is not exact does not take the place of an exact one.
     pub(super) fn save_last(&mut self) {
-        if self.remains.whole == Whole::Learner {
-            self.save_now();
+        let Some(saves) = &self.saves else { return };
+        let is_saved = saves.iteration == Some(self.iterations);
+        let rests = self.rests() && self.iteration_is_complete();
+        if is_saved || (self.rests() && !rests && saves.iteration.is_some()) {
+            return;
+        }
+        let is_running = self.engine.as_ref().is_some_and(|engine| !engine.outqueue().is_closed());
+        let Some(result) = self.last.clone().filter(|_| is_running) else { return };
+        if let Some(cut) = self.cut() {
+            self.save_cut(cut, &result);
         }
     }
 
-    fn save_now(&mut self) {
-        let Some(mut periodic) = self.periodic.take() else { return };
-        periodic.save(|dir| self.save(dir));
-        self.periodic = Some(periodic);
+    /// The last checkpoint of a run whose learner has ended well, if none was taken since the last result.
+    pub(super) fn save_ended(&mut self, last: Option<Box<LearnerCut>>) {
+        let is_saved = |saves: &Saves| saves.iteration == Some(self.iterations);
+        let is_needed = self.saves.as_ref().is_some_and(|saves| !is_saved(saves));
+        let has_exact = self.rests() && self.saves.as_ref().is_some_and(|saves| saves.iteration.is_some());
+        let (Some(cut), Some(result), true) = (last, self.last.clone(), is_needed) else { return };
+        // A run that ended at its limit is complete; one that failed goes on from where it was exact.
+        if !has_exact || self.steps.limit_reached() {
+            self.wait_for_saves();
+            self.save_cut(Cut::of(*cut), &result);
+        }
+    }
+
+    /// Waits until the last checkpoint is written.
+    pub(super) fn finish_saves(&mut self) {
+        if let Some(saves) = &mut self.saves
+            && !saves.finish(self.finish_deadline)
+        {
+            self.remains.not_joined.push("checkpoint".to_owned());
+        }
+    }
+
+    fn wait_for_saves(&mut self) {
+        if let Some(saves) = &self.saves {
+            saves.thread().wait(self.finish_deadline);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use pronk_buffer::{Assemble, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, VersionReader};
 use pronk_policy::Rng;
 
+use super::restored::Held;
 use crate::config::{Admission, ConfigError, TrainerConfig};
 use crate::record::{Logged, RunLog};
 
@@ -29,8 +30,8 @@ pub(super) struct TrainBatches<'a> {
 }
 
 impl TrainBatches<'_> {
-    /// The train batches made of `source`'s fragments.
-    pub(super) fn of(self, source: Fragments) -> Result<TrainBatchSource, ConfigError> {
+    /// The train batches made of `source`'s fragments, after those that a checkpoint held.
+    pub(super) fn of(self, source: Fragments, held: Held) -> Result<TrainBatchSource, ConfigError> {
         let Self { config, seed, version, log } = self;
         let source = match log {
             Some(log) => Box::new(Logged::new(source, log.clone())),
@@ -45,9 +46,13 @@ impl TrainBatches<'_> {
         let pool = Pool::new(2 * config.learner.replay_buffer_num_slots);
         let source = MixInReplay::new(source, replay, pool, Box::new(move || draws.next_f64()) as Draws)
             .map_err(|error| ConfigError::caused_by("replay_proportion", config.learner.replay_proportion, &error))?;
+        let source = match held.replay {
+            Some(saved) if config.learner.replay_proportion > 0.0 => source.resumed(saved),
+            _ => source,
+        };
         // Train batches in the buffer and in stacks, and one being assembled.
-        let held = config.learner.minibatch_buffer_size + config.learner.num_multi_gpu_tower_stacks;
-        let pool = Pool::new(held + 1);
+        let n_held = config.learner.minibatch_buffer_size + config.learner.num_multi_gpu_tower_stacks;
+        let pool = Pool::new(n_held + 1);
         let mut assemble = match config.learner.admission {
             Admission::Free => Assemble::new(source, config.learner.train_batch_size as u64, pool),
             Admission::Deterministic { .. } => Assemble::counting(source, config.fragments_of_a_batch() as u64, pool),
@@ -55,6 +60,6 @@ impl TrainBatches<'_> {
         if let Some(max_lag) = config.learner.max_lag {
             assemble = assemble.with_max_lag(max_lag, version);
         }
-        Ok(assemble)
+        Ok(assemble.after_batches(held.batches).after(held.partial))
     }
 }

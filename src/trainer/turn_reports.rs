@@ -13,6 +13,11 @@ pub(super) struct TurnReports {
 }
 
 impl TurnReports {
+    /// Of a resumed run, of which so many fragments were reported.
+    pub(super) fn resumed(fragments: u64) -> Self {
+        Self { fragments, ..Self::default() }
+    }
+
     /// Takes a report, and returns what of it is not held back: that a worker ends or a thread is abandoned
     /// depends on time anyway, and the trainer needs to know at once.
     pub(super) fn hold(&mut self, mut report: WorkerReport) -> WorkerReport {
@@ -21,8 +26,9 @@ impl TurnReports {
         }
         self.fragments += report.fragments;
         let (ended, abandoned) = (std::mem::take(&mut report.ended), std::mem::take(&mut report.abandoned));
+        let restarted = std::mem::take(&mut report.restarted);
         self.reports.push(report);
-        WorkerReport { ended, abandoned, ..WorkerReport::default() }
+        WorkerReport { ended, abandoned, restarted, ..WorkerReport::default() }
     }
 
     /// How many fragments of the run were reported.

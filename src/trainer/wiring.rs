@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pronk_buffer::{
-    Ask, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, Notifier, Pool, RoundGate, ShutdownToken, Source,
-    TurnConfig, Turns, Versioned, WeightCell, WorkerEnds, inqueue, mailbox, recorded_turns, rounds, shutdown, turns,
-    weight_cell_from,
+    Ask, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MultiAgentBatch, Notifier, Pool, RoundGate,
+    ShutdownToken, Source, TurnConfig, TurnPosition, Turns, WeightCell, WorkerEnds, inqueue, mailbox, recorded_turns,
+    rounds, shutdown, turns, weight_cell_from,
 };
 use pronk_learner::{
-    Journal, Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread, Stack, StackLoader,
+    HoldsBatch, Journal, Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread,
+    SavedLoop, Stack, StackLoader,
 };
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, TimeLedger};
 use pronk_policy::Params;
@@ -22,11 +23,13 @@ use pronk_rollout::{
 use super::engine::{Engine, SHUTDOWN_DEADLINE};
 use super::handle::TrainerState;
 use super::remains::Counters;
+use super::restored::Restored;
 use super::run_spec::{RunSpec, at_least_one};
 use super::train_batches::{Fragments, TrainBatchSource, TrainBatches};
 use crate::config::{Admission, ConfigError, InferencePlacement, TrainerConfig};
 use crate::error::TrainError;
 use crate::record::{self, Header, Recording, Replay, RunLog};
+use crate::resume::{Resumed, SavedTrainer};
 use crate::signals::SharedGuard;
 
 /// Capacity of the learner's mailbox, beyond which reports fold.
@@ -49,6 +52,18 @@ pub(super) struct Wired {
     pub(super) begun: ByPolicy<Counters>,
     /// Follows what the run trains on, if anything asks for it.
     pub(super) log: Option<RunLog>,
+    /// What a resumed run's trainer knows.
+    pub(super) saved: Option<SavedTrainer>,
+}
+
+/// Whether and how a run is recorded, repeated, saved and resumed.
+#[derive(Default)]
+pub(super) struct Lineage {
+    pub(super) recording: Option<Recording>,
+    pub(super) replay: Option<Replay>,
+    /// Whether it saves checkpoints.
+    pub(super) is_saved: bool,
+    pub(super) resumed: Option<Resumed>,
 }
 
 /// Wires a run. Its workers wait for [`Engine::begin`].
@@ -62,21 +77,34 @@ pub(super) fn connect(
     config: &TrainerConfig,
     spec: RunSpec,
     learner: Box<dyn Learner>,
-    (recording, replay): (Option<Recording>, Option<Replay>),
+    Lineage { recording, replay, is_saved, resumed }: Lineage,
 ) -> Result<Wired, TrainError> {
     let started = Instant::now();
     // First, and so dropped last: a run that fails to start waits for its environments to close.
     let reaper = Reaper::new();
-    let (steps, time, notifier) = (StepLedger::new(), TimeLedger::new(), Notifier::new());
+    let (time, notifier) = (TimeLedger::new(), Notifier::new());
+    let Restored {
+        steps,
+        first,
+        moments,
+        mut held,
+        learner_loop,
+        turns: position,
+        seats,
+        log: saved_log,
+        trainer: saved,
+    } = resumed.map(Restored::from).unwrap_or_else(|| Restored::nothing(&*learner, &spec));
     let clock = StateClock::new("trainer", TrainerState::Caller);
     time.add(clock.reader());
     let (shutdown, token) = shutdown();
-    let first = Versioned { version: 0, weights: first_weights(&*learner), moments: spec.first_moments() };
     let (mut publisher, weights) = weight_cell_from(first);
+    publisher.resume(moments);
     let log = match recording.is_some() || replay.is_some() || config.results.weights_digest {
         true => {
             let header = Header::of(config, &spec.env, spec.life, &weights.load().weights);
-            Some(record::start(header, recording.as_ref(), replay.as_ref())?)
+            let log = record::start(header, recording.as_ref(), replay.as_ref())?;
+            saved_log.into_iter().for_each(|saved| log.resume(saved));
+            Some(log)
         }
         false => None,
     };
@@ -105,7 +133,10 @@ pub(super) fn connect(
             let (ends, fragments) = recorded_turns(&replay.turns(), workers.get(), &mut publisher, &token);
             Edges::Threads(Admitted { ends, fragments: Box::new(fragments), turns: None })
         }
-        (None, Some(workers)) => Edges::Threads(admit(config, workers, weights.clone(), &token)?),
+        (None, Some(workers)) => {
+            let resumed = (position, std::mem::take(&mut held.queued));
+            Edges::Threads(admit(config, workers, weights.clone(), &token, resumed)?)
+        }
     };
     let parts = LearnerParts {
         source: (),
@@ -121,13 +152,16 @@ pub(super) fn connect(
     let published = weights.clone();
     let (inference, port) = share_inference(config, &spec, weights.clone(), &token, &time)?.unzip();
     let spec = Arc::new(spec);
+    // Free workers are not saved: they are in the middle of a fragment.
+    let rests = config.learner.admission.is_deterministic() || config.workers.num_rollout_workers == 0;
+    let saves_envs = is_saved && rests;
     // Kept for replacements of workers.
     let make_worker = {
         let (spec, config, time, reaper) = (Arc::clone(&spec), config.clone(), time.clone(), reaper.handle());
         let links = WorkerLinks::new(pool, steps.clone(), token.clone());
         Arc::new(move |seat: &WorkerSeat| {
             let (monitor, slots) = (seat.monitor.of_run(&time, &reaper), Arc::clone(&seat.slots));
-            let links = WorkerLinks { monitor, slots, life: spec.life, ..links.clone() };
+            let links = WorkerLinks { monitor, slots, life: spec.life, saves_envs, ..links.clone() };
             spec.worker(seat, &config, port.as_ref(), links)
         })
     };
@@ -135,10 +169,11 @@ pub(super) fn connect(
     let (engine, learner_metrics) = match edges {
         Edges::Recorded(source) => {
             let (_, reports) = mailbox(NonZeroUsize::MIN, &notifier);
-            let source = ask(train_batches.of(source)?, None, gate);
-            let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), over(parts, source));
+            let source = ask(train_batches.of(source, held)?, None, gate, None);
+            let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config, is_saved), over(parts, source));
             let metrics = learner_loop.metrics().clone();
-            (Engine::Inline { learner_loop, outqueue, reports, monitor: CallMonitor::new(), rounds }, metrics)
+            let monitor = CallMonitor::new();
+            (Engine::Inline { learner_loop, outqueue, reports, monitor, rounds, spent_restarts: None }, metrics)
         }
         Edges::Inline => {
             let (source, reports) = InlineSource::new(
@@ -147,22 +182,32 @@ pub(super) fn connect(
                 weights,
                 (steps.clone(), token.clone()),
                 &notifier,
+                seats,
             )
             .map_err(|cause| StartError::Worker { thread: "rollout-0".to_owned(), cause: Box::new(cause) })?;
             time.add(source.clock());
-            let monitor = source.monitor();
-            let source = ask(train_batches.of(Box::new(source))?, None, gate);
-            let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), over(parts, source));
+            let (monitor, spent_restarts) = (source.monitor(), Some(source.spent_restarts()));
+            let source = ask(train_batches.of(Box::new(source), held)?, None, gate, learner_loop.as_ref());
+            let (own, outqueue) = LearnerLoop::new(loop_config(config, is_saved), over(parts, source));
+            let learner_loop = resumed_loop(own, learner_loop.as_ref());
             let metrics = learner_loop.metrics().clone();
-            (Engine::Inline { learner_loop, outqueue, reports, monitor, rounds }, metrics)
+            (Engine::Inline { learner_loop, outqueue, reports, monitor, rounds, spent_restarts }, metrics)
         }
         Edges::Threads(Admitted { ends, fragments, turns }) => {
             let env_hang_timeout = config.supervision.env_hang_timeout;
             let set = WorkerSetConfig { restart: config.restart_policy(), env_hang_timeout };
-            let edges = WorkerEdges { ends, notifier: notifier.clone(), time: time.clone(), steps: steps.clone() };
+            let edges = WorkerEdges {
+                ends,
+                notifier: notifier.clone(),
+                time: time.clone(),
+                steps: steps.clone(),
+                resumed: seats,
+            };
             let workers = WorkerSet::prepare(set, make_worker, token.clone(), edges)?;
-            let source = train_batches.of(fragments)?;
-            let (learner, loaders) = spawn_learner(config, source, parts, (turns.clone(), gate))?;
+            let source = train_batches.of(fragments, held)?;
+            let loop_config = loop_config(config, is_saved);
+            let (learner, loaders) =
+                spawn_learner(config, source, parts, (turns.clone(), gate), (loop_config, learner_loop.as_ref()))?;
             let metrics = learner.metrics().clone();
             (Engine::Threads { learner, workers, loaders, inference, turns, rounds }, metrics)
         }
@@ -181,6 +226,7 @@ pub(super) fn connect(
         weights: published,
         begun,
         log,
+        saved,
     })
 }
 
@@ -208,6 +254,7 @@ fn admit(
     workers: NonZeroUsize,
     weights: WeightCell<ByPolicy<Params>>,
     token: &ShutdownToken,
+    (position, ahead): (Option<TurnPosition>, Vec<MultiAgentBatch>),
 ) -> Result<Admitted, ConfigError> {
     let Admission::Deterministic { lag } = config.learner.admission else {
         let (sender, receiver) = inqueue(config.inqueue_size(), config.learner.inqueue_gate, token)
@@ -223,7 +270,8 @@ fn admit(
         env_steps_of_a_fragment: fragment as u64,
     };
     let (turns, ends, fragments) = turns(config, &weights, token);
-    Ok(Admitted { ends, fragments: Box::new(fragments), turns: Some(turns) })
+    position.into_iter().for_each(|position| turns.resume(position));
+    Ok(Admitted { ends, fragments: Box::new(fragments.after(ahead)), turns: Some(turns) })
 }
 
 /// Under deterministic admission, grants turns and waits for rounds at every ask for a train batch.
@@ -231,10 +279,20 @@ fn ask<S: Source + Send + 'static>(
     source: S,
     turns: Option<Turns<ByPolicy<Params>>>,
     gate: Option<RoundGate>,
+    resumed: Option<&SavedLoop>,
 ) -> Box<dyn Source<Item = S::Item> + Send> {
-    match gate {
-        Some(gate) => Box::new(Ask::new(source, turns, gate)),
-        None => Box::new(source),
+    match (gate, resumed) {
+        (Some(gate), None) => Box::new(Ask::new(source, turns, gate)),
+        (Some(gate), Some(saved)) => Box::new(Ask::new(source, turns, gate).resumed(saved.ring.n_items())),
+        (None, _) => Box::new(source),
+    }
+}
+
+/// A loop that continues from a saved one, if there is one.
+fn resumed_loop<S: Source<Item: HoldsBatch>>(own: LearnerLoop<S>, saved: Option<&SavedLoop>) -> LearnerLoop<S> {
+    match saved {
+        Some(saved) => own.resumed(saved),
+        None => own,
     }
 }
 
@@ -260,10 +318,11 @@ fn spawn_learner(
     source: TrainBatchSource,
     parts: LearnerParts<()>,
     (turns, gate): (Option<Turns<ByPolicy<Params>>>, Option<RoundGate>),
+    (loop_config, saved): (LearnerLoopConfig, Option<&SavedLoop>),
 ) -> Result<(LearnerThread, Option<LoaderMetrics>), TrainError> {
     if config.learner.num_multi_gpu_tower_stacks == 0 {
-        let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), over(parts, ask(source, turns, gate)));
-        return Ok((LearnerThread::spawn(learner_loop, outqueue)?, None));
+        let (own, outqueue) = LearnerLoop::new(loop_config, over(parts, ask(source, turns, gate, saved)));
+        return Ok((LearnerThread::spawn(resumed_loop(own, saved), outqueue)?, None));
     }
     let loaders = LoaderConfig {
         num_data_load_threads: at_least_one(config.learner.num_data_load_threads),
@@ -274,9 +333,9 @@ fn spawn_learner(
     let loader = StackLoader::new(parts.learner.obs_loaders());
     let stacks = LoaderStacks::start(loaders, loader_parts, move |_| Ok(loader.clone()))?;
     let metrics = Some(stacks.metrics().clone());
-    let parts = LearnerParts { loaders: metrics.clone(), ..over(parts, ask(stacks, turns, gate)) };
-    let (learner_loop, outqueue) = LearnerLoop::new(loop_config(config), parts);
-    Ok((LearnerThread::spawn(learner_loop, outqueue)?, metrics))
+    let parts = LearnerParts { loaders: metrics.clone(), ..over(parts, ask(stacks, turns, gate, saved)) };
+    let (own, outqueue) = LearnerLoop::new(loop_config, parts);
+    Ok((LearnerThread::spawn(resumed_loop(own, saved), outqueue)?, metrics))
 }
 
 /// The parts with a source.
@@ -285,7 +344,7 @@ fn over<S>(parts: LearnerParts<()>, source: S) -> LearnerParts<S> {
     LearnerParts { source, learner, publisher, loaders, steps, time, token, notifier, journal }
 }
 
-fn loop_config(config: &TrainerConfig) -> LearnerLoopConfig {
+fn loop_config(config: &TrainerConfig, is_saved: bool) -> LearnerLoopConfig {
     LearnerLoopConfig {
         num_sgd_iter: NonZeroU32::new(config.learner.num_sgd_iter as u32).unwrap_or(NonZeroU32::MIN),
         init_num_sgd_iter: (config.learner.num_multi_gpu_tower_stacks > 0).then_some(NonZeroU32::MIN),
@@ -300,10 +359,6 @@ fn loop_config(config: &TrainerConfig) -> LearnerLoopConfig {
             // All of a round, unfolded: in another order, sums may differ in their last bits.
             Admission::Deterministic { .. } => usize::MAX,
         }),
+        cut_at_end: is_saved,
     }
-}
-
-/// The initial weights of workers.
-fn first_weights(learner: &dyn Learner) -> ByPolicy<Params> {
-    learner.weights().into_iter().map(|(policy, params)| (policy, params.clone())).collect()
 }

@@ -61,6 +61,22 @@ impl ActionViewMut<'_> {
 }
 
 impl ActionColumn {
+    /// Appends actions; an empty column takes on their element type.
+    ///
+    /// # Errors
+    /// An element type other than the column's.
+    #[inline]
+    pub fn append(&mut self, from: ActionView<'_>) -> Result<(), BatchError> {
+        match (&mut *self, from) {
+            (Self::U32(to), ActionView::U32(from)) => to.extend_from_slice(from),
+            (Self::F32(to), ActionView::F32(from)) => to.extend_from_slice(from),
+            (to, ActionView::U32(from)) if to.view().is_empty() => *to = Self::U32(from.to_vec()),
+            (to, ActionView::F32(from)) if to.view().is_empty() => *to = Self::F32(from.to_vec()),
+            (to, from) => return Err(BatchError::wrong_kind("actions", to.view().kind().name(), from.kind().name())),
+        }
+        Ok(())
+    }
+
     /// Truncates the column or extends it with zeros.
     pub fn resize(&mut self, len: usize) {
         match self {

@@ -112,13 +112,7 @@ impl LearnerThread {
     ///
     /// # Errors
     /// The pass takes longer, the thread has ended, or a source cannot be saved.
-    pub fn cut(
-        &self,
-        number: u64,
-        pool: &Pool,
-        deadline: Duration,
-        wake: impl Fn(),
-    ) -> Result<LearnerCut, StateError> {
+    pub fn cut(&self, number: u64, pool: &Pool, deadline: Duration, wake: impl Fn()) -> Result<LearnerCut, StateError> {
         let request = |reply| Request::Cut { number, pool: pool.clone(), reply };
         let cut = self.requests.ask(deadline, wake, request)?;
         cut.map_err(|error| StateError::CannotSave { why: error.to_string() })

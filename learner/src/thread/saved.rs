@@ -1,6 +1,7 @@
 //! A learner loop between two passes, for a checkpoint.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pronk_buffer::{SavedBatch, SavedRing, SavedSource, Versioned};
 use pronk_metrics::{ByPolicy, NormalizerMoments, StepTotals};
@@ -26,6 +27,8 @@ pub struct LearnerCut {
     pub moments: Arc<NormalizerMoments>,
     /// The step ledger at this moment.
     pub steps: StepTotals,
+    /// How long the loop was busy with it.
+    pub took: Duration,
 }
 
 /// The counters of a learner loop.

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
@@ -46,6 +46,12 @@ impl Csv {
     /// Creates the file and missing parent folders, or empties the file. Errors name the path.
     pub fn create(path: impl Into<PathBuf>) -> Result<Csv, ReportError> {
         Ok(Csv { file: ReportFile::create(NAME, path)?, columns: IndexSet::new() })
+    }
+
+    /// Moves the file to `path`, in place of a table that has other rows, too, if there is one: that is moved to
+    /// the path that `tail` names. Errors name the path.
+    pub fn take_place_of(&mut self, path: &Path, tail: impl FnOnce() -> PathBuf) -> Result<(), ReportError> {
+        self.file.take_place_of(path, tail)
     }
 
     /// Rewrites the file with the columns `wider`: its own, followed by new ones.

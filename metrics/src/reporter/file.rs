@@ -1,10 +1,10 @@
 //! Files of reporters: atomic appends and replacements, and errors that name reporter and path.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::ReportError;
+use super::{FileMark, ReportError};
 
 /// A file of one reporter, without a buffer.
 #[derive(Debug)]
@@ -22,6 +22,62 @@ impl ReportFile {
         make_folder_above(reporter, &path)?;
         let file = File::create(&path).map_err(|error| failed(reporter, "create", &path, error))?;
         Ok(ReportFile { reporter, path, file, len: 0 })
+    }
+
+    /// Opens the file to continue after its first `bytes`; what follows them is moved to `tail`.
+    ///
+    /// The tail is on disk before it is cut off, so that a kill in between loses nothing.
+    pub(super) fn resume(
+        reporter: &'static str,
+        path: impl Into<PathBuf>,
+        bytes: u64,
+        tail: impl FnOnce() -> PathBuf,
+    ) -> Result<ReportFile, ReportError> {
+        let path = path.into();
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        let mut file = opened.map_err(|error| failed(reporter, "continue", &path, error))?;
+        let cut = || -> io::Result<()> {
+            let len = file.seek(SeekFrom::End(0))?;
+            if len < bytes {
+                let text = format!(
+                    "it has {len} bytes and had {bytes} when the checkpoint was taken; log to another folder, or resume \
+                     from a checkpoint that is older than its loss"
+                );
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+            }
+            if len > bytes {
+                file.seek(SeekFrom::Start(bytes))?;
+                let mut kept = File::create(tail())?;
+                io::copy(&mut file, &mut kept)?;
+                kept.sync_all()?;
+                file.set_len(bytes)?;
+            }
+            file.seek(SeekFrom::Start(bytes)).map(drop)
+        };
+        cut().map_err(|error| failed(reporter, "continue", &path, error))?;
+        Ok(ReportFile { reporter, path, file, len: bytes })
+    }
+
+    /// Moves the file to `path`. What is there is kept at the path that `tail` names, unless it is a part of this
+    /// file.
+    pub(super) fn take_place_of(&mut self, path: &Path, tail: impl FnOnce() -> PathBuf) -> Result<(), ReportError> {
+        let replace = || -> io::Result<()> {
+            self.file.sync_all()?;
+            let (own, old) = (fs::read(&self.path)?, fs::read(path).unwrap_or_default());
+            if !own.starts_with(&old) {
+                fs::rename(path, tail())?;
+            }
+            fs::rename(&self.path, path)
+        };
+        replace().map_err(|error| failed(self.reporter, "replace", path, error))?;
+        self.path = path.to_owned();
+        Ok(())
+    }
+
+    /// How much of it was written.
+    pub(super) fn mark(&self) -> Option<FileMark> {
+        let file = self.path.file_name()?.to_str()?.to_owned();
+        Some(FileMark { file, bytes: self.len })
     }
 
     /// Appends `piece`; a failed one is truncated away, so that it does not spoil what follows.

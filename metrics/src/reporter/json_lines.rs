@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::file::ReportFile;
-use super::{ReportError, Reporter};
+use super::{FileMark, ReportError, Reporter};
 use crate::result::ResultDict;
 
 /// A file with a line of JSON for each result, written at once. A line that fails, for example on a full
@@ -29,6 +29,16 @@ impl JsonLines {
     pub fn create(path: impl Into<PathBuf>) -> Result<JsonLines, ReportError> {
         Ok(JsonLines { file: ReportFile::create(NAME, path)? })
     }
+
+    /// Continues the file after its first `bytes`, which a [mark](Reporter::mark) said. What follows them is
+    /// moved to the file that `tail` names. Errors name the path.
+    pub fn resume(
+        path: impl Into<PathBuf>,
+        bytes: u64,
+        tail: impl FnOnce() -> PathBuf,
+    ) -> Result<JsonLines, ReportError> {
+        Ok(JsonLines { file: ReportFile::resume(NAME, path, bytes, tail)? })
+    }
 }
 
 impl Reporter for JsonLines {
@@ -40,6 +50,10 @@ impl Reporter for JsonLines {
         let mut line = result.to_json_line();
         line.push('\n');
         self.file.append(line.as_bytes())
+    }
+
+    fn mark(&self) -> Option<FileMark> {
+        self.file.mark()
     }
 }
 

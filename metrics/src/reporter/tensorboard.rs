@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -18,12 +18,12 @@ use indexmap::IndexMap;
 use prost::Message;
 use serde_json::Value;
 
-use self::event::{Event, Summary, TaggedValue};
+use self::event::{Event, SessionLog, Summary, TaggedValue};
 use self::histogram::Histogram;
 use self::record::record;
 use self::tags::tag_of;
 use super::file::ReportFile;
-use super::{ReportError, Reporter};
+use super::{FileMark, ReportError, Reporter};
 use crate::result::ResultDict;
 
 /// An event file for TensorBoard, with curves, histograms and texts of all results, each written at once.
@@ -102,6 +102,25 @@ impl TensorBoard {
         TensorBoard::begin(ReportFile::create(NAME, folder.into().join(name))?)
     }
 
+    /// Cuts the event file `path` off after its first `bytes`, which a [mark](Reporter::mark) said, and moves what
+    /// follows to the file that `tail` names. Then makes another event file beside it, which begins with the
+    /// start of a session at `step`: TensorBoard forgets later steps that it has read already. Errors name the
+    /// path.
+    pub fn resume(
+        path: impl Into<PathBuf>,
+        bytes: u64,
+        tail: impl FnOnce() -> PathBuf,
+        step: i64,
+    ) -> Result<TensorBoard, ReportError> {
+        let path = path.into();
+        drop(ReportFile::resume(NAME, &path, bytes, tail)?);
+        let mut resumed = TensorBoard::create(path.parent().unwrap_or(Path::new(".")))?;
+        let session = Some(SessionLog { status: SessionLog::START });
+        let start = Event { wall_time: now_secs(), step, session, ..Event::default() };
+        resumed.file.append(&record(&start.encode_to_vec()))?;
+        Ok(resumed)
+    }
+
     /// Adds a text beside the results, such as the settings of the run, in Markdown. Errors name the path.
     pub fn with_text(mut self, tag: &str, text: &str) -> Result<TensorBoard, ReportError> {
         self.write(0, vec![TaggedValue::text(tag.to_owned(), text)])?;
@@ -147,6 +166,10 @@ impl Reporter for TensorBoard {
         // Only now, so that a failed text is written next time.
         self.texts = texts;
         Ok(())
+    }
+
+    fn mark(&self) -> Option<FileMark> {
+        self.file.mark()
     }
 }
 

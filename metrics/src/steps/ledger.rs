@@ -47,6 +47,35 @@ impl StepLedger {
         StepLedger::default()
     }
 
+    /// A ledger that continues from the totals of a checkpoint. Of the steps that were in flight, `kept` are
+    /// still there, and the ticket is theirs; the others are lost to `cause`.
+    ///
+    /// ```
+    /// use pronk_metrics::{StepLedger, Steps};
+    ///
+    /// let steps = |env| Steps { env, agent: env };
+    /// let before = StepLedger::new();
+    /// let in_flight = before.sampled(steps(8));
+    /// let (ledger, mut kept) = StepLedger::resume(before.snapshot(), steps(5), "resume");
+    /// assert_eq!(ledger.snapshot().lost["resume"], steps(3));
+    /// kept.split_off(steps(2)).trained();
+    /// assert_eq!((ledger.snapshot().in_flight, kept.steps()), (steps(3), steps(3)));
+    /// assert!(ledger.snapshot().is_closed());
+    /// # drop((in_flight, kept));
+    /// ```
+    pub fn resume(mut totals: StepTotals, kept: Steps, cause: &str) -> (StepLedger, StepTicket) {
+        let Steps { env, agent } = totals.in_flight;
+        let kept = Steps { env: kept.env.min(env), agent: kept.agent.min(agent) };
+        let lost = totals.in_flight - kept;
+        if lost != Steps::default() {
+            *totals.lost.entry(cause.into()).or_default() += lost;
+        }
+        totals.in_flight = kept;
+        let ledger = StepLedger(Arc::new(Mutex::new(Books { totals, ..Books::default() })));
+        let ticket = StepTicket { ledger: ledger.clone(), steps: kept, foreign: Vec::new() };
+        (ledger, ticket)
+    }
+
     /// Books `steps` as sampled and in flight; the ticket travels with the data.
     pub fn sampled(&self, steps: Steps) -> StepTicket {
         let mut books = self.books();

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Steps;
@@ -20,7 +20,7 @@ use crate::result::ResultDict;
 /// totals.in_flight = totals.sampled;
 /// assert!(totals.is_closed());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepTotals {
     /// Sampled steps.
     pub sampled: Steps,
@@ -31,9 +31,30 @@ pub struct StepTotals {
     /// Steps between sampling and learning.
     pub in_flight: Steps,
     /// Steps dropped on purpose, by reason.
+    #[serde(with = "by_name")]
     pub dropped: BTreeMap<Arc<str>, Steps>,
     /// Steps lost by failures, by cause.
+    #[serde(with = "by_name")]
     pub lost: BTreeMap<Arc<str>, Steps>,
+}
+
+/// Names that are shared in memory, as texts.
+mod by_name {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::steps::Steps;
+
+    pub(super) fn serialize<S: Serializer>(steps: &BTreeMap<Arc<str>, Steps>, to: S) -> Result<S::Ok, S::Error> {
+        steps.iter().map(|(name, steps)| (&**name, *steps)).collect::<BTreeMap<&str, Steps>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Arc<str>, Steps>, D::Error> {
+        let steps = BTreeMap::<String, Steps>::deserialize(from)?;
+        Ok(steps.into_iter().map(|(name, steps)| (name.into(), steps)).collect())
+    }
 }
 
 impl StepTotals {

@@ -71,6 +71,11 @@ impl ActionSampler {
         self.rng = rng;
     }
 
+    /// The random stream.
+    pub(crate) fn rng(&self) -> &Rng {
+        &self.rng
+    }
+
     /// Where inference runs.
     pub(crate) fn inference(&self) -> &Inference {
         &self.inference

@@ -2,6 +2,7 @@ use pronk_buffer::{
     ActionColumn, ActionView, ActionViewMut, BatchError, BatchShape, End, FinalObs, ObsColumn, ObsView, ObsViewMut,
     SampleBatch,
 };
+use serde::{Deserialize, Serialize};
 
 /// A step as it begins.
 pub(crate) struct NewStep<'a> {
@@ -32,6 +33,32 @@ pub(super) struct ColumnStorage {
     pub(super) ends: Vec<End>,
     /// `[slots, T]`.
     versions: Vec<u64>,
+}
+
+/// A column with steps in it, for a checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedColumn {
+    pub(super) seat: usize,
+    pub(super) filled: Filled,
+    is_open: bool,
+    /// `[len, obs_len]`, and one more row if it is full.
+    obs: ObsColumn,
+    /// `[len, act_len]`.
+    actions: ActionColumn,
+    /// `[layout.len]`.
+    numbers: Vec<f32>,
+    /// `[len]`.
+    ends: Vec<End>,
+    /// `[len]`.
+    versions: Vec<u64>,
+    final_obs: FinalObs,
+}
+
+/// How far a column is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Filled {
+    Partly,
+    Full,
 }
 
 /// The progress of a column.
@@ -132,6 +159,56 @@ impl ColumnStorage {
 
     pub(super) fn numbers_mut(&mut self, slot: usize) -> &mut [f32] {
         &mut self.numbers[slot * self.layout.len..(slot + 1) * self.layout.len]
+    }
+
+    /// The steps in a slot.
+    pub(super) fn save(&self, seat: usize, slot: usize, filled: Filled) -> SavedColumn {
+        let BatchShape { steps, obs_len, act_len, .. } = self.shape;
+        let Progress { len, is_open, final_obs } = &self.progress[slot];
+        let (len, is_open) = (*len, *is_open);
+        let rows = if filled == Filled::Full { len + 1 } else { len };
+        let obs_from = slot * (steps + 1) * obs_len;
+        let obs = match self.obs.view() {
+            ObsView::F32(all) => ObsColumn::F32(all[obs_from..][..rows * obs_len].to_vec()),
+            ObsView::U8(all) => ObsColumn::U8(all[obs_from..][..rows * obs_len].to_vec()),
+        };
+        let act_from = slot * steps * act_len;
+        let actions = match self.actions.view() {
+            ActionView::U32(all) => ActionColumn::U32(all[act_from..][..len * act_len].to_vec()),
+            ActionView::F32(all) => ActionColumn::F32(all[act_from..][..len * act_len].to_vec()),
+        };
+        SavedColumn {
+            seat,
+            filled,
+            is_open,
+            obs,
+            actions,
+            numbers: self.numbers[slot * self.layout.len..(slot + 1) * self.layout.len].to_vec(),
+            ends: self.ends[slot * steps..][..len].to_vec(),
+            versions: self.versions[slot * steps..][..len].to_vec(),
+            final_obs: final_obs.clone(),
+        }
+    }
+
+    /// Puts saved steps into an empty slot.
+    pub(super) fn load(&mut self, slot: usize, saved: &SavedColumn) -> Result<(), BatchError> {
+        let BatchShape { steps, obs_len, act_len, .. } = self.shape;
+        let len = saved.ends.len();
+        for t in 0..saved.obs.view().len() / obs_len.max(1) {
+            self.obs_row(slot, t).copy_from(saved.obs.view().row(t, obs_len))?;
+        }
+        for t in 0..len {
+            let row = slot * steps + t;
+            self.actions.view_mut().into_row(row, act_len).copy_from(saved.actions.view().row(t, act_len))?;
+        }
+        if saved.numbers.len() != self.layout.len || len > steps || saved.versions.len() != len {
+            return Err(BatchError::Empty { what: "a saved column of another shape" });
+        }
+        self.numbers_mut(slot).copy_from_slice(&saved.numbers);
+        self.ends[slot * steps..][..len].copy_from_slice(&saved.ends);
+        self.versions[slot * steps..][..len].copy_from_slice(&saved.versions);
+        self.progress[slot] = Progress { len, is_open: saved.is_open, final_obs: saved.final_obs.clone() };
+        Ok(())
     }
 
     /// Writes slots as the columns of a batch.

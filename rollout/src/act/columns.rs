@@ -1,6 +1,6 @@
 use pronk_buffer::{BatchError, BatchShape, End, ObsColumn, ObsView, SampleBatch};
 
-use super::column_storage::{ColumnStorage, NewStep, Progress, clear_obs};
+use super::column_storage::{ColumnStorage, Filled, NewStep, Progress, SavedColumn, clear_obs};
 
 /// The columns of one policy: one being filled for every seat (an agent of an environment), and the full
 /// ones. A step begins when the agent acts, and is complete when the agent next has to act or its episode
@@ -145,6 +145,28 @@ impl Columns {
         for (seat, slot) in std::mem::take(&mut self.full) {
             self.give_back(seat, slot);
         }
+    }
+
+    /// All columns that have steps, for a checkpoint: those being filled by seat, and the full ones, oldest
+    /// first.
+    pub(crate) fn save(&self) -> Vec<SavedColumn> {
+        let filling = self.filling.iter().enumerate().filter_map(|(seat, slot)| Some((seat, (*slot)?)));
+        let full = self.full.iter().map(|(seat, slot)| self.slots.save(*seat, *slot, Filled::Full));
+        filling.map(|(seat, slot)| self.slots.save(seat, slot, Filled::Partly)).chain(full).collect()
+    }
+
+    /// Continues with saved columns.
+    pub(crate) fn load(&mut self, saved: &[SavedColumn]) -> Result<(), BatchError> {
+        self.clear();
+        for column in saved {
+            let slot = self.take_slot(column.seat);
+            self.slots.load(slot, column)?;
+            match column.filled {
+                Filled::Partly => self.filling[column.seat] = Some(slot),
+                Filled::Full => self.full.push((column.seat, slot)),
+            }
+        }
+        Ok(())
     }
 
     /// The slot being filled and its last step, if that is incomplete.

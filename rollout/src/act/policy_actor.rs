@@ -136,6 +136,11 @@ impl PolicyActor {
         &self.acting
     }
 
+    /// The random stream that it draws actions from.
+    pub(crate) fn rng(&self) -> &Rng {
+        self.acting.rng()
+    }
+
     /// The columns of its steps; `None` for a frozen policy.
     pub(crate) fn columns(&mut self) -> Option<&mut Columns> {
         match &mut self.weights {

@@ -8,7 +8,7 @@ use super::instance::{Difference, Instance};
 use super::play::{Action, check_space, end_difference, hash_obs, mask_difference, obs_difference, reward_difference};
 use super::rules::{check_episodes, checked_spec};
 use super::unwritten::Background;
-use crate::env::{Env, EnvContext, EnvSpec, Episodes, Step, obs_kind};
+use crate::env::{Env, EnvContext, EnvSpec, Step, obs_kind};
 use crate::vector::Slot;
 
 /// Plays a few episodes with random possible actions and reports the first rule that the environment breaks.
@@ -50,7 +50,7 @@ impl<E: Env> SingleAgent<E> {
     pub(super) fn new(env: E) -> Result<Self, EnvCheckError> {
         let spec = checked_spec(|| env.spec())?;
         Ok(Self {
-            slot: Slot { env, episodes: Episodes::new(EnvContext::default()) },
+            slot: Slot::new(env, EnvContext::default()),
             row: ObsColumn::zeros(obs_kind(&spec.observation), spec.observation.obs_len()),
             action: Action::new(&spec.action),
             last: FIRST,

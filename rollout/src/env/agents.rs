@@ -1,4 +1,5 @@
 use pronk_buffer::{ActionColumn, BatchError, End, ObsColumn};
+use serde::{Deserialize, Serialize};
 
 use super::error::EnvError;
 use super::multi_agent_spec::{AgentSpec, MultiAgentSpec};
@@ -36,7 +37,7 @@ pub struct Agents {
 }
 
 /// One agent, as the library sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AgentState {
     pub(crate) name: String,
     pub(crate) obs: ObsColumn,
@@ -202,6 +203,16 @@ impl Agents {
 
     pub(crate) fn states(&self) -> &[AgentState] {
         &self.agents
+    }
+
+    /// Replaces what is known of the agents, between two steps of an episode.
+    pub(crate) fn restore(&mut self, agents: Vec<AgentState>) {
+        (self.agents, self.in_reset) = (agents, false);
+    }
+
+    /// The action of an agent, whether it acts or not.
+    pub(crate) fn last_action(&self, agent: usize) -> ActionRef<'_> {
+        self.agents[agent].action.view().into()
     }
 
     /// Sets its action in the next step; an error for another element type or length than that of its space.

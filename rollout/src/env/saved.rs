@@ -1,6 +1,6 @@
 //! Where environments are within their episodes, for a checkpoint.
 
-use pronk_buffer::ActionColumn;
+use pronk_buffer::{ActionColumn, ObsView};
 use serde::{Deserialize, Serialize};
 
 use super::episode_stat::EpisodeStat;
@@ -58,4 +58,12 @@ pub struct Restarted {
     pub index: u32,
     /// Why.
     pub why: String,
+}
+
+/// CRC-32C of an observation.
+pub(crate) fn row_sum(row: ObsView<'_>) -> u32 {
+    match row {
+        ObsView::U8(row) => crc32c::crc32c(row),
+        ObsView::F32(row) => row.iter().fold(0, |sum, value| crc32c::crc32c_append(sum, &value.to_le_bytes())),
+    }
 }

@@ -27,6 +27,14 @@ impl<'a> ObsMut<'a> {
         self.len() == 0
     }
 
+    /// The row, read only.
+    pub(crate) fn as_view(&self) -> ObsView<'_> {
+        match self {
+            ObsMut::F32(row) => ObsView::F32(row),
+            ObsMut::U8(row) => ObsView::U8(row),
+        }
+    }
+
     /// The row as floats. An error if the observation space has bytes.
     #[inline]
     pub fn f32(self) -> Result<&'a mut [f32], EnvError> {

@@ -4,7 +4,7 @@ use pronk_policy::{Rng, Space};
 
 use super::arithmetic::{floats_within, uniform};
 use super::dynamics::{Dynamics, SinCos, index_below, reset, step};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
 use crate::vector::Outcome;
 
 const GRAVITY: f64 = 9.8;
@@ -60,6 +60,15 @@ impl Env for Acrobot {
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
         step::<Self>(&mut self.state, index_below(3, "Acrobot", action)?, obs)
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        snapshot::to_bytes(&self.state)
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.state = snapshot::from_bytes(state)?;
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@ use pronk_policy::{Rng, Space};
 
 use super::arithmetic::{floats_within, uniform};
 use super::dynamics::{Dynamics, SinCos, index_below, reset, step};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
 use crate::vector::Outcome;
 
 const GRAVITY: f64 = 9.8;
@@ -80,6 +80,15 @@ impl Env for CartPole {
         let reward = if terminated && self.fallen { 0.0 } else { step.reward };
         self.fallen |= terminated;
         Ok(Step { reward, ..step })
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        snapshot::to_bytes(&(self.state, self.fallen))
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        (self.state, self.fallen) = snapshot::from_bytes(state)?;
+        Ok(())
     }
 }
 

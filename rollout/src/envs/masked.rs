@@ -2,7 +2,7 @@ use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
 use super::arithmetic::floats_between;
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
 
 /// A test task for action masks: the lowest possible action earns 1.
 ///
@@ -73,6 +73,20 @@ impl Env for Masked {
             return Err(EnvError::new(format!("Masked has {n} actions, the mask is for {got}")));
         }
         mask.copy_from_slice(&self.possible);
+        Ok(())
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        snapshot::to_bytes(&(&self.possible, self.step, &self.rng))
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        let (possible, step, rng) = snapshot::from_bytes::<(Vec<bool>, _, _)>(state)?;
+        if possible.len() != self.possible.len() {
+            let (saved, own) = (possible.len(), self.possible.len());
+            return Err(EnvError::new(format!("the saved state has {saved} actions and Masked {own}")));
+        }
+        (self.possible, self.step, self.rng) = (possible, step, rng);
         Ok(())
     }
 }

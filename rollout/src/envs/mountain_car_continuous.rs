@@ -1,7 +1,7 @@
 use super::arithmetic::floats_within;
 use super::dynamics::{Dynamics, SinCos, one_value, reset, step};
 use super::mountain_car::{GRAVITY, MAX_POSITION, MAX_SPEED, MIN_POSITION, START, observation_space, start};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
 use crate::vector::Outcome;
 
 const MAX_FORCE: f32 = 1.0;
@@ -60,6 +60,15 @@ impl Env for MountainCarContinuous {
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
         step::<Self>(&mut self.state, one_value("MountainCarContinuous", action)?, obs)
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        snapshot::to_bytes(&self.state)
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.state = snapshot::from_bytes(state)?;
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@ use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
 use super::arithmetic::floats_between;
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
 
 /// A test task for recurrent policies: a cue is shown once and must be recalled later.
 ///
@@ -70,6 +70,15 @@ impl Env for Recall {
         self.step += 1;
         obs.write(&[0.0, 0.0, if self.time_to_answer() { 1.0 } else { 0.0 }])?;
         Ok(Step { reward: 0.0, end: End::No })
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        snapshot::to_bytes(&(self.cue, self.step))
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        (self.cue, self.step) = snapshot::from_bytes(state)?;
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 use pronk_policy::{Rng, Space};
 
 use super::arithmetic::floats_between;
-use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec};
+use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec, snapshot};
 
 /// Rows and columns of the grid.
 const SIZE: u64 = 5;
@@ -76,6 +76,15 @@ impl MultiAgentEnv for Rendezvous {
             agents.reward(agent, if have_met { 1.0 } else { -0.01 })?;
         }
         if have_met { agents.terminate_all() } else { Ok(()) }
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        snapshot::to_bytes(&self.cells)
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.cells = snapshot::from_bytes(state)?;
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 use pronk_policy::Space;
 
 use super::arithmetic::floats_between;
-use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec};
+use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec, snapshot};
 
 /// Three cells in a row, a column or a diagonal.
 const LINES: [[usize; 3]; 8] = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]];
@@ -83,6 +83,19 @@ impl MultiAgentEnv for TicTacToe {
         for (possible, cell) in mask.iter_mut().zip(self.board) {
             *possible = cell.is_none();
         }
+        Ok(())
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        snapshot::to_bytes(&(self.board, self.turn))
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        let (board, turn): ([Option<usize>; 9], usize) = snapshot::from_bytes(state)?;
+        if turn > 1 || board.iter().flatten().any(|agent| *agent > 1) {
+            return Err(EnvError::new("the saved state has an agent besides `x` and `o`"));
+        }
+        (self.board, self.turn) = (board, turn);
         Ok(())
     }
 }

@@ -125,10 +125,11 @@ where
         _monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
         let (shutdown, token) = pronk_buffer::shutdown();
-        let config = PoolConfig { context: *context, n_groups: n_envs, group_size: 1, env_hang_timeout: None };
+        let context = *context;
+        let config = PoolConfig { context, n_groups: n_envs, group_size: 1, env_hang_timeout: None, saves_envs: false };
         let tasks = EnvTasks { make: Arc::new(self.clone()) };
         let groups = TaskPool::new(config, tasks, (&token, &TimeLedger::new()))?;
-        Ok(Box::new(PoolVectorEnv::new(*context, Box::new(groups), shutdown)))
+        Ok(Box::new(PoolVectorEnv::new(context, Box::new(groups), shutdown)))
     }
 
     fn tasks(&self) -> Option<EnvTasks> {

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use pronk_buffer::Closed;
+use pronk_buffer::{Closed, ObsColumn};
 use pronk_metrics::thread_states;
 
-use super::step::{Answer, GroupStep};
-use crate::env::{EnvSpec, VectorContext};
+use super::step::{Answer, GroupBack, GroupPosition, GroupStep};
+use crate::env::{EnvFailure, EnvSpec, VectorContext};
 
 /// How long to wait for threads to end.
 pub(crate) const CLOSE_WITHIN: Duration = Duration::from_millis(200);
@@ -29,6 +29,8 @@ pub(crate) struct PoolConfig {
     pub(crate) group_size: usize,
     /// How long a call of an environment may take before its task is cancelled, or its thread abandoned.
     pub(crate) env_hang_timeout: Option<Duration>,
+    /// Whether the run saves the positions of its environments.
+    pub(crate) saves_envs: bool,
 }
 
 /// The environments of one worker, in groups of one size that step independently. A group answers every order
@@ -52,4 +54,12 @@ pub(crate) trait EnvPool: Send {
 
     /// Ends all groups and waits briefly for them. Returns the names of threads still running.
     fn close(&mut self) -> Vec<String>;
+
+    /// Where the environments of a group that waits for an order are; `obs` are their newest raw observations.
+    /// An error says why that cannot be saved.
+    fn save(&mut self, group: usize, obs: ObsColumn) -> Result<GroupPosition, String>;
+
+    /// Brings the environments of a group that was just made to where saved ones were; `obs` are the newest
+    /// observations then.
+    fn load(&mut self, group: usize, saved: GroupPosition, obs: ObsColumn) -> Result<GroupBack, EnvFailure>;
 }

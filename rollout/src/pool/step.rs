@@ -1,6 +1,7 @@
 use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
+use serde::{Deserialize, Serialize};
 
-use crate::env::{EnvFailure, EnvSpec, EpisodeStat, act_kind, obs_kind};
+use crate::env::{EnvFailure, EnvSpec, EpisodeStat, Restarted, SavedEnvs, act_kind, obs_kind};
 
 /// A group's answer.
 pub(crate) struct Answer {
@@ -18,6 +19,7 @@ pub(crate) struct GroupFailure {
 }
 
 /// One step of a group's environments, order and answer. It moves to the group and back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct GroupStep {
     pub(crate) order: Order,
     /// Whether the step is the last of a column: the group then hands over the episodes that ended.
@@ -39,7 +41,7 @@ pub(crate) struct GroupStep {
 }
 
 /// An order to a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Begin an episode in every environment; rebuild them first if they failed.
     Reset,
@@ -68,4 +70,18 @@ impl GroupStep {
     pub(crate) fn clear(&mut self) {
         self.final_obs.clear();
     }
+}
+
+/// Where the environments of a group are; `envs` is `None` if they cannot tell.
+pub(crate) struct GroupPosition {
+    pub(crate) envs: Option<SavedEnvs>,
+    pub(crate) incarnation: u32,
+}
+
+/// What became of a group that was to get back to a saved position.
+pub(crate) struct GroupBack {
+    /// Environments that began a new episode, by their index in the worker.
+    pub(crate) restarted: Vec<Restarted>,
+    /// `[size, obs_len]`: their first observations are in it.
+    pub(crate) obs: ObsColumn,
 }

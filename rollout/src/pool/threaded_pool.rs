@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, ShutdownToken, inqueue};
+use crossbeam_channel::{Receiver, SendError, Sender, bounded};
+use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, ObsColumn, ShutdownToken, inqueue};
 use pronk_metrics::{StateClock, catch};
 
 use super::env_pool::{CLOSE_WITHIN, EnvPool, EnvThreadState, PoolConfig};
 use super::factory::{EnvFactory, build_vector};
 use super::hang::{HangChecks, Waited};
-use super::step::{Answer, GroupFailure, GroupStep, Order};
+use super::step::{Answer, GroupBack, GroupFailure, GroupPosition, GroupStep, Order};
 use crate::env::{
-    CallMonitor, EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, HangDetector, VectorContext,
+    CallMonitor, EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, HangDetector, Restarted,
+    VectorContext,
 };
 use crate::vector::{VectorEnv, VectorStep};
 
@@ -35,7 +36,7 @@ pub(crate) struct ThreadedPool {
 /// One group and the thread that steps it now.
 struct Group {
     /// `None` once it is to end.
-    orders: Option<Sender<Box<GroupStep>>>,
+    orders: Option<Sender<GroupOrder>>,
     /// Closes as the thread ends.
     ended: Receiver<Infallible>,
     thread: String,
@@ -46,6 +47,19 @@ struct Group {
     /// Whether it has an order that it has not answered.
     is_running: bool,
 }
+
+/// What is sent to the thread of a group.
+enum GroupOrder {
+    /// Answered on the queue of all groups.
+    Step(Box<GroupStep>),
+    /// For a checkpoint: answered on a channel of its own.
+    Save { obs: ObsColumn, reply: Sender<Result<GroupPosition, String>> },
+    /// From one.
+    Load { saved: GroupPosition, obs: ObsColumn, reply: Sender<Result<GroupBack, EnvFailure>> },
+}
+
+/// How long a group may take for its position, or to get back to one.
+const POSITION_WITHIN: Duration = Duration::from_secs(600);
 
 struct Reply {
     group: usize,
@@ -161,7 +175,10 @@ impl EnvPool for ThreadedPool {
         let group = &mut self.groups[number];
         group.is_running = true;
         let refused = match &group.orders {
-            Some(orders) => orders.send(order).err().map(|refused| refused.into_inner()),
+            Some(orders) => match orders.send(GroupOrder::Step(order)) {
+                Err(SendError(GroupOrder::Step(step))) => Some(step),
+                Err(_) | Ok(()) => None,
+            },
             None => Some(order),
         };
         if let Some(step) = refused {
@@ -204,6 +221,27 @@ impl EnvPool for ThreadedPool {
         // Nothing is ever sent; the channel closes as the thread ends.
         let has_ended = |group: &Group| group.ended.recv_deadline(deadline).is_err_and(|end| end.is_disconnected());
         self.groups.iter().filter(|group| !has_ended(group)).map(|group| group.thread.clone()).collect()
+    }
+
+    fn save(&mut self, group: usize, obs: ObsColumn) -> Result<GroupPosition, String> {
+        let (reply, answer) = bounded(1);
+        let group = &self.groups[group];
+        let sent = group.orders.as_ref().is_some_and(|orders| orders.send(GroupOrder::Save { obs, reply }).is_ok());
+        let answer = sent.then(|| answer.recv_timeout(POSITION_WITHIN).ok()).flatten();
+        answer.unwrap_or_else(|| Err(format!("{} does not answer", group.thread)))
+    }
+
+    fn load(&mut self, group: usize, saved: GroupPosition, obs: ObsColumn) -> Result<GroupBack, EnvFailure> {
+        let (reply, answer) = bounded(1);
+        let context = context_of(&self.config, group);
+        let group = &self.groups[group];
+        let order = GroupOrder::Load { saved, obs, reply };
+        let sent = group.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
+        let answer = sent.then(|| answer.recv_timeout(POSITION_WITHIN).ok()).flatten();
+        answer.unwrap_or_else(|| {
+            let error = EnvError::new(format!("{} does not get back to its saved position", group.thread));
+            Err(context.failure_to_make(EnvFailureCause::Error(error)))
+        })
     }
 }
 
@@ -277,7 +315,7 @@ impl Group {
         let first = format!("rollout-{}-envs-{group}", config.context.worker);
         let name = if number == 0 { first.clone() } else { format!("{first}.{number}") };
         let monitor = of_worker.of_another_thread();
-        let (orders, received) = bounded::<Box<GroupStep>>(1);
+        let (orders, received) = bounded::<GroupOrder>(1);
         let (ending, ended) = bounded(0);
         let mut stepper = Stepper {
             context: VectorContext { incarnation, ..context_of(config, group) },
@@ -286,6 +324,7 @@ impl Group {
             monitor: monitor.clone(),
             envs: None,
             spec,
+            saves_envs: config.saves_envs,
             clock: StateClock::new(first, EnvThreadState::Waiting),
         };
         let clock = stepper.clock.reader();
@@ -328,18 +367,29 @@ struct Stepper {
     envs: Option<Box<dyn VectorEnv>>,
     /// Of those made first.
     spec: Option<EnvSpec>,
+    saves_envs: bool,
     clock: StateClock<EnvThreadState>,
 }
 
 impl Stepper {
     /// Carries out orders until the pool is dropped.
-    fn run(
-        &mut self,
-        orders: &Receiver<Box<GroupStep>>,
-        reply: impl Fn(Box<GroupStep>, Result<(), EnvFailure>) -> bool,
-    ) {
-        while let Ok(mut step) = orders.recv() {
+    fn run(&mut self, orders: &Receiver<GroupOrder>, reply: impl Fn(Box<GroupStep>, Result<(), EnvFailure>) -> bool) {
+        while let Ok(order) = orders.recv() {
             self.clock.enter(EnvThreadState::Stepping);
+            let mut step = match order {
+                GroupOrder::Step(step) => step,
+                // Refused only by a worker that no longer waits.
+                GroupOrder::Save { obs, reply } => {
+                    let saved = catch(|| self.save(&obs)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")));
+                    drop(reply.send(saved));
+                    continue;
+                }
+                GroupOrder::Load { saved, obs, reply } => {
+                    let back = catch(|| self.load(saved, obs)).unwrap_or_else(|text| Err(self.panicked(text)));
+                    drop(reply.send(back));
+                    continue;
+                }
+            };
             let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
             if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
                 self.monitor.at(0, FailurePlace::Unknown);
@@ -359,7 +409,7 @@ impl Stepper {
 
     fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
         self.clock.enter(EnvThreadState::Stepping);
-        let Self { context, size, factory, monitor, envs, spec: first, .. } = self;
+        let Self { context, size, factory, monitor, envs, spec: first, saves_envs, .. } = self;
         let built = build_vector(factory.as_ref(), context, *size, monitor)?;
         let spec = built.spec().clone();
         match first {
@@ -369,8 +419,44 @@ impl Stepper {
             }
             _ => *first = Some(spec.clone()),
         }
-        *envs = Some(built);
+        let envs = envs.insert(built);
+        if *saves_envs {
+            envs.keep_for_save();
+        }
         Ok(spec)
+    }
+
+    fn save(&mut self, obs: &ObsColumn) -> Result<GroupPosition, String> {
+        let Self { context, monitor, envs, .. } = self;
+        let Some(envs) = envs else { return Err("the group is being rebuilt".to_owned()) };
+        let _inside = monitor.enter(context.incarnation);
+        let envs = envs.save(obs.view()).map_err(|failure| failure.to_string())?;
+        Ok(GroupPosition { envs, incarnation: context.incarnation })
+    }
+
+    fn load(&mut self, saved: GroupPosition, mut obs: ObsColumn) -> Result<GroupBack, EnvFailure> {
+        let GroupPosition { envs: saved, incarnation } = saved;
+        // Where they were is not known then, and those of the same incarnation would repeat its episodes.
+        let incarnation = if saved.is_some() { incarnation } else { incarnation + 1 };
+        if self.context.incarnation != incarnation || self.envs.is_none() {
+            self.envs = None;
+            self.context.incarnation = incarnation;
+            self.make()?;
+        }
+        let Self { context, monitor, envs: Some(envs), size, .. } = self else {
+            return Err(self.panicked("its environments are gone".to_owned()));
+        };
+        let _inside = monitor.enter(context.incarnation);
+        let restarted = match saved {
+            Some(saved) => envs.load(&saved, obs.view_mut().into())?,
+            None => {
+                envs.reset_all(obs.view_mut().into())?;
+                let why = "its vector environment cannot be saved";
+                let of = |index| Restarted { index: context.first_env + index, why: why.to_owned() };
+                (0..*size as u32).map(of).collect()
+            }
+        };
+        Ok(GroupBack { restarted, obs })
     }
 
     /// A panic outside any known call of an environment.

@@ -1,6 +1,10 @@
+use std::time::Duration;
+
 use pronk_buffer::{Notifier, WorkerEnds};
 use pronk_metrics::{ByPolicy, StepLedger, TimeLedger};
 use pronk_policy::Params;
+
+use crate::worker::SeatState;
 
 /// The edges between the workers and the rest of the run.
 #[derive(Debug)]
@@ -14,4 +18,15 @@ pub struct WorkerEdges {
     /// Where steps are counted. Under free admission the workers end at its limit; the supervisor books the
     /// steps of a worker that hangs.
     pub steps: StepLedger,
+    /// Where the workers continue.
+    pub resumed: ResumedSeats,
+}
+
+/// Where the workers of a resumed run continue; nothing for a run that begins.
+#[derive(Debug, Default)]
+pub struct ResumedSeats {
+    /// Of every worker, in the order of their numbers, or of none.
+    pub seats: Vec<SeatState>,
+    /// How long before it was saved the run had restarted workers.
+    pub restarts: Vec<Duration>,
 }

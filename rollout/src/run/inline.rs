@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pronk_buffer::{
-    Mailbox, MultiAgentBatch, NextError, Notifier, ShutdownToken, Source, WeightCell, WeightSource, mailbox,
+    CannotSave, Mailbox, MultiAgentBatch, NextError, Notifier, SavedSource, ShutdownToken, Source, WeightCell,
+    WeightSource, mailbox,
 };
 use pronk_metrics::{ByPolicy, ClockReader, StepLedger};
 use pronk_policy::Params;
 
+use super::edges::ResumedSeats;
 use super::report::WorkerReport;
-use super::restarts::RestartBudget;
+use super::restarts::{RestartBudget, SpentRestarts};
 use super::supervised::{NoFragment, Shared, SupervisedWorker};
 use crate::env::CallMonitor;
 use crate::worker::{BuildError, MakeWorker, RestartPolicy, WorkerSeat, WorkerState};
@@ -26,18 +28,25 @@ pub struct InlineSource {
 }
 
 impl InlineSource {
-    /// Makes worker 0 and the mailbox for its reports. The source closes when the token is shut down, and
-    /// when the step ledger reaches its limit. Errors are those of `make`.
+    /// Makes worker 0 and the mailbox for its reports, from the first seat of a resumed run, if there is one.
+    /// The source closes when the token is shut down, and when the step ledger reaches its limit. Errors are
+    /// those of `make`, and of a seat that cannot be continued.
     pub fn new(
         make: Arc<MakeWorker>,
         restart: RestartPolicy,
         weights: WeightCell<ByPolicy<Params>>,
         (steps, token): (StepLedger, ShutdownToken),
         notifier: &Notifier,
+        resumed: ResumedSeats,
     ) -> Result<(Self, Mailbox<WorkerReport>), BuildError> {
         let (sender, reports) = mailbox(NonZeroUsize::MIN, notifier);
-        let shared = Shared { make, budget: RestartBudget::new(restart), steps, token, reports: sender };
-        let seat = WorkerSeat::first(0, CallMonitor::new());
+        let ResumedSeats { seats, restarts } = resumed;
+        let budget = RestartBudget::resumed(restart, &restarts);
+        let shared = Shared { make, budget, steps, token, reports: sender };
+        let seat = match seats.into_iter().next() {
+            Some(saved) => WorkerSeat::resumed(0, CallMonitor::new(), saved),
+            None => WorkerSeat::first(0, CallMonitor::new()),
+        };
         let mut worker = SupervisedWorker::start(shared, seat)?;
         worker.clock.enter(WorkerState::Idle);
         Ok((Self { worker, weights: WeightSource::Newest(weights) }, reports))
@@ -46,6 +55,11 @@ impl InlineSource {
     /// Which environment call the worker is in, for another thread to read.
     pub fn monitor(&self) -> CallMonitor {
         self.worker.seat.monitor.clone()
+    }
+
+    /// How long ago the worker was restarted, within the window of its budget.
+    pub fn spent_restarts(&self) -> SpentRestarts {
+        self.worker.spent_restarts()
     }
 
     /// How the worker's time is split; between fragments it is idle.
@@ -84,6 +98,12 @@ impl Source for InlineSource {
 
     fn drain(&mut self) -> Vec<MultiAgentBatch> {
         Vec::new()
+    }
+
+    /// Posts the worker's state as its report.
+    fn save(&mut self, saved: &mut SavedSource, _ahead: &mut dyn FnMut(&Self::Item)) -> Result<(), CannotSave> {
+        self.worker.post_seat(saved.number);
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use pronk_metrics::{ByPolicy, Steps};
 
 use super::failure::WorkerFailure;
 use crate::env::{EpisodeStat, ReturnStat};
+use crate::worker::SeatState;
 
 /// Episodes that one report lists; its counts and sums include all.
 const MAX_EPISODES: usize = 1024;
@@ -59,6 +60,21 @@ pub struct WorkerReport {
     pub ended: Vec<WorkerFailure>,
     /// Threads abandoned in environments that hang.
     pub abandoned: AbandonedThreads,
+    /// Environments of a resumed run that could not get back into their episodes, each with the reason.
+    pub restarted: Vec<String>,
+    /// Workers that met the mark of a checkpoint, in the order in which they did.
+    pub seats: Vec<PostedSeat>,
+}
+
+/// The state of a worker, for a checkpoint.
+#[derive(Clone, Debug)]
+pub struct PostedSeat {
+    /// The worker.
+    pub worker: u32,
+    /// The number of the checkpoint.
+    pub number: u64,
+    /// The state, or why there is none.
+    pub state: Result<SeatState, String>,
 }
 
 impl WorkerReport {
@@ -110,6 +126,9 @@ impl Fold for WorkerReport {
         // Bounded without a limit, because a worker ends once.
         self.ended.extend(later.ended);
         self.abandoned.fold(later.abandoned);
+        // Bounded without a limit, because an environment is brought back once.
+        self.restarted.extend(later.restarted);
+        self.seats.extend(later.seats);
     }
 }
 

@@ -18,8 +18,16 @@ pub(crate) struct RestartBudget {
 }
 
 impl RestartBudget {
-    pub(crate) fn new(policy: RestartPolicy) -> Self {
-        Self { policy, spent: Arc::default() }
+    /// The budget of a resumed run, of which restarts so long ago are spent.
+    pub(crate) fn resumed(policy: RestartPolicy, restarts: &[Duration]) -> Self {
+        let now = Instant::now();
+        let spent = restarts.iter().filter_map(|ago| now.checked_sub(*ago)).collect();
+        Self { policy, spent: Arc::new(Mutex::new(spent)) }
+    }
+
+    /// A reader of what is spent.
+    pub(crate) fn spent(&self) -> SpentRestarts {
+        SpentRestarts(Arc::clone(&self.spent))
     }
 
     /// Spends one restart for `failure`; an error if the budget is spent.
@@ -36,6 +44,17 @@ impl RestartBudget {
         }
         spent.push_back(now);
         Ok(())
+    }
+}
+
+/// Reads which restarts of a run are spent.
+#[derive(Clone, Debug)]
+pub struct SpentRestarts(Arc<Mutex<VecDeque<Instant>>>);
+
+impl SpentRestarts {
+    /// How long ago each was made, oldest first.
+    pub fn read(&self) -> Vec<Duration> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Instant::elapsed).collect()
     }
 }
 

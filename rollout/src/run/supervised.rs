@@ -8,8 +8,8 @@ use pronk_metrics::{ByPolicy, StateClock, StepLedger, catch};
 use pronk_policy::Params;
 
 use super::failure::{WorkerFailure, WorkerFailureCause};
-use super::report::WorkerReport;
-use super::restarts::{RestartBudget, Restarts};
+use super::report::{PostedSeat, WorkerReport};
+use super::restarts::{RestartBudget, Restarts, SpentRestarts};
 use crate::env::{EnvFailure, VectorContext};
 use crate::worker::{
     AnyEnvSpec, BuildError, MakeWorker, RolloutWorker, SHUTDOWN, SampleError, WorkerSeat, WorkerState,
@@ -67,8 +67,26 @@ impl SupervisedWorker {
     pub(super) fn start(shared: Shared, seat: WorkerSeat) -> Result<Self, BuildError> {
         let thread = thread_name(seat.worker);
         let mut worker = Self::unmade(shared, seat, thread, None, WorkerState::Starting);
-        worker.sampler = Some(worker.make()?);
+        let mut sampler = worker.make()?;
+        if let Some(saved) = worker.seat.resume.take() {
+            worker.restarts.consecutive_failures = saved.consecutive_failures;
+            catch(|| sampler.load(&saved))
+                .unwrap_or_else(|text| Err(BuildError::Panic { what: "an environment of a saved worker", text }))?;
+        }
+        worker.sampler = Some(sampler);
         Ok(worker)
+    }
+
+    /// Posts the state of the worker between two fragments, for the checkpoint `number`.
+    pub(super) fn post_seat(&mut self, number: u64) {
+        let state = match &mut self.sampler {
+            Some(sampler) => sampler.save(),
+            None => Err("its environments are being rebuilt".to_owned()),
+        };
+        let consecutive_failures = self.restarts.consecutive_failures;
+        let state = state.map(|state| state.after_failures(consecutive_failures));
+        let seats = vec![PostedSeat { worker: self.seat.worker, number, state }];
+        self.post(WorkerReport { seats, ..WorkerReport::default() });
     }
 
     /// A worker whose sampler is made with its first fragment, on its own thread: a factory may hang too.
@@ -83,6 +101,11 @@ impl SupervisedWorker {
         // The time of all threads of a worker is booked under one name.
         let clock = StateClock::new(thread_name(seat.worker), state);
         Self { sampler: None, restarts, clock, shared, seat, thread, spec, gave_up: false }
+    }
+
+    /// The restarts that its run has spent.
+    pub(super) fn spent_restarts(&self) -> SpentRestarts {
+        self.shared.budget.spent()
     }
 
     /// What its environments are, once they are made.

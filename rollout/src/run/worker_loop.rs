@@ -67,8 +67,13 @@ impl SupervisedWorker {
                 self.clock.enter(WorkerState::Awaiting);
             }
             let granted = source.wait().map_err(|Closed(())| NoFragment::Closed)?;
-            // Marks: see `WorkerReport::seats`.
-            let Granted::Turn(Turn { weights, incarnation }) = granted else { continue };
+            let Turn { weights, incarnation } = match granted {
+                Granted::Turn(turn) => turn,
+                Granted::Mark(number) => {
+                    self.post_seat(number);
+                    continue;
+                }
+            };
             self.skip_to(incarnation);
             let slot = Some((self.seat.worker, self.seat.slots.load(Ordering::Relaxed)));
             let mut report = WorkerReport { slot, ..WorkerReport::default() };
@@ -106,7 +111,8 @@ impl SupervisedWorker {
         let sampled = catch(|| sampler.sample(weights, clock));
 
         report.restarts = u64::from(sampler.incarnation() - incarnation);
-        let Collected { episodes, policy_returns, failures, abandoned } = sampler.take_collected();
+        let Collected { episodes, policy_returns, failures, abandoned, restarted } = sampler.take_collected();
+        report.restarted = restarted;
         report.add_episodes(episodes);
         report.policy_returns = policy_returns;
         report.abandoned = abandoned.into();

@@ -13,14 +13,14 @@ use crossbeam_channel::{Sender, bounded};
 use pronk_buffer::{Mailbox, ShutdownToken, mailbox, shutdown};
 use pronk_metrics::StateClock;
 
-use super::edges::WorkerEdges;
+use super::edges::{ResumedSeats, WorkerEdges};
 use super::failure::WorkerFailure;
 use super::report::WorkerReport;
-use super::restarts::RestartBudget;
+use super::restarts::{RestartBudget, SpentRestarts};
 use super::start_error::StartError;
 use super::supervised::{Shared, SupervisedWorker, thread_name};
 use crate::env::CallMonitor;
-use crate::worker::{MakeWorker, RestartPolicy, WorkerSeat};
+use crate::worker::{MakeWorker, RestartPolicy, SeatState, WorkerSeat};
 
 use status_board::StatusBoard;
 use supervisor::{Supervisor, Threads};
@@ -58,6 +58,7 @@ pub struct WorkerSet {
     supervisor: JoinHandle<()>,
     /// Shut down when the supervisor has ended.
     ended: ShutdownToken,
+    spent_restarts: SpentRestarts,
     /// Takes one message for each thread that has not begun; `None` once all have.
     go: Option<Sender<()>>,
     /// Closes when the set is dropped.
@@ -105,14 +106,16 @@ impl WorkerSet {
         let by_turns = edges.ends.iter().any(|ends| ends.weights.is_granted());
         let capacity = if by_turns { NonZeroUsize::MAX } else { MAILBOX_CAPACITY };
         let (sender, reports) = mailbox(capacity, &edges.notifier);
-        let budget = RestartBudget::new(config.restart);
+        let ResumedSeats { seats, restarts } = edges.resumed;
+        let budget = RestartBudget::resumed(config.restart, &restarts);
+        let spent_restarts = budget.spent();
         let shared = Shared { make, budget, steps: edges.steps.clone(), token, reports: sender };
-        let workers = make_workers(&config, edges.ends.len(), &shared)?;
+        let workers = make_workers(&config, edges.ends.len(), &shared, seats)?;
         let spec = workers.first().and_then(SupervisedWorker::env_spec);
 
         let (board, mut threads) = (StatusBoard::default(), Threads::new(workers.len()));
         let (go, gate) = bounded(workers.len());
-        let WorkerEdges { ends: of_workers, time, .. } = edges;
+        let (of_workers, time) = (edges.ends, edges.time);
         let mut ends = BTreeMap::new();
         let mut clocks = Vec::with_capacity(workers.len() + 1);
         for (worker, own) in workers.into_iter().zip(of_workers) {
@@ -141,7 +144,7 @@ impl WorkerSet {
         for clock in clocks {
             time.add(clock);
         }
-        Ok(Self { reports, board, supervisor, ended, go: Some(go), _wanted: wanted })
+        Ok(Self { reports, board, supervisor, ended, spent_restarts, go: Some(go), _wanted: wanted })
     }
 
     /// Has the workers begin, and returns true; false if they have begun before.
@@ -157,6 +160,11 @@ impl WorkerSet {
     /// What the workers report.
     pub fn reports(&self) -> &Mailbox<WorkerReport> {
         &self.reports
+    }
+
+    /// How long ago workers were restarted, within the window of the budget.
+    pub fn spent_restarts(&self) -> Vec<Duration> {
+        self.spent_restarts.read()
     }
 
     /// How many workers run; abandoned threads do not count.
@@ -184,15 +192,24 @@ impl WorkerSet {
 }
 
 /// Makes workers 1, 2, …; all have the spaces of the first.
-fn make_workers(config: &WorkerSetConfig, n: usize, shared: &Shared) -> Result<Vec<SupervisedWorker>, StartError> {
+fn make_workers(
+    config: &WorkerSetConfig,
+    n: usize,
+    shared: &Shared,
+    seats: Vec<SeatState>,
+) -> Result<Vec<SupervisedWorker>, StartError> {
     let mut workers: Vec<SupervisedWorker> = Vec::new();
+    let mut seats = seats.into_iter();
     for number in (1..).take(n) {
         // A monitor keeps observations only for the report of a hang.
         let monitor = match config.env_hang_timeout {
             Some(_) => CallMonitor::keeping_observations(),
             None => CallMonitor::new(),
         };
-        let seat = WorkerSeat::first(number, monitor);
+        let seat = match seats.next() {
+            Some(saved) => WorkerSeat::resumed(number, monitor, saved),
+            None => WorkerSeat::first(number, monitor),
+        };
         let worker = SupervisedWorker::start(shared.clone(), seat)
             .map_err(|cause| StartError::Worker { thread: thread_name(number), cause: Box::new(cause) })?;
         let first = workers.first().and_then(SupervisedWorker::env_spec);

@@ -1,9 +1,13 @@
-use pronk_buffer::{End, ObsView};
+use pronk_buffer::{ActionColumn, End, ObsView};
+use pronk_metrics::catch;
+use serde::{Deserialize, Serialize};
 
+use super::keeps::Keeps;
 use super::slot::{Slot, call, make_all};
 use crate::env::{
     AgentSpec, AgentState, Agents, CallGuard, CallMonitor, EnvContext, EnvError, EnvFailure, EnvFailureCause,
-    EpisodeStat, Episodes, FailurePlace, MultiAgentEnv, MultiAgentSpec, VectorContext, check_finite, mask,
+    EpisodeStat, Episodes, FailurePlace, MultiAgentEnv, MultiAgentSpec, Restarted, SavedEpisodes, VectorContext,
+    check_finite, mask,
 };
 
 /// Makes one environment.
@@ -22,6 +26,30 @@ pub(crate) struct MultiAgentEnvs {
 pub(crate) struct MultiAgentSlot {
     slot: Slot<Box<dyn MultiAgentEnv>>,
     agents: Agents,
+    /// For checkpoints: of each agent, the actions of the running episode.
+    keeps: Keeps<Vec<ActionColumn>>,
+}
+
+/// Where the environments of a worker with several agents are, for a checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedAgentsEnvs(Vec<SavedAgentsEnv>);
+
+/// Where one of them is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct SavedAgentsEnv {
+    episodes: SavedEpisodes,
+    way: AgentsWay,
+    /// What the library knows of its agents.
+    agents: Vec<AgentState>,
+}
+
+/// How it gets back there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum AgentsWay {
+    Snapshot(Vec<u8>),
+    /// By the actions of each agent.
+    Rerun(Vec<ActionColumn>),
+    Unknown,
 }
 
 impl MultiAgentEnvs {
@@ -34,7 +62,8 @@ impl MultiAgentEnvs {
     ) -> Result<Self, EnvFailure> {
         let _inside = monitor.enter(context.incarnation);
         let (spec, slots) = make_all(&context, n_envs, monitor, |env| make(env, monitor), |env| env.spec())?;
-        let slots = slots.into_iter().map(|slot| MultiAgentSlot { slot, agents: Agents::new(&spec) }).collect();
+        let slot = |slot| MultiAgentSlot { slot, agents: Agents::new(&spec), keeps: Keeps::Nothing };
+        let slots = slots.into_iter().map(slot).collect();
         Ok(Self { context, spec, slots, monitor: monitor.clone() })
     }
 
@@ -84,6 +113,36 @@ impl MultiAgentEnvs {
         }
     }
 
+    /// Keeps from now on what [`save`](Self::save) needs.
+    pub(crate) fn keep_for_save(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.keeps = Keeps::Undecided);
+    }
+
+    /// Where all of them are, between two steps.
+    pub(crate) fn save(&mut self) -> Result<SavedAgentsEnvs, EnvFailure> {
+        let saved = self.slots.iter_mut().map(MultiAgentSlot::save).collect::<Result<_, _>>();
+        saved.map(SavedAgentsEnvs).map_err(|cause| self.failure(0, FailurePlace::Unknown, cause))
+    }
+
+    /// Brings environments that were just made to where saved ones were; returns those that began a new episode
+    /// instead.
+    pub(crate) fn load(&mut self, SavedAgentsEnvs(saved): &SavedAgentsEnvs) -> Result<Vec<Restarted>, EnvFailure> {
+        let mut restarted = Vec::new();
+        for (env, saved) in saved.iter().enumerate().take(self.slots.len()) {
+            let slot = &mut self.slots[env];
+            let place = FailurePlace::Reset { episode_seed: saved.episodes.seed };
+            let inside = enter(&self.monitor, &self.context, env, place);
+            let back = slot.go_back(saved, self.spec.max_episode_steps);
+            drop(inside);
+            if let Err(why) = back {
+                slot.slot.episodes.load(saved.episodes);
+                self.reset(env)?;
+                restarted.push(Restarted { index: self.context.first_env + env as u32, why });
+            }
+        }
+        Ok(restarted)
+    }
+
     /// Writes the action mask of an agent, `[dist_len]`.
     pub(crate) fn mask(&self, env: usize, agent: usize, mask: &mut [bool]) -> Result<(), EnvFailure> {
         let place = self.episodes(env).mask_place();
@@ -105,7 +164,7 @@ fn enter<'a>(monitor: &'a CallMonitor, context: &VectorContext, env: usize, plac
 
 impl MultiAgentSlot {
     pub(crate) fn new(env: Box<dyn MultiAgentEnv>, spec: &MultiAgentSpec) -> Self {
-        Self { slot: Slot { env, episodes: Episodes::new(EnvContext::default()) }, agents: Agents::new(spec) }
+        Self { slot: Slot::new(env, EnvContext::default()), agents: Agents::new(spec), keeps: Keeps::Nothing }
     }
 
     pub(crate) fn env(&self) -> &dyn MultiAgentEnv {
@@ -125,6 +184,9 @@ impl MultiAgentSlot {
         self.slot.episodes.begin_with(seed);
         self.agents.begin_episode();
         call(|| self.slot.env.reset(seed, &mut self.agents))?;
+        let Self { slot, agents, keeps } = self;
+        let nothing = || vec![ActionColumn::U32(Vec::new()); agents.states().len()];
+        keeps.begin(|| catch(|| slot.env.save()).is_ok_and(|state| state.is_some()), nothing);
         check_agents(&self.agents)?;
         self.check_going_on()
     }
@@ -132,6 +194,12 @@ impl MultiAgentSlot {
     /// Takes one step and returns whether it ended the episode.
     pub(crate) fn step(&mut self, max_episode_steps: Option<u32>) -> Result<bool, EnvFailureCause> {
         self.agents.begin_step();
+        if let Some(played) = self.keeps.actions() {
+            for (agent, played) in played.iter_mut().enumerate().filter(|(agent, _)| self.agents.acts(*agent)) {
+                let appended = played.append(self.agents.last_action(agent).view());
+                appended.map_err(|error| EnvFailureCause::Error(EnvError::new(error)))?;
+            }
+        }
         call(|| self.slot.env.step(&mut self.agents))?;
         check_agents(&self.agents)?;
         let reward = self.agents.states().iter().map(|agent| f64::from(agent.reward)).sum();
@@ -144,6 +212,65 @@ impl MultiAgentSlot {
         }
         self.check_going_on()?;
         Ok(false)
+    }
+
+    fn save(&mut self) -> Result<SavedAgentsEnv, EnvFailureCause> {
+        let snapshot = catch(|| self.slot.env.save()).map_err(EnvFailureCause::Panic)?;
+        let way = match (snapshot, self.keeps.actions()) {
+            (Some(state), _) => AgentsWay::Snapshot(state),
+            (None, Some(actions)) => AgentsWay::Rerun(actions.clone()),
+            (None, None) => AgentsWay::Unknown,
+        };
+        Ok(SavedAgentsEnv { episodes: self.slot.episodes.save(), way, agents: self.agents.states().to_vec() })
+    }
+
+    /// Gets back to where a saved one was; says why, if it cannot.
+    fn go_back(&mut self, saved: &SavedAgentsEnv, max_episode_steps: Option<u32>) -> Result<(), String> {
+        match &saved.way {
+            AgentsWay::Unknown => return Err("where it was is not known".to_owned()),
+            AgentsWay::Snapshot(state) => {
+                call(|| self.slot.env.load(state)).map_err(|cause| cause.to_string())?;
+                self.keeps.begin(|| true, Vec::new);
+                self.agents.restore(saved.agents.clone());
+            }
+            AgentsWay::Rerun(actions) => {
+                self.play_again(saved.episodes, actions, max_episode_steps)?;
+                if self.agents.states() != saved.agents {
+                    let len = saved.episodes.len;
+                    return Err(format!("played again, its episode led to other observations after {len} steps"));
+                }
+            }
+        }
+        self.slot.episodes.load(saved.episodes);
+        Ok(())
+    }
+
+    fn play_again(
+        &mut self,
+        episodes: SavedEpisodes,
+        actions: &[ActionColumn],
+        max_episode_steps: Option<u32>,
+    ) -> Result<(), String> {
+        self.reset(episodes.seed).map_err(|cause| cause.to_string())?;
+        let mut played = vec![0; actions.len()];
+        for step in 1..=episodes.len {
+            for (agent, (actions, played)) in actions.iter().zip(&mut played).enumerate() {
+                if !self.agents.states()[agent].acts_next {
+                    continue;
+                }
+                let act_len = self.agents.last_action(agent).view().len();
+                if (*played + 1) * act_len > actions.view().len() {
+                    return Err(format!("played again, an agent was asked once more than before in step {step}"));
+                }
+                let action = actions.view().row(*played, act_len);
+                *played += 1;
+                self.agents.set_action(agent, action.into()).map_err(|error| error.to_string())?;
+            }
+            if self.step(max_episode_steps).map_err(|cause| format!("step {step}: {cause}"))? {
+                return Err(format!("played again, its episode ended with step {step}"));
+            }
+        }
+        Ok(())
     }
 
     /// Writes the action mask of an agent that acts next.

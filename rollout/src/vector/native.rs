@@ -1,6 +1,6 @@
 use std::marker::PhantomData;
 
-use pronk_buffer::End;
+use pronk_buffer::{End, ObsView};
 use pronk_policy::{ObsDtype, derive_seed};
 use pulp::{Arch, NullaryFnOnce};
 
@@ -8,8 +8,8 @@ use super::kernel::Kernel;
 use super::kernel_action::KernelAction;
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
-    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, ObsMut, VectorContext,
-    check_finite, first_non_finite,
+    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, ObsMut, Restarted, SavedEnv,
+    SavedEnvs, SavedEpisodes, VectorContext, Way, check_finite, first_non_finite, row_sum, snapshot,
 };
 
 /// Environments per block: few enough for the L1 cache, many times the width of a SIMD register.
@@ -220,6 +220,47 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         into.append(&mut self.finished);
     }
+
+    fn save(&mut self, obs: ObsView<'_>) -> Result<Option<SavedEnvs>, EnvFailure> {
+        let saved = |index: usize| {
+            let state = snapshot::to_bytes(&self.states.get(index).as_ref());
+            let way = state.map_or(Way::Unknown, Way::Snapshot);
+            let obs_crc32c = row_sum(obs.row(index, obs_len::<K>()));
+            SavedEnv { episodes: self.episodes.save(index), way, obs_crc32c }
+        };
+        let envs = (0..self.states.n_envs).map(saved).collect();
+        Ok(Some(SavedEnvs { envs, finished: self.finished.clone() }))
+    }
+
+    fn load(&mut self, saved: &SavedEnvs, obs: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
+        let obs = obs.f32().map_err(|error| self.failed(0, 0, EnvFailureCause::Error(error)))?;
+        let mut restarted = Vec::new();
+        let rows = obs.chunks_exact_mut(obs_len::<K>()).take(self.states.n_envs);
+        for (index, (row, saved)) in rows.zip(&saved.envs).enumerate() {
+            self.episodes.load(index, saved.episodes);
+            match state_of::<K>(&saved.way) {
+                Ok(state) => self.states.set(index, &state),
+                Err(why) => {
+                    self.reset(index, row)?;
+                    restarted.push(Restarted { index: self.context.first_env + index as u32, why });
+                }
+            }
+        }
+        self.finished.clone_from(&saved.finished);
+        Ok(restarted)
+    }
+}
+
+/// The state of a saved environment.
+fn state_of<K: Kernel>(way: &Way) -> Result<K::State, String> {
+    let Way::Snapshot(bytes) = way else { return Err("it was saved by another kind of vector".to_owned()) };
+    let numbers: Vec<f64> = snapshot::from_bytes(bytes).map_err(|error| error.to_string())?;
+    let mut state = K::State::default();
+    match state.as_mut() {
+        own if own.len() == numbers.len() => own.copy_from_slice(&numbers),
+        own => return Err(format!("its state has {} numbers, and {} were saved", own.len(), numbers.len())),
+    }
+    Ok(state)
 }
 
 /// How many ends are tested at once.
@@ -287,6 +328,16 @@ impl Episodes {
     fn new(env_seeds: Vec<u64>) -> Self {
         let n = env_seeds.len();
         Self { env_seeds, begun: vec![0; n], seeds: vec![0; n], lens: vec![0; n], sums: vec![0.0; n] }
+    }
+
+    fn save(&self, index: usize) -> SavedEpisodes {
+        let Self { begun, seeds, lens, sums, .. } = self;
+        SavedEpisodes { n_begun: begun[index], seed: seeds[index], len: lens[index], sum: sums[index] }
+    }
+
+    fn load(&mut self, index: usize, saved: SavedEpisodes) {
+        let SavedEpisodes { n_begun, seed, len, sum } = saved;
+        (self.begun[index], self.seeds[index], self.lens[index], self.sums[index]) = (n_begun, seed, len, sum);
     }
 
     /// Begins the next episode and returns its seed.

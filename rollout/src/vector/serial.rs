@@ -1,10 +1,11 @@
-use pronk_buffer::{BatchError, End, FinalObs};
+use pronk_buffer::{BatchError, End, FinalObs, ObsColumn, ObsView};
 
+use super::keeps::Keeps;
 use super::slot::{Slot, make_all};
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
     ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace,
-    ObsMut, VectorContext,
+    ObsMut, Restarted, SavedEnvs, VectorContext, obs_kind,
 };
 
 /// Environments stepped one after the other on the calling thread. Errors, panics and non-finite values
@@ -100,6 +101,37 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
 
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         into.append(&mut self.finished);
+    }
+
+    fn keep_for_save(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.keeps = Keeps::Undecided);
+    }
+
+    fn save(&mut self, obs: ObsView<'_>) -> Result<Option<SavedEnvs>, EnvFailure> {
+        let obs_len = obs.len() / self.slots.len();
+        let Self { context, spec, slots, finished, .. } = self;
+        let envs = slots.iter_mut().enumerate().map(|(index, slot)| {
+            let saved = slot.save(obs.row(index, obs_len));
+            saved.map_err(|cause| context.failure(Some(spec), index as u32, slot.episodes.place(), cause))
+        });
+        Ok(Some(SavedEnvs { envs: envs.collect::<Result<_, _>>()?, finished: finished.clone() }))
+    }
+
+    fn load(&mut self, saved: &SavedEnvs, mut obs: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
+        let Self { context, spec, slots, finished, monitor } = self;
+        let (obs_len, obs_kind) = (obs.len() / slots.len(), obs_kind(&spec.observation));
+        let mut row = ObsColumn::zeros(obs_kind, obs_len);
+        let mut restarted = Vec::new();
+        for (index, (slot, saved)) in slots.iter_mut().zip(&saved.envs).enumerate() {
+            monitor.at(index as u32, FailurePlace::Reset { episode_seed: saved.episodes.seed });
+            let Err(why) = slot.go_back(saved, row.view_mut().into(), spec.max_episode_steps) else { continue };
+            slot.episodes.load(saved.episodes);
+            begin(slot, index, obs.part(index * obs_len, obs_len), monitor)
+                .map_err(|(place, cause)| context.failure(Some(spec), index as u32, place, cause))?;
+            restarted.push(Restarted { index: context.first_env + index as u32, why });
+        }
+        finished.clone_from(&saved.finished);
+        Ok(restarted)
     }
 }
 

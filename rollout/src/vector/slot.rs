@@ -1,9 +1,11 @@
+use pronk_buffer::{ActionColumn, End, ObsView};
 use pronk_metrics::catch;
 use pronk_policy::Space;
 
+use super::keeps::Keeps;
 use crate::env::{
     ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EnvFailureCause, Episodes, FailurePlace, ObsMut,
-    Spec, Step, VectorContext, mask,
+    SavedEnv, Spec, Step, VectorContext, Way, mask, row_sum,
 };
 
 /// One environment of a vector and the episode it is in.
@@ -11,6 +13,15 @@ use crate::env::{
 pub(crate) struct Slot<E> {
     pub(crate) env: E,
     pub(crate) episodes: Episodes,
+    /// For checkpoints.
+    pub(crate) keeps: Keeps<ActionColumn>,
+}
+
+impl<E> Slot<E> {
+    /// An environment before its first episode.
+    pub(crate) fn new(env: E, context: EnvContext) -> Self {
+        Self { env, episodes: Episodes::new(context), keeps: Keeps::Nothing }
+    }
 }
 
 impl<E: Env> Slot<E> {
@@ -18,6 +29,8 @@ impl<E: Env> Slot<E> {
     pub(crate) fn reset(&mut self, seed: u64, mut obs: ObsMut<'_>) -> Result<(), EnvFailureCause> {
         self.episodes.begin_with(seed);
         call(|| self.env.reset(seed, obs.reborrow()))?;
+        let Self { env, keeps, .. } = self;
+        keeps.begin(|| catch(|| env.save()).is_ok_and(|state| state.is_some()), || ActionColumn::U32(Vec::new()));
         obs.check_finite()
     }
 
@@ -29,9 +42,57 @@ impl<E: Env> Slot<E> {
         mut obs: ObsMut<'_>,
         max_episode_steps: Option<u32>,
     ) -> Result<Step, EnvFailureCause> {
+        if let Some(played) = self.keeps.actions() {
+            played.append(action.view()).map_err(|error| EnvFailureCause::Error(EnvError::new(error)))?;
+        }
         let step = call(|| self.env.step(action, obs.reborrow()))?;
         let end = self.episodes.count(step, &obs, max_episode_steps)?;
         Ok(Step { end, ..step })
+    }
+
+    /// Where it is, after its newest observation.
+    pub(crate) fn save(&mut self, obs: ObsView<'_>) -> Result<SavedEnv, EnvFailureCause> {
+        let snapshot = catch(|| self.env.save()).map_err(EnvFailureCause::Panic)?;
+        let way = match (snapshot, self.keeps.actions()) {
+            (Some(state), _) => Way::Snapshot(state),
+            (None, Some(actions)) => Way::Rerun(actions.clone()),
+            (None, None) => Way::Unknown,
+        };
+        Ok(SavedEnv { episodes: self.episodes.save(), way, obs_crc32c: row_sum(obs) })
+    }
+
+    /// Gets back to where a saved one was; `row` is scratch, `[obs_len]`. Says why, if it cannot.
+    pub(crate) fn go_back(
+        &mut self,
+        saved: &SavedEnv,
+        mut row: ObsMut<'_>,
+        max_episode_steps: Option<u32>,
+    ) -> Result<(), String> {
+        match &saved.way {
+            Way::Unknown => return Err("where it was is not known".to_owned()),
+            Way::Snapshot(state) => {
+                call(|| self.env.load(state)).map_err(|cause| cause.to_string())?;
+                self.keeps.begin(|| true, || ActionColumn::U32(Vec::new()));
+            }
+            Way::Rerun(actions) => {
+                let len = saved.episodes.len as usize;
+                let act_len = actions.view().len() / len.max(1);
+                self.reset(saved.episodes.seed, row.reborrow()).map_err(|cause| cause.to_string())?;
+                for step in 0..len {
+                    let action = actions.view().row(step, act_len).into();
+                    let played = self.step(action, row.reborrow(), max_episode_steps);
+                    match played.map_err(|cause| format!("step {}: {cause}", step + 1))?.end {
+                        End::No => {}
+                        end => return Err(format!("played again, its episode ended with step {}: {end:?}", step + 1)),
+                    }
+                }
+                if row_sum(row.as_view()) != saved.obs_crc32c {
+                    return Err(format!("played again, its episode led to another observation after {len} steps"));
+                }
+            }
+        }
+        self.episodes.load(saved.episodes);
+        Ok(())
     }
 
     /// Writes the action mask of the present state, `[dist_len]`.
@@ -77,7 +138,7 @@ pub(super) fn make_all<E, S: Spec>(
             env: shared.as_ref().map(|spec| spec.name().to_owned()).unwrap_or_default(),
             ..context.failure(None, index, FailurePlace::Make, cause)
         })?;
-        slots.push(Slot { env, episodes: Episodes::new(env_context) });
+        slots.push(Slot::new(env, env_context));
         shared.get_or_insert(spec);
     }
     let Some(spec) = shared else {

@@ -7,6 +7,9 @@ use pronk_policy::Rng;
 use super::config::{SHUTDOWN, WorkerLinks};
 use crate::env::{CallGuard, EnvFailure, EpisodeStat, FailurePlace, ReturnStat, seed};
 
+/// The cause under which steps are lost of a column whose environment could not get back into its episode.
+pub(super) const RESUME: &str = "resume";
+
 /// The reason under which steps of frozen policies are dropped.
 const NOT_TRAINED: &str = "not_trained";
 
@@ -22,6 +25,8 @@ pub struct Collected {
     pub failures: Vec<EnvFailure>,
     /// Abandoned threads, each with the call that it hangs in.
     pub abandoned: Vec<String>,
+    /// Environments of a resumed run that could not get back into their episodes, each with the reason.
+    pub restarted: Vec<String>,
 }
 
 /// Accounts for a worker's steps until [`book`](Self::book) counts them with their fragment, or
@@ -86,6 +91,17 @@ impl Account {
     pub(super) fn acting_stream_of(&self, slot: u64, seed: u64, policy: u64) -> Rng {
         let worker = seed::of_worker(self.worker);
         Rng::stream(seed, &[seed::ACTING, worker, self.incarnation.into(), slot, policy])
+    }
+
+    /// Steps that are in no fragment: of trained policies, and agent-steps of others.
+    pub(super) fn save(&self) -> (Steps, u64) {
+        (self.made, self.untrained)
+    }
+
+    /// Continues with those of a saved worker.
+    pub(super) fn load(&mut self, made: Steps, untrained: u64) {
+        self.untrained = untrained;
+        self.add(made);
     }
 
     /// Whether the run is ending, or another worker has replaced this one.

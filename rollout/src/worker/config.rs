@@ -7,6 +7,7 @@ use pronk_metrics::{StepLedger, thread_states};
 use pronk_policy::GaussianConfig;
 
 use super::normalization::NormalizerConfig;
+use super::seat_state::SeatState;
 use crate::env::{CallMonitor, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
 
 thread_states! {
@@ -77,12 +78,20 @@ pub struct WorkerSeat {
     pub monitor: CallMonitor,
     /// How many fragments the seat has completed: for its [`WorkerLinks`](crate::WorkerLinks).
     pub slots: Arc<AtomicU64>,
+    /// Where the first worker of a resumed run continues; its replacements begin anew.
+    pub resume: Option<Arc<SeatState>>,
 }
 
 impl WorkerSeat {
     /// A seat as a run begins.
     pub fn first(worker: u32, monitor: CallMonitor) -> Self {
-        Self { worker, incarnation: 0, monitor, slots: Arc::default() }
+        Self { worker, incarnation: 0, monitor, slots: Arc::default(), resume: None }
+    }
+
+    /// The seat of a saved worker.
+    pub(crate) fn resumed(worker: u32, monitor: CallMonitor, saved: SeatState) -> Self {
+        let (incarnation, slots) = (saved.incarnation, Arc::new(AtomicU64::new(saved.slots)));
+        Self { worker, incarnation, monitor, slots, resume: Some(Arc::new(saved)) }
     }
 }
 
@@ -101,12 +110,14 @@ pub struct WorkerLinks {
     pub slots: Arc<AtomicU64>,
     /// How many times the run was resumed.
     pub life: u64,
+    /// Whether the run saves the positions of its environments, which keep what they need for that.
+    pub saves_envs: bool,
 }
 
 impl WorkerLinks {
     /// Handles of a first worker in a first life, with a monitor that no supervisor reads.
     pub fn new(pool: Pool, steps: StepLedger, token: ShutdownToken) -> Self {
-        Self { pool, steps, token, monitor: CallMonitor::new(), slots: Arc::default(), life: 0 }
+        Self { pool, steps, token, monitor: CallMonitor::new(), slots: Arc::default(), life: 0, saves_envs: false }
     }
 }
 

@@ -1,6 +1,7 @@
 use pronk_buffer::{BatchError, ShutdownToken};
 use pronk_policy::PolicyError;
 
+use super::seat_state::SavedMaker;
 use crate::act::{MappingError, PolicyBuildError, PolicyFault};
 use crate::env::EnvFailure;
 
@@ -21,6 +22,14 @@ pub enum BuildError {
     /// A policy could not be built.
     #[error(transparent)]
     Policy(#[from] PolicyBuildError),
+    /// The saved state of the worker is that of another kind of worker, or does not fit its batches.
+    #[error(
+        "the saved state of the worker cannot be continued: {reason}; resume with the settings that it was saved with"
+    )]
+    State {
+        /// Why.
+        reason: String,
+    },
     /// Code outside an environment panicked.
     #[error("{what} panicked: {text}")]
     Panic {
@@ -120,5 +129,12 @@ impl SampleError {
             SampleError::Policy(_) => Some("policy_error"),
             SampleError::Batch(_) => Some("broken_batch"),
         }
+    }
+}
+
+impl BuildError {
+    /// A saved state of another kind of worker.
+    pub(super) fn other_maker(saved: &SavedMaker) -> Self {
+        Self::State { reason: format!("it is one of {}, and this worker has others", saved.name()) }
     }
 }

@@ -1,6 +1,7 @@
 //! A worker whose environments step elsewhere, in groups.
 
 mod config;
+mod position;
 mod start;
 mod waiting;
 
@@ -19,8 +20,9 @@ use super::error::{BuildError, SampleError};
 use super::normalization::Normalization;
 use super::restart::RestartPolicy;
 use super::rollout_worker::{MakeFragments, RolloutWorker};
+use super::seat_state::SavedMaker;
 use crate::act::{Inference, PolicyActor, PolicyFault, WorkerPolicy};
-use crate::env::{EnvFailureCause, EnvSpec};
+use crate::env::{EnvFailureCause, EnvSpec, Restarted};
 use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvPool, Gather, GroupFailure, GroupStep, Order};
 
 use waiting::Waiting;
@@ -233,6 +235,17 @@ impl MakeFragments for Gathering {
         match std::mem::replace(&mut self.is_closed, true) {
             true => Vec::new(),
             false => self.groups.close(),
+        }
+    }
+
+    fn save(&mut self, account: &Account) -> Result<SavedMaker, String> {
+        self.save_groups(account).map(|saved| SavedMaker::Gathering(Box::new(saved)))
+    }
+
+    fn load(&mut self, account: &mut Account, saved: &SavedMaker) -> Result<Vec<Restarted>, BuildError> {
+        match saved {
+            SavedMaker::Gathering(saved) => self.load_groups(account, saved),
+            other => Err(BuildError::other_maker(other)),
         }
     }
 }

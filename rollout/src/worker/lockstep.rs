@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsColumn, SampleBatch, Versioned};
+use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsColumn, ObsView, SampleBatch, Versioned};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, Steps, default_policy};
 use pronk_policy::Params;
 
@@ -12,8 +12,9 @@ use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::normalization::Normalization;
 use super::rollout_worker::{MakeFragments, RolloutWorker};
+use super::seat_state::{SavedLockstep, SavedMaker};
 use crate::act::{ActionSampler, Inference, PolicyFault, WeightsOf};
-use crate::env::{EnvSpec, VectorContext};
+use crate::env::{EnvSpec, Restarted, VectorContext};
 use crate::pool::{EnvFactory, build_vector};
 use crate::vector::{VectorEnv, VectorStep};
 
@@ -51,7 +52,10 @@ impl RolloutWorker {
         links: WorkerLinks,
     ) -> Result<Self, BuildError> {
         let n_envs = config.num_envs_per_worker.get();
-        let envs = build_vector(factory.as_ref(), &context(&config, config.incarnation), n_envs, &links.monitor)?;
+        let mut envs = build_vector(factory.as_ref(), &context(&config, config.incarnation), n_envs, &links.monitor)?;
+        if links.saves_envs {
+            envs.keep_for_save();
+        }
         let spec = envs.spec().clone();
         config.check_normalized(&spec)?;
         let account = Account::new(config.worker, config.incarnation, links);
@@ -94,7 +98,11 @@ impl Lockstep {
                 let rebuilt = build_vector(factory.as_ref(), &context, shape.columns, &account.links.monitor)?;
                 let now = AnyEnvSpec::Single(rebuilt.spec().clone());
                 AnyEnvSpec::Single(spec.clone()).check_rebuilt(&now, &context)?;
-                envs.insert(rebuilt)
+                let envs = envs.insert(rebuilt);
+                if account.links.saves_envs {
+                    envs.keep_for_save();
+                }
+                envs
             }
         };
         let BatchShape { columns, state_len, steps, .. } = *shape;
@@ -218,7 +226,65 @@ impl MakeFragments for Lockstep {
     fn drop_envs(&mut self, account: &Account) {
         account.drop_envs(self.envs.take());
     }
+
+    fn save(&mut self, account: &Account) -> Result<SavedMaker, String> {
+        let Self { envs, obs, state, normalization, under_way, .. } = self;
+        let raw = normalization.as_ref().and_then(Normalization::raw).map(ObsView::F32);
+        let envs = match envs {
+            Some(envs) if *under_way => {
+                let _inside = account.enter();
+                envs.save(raw.unwrap_or_else(|| obs.view())).map_err(|failure| failure.to_string())?
+            }
+            // They begin with a reset anyway, of the next incarnation.
+            Some(_) | None => None,
+        };
+        Ok(SavedMaker::Lockstep(Box::new(SavedLockstep {
+            under_way: envs.is_some(),
+            envs,
+            obs: obs.clone(),
+            state: state.clone(),
+            normalization: normalization.as_ref().map(Normalization::save),
+        })))
+    }
+
+    fn load(&mut self, account: &mut Account, saved: &SavedMaker) -> Result<Vec<Restarted>, BuildError> {
+        let SavedMaker::Lockstep(saved) = saved else { return Err(BuildError::other_maker(saved)) };
+        let columns = self.shape.columns;
+        if saved.obs.view().len() != self.obs.view().len() || saved.state.len() != self.state.len() {
+            return Err(BuildError::State { reason: format!("it is not of {columns} environments of {}", self.spec) });
+        }
+        if let (Some(own), Some(saved)) = (&mut self.normalization, &saved.normalization) {
+            own.load(saved);
+        }
+        let (Some(positions), Some(envs)) = (&saved.envs, &mut self.envs) else {
+            // Where they were is not known. Those of the present incarnation would repeat its episodes.
+            self.drop_envs(account);
+            return Ok((0..columns as u32).map(|index| Restarted { index, why: NOT_KNOWN.to_owned() }).collect());
+        };
+        (self.obs, self.state) = (saved.obs.clone(), saved.state.clone());
+        let mut obs = self.obs.clone();
+        let restarted = {
+            let _inside = account.enter();
+            envs.load(positions, obs.view_mut().into())?
+        };
+        let (obs_len, state_len) = (self.shape.obs_len, self.shape.state_len);
+        for Restarted { index, .. } in &restarted {
+            let env = *index as usize;
+            let mut row = self.obs.view_mut().into_row(env, obs_len);
+            row.reborrow().copy_from(obs.view().row(env, obs_len))?;
+            if let Some(normalization) = &mut self.normalization {
+                let begun = normalization.begin_one(env, row);
+                begun.map_err(|error| BuildError::State { reason: error.to_string() })?;
+            }
+            self.state[env * state_len..(env + 1) * state_len].fill(0.0);
+        }
+        self.under_way = saved.under_way;
+        Ok(restarted)
+    }
 }
+
+/// Why environments begin new episodes that cannot be saved.
+const NOT_KNOWN: &str = "its vector environment cannot be saved";
 
 fn context(config: &WorkerConfig, incarnation: u32) -> VectorContext {
     VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed }

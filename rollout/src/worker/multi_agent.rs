@@ -14,8 +14,9 @@ use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::rollout_worker::{MakeFragments, RolloutWorker};
+use super::seat_state::{SavedMaker, SavedMultiAgent};
 use crate::act::PolicyFault;
-use crate::env::{MultiAgentSpec, VectorContext};
+use crate::env::{MultiAgentSpec, Restarted, VectorContext};
 use crate::pool::{MultiAgentFactory, make_envs};
 use crate::vector::MultiAgentEnvs;
 
@@ -66,7 +67,10 @@ impl RolloutWorker {
         let MultiAgentWorkerConfig { worker, incarnation, seed, policies, mapping, .. } = config;
         let (n_envs, length) = (config.num_envs_per_worker.get(), config.rollout_fragment_length.get());
         let context = VectorContext { worker, incarnation, first_env: 0, seed };
-        let envs = make_envs(factory.as_ref(), context, n_envs, &links.monitor)?;
+        let mut envs = make_envs(factory.as_ref(), context, n_envs, &links.monitor)?;
+        if links.saves_envs {
+            envs.keep_for_save();
+        }
         let spec = envs.spec().clone();
         let account = Account::new(worker, incarnation, links);
         let router = PolicyRouter::new(policies, mapping, &envs, length, (&account, seed))?;
@@ -97,7 +101,11 @@ impl MakeFragments for MultiAgent {
                 let rebuilt = make_envs(factory, context, self.n_envs, monitor)?;
                 let now = AnyEnvSpec::MultiAgent(rebuilt.spec().clone());
                 AnyEnvSpec::MultiAgent(self.spec.clone()).check_rebuilt(&now, &context)?;
-                self.envs.insert(rebuilt)
+                let envs = self.envs.insert(rebuilt);
+                if account.links.saves_envs {
+                    envs.keep_for_save();
+                }
+                envs
             }
         };
 
@@ -144,6 +152,26 @@ impl MakeFragments for MultiAgent {
 
     fn drop_envs(&mut self, account: &Account) {
         account.drop_envs(self.envs.take());
+    }
+
+    fn save(&mut self, _account: &Account) -> Result<SavedMaker, String> {
+        let Some(envs) = &mut self.envs else { return Err("its environments are being rebuilt".to_owned()) };
+        let envs = envs.save().map_err(|failure| failure.to_string())?;
+        let (players, columns) = self.router.save();
+        let under_way = self.under_way;
+        Ok(SavedMaker::MultiAgent(Box::new(SavedMultiAgent { envs, players, columns, under_way })))
+    }
+
+    fn load(&mut self, account: &mut Account, saved: &SavedMaker) -> Result<Vec<Restarted>, BuildError> {
+        let SavedMaker::MultiAgent(saved) = saved else { return Err(BuildError::other_maker(saved)) };
+        let Some(envs) = self.envs.as_mut().filter(|_| saved.under_way) else { return Ok(Vec::new()) };
+        self.router.load(&saved.players, &saved.columns)?;
+        let restarted = envs.load(&saved.envs)?;
+        for Restarted { index, .. } in &restarted {
+            self.router.begin_anew(*index as usize, envs, account)?;
+        }
+        self.under_way = true;
+        Ok(restarted)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pronk_buffer::{End, ObsViewMut};
 use pronk_metrics::{NormalizerMoments, RunningMoments};
 use pronk_policy::{ObsDtype, ObsNormalizer, PolicyError};
+use serde::{Deserialize, Serialize};
 
 use crate::env::{EnvError, EnvSpec};
 
@@ -91,6 +92,33 @@ pub(super) struct Normalization {
     gathered: NormalizerMoments,
     /// `[B]`: the discounted return of each present episode.
     returns: Vec<f64>,
+}
+
+/// The state of a [`Normalization`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SavedNormalization {
+    /// Mean and standard deviation of observations.
+    scale: Option<(Vec<f64>, Vec<f64>)>,
+    reward_std: f64,
+    raw: Vec<f32>,
+    gathered: SavedMoments,
+    returns: Vec<f64>,
+}
+
+/// Moments in formats without names of fields, where none can be left out: of observations and of returns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SavedMoments(Option<RunningMoments>, Option<RunningMoments>);
+
+impl From<&NormalizerMoments> for SavedMoments {
+    fn from(moments: &NormalizerMoments) -> Self {
+        Self(moments.observations.clone(), moments.returns.clone())
+    }
+}
+
+impl From<SavedMoments> for NormalizerMoments {
+    fn from(SavedMoments(observations, returns): SavedMoments) -> Self {
+        Self { observations, returns }
+    }
 }
 
 impl Normalization {
@@ -188,6 +216,45 @@ impl Normalization {
                 *sum = 0.0;
             }
         }
+    }
+
+    /// Its state, for a checkpoint.
+    pub(super) fn save(&self) -> SavedNormalization {
+        let scale = self.obs_scale.as_ref().map(|scale| (scale.mean.clone(), scale.std.clone()));
+        SavedNormalization {
+            scale,
+            reward_std: self.reward_std,
+            raw: self.raw.clone(),
+            gathered: (&self.gathered).into(),
+            returns: self.returns.clone(),
+        }
+    }
+
+    /// Continues from a saved state.
+    pub(super) fn load(&mut self, saved: &SavedNormalization) {
+        let SavedNormalization { scale, reward_std, raw, gathered, returns } = saved.clone();
+        if let (Some(own), Some((mean, std))) = (&mut self.obs_scale, scale) {
+            (own.mean, own.std) = (mean, std);
+        }
+        (self.reward_std, self.raw, self.gathered, self.returns) = (reward_std, raw, gathered.into(), returns);
+    }
+
+    /// The raw observations of the last step, `[B, obs_len]`; `None` if observations are left alone.
+    pub(super) fn raw(&self) -> Option<&[f32]> {
+        self.obs_scale.is_some().then_some(&self.raw)
+    }
+
+    /// Replaces the observation of an environment that began a new episode, and normalises it.
+    pub(super) fn begin_one(&mut self, env: usize, row: ObsViewMut<'_>) -> Result<(), PolicyError> {
+        self.returns[env] = 0.0;
+        if let (Some(scale), Some(gathered), Some(row)) =
+            (&self.obs_scale, &mut self.gathered.observations, row.into_f32())
+        {
+            gathered.add_rows(row);
+            self.raw[env * row.len()..(env + 1) * row.len()].copy_from_slice(row);
+            scale.apply(row)?;
+        }
+        Ok(())
     }
 
     /// Takes the moments gathered since the last call.

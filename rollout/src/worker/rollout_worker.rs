@@ -1,11 +1,13 @@
 use pronk_buffer::{MultiAgentBatch, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, Steps};
+use pronk_metrics::{ByPolicy, StateClock, Steps, catch};
 use pronk_policy::Params;
 
 use super::account::{Account, Collected};
 use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerSeat, WorkerState};
 use super::error::{BuildError, SampleError};
+use super::seat_state::{SavedMaker, SeatState};
+use crate::env::Restarted;
 
 /// A worker: weights in, fragments out.
 ///
@@ -81,6 +83,13 @@ pub(super) trait MakeFragments: Send {
     fn close(&mut self) -> Vec<String> {
         Vec::new()
     }
+
+    /// Its state between two fragments; an error says why it cannot be saved now.
+    fn save(&mut self, account: &Account) -> Result<SavedMaker, String>;
+
+    /// Continues from a saved state, before the first fragment. Returns the environments that began a new
+    /// episode instead.
+    fn load(&mut self, account: &mut Account, saved: &SavedMaker) -> Result<Vec<Restarted>, BuildError>;
 }
 
 impl RolloutWorker {
@@ -136,6 +145,34 @@ impl RolloutWorker {
         }
         self.give_up(error.cause_key());
         Err(error)
+    }
+
+    /// The worker between two fragments, for a checkpoint.
+    ///
+    /// # Errors
+    /// Why it cannot be saved now, such as a group that is restarting.
+    pub fn save(&mut self) -> Result<SeatState, String> {
+        let Self { maker, account } = self;
+        let maker = catch(|| maker.save(account)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")))?;
+        let (made, untrained) = account.save();
+        let (worker, incarnation, slots) = (account.worker(), account.incarnation(), account.slot());
+        Ok(SeatState { worker, incarnation, slots, consecutive_failures: 0, made, untrained, maker })
+    }
+
+    /// Continues where a saved worker was: its next fragment is the one that the saved worker would have made.
+    /// An environment that cannot get back into its episode begins the next one, which the report of that
+    /// fragment says.
+    ///
+    /// # Errors
+    /// A state of another kind of worker, or an environment that fails.
+    pub fn load(&mut self, saved: &SeatState) -> Result<(), BuildError> {
+        let Self { maker, account } = self;
+        account.load(saved.made, saved.untrained);
+        let restarted = maker.load(account, &saved.maker)?;
+        let worker = account.worker();
+        let text = |Restarted { index, why }: &Restarted| format!("rollout-{worker}, environment {index}: {why}");
+        account.collected.restarted = restarted.iter().map(text).collect();
+        Ok(())
     }
 
     /// Takes what was collected since the last call.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use pronk_policy::{Rng, derive_seed};
 
-use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, IntoEnv, ObsMut, Step, seed};
+use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, IntoEnv, ObsMut, Step, seed, snapshot};
 
 /// The faults of [`Chaos`] and their probabilities, each that of one step. A step has at most one fault.
 ///
@@ -198,6 +198,17 @@ impl<E: Env> Env for Chaos<E> {
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        snapshot::to_bytes(&(&self.rng, self.steps, self.env.save()?))
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        let (rng, steps, env): (_, _, Vec<u8>) = snapshot::from_bytes(state)?;
+        self.env.load(&env)?;
+        (self.rng, self.steps) = (rng, steps);
+        Ok(())
     }
 }
 

@@ -66,4 +66,12 @@ impl<E: Env, F: FnMut(&[f32], &mut [f32]) + Send> Env for TransformObservation<E
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
     }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        self.env.save()
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.env.load(state)
+    }
 }

@@ -41,6 +41,14 @@ impl<E: Env, F: FnMut(f32) -> f32 + Send> Env for TransformReward<E, F> {
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
     }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        self.env.save()
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.env.load(state)
+    }
 }
 
 /// An environment with rewards clipped to two bounds. NaN stays NaN, so that it is still a failure.
@@ -93,5 +101,13 @@ impl<E: Env> Env for ClipReward<E> {
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        self.env.save()
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.env.load(state)
     }
 }

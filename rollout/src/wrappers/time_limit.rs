@@ -37,4 +37,12 @@ impl<E: Env> Env for TimeLimit<E> {
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
     }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        self.env.save()
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        self.env.load(state)
+    }
 }

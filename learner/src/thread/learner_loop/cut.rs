@@ -1,5 +1,7 @@
 //! The loop as a value, and its continuation from one.
 
+use std::time::Instant;
+
 use pronk_buffer::{CannotSave, Pool, SavedBatch, SavedSource, Source};
 
 use super::LearnerLoop;
@@ -13,6 +15,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     /// # Errors
     /// A source that cannot be saved.
     pub fn cut(&mut self, number: u64, pool: &Pool) -> Result<LearnerCut, CannotSave> {
+        let began = Instant::now();
         let mut source = SavedSource::new(number, pool.clone());
         let mut ready = Vec::new();
         let copy = |item: &S::Item| SavedBatch::copy(item.batch().samples, pool);
@@ -39,6 +42,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             published: self.publisher.cell().load(),
             moments: self.publisher.moments(),
             steps: self.steps.snapshot(),
+            took: began.elapsed(),
         })
     }
 

@@ -20,6 +20,20 @@ pub(super) struct Event {
     pub(super) file_version: Option<String>,
     #[prost(message, optional, tag = "5")]
     pub(super) summary: Option<Summary>,
+    #[prost(message, optional, tag = "7")]
+    pub(super) session: Option<SessionLog>,
+}
+
+/// A process begins or continues the run.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SessionLog {
+    #[prost(int32, tag = "1")]
+    pub(super) status: i32,
+}
+
+impl SessionLog {
+    /// From the step of the event on.
+    pub(super) const START: i32 = 1;
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Closed, PopError, ShutdownToken};
+use pronk_buffer::{Closed, ObsColumn, PopError, ShutdownToken};
 use pronk_metrics::TimeLedger;
 
 use super::make::EnvTasks;
@@ -9,7 +9,9 @@ use super::request::{Reply, TaskRequest};
 use super::task_set::Batch;
 use super::thread::{Generation, TaskThread};
 use crate::env::{EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
-use crate::pool::{Answer, CLOSE_WITHIN, EnvPool, GroupFailure, GroupStep, HangChecks, PoolConfig, Waited};
+use crate::pool::{
+    Answer, CLOSE_WITHIN, EnvPool, GroupBack, GroupFailure, GroupPosition, GroupStep, HangChecks, PoolConfig, Waited,
+};
 
 /// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group of its own.
 pub(crate) struct TaskPool {
@@ -206,5 +208,14 @@ impl EnvPool for TaskPool {
         // Nothing is ever sent; the channel closes as the thread ends.
         let ended = ended.recv_timeout(CLOSE_WITHIN);
         if ended.is_err_and(|end| end.is_disconnected()) { Vec::new() } else { vec![name] }
+    }
+
+    fn save(&mut self, _group: usize, _obs: ObsColumn) -> Result<GroupPosition, String> {
+        Err("environments that are tasks cannot be saved".to_owned())
+    }
+
+    fn load(&mut self, _group: usize, _saved: GroupPosition, _obs: ObsColumn) -> Result<GroupBack, EnvFailure> {
+        let error = EnvError::new("environments that are tasks cannot be brought to a saved position");
+        Err(self.config.context.failure_to_make(EnvFailureCause::Error(error)))
     }
 }

@@ -12,8 +12,15 @@ fn source(fault: Fault, restart: RestartPolicy) -> (InlineSource, Mailbox<Worker
     let (links, steps, shutdown) = links();
     let (_, weights) = weight_cell(of_default(params(0.0)));
     let make = make_workers(move |_: &EnvContext| Counter::of_three().with_fault(fault), 0, &links);
-    let (source, reports) =
-        InlineSource::new(make, restart, weights, (links.steps, links.token), &Notifier::new()).unwrap();
+    let (source, reports) = InlineSource::new(
+        make,
+        restart,
+        weights,
+        (links.steps, links.token),
+        &Notifier::new(),
+        ResumedSeats::default(),
+    )
+    .unwrap();
     (source, reports, steps, shutdown)
 }
 

@@ -160,7 +160,8 @@ impl Supervisor {
         ends: WorkerEnds<ByPolicy<Params>>,
     ) -> Result<(), WorkerFailureCause> {
         let (worker, slots) = (member.worker, Arc::clone(&member.slots));
-        let seat = WorkerSeat { worker, incarnation, monitor: CallMonitor::keeping_observations(), slots };
+        let monitor = CallMonitor::keeping_observations();
+        let seat = WorkerSeat { worker, incarnation, monitor, slots, resume: None };
         let thread = self.threads.name_replacement(member.worker);
         let worker =
             SupervisedWorker::unmade(self.shared.clone(), seat, thread, self.spec.clone(), WorkerState::Restarting);

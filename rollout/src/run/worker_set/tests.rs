@@ -42,7 +42,13 @@ fn start_with(
     let (publisher, weights) = weight_cell(of_default(params(0.0)));
     let (notifier, time) = (Notifier::new(), TimeLedger::new());
     let ends = vec![WorkerEnds::free(weights, sender); workers];
-    let edges = WorkerEdges { ends, notifier: notifier.clone(), time: time.clone(), steps: steps.clone() };
+    let edges = WorkerEdges {
+        ends,
+        notifier: notifier.clone(),
+        time: time.clone(),
+        steps: steps.clone(),
+        resumed: ResumedSeats::default(),
+    };
     let run = Run { shutdown: Some(shutdown), publisher, fragments, steps, time, notifier };
     (WorkerSet::start(config, make(&links), links.token, edges), run)
 }
@@ -96,7 +102,7 @@ fn prepared_workers_sample_nothing_before_they_begin_and_end_without_beginning()
     let prepare = || {
         let (notifier, time, steps) = (Notifier::new(), TimeLedger::new(), steps.clone());
         let ends = vec![WorkerEnds::free(weights.clone(), sender.clone()); 2];
-        let edges = WorkerEdges { ends, notifier, time, steps };
+        let edges = WorkerEdges { ends, notifier, time, steps, resumed: ResumedSeats::default() };
         let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
         WorkerSet::prepare(set_config(NO_PAUSE), make, links.token.clone(), edges).unwrap()
     };

@@ -23,6 +23,7 @@ pub(super) fn start_groups(
         n_groups,
         group_size: n_envs / n_groups,
         env_hang_timeout,
+        saves_envs: links.saves_envs,
     };
     match factory.tasks() {
         None => Ok(Box::new(ThreadedPool::new(config, factory, &links.token, &links.monitor)?)),

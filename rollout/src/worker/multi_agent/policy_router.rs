@@ -2,10 +2,11 @@ use pronk_buffer::{BatchError, End, Fold, MultiAgentBatch, Pool, Tag, Versioned}
 use pronk_metrics::{ByPolicy, PolicyId, StateClock, Steps};
 use pronk_policy::{Params, Space};
 
-use crate::act::{MappingError, PolicyActor, PolicyMapping, WorkerPolicy};
+use crate::act::{MappingError, PolicyActor, PolicyMapping, SavedColumn, WorkerPolicy};
 use crate::env::{MultiAgentSpec, ReturnStat};
 use crate::vector::MultiAgentEnvs;
-use crate::worker::account::Account;
+use crate::worker::account::{Account, RESUME};
+use crate::worker::seat_state::SavedPlayer;
 use crate::worker::{BuildError, SampleError, WorkerState};
 
 /// Routes each agent to the policy that it plays, and its steps, rewards and ends to that policy's columns.
@@ -76,10 +77,14 @@ impl PolicyRouter {
     /// Begins the next episode of an environment, and maps its agents to policies.
     pub(super) fn reset(&mut self, env: usize, envs: &mut MultiAgentEnvs) -> Result<(), SampleError> {
         envs.reset(env)?;
+        self.map_agents(env, envs).map_err(|error| SampleError::Policy(error.into()))
+    }
+
+    /// Maps the agents of an episode that has just begun.
+    fn map_agents(&mut self, env: usize, envs: &MultiAgentEnvs) -> Result<(), MappingError> {
         let n_agents = self.spec.agents.len();
         for agent in 0..n_agents {
-            let actor =
-                self.actor_of(agent, envs.episodes(env).seed()).map_err(|error| SampleError::Policy(error.into()))?;
+            let actor = self.actor_of(agent, envs.episodes(env).seed())?;
             let state_len = self.actors[actor].acting().state_len();
             let player = &mut self.players[env * n_agents + agent];
             player.actor = actor;
@@ -88,6 +93,57 @@ impl PolicyRouter {
             player.episode_return = 0.0;
         }
         Ok(())
+    }
+
+    /// The agents in their episodes, and the columns of each policy, for a checkpoint.
+    pub(super) fn save(&mut self) -> (Vec<SavedPlayer>, Vec<Vec<SavedColumn>>) {
+        let player = |player: &Player| SavedPlayer {
+            actor: player.actor,
+            state: player.state.clone(),
+            episode_return: player.episode_return,
+        };
+        let columns = self.actors.iter_mut().map(|actor| actor.columns().map(|it| it.save()).unwrap_or_default());
+        let columns = columns.collect();
+        (self.players.iter().map(player).collect(), columns)
+    }
+
+    /// Continues with saved ones.
+    pub(super) fn load(&mut self, players: &[SavedPlayer], columns: &[Vec<SavedColumn>]) -> Result<(), BuildError> {
+        let has_actor = |player: &SavedPlayer| player.actor < self.actors.len();
+        if players.len() != self.players.len() || columns.len() != self.actors.len() || !players.iter().all(has_actor) {
+            let reason = format!("it has {} agents and {} policies", players.len(), columns.len());
+            return Err(BuildError::State { reason });
+        }
+        for (own, saved) in self.players.iter_mut().zip(players) {
+            let SavedPlayer { actor, state, episode_return } = saved.clone();
+            *own = Player { actor, state, episode_return };
+        }
+        for (actor, saved) in self.actors.iter_mut().zip(columns) {
+            if let Some(columns) = actor.columns() {
+                columns.load(saved)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins an episode of an environment that could not get back into the saved one: what its agents had in
+    /// incomplete columns is lost.
+    pub(super) fn begin_anew(
+        &mut self,
+        env: usize,
+        envs: &MultiAgentEnvs,
+        account: &mut Account,
+    ) -> Result<(), BuildError> {
+        let n_agents = self.spec.agents.len();
+        let mut lost = 0;
+        for seat in env * n_agents..(env + 1) * n_agents {
+            for columns in self.actors.iter_mut().filter_map(PolicyActor::columns) {
+                lost += columns.begun(seat) as u64;
+                columns.forget(seat);
+            }
+        }
+        account.lose(Steps { env: 0, agent: lost }, RESUME);
+        Ok(self.map_agents(env, envs)?)
     }
 
     /// Runs one inference per policy for all agents that have to act, and sets their actions.

@@ -8,7 +8,7 @@ use pronk_metrics::{Steps, TimeLedger};
 
 use super::*;
 use crate::env::EnvContext;
-use crate::run::{InlineSource, WorkerEdges, WorkerFailure, WorkerSet, WorkerSetConfig};
+use crate::run::{InlineSource, ResumedSeats, WorkerEdges, WorkerFailure, WorkerSet, WorkerSetConfig};
 use crate::testing::{LONG, NO_PAUSE};
 use crate::worker::multi_agent::tests::script::Mishap;
 use crate::worker::{MakeWorker, RestartPolicy, WorkerSeat};
@@ -193,7 +193,8 @@ fn inline_the_same_fragments_come_and_failures_are_survived_until_there_are_too_
         let make = make_workers(factory(&diary, Manner::AtRandom, plant), &links);
         let (_, cell) = weight_cell(first_weights());
         let ends = (links.steps, links.token);
-        let (mut source, reports) = InlineSource::new(make, NO_PAUSE, cell, ends, &Notifier::new()).unwrap();
+        let (mut source, reports) =
+            InlineSource::new(make, NO_PAUSE, cell, ends, &Notifier::new(), ResumedSeats::default()).unwrap();
         let fragments: Vec<_> =
             (0..6).map(|_| source.next(LONG)).take_while(Result::is_ok).map(Result::unwrap).collect();
         let steps_of: Vec<_> = fragments.iter().map(MultiAgentBatch::steps).collect();
@@ -229,8 +230,15 @@ fn weights_that_cannot_act_end_the_worker_with_the_name_of_the_policy() {
         let mut bad = first_weights();
         bad.insert("a".into(), params(w));
         let (mut publisher, cell) = weight_cell(first_weights());
-        let (mut source, _reports) =
-            InlineSource::new(make, NO_PAUSE, cell, (links.steps, links.token), &Notifier::new()).unwrap();
+        let (mut source, _reports) = InlineSource::new(
+            make,
+            NO_PAUSE,
+            cell,
+            (links.steps, links.token),
+            &Notifier::new(),
+            ResumedSeats::default(),
+        )
+        .unwrap();
         source.next(LONG).unwrap().take_ticket().unwrap().trained();
         publisher.publish(bad);
         let Err(NextError::Failed(failure)) = source.next(LONG) else { panic!("it gives up") };
@@ -262,7 +270,8 @@ fn on_threads_the_ledgers_close_at_every_instant_while_environments_fail_at_rand
     let time = TimeLedger::new();
     let notifier = Notifier::new();
     let ends = vec![WorkerEnds::free(cell, sender); 3];
-    let edges = WorkerEdges { ends, notifier, time: time.clone(), steps: steps.clone() };
+    let edges =
+        WorkerEdges { ends, notifier, time: time.clone(), steps: steps.clone(), resumed: ResumedSeats::default() };
     let set = WorkerSet::start(set, make, token, edges).unwrap();
 
     let (mut restarts, mut trained, began) = (0, Steps::default(), Instant::now());

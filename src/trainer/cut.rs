@@ -1,0 +1,169 @@
+//! The cut: a run between two results, as a value.
+
+use std::time::{Duration, Instant};
+
+use pronk_learner::LearnerCut;
+use pronk_rollout::SeatState;
+
+use super::checkpoint_thread::Job;
+use super::handle::Trainer;
+use super::promise::Promise;
+use crate::checkpoint::{CheckpointError, SavedSummary};
+use crate::result::TrainResult;
+use crate::resume::{RunState, SavedResult, SavedTrainer, Snapshot};
+
+/// How long the workers may take for the states of their environments.
+const SEATS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The learner's side of a cut, and the seats of the workers.
+pub(super) struct Cut {
+    learner: LearnerCut,
+    /// Of all workers, or of none.
+    seats: Vec<SeatState>,
+}
+
+impl Cut {
+    pub(super) fn learner(&self) -> &LearnerCut {
+        &self.learner
+    }
+
+    /// Without seats: what workers had in progress is not in it.
+    pub(super) fn of(learner: LearnerCut) -> Self {
+        Self { learner, seats: Vec::new() }
+    }
+}
+
+impl Trainer {
+    /// Whether everything rests between two results, so that a run can go on exactly: there are turns, or no
+    /// threads.
+    pub(super) fn rests(&self) -> bool {
+        self.config.learner.admission.is_deterministic() || self.config.workers.num_rollout_workers == 0
+    }
+
+    /// Whether a checkpoint is due and can be taken at the end of this iteration.
+    pub(super) fn is_save_due(&mut self) -> bool {
+        let is_running = self.engine.as_ref().is_some_and(|engine| !engine.outqueue().is_closed());
+        // Under deterministic admission an iteration that the clock has ended is not at rest.
+        let is_complete = self.turn_reports.is_none() || self.iteration_is_complete();
+        let env_steps = self.steps.snapshot().sampled.env;
+        is_running && is_complete && self.saves.as_mut().is_some_and(|saves| saves.is_due(env_steps))
+    }
+
+    /// Takes a cut; a failure is noted.
+    pub(super) fn cut(&mut self) -> Option<Cut> {
+        let env_steps = self.steps.snapshot().sampled.env;
+        let saves = self.saves.as_mut()?;
+        let (number, pool) = (saves.begin(env_steps), saves.pool.clone());
+        let began = Instant::now();
+        let engine = self.engine.as_mut()?;
+        let cut = engine.cut(number, &pool, self.finish_deadline);
+        let cut = cut.map_err(|error| CheckpointError::NoState { reason: error.to_string() });
+        let cut = cut.and_then(|(learner, n_seats)| Ok(Cut { learner, seats: self.seats(number, n_seats)? }));
+        let pause = began.elapsed();
+        let saves = self.saves.as_mut()?;
+        match cut {
+            Ok(cut) => {
+                // Elsewhere workers and learner go on while the trainer waits for the learner's pass to end.
+                saves.pause = if cut.seats.is_empty() { cut.learner.took } else { pause };
+                Some(cut)
+            }
+            Err(error) => {
+                saves.note(error);
+                None
+            }
+        }
+    }
+
+    /// Waits for the seats of all marked workers.
+    fn seats(&mut self, number: u64, n_seats: usize) -> Result<Vec<SeatState>, CheckpointError> {
+        let began = Instant::now();
+        let mut seats = Vec::new();
+        loop {
+            self.collect();
+            for posted in std::mem::take(&mut self.iteration.workers.seats) {
+                if posted.number == number {
+                    let no_state =
+                        |why| CheckpointError::NoState { reason: format!("rollout-{}: {why}", posted.worker) };
+                    seats.push(posted.state.map_err(no_state)?);
+                }
+            }
+            if seats.len() >= n_seats {
+                seats.sort_by_key(|seat: &SeatState| seat.worker);
+                return Ok(seats);
+            }
+            let left = SEATS_WITHIN.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                let reason = format!("{} of {n_seats} workers have not posted their state", n_seats - seats.len());
+                return Err(CheckpointError::NoState { reason });
+            }
+            self.notifier.wait(left);
+        }
+    }
+
+    /// Hands a cut over to be written. `result` is the one that it belongs to.
+    pub(super) fn save_cut(&mut self, cut: Cut, result: &TrainResult) {
+        let Cut { learner, seats } = cut;
+        let LearnerCut { mut learners, learner_loop, batches, source, published, moments, steps, .. } = learner;
+        let workers = self.config.workers.num_rollout_workers.max(1);
+        // A worker that gave up has no seat: the run cannot go on without it as it was.
+        let is_exact = self.rests() && seats.len() == workers;
+        let summary = SavedSummary {
+            exact: is_exact,
+            iteration: result.iteration,
+            env_steps: steps.sampled.env,
+            return_mean: result.episode_return_mean,
+            life: self.spec.life,
+            resumes: self.resumes(),
+        };
+        let mut state = RunState::new(self.saved(steps, result), learner_loop, published.version);
+        let publications =
+            learners.iter_mut().map(|(policy, state)| (policy.clone(), std::mem::take(&mut state.publications)));
+        state.publications = publications.collect();
+        state.published_moments = (&*published.moments).into();
+        state.moments = (&*moments).into();
+        state.turns = self.engine.as_ref().and_then(|engine| engine.turn_position());
+        state.restarts = self.engine.as_ref().map(|engine| engine.spent_restarts()).unwrap_or_default();
+        state.seats = if is_exact { seats } else { Vec::new() };
+        state.log = self.log.as_ref().map(|log| log.save());
+        let checkpoints = self.spec.checkpoints(&self.config, learners, &published.moments);
+        let snapshot = Snapshot { state, batches, source, published: None };
+        if let Some(saves) = &mut self.saves {
+            let agreement = saves.agreement.clone();
+            saves.hand(Job { checkpoints, snapshot, published, summary, agreement });
+        }
+    }
+
+    /// How many times the run was continued.
+    fn resumes(&self) -> u64 {
+        self.resumed.as_ref().map_or(0, |resumed| resumed.count)
+    }
+
+    fn saved(&self, steps: pronk_metrics::StepTotals, result: &TrainResult) -> SavedTrainer {
+        let (episodes, policy_returns) = self.history.save();
+        SavedTrainer {
+            iterations: self.iterations,
+            updates: self.updates,
+            worker_restarts: self.worker_restarts,
+            fragments_added: self.fragments_added,
+            steps,
+            time_total: result.time_total,
+            episodes,
+            policy_returns,
+            promise_ended: match &self.promise {
+                Promise::Ended(until) => Some(until.clone()),
+                Promise::None | Promise::Kept => None,
+            },
+            abandoned: (self.abandoned.count, self.abandoned.newest.clone()),
+            resumes: self.resumes(),
+            marks: self.reporters.marks(),
+            result: SavedResult {
+                episode_return_mean: result.episode_return_mean,
+                episode_len_mean: result.episode_len_mean,
+                episodes_covered: result.episodes_covered,
+                enough_episodes: result.enough_episodes,
+                policy_returns: result.policy_returns.clone(),
+                dict: result.dict.to_json_line(),
+            },
+        }
+    }
+}
