@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pronk_buffer::{MultiAgentBatch, NextError, Source};
+use pronk_buffer::{CannotSave, MultiAgentBatch, NextError, SavedSource, Source};
 
 use super::log::RunLog;
 
@@ -33,5 +33,9 @@ impl<S: Source<Item = MultiAgentBatch>> Source for Logged<S> {
 
     fn drain(&mut self) -> Vec<MultiAgentBatch> {
         self.source.drain()
+    }
+
+    fn save(&mut self, saved: &mut SavedSource, ahead: &mut dyn FnMut(&Self::Item)) -> Result<(), CannotSave> {
+        self.source.save(saved, ahead)
     }
 }

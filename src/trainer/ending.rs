@@ -185,6 +185,9 @@ fn failed(cause: TrainError, run: Run) -> FailedRun {
 impl Drop for Trainer {
     fn drop(&mut self) {
         self.stop_threads(SHUTDOWN_DEADLINE);
+        if let Some(saves) = &mut self.saves {
+            saves.finish(SHUTDOWN_DEADLINE);
+        }
         // Reporters of a dropped run write what they have, too.
         self.reporters.finish();
     }

@@ -7,7 +7,6 @@ use pronk_learner::LearnerCut;
 use super::cut::Cut;
 use super::handle::Trainer;
 use super::run;
-use super::saves::Saves;
 use crate::checkpoint::{CheckpointError, save_all};
 
 impl Trainer {
@@ -28,33 +27,28 @@ impl Trainer {
         save_all(&self.spec.checkpoints(&self.config, state, &published.moments), dir.as_ref())
     }
 
-    /// The last checkpoint of the run, as it ends: exact if everything rests, else without the positions of
-    /// workers. One that is not exact does not take the place of an exact one.
+    /// The last checkpoint of a run that can go on exactly, before its threads end.
     pub(super) fn save_last(&mut self) {
-        let Some(saves) = &self.saves else { return };
-        let is_saved = saves.iteration == Some(self.iterations);
-        let rests = self.rests() && self.iteration_is_complete();
-        if is_saved || (self.rests() && !rests && saves.iteration.is_some()) {
+        let is_running = self.engine.as_ref().is_some_and(|engine| !engine.outqueue().is_closed());
+        let is_saved = self.saves.as_ref().is_none_or(|saves| saves.iteration == Some(self.iterations));
+        let is_at_rest = self.rests() && (self.turn_reports.is_none() || self.iteration_is_complete());
+        if !is_running || is_saved || !is_at_rest {
             return;
         }
-        let is_running = self.engine.as_ref().is_some_and(|engine| !engine.outqueue().is_closed());
-        let Some(result) = self.last.clone().filter(|_| is_running) else { return };
-        if let Some(cut) = self.cut() {
+        self.wait_for_saves();
+        if let (Some(cut), Some(result)) = (self.cut(), self.last.clone()) {
             self.save_cut(cut, &result);
         }
     }
 
-    /// The last checkpoint of a run whose learner has ended well, if none was taken since the last result.
+    /// The last checkpoint of a run whose threads have ended, without the positions of its workers. It does not
+    /// take the place of an exact one, unless the run has reached its limit.
     pub(super) fn save_ended(&mut self, last: Option<Box<LearnerCut>>) {
-        let is_saved = |saves: &Saves| saves.iteration == Some(self.iterations);
-        let is_needed = self.saves.as_ref().is_some_and(|saves| !is_saved(saves));
         let has_exact = self.rests() && self.saves.as_ref().is_some_and(|saves| saves.iteration.is_some());
+        let is_needed = self.saves.is_some() && (!has_exact || self.steps.limit_reached());
         let (Some(cut), Some(result), true) = (last, self.last.clone(), is_needed) else { return };
-        // A run that ended at its limit is complete; one that failed goes on from where it was exact.
-        if !has_exact || self.steps.limit_reached() {
-            self.wait_for_saves();
-            self.save_cut(Cut::of(*cut), &result);
-        }
+        self.wait_for_saves();
+        self.save_cut(Cut::of(*cut), &result);
     }
 
     /// Waits until the last checkpoint is written.

@@ -36,7 +36,7 @@ const TIMES: [&str; 13] = [
     "learner_health.starved",
 ];
 
-fn without_times(mut value: Value, path: &str) -> Value {
+pub(crate) fn without_times(mut value: Value, path: &str) -> Value {
     if let Value::Object(entries) = &mut value {
         let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         *entries = std::mem::take(entries)
@@ -51,7 +51,7 @@ fn without_times(mut value: Value, path: &str) -> Value {
     value
 }
 
-fn deterministic(workers: usize, lag: usize) -> TrainerConfig {
+pub(crate) fn deterministic(workers: usize, lag: usize) -> TrainerConfig {
     with(small(workers), |config| {
         config.learner.admission = Admission::Deterministic { lag };
         config.learner.learner_queue_size = None;
@@ -145,7 +145,7 @@ fn the_same_run_twice_is_the_same_for_any_number_of_workers_and_lag() {
 }
 
 /// A CartPole that remembers: with an LSTM.
-fn recurrent(config: &mut TrainerConfig) {
+pub(crate) fn recurrent(config: &mut TrainerConfig) {
     config.model.use_lstm = true;
     config.model.lstm_cell_size = 8;
 }

@@ -27,6 +27,7 @@ mod processes;
 mod replays;
 mod reproducible;
 mod result_dict;
+mod resume_exact;
 #[cfg(unix)]
 mod signals;
 mod sinks;

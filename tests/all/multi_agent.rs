@@ -10,7 +10,7 @@ use pronk::learner::{Impala, Ppo};
 use pronk::policy::{CpuNetwork, Encoder, Gaussian, NetworkSpec, Torso};
 use pronk::prelude::*;
 use pronk::{
-    Activation, Algorithm, Checkpoint, ImpalaConfig, MultiAgentConfig, PolicyId, PolicyMapping, PpoConfig, Run,
+    Activation, Algorithm, ByPolicy, Checkpoint, ImpalaConfig, MultiAgentConfig, PolicyId, PolicyMapping, PpoConfig, Run,
     Schedule, TrainError,
 };
 use tempfile::TempDir;
@@ -320,7 +320,7 @@ fn every_policy_has_a_network_and_an_algorithm_of_its_own_beside_a_learner_and_g
     let updates = crosses.state.updates;
     let on = start().resume(run.checkpoints.clone()).build().unwrap().run(iterations(1)).unwrap();
     assert!(on.checkpoints["crosses"].state.updates > updates);
-    let swapped = [("crosses".into(), noughts.clone()), ("noughts".into(), crosses.clone())].into();
+    let swapped = ByPolicy::from([("crosses".into(), noughts.clone()), ("noughts".into(), crosses.clone())]);
     let refused = start().resume(swapped).build().map(drop).unwrap_err().to_string();
     assert!(refused.contains("policy 'crosses'") && refused.contains("algorithm"), "{refused}");
 }

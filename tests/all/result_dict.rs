@@ -6,7 +6,7 @@ use pronk::config::InferencePlacement;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, StopReason};
+use pronk::{Checkpoints, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, StopReason};
 use serde_json::Value;
 
 use crate::fixtures::{iterations, small};
@@ -96,14 +96,17 @@ fn of_failures() -> Value {
     config.supervision.num_consecutive_worker_failures_tolerance = 1000;
     // A disk that is always full.
     let builder = Trainer::builder(config).env(chaos).record(Recording::to("/dev/full"));
-    let mut trainer = builder.build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("checkpoints");
+    let mut trainer = builder.checkpoints(Checkpoints::to(&dir).every(Duration::ZERO)).build().unwrap();
     trainer.add_reporter(Refusing);
-    let file = tempfile::NamedTempFile::new().unwrap();
-    trainer.checkpoint_every(Duration::ZERO, file.path().join("no folder"));
+    std::fs::remove_dir_all(&dir).unwrap();
+    std::fs::write(&dir, "in the way").unwrap();
     trainer.next().unwrap().unwrap();
     // Not every iteration has a failure.
-    let has_failures =
-        |dict: &ResultDict| dict.get("workers.newest_failures").is_some() && dict.get("record_failed").is_some();
+    let has_failures = |dict: &ResultDict| {
+        ["workers.newest_failures", "record_failed", "checkpoints_failed"].iter().all(|key| dict.get(key).is_some())
+    };
     let dict = trainer.by_ref().take(10_000).map(|result| result.unwrap().dict).find(has_failures).unwrap();
     Value::Object(dict.as_json().clone())
 }

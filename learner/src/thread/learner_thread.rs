@@ -71,7 +71,7 @@ impl LearnerThread {
                 let ended = catch_unwind(AssertUnwindSafe(move || {
                     let failed = learner_loop.run().err();
                     let failure = failed.map(|error| failure(LearnerFailureCause::Failed(error)));
-                    let last = if failure.is_none() { learner_loop.last_cut() } else { None };
+                    let last = learner_loop.last_cut();
                     LearnerEnd { learner: learner_loop.finish(), failure, last }
                 }));
                 // A panic of the learner is an error of the loop. This one came from around it, perhaps

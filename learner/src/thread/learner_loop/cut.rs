@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use pronk_buffer::{CannotSave, Pool, SavedBatch, SavedSource, Source};
+use pronk_metrics::catch;
 
 use super::LearnerLoop;
 use crate::HoldsBatch;
@@ -46,9 +47,11 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         })
     }
 
-    /// A cut at the end of the loop, if it is configured.
+    /// A cut at the end of the loop, if it is configured and no update was interrupted.
     pub fn last_cut(&mut self) -> Option<Box<LearnerCut>> {
-        let cut = self.config.cut_at_end.then(|| self.cut(0, &Pool::new(0)))?;
+        let is_wanted = self.config.cut_at_end && self.is_whole;
+        // A panic of the learner costs this checkpoint only.
+        let cut = catch(|| is_wanted.then(|| self.cut(0, &Pool::new(0)))).ok()??;
         cut.inspect_err(|error| tracing::warn!(%error, "the last checkpoint has the learner alone")).ok().map(Box::new)
     }
 
