@@ -290,11 +290,11 @@ impl Trainer {
         let cut = if is_due && !self.rests() { debug_span!("save").in_scope(|| self.cut()) } else { None };
         let result = debug_span!("report").in_scope(|| self.compose(stop, cut.as_ref()));
         let cut = if is_due && self.rests() { debug_span!("save").in_scope(|| self.cut()) } else { cut };
+        self.last = Some(result.clone());
         if let Some(cut) = cut {
-            self.save_cut(cut, &result);
+            self.save_cut(cut);
         }
         self.clock.enter(TrainerState::Caller);
-        self.last = Some(result.clone());
         result
     }
 

@@ -174,6 +174,8 @@ pub(super) fn make_folder(disk: &dyn Disk, dir: &Path, sync: impl Fn(&Path) -> i
     let absolute = std::path::absolute(dir)?;
     let missing: Vec<&Path> = absolute.ancestors().take_while(|folder| !disk.exists(folder)).collect();
     missing.iter().rev().try_for_each(|folder| disk.make_folder(folder))?;
+    // An error if it is no folder.
+    disk.make_folder(&absolute)?;
     if disk.exists(&dir.join(MANIFEST)) {
         return Ok(());
     }

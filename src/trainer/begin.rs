@@ -234,6 +234,6 @@ impl Trainer {
             dict: ResultDict::from_json_line(&result.dict).unwrap_or_default(),
         };
         self.iteration = Iteration::after(&last, self.started, processors);
-        self.last = Some(last);
+        self.last = Some(last).filter(|last| last.iteration > 0);
     }
 }

@@ -26,7 +26,7 @@ impl Trainer {
         let processors = ProcessorTime::now(&time);
         let mut iteration = std::mem::replace(&mut self.iteration, Iteration::first(now, processors));
         let time_this_iteration = now - iteration.started;
-        let time_total = self.time_total();
+        let time_total = self.time_before + (now - self.started);
         let steps = cut.map_or_else(|| self.steps.snapshot(), |cut| cut.learner().steps.clone());
         let used = processors.since(iteration.processors_before);
         let episodes = self.history.summarise(&iteration.workers);

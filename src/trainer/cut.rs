@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pronk_learner::LearnerCut;
+use pronk_metrics::StepTotals;
 use pronk_rollout::SeatState;
 
 use super::checkpoint_thread::Job;
@@ -100,8 +101,8 @@ impl Trainer {
         }
     }
 
-    /// Hands a cut over to be written. `result` is the one that it belongs to.
-    pub(super) fn save_cut(&mut self, cut: Cut, result: &TrainResult) {
+    /// Hands a cut, which belongs to the last result, over to be written.
+    pub(super) fn save_cut(&mut self, cut: Cut) {
         let Cut { learner, seats } = cut;
         let LearnerCut { mut learners, learner_loop, batches, source, published, moments, steps, .. } = learner;
         let workers = self.config.workers.num_rollout_workers.max(1);
@@ -109,13 +110,13 @@ impl Trainer {
         let is_exact = self.rests() && seats.len() == workers;
         let summary = SavedSummary {
             exact: is_exact,
-            iteration: result.iteration,
+            iteration: self.iterations,
             env_steps: steps.sampled.env,
-            return_mean: result.episode_return_mean,
+            return_mean: self.last.as_ref().and_then(|last| last.episode_return_mean),
             life: self.spec.life,
             resumes: self.resumes(),
         };
-        let mut state = RunState::new(self.saved(steps, result), learner_loop, published.version);
+        let mut state = RunState::new(self.saved(steps), learner_loop, published.version);
         let publications =
             learners.iter_mut().map(|(policy, state)| (policy.clone(), std::mem::take(&mut state.publications)));
         state.publications = publications.collect();
@@ -138,7 +139,15 @@ impl Trainer {
         self.resumed.as_ref().map_or(0, |resumed| resumed.count)
     }
 
-    fn saved(&self, steps: pronk_metrics::StepTotals, result: &TrainResult) -> SavedTrainer {
+    fn saved(&self, steps: StepTotals) -> SavedTrainer {
+        let result = |result: &TrainResult| SavedResult {
+            episode_return_mean: result.episode_return_mean,
+            episode_len_mean: result.episode_len_mean,
+            episodes_covered: result.episodes_covered,
+            enough_episodes: result.enough_episodes,
+            policy_returns: result.policy_returns.clone(),
+            dict: result.dict.to_json_line(),
+        };
         let (episodes, policy_returns) = self.history.save();
         SavedTrainer {
             iterations: self.iterations,
@@ -146,7 +155,7 @@ impl Trainer {
             worker_restarts: self.worker_restarts,
             fragments_added: self.fragments_added,
             steps,
-            time_total: result.time_total,
+            time_total: self.last.as_ref().map_or(self.time_before, |last| last.time_total),
             episodes,
             policy_returns,
             promise_ended: match &self.promise {
@@ -156,14 +165,7 @@ impl Trainer {
             abandoned: (self.abandoned.count, self.abandoned.newest.clone()),
             resumes: self.resumes(),
             marks: self.reporters.marks(),
-            result: SavedResult {
-                episode_return_mean: result.episode_return_mean,
-                episode_len_mean: result.episode_len_mean,
-                episodes_covered: result.episodes_covered,
-                enough_episodes: result.enough_episodes,
-                policy_returns: result.policy_returns.clone(),
-                dict: result.dict.to_json_line(),
-            },
+            result: self.last.as_ref().map(result).unwrap_or_default(),
         }
     }
 }

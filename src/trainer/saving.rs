@@ -36,8 +36,8 @@ impl Trainer {
             return;
         }
         self.wait_for_saves();
-        if let (Some(cut), Some(result)) = (self.cut(), self.last.clone()) {
-            self.save_cut(cut, &result);
+        if let Some(cut) = self.cut() {
+            self.save_cut(cut);
         }
     }
 
@@ -46,9 +46,10 @@ impl Trainer {
     pub(super) fn save_ended(&mut self, last: Option<Box<LearnerCut>>) {
         let has_exact = self.rests() && self.saves.as_ref().is_some_and(|saves| saves.iteration.is_some());
         let is_needed = self.saves.is_some() && (!has_exact || self.steps.limit_reached());
-        let (Some(cut), Some(result), true) = (last, self.last.clone(), is_needed) else { return };
-        self.wait_for_saves();
-        self.save_cut(Cut::of(*cut), &result);
+        if let Some(cut) = last.filter(|_| is_needed) {
+            self.wait_for_saves();
+            self.save_cut(Cut::of(*cut));
+        }
     }
 
     /// Waits until the last checkpoint is written.

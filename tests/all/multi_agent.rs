@@ -10,8 +10,8 @@ use pronk::learner::{Impala, Ppo};
 use pronk::policy::{CpuNetwork, Encoder, Gaussian, NetworkSpec, Torso};
 use pronk::prelude::*;
 use pronk::{
-    Activation, Algorithm, ByPolicy, Checkpoint, ImpalaConfig, MultiAgentConfig, PolicyId, PolicyMapping, PpoConfig, Run,
-    Schedule, TrainError,
+    Activation, Algorithm, ByPolicy, Checkpoint, ImpalaConfig, MultiAgentConfig, PolicyId, PolicyMapping, PpoConfig,
+    Run, Schedule, TrainError,
 };
 use tempfile::TempDir;
 

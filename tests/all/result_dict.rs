@@ -6,7 +6,7 @@ use pronk::config::InferencePlacement;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{Checkpoints, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, StopReason};
+use pronk::{Checkpoints, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
 use serde_json::Value;
 
 use crate::fixtures::{iterations, small};
@@ -84,7 +84,21 @@ fn results() -> Vec<Value> {
     let mut ppo = TrainerConfig { algorithm: PpoConfig::default().into(), ..small(0) };
     ppo.learner.num_sgd_iter = 2;
     ppo.results.weights_digest = true;
-    vec![last(of(small(0))), last(of(small(2))), last(of(loading)), last(of(shared)), last(of(ppo)), of_failures()]
+    let resumed = of_resumed();
+    let others = [of(small(0)), of(small(2)), of(loading), of(shared), of(ppo)];
+    others.map(last).into_iter().chain([of_failures(), resumed]).collect()
+}
+
+/// A result of a run that was saved and gone on.
+fn of_resumed() -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let next = || {
+        let builder = Trainer::builder(small(0)).env(|_: &EnvContext| CartPole::new()).resume(Resume::auto());
+        let mut trainer = builder.checkpoints(Checkpoints::to(folder.path()).every(Duration::ZERO)).build().unwrap();
+        Value::Object(trainer.next().unwrap().unwrap().dict.as_json().clone())
+    };
+    next();
+    next()
 }
 
 /// A result among whose environments some failed, shown to a reporter that failed, too, of a run that cannot

@@ -10,7 +10,7 @@ use pronk::envs::{CartPole, Masked, Pendulum, Recall, TicTacToe};
 use pronk::prelude::*;
 use pronk::trainer::OneAgent;
 use pronk::{
-    AppoConfig, Checkpoints, EnvFactory, Gather, MultiAgentConfig, PpoConfig, Resume, ResultDict, TrainerBuilder,
+    AppoConfig, Checkpoints, EnvFactory, Gather, MultiAgentConfig, PpoConfig, ResultDict, Resume, TrainerBuilder,
     Vectorised, reporter_fn,
 };
 use serde_json::Value;

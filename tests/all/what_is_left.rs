@@ -85,7 +85,9 @@ fn is_complete(checkpoint: &Checkpoint) -> bool {
 
 #[test]
 fn workers_that_give_up_are_the_cause_though_the_learner_is_in_a_long_pass() {
-    let failed = without_hanging("a run whose workers give up", || doomed(2).build().unwrap().run(iterations(1_000_000)).unwrap_err());
+    let failed = without_hanging("a run whose workers give up", || {
+        doomed(2).build().unwrap().run(iterations(1_000_000)).unwrap_err()
+    });
     assert!(failed.cause.thread().is_some_and(|name| name.starts_with("rollout-")), "{failed}");
     assert!(failed.to_string().contains("gearbox is stuck") && failed.to_string().contains("is intact"), "{failed}");
     assert_eq!((failed.run.whole, failed.run.worker_failures.len()), (Whole::Learner, 2));
