@@ -10,6 +10,9 @@
 #[path = "async_env/remote.rs"]
 mod remote;
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -42,6 +45,8 @@ struct Args {
     /// Env-steps after which the run is over
     #[arg(long, default_value_t = 10_000_000)]
     stop_timesteps: u64,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -63,7 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
     config.model.fcnet_hiddens = vec![64, 64];
     config.results.min_time_s_per_iteration = 1.0;
     let envs = AsyncEnvs::new(move |_: EnvContext| RemoteCartPole::connect(address));
-    let mut trainer = Trainer::new(config, envs)?;
+    let mut trainer = args.saving.of(Trainer::builder(config).env(envs), "runs/async_env").build()?;
     trainer.add_reporter(Console::stderr());
     let run = trainer.run(StopWhen {
         episode_return_mean: Some(args.stop_reward),

@@ -12,6 +12,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -83,6 +86,8 @@ struct Args {
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -113,8 +118,8 @@ fn main() -> anyhow::Result<ExitCode> {
         clip_rewards: Some(1.0),
         ..ProcessEnvs::new(program)
     };
-    let mut trainer = Trainer::new(config(&args), envs)?;
     let out = folder(&args)?;
+    let mut trainer = args.saving.of(Trainer::builder(config(&args)).env(envs), &out).build()?;
     trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
@@ -133,9 +138,8 @@ fn main() -> anyhow::Result<ExitCode> {
 /// The folder of this run.
 fn folder(args: &Args) -> Result<RunFolder, RunFolderError> {
     match &args.out {
-        None => RunFolder::create("runs/atari", args.seed),
         Some(out) if args.overwrite => RunFolder::overwrite(out),
-        Some(out) => RunFolder::at(out),
+        out => args.saving.folder("runs/atari", out.as_deref(), args.seed),
     }
 }
 

@@ -7,6 +7,7 @@
 //! cargo run --release --example cartpole -- --bench      # how many a second, and what is the limit
 //! cargo run --release --example cartpole -- --workers 2 --deterministic 2 --max-env-steps 1000000   # the same run twice
 //! cargo run --release --example cartpole -- --workers 4 --record run.rec   # then: --replay run.rec
+//! cargo run --release --example cartpole -- --out runs/mine --checkpoint-every "1 s" --resume auto   # again after a kill
 //! cargo run --release --example cartpole -- --trace run.json --prometheus 127.0.0.1:9464
 //! ```
 //!
@@ -23,9 +24,11 @@ mod config;
 #[path = "cartpole/measure.rs"]
 mod measure;
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
 use pronk::config::Admission;
@@ -86,9 +89,6 @@ struct Args {
     /// Overwrite the run in --out
     #[arg(long, requires = "out")]
     overwrite: bool,
-    /// Seconds between checkpoints
-    #[arg(long, allow_negative_numbers = true, value_name = "SECONDS")]
-    checkpoint_every: Option<f64>,
     /// File for a timeline of all threads
     #[arg(long)]
     trace: Option<PathBuf>,
@@ -98,6 +98,8 @@ struct Args {
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -131,8 +133,8 @@ fn main() -> anyhow::Result<ExitCode> {
     if let Some(replay) = replay {
         builder = builder.replay(replay);
     }
-    let mut trainer = builder.build()?;
     let out = folder(&args)?;
+    let mut trainer = args.saving.of(builder, &out).build()?;
     trainer.log_to(&out)?;
     trainer.add_reporter(timers.file(out.path().join("timers.json")));
     if let Some(timeline) = timeline {
@@ -149,9 +151,6 @@ fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
 
-    if let Some(seconds) = args.checkpoint_every {
-        trainer.checkpoint_every(Duration::try_from_secs_f64(seconds)?, &out);
-    }
     // A replay ends with its record.
     let limits = StopWhen {
         episode_return_mean: Some(args.stop_return),
@@ -180,10 +179,10 @@ fn replay(path: &Path, args: &Args) -> Result<Replay, RecordError> {
 
 /// The folder of this run; none for a measurement, so that `latest` always has a trained policy.
 fn folder(args: &Args) -> Result<RunFolder, RunFolderError> {
+    let runs = if args.bench { "runs/cartpole-bench" } else { "runs/cartpole" };
     match &args.out {
-        None => RunFolder::create(if args.bench { "runs/cartpole-bench" } else { "runs/cartpole" }, args.seed),
         Some(out) if args.overwrite => RunFolder::overwrite(out),
-        Some(out) => RunFolder::at(out),
+        out => args.saving.folder(runs, out.as_deref(), args.seed),
     }
 }
 

@@ -16,6 +16,9 @@
 #[path = "cartpole/config.rs"]
 mod cartpole;
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -53,6 +56,8 @@ struct Args {
     /// Repeat a recorded run of the same faults, and end at the first difference
     #[arg(long, value_name = "FILE", conflicts_with = "record")]
     replay: Option<PathBuf>,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -94,7 +99,7 @@ fn main() -> anyhow::Result<ExitCode> {
     if let Some(path) = args.record {
         builder = builder.record(Recording::to(path));
     }
-    let mut trainer = builder.build()?;
+    let mut trainer = args.saving.of(builder, "runs/chaos").build()?;
     let (began, all) = (Instant::now(), Duration::try_from_secs_f64(60.0 * args.minutes)?);
     let mut said = Instant::now();
     for result in trainer.by_ref() {

@@ -11,6 +11,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
@@ -54,6 +57,8 @@ struct Args {
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,10 +84,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let config = config(&args);
     let mut trainer = match args.env {
-        EnvName::CartPole => Trainer::new(config, |_: &EnvContext| CartPole::new())?,
-        EnvName::Acrobot => Trainer::new(config, |_: &EnvContext| Acrobot::new())?,
-        EnvName::Pendulum => Trainer::new(config, |_: &EnvContext| Pendulum::new())?,
-        EnvName::MountainCarContinuous => Trainer::new(config, |_: &EnvContext| MountainCarContinuous::new())?,
+        EnvName::CartPole => start(&args, config, |_: &EnvContext| CartPole::new())?,
+        EnvName::Acrobot => start(&args, config, |_: &EnvContext| Acrobot::new())?,
+        EnvName::Pendulum => start(&args, config, |_: &EnvContext| Pendulum::new())?,
+        EnvName::MountainCarContinuous => start(&args, config, |_: &EnvContext| MountainCarContinuous::new())?,
     };
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
@@ -100,6 +105,10 @@ fn main() -> anyhow::Result<ExitCode> {
     })?;
     println!("{}", run.summary());
     Ok(run.exit_status().into())
+}
+
+fn start(args: &Args, config: TrainerConfig, env: impl pronk::EnvFactory + 'static) -> anyhow::Result<Trainer> {
+    Ok(args.saving.of(Trainer::builder(config).env(env), "runs/classic_control").build()?)
 }
 
 /// Common settings, and those of each environment.

@@ -17,6 +17,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,6 +73,8 @@ struct Args {
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -87,7 +92,7 @@ fn main() -> anyhow::Result<ExitCode> {
     if args.check {
         return check(&args, &envs);
     }
-    let mut trainer = Trainer::new(config(&args)?, envs)?;
+    let mut trainer = args.saving.of(Trainer::builder(config(&args)?).env(envs), "runs/gymnasium").build()?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
     }

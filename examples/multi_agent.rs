@@ -12,6 +12,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,6 +52,8 @@ struct Args {
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -91,9 +96,10 @@ fn main() -> anyhow::Result<ExitCode> {
     config.model.torso = Torso::Separate;
     config.results.min_time_s_per_iteration = 0.1;
     let limit = StopWhen { env_steps: Some(args.max_env_steps), ..StopWhen::default() };
+    let folder = args.out.clone().unwrap_or_else(|| "runs/multi_agent".into());
     let (mut trainer, stop) = match args.game {
         Game::TicTacToe => {
-            let opponent = args.opponent.map(Checkpoint::load).transpose()?;
+            let opponent = args.opponent.as_ref().map(Checkpoint::load).transpose()?;
             let agents = MultiAgentConfig {
                 policies: [("learner".into(), None), ("opponent".into(), opponent)].into(),
                 // Whoever has the crosses begins, so they take turns at it.
@@ -104,7 +110,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 policies_to_train: Some(["learner".into()].into()),
             };
             let stop = StopWhen { policy_return_mean: Some(("learner".into(), 0.8)), ..limit };
-            (Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents).build()?, stop)
+            let builder = Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents);
+            (args.saving.of(builder, &folder).build()?, stop)
         }
         Game::Rendezvous => {
             let agents = match args.policies {
@@ -112,7 +119,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 Policies::Separate => MultiAgentConfig::separate([("agent_0", "first"), ("agent_1", "second")]),
             };
             let stop = StopWhen { episode_return_mean: Some(1.8), ..limit };
-            (Trainer::builder(config).multi_agent_env(|_: &EnvContext| Rendezvous::new(), agents).build()?, stop)
+            let builder = Trainer::builder(config).multi_agent_env(|_: &EnvContext| Rendezvous::new(), agents);
+            (args.saving.of(builder, &folder).build()?, stop)
         }
     };
     if !args.quiet {

@@ -10,8 +10,12 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::process::ExitCode;
 
+use clap::Parser;
 use pronk::buffer::{ActionView, SampleBatch};
 use pronk::envs::CartPole;
 use pronk::learner::{Advantages, EpisodeEnds, GaeInput, GaeOutput, LossInputs, gae};
@@ -70,7 +74,15 @@ impl Algorithm for Reinforce {
     }
 }
 
+/// Trains CartPole-v1 with REINFORCE.
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    saving: saving::Saving,
+}
+
 fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
     let mut config = TrainerConfig::default();
     config.workers.num_rollout_workers = 0;
     config.workers.num_envs_per_worker = 16;
@@ -79,8 +91,8 @@ fn main() -> anyhow::Result<ExitCode> {
     config.learner.lr = 0.002;
     config.model.fcnet_hiddens = vec![64, 64];
     config.results.min_time_s_per_iteration = 0.1;
-    let trainer =
-        Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).algorithm(Reinforce { gamma: 0.98 }).build()?;
+    let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).algorithm(Reinforce { gamma: 0.98 });
+    let trainer = args.saving.of(builder, "runs/own_algorithm").build()?;
     let run = trainer.run(StopWhen {
         episode_return_mean: Some(200.0),
         env_steps: Some(2_000_000),

@@ -6,6 +6,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -68,6 +71,8 @@ struct Args {
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -81,11 +86,9 @@ fn main() -> anyhow::Result<ExitCode> {
     config.learner.lr = 0.001;
     config.model.fcnet_hiddens = vec![32];
     config.results.min_time_s_per_iteration = 0.1;
-    let mut trainer = Trainer::new(config, |_: &EnvContext| Corridor { cell: 0 })?;
-    let out = match &args.out {
-        Some(out) => pronk::RunFolder::at(out)?,
-        None => pronk::RunFolder::create("runs/own_env", args.seed)?,
-    };
+    let out = args.saving.folder("runs/own_env", args.out.as_deref(), args.seed)?;
+    let builder = Trainer::builder(config).env(|_: &EnvContext| Corridor { cell: 0 });
+    let mut trainer = args.saving.of(builder, &out).build()?;
     trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());

@@ -14,6 +14,9 @@
 #[path = "cartpole/config.rs"]
 mod cartpole;
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,7 +28,7 @@ use pronk::policy::candle_nn::{
 };
 use pronk::policy::{CandleInput, CandleModel, CandleNetwork, CandleOutput, NetworkShape};
 use pronk::prelude::*;
-use pronk::{DeviceSpec, Network, PolicyError, RunFolder};
+use pronk::{DeviceSpec, Network, PolicyError};
 
 /// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -85,16 +88,16 @@ struct Args {
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let config = TrainerConfig { seed: args.seed, ..cartpole::config(1, 16) };
-    let mut trainer = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).network(network).build()?;
-    let out = match &args.out {
-        Some(out) => RunFolder::at(out)?,
-        None => RunFolder::create("runs/own_network", args.seed)?,
-    };
+    let out = args.saving.folder("runs/own_network", args.out.as_deref(), args.seed)?;
+    let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).network(network);
+    let mut trainer = args.saving.of(builder, &out).build()?;
     trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());

@@ -11,6 +11,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/saving.rs"]
+mod saving;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -51,13 +54,15 @@ struct Args {
     /// Print only the last line
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    saving: saving::Saving,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let envs = ProcessEnvs::new(PettingZoo { python: args.python.clone(), ..PettingZoo::new(&args.module) });
-    let mut trainer =
-        Trainer::builder(config(&args)).multi_agent_env(envs, MultiAgentConfig::shared("team")).build()?;
+    let builder = Trainer::builder(config(&args)).multi_agent_env(envs, MultiAgentConfig::shared("team"));
+    let mut trainer = args.saving.of(builder, "runs/pettingzoo").build()?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
     }

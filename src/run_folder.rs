@@ -122,16 +122,14 @@ impl RunFolder {
     /// The file that cannot be moved.
     pub fn resume(path: impl Into<PathBuf>) -> Result<Self, RunFolderError> {
         let path = path.into();
-        let records = records(&path)?;
-        if !records.is_empty() {
-            let life =
-                create_first_free(&path, |n| format!("life-{n}")).map_err(failed("create a folder in", &path))?;
-            for record in records {
-                let (from, to) = (path.join(&record), path.join(&life).join(&record));
-                fs::rename(&from, to).map_err(failed("move", &from))?;
-            }
-        }
+        move_aside(&path)?;
         Ok(Self { path })
+    }
+
+    /// The folder `path` of a run that goes on ([`TrainerBuilder::resume`](crate::TrainerBuilder::resume)) or, if it
+    /// holds none, of a new one. Logs stay where they are: the run continues them.
+    pub fn going_on(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
     }
 
     /// The folder.
@@ -150,6 +148,20 @@ impl AsRef<Path> for RunFolder {
     fn as_ref(&self) -> &Path {
         &self.path
     }
+}
+
+/// Moves the logs in a folder, if there are any, to the first free one of its folders `life-1`, `life-2` and so on.
+pub(crate) fn move_aside(folder: &Path) -> Result<(), RunFolderError> {
+    let records = records(folder)?;
+    if records.is_empty() {
+        return Ok(());
+    }
+    let life = create_first_free(folder, |n| format!("life-{n}")).map_err(failed("create a folder in", folder))?;
+    for record in records {
+        let (from, to) = (folder.join(&record), folder.join(&life).join(&record));
+        fs::rename(&from, to).map_err(failed("move", &from))?;
+    }
+    Ok(())
 }
 
 /// The first free path for what is cut off from a log: `<name>.life-1`, then `<name>.life-2`, and so on.

@@ -42,6 +42,11 @@ impl Resume {
         Self(From::Auto)
     }
 
+    /// Whether it names a run, and not weights alone.
+    pub(crate) fn is_of_a_run(&self) -> bool {
+        !matches!(self.0, From::Weights(_))
+    }
+
     /// The run that was saved in the folder `path`, as [`auto`](Self::auto), or in one of its manifests. If there is
     /// none, that is an error. If it holds weights alone, the run begins with these.
     pub fn from(path: impl AsRef<Path>) -> Self {

@@ -136,7 +136,7 @@ pub(super) fn trainer(
     config: TrainerConfig,
     wired: Wired,
     saves: Option<Saves>,
-    resumed: Option<ResumeReport>,
+    (goes_on, resumed): (bool, Option<ResumeReport>),
 ) -> Trainer {
     let Wired { started, spec, engine, reaper, shutdown, notifier, learner_metrics, steps, time, clock, .. } = wired;
     let processors = ProcessorTime::now(&time.read());
@@ -177,6 +177,7 @@ pub(super) fn trainer(
         iteration: Iteration::first(started, processors),
         last: None,
         saves,
+        goes_on,
         resumed,
         time_before: Duration::ZERO,
         signalled: None,

@@ -71,6 +71,8 @@ pub struct TrainerBuilder<Agents = ()> {
     replay: Option<Replay>,
     checkpoints: Option<Checkpoints>,
     resume: Option<Resume>,
+    /// Whether it goes on with a saved run, if there is one.
+    goes_on: bool,
     /// Applied to the trainer once it exists.
     observers: Vec<Box<Observe>>,
 }
@@ -108,6 +110,7 @@ impl Trainer {
             replay: None,
             checkpoints: None,
             resume: None,
+            goes_on: false,
             observers: Vec::new(),
         }
     }
@@ -150,13 +153,15 @@ impl TrainerBuilder {
 
     /// The inverse of [`split`](Self::split).
     fn with<Agents>(self, agents: Agents) -> TrainerBuilder<Agents> {
-        let Self { config, agents: (), network, learner, recording, replay, checkpoints, resume, observers } = self;
-        TrainerBuilder { config, agents, network, learner, recording, replay, checkpoints, resume, observers }
+        let Self { config, agents: (), network, learner, recording, replay, checkpoints, resume, goes_on, observers } =
+            self;
+        TrainerBuilder { config, agents, network, learner, recording, replay, checkpoints, resume, goes_on, observers }
     }
 
     /// Finds what the run resumes from, and returns the policies of it.
     fn look_for_a_run(&mut self) -> Result<(ByPolicy<Checkpoint>, Option<FoundRun>), TrainError> {
         let resume = self.resume.take();
+        self.goes_on = resume.as_ref().is_some_and(Resume::is_of_a_run);
         if self.replay.is_some() && self.checkpoints.is_some() {
             let reason = "a replay repeats a run that was; save what it ends with by Run::save";
             return Err(ConfigError::caused_by("checkpoints", "a replay", &reason).into());
@@ -196,7 +201,7 @@ impl TrainerBuilder {
         let is_saved = saves.is_some();
         let lineage = Lineage { recording: self.recording, replay: self.replay, is_saved, resumed };
         let wired = wiring::connect(&self.config, spec, learner, lineage)?;
-        let mut trainer = begin::trainer(self.config, wired, saves, report);
+        let mut trainer = begin::trainer(self.config, wired, saves, (self.goes_on, report));
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
         Ok(trainer)
     }
@@ -329,9 +334,20 @@ impl<Agents> TrainerBuilder<Agents> {
 
     /// Splits off the environments.
     fn split(self) -> (TrainerBuilder, Agents) {
-        let Self { config, agents, network, learner, recording, replay, checkpoints, resume, observers } = self;
-        let run =
-            TrainerBuilder { config, agents: (), network, learner, recording, replay, checkpoints, resume, observers };
+        let Self { config, agents, network, learner, recording, replay, checkpoints, resume, goes_on, observers } =
+            self;
+        let run = TrainerBuilder {
+            config,
+            agents: (),
+            network,
+            learner,
+            recording,
+            replay,
+            checkpoints,
+            resume,
+            goes_on,
+            observers,
+        };
         (run, agents)
     }
 }

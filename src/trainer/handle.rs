@@ -124,6 +124,8 @@ pub struct Trainer {
     pub(super) last: Option<TrainResult>,
     /// Checkpoints of the run.
     pub(super) saves: Option<Saves>,
+    /// Whether it goes on with a saved run, if there is one.
+    pub(super) goes_on: bool,
     /// What a resumed run says of that.
     pub(super) resumed: Option<ResumeReport>,
     /// Time of earlier processes of the run.

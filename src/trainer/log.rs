@@ -52,6 +52,10 @@ impl Trainer {
         let results = folder.join(run_folder::RESULTS);
         let mark = self.mark_of(|file| file == run_folder::RESULTS).filter(|_| results.exists());
         let Some(mark) = mark else {
+            if self.goes_on {
+                // Of a process that was killed before its first checkpoint.
+                run_folder::move_aside(folder).map_err(|error| ReportError::new("log_to", error))?;
+            }
             run_folder::claim(folder).map_err(|error| ReportError::new("log_to", error))?;
             let text = format!("```json\n{settings:#}\n```");
             self.add_reporter(JsonLines::create(results)?);

@@ -7,6 +7,7 @@ mod bad_input;
 mod bottleneck;
 mod candle_models;
 mod checkpoints;
+mod crash;
 mod deterministic;
 mod deterministic_normalized;
 mod devices;

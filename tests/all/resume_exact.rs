@@ -177,7 +177,13 @@ fn with_environments_of_every_kind() {
 }
 
 /// CartPole that saves no state: its episodes are played again.
-struct Forgetful(CartPole);
+pub(crate) struct Forgetful(CartPole);
+
+impl Forgetful {
+    pub(crate) fn new() -> Self {
+        Self(CartPole::new())
+    }
+}
 
 impl Env for Forgetful {
     fn spec(&self) -> pronk::EnvSpec {
@@ -197,7 +203,7 @@ impl Env for Forgetful {
 fn with_environments_whose_episodes_are_played_again() {
     for groups in [1, 2] {
         let config = with(deterministic(2, 1), |config| config.workers.num_env_groups = groups);
-        check_env("without snapshots", &config, &|_: &EnvContext| Forgetful(CartPole::new()));
+        check_env("without snapshots", &config, &|_: &EnvContext| Forgetful::new());
     }
 }
 
