@@ -150,7 +150,8 @@ impl AsRef<Path> for RunFolder {
     }
 }
 
-/// Moves the logs in a folder, if there are any, to the first free one of its folders `life-1`, `life-2` and so on.
+/// Moves the logs in a folder, if there are any, to the first free one of its folders `life-1`, `life-2`
+/// and so on.
 pub(crate) fn move_aside(folder: &Path) -> Result<(), RunFolderError> {
     let records = records(folder)?;
     if records.is_empty() {

@@ -54,8 +54,8 @@ use turn_reports::TurnReports;
 /// learner.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// How long a signal waits for the end of an iteration, where a run that repeats can be saved exactly. Schedulers
-/// kill after 10 s or more.
+/// How long a signal waits for the end of an iteration, where a run that repeats can be saved exactly.
+/// Schedulers kill after 10 s or more.
 const WAIT_FOR_ITERATION: Duration = Duration::from_secs(6);
 
 /// Longest wait without a bound by the iteration's time.

@@ -80,6 +80,22 @@ impl Notifier {
         }
     }
 
+    /// Looks now and after each notification; what `look` finds, or `None` after `timeout`.
+    ///
+    /// *Blocks* for at most `timeout`, and for `look`.
+    pub fn wait_for<R>(&self, timeout: Duration, mut look: impl FnMut() -> Option<R>) -> Option<R> {
+        let began = Instant::now();
+        loop {
+            // In this order, so that what arrives in time is found however late it is looked for.
+            let left = timeout.saturating_sub(began.elapsed());
+            let found = look();
+            if found.is_some() || left.is_zero() {
+                return found;
+            }
+            self.wait(left);
+        }
+    }
+
     /// As [`wait`](Self::wait), for tasks. Cancel safe.
     pub async fn notified(&self) {
         loop {

@@ -14,7 +14,8 @@ pub(crate) struct Saving {
     /// How often to save the run, such as "60 s" or "1M env-steps" [default, with --resume: 60 s]
     #[arg(long, value_name = "EVERY")]
     checkpoint_every: Option<Every>,
-    /// Go on with a saved run: `auto` for the newest checkpoint in the run's folder, if there is one, or a path
+    /// Go on with a saved run: `auto` for the newest checkpoint in the run's folder, if there is one, or a
+    /// path
     #[arg(long, value_name = "auto|PATH")]
     resume: Option<String>,
 }

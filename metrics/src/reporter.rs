@@ -60,8 +60,8 @@ pub trait Reporter: Send {
         None
     }
 
-    /// How much of its file the results reported so far have written, for a checkpoint; `None`, the default, if
-    /// a resumed run starts it anew.
+    /// How much of its file the results reported so far have written, for a checkpoint; `None`, the
+    /// default, if a resumed run starts it anew.
     fn mark(&self) -> Option<FileMark> {
         None
     }

@@ -51,8 +51,8 @@ pub(crate) fn load_whole(path: &Path) -> Result<LoadedRun, CheckpointError> {
     load_from(&OsDisk, &manifest_of(path), None, WithRun::Yes)
 }
 
-/// Reads the newest checkpoint of a folder that is whole, and returns the errors of newer ones. `None` if there
-/// is no checkpoint at all.
+/// Reads the newest checkpoint of a folder that is whole, and returns the errors of newer ones. `None` if
+/// there is no checkpoint at all.
 pub(crate) fn load_newest(dir: &Path) -> (Option<LoadedRun>, Vec<CheckpointError>) {
     load_newest_from(&OsDisk, dir)
 }

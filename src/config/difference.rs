@@ -6,7 +6,8 @@ use serde_json::Value;
 const FREE_SETTINGS: [&str; 5] =
     ["results", "supervision", "learner.num_learner_threads", "learner.learner_queue_timeout", "learner.on_starved"];
 
-/// The first setting that differs and matters between a saved config and a run's own: its path and both values.
+/// The first setting that differs and matters between a saved config and a run's own: its path and both
+/// values.
 pub(crate) fn first_difference(saved: &Value, own: &Value) -> Option<(String, String, String)> {
     difference(saved, own, String::new())
 }

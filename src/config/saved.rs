@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::TrainerConfig;
 
 impl TrainerConfig {
-    /// The config of a checkpoint. A setting that this version does not know, or not with this value, is left at
-    /// its default, and named in a warning: it makes no checkpoint unreadable.
+    /// The config of a checkpoint. A setting that this version does not know, or not with this value, is
+    /// left at its default, and named in a warning: it makes no checkpoint unreadable.
     pub(crate) fn of_checkpoint(saved: &Value, path: &Path) -> Self {
         if let Ok(config) = serde_json::from_value(saved.clone()) {
             return config;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// How often something happens: by time, or by env-steps sampled.
 ///
-/// As a text: `"60 s"`, `"5 min"`, `"2 h"`, `"500 ms"`; `"1M env-steps"`, `"250k env-steps"`, `"1e6 env-steps"`.
+/// As a text: `"60 s"`, `"5 min"`, `"2 h"`, `"500 ms"`; `"1M env-steps"`, `"250k env-steps"`, `"1e6
+/// env-steps"`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,7 +62,7 @@ fn parse(text: &str) -> Option<Every> {
             None => (count, 1.0),
         };
         let steps = number.trim().parse::<f64>().ok()? * factor;
-        return (steps >= 1.0 && steps < 1e18).then_some(Every::EnvSteps(steps.round() as u64));
+        return (1.0..1e18).contains(&steps).then_some(Every::EnvSteps(steps.round() as u64));
     }
     // Longest first: every unit ends with another one.
     for (unit, secs) in [("ms", 1e-3), ("min", 60.0), ("h", 3600.0), ("s", 1.0)] {

@@ -302,9 +302,10 @@ impl<Agents> TrainerBuilder<Agents> {
     /// Saves the run periodically and at its end: [`Checkpoints`] says where and how often. Workers and the
     /// learner go on meanwhile.
     ///
-    /// A checkpoint is taken where an iteration ends. A failed one does not end the run: each cause is logged once
-    /// and is in the results under `checkpoints_failed` and in
-    /// [`Run::checkpoint_failures`](crate::Run::checkpoint_failures). Dropping a trainer saves nothing more.
+    /// A checkpoint is taken where an iteration ends. A failed one does not end the run: each cause is
+    /// logged once and is in the results under `checkpoints_failed` and in
+    /// [`Run::checkpoint_failures`](crate::Run::checkpoint_failures). Dropping a trainer saves nothing
+    /// more.
     ///
     /// *Errors* of `build`: a folder that cannot be made, or a replay.
     pub fn checkpoints(self, checkpoints: Checkpoints) -> Self {
@@ -313,16 +314,18 @@ impl<Agents> TrainerBuilder<Agents> {
 
     /// Begins with a checkpoint.
     ///
-    /// With [`Resume::auto`] or [`Resume::from`] the run continues that was saved there: counters, schedules,
-    /// statistics, ledgers and logs. Under deterministic admission and without threads it continues exactly;
-    /// otherwise what was in flight is lost, and episodes differ from earlier ones. See "Killed and gone on" in
-    /// `docs/resume.md`.
+    /// With [`Resume::auto`] or [`Resume::from`] the run continues that was saved there: counters,
+    /// schedules, statistics, ledgers and logs. Under deterministic admission and without threads it
+    /// continues exactly; otherwise what was in flight is lost, and episodes differ from earlier ones. See
+    /// "Killed and gone on" in `docs/resume.md`.
     ///
     /// With `&Checkpoint`, or one for each policy, a new run begins from weights and optimisers. Schedules
-    /// continue; step counters, ledgers and episode statistics start at zero. Random numbers depend on the seed
-    /// and on how many times the run was resumed ([`Checkpoint::life`]), so episodes differ from earlier ones.
+    /// continue; step counters, ledgers and episode statistics start at zero. Random numbers depend on the
+    /// seed and on how many times the run was resumed ([`Checkpoint::life`]), so episodes differ from
+    /// earlier ones.
     ///
-    /// *Errors* of `build`: no checkpoint at a path, one of another run, network, spaces, algorithm or optimiser.
+    /// *Errors* of `build`: no checkpoint at a path, one of another run, network, spaces, algorithm or
+    /// optimiser.
     pub fn resume(self, from: impl Into<Resume>) -> Self {
         Self { resume: Some(from.into()), ..self }
     }

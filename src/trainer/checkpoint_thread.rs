@@ -1,7 +1,7 @@
 //! [`CheckpointThread`]: writes checkpoints while the run goes on.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -45,10 +45,24 @@ pub(super) struct Written {
     pub(super) failures: Vec<CheckpointError>,
 }
 
+#[derive(Default)]
+struct Outcome {
+    written: Mutex<Written>,
+    /// Notified after each job.
+    changed: Condvar,
+}
+
+impl Outcome {
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        // Nothing that can panic runs under this lock.
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The thread `checkpoint`. It has at most one checkpoint to write; dropping it waits for that.
 pub(super) struct CheckpointThread {
     jobs: Option<SyncSender<Box<Job>>>,
-    written: Arc<Mutex<Written>>,
+    outcome: Arc<Outcome>,
     /// Jobs handed over.
     handed: u64,
     /// Shut down as the thread ends.
@@ -62,17 +76,17 @@ impl CheckpointThread {
     pub(super) fn start(mut store: Store) -> std::io::Result<Self> {
         let (jobs, to_do) = sync_channel::<Box<Job>>(1);
         let (alive, ended) = shutdown();
-        let written = Arc::new(Mutex::new(Written::default()));
+        let outcome = Arc::new(Outcome::default());
         let mut clock = StateClock::new("checkpoint", CheckpointState::Waiting);
-        let (reader, outcome) = (clock.reader(), Arc::clone(&written));
+        let (reader, shared) = (clock.reader(), Arc::clone(&outcome));
         let body = move || {
-            while let Ok(job) = to_do.recv() {
+            for job in to_do {
                 clock.enter(CheckpointState::Writing);
                 let (began, iteration) = (Instant::now(), job.summary.iteration);
                 let saved = catch(|| write(&mut store, *job)).unwrap_or_else(|panic| {
                     Err(CheckpointError::NoState { reason: format!("writing it panicked: {panic}") })
                 });
-                let mut written = lock(&outcome);
+                let mut written = shared.lock();
                 written.jobs += 1;
                 match saved {
                     Ok(report) => {
@@ -82,12 +96,13 @@ impl CheckpointThread {
                     Err(error) => written.failures.push(error),
                 }
                 drop(written);
+                shared.changed.notify_all();
                 clock.enter(CheckpointState::Waiting);
             }
             drop(alive);
         };
         let handle = Some(std::thread::Builder::new().name("checkpoint".to_owned()).spawn(body)?);
-        Ok(Self { jobs: Some(jobs), written, handed: 0, ended, clock: reader, handle })
+        Ok(Self { jobs: Some(jobs), outcome, handed: 0, ended, clock: reader, handle })
     }
 
     /// How its time is split.
@@ -97,7 +112,7 @@ impl CheckpointThread {
 
     /// Whether it still writes the last one.
     pub(super) fn is_busy(&self) -> bool {
-        lock(&self.written).jobs < self.handed
+        self.outcome.lock().jobs < self.handed
     }
 
     /// Hands a checkpoint over; call it when the thread is not busy.
@@ -111,16 +126,13 @@ impl CheckpointThread {
 
     /// What became of the jobs so far.
     pub(super) fn written(&self) -> MutexGuard<'_, Written> {
-        lock(&self.written)
+        self.outcome.lock()
     }
 
     /// Waits until the checkpoint in progress is written, at most this long.
     pub(super) fn wait(&self, deadline: Duration) {
-        let began = Instant::now();
-        while self.is_busy() && began.elapsed() < deadline {
-            // A wait of a millisecond that ends early with the thread.
-            let _ = self.ended.sleep(Duration::from_millis(1));
-        }
+        let in_progress = |written: &mut Written| written.jobs < self.handed;
+        drop(self.outcome.changed.wait_timeout_while(self.outcome.lock(), deadline, in_progress));
     }
 
     /// Waits until all is written, at most this long. Returns whether it is.
@@ -133,11 +145,6 @@ impl CheckpointThread {
         }
         has_ended
     }
-}
-
-fn lock(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
-    // Nothing that can panic runs under this lock.
-    written.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn write(store: &mut Store, job: Job) -> Result<SaveReport, CheckpointError> {

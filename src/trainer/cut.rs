@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pronk_learner::LearnerCut;
 use pronk_metrics::StepTotals;
-use pronk_rollout::SeatState;
+use pronk_rollout::{PostedSeat, SeatState};
 
 use super::checkpoint_thread::Job;
 use super::handle::Trainer;
@@ -77,28 +77,23 @@ impl Trainer {
 
     /// Waits for the seats of all marked workers.
     fn seats(&mut self, number: u64, n_seats: usize) -> Result<Vec<SeatState>, CheckpointError> {
-        let began = Instant::now();
         let mut seats = Vec::new();
-        loop {
+        let notifier = self.notifier.clone();
+        let all = notifier.wait_for(SEATS_WITHIN, || {
             self.collect();
-            for posted in std::mem::take(&mut self.iteration.workers.seats) {
-                if posted.number == number {
-                    let no_state =
-                        |why| CheckpointError::NoState { reason: format!("rollout-{}: {why}", posted.worker) };
-                    seats.push(posted.state.map_err(no_state)?);
-                }
-            }
-            if seats.len() >= n_seats {
-                seats.sort_by_key(|seat: &SeatState| seat.worker);
-                return Ok(seats);
-            }
-            let left = SEATS_WITHIN.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                let reason = format!("{} of {n_seats} workers have not posted their state", n_seats - seats.len());
-                return Err(CheckpointError::NoState { reason });
-            }
-            self.notifier.wait(left);
+            let posted = std::mem::take(&mut self.iteration.workers.seats);
+            seats.extend(posted.into_iter().filter(|posted| posted.number == number));
+            (seats.len() >= n_seats).then_some(())
+        });
+        if all.is_none() {
+            let reason = format!("{} of {n_seats} workers have not posted their state", n_seats - seats.len());
+            return Err(CheckpointError::NoState { reason });
         }
+        seats.sort_by_key(|seat| seat.worker);
+        let state = |PostedSeat { worker, state, .. }: PostedSeat| {
+            state.map_err(|why| CheckpointError::NoState { reason: format!("rollout-{worker}: {why}") })
+        };
+        seats.into_iter().map(state).collect()
     }
 
     /// Hands a cut, which belongs to the last result, over to be written.

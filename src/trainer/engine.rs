@@ -176,7 +176,8 @@ impl Engine {
         }
     }
 
-    /// Everything on the learner's side, for the checkpoint `number`, and how many workers post their seats for it.
+    /// Everything on the learner's side, for the checkpoint `number`, and how many workers post their seats
+    /// for it.
     ///
     /// *Blocks* for the learner's pass, up to `deadline`.
     pub(super) fn cut(

@@ -41,8 +41,8 @@ impl Trainer {
         }
     }
 
-    /// The last checkpoint of a run whose threads have ended, without the positions of its workers. It does not
-    /// take the place of an exact one, unless the run has reached its limit.
+    /// The last checkpoint of a run whose threads have ended, without the positions of its workers. It does
+    /// not take the place of an exact one, unless the run has reached its limit.
     pub(super) fn save_ended(&mut self, last: Option<Box<LearnerCut>>) {
         let has_exact = self.rests() && self.saves.as_ref().is_some_and(|saves| saves.iteration.is_some());
         let is_needed = self.saves.is_some() && (!has_exact || self.steps.limit_reached());

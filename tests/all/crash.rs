@@ -1,5 +1,5 @@
-//! Processes that are killed at any instant, also while they resume or save, and gone on until their run ends.
-//! They are this test binary, called again for the same test.
+//! Processes that are killed at any instant, also while they resume or save, and gone on until their run
+//! ends. They are this test binary, called again for the same test.
 //!
 //! `PRONK_TEST_KILLS` says how many kills there are at least, over all kinds of runs: 20 by default.
 
@@ -54,7 +54,7 @@ fn start(kind: &str, folder: &Path) -> Trainer {
     let of = |config| Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
     let config = |workers, lag, change: fn(&mut TrainerConfig)| {
         with(deterministic(workers, lag), |config| {
-            config.results.min_sample_timesteps_per_iteration = 400;
+            config.results.min_sample_timesteps_per_iteration = 200;
             change(config);
         })
     };
@@ -175,7 +175,7 @@ fn wait(mut child: Child, kill_after: Option<Duration>) -> Option<String> {
             child.wait().unwrap();
             return None;
         }
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_micros(500));
     }
 }
 

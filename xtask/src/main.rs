@@ -19,6 +19,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let matches = command_line().get_matches();
     match matches.subcommand() {
         Some(("golden", args)) => stages::golden(&root, args.get_one::<PathBuf>("dir")),
+        Some(("crash", args)) => stages::crash(&root, args.get_one::<u64>("kills").copied()),
         Some((name, _)) if name != "ci" => stages::one(&root, name),
         _ => stages::ci(&root),
     }
@@ -26,12 +27,18 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn command_line() -> Command {
     let dir = Arg::new("dir").value_name("DIR").value_parser(value_parser!(PathBuf));
+    let kills = Arg::new("kills").value_name("KILLS").value_parser(value_parser!(u64));
     let stages = STAGES.iter().map(|stage| Command::new(stage.name).about(stage.about));
     Command::new("cargo xtask")
         .about("Development tasks of pronk")
         .subcommand_required(true)
         .subcommand(Command::new("ci").about("Run every stage below, in order, and stop at the first that fails"))
         .subcommands(stages)
+        .subcommand(
+            Command::new("crash")
+                .about("Kill runs of every kind at random times and go on with each until it ends; `test` kills fewer")
+                .arg(kills.help("How many kills, over all kinds of runs [default: 100]")),
+        )
         .subcommand(
             Command::new("golden")
                 .about("Compare with golden numbers and print what was compared; `test` runs the same code")

@@ -137,6 +137,12 @@ pub(crate) fn golden(root: &Path, dir: Option<&PathBuf>) -> Result<ExitCode> {
     Ok(exit_code(succeeds(command.arg(dir))?))
 }
 
+/// Runs the test that kills processes, with so many kills.
+pub(crate) fn crash(root: &Path, kills: Option<u64>) -> Result<ExitCode> {
+    let mut command = cargo(root, "test --package pronk --test all --features env-process -- crash:: --nocapture");
+    Ok(exit_code(succeeds(command.env("PRONK_TEST_KILLS", kills.unwrap_or(100).to_string()))?))
+}
+
 fn run(root: &Path, stage: &Stage) -> Result<(bool, Duration)> {
     let started = Instant::now();
     let outcome = match stage.work {

@@ -105,9 +105,9 @@ impl<W> Turns<W> {
         schedule.grant(self.config.fragments_of_a_batch.get());
     }
 
-    /// Sends the mark of a checkpoint to every worker that may have further turns, behind the turns granted so
-    /// far, and returns which those are, from 0. There is room for one mark at a time: the caller waits for
-    /// the states of all workers before the next one.
+    /// Sends the mark of a checkpoint to every worker that may have further turns, behind the turns granted
+    /// so far, and returns which those are, from 0. There is room for one mark at a time: the caller waits
+    /// for the states of all workers before the next one.
     pub fn mark(&self, number: u64) -> Vec<usize> {
         let schedule = self.lock();
         let sent = |permits: &Sender<Order<W>>| permits.try_send(Order::Mark(number)).is_ok();

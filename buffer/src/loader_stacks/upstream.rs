@@ -26,6 +26,9 @@ struct Loading {
 /// A thread between asking for a batch and passing it on.
 pub(super) struct LoadingGuard<S>(Arc<Upstream<S>>);
 
+/// What a source has answered to a thread.
+type Asked<S> = Result<(<S as Source>::Item, LoadingGuard<S>), NextError>;
+
 impl<S> Drop for LoadingGuard<S> {
     fn drop(&mut self) {
         self.0.loading().threads -= 1;
@@ -57,11 +60,7 @@ impl<S: Source> Upstream<S> {
     /// is this thread's turn, or if the source panicked in another thread.
     ///
     /// *Blocks* for this thread's turn, and then for at most `timeout`.
-    pub(super) fn next(
-        self: &Arc<Self>,
-        timeout: Duration,
-        is_ending: impl FnOnce() -> bool,
-    ) -> Option<Result<(S::Item, LoadingGuard<S>), NextError>> {
+    pub(super) fn next(self: &Arc<Self>, timeout: Duration, is_ending: impl FnOnce() -> bool) -> Option<Asked<S>> {
         let guard = self.begin();
         let mut source = self.source.lock().ok()?;
         if is_ending() {

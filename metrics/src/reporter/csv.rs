@@ -48,8 +48,8 @@ impl Csv {
         Ok(Csv { file: ReportFile::create(NAME, path)?, columns: IndexSet::new() })
     }
 
-    /// Moves the file to `path`, in place of a table that has other rows, too, if there is one: that is moved to
-    /// the path that `tail` names. Errors name the path.
+    /// Moves the file to `path`, in place of a table that has other rows, too, if there is one: that is
+    /// moved to the path that `tail` names. Errors name the path.
     pub fn take_place_of(&mut self, path: &Path, tail: impl FnOnce() -> PathBuf) -> Result<(), ReportError> {
         self.file.take_place_of(path, tail)
     }

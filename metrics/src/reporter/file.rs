@@ -58,8 +58,8 @@ impl ReportFile {
         Ok(ReportFile { reporter, path, file, len: bytes })
     }
 
-    /// Moves the file to `path`. What is there is kept at the path that `tail` names, unless it is a part of this
-    /// file.
+    /// Moves the file to `path`. What is there is kept at the path that `tail` names, unless it is a part
+    /// of this file.
     pub(super) fn take_place_of(&mut self, path: &Path, tail: impl FnOnce() -> PathBuf) -> Result<(), ReportError> {
         let replace = || -> io::Result<()> {
             self.file.sync_all()?;

@@ -102,10 +102,10 @@ impl TensorBoard {
         TensorBoard::begin(ReportFile::create(NAME, folder.into().join(name))?)
     }
 
-    /// Cuts the event file `path` off after its first `bytes`, which a [mark](Reporter::mark) said, and moves what
-    /// follows to the file that `tail` names. Then makes another event file beside it, which begins with the
-    /// start of a session at `step`: TensorBoard forgets later steps that it has read already. Errors name the
-    /// path.
+    /// Cuts the event file `path` off after its first `bytes`, which a [mark](Reporter::mark) said, and
+    /// moves what follows to the file that `tail` names. Then makes another event file beside it, which
+    /// begins with the start of a session at `step`: TensorBoard forgets later steps that it has read
+    /// already. Errors name the path.
     pub fn resume(
         path: impl Into<PathBuf>,
         bytes: u64,

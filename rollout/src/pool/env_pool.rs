@@ -55,8 +55,8 @@ pub(crate) trait EnvPool: Send {
     /// Ends all groups and waits briefly for them. Returns the names of threads still running.
     fn close(&mut self) -> Vec<String>;
 
-    /// Where the environments of a group that waits for an order are; `obs` are their newest raw observations.
-    /// An error says why that cannot be saved.
+    /// Where the environments of a group that waits for an order are; `obs` are their newest raw
+    /// observations. An error says why that cannot be saved.
     fn save(&mut self, group: usize, obs: ObsColumn) -> Result<GroupPosition, String>;
 
     /// Brings the environments of a group that was just made to where saved ones were; `obs` are the newest

@@ -124,8 +124,8 @@ impl MultiAgentEnvs {
         saved.map(SavedAgentsEnvs).map_err(|cause| self.failure(0, FailurePlace::Unknown, cause))
     }
 
-    /// Brings environments that were just made to where saved ones were; returns those that began a new episode
-    /// instead.
+    /// Brings environments that were just made to where saved ones were; returns those that began a new
+    /// episode instead.
     pub(crate) fn load(&mut self, SavedAgentsEnvs(saved): &SavedAgentsEnvs) -> Result<Vec<Restarted>, EnvFailure> {
         let mut restarted = Vec::new();
         for (env, saved) in saved.iter().enumerate().take(self.slots.len()) {

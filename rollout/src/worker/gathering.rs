@@ -232,10 +232,7 @@ impl MakeFragments for Gathering {
     }
 
     fn close(&mut self) -> Vec<String> {
-        match std::mem::replace(&mut self.is_closed, true) {
-            true => Vec::new(),
-            false => self.groups.close(),
-        }
+        if std::mem::replace(&mut self.is_closed, true) { Vec::new() } else { self.groups.close() }
     }
 
     fn save(&mut self, account: &Account) -> Result<SavedMaker, String> {
@@ -243,10 +240,8 @@ impl MakeFragments for Gathering {
     }
 
     fn load(&mut self, account: &mut Account, saved: &SavedMaker) -> Result<Vec<Restarted>, BuildError> {
-        match saved {
-            SavedMaker::Gathering(saved) => self.load_groups(account, saved),
-            other => Err(BuildError::other_maker(other)),
-        }
+        let SavedMaker::Gathering(saved) = saved else { return Err(BuildError::other_maker(saved)) };
+        self.load_groups(account, saved)
     }
 }
 

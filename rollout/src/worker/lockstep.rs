@@ -1,21 +1,25 @@
 //! Environments that step together on the worker's thread; fragments are written in place, row by row.
 
+mod made;
+mod position;
+mod start;
+
 use std::sync::Arc;
 
-use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsColumn, ObsView, SampleBatch, Versioned};
+use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsColumn, SampleBatch, Versioned};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, Steps, default_policy};
 use pronk_policy::Params;
 
 use super::account::Account;
 use super::any_env_spec::AnyEnvSpec;
-use super::config::{WorkerConfig, WorkerLinks, WorkerState};
+use super::config::{WorkerConfig, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::normalization::Normalization;
-use super::rollout_worker::{MakeFragments, RolloutWorker};
-use super::seat_state::{SavedLockstep, SavedMaker};
-use crate::act::{ActionSampler, Inference, PolicyFault, WeightsOf};
-use crate::env::{EnvSpec, Restarted, VectorContext};
-use crate::pool::{EnvFactory, build_vector};
+use super::rollout_worker::MakeFragments;
+use super::seat_state::SavedMaker;
+use crate::act::{ActionSampler, PolicyFault, WeightsOf};
+use crate::env::{EnvSpec, Restarted};
+use crate::pool::EnvFactory;
 use crate::vector::{VectorEnv, VectorStep};
 
 /// Steps environments together, `T` times for each fragment.
@@ -39,48 +43,6 @@ struct Lockstep {
     under_way: bool,
 }
 
-impl RolloutWorker {
-    /// A worker that steps its environments together on its own thread, with one version of the weights per
-    /// fragment. Fragments do not depend on timing.
-    ///
-    /// # Errors
-    /// The environment that could not be built, or how environments and network disagree.
-    pub fn new(
-        config: WorkerConfig,
-        factory: Arc<dyn EnvFactory>,
-        inference: impl Into<Inference>,
-        links: WorkerLinks,
-    ) -> Result<Self, BuildError> {
-        let n_envs = config.num_envs_per_worker.get();
-        let mut envs = build_vector(factory.as_ref(), &context(&config, config.incarnation), n_envs, &links.monitor)?;
-        if links.saves_envs {
-            envs.keep_for_save();
-        }
-        let spec = envs.spec().clone();
-        config.check_normalized(&spec)?;
-        let account = Account::new(config.worker, config.incarnation, links);
-        let rng = account.acting_stream(config.seed, 0);
-        let spaces = (&spec.observation, &spec.action);
-        let acting = ActionSampler::new(&spec.name, spaces, config.gaussian, inference.into(), rng)?;
-        let shape = acting.batch_shape(config.rollout_fragment_length.get(), config.num_envs_per_worker.get());
-        shape.check()?;
-        let maker = Lockstep {
-            config,
-            factory,
-            obs: ObsColumn::zeros(shape.obs_kind, shape.columns * shape.obs_len),
-            masks: spec.masks_for(shape.columns),
-            normalization: Normalization::new(config.normalize, shape.columns, &spec),
-            spec,
-            shape,
-            state: vec![0.0; shape.columns * shape.state_len],
-            acting,
-            envs: Some(envs),
-            under_way: false,
-        };
-        Ok(Self::over(maker, account))
-    }
-}
-
 impl Lockstep {
     fn make(
         &mut self,
@@ -93,16 +55,7 @@ impl Lockstep {
             Some(envs) => envs,
             None => {
                 clock.enter(WorkerState::Restarting);
-                let incarnation = account.begin_incarnation();
-                let context = context(config, incarnation);
-                let rebuilt = build_vector(factory.as_ref(), &context, shape.columns, &account.links.monitor)?;
-                let now = AnyEnvSpec::Single(rebuilt.spec().clone());
-                AnyEnvSpec::Single(spec.clone()).check_rebuilt(&now, &context)?;
-                let envs = envs.insert(rebuilt);
-                if account.links.saves_envs {
-                    envs.keep_for_save();
-                }
-                envs
+                envs.insert(made::rebuild(config, factory.as_ref(), spec, account)?)
             }
         };
         let BatchShape { columns, state_len, steps, .. } = *shape;
@@ -228,66 +181,13 @@ impl MakeFragments for Lockstep {
     }
 
     fn save(&mut self, account: &Account) -> Result<SavedMaker, String> {
-        let Self { envs, obs, state, normalization, under_way, .. } = self;
-        let raw = normalization.as_ref().and_then(Normalization::raw).map(ObsView::F32);
-        let envs = match envs {
-            Some(envs) if *under_way => {
-                let _inside = account.enter();
-                envs.save(raw.unwrap_or_else(|| obs.view())).map_err(|failure| failure.to_string())?
-            }
-            // They begin with a reset anyway, of the next incarnation.
-            Some(_) | None => None,
-        };
-        Ok(SavedMaker::Lockstep(Box::new(SavedLockstep {
-            under_way: envs.is_some(),
-            envs,
-            obs: obs.clone(),
-            state: state.clone(),
-            normalization: normalization.as_ref().map(Normalization::save),
-        })))
+        self.save_position(account).map(|saved| SavedMaker::Lockstep(Box::new(saved)))
     }
 
     fn load(&mut self, account: &mut Account, saved: &SavedMaker) -> Result<Vec<Restarted>, BuildError> {
         let SavedMaker::Lockstep(saved) = saved else { return Err(BuildError::other_maker(saved)) };
-        let columns = self.shape.columns;
-        if saved.obs.view().len() != self.obs.view().len() || saved.state.len() != self.state.len() {
-            return Err(BuildError::State { reason: format!("it is not of {columns} environments of {}", self.spec) });
-        }
-        if let (Some(own), Some(saved)) = (&mut self.normalization, &saved.normalization) {
-            own.load(saved);
-        }
-        let (Some(positions), Some(envs)) = (&saved.envs, &mut self.envs) else {
-            // Where they were is not known. Those of the present incarnation would repeat its episodes.
-            self.drop_envs(account);
-            return Ok((0..columns as u32).map(|index| Restarted { index, why: NOT_KNOWN.to_owned() }).collect());
-        };
-        (self.obs, self.state) = (saved.obs.clone(), saved.state.clone());
-        let mut obs = self.obs.clone();
-        let restarted = {
-            let _inside = account.enter();
-            envs.load(positions, obs.view_mut().into())?
-        };
-        let (obs_len, state_len) = (self.shape.obs_len, self.shape.state_len);
-        for Restarted { index, .. } in &restarted {
-            let env = *index as usize;
-            let mut row = self.obs.view_mut().into_row(env, obs_len);
-            row.reborrow().copy_from(obs.view().row(env, obs_len))?;
-            if let Some(normalization) = &mut self.normalization {
-                let begun = normalization.begin_one(env, row);
-                begun.map_err(|error| BuildError::State { reason: error.to_string() })?;
-            }
-            self.state[env * state_len..(env + 1) * state_len].fill(0.0);
-        }
-        self.under_way = saved.under_way;
-        Ok(restarted)
+        self.load_position(account, saved)
     }
-}
-
-/// Why environments begin new episodes that cannot be saved.
-const NOT_KNOWN: &str = "its vector environment cannot be saved";
-
-fn context(config: &WorkerConfig, incarnation: u32) -> VectorContext {
-    VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed }
 }
 
 #[cfg(test)]

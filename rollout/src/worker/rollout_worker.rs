@@ -159,9 +159,9 @@ impl RolloutWorker {
         Ok(SeatState { worker, incarnation, slots, consecutive_failures: 0, made, untrained, maker })
     }
 
-    /// Continues where a saved worker was: its next fragment is the one that the saved worker would have made.
-    /// An environment that cannot get back into its episode begins the next one, which the report of that
-    /// fragment says.
+    /// Continues where a saved worker was: its next fragment is the one that the saved worker would have
+    /// made. An environment that cannot get back into its episode begins the next one, which the report of
+    /// that fragment says.
     ///
     /// # Errors
     /// A state of another kind of worker, or an environment that fails.

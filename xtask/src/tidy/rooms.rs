@@ -24,7 +24,10 @@ const SIGNALS: &str = "src/signals.rs";
 /// no client.
 const PROMETHEUS: &str = "src/prometheus.rs";
 
-/// The loops of that thread: one accepts connections, one reads what a client asks for.
+/// The facade's thread that writes checkpoints: what a run is saved as, only the facade knows.
+const CHECKPOINT_THREAD: &str = "src/trainer/checkpoint_thread.rs";
+
+/// The loops of the thread for scrapes: one accepts connections, one reads what a client asks for.
 const PROMETHEUS_SERVER: &str = "src/prometheus/server.rs";
 
 pub(super) fn edges(repo: &Repo) -> Vec<Finding> {
@@ -105,7 +108,8 @@ pub(super) fn sockets(repo: &Repo) -> Vec<Finding> {
 }
 
 pub(super) fn facade_threads(repo: &Repo) -> Vec<Finding> {
-    facade_code(repo, &["thread::spawn", "thread::Builder", "thread::scope"], &[SIGNALS, PROMETHEUS], |_| false)
+    let own = [SIGNALS, PROMETHEUS, CHECKPOINT_THREAD];
+    facade_code(repo, &["thread::spawn", "thread::Builder", "thread::scope"], &own, |_| false)
 }
 
 pub(super) fn facade_loops(repo: &Repo) -> Vec<Finding> {

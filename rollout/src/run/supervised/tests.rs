@@ -30,7 +30,7 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
     let (sender, reports) = mailbox(NonZeroUsize::MIN, &Notifier::new());
     let shared = Shared {
         make: make_workers(factory, 0, &links),
-        budget: RestartBudget::new(restart),
+        budget: RestartBudget::resumed(restart, &[]),
         steps: steps.clone(),
         token: links.token.clone(),
         reports: sender,

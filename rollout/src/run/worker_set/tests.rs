@@ -606,7 +606,7 @@ fn restarts_count_for_the_window_only() {
     };
     let spend_two = |restart_window| {
         let policy = RestartPolicy { max_num_worker_restarts: 1, restart_window, ..NO_PAUSE };
-        let budget = RestartBudget::new(policy);
+        let budget = RestartBudget::resumed(policy, &[]);
         [budget.spend(Arc::new(failure())).is_ok(), budget.clone().spend(Arc::new(failure())).is_ok()]
     };
     assert_eq!(spend_two(LONG), [true, false]);

@@ -9,13 +9,13 @@ use pronk_policy::{CpuNetwork, Network, NetworkSpec, Space};
 
 use super::*;
 use crate::act::{PolicyFault, convert};
-use crate::env::{ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EpisodeStat, ObsMut};
+use crate::env::{ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EpisodeStat, ObsMut, VectorContext};
 use crate::envs::{CartPole, Masked};
 use crate::testing::{
     Constant, Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n,
     of_default, weights,
 };
-use crate::worker::NormalizerConfig;
+use crate::worker::{NormalizerConfig, RolloutWorker, WorkerLinks};
 
 fn clock() -> StateClock<WorkerState> {
     StateClock::new("rollout-1", WorkerState::Starting)
