@@ -181,7 +181,8 @@ impl Trainer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn next_result(&mut self) -> Option<Result<TrainResult, TrainError>> {
-        self.engine.as_mut()?.begin(self.steps.limit());
+        let limit = self.limit_of_turns();
+        self.engine.as_mut()?.begin(limit);
         while !self.iteration_is_complete() {
             if let Some(wait_limit) = self.wait_limit() {
                 // Woken or timed out, the loop condition decides.
@@ -202,8 +203,9 @@ impl Trainer {
         stop: Option<&StopWhen>,
         interrupted: &mut dyn FnMut() -> Option<StopReason>,
     ) -> Result<TrainResult, TrainError> {
+        let limit = self.limit_of_turns();
         if let Some(engine) = &mut self.engine {
-            engine.begin(self.steps.limit());
+            engine.begin(limit);
         }
         let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.time_total()));
         while !(self.must_end(interrupted)
@@ -223,6 +225,12 @@ impl Trainer {
             debug_span!("take_in").in_scope(|| self.take_in())?;
         }
         Ok(self.complete_iteration(stop))
+    }
+
+    /// The limit of env-steps, as turns of this process see it.
+    fn limit_of_turns(&self) -> Option<u64> {
+        let outside = self.resumed.as_ref().map_or(0, |resumed| resumed.outside_turns);
+        self.steps.limit().map(|limit| limit.saturating_sub(outside))
     }
 
     /// Whether a signal ends the iteration: at once, or where the iteration ends if a checkpoint needs that.

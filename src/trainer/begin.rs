@@ -56,7 +56,8 @@ pub(super) fn look_for_a_run(
             (Some(loaded), _) => Some(loaded),
             (None, damaged) => return Err(ResumeError::Nothing { path, damaged }.into()),
         },
-        Some(ResumeFrom::Path(path)) => Some(load_whole(&path)?),
+        Some(ResumeFrom::Path(path)) if path.exists() => Some(load_whole(&path)?),
+        Some(ResumeFrom::Path(path)) => return Err(ResumeError::Nothing { path, damaged: String::new() }.into()),
     };
     Ok(match loaded {
         None => (ByPolicy::new(), None),
@@ -117,6 +118,7 @@ impl FoundRun {
             is_exact,
             from_iteration: summary.iteration,
             rewound_env_steps: had_come_to.saturating_sub(summary.env_steps),
+            outside_turns: if is_exact { 0 } else { summary.env_steps },
             lost_env_steps: in_flight.saturating_sub(resumed.in_flight().env),
             restarted: (0, Vec::new()),
             marks: resumed.state.trainer.marks.clone(),

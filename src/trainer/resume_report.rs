@@ -16,6 +16,9 @@ pub(super) struct ResumeReport {
     pub(super) from_iteration: u64,
     /// Env-steps that the killed process had sampled after the checkpoint, as far as it said.
     pub(super) rewound_env_steps: u64,
+    /// Env-steps sampled by earlier processes for which this one has granted no turns: all of them, unless it
+    /// goes on exactly.
+    pub(super) outside_turns: u64,
     /// Env-steps that were in flight at the checkpoint and are not in it.
     pub(super) lost_env_steps: u64,
     /// Environments that could not get back into their episodes, and why the first of them.

@@ -52,7 +52,7 @@ pub struct Run {
     /// Reporters that failed.
     pub reporter_failures: Vec<ReportError>,
     /// Failures of periodic checkpoints, each cause once: see
-    /// [`Trainer::checkpoint_every`](crate::Trainer::checkpoint_every).
+    /// [`TrainerBuilder::checkpoints`](crate::TrainerBuilder::checkpoints).
     pub checkpoint_failures: Vec<CheckpointError>,
 }
 

@@ -28,6 +28,7 @@ mod processes;
 mod replays;
 mod reproducible;
 mod result_dict;
+mod resume;
 mod resume_exact;
 #[cfg(unix)]
 mod signals;

@@ -1,0 +1,88 @@
+//! What checkpoints cost: the learner's pause, the time to write, the bytes, and env-steps trained per second as
+//! a share of those of a run without checkpoints in the same minute.
+//!
+//! ```text
+//! cargo bench --bench checkpoints
+//! ```
+//!
+//! CartPole with networks of about 20 k, 1 M and 20 M parameters, whose states with Adam's moments are three
+//! times as large. A checkpoint every 5 s costs twelve times what one every 60 s does.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "../examples/cartpole/config.rs"]
+mod cartpole;
+
+use std::time::Duration;
+
+use pronk::config::Admission;
+use pronk::envs::CartPole;
+use pronk::prelude::*;
+use pronk::{Checkpoints, Run};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const ROUNDS: usize = 3;
+const ROUND: Duration = Duration::from_secs(11);
+const EVERY: Duration = Duration::from_secs(5);
+
+fn run(width: usize, admission: Admission, (round, every): (Duration, Option<Duration>)) -> Run {
+    let mut config = cartpole::config(2, 16);
+    config.model.fcnet_hiddens = vec![width, width];
+    config.learner.admission = admission;
+    config.learner.train_batch_size = 2 * 20 * 16;
+    config.results.min_time_s_per_iteration = 0.5;
+    if let Admission::Deterministic { .. } = admission {
+        // About half a second on two cores.
+        config.results.min_sample_timesteps_per_iteration = (4_000_000_000 / (width * width + 20_000)) as u64;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+    if let Some(every) = every {
+        builder = builder.checkpoints(Checkpoints::to(folder.path()).every(every));
+    }
+    builder.build().unwrap().run(StopWhen { time: Some(round), ..StopWhen::default() }).unwrap()
+}
+
+fn rate(run: &Run) -> f64 {
+    run.steps.trained_once.env as f64 / run.time.as_secs_f64()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn main() {
+    // Under `cargo test --benches` one round suffices to show that it runs.
+    let is_bench = std::env::args().any(|arg| arg == "--bench");
+    let (rounds, round, every) =
+        if is_bench { (ROUNDS, ROUND, EVERY) } else { (1, Duration::from_millis(300), Duration::ZERO) };
+    println!("medians of {rounds} pairs of {round:?}, without and with a checkpoint every {every:?}\n");
+    println!(
+        "{:<14} {:>10} {:>7} {:>9} {:>8} {:>10} {:>12} {:>12} {:>6}",
+        "admission", "parameters", "saved", "MB", "pause ms", "write s", "without", "with", "ratio"
+    );
+    for (name, admission) in [("free", Admission::Free), ("deterministic", Admission::Deterministic { lag: 1 })] {
+        for width in [96, 700, 3_150] {
+            let (mut pairs, mut saves, mut parameters) = (Vec::new(), Vec::new(), 0);
+            for _ in 0..rounds {
+                let without = rate(&run(width, admission, (round, None)));
+                let with = run(width, admission, (round, Some(every)));
+                parameters = with.checkpoints.iter().map(|(_, policy)| policy.state.params.values().len()).sum();
+                pairs.push((without, rate(&with)));
+                let of = |key: &str| with.result.dict.number(&format!("checkpoint.{key}")).unwrap_or(f64::NAN);
+                saves.push([of("saved"), of("bytes") / 1e6, of("pause_ms"), of("write_s")]);
+            }
+            let [saved, megabytes, pause, write] = [0, 1, 2, 3].map(|i| median(saves.iter().map(|s| s[i]).collect()));
+            let (without, with): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+            let ratio = median(pairs.iter().map(|(without, with)| with / without).collect());
+            println!(
+                "{name:<14} {parameters:>10} {saved:>7} {megabytes:>9.1} {pause:>8.2} {write:>10.3} {:>12.0} {:>12.0} {ratio:>6.3}",
+                median(without),
+                median(with)
+            );
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Runs that go on: what free runs promise, logs without gap or repeat, and what is refused.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pronk::config::Admission;
+use pronk::envs::{CartPole, Pendulum};
+use pronk::prelude::*;
+use pronk::trainer::OneAgent;
+use pronk::{Checkpoint, Checkpoints, Every, Recording, Resume, ResumeError, TrainError, TrainerBuilder};
+use serde_json::Value;
+
+use crate::deterministic::deterministic;
+use crate::fixtures::{iterations, small, with};
+
+fn cart_pole(config: &TrainerConfig) -> TrainerBuilder<OneAgent> {
+    Trainer::builder(config.clone()).env(|_: &EnvContext| CartPole::new())
+}
+
+fn saves_into(folder: &Path) -> PathBuf {
+    folder.join("checkpoints")
+}
+
+/// Checkpoints as often as they can be written.
+fn always(folder: &Path) -> Checkpoints {
+    Checkpoints::to(saves_into(folder)).every(Duration::ZERO)
+}
+
+/// A free run with a replay buffer and results of a few milliseconds.
+fn free() -> TrainerConfig {
+    with(small(2), |config| {
+        config.learner.admission = Admission::Free;
+        config.learner.replay_proportion = 0.5;
+        config.learner.replay_buffer_num_slots = 10;
+        config.results.min_time_s_per_iteration = 0.005;
+    })
+}
+
+/// Plays until the iteration and ends as a kill does; returns the env-steps sampled until then.
+fn play_and_drop(mut trainer: Trainer, until: u64) -> u64 {
+    let last = trainer.by_ref().map(Result::unwrap).find(|result| result.iteration == until).unwrap();
+    last.env_steps_sampled
+}
+
+fn results(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn numbers(results: &[Value]) -> Vec<u64> {
+    results.iter().map(|result| result["training_iteration"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_free_run_goes_on_and_accounts_for_what_was_in_flight() {
+    let folder = tempfile::tempdir().unwrap();
+    // Often enough for one checkpoint, and too seldom for one of the last result.
+    let checkpoints = Checkpoints::to(saves_into(folder.path())).every(Every::EnvSteps(500));
+    let start = || cart_pole(&free()).checkpoints(checkpoints.clone()).resume(Resume::auto()).log_to(folder.path());
+    let came_to = play_and_drop(start().build().unwrap(), 30);
+    let manifest: Value =
+        serde_json::from_slice(&std::fs::read(saves_into(folder.path()).join("manifest.json")).unwrap()).unwrap();
+    let saved = manifest["run"]["summary"]["env_steps"].as_u64().unwrap();
+    let from = manifest["run"]["summary"]["iteration"].as_u64().unwrap();
+    assert!((1..=30).contains(&from));
+
+    let run = start().build().unwrap().run(iterations(40)).unwrap();
+    let of = |key: &str| run.result.dict.number(key).unwrap() as u64;
+    assert!(run.ledger_closed(), "{:?}", run.steps);
+    assert_eq!((of("resume.count"), of("resume.from_iteration")), (1, from));
+    assert_eq!(of("resume.rewound_env_steps"), came_to - saved);
+    let lost = run.steps.lost.get("resume").map_or(0, |steps| steps.env);
+    assert_eq!(of("resume.lost_env_steps"), lost);
+    assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(false)));
+    assert_eq!(run.result.dict.number("life"), Some(1.0));
+
+    let log = results(&folder.path().join("results.jsonl"));
+    assert_eq!(numbers(&log), (1..=40).collect::<Vec<_>>());
+    let steps: Vec<_> = log.iter().map(|result| result["num_env_steps_sampled"].as_u64().unwrap()).collect();
+    assert!(steps.is_sorted(), "{steps:?}");
+    let times: Vec<_> = log.iter().map(|result| result["time_total_s"].as_f64().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    if from < 30 {
+        let tail = results(&folder.path().join("results.jsonl.life-1"));
+        assert_eq!(numbers(&tail), (from + 1..=30).collect::<Vec<_>>(), "what came after the checkpoint is kept");
+    }
+    let table = std::fs::read_to_string(folder.path().join("progress.csv")).unwrap();
+    let column = table.lines().next().unwrap().split(',').position(|name| name == "training_iteration").unwrap();
+    let rows = table.lines().skip(1).map(|row| row.split(',').nth(column).unwrap().parse().unwrap());
+    assert_eq!(rows.collect::<Vec<u64>>(), (1..=40).collect::<Vec<_>>());
+    assert!(folder.path().join("report.html").exists());
+}
+
+#[test]
+fn a_run_that_has_ended_is_at_its_goal_when_resumed() {
+    for config in [deterministic(2, 1), free()] {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || cart_pole(&config).checkpoints(always(folder.path())).resume(Resume::auto()).build().unwrap();
+        let stop = StopWhen { env_steps: Some(2_000), ..StopWhen::default() };
+        let run = start().run(stop.clone()).unwrap();
+        let again = start().run(stop).unwrap();
+        assert_eq!(again.weights_digest(), run.weights_digest());
+        assert_eq!(again.steps.trained_once, run.steps.trained_once);
+        assert!(again.ledger_closed());
+    }
+}
+
+#[test]
+fn a_kill_before_the_first_checkpoint_begins_anew_and_keeps_the_old_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = Checkpoints::to(saves_into(folder.path())).every(Duration::from_secs(3600));
+    let start = || cart_pole(&free()).checkpoints(checkpoints.clone()).resume(Resume::auto()).log_to(folder.path());
+    play_and_drop(start().build().unwrap(), 3);
+    let run = start().build().unwrap().run(iterations(2)).unwrap();
+    assert_eq!(run.result.dict.get("resume.count"), None);
+    assert_eq!(numbers(&results(&folder.path().join("results.jsonl"))), [1, 2]);
+    assert_eq!(numbers(&results(&folder.path().join("life-1/results.jsonl"))), [1, 2, 3]);
+}
+
+#[test]
+fn another_run_is_refused_by_what_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = deterministic(2, 1);
+    cart_pole(&config).checkpoints(always(folder.path())).build().unwrap().run(iterations(3)).unwrap();
+    let path = saves_into(folder.path());
+    let refusal = |builder: TrainerBuilder<OneAgent>| match builder.build().map(drop).unwrap_err() {
+        TrainError::Resume(error) => *error,
+        other => panic!("{other}"),
+    };
+    let differs = |builder| match refusal(builder) {
+        ResumeError::Other { what, saved, own, .. } => (what, saved, own),
+        other => panic!("{other}"),
+    };
+    let (what, saved, own) =
+        differs(cart_pole(&with(config.clone(), |c| c.learner.lr *= 2.0)).resume(Resume::from(&path)));
+    assert!(what.contains("learner.lr") && saved != own, "{what}: {saved} {own}");
+    let (what, ..) = differs(cart_pole(&with(config.clone(), |c| c.seed += 1)).resume(Resume::from(&path)));
+    assert!(what.contains("seed"), "{what}");
+
+    let nowhere = refusal(cart_pole(&config).resume(Resume::from(folder.path().join("nothing"))));
+    assert!(matches!(nowhere, ResumeError::Nothing { .. }), "{nowhere}");
+    assert!(matches!(refusal(cart_pole(&config).resume(Resume::auto())), ResumeError::NoFolder));
+    let record = Recording::to(folder.path().join("record"));
+    let recorded = refusal(cart_pole(&config).resume(Resume::from(&path)).record(record));
+    assert!(matches!(recorded, ResumeError::Recorded), "{recorded}");
+    let pendulum = Trainer::builder(config.clone()).env(|_: &EnvContext| Pendulum::new());
+    let error = pendulum.resume(Resume::from(&path)).build().map(drop).unwrap_err().to_string();
+    assert!(error.contains("Pendulum") || error.contains("space"), "{error}");
+
+    // What cannot change the run may differ.
+    let other = with(config, |c| c.supervision.worker_restart_backoff *= 2);
+    let run = cart_pole(&other).resume(Resume::from(&path)).build().unwrap().run(iterations(4)).unwrap();
+    assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(true)));
+}
+
+#[test]
+fn a_damaged_newest_checkpoint_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = deterministic(1, 0);
+    let start = || cart_pole(&config).checkpoints(always(folder.path()).keep(3)).resume(Resume::auto());
+    start().build().unwrap().run(iterations(6)).unwrap();
+    let dir = saves_into(folder.path());
+    let manifest: Value = serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap();
+    let newest = manifest["run"]["summary"]["iteration"].as_u64().unwrap();
+    // One bit in the state that only the newest has.
+    let name = manifest["run"]["state"]["file"].as_str().unwrap();
+    let mut bytes = std::fs::read(dir.join(name)).unwrap();
+    bytes[7] ^= 1;
+    std::fs::write(dir.join(name), bytes).unwrap();
+    let run = start().build().unwrap().run(iterations(8)).unwrap();
+    let from = run.result.dict.number("resume.from_iteration").unwrap() as u64;
+    assert!(from >= 1 && from < newest, "{from} {newest}");
+    assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(true)));
+}
+
+#[test]
+fn a_policy_is_read_while_its_run_saves() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trainer = cart_pole(&free()).checkpoints(always(folder.path()).keep(1)).build().unwrap();
+    let dir = saves_into(folder.path());
+    while !dir.join("manifest.json").exists() {
+        trainer.next().unwrap().unwrap();
+    }
+    let reader = std::thread::spawn(move || (0..200).map(|_| Checkpoint::load(&dir).unwrap().life).sum::<u64>());
+    while !reader.is_finished() {
+        trainer.next().unwrap().unwrap();
+    }
+    assert_eq!(reader.join().unwrap(), 0);
+}
