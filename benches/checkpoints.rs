@@ -1,5 +1,5 @@
-//! What checkpoints cost: the learner's pause, the time to write, the bytes, and env-steps trained per second as
-//! a share of those of a run without checkpoints in the same minute.
+//! What checkpoints cost: the learner's pause, the time to write, the bytes, and env-steps trained per
+//! second as a share of those of a run without checkpoints in the same minute.
 //!
 //! ```text
 //! cargo bench --bench checkpoints
