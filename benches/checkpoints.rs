@@ -70,7 +70,7 @@ fn main() {
             for _ in 0..rounds {
                 let without = rate(&run(width, admission, (round, None)));
                 let with = run(width, admission, (round, Some(every)));
-                parameters = with.checkpoints.iter().map(|(_, policy)| policy.state.params.values().len()).sum();
+                parameters = with.checkpoints.values().map(|policy| policy.state.params.values().len()).sum();
                 pairs.push((without, rate(&with)));
                 let of = |key: &str| with.result.dict.number(&format!("checkpoint.{key}")).unwrap_or(f64::NAN);
                 saves.push([of("saved"), of("bytes") / 1e6, of("pause_ms"), of("write_s")]);

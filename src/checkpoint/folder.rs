@@ -60,8 +60,9 @@ pub(crate) fn load_newest(dir: &Path) -> (Option<LoadedRun>, Vec<CheckpointError
 pub(super) fn load_newest_from(disk: &dyn Disk, dir: &Path) -> (Option<LoadedRun>, Vec<CheckpointError>) {
     let newest = dir.join(MANIFEST);
     let (mut damaged, mut policies) = (Vec::new(), None);
-    let seen = newest_manifest(disk, dir).ok().map(|json| Manifest::generation_of(&json));
-    // The newest one has two manifests, and the second is not looked at.
+    let seen = newest_manifest(disk, dir).ok().and_then(|json| Manifest::parse(&newest, &json).ok());
+    let seen = seen.map(|manifest| manifest.generation);
+    // The newest one has two manifests, and the second is looked at only if the first is damaged.
     let older = generations(disk, dir).into_iter().filter(|generation| Some(*generation) != seen);
     let older = older.map(|generation| dir.join(manifest_name(generation)));
     for path in disk.exists(&newest).then_some(newest.clone()).into_iter().chain(older) {

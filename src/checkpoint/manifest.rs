@@ -1,5 +1,6 @@
 //! `manifest.json`: its entry for each policy, and how older versions are read.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,30 @@ impl RunEntry {
     }
 }
 
+/// How the checksum of a manifest, its last entry, begins. It is the CRC-32C of all bytes before it.
+const SEAL: &str = ",\n  \"crc32c\": ";
+
+/// A manifest with its checksum.
+fn sealed(mut body: Vec<u8>) -> Vec<u8> {
+    let seal = format!("{SEAL}\"{:08x}\"\n}}\n", crc32c::crc32c(&body));
+    body.extend(seal.into_bytes());
+    body
+}
+
+/// A manifest without its checksum, which has to be right. One without a checksum stays as it is: the first ones
+/// had none.
+fn unsealed<'a>(path: &Path, json: &'a [u8]) -> Result<Cow<'a, [u8]>, CheckpointError> {
+    let Some(end) = json.windows(SEAL.len()).rposition(|bytes| bytes == SEAL.as_bytes()) else {
+        return Ok(json.into());
+    };
+    let body = &json[..end];
+    if sealed(body.to_vec()) != json {
+        let reason = "its content is not the one that its `crc32c` was computed of".to_owned();
+        return Err(CheckpointError::Damaged { path: path.to_owned(), reason });
+    }
+    Ok([body, b"}"].concat().into())
+}
+
 /// What every version has: enough to recognise another version.
 #[derive(Deserialize)]
 struct Header {
@@ -169,6 +194,14 @@ impl Manifest {
         Self { format: FORMAT.to_owned(), version: VERSION, generation, policies, run }
     }
 
+    /// The manifest as it is on disk.
+    pub(super) fn to_json(&self) -> serde_json::Result<Vec<u8>> {
+        let mut json = serde_json::to_vec_pretty(self)?;
+        // The checksum is the last entry, before the brace.
+        json.truncate(json.len() - "\n}".len());
+        Ok(sealed(json))
+    }
+
     /// The generation of a manifest; 0 if it cannot be read.
     pub(super) fn generation_of(json: &[u8]) -> u64 {
         serde_json::from_slice::<Header>(json).map_or(0, |header| header.generation)
@@ -177,6 +210,7 @@ impl Manifest {
     /// Reads the manifest of any version that is known; `path` is for errors.
     pub(super) fn parse(path: &Path, json: &[u8]) -> Result<Self, CheckpointError> {
         let unusable = |error| CheckpointError::unusable(path, error);
+        let json = &*unsealed(path, json)?;
         let Header { format, version, .. } = serde_json::from_slice(json).map_err(unusable)?;
         if format != FORMAT {
             return Err(CheckpointError::unusable(path, format!("its format is '{format}' and not '{FORMAT}'")));

@@ -134,7 +134,7 @@ impl Store {
         let generation = newest.max(summaries.keys().next_back().copied().unwrap_or(0)) + 1;
         let summary = run.as_ref().map(|run| run.summary.clone());
         let manifest = Manifest::new(generation, policies, run);
-        let json = serde_json::to_vec_pretty(&manifest).map_err(|error| CheckpointError::unusable(dir, error))?;
+        let json = manifest.to_json().map_err(|error| CheckpointError::unusable(dir, error))?;
         if let Some(retention) = retention {
             writer.write(&manifest_name(generation), &json)?;
             writer.sync()?;

@@ -148,12 +148,19 @@ fn a_flipped_bit_in_any_file_is_named_and_the_checkpoint_before_is_taken() {
             assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
         }
     }
-    // A manifest that is no JSON any more.
-    let disk = make();
-    disk.flip(&Path::new(DIR).join(MANIFEST), 7);
-    let (loaded, damaged) = load_newest_from(&disk, Path::new(DIR));
-    assert!(damaged[0].to_string().contains(MANIFEST), "{damaged:?}");
-    assert_eq!(loaded.unwrap().run.unwrap().summary.iteration, 2, "its other manifest is whole");
+    // The newest checkpoint has two manifests.
+    let (manifest, twin) = (Path::new(DIR).join(MANIFEST), Path::new(DIR).join("manifest-000002.json"));
+    let bits = 8 * crate::checkpoint::disk::read(&make(), &manifest).unwrap().len();
+    for bit in (0..bits).step_by(61).chain(bits - 200..bits) {
+        let disk = make();
+        disk.flip(&manifest, bit);
+        let (loaded, damaged) = load_newest_from(&disk, Path::new(DIR));
+        assert!(damaged[0].to_string().contains(MANIFEST), "bit {bit}: {damaged:?}");
+        assert_eq!(loaded.unwrap().run.unwrap().summary.iteration, 2, "bit {bit}: its twin is whole");
+        disk.flip(&twin, bit);
+        let (loaded, damaged) = load_newest_from(&disk, Path::new(DIR));
+        assert_eq!((loaded.unwrap().run.unwrap().summary.iteration, damaged.len()), (1, 2), "bit {bit}");
+    }
 }
 
 #[test]
@@ -199,6 +206,7 @@ fn a_newer_state_of_a_run_is_refused_by_its_version() {
     let path = folder.path().join(MANIFEST);
     let mut manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     manifest["run"]["format"] = 99.into();
+    manifest.as_object_mut().unwrap().remove("crc32c");
     std::fs::write(&path, manifest.to_string()).unwrap();
     let error = Checkpoint::load(folder.path()).unwrap_err().to_string();
     assert!(error.contains("version 99") && error.contains("read it with"), "{error}");
@@ -214,6 +222,7 @@ fn a_setting_that_is_not_known_makes_no_checkpoint_unreadable() {
     saved["learner"]["a_setting_of_tomorrow"] = 7.into();
     saved["learner"]["num_sgd_iter"] = "as many as it takes".into();
     saved["tomorrow"] = true.into();
+    manifest.as_object_mut().unwrap().remove("crc32c");
     std::fs::write(&path, manifest.to_string()).unwrap();
     let loaded = Checkpoint::load(folder.path()).unwrap().config;
     assert_eq!(loaded, config(), "the others are as they were");
