@@ -111,8 +111,7 @@ fn sealed(mut body: Vec<u8>) -> Vec<u8> {
     body
 }
 
-/// A manifest without its checksum, which has to be right. One without a checksum stays as it is: the first ones
-/// had none.
+/// A manifest without its checksum, which has to be right. The first ones had none.
 fn unsealed<'a>(path: &Path, json: &'a [u8]) -> Result<Cow<'a, [u8]>, CheckpointError> {
     let Some(end) = json.windows(SEAL.len()).rposition(|bytes| bytes == SEAL.as_bytes()) else {
         return Ok(json.into());
