@@ -210,7 +210,7 @@ static void introduce(struct child *c) {
         "{\"protocol\":%d,\"name\":\"Corridor\",\"max_episode_steps\":%" PRIu32 ",\"agents\":[{\"name\":\"agent\","
         "\"observation\":{\"box\":{\"low\":[0.0,0.0],\"high\":[%" PRIu32 ".0,\"inf\"],\"shape\":[%d],"
         "\"dtype\":\"f32\"}},"
-        "\"action\":{\"discrete\":{\"n\":%d}},\"action_mask\":true}]}\n",
+        "\"action\":{\"discrete\":{\"n\":%d}},\"action_mask\":true}],\"one_by_one\":true}\n",
         PROTOCOL, c->max_episode_steps, c->length, OBS_LEN, ACTIONS);
     say(misbehave(c, FIRST_LINE, line));
 }
@@ -262,8 +262,8 @@ static void map_memory(struct child *c) {
 
 /* ---- The conversation ---- */
 
-static const char *reset_all(struct child *c) {
-    for (uint32_t env = 0; env < c->n_envs; env++) {
+static const char *reset_from(struct child *c, uint32_t first, uint32_t end) {
+    for (uint32_t env = first; env < end; env++) {
         c->rewards[env] = 0;
         c->ends[env] = GOES_ON;
         begin(c, env);
@@ -271,8 +271,8 @@ static const char *reset_all(struct child *c) {
     return "k";
 }
 
-static const char *step_all(struct child *c) {
-    for (uint32_t env = 0; env < c->n_envs; env++)
+static const char *step_from(struct child *c, uint32_t first, uint32_t end) {
+    for (uint32_t env = first; env < end; env++)
         if (!step(c, env))
             return "e";
     return "k";
@@ -289,8 +289,12 @@ int main(void) {
     map_memory(&c);
 
     int order;
-    while ((order = getchar()) == 'r' || order == 's')
-        say(order == 'r' ? misbehave(&c, RESET_ANSWER, reset_all(&c)) : misbehave(&c, STEP_ANSWER, step_all(&c)));
+    while ((order = getchar()) == 'r' || order == 's' || order == 'R' || order == 'S') {
+        bool is_for_one = order == 'R' || order == 'S';
+        uint32_t first = is_for_one ? c.header->env : 0, end = is_for_one ? first + 1 : c.n_envs;
+        say(order == 'r' || order == 'R' ? misbehave(&c, RESET_ANSWER, reset_from(&c, first, end))
+                                         : misbehave(&c, STEP_ANSWER, step_from(&c, first, end)));
+    }
     misbehave(&c, CLOSE, NULL);
     free(c.episodes);
     if (order == EOF)
@@ -319,6 +323,12 @@ static const char *misbehave(struct child *c, enum moment moment, const char *ho
         for (int bytes = 0; bytes < 100 << 20; bytes++)
             if (putchar('x') == EOF) exit(1); /* the parent has heard enough */
         return "";
+    }
+    if (LIES(FIRST_LINE, "together")) { /* no lie: it leaves out what a child need not do */
+        static char shorter[512];
+        strcpy(shorter, honest);
+        strcpy(strstr(shorter, ",\"one_by_one\""), "}\n");
+        return shorter;
     }
     if (LIES(SECOND_LINE, "size")) return "{\"shared_bytes\":64}\n";
     if (LIES(RESET_ANSWER, "unasked")) {

@@ -4,7 +4,7 @@ It runs other people's code, which prints, hangs and dies. So before anything of
 moved out of its reach, standard output goes where standard error goes, and the lifeline is armed.
 
 What the child holds is a *group*: a `GymnasiumGroup`, an `AtariVectorGroup` or a `PettingZooGroup`. Each has `agents`,
-`max_episode_steps`, `close()`, and `orders(memory)`, which gives a function for each order.
+`max_episode_steps`, `one_by_one`, `close()`, and `orders(memory)`, which gives a function for each order.
 
 Whatever depends on a space is decided before the first step: each row of the memory gets a function that writes an
 observation into it or reads an action from it. The loop over environments asks about no type.
@@ -65,6 +65,7 @@ def main():
             name=group.name,
             max_episode_steps=group.max_episode_steps,
             agents=[agent.described() for agent in group.agents],
+            one_by_one=group.one_by_one,
         )
         memory = Memory(envs, group.agents, autoreset)
         memory.map(parent.hear())

@@ -88,6 +88,7 @@ class GymnasiumGroup:
         self.agents = [Agent("agent", env.observation_space, env.action_space, config["action_mask"])]
         limit = env.spec.max_episode_steps if env.spec else None
         self.max_episode_steps = None if limit is None else operator.index(limit)
+        self.one_by_one = True
 
     @staticmethod
     def make(config):
@@ -120,15 +121,15 @@ class GymnasiumGroup:
             if show_mask is not None:
                 show_mask(info)
 
-        def reset():
-            for lane in lanes:
+        def reset(which=lanes):
+            for lane in which:
                 begin(lane)
                 index = lane[0]
                 rewards[index], ends[index], asked[index] = 0.0, GOES_ON, True
 
-        def step():
+        def step(which=lanes):
             header[CALL_AT] = STEP
-            for lane in lanes:
+            for lane in which:
                 index, _, take_step, read, show, show_final, show_mask = lane
                 header[ENV_AT] = index
                 if not asked[index]:
@@ -150,7 +151,10 @@ class GymnasiumGroup:
                 if show_mask is not None:
                     show_mask(info)
 
-        return {b"r": reset, b"s": step}
+        def for_one(order):
+            return lambda: order([lanes[header[ENV_AT]]])
+
+        return {b"r": reset, b"s": step, b"R": for_one(reset), b"S": for_one(step)}
 
     def lane(self, index, env):
         """What the loop needs of one environment, so that it has to look for nothing."""
@@ -200,6 +204,7 @@ class AtariVectorGroup:
         # Counted in frames of steps, without those before the first one; looked at after each frame.
         frames, frames_per_step = kwargs.get("max_num_frames_per_episode", 108_000), kwargs.get("frameskip", 4)
         self.max_episode_steps = -(-frames // frames_per_step)
+        self.one_by_one = envs == 1
 
     def close(self):
         self.env.close()
@@ -237,7 +242,7 @@ class AtariVectorGroup:
                 if self.seeds_each:
                     begin(over)
 
-        return {b"r": reset, b"s": step}
+        return {b"r": reset, b"s": step, b"R": reset, b"S": step}
 
 
 class PettingZooGroup:
@@ -252,6 +257,7 @@ class PettingZooGroup:
         self.env = wrapped(make(**config["kwargs"]), config["wrappers"])
         self.has_mask, self.max_episode_steps = config["action_mask"], config["max_episode_steps"]
         self.agents = [self.agent(key) for key in self.env.possible_agents]
+        self.one_by_one = False
 
     def agent(self, key):
         space = self.env.observation_space(key)

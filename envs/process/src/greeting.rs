@@ -33,6 +33,16 @@ struct Hello {
     name: String,
     max_episode_steps: Option<u32>,
     agents: Vec<Agent>,
+    #[serde(default)]
+    one_by_one: bool,
+}
+
+/// What the child's first line says.
+#[derive(Debug)]
+pub(crate) struct Introduction {
+    pub(crate) spec: MultiAgentSpec,
+    /// Whether it obeys orders for one environment alone.
+    pub(crate) one_by_one: bool,
 }
 
 #[derive(Deserialize)]
@@ -54,7 +64,7 @@ pub(crate) enum BadLine {
 }
 
 /// Reads the child's first line: its environments.
-pub(crate) fn hello(line: &[u8]) -> Result<MultiAgentSpec, BadLine> {
+pub(crate) fn hello(line: &[u8]) -> Result<Introduction, BadLine> {
     let line: Value = parse(line)?;
     match line.get("protocol").and_then(Value::as_u64) {
         Some(protocol) if protocol == u64::from(PROTOCOL) => {}
@@ -72,7 +82,7 @@ pub(crate) fn hello(line: &[u8]) -> Result<MultiAgentSpec, BadLine> {
         max_episode_steps: hello.max_episode_steps,
     };
     spec.check().map_err(|error| BadLine::Broken(format!("its first line: {error}")))?;
-    Ok(spec)
+    Ok(Introduction { spec, one_by_one: hello.one_by_one })
 }
 
 /// Checks the child's second line: the size of the memory.
@@ -128,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_first_line_says_what_the_environments_are() {
-        let spec = hello(line(AGENT).as_bytes()).unwrap();
+        let Introduction { spec, one_by_one } = hello(line(AGENT).as_bytes()).unwrap();
+        assert!(!one_by_one);
         assert_eq!((spec.name.as_str(), spec.max_episode_steps, spec.agents.len()), ("Corridor", None, 1));
         let observation = Space::boxed(vec![0.0, f32::NEG_INFINITY], vec![1.0, f32::INFINITY], vec![2]).unwrap();
         assert_eq!(spec.agents[0].observation, observation);

@@ -1,5 +1,6 @@
 //! [`Group`]: the environments of one process, driven by orders of one byte and read through shared memory.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use pronk_policy::ObsDtype;
@@ -7,12 +8,12 @@ use pronk_rollout::{ActionRef, AgentSpec, CallMonitor, End, EnvError, EnvSpec, M
 
 use crate::child::{Child, Deadline, GRACE};
 use crate::error::ProcessError;
-use crate::greeting::{self, BadLine, Greeting, PROTOCOL, Size};
+use crate::greeting::{self, BadLine, Greeting, Introduction, PROTOCOL, Size};
 use crate::layout::{Layout, MAGIC, header, mask_len};
 use crate::memory::{Memory, Unmapped};
 use crate::settings::ProcessEnvs;
 
-/// An order to a group.
+/// An order to a group, or to one environment of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// The values are those of the header.
@@ -21,10 +22,12 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    fn byte(self) -> u8 {
-        match self {
-            Order::Reset => b'r',
-            Order::Step => b's',
+    fn byte(self, only: Option<usize>) -> u8 {
+        match (self, only) {
+            (Order::Reset, None) => b'r',
+            (Order::Reset, Some(_)) => b'R',
+            (Order::Step, None) => b's',
+            (Order::Step, Some(_)) => b'S',
         }
     }
 
@@ -83,7 +86,8 @@ impl Starting {
     pub(crate) fn finish(self) -> Result<Group, ProcessError> {
         let Self { mut child, memory, first_env, n_envs, autoreset, close_timeout, deadline } = self;
         let line_of_theirs = child.line(&deadline)?;
-        let spec = greeting::hello(&line_of_theirs).map_err(|bad| not_understood(&mut child, bad))?;
+        let introduction = greeting::hello(&line_of_theirs).map_err(|bad| not_understood(&mut child, bad))?;
+        let Introduction { spec, one_by_one } = introduction;
         if autoreset && spec.agents.len() != 1 {
             return Err(child.broke(not_one(&spec)));
         }
@@ -100,7 +104,7 @@ impl Starting {
         let line_of_theirs = child.line(&deadline)?;
         greeting::agreed(&line_of_theirs, layout.bytes).map_err(|bad| not_understood(&mut child, bad))?;
         child.is_ready(close_timeout);
-        Ok(Group { child, memory, layout, spec, first_env, n_envs })
+        Ok(Group { child, memory, layout, spec, one_by_one, first_env, n_envs })
     }
 }
 
@@ -128,6 +132,7 @@ pub(crate) struct Group {
     memory: Memory,
     layout: Layout,
     spec: MultiAgentSpec,
+    one_by_one: bool,
     first_env: usize,
     n_envs: usize,
 }
@@ -146,6 +151,11 @@ impl Group {
         &self.spec
     }
 
+    /// Whether an order can be for one environment alone.
+    pub(crate) fn one_by_one(&self) -> bool {
+        self.one_by_one
+    }
+
     /// The index of its first environment within the worker.
     pub(crate) fn first_env(&self) -> usize {
         self.first_env
@@ -160,11 +170,11 @@ impl Group {
         self.memory.write(self.layout.seeds + env * size_of::<u64>(), &[seed]);
     }
 
-    /// Sends an order.
-    pub(crate) fn order(&mut self, order: Order, deadline: &Deadline) -> Result<(), Failed> {
-        // Reset, so that a failure is not attributed to the child's previous call.
-        self.memory.write(header::ENV, &[0, order as u32]);
-        self.child.order(order.byte(), deadline).map_err(|error| self.failed(order, error))
+    /// Sends an order to all environments, or to the `only` one.
+    pub(crate) fn order(&mut self, order: Order, only: Option<usize>, deadline: &Deadline) -> Result<(), Failed> {
+        // Written, so that a failure is not attributed to the child's previous call.
+        self.memory.write(header::ENV, &[only.unwrap_or(0) as u32, order as u32]);
+        self.child.order(order.byte(only), deadline).map_err(|error| self.failed(order, error))
     }
 
     /// Waits for the child's answer, output or end.
@@ -186,10 +196,12 @@ impl Group {
         Err(self.failed(order, error))
     }
 
-    /// Writes the actions of all environments; rows of agents that do not act are ignored.
-    pub(crate) fn act(&self, agent: usize, actions: ActionRef<'_>) -> Result<(), EnvError> {
+    /// Writes the actions of these environments; rows of agents that do not act are ignored.
+    pub(crate) fn act(&self, agent: usize, envs: Range<usize>, actions: ActionRef<'_>) -> Result<(), EnvError> {
         let (at, space) = (self.layout.agents[agent].actions, &self.spec.agents[agent].action);
-        let due = self.n_envs * space.act_len();
+        // An action is a u32 or an f32.
+        let at = at + envs.start * space.act_len() * size_of::<u32>();
+        let due = envs.len() * space.act_len();
         match (actions, space.has_discrete_actions()) {
             (ActionRef::Discrete(indices), true) if indices.len() == due => self.memory.write(at, indices),
             (ActionRef::Continuous(values), false) if values.len() == due => self.memory.write(at, values),
@@ -208,15 +220,15 @@ impl Group {
         self.copy_obs(self.layout.agents[0].final_observations, 0, env, obs)
     }
 
-    /// Reads the rewards of an agent, `[n]`.
-    pub(crate) fn rewards(&self, agent: usize, into: &mut [f64]) {
-        self.memory.read(self.layout.agents[agent].rewards, into);
+    /// Reads the rewards of an agent from environment `first` on, as many as fit.
+    pub(crate) fn rewards(&self, agent: usize, first: usize, into: &mut [f64]) {
+        self.memory.read(self.layout.agents[agent].rewards + first * size_of::<f64>(), into);
     }
 
-    /// Reads how the step ended an agent's episodes, `[n]`.
-    pub(crate) fn ends(&mut self, agent: usize, into: &mut [End]) -> Result<(), Failed> {
+    /// Reads how the step ended an agent's episodes, from environment `first` on, as many as fit.
+    pub(crate) fn ends(&mut self, agent: usize, first: usize, into: &mut [End]) -> Result<(), Failed> {
         let at = self.layout.agents[agent].ends;
-        for (env, end) in into.iter_mut().enumerate() {
+        for (env, end) in (first..).zip(into) {
             *end = match self.memory.get::<u8>(at + env) {
                 0 => End::No,
                 1 => End::Terminated,

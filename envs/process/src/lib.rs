@@ -19,6 +19,7 @@ mod memory;
 mod output;
 mod program;
 mod python;
+mod rerun;
 mod settings;
 mod single;
 mod vector;

@@ -48,7 +48,7 @@ impl Env for ProcessEnv {
     }
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-        self.one.group().act(0, action)?;
+        self.one.group().act(0, 0..1, action)?;
         self.one.carry_out(Order::Step)?;
         self.one.group().observe(0, 0, obs)?;
         let (reward, end) = self.one.came_to(0)?;
@@ -88,7 +88,7 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
 
     fn step(&mut self, agents: &mut Agents) -> Result<(), EnvError> {
         for agent in self.0.agents().filter(|agent| agents.acts(*agent)) {
-            self.0.group().act(agent, agents.action(agent)?)?;
+            self.0.group().act(agent, 0..1, agents.action(agent)?)?;
         }
         self.0.carry_out(Order::Step)?;
         for agent in self.0.agents().filter(|agent| !agents.has_ended(*agent)).collect::<Vec<_>>() {
@@ -150,15 +150,15 @@ impl One {
     fn carry_out(&mut self, order: Order) -> Result<(), EnvError> {
         let deadline = order.deadline(&self.settings);
         let group = self.group_mut();
-        let done = group.order(order, &deadline).and_then(|()| group.answer(order, &deadline));
+        let done = group.order(order, None, &deadline).and_then(|()| group.answer(order, &deadline));
         done.map_err(|Failed { error, .. }| EnvError::new(error))
     }
 
     /// An agent's reward, and how the step ended its episode.
     fn came_to(&mut self, agent: usize) -> Result<(f32, End), EnvError> {
         let (mut reward, mut end) = ([0.0], [End::No]);
-        self.group().rewards(agent, &mut reward);
-        self.group_mut().ends(agent, &mut end).map_err(|Failed { error, .. }| EnvError::new(error))?;
+        self.group().rewards(agent, 0, &mut reward);
+        self.group_mut().ends(agent, 0, &mut end).map_err(|Failed { error, .. }| EnvError::new(error))?;
         Ok((reward[0] as f32, end[0]))
     }
 

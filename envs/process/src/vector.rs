@@ -1,15 +1,16 @@
 //! The environments of one worker, in one or several processes.
 
-use pronk_buffer::{End, ObsColumn};
+use pronk_buffer::{ActionColumn, End, ObsColumn, ObsView};
 use pronk_policy::ObsDtype;
 use pronk_rollout::{
     ActionRef, CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace,
-    ObsMut, Step, VectorContext, VectorEnv, VectorStep,
+    ObsMut, Restarted, SavedEnv, SavedEnvs, Step, VectorContext, VectorEnv, VectorStep, Way,
 };
 
 use crate::child::Deadline;
 use crate::error::ProcessError;
-use crate::group::{Failed, Groups, Order, Starting, spec_alone};
+use crate::group::{Failed, Group, Groups, Order, Starting, spec_alone};
+use crate::rerun::{Rerun, Stopped};
 use crate::settings::ProcessEnvs;
 
 /// Environments in processes that step in parallel.
@@ -25,6 +26,8 @@ pub(crate) struct ProcessVectorEnv {
     /// `[obs_len]`: the final observation of the episode that ended last.
     final_obs: ObsColumn,
     finished: Vec<EpisodeStat>,
+    /// `[B]`: the actions of the running episodes, in runs that save checkpoints.
+    played: Option<Vec<ActionColumn>>,
     monitor: CallMonitor,
 }
 
@@ -78,6 +81,7 @@ impl ProcessVectorEnv {
             },
             spec,
             finished: Vec::new(),
+            played: None,
             monitor: monitor.clone(),
         })
     }
@@ -90,7 +94,7 @@ impl ProcessVectorEnv {
             for env in 0..group.n_envs() {
                 group.set_seed(env, self.episodes[group.first_env() + env].next_seed());
             }
-            let told = group.order(order, &deadline);
+            let told = group.order(order, None, &deadline);
             // No environment has stepped yet.
             told.map_err(|failed| EnvFailure { steps_made: 0, ..self.failure(number, order, failed) })?;
         }
@@ -119,9 +123,9 @@ impl ProcessVectorEnv {
     fn collect(&mut self, number: usize, out: &mut VectorStep<'_>) -> Result<(), EnvFailure> {
         let group = &mut self.groups.list[number];
         let (first, n_envs, obs_len) = (group.first_env(), group.n_envs(), self.spec.observation.obs_len());
-        group.rewards(0, &mut self.rewards[first..][..n_envs]);
+        group.rewards(0, 0, &mut self.rewards[first..][..n_envs]);
         let seen = group.observe(0, 0, out.obs.part(first * obs_len, n_envs * obs_len));
-        if let Err(failed) = group.ends(0, &mut out.ends[first..][..n_envs]) {
+        if let Err(failed) = group.ends(0, 0, &mut out.ends[first..][..n_envs]) {
             return Err(self.failure(number, Order::Step, failed));
         }
         seen.map_err(|error| self.broken(first, error))?;
@@ -154,11 +158,78 @@ impl ProcessVectorEnv {
                 let place = episodes.place();
                 kept.map_err(|error| failed(place, EnvFailureCause::Error(EnvError::new(error)), index + 1))?;
             }
+            if let Some(played) = &mut self.played {
+                played[index].resize(0);
+            }
             self.finished.push(episodes.stat());
             episodes.begin();
             row.check_finite().map_err(|cause| failed(episodes.reset_place(), cause, index + 1))?;
         }
         Ok(())
+    }
+
+    /// Whether the processes can play the episode of one environment again.
+    fn plays_again(&self) -> bool {
+        self.groups.list.iter().all(Group::one_by_one)
+    }
+
+    /// Brings the environments back into their episodes, or begins others and says why.
+    fn go_back(&mut self, saved: &SavedEnvs, mut obs: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
+        let obs_len = self.spec.observation.obs_len();
+        let lost = if self.plays_again() {
+            let Self { groups, settings, monitor, final_obs, .. } = self;
+            let played = Rerun { groups: &mut groups.list, settings, monitor }.play(&saved.envs, final_obs);
+            played.map_err(|Stopped { number, order, place, failed }| EnvFailure {
+                place,
+                steps_made: 0,
+                ..self.failure(number, order, failed)
+            })?
+        } else {
+            let why = "its process has no orders for one environment alone";
+            (0..self.n_envs()).map(|index| (index, why.to_owned())).collect()
+        };
+        let saved = saved.envs.iter();
+        self.episodes.iter_mut().zip(saved.clone()).for_each(|(episodes, saved)| episodes.load(saved.episodes));
+        for (played, saved) in self.played.iter_mut().flatten().zip(saved) {
+            if let Way::Rerun(actions) = &saved.way {
+                played.clone_from(actions);
+            }
+        }
+        if lost.len() == self.n_envs() {
+            self.reset_all(obs)?;
+        } else {
+            for (index, _) in &lost {
+                self.begin_alone(*index, obs.part(index * obs_len, obs_len))?;
+            }
+        }
+        let restarted = |(index, why)| Restarted { index: self.context.first_env + index as u32, why };
+        Ok(lost.into_iter().map(restarted).collect())
+    }
+
+    /// Begins the next episode of one environment.
+    fn begin_alone(&mut self, index: usize, row: ObsMut<'_>) -> Result<(), EnvFailure> {
+        let number = self.groups.list.iter().take_while(|group| group.first_env() <= index).count() - 1;
+        let group = &mut self.groups.list[number];
+        let (env, deadline) = (index - group.first_env(), Order::Reset.deadline(&self.settings));
+        group.set_seed(env, self.episodes[index].next_seed());
+        let told = group.order(Order::Reset, Some(env), &deadline);
+        told.map_err(|failed| self.failure(number, Order::Reset, failed))?;
+        self.wait(number, Order::Reset, &deadline)?;
+        self.begun(number, env, row)
+    }
+
+    /// Reads the first observation of an environment's next episode.
+    fn begun(&mut self, number: usize, env: usize, mut row: ObsMut<'_>) -> Result<(), EnvFailure> {
+        let group = &self.groups.list[number];
+        let index = group.first_env() + env;
+        let seen = group.observe(0, env, row.reborrow()).map_err(EnvFailureCause::Error);
+        self.episodes[index].begin();
+        if let Some(played) = &mut self.played {
+            played[index].resize(0);
+        }
+        let place = self.episodes[index].reset_place();
+        seen.and_then(|()| row.check_finite())
+            .map_err(|cause| self.context.failure(Some(&self.spec), index as u32, place, cause))
     }
 
     /// The caller's actions or buffers are of another space.
@@ -207,15 +278,9 @@ impl VectorEnv for ProcessVectorEnv {
         let obs_len = self.spec.observation.obs_len();
         for number in 0..self.groups.list.len() {
             self.wait(number, Order::Reset, &deadline)?;
-            let group = &self.groups.list[number];
-            for env in 0..group.n_envs() {
-                let index = group.first_env() + env;
-                let mut row = obs.part(index * obs_len, obs_len);
-                let seen = group.observe(0, env, row.part(0, obs_len)).map_err(EnvFailureCause::Error);
-                self.episodes[index].begin();
-                let place = self.episodes[index].reset_place();
-                seen.and_then(|()| row.check_finite())
-                    .map_err(|cause| self.context.failure(Some(&self.spec), index as u32, place, cause))?;
+            let (first, n_envs) = (self.groups.list[number].first_env(), self.groups.list[number].n_envs());
+            for env in 0..n_envs {
+                self.begun(number, env, obs.part((first + env) * obs_len, obs_len))?;
             }
         }
         Ok(())
@@ -225,8 +290,13 @@ impl VectorEnv for ProcessVectorEnv {
         let act_len = self.spec.action.act_len();
         for group in &self.groups.list {
             let first = group.first_env();
-            let acted = group.act(0, actions.part(first * act_len, group.n_envs() * act_len));
+            let acted = group.act(0, 0..group.n_envs(), actions.part(first * act_len, group.n_envs() * act_len));
             acted.map_err(|error| self.broken(first, error))?;
+        }
+        if let Some(played) = &mut self.played {
+            let mut played = played.iter_mut().enumerate();
+            let kept = played.try_for_each(|(index, kept)| kept.append(actions.part(index * act_len, act_len).view()));
+            kept.map_err(|error| self.broken(0, EnvError::new(error)))?;
         }
         let deadline = self.tell(Order::Step)?;
         // Waiting for the last process first mostly wakes this thread only once.
@@ -259,5 +329,23 @@ impl VectorEnv for ProcessVectorEnv {
 
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         into.append(&mut self.finished);
+    }
+
+    fn keep_for_save(&mut self) {
+        self.played = self.plays_again().then(|| vec![ActionColumn::default(); self.n_envs()]);
+    }
+
+    fn save(&mut self, obs: ObsView<'_>) -> Result<Option<SavedEnvs>, EnvFailure> {
+        let obs_len = self.spec.observation.obs_len();
+        let saved = self.episodes.iter().enumerate().map(|(index, episodes)| {
+            let way = self.played.as_ref().map_or(Way::Unknown, |played| Way::Rerun(played[index].clone()));
+            SavedEnv::new(episodes.save(), way, obs.row(index, obs_len))
+        });
+        Ok(Some(SavedEnvs { envs: saved.collect(), finished: self.finished.clone() }))
+    }
+
+    fn load(&mut self, saved: &SavedEnvs, obs: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
+        self.finished.clone_from(&saved.finished);
+        self.go_back(saved, obs)
     }
 }

@@ -26,6 +26,18 @@ pub struct SavedEnv {
     pub obs_crc32c: u32,
 }
 
+impl SavedEnv {
+    /// A position whose newest raw observation is `obs`, `[obs_len]`.
+    pub fn new(episodes: SavedEpisodes, way: Way, obs: ObsView<'_>) -> Self {
+        Self { episodes, way, obs_crc32c: row_sum(obs) }
+    }
+
+    /// Whether its newest raw observation is `obs`, `[obs_len]`.
+    pub fn shows(&self, obs: ObsView<'_>) -> bool {
+        self.obs_crc32c == row_sum(obs)
+    }
+}
+
 /// The state of [`Episodes`](crate::Episodes).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedEpisodes {

@@ -178,7 +178,7 @@ impl<'a> ActionRef<'a> {
     }
 
     /// The action as a view of a batch.
-    pub(crate) fn view(self) -> ActionView<'a> {
+    pub fn view(self) -> ActionView<'a> {
         match self {
             ActionRef::Discrete(indices) => ActionView::U32(indices),
             ActionRef::Continuous(numbers) => ActionView::F32(numbers),

@@ -5,7 +5,7 @@ use pronk_policy::Space;
 use super::keeps::Keeps;
 use crate::env::{
     ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EnvFailureCause, Episodes, FailurePlace, ObsMut,
-    SavedEnv, Spec, Step, VectorContext, Way, mask, row_sum,
+    SavedEnv, Spec, Step, VectorContext, Way, mask,
 };
 
 /// One environment of a vector and the episode it is in.
@@ -58,7 +58,7 @@ impl<E: Env> Slot<E> {
             (None, Some(actions)) => Way::Rerun(actions.clone()),
             (None, None) => Way::Unknown,
         };
-        Ok(SavedEnv { episodes: self.episodes.save(), way, obs_crc32c: row_sum(obs) })
+        Ok(SavedEnv::new(self.episodes.save(), way, obs))
     }
 
     /// Gets back to where a saved one was; `row` is scratch, `[obs_len]`. Says why, if it cannot.
@@ -86,7 +86,7 @@ impl<E: Env> Slot<E> {
                         end => return Err(format!("played again, its episode ended with step {}: {end:?}", step + 1)),
                     }
                 }
-                if row_sum(row.as_view()) != saved.obs_crc32c {
+                if !saved.shows(row.as_view()) {
                     return Err(format!("played again, its episode led to another observation after {len} steps"));
                 }
             }
