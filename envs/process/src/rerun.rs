@@ -18,7 +18,7 @@ pub(crate) struct Stopped {
     pub(crate) number: usize,
     pub(crate) order: Order,
     pub(crate) place: FailurePlace,
-    pub(crate) failed: Failed,
+    pub(crate) failed: Box<Failed>,
 }
 
 /// One environment on its way back.
@@ -126,7 +126,7 @@ impl Rerun<'_> {
 
     #[cold]
     fn stopped(&self, player: &Player<'_>, step: Option<usize>, failed: Failed) -> Stopped {
-        Stopped { number: player.number, order: order(step), place: player.place(step), failed }
+        Stopped { number: player.number, order: order(step), place: player.place(step), failed: Box::new(failed) }
     }
 }
 

@@ -182,7 +182,7 @@ impl ProcessVectorEnv {
             played.map_err(|Stopped { number, order, place, failed }| EnvFailure {
                 place,
                 steps_made: 0,
-                ..self.failure(number, order, failed)
+                ..self.failure(number, order, *failed)
             })?
         } else {
             let why = "its process has no orders for one environment alone";

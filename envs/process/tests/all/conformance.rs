@@ -1,11 +1,11 @@
 //! A child in another language makes the very steps that an environment in Rust makes.
 
-use pronk_buffer::{End, FinalObs, ObsKind};
+use pronk_buffer::{End, FinalObs, ObsKind, ObsView};
 use pronk_env_process::ProcessEnvs;
 use pronk_policy::{Rng, Space};
 use pronk_rollout::{
-    ActionRef, CallMonitor, EnvContext, EnvError, EnvFactory, EpisodeStat, MultiAgentFactory, ObsMut, VectorEnv,
-    VectorStep, check_env, check_env_twice, check_multi_agent_env, check_multi_agent_env_twice,
+    ActionRef, CallMonitor, EnvContext, EnvError, EnvFactory, EpisodeStat, MultiAgentFactory, ObsMut, Restarted,
+    VectorEnv, VectorStep, check_env, check_env_twice, check_multi_agent_env, check_multi_agent_env_twice,
 };
 use serde_json::json;
 
@@ -24,38 +24,58 @@ struct Played {
     episodes: Vec<EpisodeStat>,
 }
 
-fn play(mut envs: Box<dyn VectorEnv>, steps: usize) -> Played {
-    let mut rng = Rng::seed_from(5);
-    let mut played = Played::default();
-    let (mut obs, mut masks) = ([f32::NAN; 2 * N_ENVS], [false; 2 * N_ENVS]);
-    let mut final_obs = FinalObs::new(ObsKind::F32, 2);
-    envs.reset_all(ObsMut::F32(&mut obs)).unwrap();
-    played.obs.push(obs);
-    for t in 0..steps {
+/// Plays with random actions that are possible, to the right three times of four: some episodes reach the door,
+/// some their limit.
+struct Player {
+    envs: Box<dyn VectorEnv>,
+    rng: Rng,
+    obs: [f32; 2 * N_ENVS],
+    final_obs: FinalObs,
+    played: Played,
+}
+
+impl Player {
+    fn of(envs: Box<dyn VectorEnv>) -> Self {
+        let final_obs = FinalObs::new(ObsKind::F32, 2);
+        Self { envs, rng: Rng::seed_from(5), obs: [f32::NAN; 2 * N_ENVS], final_obs, played: Played::default() }
+    }
+
+    fn begin(&mut self) {
+        self.envs.reset_all(ObsMut::F32(&mut self.obs)).unwrap();
+        self.played.obs.push(self.obs);
+    }
+
+    fn step(&mut self) {
+        let Self { envs, rng, obs, final_obs, played } = self;
+        let mut masks = [false; 2 * N_ENVS];
         envs.action_masks(&mut masks).unwrap();
         played.masks.push(masks);
-        // To the right three times of four: some episodes reach the door, some their limit.
         let actions: Vec<u32> = masks.chunks(2).map(|mask| u32::from(!mask[0] || rng.below(8) < 5)).collect();
         let (mut rewards, mut ends) = ([0.0; N_ENVS], [End::No; N_ENVS]);
-        let step = VectorStep {
-            t,
-            obs: ObsMut::F32(&mut obs),
-            rewards: &mut rewards,
-            ends: &mut ends,
-            final_obs: &mut final_obs,
-        };
+        let (t, obs_mut) = (played.rewards.len(), ObsMut::F32(obs));
+        let step = VectorStep { t, obs: obs_mut, rewards: &mut rewards, ends: &mut ends, final_obs };
         envs.step(ActionRef::Discrete(&actions), step).unwrap();
-        played.obs.push(obs);
+        played.obs.push(*obs);
         played.rewards.push(rewards);
         played.ends.push(ends);
     }
-    let row = |(t, env, row): (u32, u32, pronk_buffer::ObsView<'_>)| {
-        let pronk_buffer::ObsView::F32(row) = row else { panic!("{row:?}") };
-        (t as usize, env as usize, row.to_vec())
-    };
-    played.final_obs = final_obs.iter().map(row).collect();
-    envs.drain_episodes(&mut played.episodes);
-    played
+
+    fn end(mut self) -> Played {
+        let row = |(t, env, row): (u32, u32, ObsView<'_>)| {
+            let ObsView::F32(row) = row else { panic!("{row:?}") };
+            (t as usize, env as usize, row.to_vec())
+        };
+        self.played.final_obs = self.final_obs.iter().map(row).collect();
+        self.envs.drain_episodes(&mut self.played.episodes);
+        self.played
+    }
+}
+
+fn play(envs: Box<dyn VectorEnv>, steps: usize) -> Played {
+    let mut player = Player::of(envs);
+    player.begin();
+    (0..steps).for_each(|_| player.step());
+    player.end()
 }
 
 fn made(factory: &impl EnvFactory) -> Box<dyn VectorEnv> {
@@ -125,4 +145,59 @@ fn clipped_rewards_are_learned_from_and_returns_are_whole() {
     let rewards = |played: &Played| played.rewards.iter().flatten().copied().collect::<Vec<_>>();
     assert_eq!(rewards(&clipped), rewards(&whole).iter().map(|reward| reward.min(0.5)).collect::<Vec<_>>());
     assert!(rewards(&whole).contains(&0.9));
+}
+
+/// After so many steps, goes on with other processes, and returns the environments that began a new episode.
+fn go_on_elsewhere(player: &mut Player, envs: &ProcessEnvs) -> Vec<Restarted> {
+    let saved = player.envs.save(ObsView::F32(&player.obs)).unwrap().unwrap();
+    player.envs = made(envs);
+    player.envs.keep_for_save();
+    player.envs.load(&saved, ObsMut::F32(&mut player.obs)).unwrap()
+}
+
+#[test]
+fn episodes_go_on_in_other_processes() {
+    let envs = corridors(json!({}));
+    let whole = play(made(&envs), 120);
+    let mut player = Player::of(made(&envs));
+    player.envs.keep_for_save();
+    player.begin();
+    for step in 0..120 {
+        // Also in the middle of episodes that were played again before.
+        if [0, 37, 38, 90].contains(&step) {
+            let restarted = go_on_elsewhere(&mut player, &envs);
+            assert_eq!(restarted, [], "before step {step}");
+        }
+        player.step();
+    }
+    assert_eq!(player.end(), whole);
+}
+
+#[test]
+fn episodes_that_cannot_be_played_again_begin_anew_and_are_named() {
+    let honest = || corridors(json!({}));
+    for (before, after, steps, reason) in [
+        // Its second reset shows that it is the second.
+        (liars("leak"), liars("leak"), 0, "led to another observation after 0 steps"),
+        (honest(), liars("together"), 4, "no orders for one environment alone"),
+        (honest(), corridors(json!({ "max_episode_steps": 3 })), 4, "its episode ended with step 3: Truncated"),
+    ] {
+        let mut player = Player::of(made(&before));
+        player.envs.keep_for_save();
+        player.begin();
+        player.begin();
+        (0..steps).for_each(|_| player.step());
+        let (obs, saved) = (player.obs, player.envs.save(ObsView::F32(&player.obs)).unwrap().unwrap());
+        let restarted = go_on_elsewhere(&mut player, &after);
+        assert!(!restarted.is_empty(), "{reason}");
+        let now = player.envs.save(ObsView::F32(&player.obs)).unwrap().unwrap();
+        for Restarted { index, why } in &restarted {
+            assert!(why.contains(reason), "{index}: {why}");
+            let index = *index as usize;
+            let (episodes, begun) = (saved.envs[index].episodes, now.envs[index].episodes);
+            assert_eq!((begun.n_begun, begun.len), (episodes.n_begun + 1, 0), "the next episode, not an earlier one");
+            assert_ne!(player.obs[2 * index..][..2], obs[2 * index..][..2], "its first observation is there");
+        }
+        player.step();
+    }
 }
