@@ -14,7 +14,9 @@ use pronk::prelude::*;
 use pronk::{Run, TrainResult};
 use serde_json::{Map, json};
 
-use crate::fixtures::{alone, iterations, small, without_hanging};
+use crate::deterministic::deterministic;
+use crate::fixtures::{alone, iterations, small, with, without_hanging};
+use crate::resume_exact;
 
 /// How many environments a process has.
 const ENVS_PER_PROCESS: usize = 2;
@@ -40,6 +42,15 @@ fn corridors(how: &str) -> ProcessEnvs {
     let config = Map::from_iter([("lie".to_owned(), json!(how))]);
     let program = Program { config, ..Program::new(program()) };
     ProcessEnvs { envs_per_process: ENVS_PER_PROCESS, output: ChildOutput::Shown, ..ProcessEnvs::new(program) }
+}
+
+#[test]
+fn runs_go_on_in_the_middle_of_episodes_in_processes() {
+    let honest = ProcessEnvs { program: Program::new(program()), ..corridors("") };
+    for groups in [1, 2] {
+        let config = with(deterministic(2, 1), |config| config.workers.num_env_groups = groups);
+        resume_exact::check_env(&format!("corridors, {groups} groups"), &config, &honest);
+    }
 }
 
 /// The processes that this one has started and not waited for.

@@ -8,10 +8,11 @@ use std::time::Duration;
 use pronk::config::{Admission, ObservationFilter, OptType};
 use pronk::envs::{CartPole, Masked, Pendulum, Recall, TicTacToe};
 use pronk::prelude::*;
+use pronk::rollout::{Agents, MultiAgentSpec};
 use pronk::trainer::OneAgent;
 use pronk::{
-    AppoConfig, Checkpoints, EnvFactory, Gather, MultiAgentConfig, PpoConfig, ResultDict, Resume, TrainerBuilder,
-    Vectorised, reporter_fn,
+    AppoConfig, Checkpoints, EnvFactory, Gather, MultiAgentConfig, MultiAgentEnv, PpoConfig, ResultDict, Resume,
+    TrainerBuilder, Vectorised, reporter_fn,
 };
 use serde_json::Value;
 
@@ -33,24 +34,37 @@ struct Outcome {
 fn play(mut trainer: Trainer, until: u64, is_killed: bool) -> Outcome {
     let (results, seen) = std::sync::mpsc::channel();
     trainer.add_reporter(reporter_fn("results", move |result: &ResultDict| {
-        let mut result = without_times(serde_json::to_value(result).unwrap(), "");
-        result.as_object_mut().unwrap().retain(|key, _| key != "checkpoint" && key != "resume");
-        let _ = results.send(result);
+        let _ = results.send(without_times(serde_json::to_value(result).unwrap(), ""));
         Ok(())
     }));
+    let seen = || seen.try_iter().map(of_any_process).collect();
     if is_killed {
         assert!(trainer.by_ref().map(|result| result.unwrap().iteration).any(|iteration| iteration == until));
         drop(trainer);
-        return Outcome { results: seen.try_iter().collect(), ..Outcome::default() };
+        return Outcome { results: seen(), ..Outcome::default() };
     }
     let run = trainer.run(StopWhen { iterations: Some(until), ..StopWhen::default() }).unwrap();
     assert!(run.ledger_closed(), "{:?}", run.steps);
     assert!(run.checkpoint_failures.is_empty(), "{:?}", run.checkpoint_failures);
-    Outcome { results: seen.try_iter().collect(), weights: run.weights_digest().to_string() }
+    Outcome { results: seen(), weights: run.weights_digest().to_string() }
+}
+
+/// A result without what is different after a resume.
+fn of_any_process(mut result: Value) -> Value {
+    let keys = result.as_object_mut().unwrap();
+    keys.remove("checkpoint");
+    if let Some(resume) = keys.remove("resume") {
+        assert_eq!(resume["exact"], true, "{resume}");
+    }
+    result
 }
 
 /// The same run once in one process and once in several.
-fn check(what: &str, start: impl Fn() -> Result<Trainer, pronk::TrainError>, resume: impl Fn(&Path) -> Trainer) {
+pub(crate) fn check(
+    what: &str,
+    start: impl Fn() -> Result<Trainer, pronk::TrainError>,
+    resume: impl Fn(&Path) -> Trainer,
+) {
     let whole = play(start().unwrap(), ALL, false);
     assert_eq!(whole.results.len() as u64, ALL, "{what}");
     let folder = tempfile::tempdir().unwrap();
@@ -69,11 +83,12 @@ fn check(what: &str, start: impl Fn() -> Result<Trainer, pronk::TrainError>, res
     }
 }
 
-fn always(folder: &Path) -> Checkpoints {
+/// A checkpoint whenever an iteration ends.
+pub(crate) fn always(folder: &Path) -> Checkpoints {
     Checkpoints::to(folder).every(Duration::ZERO)
 }
 
-fn check_env<E: EnvFactory + Clone + 'static>(what: &str, config: &TrainerConfig, env: &E) {
+pub(crate) fn check_env<E: EnvFactory + Clone + 'static>(what: &str, config: &TrainerConfig, env: &E) {
     let builder = || -> TrainerBuilder<OneAgent> { Trainer::builder(config.clone()).env(env.clone()) };
     check(
         what,
@@ -218,18 +233,44 @@ fn with_failing_environments() {
     }
 }
 
+/// Noughts and crosses that saves no state.
+struct ForgetfulGame(TicTacToe);
+
+impl MultiAgentEnv for ForgetfulGame {
+    fn spec(&self) -> MultiAgentSpec {
+        self.0.spec()
+    }
+
+    fn reset(&mut self, seed: u64, agents: &mut Agents) -> Result<(), EnvError> {
+        self.0.reset(seed, agents)
+    }
+
+    fn step(&mut self, agents: &mut Agents) -> Result<(), EnvError> {
+        self.0.step(agents)
+    }
+
+    fn action_mask(&self, agent: usize, mask: &mut [bool]) -> Result<(), EnvError> {
+        self.0.action_mask(agent, mask)
+    }
+}
+
+fn check_game<E: MultiAgentEnv + 'static>(what: &str, lag: usize, make: fn() -> E) {
+    let builder = || {
+        let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+        Trainer::builder(deterministic(3, lag)).multi_agent_env(move |_: &EnvContext| make(), agents)
+    };
+    check(
+        &format!("{what}, lag {lag}"),
+        || builder().build(),
+        |folder| builder().checkpoints(always(folder)).resume(Resume::auto()).build().unwrap(),
+    );
+}
+
 #[test]
 fn with_several_agents() {
     for lag in [0, 2] {
-        let builder = || {
-            let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
-            Trainer::builder(deterministic(3, lag)).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents)
-        };
-        check(
-            &format!("two policies, lag {lag}"),
-            || builder().build(),
-            |folder| builder().checkpoints(always(folder)).resume(Resume::auto()).build().unwrap(),
-        );
+        check_game("two policies", lag, TicTacToe::new);
+        check_game("two policies, played again", lag, || ForgetfulGame(TicTacToe::new()));
     }
 }
 

@@ -50,8 +50,8 @@ impl Player<'_> {
 }
 
 impl Rerun<'_> {
-    /// Plays the running episodes of all environments again, and says of those that do not get back why. `row` is
-    /// scratch, `[obs_len]`.
+    /// Plays the running episodes of all environments again, and says why of those that do not get back.
+    /// `row` is scratch, `[obs_len]`.
     pub(crate) fn play(&mut self, saved: &[SavedEnv], row: &mut ObsColumn) -> Result<Vec<(usize, String)>, Stopped> {
         let mut lost = Vec::new();
         let most = self.groups.iter().map(Group::n_envs).max().unwrap_or(0);

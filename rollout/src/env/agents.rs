@@ -235,6 +235,15 @@ impl Agents {
 }
 
 impl AgentState {
+    /// Whether both will go on alike. Rows of earlier episodes stay until they are written again, but nobody
+    /// looks at them.
+    pub(crate) fn is_where(&self, other: &Self) -> bool {
+        let flags = |state: &Self| {
+            (state.acts_next, state.obs_is_current, state.has_acted, state.end, state.has_ended, state.reward.to_bits())
+        };
+        flags(self) == flags(other) && (!self.obs_is_current || self.obs == other.obs)
+    }
+
     fn new(spec: &AgentSpec) -> Self {
         Self {
             name: spec.name.clone(),

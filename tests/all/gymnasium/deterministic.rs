@@ -3,11 +3,13 @@
 use pronk::config::Admission;
 use pronk::env_process::{Gymnasium, ProcessEnvs};
 use pronk::prelude::*;
-use pronk::{Run, check_env_twice};
+use pronk::{MultiAgentConfig, Resume, Run, check_env_twice};
 use serde_json::json;
 
-use super::{gymnasium, python, quiet};
+use super::{gymnasium, pettingzoo, python, quiet};
+use crate::deterministic::deterministic;
 use crate::fixtures::{small, with, without_hanging};
+use crate::resume_exact;
 
 fn trained(envs: ProcessEnvs, env_steps: u64) -> Run {
     let config = with(small(2), |config| {
@@ -33,6 +35,21 @@ fn runs_of_processes_repeat() {
     check_repeats("CartPole-v1", || gymnasium("CartPole-v1", json!({})), 1_600);
     let pong = || quiet(Gymnasium { python: python(), ..Gymnasium::atari("Pong") });
     check_repeats("Pong", pong, 320);
+}
+
+#[test]
+fn runs_of_processes_go_on_in_the_middle_of_episodes() {
+    let one_process = ProcessEnvs { envs_per_process: 4, ..gymnasium("CartPole-v1", json!({})) };
+    resume_exact::check_env("CartPole-v1", &deterministic(2, 1), &one_process);
+    let builder = || {
+        let agents = MultiAgentConfig::separate([("runner", "runner"), ("chaser", "chaser")]);
+        Trainer::builder(deterministic(1, 1)).multi_agent_env(pettingzoo("pronk_test_parallel", json!({})), agents)
+    };
+    resume_exact::check(
+        "a game of tag",
+        || builder().build(),
+        |folder| builder().checkpoints(resume_exact::always(folder)).resume(Resume::auto()).build().unwrap(),
+    );
 }
 
 #[test]

@@ -24,8 +24,8 @@ struct Played {
     episodes: Vec<EpisodeStat>,
 }
 
-/// Plays with random actions that are possible, to the right three times of four: some episodes reach the door,
-/// some their limit.
+/// Plays with random actions that are possible, to the right three times of four: some episodes reach the
+/// door, some their limit.
 struct Player {
     envs: Box<dyn VectorEnv>,
     rng: Rng,
