@@ -15,10 +15,10 @@ mod cartpole;
 
 use std::time::Duration;
 
+use pronk::Run;
 use pronk::config::Admission;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{Checkpoints, Run};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -37,10 +37,11 @@ fn run(width: usize, admission: Admission, (round, every): (Duration, Option<Dur
         // About half a second on two cores.
         config.results.min_sample_timesteps_per_iteration = (4_000_000_000 / (width * width + 20_000)) as u64;
     }
+    config.checkpoint.every = every.unwrap_or_default().into();
     let folder = tempfile::tempdir().unwrap();
     let mut builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
-    if let Some(every) = every {
-        builder = builder.checkpoints(Checkpoints::to(folder.path()).every(every));
+    if every.is_some() {
+        builder = builder.checkpoints(folder.path());
     }
     builder.build().unwrap().run(StopWhen { time: Some(round), ..StopWhen::default() }).unwrap()
 }

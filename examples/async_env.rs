@@ -68,7 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
     config.model.fcnet_hiddens = vec![64, 64];
     config.results.min_time_s_per_iteration = 1.0;
     let envs = AsyncEnvs::new(move |_: EnvContext| RemoteCartPole::connect(address));
-    let mut trainer = args.saving.of(Trainer::builder(config).env(envs), "runs/async_env").build()?;
+    let mut trainer = args.saving.builder(config, "runs/async_env").env(envs).build()?;
     trainer.add_reporter(Console::stderr());
     let run = trainer.run(StopWhen {
         episode_return_mean: Some(args.stop_reward),

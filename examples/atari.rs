@@ -119,7 +119,7 @@ fn main() -> anyhow::Result<ExitCode> {
         ..ProcessEnvs::new(program)
     };
     let out = folder(&args)?;
-    let mut trainer = args.saving.of(Trainer::builder(config(&args)).env(envs), &out).build()?;
+    let mut trainer = args.saving.builder(config(&args), &out).env(envs).build()?;
     trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());

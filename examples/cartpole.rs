@@ -124,7 +124,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let timeline = args.trace.as_ref().map(|path| Timeline::create(path, Timeline::DEFAULT_EVENTS)).transpose()?;
     tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).init();
 
-    let mut builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+    let out = folder(&args)?;
+    let mut builder = args.saving.builder(config, &out).env(|_: &EnvContext| CartPole::new());
     if let Some(path) = &args.record {
         let recording = Recording::to(path);
         builder = builder.record(if args.data { recording.with_fragments() } else { recording });
@@ -133,8 +134,7 @@ fn main() -> anyhow::Result<ExitCode> {
     if let Some(replay) = replay {
         builder = builder.replay(replay);
     }
-    let out = folder(&args)?;
-    let mut trainer = args.saving.of(builder, &out).build()?;
+    let mut trainer = builder.build()?;
     trainer.log_to(&out)?;
     trainer.add_reporter(timers.file(out.path().join("timers.json")));
     if let Some(timeline) = timeline {

@@ -95,11 +95,11 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("{fragments} fragments replayed to {}", run.weights_digest());
         return Ok(run.exit_status().into());
     }
-    let mut builder = Trainer::builder(config).env(chaos.wrap(|_| CartPole::new()));
+    let mut builder = args.saving.builder(config, "runs/chaos").env(chaos.wrap(|_| CartPole::new()));
     if let Some(path) = args.record {
         builder = builder.record(Recording::to(path));
     }
-    let mut trainer = args.saving.of(builder, "runs/chaos").build()?;
+    let mut trainer = builder.build()?;
     let (began, all) = (Instant::now(), Duration::try_from_secs_f64(60.0 * args.minutes)?);
     let mut said = Instant::now();
     for result in trainer.by_ref() {

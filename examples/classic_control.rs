@@ -108,7 +108,7 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn start(args: &Args, config: TrainerConfig, env: impl pronk::EnvFactory + 'static) -> anyhow::Result<Trainer> {
-    Ok(args.saving.of(Trainer::builder(config).env(env), "runs/classic_control").build()?)
+    Ok(args.saving.builder(config, "runs/classic_control").env(env).build()?)
 }
 
 /// Common settings, and those of each environment.

@@ -92,7 +92,7 @@ fn main() -> anyhow::Result<ExitCode> {
     if args.check {
         return check(&args, &envs);
     }
-    let mut trainer = args.saving.of(Trainer::builder(config(&args)?).env(envs), "runs/gymnasium").build()?;
+    let mut trainer = args.saving.builder(config(&args)?, "runs/gymnasium").env(envs).build()?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
     }

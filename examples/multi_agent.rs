@@ -97,6 +97,7 @@ fn main() -> anyhow::Result<ExitCode> {
     config.results.min_time_s_per_iteration = 0.1;
     let limit = StopWhen { env_steps: Some(args.max_env_steps), ..StopWhen::default() };
     let folder = args.out.clone().unwrap_or_else(|| "runs/multi_agent".into());
+    let builder = args.saving.builder(config, &folder);
     let (mut trainer, stop) = match args.game {
         Game::TicTacToe => {
             let opponent = args.opponent.as_ref().map(Checkpoint::load).transpose()?;
@@ -110,8 +111,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 policies_to_train: Some(["learner".into()].into()),
             };
             let stop = StopWhen { policy_return_mean: Some(("learner".into(), 0.8)), ..limit };
-            let builder = Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents);
-            (args.saving.of(builder, &folder).build()?, stop)
+            (builder.multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents).build()?, stop)
         }
         Game::Rendezvous => {
             let agents = match args.policies {
@@ -119,8 +119,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 Policies::Separate => MultiAgentConfig::separate([("agent_0", "first"), ("agent_1", "second")]),
             };
             let stop = StopWhen { episode_return_mean: Some(1.8), ..limit };
-            let builder = Trainer::builder(config).multi_agent_env(|_: &EnvContext| Rendezvous::new(), agents);
-            (args.saving.of(builder, &folder).build()?, stop)
+            (builder.multi_agent_env(|_: &EnvContext| Rendezvous::new(), agents).build()?, stop)
         }
     };
     if !args.quiet {

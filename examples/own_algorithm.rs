@@ -91,8 +91,8 @@ fn main() -> anyhow::Result<ExitCode> {
     config.learner.lr = 0.002;
     config.model.fcnet_hiddens = vec![64, 64];
     config.results.min_time_s_per_iteration = 0.1;
-    let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).algorithm(Reinforce { gamma: 0.98 });
-    let trainer = args.saving.of(builder, "runs/own_algorithm").build()?;
+    let builder = args.saving.builder(config, "runs/own_algorithm").env(|_: &EnvContext| CartPole::new());
+    let trainer = builder.algorithm(Reinforce { gamma: 0.98 }).build()?;
     let run = trainer.run(StopWhen {
         episode_return_mean: Some(200.0),
         env_steps: Some(2_000_000),

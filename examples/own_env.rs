@@ -87,8 +87,8 @@ fn main() -> anyhow::Result<ExitCode> {
     config.model.fcnet_hiddens = vec![32];
     config.results.min_time_s_per_iteration = 0.1;
     let out = args.saving.folder("runs/own_env", args.out.as_deref(), args.seed)?;
-    let builder = Trainer::builder(config).env(|_: &EnvContext| Corridor { cell: 0 });
-    let mut trainer = args.saving.of(builder, &out).build()?;
+    let builder = args.saving.builder(config, &out);
+    let mut trainer = builder.env(|_: &EnvContext| Corridor { cell: 0 }).build()?;
     trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());

@@ -96,8 +96,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let config = TrainerConfig { seed: args.seed, ..cartpole::config(1, 16) };
     let out = args.saving.folder("runs/own_network", args.out.as_deref(), args.seed)?;
-    let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).network(network);
-    let mut trainer = args.saving.of(builder, &out).build()?;
+    let builder = args.saving.builder(config, &out).env(|_: &EnvContext| CartPole::new());
+    let mut trainer = builder.network(network).build()?;
     trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());

@@ -61,8 +61,8 @@ struct Args {
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
     let envs = ProcessEnvs::new(PettingZoo { python: args.python.clone(), ..PettingZoo::new(&args.module) });
-    let builder = Trainer::builder(config(&args)).multi_agent_env(envs, MultiAgentConfig::shared("team"));
-    let mut trainer = args.saving.of(builder, "runs/pettingzoo").build()?;
+    let builder = args.saving.builder(config(&args), "runs/pettingzoo");
+    let mut trainer = builder.multi_agent_env(envs, MultiAgentConfig::shared("team")).build()?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());
     }

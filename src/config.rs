@@ -2,7 +2,9 @@
 
 mod admission;
 mod check;
+mod checkpoint;
 mod difference;
+mod every;
 mod file;
 mod gate;
 mod learner;
@@ -21,7 +23,9 @@ use pronk_rollout::NormalizerConfig;
 use serde::{Deserialize, Serialize};
 
 pub use admission::Admission;
+pub use checkpoint::CheckpointConfig;
 pub(crate) use difference::first_difference;
+pub use every::{Every, EveryError};
 pub use learner::{LearnerConfig, OptType};
 pub use model::{ModelConfig, Vision};
 pub use results::ResultsConfig;
@@ -70,6 +74,8 @@ pub struct TrainerConfig {
     pub supervision: SupervisionConfig,
     /// What one result covers.
     pub results: ResultsConfig,
+    /// How often the run saves itself, in a table of its own.
+    pub checkpoint: CheckpointConfig,
 }
 
 /// An invalid setting, or an invalid combination. The message names it and says why.

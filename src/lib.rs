@@ -39,14 +39,14 @@ pub use {
 };
 
 pub use checkpoint::{Checkpoint, CheckpointError};
-pub use config::{ConfigError, TrainerConfig};
+pub use config::{ConfigError, Every, TrainerConfig};
 pub use digest::Digest;
 pub use error::TrainError;
 pub use multi_agent::MultiAgentConfig;
 pub use prometheus::{Prometheus, PrometheusError};
 pub use record::{RecordError, Recording, Replay};
 pub use result::TrainResult;
-pub use resume::{CheckpointConfig, Checkpoints, Every, EveryError, Resume, ResumeError};
+pub use resume::{Resume, ResumeError};
 pub use run_folder::{RunFolder, RunFolderError};
 pub use signals::on_ctrl_c;
 pub use stop::{StopReason, StopWhen};

@@ -2,15 +2,11 @@
 
 mod agreement;
 mod error;
-mod every;
-mod settings;
 mod source;
 mod state;
 
 pub(crate) use agreement::Agreement;
 pub use error::ResumeError;
-pub use every::{Every, EveryError};
-pub use settings::{CheckpointConfig, Checkpoints};
 pub(crate) use source::From as ResumeFrom;
 pub use source::Resume;
 pub(crate) use state::{Resumed, RunState, SavedResult, SavedTrainer, Snapshot};

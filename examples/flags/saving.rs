@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pronk::trainer::TrainerBuilder;
-use pronk::{Checkpoints, Every, Resume, RunFolder, RunFolderError};
+use pronk::{Every, Resume, RunFolder, RunFolderError, Trainer, TrainerConfig};
 
 /// The folder of checkpoints in that of a run.
 const CHECKPOINTS: &str = "checkpoints";
@@ -22,18 +22,16 @@ pub(crate) struct Saving {
 
 #[allow(dead_code)] // not every example has a folder for each run
 impl Saving {
-    /// The run with checkpoints in `folder/checkpoints`, if either flag was given.
-    pub(crate) fn of<Agents>(
-        &self,
-        builder: TrainerBuilder<Agents>,
-        folder: impl AsRef<Path>,
-    ) -> TrainerBuilder<Agents> {
-        let checkpoints = Checkpoints::to(folder.as_ref().join(CHECKPOINTS));
-        let builder = match (self.checkpoint_every, &self.resume) {
-            (None, None) => return builder,
-            (Some(every), _) => builder.checkpoints(checkpoints.every(every)),
-            (None, Some(_)) => builder.checkpoints(checkpoints),
-        };
+    /// A run with checkpoints in `folder/checkpoints`, if either flag was given.
+    pub(crate) fn builder(&self, mut config: TrainerConfig, folder: impl AsRef<Path>) -> TrainerBuilder {
+        if let Some(every) = self.checkpoint_every {
+            config.checkpoint.every = every;
+        }
+        let builder = Trainer::builder(config);
+        if self.checkpoint_every.is_none() && self.resume.is_none() {
+            return builder;
+        }
+        let builder = builder.checkpoints(folder.as_ref().join(CHECKPOINTS));
         match self.resume.as_deref() {
             Some("auto") => builder.resume(Resume::auto()),
             Some(path) => builder.resume(Resume::from(path)),

@@ -26,9 +26,22 @@ impl TrainerConfig {
         self.check_admission()?;
         self.check_devices()?;
         self.check_waits()?;
+        self.check_checkpoint()?;
         self.check_optimiser()?;
         self.check_algorithm()?;
         self.check_model()
+    }
+
+    fn check_checkpoint(&self) -> Result<(), ConfigError> {
+        if self.checkpoint.keep == 0 {
+            let reason = "without a checkpoint there is nothing to resume from; keep at least 1";
+            return Err(refuse("checkpoint.keep", 0, reason));
+        }
+        if self.checkpoint.keep_every == Some(0) {
+            let reason = "every checkpoint would be kept for good; name a number of env-steps, or leave it out";
+            return Err(refuse("checkpoint.keep_every", 0, reason));
+        }
+        Ok(())
     }
 
     /// The restart policy of workers.

@@ -3,8 +3,14 @@
 use serde_json::Value;
 
 /// Settings that change no weights, so that a replay or a resumed run may have others.
-const FREE_SETTINGS: [&str; 5] =
-    ["results", "supervision", "learner.num_learner_threads", "learner.learner_queue_timeout", "learner.on_starved"];
+const FREE_SETTINGS: [&str; 6] = [
+    "results",
+    "supervision",
+    "checkpoint",
+    "learner.num_learner_threads",
+    "learner.learner_queue_timeout",
+    "learner.on_starved",
+];
 
 /// The first setting that differs and matters between a saved config and a run's own: its path and both
 /// values.

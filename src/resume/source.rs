@@ -36,8 +36,8 @@ pub(crate) enum From {
 
 impl Resume {
     /// The newest whole checkpoint in the folder of the run's own
-    /// [`Checkpoints`](crate::Checkpoints), or a new run if there is none. Damaged ones are named in a warning
-    /// and passed over.
+    /// [`checkpoints`](crate::TrainerBuilder::checkpoints), or a new run if there is none. Damaged ones are named
+    /// in a warning and passed over.
     pub fn auto() -> Self {
         Self(From::Auto)
     }

@@ -23,7 +23,7 @@ use crate::checkpoint::{Checkpoint, LoadedRun, RunPart, load_newest, load_whole}
 use crate::config::TrainerConfig;
 use crate::error::TrainError;
 use crate::result::TrainResult;
-use crate::resume::{Agreement, Checkpoints, Resume, ResumeError, ResumeFrom, Resumed, SavedTrainer};
+use crate::resume::{Agreement, Resume, ResumeError, ResumeFrom, Resumed, SavedTrainer};
 
 /// A run that was found in a checkpoint.
 pub(super) struct FoundRun {
@@ -43,13 +43,13 @@ pub(super) struct ReadRun {
 /// The policies to begin with, and the run to continue, if `resume` names one.
 pub(super) fn look_for_a_run(
     resume: Option<Resume>,
-    checkpoints: Option<&Checkpoints>,
+    checkpoints: Option<&Path>,
 ) -> Result<(ByPolicy<Checkpoint>, Option<FoundRun>), TrainError> {
     let loaded = match resume.map(|Resume(from)| from) {
         None => None,
         Some(ResumeFrom::Weights(checkpoints)) => return Ok((checkpoints, None)),
         Some(ResumeFrom::Auto) => {
-            let dir = checkpoints.map(Checkpoints::dir).ok_or(ResumeError::NoFolder)?;
+            let dir = checkpoints.ok_or(ResumeError::NoFolder)?;
             newest(dir)?.0
         }
         Some(ResumeFrom::Path(path)) if path.is_dir() => match newest(&path)? {

@@ -19,7 +19,7 @@ use crate::config::{ConfigError, TrainerConfig};
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
 use crate::record::{Recording, Replay};
-use crate::resume::{Agreement, Checkpoints, Resume, ResumeError};
+use crate::resume::{Agreement, Resume, ResumeError};
 
 type ReplaceLearner = dyn FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>;
 type MakeAlgorithm = dyn FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>;
@@ -69,7 +69,7 @@ pub struct TrainerBuilder<Agents = ()> {
     learner: Option<Box<ReplaceLearner>>,
     recording: Option<Recording>,
     replay: Option<Replay>,
-    checkpoints: Option<Checkpoints>,
+    checkpoints: Option<PathBuf>,
     resume: Option<Resume>,
     /// Whether it goes on with a saved run, if there is one.
     goes_on: bool,
@@ -166,7 +166,7 @@ impl TrainerBuilder {
             let reason = "a replay repeats a run that was; save what it ends with by Run::save";
             return Err(ConfigError::caused_by("checkpoints", "a replay", &reason).into());
         }
-        let found = begin::look_for_a_run(resume, self.checkpoints.as_ref())?;
+        let found = begin::look_for_a_run(resume, self.checkpoints.as_deref())?;
         if found.1.is_some() && (self.recording.is_some() || self.replay.is_some()) {
             return Err(ResumeError::Recorded.into());
         }
@@ -192,9 +192,9 @@ impl TrainerBuilder {
         }
         let (resumed, report) = found.map(begin::ReadRun::split).unzip();
         let saves = match &self.checkpoints {
-            Some(checkpoints) => {
+            Some(dir) => {
                 let env_steps = resumed.as_ref().map_or(0, |resumed| resumed.state.trainer.steps.sampled.env);
-                Some(Saves::start(checkpoints, agreement, env_steps)?)
+                Some(Saves::start(dir, &self.config.checkpoint, agreement, env_steps)?)
             }
             None => None,
         };
@@ -299,8 +299,8 @@ impl<Agents> TrainerBuilder<Agents> {
         self.observed(move |trainer| trainer.log_to(folder))
     }
 
-    /// Saves the run periodically and at its end: [`Checkpoints`] says where and how often. Workers and the
-    /// learner go on meanwhile.
+    /// Saves the run into the folder `dir`, periodically, as the [settings](crate::config::CheckpointConfig) in
+    /// [`TrainerConfig::checkpoint`] say, and at its end. Workers and the learner go on meanwhile.
     ///
     /// A checkpoint is taken where an iteration ends. A failed one does not end the run: each cause is
     /// logged once and is in the results under `checkpoints_failed` and in
@@ -308,8 +308,31 @@ impl<Agents> TrainerBuilder<Agents> {
     /// more.
     ///
     /// *Errors* of `build`: a folder that cannot be made, or a replay.
-    pub fn checkpoints(self, checkpoints: Checkpoints) -> Self {
-        Self { checkpoints: Some(checkpoints), ..self }
+    ///
+    /// # Example
+    /// ```
+    /// use pronk::Resume;
+    /// use pronk::envs::CartPole;
+    /// use pronk::prelude::*;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let mut config = TrainerConfig::default();
+    /// config.workers.num_rollout_workers = 0;
+    /// config.results.min_time_s_per_iteration = 0.01;
+    /// config.checkpoint.keep_best = true;
+    /// let start = || {
+    ///     let run = Trainer::builder(config.clone()).env(|_: &EnvContext| CartPole::new());
+    ///     run.checkpoints(folder.path()).resume(Resume::auto()).build()
+    /// };
+    /// let iterations = |n| StopWhen { iterations: Some(n), ..StopWhen::default() };
+    ///
+    /// start()?.run(iterations(2))?; // nothing to resume from yet
+    /// let run = start()?.run(iterations(3))?; // goes on with the third iteration
+    /// assert_eq!(run.result.iteration, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn checkpoints(self, dir: impl Into<PathBuf>) -> Self {
+        Self { checkpoints: Some(dir.into()), ..self }
     }
 
     /// Begins with a checkpoint.

@@ -11,9 +11,10 @@ use pronk_metrics::ResultDict;
 use serde_json::json;
 
 use super::checkpoint_thread::{CheckpointThread, Job};
-use crate::checkpoint::{CheckpointError, Store};
+use crate::checkpoint::{CheckpointError, Retention, Store};
+use crate::config::{CheckpointConfig, Every};
 use crate::error::TrainError;
-use crate::resume::{Agreement, Checkpoints, Every};
+use crate::resume::Agreement;
 
 /// The file in which a run notes how far its results have come, so that a resumed one can say what was lost.
 const PROGRESS: &str = "PROGRESS";
@@ -42,14 +43,19 @@ pub(super) struct Saves {
 
 impl Saves {
     /// Makes the folder and starts the thread. An error if either cannot be.
-    pub(super) fn start(checkpoints: &Checkpoints, agreement: Agreement, env_steps: u64) -> Result<Self, TrainError> {
-        let store = Store::open(checkpoints.dir(), checkpoints.retention()?)?;
+    pub(super) fn start(
+        dir: &Path,
+        config: &CheckpointConfig,
+        agreement: Agreement,
+        env_steps: u64,
+    ) -> Result<Self, TrainError> {
+        let CheckpointConfig { every, keep, keep_every, keep_best } = *config;
+        let store = Store::open(dir, Retention { keep, keep_every, keep_best })?;
         let no_thread =
             |error: io::Error| CheckpointError::NoState { reason: format!("no thread to write it: {error}") };
-        let progress =
-            OpenOptions::new().create(true).truncate(false).write(true).open(checkpoints.dir().join(PROGRESS));
+        let progress = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join(PROGRESS));
         Ok(Self {
-            every: checkpoints.interval(),
+            every,
             thread: CheckpointThread::start(store).map_err(no_thread)?,
             agreement,
             pool: Pool::new(usize::MAX),

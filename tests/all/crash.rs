@@ -14,8 +14,7 @@ use pronk::policy::{CandleNetwork, Encoder, NetworkSpec};
 use pronk::prelude::*;
 use pronk::trainer::TrainerBuilder;
 use pronk::{
-    Activation, AppoConfig, Checkpoints, DeviceSpec, Gather, MultiAgentConfig, Network, PolicyError, PpoConfig, Resume,
-    Rng,
+    Activation, AppoConfig, DeviceSpec, Gather, MultiAgentConfig, Network, PolicyError, PpoConfig, Resume, Rng,
 };
 use serde_json::Value;
 
@@ -48,8 +47,7 @@ const FREE: &str = "free";
 /// Starts or goes on with the run of a kind, in its folder.
 fn start(kind: &str, folder: &Path) -> Trainer {
     fn build<A>(builder: TrainerBuilder<A>, folder: &Path) -> TrainerBuilder<A> {
-        let checkpoints = Checkpoints::to(folder.join("checkpoints")).every(Duration::ZERO);
-        builder.checkpoints(checkpoints).resume(Resume::auto()).log_to(folder)
+        builder.checkpoints(folder.join("checkpoints")).resume(Resume::auto()).log_to(folder)
     }
     let of = |config| Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
     let config = |workers, lag, change: fn(&mut TrainerConfig)| {

@@ -7,9 +7,10 @@ use pronk::envs::CartPole;
 use pronk::learner::{Learned, LearnerState, TrainBatch};
 use pronk::policy::ObsLoader;
 use pronk::prelude::*;
-use pronk::{ByPolicy, Checkpoint, DEFAULT_POLICY, LearnError, Learner, Params, Run, TrainError};
+use pronk::{ByPolicy, Checkpoint, DEFAULT_POLICY, Every, LearnError, Learner, Params, Run, TrainError};
 
-/// A run that needs milliseconds: tiny network, small batches, a result after every update.
+/// A run that needs milliseconds: tiny network, small batches, a result after every update, and a checkpoint
+/// after every result if it has a folder for them.
 pub(crate) fn small(workers: usize) -> TrainerConfig {
     let mut config = TrainerConfig::default();
     config.workers.num_rollout_workers = workers;
@@ -19,6 +20,7 @@ pub(crate) fn small(workers: usize) -> TrainerConfig {
     config.learner.learner_queue_size = Some(2);
     config.model.fcnet_hiddens = vec![8];
     config.results.min_time_s_per_iteration = 0.0;
+    config.checkpoint.every = Every::Time(Duration::ZERO);
     config.supervision.worker_restart_backoff = Duration::from_micros(100);
     config.supervision.worker_restart_backoff_max = Duration::from_millis(1);
     config.supervision.num_consecutive_worker_failures_tolerance = 3;

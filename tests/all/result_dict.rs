@@ -1,12 +1,10 @@
 //! The result dict has RLlib's keys, and pronk's own beside them.
 
-use std::time::Duration;
-
 use pronk::config::InferencePlacement;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{Checkpoints, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
+use pronk::{JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
 use serde_json::Value;
 
 use crate::fixtures::{iterations, small};
@@ -93,8 +91,8 @@ fn results() -> Vec<Value> {
 fn of_resumed() -> Value {
     let folder = tempfile::tempdir().unwrap();
     let next = || {
-        let builder = Trainer::builder(small(0)).env(|_: &EnvContext| CartPole::new()).resume(Resume::auto());
-        let mut trainer = builder.checkpoints(Checkpoints::to(folder.path()).every(Duration::ZERO)).build().unwrap();
+        let builder = Trainer::builder(small(0)).env(|_: &EnvContext| CartPole::new());
+        let mut trainer = builder.resume(Resume::auto()).checkpoints(folder.path()).build().unwrap();
         Value::Object(trainer.next().unwrap().unwrap().dict.as_json().clone())
     };
     next();
@@ -112,7 +110,7 @@ fn of_failures() -> Value {
     let builder = Trainer::builder(config).env(chaos).record(Recording::to("/dev/full"));
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("checkpoints");
-    let mut trainer = builder.checkpoints(Checkpoints::to(&dir).every(Duration::ZERO)).build().unwrap();
+    let mut trainer = builder.checkpoints(&dir).build().unwrap();
     trainer.add_reporter(Refusing);
     std::fs::remove_dir_all(&dir).unwrap();
     std::fs::write(&dir, "in the way").unwrap();

@@ -7,7 +7,7 @@ use pronk::config::Admission;
 use pronk::envs::{CartPole, Pendulum};
 use pronk::prelude::*;
 use pronk::trainer::OneAgent;
-use pronk::{Checkpoint, Checkpoints, Every, Recording, Resume, ResumeError, TrainError, TrainerBuilder};
+use pronk::{Checkpoint, Every, Recording, Resume, ResumeError, TrainError, TrainerBuilder};
 use serde_json::Value;
 
 use crate::deterministic::deterministic;
@@ -19,11 +19,6 @@ fn cart_pole(config: &TrainerConfig) -> TrainerBuilder<OneAgent> {
 
 fn saves_into(folder: &Path) -> PathBuf {
     folder.join("checkpoints")
-}
-
-/// Checkpoints as often as they can be written.
-fn always(folder: &Path) -> Checkpoints {
-    Checkpoints::to(saves_into(folder)).every(Duration::ZERO)
 }
 
 /// A free run with a replay buffer and results of a few milliseconds.
@@ -55,8 +50,9 @@ fn numbers(results: &[Value]) -> Vec<u64> {
 fn a_free_run_goes_on_and_accounts_for_what_was_in_flight() {
     let folder = tempfile::tempdir().unwrap();
     // Often enough for one checkpoint, and too seldom for one of the last result.
-    let checkpoints = Checkpoints::to(saves_into(folder.path())).every(Every::EnvSteps(500));
-    let start = || cart_pole(&free()).checkpoints(checkpoints.clone()).resume(Resume::auto()).log_to(folder.path());
+    let config = with(free(), |config| config.checkpoint.every = Every::EnvSteps(500));
+    let checkpoints = saves_into(folder.path());
+    let start = || cart_pole(&config).checkpoints(&checkpoints).resume(Resume::auto()).log_to(folder.path());
     let came_to = play_and_drop(start().build().unwrap(), 30);
     let manifest: Value =
         serde_json::from_slice(&std::fs::read(saves_into(folder.path()).join("manifest.json")).unwrap()).unwrap();
@@ -95,7 +91,8 @@ fn a_free_run_goes_on_and_accounts_for_what_was_in_flight() {
 fn a_run_that_has_ended_is_at_its_goal_when_resumed() {
     for config in [deterministic(2, 1), free()] {
         let folder = tempfile::tempdir().unwrap();
-        let start = || cart_pole(&config).checkpoints(always(folder.path())).resume(Resume::auto()).build().unwrap();
+        let start =
+            || cart_pole(&config).checkpoints(saves_into(folder.path())).resume(Resume::auto()).build().unwrap();
         let stop = StopWhen { env_steps: Some(2_000), ..StopWhen::default() };
         let run = start().run(stop.clone()).unwrap();
         let again = start().run(stop).unwrap();
@@ -108,8 +105,9 @@ fn a_run_that_has_ended_is_at_its_goal_when_resumed() {
 #[test]
 fn a_kill_before_the_first_checkpoint_begins_anew_and_keeps_the_old_log() {
     let folder = tempfile::tempdir().unwrap();
-    let checkpoints = Checkpoints::to(saves_into(folder.path())).every(Duration::from_secs(3600));
-    let start = || cart_pole(&free()).checkpoints(checkpoints.clone()).resume(Resume::auto()).log_to(folder.path());
+    let config = with(free(), |config| config.checkpoint.every = Duration::from_secs(3600).into());
+    let checkpoints = saves_into(folder.path());
+    let start = || cart_pole(&config).checkpoints(&checkpoints).resume(Resume::auto()).log_to(folder.path());
     play_and_drop(start().build().unwrap(), 3);
     let run = start().build().unwrap().run(iterations(2)).unwrap();
     assert_eq!(run.result.dict.get("resume.count"), None);
@@ -121,7 +119,7 @@ fn a_kill_before_the_first_checkpoint_begins_anew_and_keeps_the_old_log() {
 fn another_run_is_refused_by_what_differs() {
     let folder = tempfile::tempdir().unwrap();
     let config = deterministic(2, 1);
-    cart_pole(&config).checkpoints(always(folder.path())).build().unwrap().run(iterations(3)).unwrap();
+    cart_pole(&config).checkpoints(saves_into(folder.path())).build().unwrap().run(iterations(3)).unwrap();
     let path = saves_into(folder.path());
     let refusal = |builder: TrainerBuilder<OneAgent>| match builder.build().map(drop).unwrap_err() {
         TrainError::Resume(error) => *error,
@@ -157,7 +155,7 @@ fn another_run_is_refused_by_what_differs() {
 fn a_damaged_newest_checkpoint_is_passed_over() {
     let folder = tempfile::tempdir().unwrap();
     let config = deterministic(1, 0);
-    let start = || cart_pole(&config).checkpoints(always(folder.path()).keep(3)).resume(Resume::auto());
+    let start = || cart_pole(&config).checkpoints(saves_into(folder.path())).resume(Resume::auto());
     start().build().unwrap().run(iterations(6)).unwrap();
     let dir = saves_into(folder.path());
     let manifest: Value = serde_json::from_slice(&std::fs::read(dir.join("manifest.json")).unwrap()).unwrap();
@@ -176,7 +174,8 @@ fn a_damaged_newest_checkpoint_is_passed_over() {
 #[test]
 fn a_policy_is_read_while_its_run_saves() {
     let folder = tempfile::tempdir().unwrap();
-    let mut trainer = cart_pole(&free()).checkpoints(always(folder.path()).keep(1)).build().unwrap();
+    let config = with(free(), |config| config.checkpoint.keep = 1);
+    let mut trainer = cart_pole(&config).checkpoints(saves_into(folder.path())).build().unwrap();
     let dir = saves_into(folder.path());
     while !dir.join("manifest.json").exists() {
         trainer.next().unwrap().unwrap();

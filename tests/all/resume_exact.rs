@@ -3,7 +3,6 @@
 
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::time::Duration;
 
 use pronk::config::{Admission, ObservationFilter, OptType};
 use pronk::envs::{CartPole, Masked, Pendulum, Recall, TicTacToe};
@@ -11,8 +10,8 @@ use pronk::prelude::*;
 use pronk::rollout::{Agents, MultiAgentSpec};
 use pronk::trainer::OneAgent;
 use pronk::{
-    AppoConfig, Checkpoints, EnvFactory, Gather, MultiAgentConfig, MultiAgentEnv, PpoConfig, ResultDict, Resume,
-    TrainerBuilder, Vectorised, reporter_fn,
+    AppoConfig, EnvFactory, Gather, MultiAgentConfig, MultiAgentEnv, PpoConfig, ResultDict, Resume, TrainerBuilder,
+    Vectorised, reporter_fn,
 };
 use serde_json::Value;
 
@@ -83,18 +82,9 @@ pub(crate) fn check(
     }
 }
 
-/// A checkpoint whenever an iteration ends.
-pub(crate) fn always(folder: &Path) -> Checkpoints {
-    Checkpoints::to(folder).every(Duration::ZERO)
-}
-
 pub(crate) fn check_env<E: EnvFactory + Clone + 'static>(what: &str, config: &TrainerConfig, env: &E) {
     let builder = || -> TrainerBuilder<OneAgent> { Trainer::builder(config.clone()).env(env.clone()) };
-    check(
-        what,
-        || builder().build(),
-        |folder| builder().checkpoints(always(folder)).resume(Resume::auto()).build().unwrap(),
-    );
+    check(what, || builder().build(), |folder| builder().checkpoints(folder).resume(Resume::auto()).build().unwrap());
 }
 
 type Change = fn(&mut TrainerConfig);
@@ -262,7 +252,7 @@ fn check_game<E: MultiAgentEnv + 'static>(what: &str, lag: usize, make: fn() -> 
     check(
         &format!("{what}, lag {lag}"),
         || builder().build(),
-        |folder| builder().checkpoints(always(folder)).resume(Resume::auto()).build().unwrap(),
+        |folder| builder().checkpoints(folder).resume(Resume::auto()).build().unwrap(),
     );
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pronk::envs::CartPole;
 use pronk::groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 use pronk::prelude::*;
-use pronk::{Checkpoint, Checkpoints, ReportError, Reporter, ResultDict, StopReason};
+use pronk::{Checkpoint, ReportError, Reporter, ResultDict, StopReason};
 
 use crate::fixtures::{small, without_hanging};
 use crate::what_is_left::hooked;
@@ -86,9 +86,9 @@ impl Reporter for Herald {
 fn run(folder: &Path) {
     let mut config = small(2);
     config.results.min_time_s_per_iteration = 0.05;
-    let seldom = Checkpoints::to(folder).every(Duration::from_secs(3600));
+    config.checkpoint.every = Duration::from_secs(3600).into();
     let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
-    let mut trainer = builder.checkpoints(seldom).log_to(folder).build().unwrap();
+    let mut trainer = builder.checkpoints(folder).log_to(folder).build().unwrap();
     trainer.add_reporter(Herald);
     let run = trainer.run(StopWhen::default()).unwrap();
     assert!(run.ledger_closed());

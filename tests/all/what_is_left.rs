@@ -8,11 +8,11 @@ use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::trainer::OneAgent;
 use pronk::{
-    AlgorithmConfig, AppoConfig, Checkpoint, CheckpointError, Checkpoints, FailedRun, ImpalaConfig, LearnError,
-    PpoConfig, Run, TrainError, TrainerBuilder, Whole,
+    AlgorithmConfig, AppoConfig, Checkpoint, CheckpointError, FailedRun, ImpalaConfig, LearnError, PpoConfig, Run,
+    TrainError, TrainerBuilder, Whole,
 };
 
-use crate::fixtures::{Hooked, iterations, only, small, without_hanging};
+use crate::fixtures::{Hooked, iterations, only, small, with, without_hanging};
 
 /// A run of CartPole with a learner whose passes `hook` sees first.
 pub(crate) fn hooked(
@@ -28,11 +28,6 @@ fn hooked_builder(
 ) -> TrainerBuilder<OneAgent> {
     let make = |_: &EnvContext| CartPole::new();
     Trainer::builder(config).env(make).learner(|inner| Ok(Hooked::boxed(inner, hook)))
-}
-
-/// Checkpoints in a folder, at the end of every iteration.
-fn always(folder: &tempfile::TempDir) -> Checkpoints {
-    Checkpoints::to(folder.path()).every(Duration::ZERO)
 }
 
 /// CartPole that errs in every step once the flag is set.
@@ -56,7 +51,7 @@ impl Env for Doomed {
 }
 
 /// A run whose environments fail for good while the learner is in a pass that takes a second.
-fn doomed(workers: usize) -> TrainerBuilder<OneAgent> {
+fn doomed(config: TrainerConfig) -> TrainerBuilder<OneAgent> {
     let doom = Arc::new(AtomicBool::new(false));
     let in_envs = Arc::clone(&doom);
     let make = move |_: &EnvContext| Doomed(CartPole::new(), Arc::clone(&in_envs));
@@ -69,7 +64,7 @@ fn doomed(workers: usize) -> TrainerBuilder<OneAgent> {
         }
         Ok(())
     };
-    Trainer::builder(small(workers)).env(make).learner(|inner| Ok(Hooked::boxed(inner, hook)))
+    Trainer::builder(config).env(make).learner(|inner| Ok(Hooked::boxed(inner, hook)))
 }
 
 /// The policy in a folder.
@@ -86,7 +81,7 @@ fn is_complete(checkpoint: &Checkpoint) -> bool {
 #[test]
 fn workers_that_give_up_are_the_cause_though_the_learner_is_in_a_long_pass() {
     let failed = without_hanging("a run whose workers give up", || {
-        doomed(2).build().unwrap().run(iterations(1_000_000)).unwrap_err()
+        doomed(small(2)).build().unwrap().run(iterations(1_000_000)).unwrap_err()
     });
     assert!(failed.cause.thread().is_some_and(|name| name.starts_with("rollout-")), "{failed}");
     assert!(failed.to_string().contains("gearbox is stuck") && failed.to_string().contains("is intact"), "{failed}");
@@ -101,7 +96,7 @@ fn workers_that_give_up_are_the_cause_though_the_learner_is_in_a_long_pass() {
 fn after_a_failure_the_trainer_still_saves() {
     for workers in [0, 2] {
         without_hanging("a run that fails", move || {
-            let mut trainer = doomed(workers).build().unwrap();
+            let mut trainer = doomed(small(workers)).build().unwrap();
             let error = trainer.by_ref().find_map(Result::err).unwrap();
             assert!(error.to_string().contains("gearbox is stuck"), "{error}");
             let folder = tempfile::tempdir().unwrap();
@@ -124,7 +119,7 @@ fn after_a_failure_the_trainer_still_saves() {
 fn after_a_failure_of_an_awaited_result_the_trainer_still_saves() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
-        let mut trainer = doomed(1).build().unwrap();
+        let mut trainer = doomed(small(1)).build().unwrap();
         let error = loop {
             if let Err(error) = trainer.next_result().await.unwrap() {
                 break error;
@@ -187,7 +182,7 @@ fn a_learner_that_panics_when_a_checkpoint_is_taken_on_the_way_costs_that_checkp
     let folder = tempfile::tempdir().unwrap();
     let learner = |inner| Ok(Hooked::boxed_with(inner, |_| Ok(()), || panic!("sabotage")));
     let builder = Trainer::builder(small(0)).env(|_: &EnvContext| CartPole::new()).learner(learner);
-    let trainer = builder.checkpoints(always(&folder)).build().unwrap();
+    let trainer = builder.checkpoints(folder.path()).build().unwrap();
     let run = trainer.run(iterations(3)).unwrap();
     assert_eq!((run.result.iteration, run.whole), (3, Whole::PublishedWeights));
     assert!(matches!(&run.checkpoint_failures[..], [error] if error.to_string().contains("panicked")), "{run:?}");
@@ -241,7 +236,7 @@ fn the_error_of_a_run_goes_through_the_question_mark() {
 fn a_run_saves_on_the_way() {
     let folder = tempfile::tempdir().unwrap();
     let builder = Trainer::builder(small(2)).env(|_: &EnvContext| CartPole::new());
-    let mut trainer = builder.checkpoints(always(&folder)).build().unwrap();
+    let mut trainer = builder.checkpoints(folder.path()).build().unwrap();
     assert!(trainer.by_ref().take(3).all(|result| result.is_ok()));
     let first = saved(&folder);
     assert!(is_complete(&first));
@@ -254,15 +249,15 @@ fn a_run_saves_on_the_way() {
 #[test]
 fn the_last_checkpoint_is_of_the_failure_unless_only_weights_are_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let seldom = Checkpoints::to(folder.path()).every(Duration::from_secs(3600));
-    let failed = doomed(2).checkpoints(seldom).build().unwrap().run(iterations(1_000_000)).unwrap_err();
+    let seldom = with(small(2), |config| config.checkpoint.every = Duration::from_secs(3600).into());
+    let failed = doomed(seldom).checkpoints(folder.path()).build().unwrap().run(iterations(1_000_000)).unwrap_err();
     assert_eq!(saved(&folder).state.updates, only(&failed.run).state.updates);
 
     let folder = tempfile::tempdir().unwrap();
     let was_saved = Arc::new(AtomicBool::new(false));
     let is_time = Arc::clone(&was_saved);
     let hook = move |_| if is_time.load(Ordering::Relaxed) { panic!("sabotage") } else { Ok(()) };
-    let mut trainer = hooked_builder(small(2), hook).checkpoints(always(&folder)).build().unwrap();
+    let mut trainer = hooked_builder(small(2), hook).checkpoints(folder.path()).build().unwrap();
     // The writer has begun with the first one when the second is taken.
     while Checkpoint::load(folder.path()).is_err() {
         assert!(trainer.next().unwrap().is_ok());
@@ -277,10 +272,8 @@ fn the_last_checkpoint_is_of_the_failure_unless_only_weights_are_whole() {
 fn a_save_that_fails_is_named_once_and_the_run_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("checkpoints");
-    let builder = |dir: &std::path::Path| {
-        let checkpoints = Checkpoints::to(dir).every(Duration::ZERO);
-        Trainer::builder(small(2)).env(|_: &EnvContext| CartPole::new()).checkpoints(checkpoints)
-    };
+    let builder =
+        |dir: &std::path::Path| Trainer::builder(small(2)).env(|_: &EnvContext| CartPole::new()).checkpoints(dir);
     let trainer = builder(&dir).build().unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
     std::fs::write(&dir, "in the way").unwrap();
