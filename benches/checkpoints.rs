@@ -66,7 +66,7 @@ fn main() {
         "admission", "parameters", "saved", "MB", "pause ms", "write s", "without", "with", "ratio"
     );
     for (name, admission) in [("free", Admission::Free), ("deterministic", Admission::Deterministic { lag: 1 })] {
-        for width in [96, 700, 3_150] {
+        for width in [138, 996, 4_468] {
             let (mut pairs, mut saves, mut parameters) = (Vec::new(), Vec::new(), 0);
             for _ in 0..rounds {
                 let without = rate(&run(width, admission, (round, None)));

@@ -178,7 +178,7 @@ impl Learner for Trivial {
         ByPolicy::from([(default_policy(), &self.params)])
     }
 
-    fn save(&self) -> ByPolicy<LearnerState> {
+    fn save(&self, _: ByPolicy<LearnerState>) -> ByPolicy<LearnerState> {
         let state = LearnerState {
             params: self.params.clone(),
             optimizer: OptimizerState { optimizer: "none".to_owned(), steps: 0, vectors: Default::default() },

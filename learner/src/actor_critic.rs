@@ -20,7 +20,8 @@ use pronk_metrics::{ByPolicy, Info, InfoTree, PolicyId, Reduction, default_polic
 use pronk_policy::{Distribution, Network, ObsLoader, OutputGrads, Outputs, Params, PolicyError};
 
 use crate::{
-    Algorithm, AlgorithmState, ClippedNorm, LearnError, Learned, Learner, LearnerState, Optimizer, Schedule, TrainBatch,
+    Algorithm, AlgorithmState, ClippedNorm, LearnError, Learned, Learner, LearnerState, Optimizer, OptimizerState,
+    Schedule, TrainBatch, cloned,
 };
 
 use burn_in::BurnIn;
@@ -222,17 +223,28 @@ impl ActorCriticLearner {
 
     /// All that its next update depends on.
     pub fn state(&self) -> LearnerState {
-        LearnerState {
-            params: self.params.clone(),
-            optimizer: self.optimizer.state(),
+        self.save_into(None)
+    }
+
+    /// Its state, in the storage of an earlier one.
+    pub(crate) fn save_into(&self, spare: Option<LearnerState>) -> LearnerState {
+        let (params, optimizer, target) = match spare {
+            Some(LearnerState { params, optimizer, algorithm, .. }) => (Some(params), optimizer, algorithm.target),
+            None => (None, OptimizerState::empty(), None),
+        };
+        let mut state = LearnerState {
+            params: cloned(params, &self.params),
+            optimizer,
             updates: self.updates,
             global_step: self.global_step,
             algorithm: AlgorithmState {
                 numbers: self.algorithm.save(),
-                target: self.target.as_ref().map(Target::save),
+                target: self.target.as_ref().map(|own| own.save(target)),
             },
             publications: self.publications.save(),
-        }
+        };
+        self.optimizer.save(&mut state.optimizer);
+        state
     }
 
     /// Resumes from `state`.
@@ -307,8 +319,9 @@ impl Learner for ActorCriticLearner {
         ByPolicy::from([(self.config.policy.clone(), &self.params)])
     }
 
-    fn save(&self) -> ByPolicy<LearnerState> {
-        ByPolicy::from([(self.config.policy.clone(), self.state())])
+    fn save(&self, mut spare: ByPolicy<LearnerState>) -> ByPolicy<LearnerState> {
+        let policy = &self.config.policy;
+        ByPolicy::from([(policy.clone(), self.save_into(spare.remove(policy)))])
     }
 
     fn load(&mut self, mut state: ByPolicy<LearnerState>) -> Result<(), LearnError> {

@@ -33,8 +33,9 @@ pub trait Learner: Send {
     /// The current weights of each policy that it trains.
     fn weights(&self) -> ByPolicy<&Params>;
 
-    /// All that the next update depends on, by policy.
-    fn save(&self) -> ByPolicy<LearnerState>;
+    /// All that the next update depends on, by policy. `spare` are earlier states, or none: their storage is
+    /// used again, because fresh memory takes longer to get than the state to copy.
+    fn save(&self, spare: ByPolicy<LearnerState>) -> ByPolicy<LearnerState>;
 
     /// Resumes from `state`.
     ///

@@ -51,9 +51,10 @@ pub use policy_learners::PolicyLearners;
 pub use report::LearnerReport;
 pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};
 pub use stack::{HoldsBatch, Stack, StackLoader};
+pub(crate) use state::cloned;
 pub use state::{AlgorithmState, LearnerState, TargetState};
 pub use thread::{
-    BatchName, Clock, ClosedBy, Diagnosis, Journal, JournalEntry, LearnerCut, LearnerEnd, LearnerFailure,
+    BatchName, Clock, ClosedBy, CutStorage, Diagnosis, Journal, JournalEntry, LearnerCut, LearnerEnd, LearnerFailure,
     LearnerFailureCause, LearnerLoop, LearnerLoopConfig, LearnerLoopError, LearnerParts, LearnerThread,
     LearnerThreadState, MonotonicClock, NonFinite, OnStarved, Quarantine, SavedLoop, StateError, StepOutcome,
     TrainedPass,

@@ -34,8 +34,15 @@ pub trait Optimizer<F = f32>: Send {
     /// A slice of another length; nothing has changed then.
     fn step(&mut self, params: &mut [F], grads: &[F], options: StepOptions<F>) -> Result<f64, LearnError>;
 
+    /// Writes all that the next step depends on into `state`, in the storage of its vectors.
+    fn save(&self, state: &mut OptimizerState<F>);
+
     /// All that the next step depends on.
-    fn state(&self) -> OptimizerState<F>;
+    fn state(&self) -> OptimizerState<F> {
+        let mut state = OptimizerState::empty();
+        self.save(&mut state);
+        state
+    }
 
     /// Restores `state`.
     ///

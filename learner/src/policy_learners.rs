@@ -84,8 +84,8 @@ impl Learner for PolicyLearners {
         self.0.iter().map(|(policy, learner)| (policy.clone(), learner.params())).collect()
     }
 
-    fn save(&self) -> ByPolicy<LearnerState> {
-        self.0.iter().map(|(policy, learner)| (policy.clone(), learner.state())).collect()
+    fn save(&self, mut spare: ByPolicy<LearnerState>) -> ByPolicy<LearnerState> {
+        self.0.iter().map(|(policy, learner)| (policy.clone(), learner.save_into(spare.remove(policy)))).collect()
     }
 
     /// A policy without a state stays unchanged.

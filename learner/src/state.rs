@@ -25,6 +25,17 @@ pub struct LearnerState {
     pub publications: Vec<(u64, u64)>,
 }
 
+/// A copy of `from`, in the storage of a value that is not needed any more.
+pub(crate) fn cloned<T: Clone>(spare: Option<T>, from: &T) -> T {
+    match spare {
+        Some(mut spare) => {
+            spare.clone_from(from);
+            spare
+        }
+        None => from.clone(),
+    }
+}
+
 /// The state of an algorithm, if it has any.
 #[derive(Clone, Debug, Default)]
 pub struct AlgorithmState {

@@ -28,4 +28,4 @@ pub use learner_thread::{LearnerEnd, LearnerThread};
 pub use outcome::{ClosedBy, Quarantine, StepOutcome, TrainedPass};
 pub use parts::{LearnerParts, LearnerThreadState};
 pub use requests::StateError;
-pub use saved::{LearnerCut, SavedLoop};
+pub use saved::{CutStorage, LearnerCut, SavedLoop};

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{ShutdownToken, Versioned, shutdown};
+use pronk_learner::LearnerState;
 use pronk_metrics::{ByPolicy, ClockReader, StateClock, catch, thread_states};
 use pronk_policy::Params;
 
@@ -41,6 +42,8 @@ pub(super) struct Written {
     pub(super) iteration: u64,
     pub(super) took: Duration,
     pub(super) report: SaveReport,
+    /// The states of the newest one, for their storage.
+    pub(super) spare: ByPolicy<LearnerState>,
     /// Failures since they were last taken.
     pub(super) failures: Vec<CheckpointError>,
 }
@@ -83,11 +86,12 @@ impl CheckpointThread {
             for job in to_do {
                 clock.enter(CheckpointState::Writing);
                 let (began, iteration) = (Instant::now(), job.summary.iteration);
-                let saved = catch(|| write(&mut store, *job)).unwrap_or_else(|panic| {
+                let mut spare = ByPolicy::new();
+                let saved = catch(|| write(&mut store, *job, &mut spare)).unwrap_or_else(|panic| {
                     Err(CheckpointError::NoState { reason: format!("writing it panicked: {panic}") })
                 });
                 let mut written = shared.lock();
-                written.jobs += 1;
+                (written.jobs, written.spare) = (written.jobs + 1, spare);
                 match saved {
                     Ok(report) => {
                         written.saved += 1;
@@ -147,7 +151,7 @@ impl CheckpointThread {
     }
 }
 
-fn write(store: &mut Store, job: Job) -> Result<SaveReport, CheckpointError> {
+fn write(store: &mut Store, job: Job, spare: &mut ByPolicy<LearnerState>) -> Result<SaveReport, CheckpointError> {
     let Job { checkpoints, mut snapshot, published, summary, agreement } = job;
     let is_published = |(policy, checkpoint): (_, &Checkpoint)| {
         published.weights.get(policy).is_some_and(|params| params.values() == checkpoint.state.params.values())
@@ -159,5 +163,7 @@ fn write(store: &mut Store, job: Job) -> Result<SaveReport, CheckpointError> {
     let unencodable =
         |error: postcard::Error| CheckpointError::NoState { reason: format!("the state of the run: {error}") };
     let (state, fragments) = snapshot.encode().map_err(unencodable)?;
-    store.save(&checkpoints, Some(&RunPart { summary, agrees: agreement.0, state, fragments }))
+    let saved = store.save(&checkpoints, Some(&RunPart { summary, agrees: agreement.0, state, fragments }));
+    *spare = checkpoints.into_iter().map(|(policy, checkpoint)| (policy, checkpoint.state)).collect();
+    saved
 }

@@ -54,10 +54,10 @@ impl Trainer {
     pub(super) fn cut(&mut self) -> Option<Cut> {
         let env_steps = self.steps.snapshot().sampled.env;
         let saves = self.saves.as_mut()?;
-        let (number, pool) = (saves.begin(env_steps), saves.pool.clone());
+        let (number, storage) = (saves.begin(env_steps), saves.storage());
         let began = Instant::now();
         let engine = self.engine.as_mut()?;
-        let cut = engine.cut(number, &pool, self.finish_deadline);
+        let cut = engine.cut(number, storage, self.finish_deadline);
         let cut = cut.map_err(|error| CheckpointError::NoState { reason: error.to_string() });
         let cut = cut.and_then(|(learner, n_seats)| Ok(Cut { learner, seats: self.seats(number, n_seats)? }));
         let pause = began.elapsed();

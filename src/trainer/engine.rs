@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{LoaderMetrics, Mailbox, MultiAgentBatch, NextError, Pool, Rounds, Source, TurnPosition, Turns};
+use pronk_buffer::{LoaderMetrics, Mailbox, MultiAgentBatch, NextError, Rounds, Source, TurnPosition, Turns};
 use pronk_learner::{
-    ClosedBy, Learner, LearnerCut, LearnerEnd, LearnerFailure, LearnerFailureCause, LearnerLoop, LearnerLoopError,
-    LearnerReport, LearnerState, LearnerThread, StateError, StepOutcome,
+    ClosedBy, CutStorage, Learner, LearnerCut, LearnerEnd, LearnerFailure, LearnerFailureCause, LearnerLoop,
+    LearnerLoopError, LearnerReport, LearnerState, LearnerThread, StateError, StepOutcome,
 };
 use pronk_metrics::{ByPolicy, catch};
 use pronk_policy::Params;
@@ -183,17 +183,17 @@ impl Engine {
     pub(super) fn cut(
         &mut self,
         number: u64,
-        pool: &Pool,
+        storage: CutStorage,
         deadline: Duration,
     ) -> Result<(LearnerCut, usize), StateError> {
         match self {
             Self::Threads { learner, turns, rounds, .. } => {
                 let marked = turns.as_ref().map_or(0, |turns| turns.mark(number).len());
                 let wake = || rounds.iter().for_each(Rounds::wake);
-                Ok((learner.cut(number, pool, deadline, wake)?, marked))
+                Ok((learner.cut(number, storage, deadline, wake)?, marked))
             }
             Self::Inline { learner_loop, .. } => {
-                let cut = catch(|| learner_loop.cut(number, pool)).map_err(|_| StateError::Panicked)?;
+                let cut = catch(|| learner_loop.cut(number, storage)).map_err(|_| StateError::Panicked)?;
                 Ok((cut.map_err(|error| StateError::CannotSave { why: error.to_string() })?, 1))
             }
         }
@@ -255,7 +255,7 @@ impl EngineEnd {
 
 /// The learner's state.
 pub(super) fn saved(learner: &dyn Learner) -> Result<ByPolicy<LearnerState>, StateError> {
-    catch(|| learner.save()).map_err(|_| StateError::Panicked)
+    catch(|| learner.save(ByPolicy::new())).map_err(|_| StateError::Panicked)
 }
 
 /// Whether it failed by missing its deadline.

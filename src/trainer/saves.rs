@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::Pool;
+use pronk_learner::CutStorage;
 use pronk_metrics::ResultDict;
 use serde_json::json;
 
@@ -25,7 +26,7 @@ pub(super) struct Saves {
     thread: CheckpointThread,
     pub(super) agreement: Agreement,
     /// Storage of copied batches.
-    pub(super) pool: Pool,
+    pool: Pool,
     /// The last checkpoint: when, and at how many env-steps.
     last: (Instant, u64),
     /// The iteration of the last one that was handed over.
@@ -89,6 +90,11 @@ impl Saves {
             return false;
         }
         is_due
+    }
+
+    /// Storage for the next cut: that of the one which was written last.
+    pub(super) fn storage(&self) -> CutStorage {
+        CutStorage { batches: self.pool.clone(), learners: std::mem::take(&mut self.thread.written().spare) }
     }
 
     /// The number of the next checkpoint.

@@ -34,8 +34,8 @@ impl Learner for Late {
         self.inner.weights()
     }
 
-    fn save(&self) -> ByPolicy<LearnerState> {
-        self.inner.save()
+    fn save(&self, spare: ByPolicy<LearnerState>) -> ByPolicy<LearnerState> {
+        self.inner.save(spare)
     }
 
     fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {

@@ -115,7 +115,8 @@ pub(super) fn connect(
             (Some(rounds), Some(gate))
         }
     };
-    let begun = learner.save().into_iter().map(|(policy, state)| (policy, Counters::of(&state))).collect();
+    let begun =
+        learner.save(ByPolicy::new()).into_iter().map(|(policy, state)| (policy, Counters::of(&state))).collect();
 
     // Per worker one fragment being sampled and one being pushed, plus those queued and those being
     // assembled.

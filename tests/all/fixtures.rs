@@ -76,11 +76,11 @@ impl<F: FnMut(u64) -> Result<(), LearnError> + Send> Learner for Hooked<F> {
         self.inner.weights()
     }
 
-    fn save(&self) -> ByPolicy<LearnerState> {
+    fn save(&self, spare: ByPolicy<LearnerState>) -> ByPolicy<LearnerState> {
         if self.passes > 0 {
             (self.on_save)();
         }
-        self.inner.save()
+        self.inner.save(spare)
     }
 
     fn load(&mut self, state: ByPolicy<LearnerState>) -> Result<(), LearnError> {

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use pronk_policy::{Input, Network, Outputs, Params};
 
-use crate::{LearnError, TargetState};
+use crate::{LearnError, TargetState, cloned};
 
 /// A copy of the trained weights, renewed every few updates, and its logits.
 pub(super) struct Target {
@@ -41,8 +41,9 @@ impl Target {
         true
     }
 
-    pub(super) fn save(&self) -> TargetState {
-        TargetState { params: self.params.clone(), age: self.age }
+    /// Its state, in the storage of `spare`.
+    pub(super) fn save(&self, spare: Option<TargetState>) -> TargetState {
+        TargetState { params: cloned(spare.map(|state| state.params), &self.params), age: self.age }
     }
 
     /// Restores the saved target; without one, copies the trained weights.

@@ -107,8 +107,8 @@ impl<F: Float + Send> Optimizer<F> for Adam<F> {
         Ok(norm)
     }
 
-    fn state(&self) -> OptimizerState<F> {
-        OptimizerState::new(self.name(), self.steps, [("mean", &self.mean), (MEAN_SQUARE, &self.mean_square)])
+    fn save(&self, state: &mut OptimizerState<F>) {
+        state.set(self.name(), self.steps, &[("mean", &self.mean), (MEAN_SQUARE, &self.mean_square)]);
     }
 
     fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError> {

@@ -161,9 +161,10 @@ impl<F: Float + Send> Optimizer<F> for RmsProp<F> {
         })
     }
 
-    fn state(&self) -> OptimizerState<F> {
+    fn save(&self, state: &mut OptimizerState<F>) {
         let vectors = [(MEAN_SQUARE, &self.mean_square), ("momentum", &self.momentum)];
-        OptimizerState::new(self.name(), self.steps, vectors.into_iter().filter(|(_, vector)| !vector.is_empty()))
+        let n_vectors = if self.momentum.is_empty() { 1 } else { 2 };
+        state.set(self.name(), self.steps, &vectors[..n_vectors]);
     }
 
     fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError> {

@@ -55,8 +55,8 @@ impl<F: Float + Send> Optimizer<F> for Sgd {
         Ok(norm)
     }
 
-    fn state(&self) -> OptimizerState<F> {
-        OptimizerState::new("sgd", self.steps, [])
+    fn save(&self, state: &mut OptimizerState<F>) {
+        state.set("sgd", self.steps, &[]);
     }
 
     fn load_state(&mut self, state: OptimizerState<F>) -> Result<(), LearnError> {

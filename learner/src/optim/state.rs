@@ -40,17 +40,22 @@ pub struct OptimizerState<F = f32> {
     pub vectors: BTreeMap<String, Vec<F>>,
 }
 
+impl<F> OptimizerState<F> {
+    /// A state without vectors.
+    pub fn empty() -> Self {
+        Self { optimizer: String::new(), steps: 0, vectors: BTreeMap::new() }
+    }
+}
+
 impl<F: Float> OptimizerState<F> {
-    pub(super) fn new<'a>(
-        optimizer: &str,
-        steps: u64,
-        vectors: impl IntoIterator<Item = (&'static str, &'a Vec<F>)>,
-    ) -> OptimizerState<F>
-    where
-        F: 'a,
-    {
-        let vectors = vectors.into_iter().map(|(name, vector)| (name.to_owned(), vector.clone())).collect();
-        OptimizerState { optimizer: optimizer.to_owned(), steps, vectors }
+    /// Replaces all of it, in the storage of the vectors that it has.
+    pub(super) fn set(&mut self, optimizer: &str, steps: u64, vectors: &[(&str, &Vec<F>)]) {
+        optimizer.clone_into(&mut self.optimizer);
+        self.steps = steps;
+        self.vectors.retain(|name, _| vectors.iter().any(|(kept, _)| kept == name));
+        for (name, vector) in vectors {
+            self.vectors.entry((*name).to_owned()).or_default().clone_from(vector);
+        }
     }
 
     /// The vectors `names`, if the state fits.

@@ -41,7 +41,7 @@ fn each_policy_learns_from_its_own_samples_as_if_it_were_alone() {
     let before = weights(&both, "cat");
     both.learn((&batch(&[("mouse", 3)])).into()).unwrap();
     assert_eq!(weights(&both, "cat"), before);
-    assert_eq!((both.save()["cat"].updates, both.save()["mouse"].updates), (1, 2));
+    assert_eq!((both.save(ByPolicy::new())["cat"].updates, both.save(ByPolicy::new())["mouse"].updates), (1, 2));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_is_not_finite_says_whose_it_is() {
     mouse.rewards_mut()[0] = f32::NAN;
     let error = both.learn((&batch).into()).unwrap_err();
     assert!(error.is_non_finite() && error.to_string().starts_with("policy 'mouse': "), "{error}");
-    assert_eq!(both.save()["mouse"].updates, 0);
+    assert_eq!(both.save(ByPolicy::new())["mouse"].updates, 0);
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn all_go_on_from_what_was_saved() {
     both.learn((&batch(&[("cat", 1), ("mouse", 2)])).into()).unwrap();
     both.advance(8);
     let mut resumed = PolicyLearners::new([learner("cat"), learner("mouse")]).unwrap();
-    resumed.load(both.save()).unwrap();
-    assert_eq!(resumed.save()["cat"].global_step, 8);
+    resumed.load(both.save(ByPolicy::new())).unwrap();
+    assert_eq!(resumed.save(ByPolicy::new())["cat"].global_step, 8);
     both.learn((&next).into()).unwrap();
     resumed.learn((&next).into()).unwrap();
     for policy in ["cat", "mouse"] {

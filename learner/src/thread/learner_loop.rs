@@ -86,8 +86,8 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 self.state.enter(LearnerThreadState::Reporting);
                 // Fails only if the caller has stopped waiting.
                 match request {
-                    Request::State(reply) => drop(reply.send(self.learner.save())),
-                    Request::Cut { number, pool, reply } => drop(reply.send(self.cut(number, &pool))),
+                    Request::State(reply) => drop(reply.send(self.learner.save(ByPolicy::new()))),
+                    Request::Cut { number, storage, reply } => drop(reply.send(self.cut(number, storage))),
                 }
                 self.state.enter(LearnerThreadState::Starved);
             }

@@ -3,14 +3,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use pronk_buffer::{Mailbox, Pool, Source};
+use pronk_buffer::{Mailbox, Source};
 use pronk_metrics::{ByPolicy, ClockReader};
 
 use super::diagnosis::THREAD_NAME;
 use crate::thread::failure::{LearnerFailure, LearnerFailureCause, panic_text};
 use crate::thread::learner_loop::LearnerLoop;
 use crate::thread::requests::{Request, StateError, StateRequests, state_requests};
-use crate::thread::saved::LearnerCut;
+use crate::thread::saved::{CutStorage, LearnerCut};
 use crate::{HoldsBatch, Learner, LearnerMetrics, LearnerReport, LearnerState};
 
 /// The end of a learner's thread. After a failure that left the learner intact, its state is that of its last
@@ -112,8 +112,14 @@ impl LearnerThread {
     ///
     /// # Errors
     /// The pass takes longer, the thread has ended, or a source cannot be saved.
-    pub fn cut(&self, number: u64, pool: &Pool, deadline: Duration, wake: impl Fn()) -> Result<LearnerCut, StateError> {
-        let request = |reply| Request::Cut { number, pool: pool.clone(), reply };
+    pub fn cut(
+        &self,
+        number: u64,
+        storage: CutStorage,
+        deadline: Duration,
+        wake: impl Fn(),
+    ) -> Result<LearnerCut, StateError> {
+        let request = |reply| Request::Cut { number, storage, reply };
         let cut = self.requests.ask(deadline, wake, request)?;
         cut.map_err(|error| StateError::CannotSave { why: error.to_string() })
     }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
-use pronk_buffer::{CannotSave, Pool};
+use pronk_buffer::CannotSave;
 use pronk_metrics::ByPolicy;
 
-use super::saved::LearnerCut;
+use super::saved::{CutStorage, LearnerCut};
 use crate::LearnerState;
 
 /// How long a waiting learner may leave a request unanswered.
@@ -17,7 +17,7 @@ pub(super) enum Request {
     /// The learner alone.
     State(Sender<ByPolicy<LearnerState>>),
     /// Everything on its side of the run, for a checkpoint.
-    Cut { number: u64, pool: Pool, reply: Sender<Result<LearnerCut, CannotSave>> },
+    Cut { number: u64, storage: CutStorage, reply: Sender<Result<LearnerCut, CannotSave>> },
 }
 
 /// Why a running learner did not return its state.

@@ -3,12 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::{SavedBatch, SavedRing, SavedSource, Versioned};
+use pronk_buffer::{Pool, SavedBatch, SavedRing, SavedSource, Versioned};
 use pronk_metrics::{ByPolicy, NormalizerMoments, StepTotals};
 use pronk_policy::Params;
 use serde::{Deserialize, Serialize};
 
 use crate::LearnerState;
+
+/// Storage of earlier cuts, to be used again.
+#[derive(Debug)]
+pub struct CutStorage {
+    /// Of batches.
+    pub batches: Pool,
+    /// Of the learner's states.
+    pub learners: ByPolicy<LearnerState>,
+}
+
+impl CutStorage {
+    /// No storage yet.
+    pub fn none() -> Self {
+        Self { batches: Pool::new(0), learners: ByPolicy::new() }
+    }
+}
 
 /// Everything on the learner's side of a run: its learner, its loop, and what waits for it.
 #[derive(Debug)]

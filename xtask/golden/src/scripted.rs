@@ -86,7 +86,7 @@ impl Learner for ScriptedLearner {
         ByPolicy::new()
     }
 
-    fn save(&self) -> ByPolicy<LearnerState> {
+    fn save(&self, _: ByPolicy<LearnerState>) -> ByPolicy<LearnerState> {
         ByPolicy::new()
     }
 

@@ -2,21 +2,22 @@
 
 use std::time::Instant;
 
-use pronk_buffer::{CannotSave, Pool, SavedBatch, SavedSource, Source};
+use pronk_buffer::{CannotSave, SavedBatch, SavedSource, Source};
 use pronk_metrics::catch;
 
 use super::LearnerLoop;
 use crate::HoldsBatch;
-use crate::thread::saved::{LearnerCut, SavedLoop};
+use crate::thread::saved::{CutStorage, LearnerCut, SavedLoop};
 
 impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
-    /// Everything on this side of the run, for the checkpoint `number`: copies, with the storage of batches
-    /// from `pool`. Call it between two steps.
+    /// Everything on this side of the run, for the checkpoint `number`: copies, in the storage of earlier
+    /// ones. Call it between two steps.
     ///
     /// # Errors
     /// A source that cannot be saved.
-    pub fn cut(&mut self, number: u64, pool: &Pool) -> Result<LearnerCut, CannotSave> {
+    pub fn cut(&mut self, number: u64, storage: CutStorage) -> Result<LearnerCut, CannotSave> {
         let began = Instant::now();
+        let CutStorage { batches: ref pool, learners } = storage;
         let mut source = SavedSource::new(number, pool.clone());
         let mut ready = Vec::new();
         let copy = |item: &S::Item| SavedBatch::copy(item.batch().samples, pool);
@@ -36,7 +37,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             ring,
         };
         Ok(LearnerCut {
-            learners: self.learner.save(),
+            learners: self.learner.save(learners),
             learner_loop,
             batches,
             source,
@@ -51,7 +52,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     pub fn last_cut(&mut self) -> Option<Box<LearnerCut>> {
         let is_wanted = self.config.cut_at_end && self.is_whole;
         // A panic of the learner costs this checkpoint only.
-        let cut = catch(|| is_wanted.then(|| self.cut(0, &Pool::new(0)))).ok()??;
+        let cut = catch(|| is_wanted.then(|| self.cut(0, CutStorage::none()))).ok()??;
         cut.inspect_err(|error| tracing::warn!(%error, "the last checkpoint has the learner alone")).ok().map(Box::new)
     }
 

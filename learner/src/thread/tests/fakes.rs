@@ -58,7 +58,7 @@ where
         ByPolicy::from([(default_policy(), &self.params)])
     }
 
-    fn save(&self) -> ByPolicy<LearnerState> {
+    fn save(&self, _: ByPolicy<LearnerState>) -> ByPolicy<LearnerState> {
         let state = LearnerState {
             params: self.params.clone(),
             optimizer: OptimizerState { optimizer: "none".to_owned(), steps: self.calls, vectors: Default::default() },
@@ -247,5 +247,5 @@ pub(super) fn weight_of(learner: &dyn Learner) -> f32 {
 
 /// What a learner of one policy would save.
 pub(super) fn state_of(learner: &dyn Learner) -> LearnerState {
-    learner.save().remove(DEFAULT_POLICY).unwrap()
+    learner.save(ByPolicy::new()).remove(DEFAULT_POLICY).unwrap()
 }
