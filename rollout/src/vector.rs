@@ -12,7 +12,7 @@ mod vector_env;
 
 pub use kernel::{Kernel, Outcome};
 pub use kernel_action::KernelAction;
-pub(crate) use multi_agent::{MultiAgentEnvs, MultiAgentSlot, SavedAgentsEnvs};
+pub(crate) use multi_agent::{MultiAgentEnvs, MultiAgentSlot, SavedAgentsEnv, SavedAgentsEnvs};
 pub use native::NativeVectorEnv;
 pub use serial::SerialVectorEnv;
 pub(crate) use sin_cos::sin_cos;

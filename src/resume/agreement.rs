@@ -36,7 +36,10 @@ impl Agreement {
             let saved = saved.0.get(name).unwrap_or(&Value::Null);
             let difference = match name.as_str() {
                 "config" => {
-                    first_difference(saved, own).map(|(what, saved, own)| (format!("the setting `{what}`"), saved, own))
+                    // A setting that the saving version did not have was as its default is.
+                    let saved = serde_json::to_value(TrainerConfig::of_checkpoint(saved, path)).unwrap_or_default();
+                    first_difference(&saved, own)
+                        .map(|(what, saved, own)| (format!("the setting `{what}`"), saved, own))
                 }
                 _ if saved == own => None,
                 _ => Some((format!("the {name}"), saved.to_string(), own.to_string())),
@@ -52,5 +55,27 @@ impl Agreement {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agreement(config: Value) -> Agreement {
+        Agreement([("config".to_owned(), config)].into())
+    }
+
+    #[test]
+    fn a_setting_that_the_saving_version_lacked_was_at_its_default() {
+        let config = serde_json::to_value(TrainerConfig::default()).unwrap();
+        let mut older = config.clone();
+        older["learner"].as_object_mut().unwrap().remove("broadcast_interval").unwrap();
+        older["learner"]["a_setting_of_yesterday"] = 1.into();
+        let check = |older: &Value| agreement(config.clone()).check(&agreement(older.clone()), Path::new("here"), true);
+        check(&older).unwrap();
+        older["learner"]["lr"] = 0.5.into();
+        let error = check(&older).unwrap_err().to_string();
+        assert!(error.contains("learner.lr") && error.contains("0.5"), "{error}");
     }
 }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pronk::config::ObservationFilter;
 use pronk::envs::{CartPole, TicTacToe};
 use pronk::prelude::*;
-use pronk::{Checkpoint, DEFAULT_POLICY, MultiAgentConfig, Run};
+use pronk::{AppoConfig, Checkpoint, DEFAULT_POLICY, MultiAgentConfig, Resume, Run};
 
-use crate::fixtures::{iterations, only, small, without_hanging};
+use crate::deterministic::deterministic;
+use crate::fixtures::{iterations, only, small, with, without_hanging};
 
 /// Set in the process that saves, to the folder.
 const SAVES_INTO: &str = "PRONK_TEST_SAVES_INTO";
@@ -249,4 +251,66 @@ fn a_save_over_folders_of_format_2_takes_their_place() {
     set_generation(&mut run, 11);
     run.save(dir.path().join("noughts")).unwrap();
     assert_eq!(updates(), [9, 11]);
+}
+
+/// A folder in format 3. `policies` is of a version that saved policies only; `run` and `several` are of two
+/// iterations of [`run_of_format_3`] and [`several_of_format_3`], with the checkpoint of the second one.
+fn format_3(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/checkpoint-3").join(name)
+}
+
+/// A copy of the folder, to go on in.
+fn copy_of(folder: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+    }
+    copy
+}
+
+fn run_of_format_3(folder: &Path) -> Trainer {
+    let config = with(deterministic(2, 1), |config| {
+        config.algorithm = AppoConfig::default().into();
+        config.workers.observation_filter = ObservationFilter::MeanStdFilter;
+        config.learner.minibatch_buffer_size = 2;
+        config.learner.num_sgd_iter = 3;
+        config.learner.replay_proportion = 0.5;
+        config.learner.replay_buffer_num_slots = 4;
+        config.checkpoint.keep = 1;
+    });
+    let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+    builder.checkpoints(folder).resume(Resume::auto()).build().unwrap()
+}
+
+fn several_of_format_3(folder: &Path) -> Trainer {
+    let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+    let config = with(deterministic(1, 0), |config| config.checkpoint.keep = 1);
+    let builder = Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents);
+    builder.checkpoints(folder).resume(Resume::auto()).build().unwrap()
+}
+
+#[test]
+fn folders_of_format_3_are_read_and_gone_on_from() {
+    let policies = Checkpoint::load_all(format_3("policies")).unwrap();
+    let updates: Vec<_> = policies.iter().map(|(policy, one)| (&**policy, one.state.updates)).collect();
+    assert_eq!(updates, [("first", 72), ("second", 72)]);
+    for (name, start, policy) in [
+        ("run", run_of_format_3 as fn(&Path) -> Trainer, DEFAULT_POLICY),
+        ("several", several_of_format_3, POLICIES[0]),
+    ] {
+        let saved = Checkpoint::load_all(format_3(name)).unwrap();
+        let folder = copy_of(&format_3(name));
+        let mut trainer = start(folder.path());
+        let result = trainer.next().unwrap().unwrap();
+        assert_eq!((result.iteration, result.dict.get("resume.exact")), (3, Some(&true.into())), "{name}: {result}");
+        let run = trainer.finish().unwrap();
+        assert!(run.ledger_closed(), "{name}: {:?}", run.steps);
+        assert!(run.checkpoints[policy].state.updates > saved[policy].state.updates, "{name}");
+        // The run since has overwritten the old one in the copy.
+        assert_eq!(
+            Checkpoint::load_all(folder.path()).unwrap()[policy].state.updates,
+            run.checkpoints[policy].state.updates
+        );
+    }
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use pronk::envs::CartPole;
 use pronk::groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 use pronk::prelude::*;
-use pronk::{Checkpoint, ReportError, Reporter, ResultDict, StopReason};
+use pronk::{Checkpoint, ReportError, Reporter, ResultDict, Resume, StopReason};
 
-use crate::fixtures::{small, without_hanging};
+use crate::deterministic::deterministic;
+use crate::fixtures::{small, with, without_hanging};
 use crate::what_is_left::hooked;
 
 /// Set in the other process, to a folder for what it writes.
@@ -108,6 +109,38 @@ fn a_signal_ends_a_run_with_a_last_checkpoint_and_its_status() {
         assert!(updates > 0 && ended.says(&format!("updates {updates}")), "{ended:?}");
         // Written as reporters finish.
         assert!(ended.folder.path().join("report.html").exists());
+    }
+}
+
+/// A deterministic run that saves itself at its end only.
+fn in_turns(folder: &Path) -> Trainer {
+    let config = with(deterministic(2, 1), |config| config.checkpoint.every = Duration::from_secs(3600).into());
+    let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+    builder.checkpoints(folder).resume(Resume::auto()).build().unwrap()
+}
+
+fn run_in_turns(folder: &Path) {
+    let mut trainer = in_turns(folder);
+    trainer.add_reporter(Herald);
+    let run = trainer.run(StopWhen::default()).unwrap();
+    println!("updates {}", crate::fixtures::only(&run).state.updates);
+}
+
+#[test]
+fn a_deterministic_run_that_a_signal_ended_goes_on_exactly() {
+    for (signal, ..) in KINDS {
+        let Some(ended) = signalled("a_deterministic_run_that_a_signal_ended_goes_on_exactly", &[signal], run_in_turns)
+        else {
+            return;
+        };
+        let saved = Checkpoint::load(ended.folder.path()).unwrap().state.updates;
+        assert!(ended.says(&format!("updates {saved}")), "{ended:?}");
+        let result = in_turns(ended.folder.path()).next().unwrap().unwrap();
+        assert_eq!(result.dict.get("resume.exact"), Some(&true.into()), "{result}");
+        let folder = tempfile::tempdir().unwrap();
+        let whole = in_turns(folder.path()).map(Result::unwrap).find(|whole| whole.iteration == result.iteration);
+        let digest = result.dict.get("weights_digest");
+        assert!(digest.is_some() && digest == whole.unwrap().dict.get("weights_digest"), "{result}");
     }
 }
 

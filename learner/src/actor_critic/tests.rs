@@ -163,8 +163,8 @@ fn save_load_and_going_on_is_bit_for_bit_going_on() {
             let batch = bandit.play(uninterrupted.params(), End::Truncated);
             learn(&mut uninterrupted, &batch);
         }
-        // Into a learner with other weights, so that everything must come from the state, which is in the storage
-        // of one with another optimiser.
+        // Into a learner with other weights, so that everything must come from the state, which is in the
+        // storage of one with another optimiser.
         let mut resumed = make(2);
         let state = uninterrupted.save_into(Some(learner(3).state()));
         assert_eq!(state.optimizer, uninterrupted.state().optimizer);

@@ -71,6 +71,23 @@ pub enum EnvFault {
          written whole"
     )]
     NotReproducible,
+    /// The environment refused a state that it had saved.
+    #[error("it refused the state that it had saved after {steps} steps: {why}: mend `load`, or leave out `save`")]
+    NotLoaded {
+        /// Steps before the save.
+        steps: u32,
+        /// Why.
+        why: String,
+    },
+    /// The rest of an episode whose state was saved and loaded differed from that without.
+    #[error(
+        "saved after {steps} steps and loaded, the episode went on otherwise than without: `save` leaves out something \
+         that the rest depends on, or `load` does not restore it"
+    )]
+    NotContinued {
+        /// Steps before the save.
+        steps: u32,
+    },
     /// An instance that had played other episodes gave another episode than a fresh one, with the same seed
     /// and actions.
     #[error(

@@ -10,6 +10,8 @@ const MAX_STEPS: u32 = 10_000;
 /// An instance of an environment, with what its last call gave.
 pub(super) trait Instance {
     type Spec: Spec;
+    /// Where it is within an episode.
+    type Saved;
 
     /// The spec that it began with, which a run can use.
     fn spec(&self) -> &Self::Spec;
@@ -24,6 +26,12 @@ pub(super) trait Instance {
 
     /// Takes a step with random possible actions: whether the episode is over.
     fn step(&mut self, rng: &mut Rng, background: Background) -> Result<bool, EnvFault>;
+
+    /// Where it is, if the environment saves its state.
+    fn save(&mut self) -> Result<Option<Self::Saved>, EnvFault>;
+
+    /// Gets back there; says why, if the environment refuses.
+    fn load(&mut self, saved: &Self::Saved) -> Result<(), String>;
 
     /// A digest of everything that the last call gave.
     fn digest(&self) -> u64;

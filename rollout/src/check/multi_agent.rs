@@ -8,7 +8,7 @@ use super::play::{Action, check_space, end_difference, hash_obs, mask_difference
 use super::rules::{check_episodes, checked_spec};
 use super::unwritten::Background;
 use crate::env::{AgentState, EnvError, EnvFailureCause, MultiAgentEnv, MultiAgentSpec};
-use crate::vector::MultiAgentSlot;
+use crate::vector::{MultiAgentSlot, SavedAgentsEnv};
 
 /// Plays a few episodes with random possible actions and reports the first rule that the environment breaks.
 ///
@@ -84,6 +84,7 @@ impl SeveralAgents {
 
 impl Instance for SeveralAgents {
     type Spec = MultiAgentSpec;
+    type Saved = SavedAgentsEnv;
 
     fn spec(&self) -> &MultiAgentSpec {
         &self.spec
@@ -109,6 +110,16 @@ impl Instance for SeveralAgents {
         let is_over = self.slot.step(self.spec.max_episode_steps)?;
         self.check_agents()?;
         Ok(is_over)
+    }
+
+    fn save(&mut self) -> Result<Option<SavedAgentsEnv>, EnvFault> {
+        let saved = self.slot.save()?;
+        Ok(saved.is_snapshot().then_some(saved))
+    }
+
+    fn load(&mut self, saved: &SavedAgentsEnv) -> Result<(), String> {
+        self.slot.go_back(saved, self.spec.max_episode_steps)?;
+        self.check_agents().map_err(|fault| fault.to_string())
     }
 
     fn digest(&self) -> u64 {

@@ -40,12 +40,41 @@ pub(super) fn check_episodes(instance: &mut impl Instance, seed: u64) -> Result<
             let name = instance.spec().name();
             return Err(EnvCheckError::in_episode(name, seed, step as u32, EnvFault::NotReproducible));
         }
+        check_save(instance, seed, &first)?;
     }
     let after = checked_spec(|| instance.spec_now())?;
     if after == *instance.spec() {
         return Ok(());
     }
     Err(EnvCheckError::of_spec(instance.spec().name(), EnvFault::SpecChanged { after: after.to_string() }))
+}
+
+/// Saves an episode that was played before in its middle, begins another one, loads the state and compares
+/// the rest.
+fn check_save(instance: &mut impl Instance, seed: u64, played: &[u64]) -> Result<(), EnvCheckError> {
+    let steps = (played.len() / 2) as u32;
+    let name = instance.spec().name().to_owned();
+    let at = |step: u32| move |fault: EnvFault| (step, fault);
+    let checked = (|| {
+        let mut episode = Episode::new(seed, Background::First);
+        for step in 0..=steps {
+            episode.call(step, instance).map_err(at(step))?;
+            if step == 0 && instance.save().map_err(at(step))?.is_none() {
+                return Ok(());
+            }
+        }
+        let Some(saved) = instance.save().map_err(at(steps))? else { return Ok(()) };
+        instance.reset(derive_seed(seed, &[steps.into()]), Background::Second).map_err(at(0))?;
+        instance.load(&saved).map_err(|why| (steps, EnvFault::NotLoaded { steps, why }))?;
+        for (step, digest) in (0..).zip(played).skip(steps as usize + 1) {
+            episode.call(step, instance).map_err(at(step))?;
+            if instance.digest() != *digest {
+                return Err((step, EnvFault::NotContinued { steps }));
+            }
+        }
+        Ok(())
+    })();
+    checked.map_err(|(step, fault)| EnvCheckError::in_episode(&name, seed, step, fault))
 }
 
 /// Plays an episode and returns a digest of each call.

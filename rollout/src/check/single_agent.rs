@@ -8,7 +8,7 @@ use super::instance::{Difference, Instance};
 use super::play::{Action, check_space, end_difference, hash_obs, mask_difference, obs_difference, reward_difference};
 use super::rules::{check_episodes, checked_spec};
 use super::unwritten::Background;
-use crate::env::{Env, EnvContext, EnvSpec, Step, obs_kind};
+use crate::env::{Env, EnvContext, EnvSpec, SavedEnv, Step, Way, obs_kind};
 use crate::vector::Slot;
 
 /// Plays a few episodes with random possible actions and reports the first rule that the environment breaks.
@@ -19,7 +19,8 @@ use crate::vector::Slot;
 /// - every element of an observation is written, finite and inside its space, and rewards are finite;
 /// - an action mask leaves an action possible;
 /// - episodes end, by themselves or by [`EnvSpec::max_episode_steps`];
-/// - the same seed, 0 included, and actions give the same episode bit for bit, whatever was played before.
+/// - the same seed, 0 included, and actions give the same episode bit for bit, whatever was played before;
+/// - an episode whose state is [saved](Env::save) and [loaded](Env::load) goes on as without.
 ///
 /// Each episode is played twice, so allow for its time.
 ///
@@ -74,6 +75,7 @@ const FIRST: Step = Step { reward: 0.0, end: End::No };
 
 impl<E: Env> Instance for SingleAgent<E> {
     type Spec = EnvSpec;
+    type Saved = SavedEnv;
 
     fn spec(&self) -> &EnvSpec {
         &self.spec
@@ -100,6 +102,18 @@ impl<E: Env> Instance for SingleAgent<E> {
         let step = self.slot.step(action, self.row.view_mut().into(), limit)?;
         self.came_to(step)?;
         Ok(step.end != End::No)
+    }
+
+    fn save(&mut self) -> Result<Option<SavedEnv>, EnvFault> {
+        let saved = self.slot.save(self.row.view())?;
+        Ok(matches!(saved.way, Way::Snapshot(_)).then_some(saved))
+    }
+
+    fn load(&mut self, saved: &SavedEnv) -> Result<(), String> {
+        self.slot.go_back(saved, self.row.view_mut().into(), self.spec.max_episode_steps)?;
+        let Self { slot, action, spec, .. } = self;
+        let masked = if spec.action_mask { slot.mask(&mut action.mask, &spec.action) } else { Ok(()) };
+        masked.map_err(|cause| cause.to_string())
     }
 
     fn digest(&self) -> u64 {

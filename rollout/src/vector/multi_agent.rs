@@ -36,11 +36,18 @@ pub(crate) struct SavedAgentsEnvs(Vec<SavedAgentsEnv>);
 
 /// Where one of them is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct SavedAgentsEnv {
+pub(crate) struct SavedAgentsEnv {
     episodes: SavedEpisodes,
     way: AgentsWay,
     /// What the library knows of its agents.
     agents: Vec<AgentState>,
+}
+
+impl SavedAgentsEnv {
+    /// Whether the environment saved its own state.
+    pub(crate) fn is_snapshot(&self) -> bool {
+        matches!(self.way, AgentsWay::Snapshot(_))
+    }
 }
 
 /// How it gets back there.
@@ -214,7 +221,8 @@ impl MultiAgentSlot {
         Ok(false)
     }
 
-    fn save(&mut self) -> Result<SavedAgentsEnv, EnvFailureCause> {
+    /// Where it is, between two steps.
+    pub(crate) fn save(&mut self) -> Result<SavedAgentsEnv, EnvFailureCause> {
         let snapshot = catch(|| self.slot.env.save()).map_err(EnvFailureCause::Panic)?;
         let way = match (snapshot, self.keeps.actions()) {
             (Some(state), _) => AgentsWay::Snapshot(state),
@@ -225,7 +233,7 @@ impl MultiAgentSlot {
     }
 
     /// Gets back to where a saved one was; says why, if it cannot.
-    fn go_back(&mut self, saved: &SavedAgentsEnv, max_episode_steps: Option<u32>) -> Result<(), String> {
+    pub(crate) fn go_back(&mut self, saved: &SavedAgentsEnv, max_episode_steps: Option<u32>) -> Result<(), String> {
         match &saved.way {
             AgentsWay::Unknown => return Err("where it was is not known".to_owned()),
             AgentsWay::Snapshot(state) => {

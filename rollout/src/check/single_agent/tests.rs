@@ -104,6 +104,23 @@ impl Env for Walk {
         }
         Ok(())
     }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        let state = [self.position.to_bits(), self.steps].map(u32::to_le_bytes);
+        self.fault.contains("save").then(|| state.concat())
+    }
+
+    fn load(&mut self, state: &[u8]) -> Result<(), EnvError> {
+        if self.fault == "save, refused" {
+            return Err(EnvError::new("planted refusal"));
+        }
+        let number = |at: usize| u32::from_le_bytes(state[at..at + 4].try_into().unwrap());
+        self.position = f32::from_bits(number(0));
+        if self.fault != "save without the steps" {
+            self.steps = number(4);
+        }
+        Ok(())
+    }
 }
 
 fn fault_of(env: impl Env) -> String {
@@ -115,6 +132,8 @@ fn an_environment_that_keeps_the_rules_passes() {
     check_env(walk("none"), 0).unwrap();
     check_env(walk("endless, limited"), 0).unwrap();
     check_env(walk("mask"), 0).unwrap();
+    check_env(walk("save"), 0).unwrap();
+    check_env(walk("mask and save"), 0).unwrap();
 }
 
 #[test]
@@ -135,6 +154,11 @@ fn every_planted_fault_is_found_and_named() {
         ("out of bounds", "in reset with seed 0: observation element 1 is 1.5, outside its bounds -1 to 1"),
         ("reward", "at step 3 of the episode with seed 0: the reward is NaN"),
         ("random", "at step 1 of the episode with seed 0: the same seed and actions gave another episode"),
+        (
+            "save, refused",
+            "at step 10 of the episode with seed 0: it refused the state that it had saved after 10 steps",
+        ),
+        ("save without the steps", "with seed 0: saved after 10 steps and loaded, the episode went on otherwise"),
         ("zero is no seed", "in reset with seed 0: the same seed and actions gave another episode"),
         ("endless", "at step 10000 of the episode with seed 0: the episode did not end in 10000 steps"),
         ("no name", "the spec is invalid: the name is empty"),
