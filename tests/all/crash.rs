@@ -128,7 +128,7 @@ fn start(kind: &str, folder: &Path) -> Trainer {
     trainer.unwrap()
 }
 
-fn own_network(env: &pronk::EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
+pub(crate) fn own_network(env: &pronk::EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
     let encoder = Encoder::Mlp { hidden: vec![8], activation: Activation::Relu };
     let spec = NetworkSpec { encoder, ..NetworkSpec::for_spaces(&env.observation, &env.action)? };
     Ok(Box::new(CandleNetwork::new(spec, device.open()?)?))

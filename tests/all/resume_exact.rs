@@ -1,20 +1,26 @@
 //! A run that was killed and gone on equals the one that was not, under deterministic admission and without
 //! threads: results, digest chains and weights.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use pronk::buffer::SampleBatch;
 use pronk::config::{Admission, ObservationFilter, OptType};
 use pronk::envs::{CartPole, Masked, Pendulum, Recall, TicTacToe};
+use pronk::learner::{Impala, LossInputs};
+use pronk::metrics::Info;
+use pronk::policy::OutputGrads;
 use pronk::prelude::*;
 use pronk::rollout::{Agents, MultiAgentSpec};
 use pronk::trainer::OneAgent;
 use pronk::{
-    AppoConfig, EnvFactory, Gather, MultiAgentConfig, MultiAgentEnv, PpoConfig, ResultDict, Resume, TrainerBuilder,
-    Vectorised, reporter_fn,
+    Algorithm, AppoConfig, EnvFactory, Gather, ImpalaConfig, LearnError, MultiAgentConfig, MultiAgentEnv, PpoConfig,
+    ResultDict, Resume, TrainerBuilder, Vectorised, reporter_fn,
 };
 use serde_json::Value;
 
+use crate::crash::own_network;
 use crate::deterministic::{deterministic, recurrent, without_times};
 use crate::fixtures::{Fault, Faulty, with};
 
@@ -220,6 +226,64 @@ fn with_failing_environments() {
             config.supervision.num_consecutive_worker_failures_tolerance = 1_000;
         });
         check_env(&format!("{groups} groups"), &config, &|_: &EnvContext| Faulty::new(Fault::Error, 7));
+    }
+}
+
+/// IMPALA whose updates become smaller and smaller.
+struct Fading {
+    impala: Impala,
+    updates: f64,
+}
+
+impl Fading {
+    fn new() -> Self {
+        Self { impala: Impala::new(ImpalaConfig::default()).unwrap(), updates: 0.0 }
+    }
+}
+
+impl Algorithm for Fading {
+    fn name(&self) -> &'static str {
+        "fading"
+    }
+
+    fn loss(
+        &mut self,
+        batch: &SampleBatch,
+        inputs: &LossInputs<'_>,
+        grads: &mut OutputGrads,
+    ) -> Result<Info, LearnError> {
+        let info = self.impala.loss(batch, inputs, grads)?;
+        let share = 0.99_f64.powf(self.updates) as f32;
+        grads.logits.iter_mut().chain(&mut grads.values).for_each(|grad| *grad *= share);
+        Ok(info)
+    }
+
+    fn updated(&mut self, _target_updated: bool) {
+        self.updates += 1.0;
+    }
+
+    fn save(&self) -> BTreeMap<String, f64> {
+        [("updates".to_owned(), self.updates)].into()
+    }
+
+    fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
+        self.updates = numbers["updates"];
+        Ok(())
+    }
+}
+
+#[test]
+fn with_a_network_and_an_algorithm_of_ones_own() {
+    for workers in [0, 2] {
+        let builder = || {
+            let builder = Trainer::builder(deterministic(workers, workers)).env(|_: &EnvContext| CartPole::new());
+            builder.network(own_network).algorithm(Fading::new())
+        };
+        check(
+            &format!("{workers} workers"),
+            || builder().build(),
+            |folder| builder().checkpoints(folder).resume(Resume::auto()).build().unwrap(),
+        );
     }
 }
 
