@@ -30,7 +30,8 @@ pub struct StopWhen {
     /// ([`Gather::AtLeast`](crate::Gather::AtLeast) and the like) a worker may also drop up to two fragments
     /// in incomplete columns.
     pub env_steps: Option<u64>,
-    /// Wall-clock time since the trainer was built.
+    /// Wall-clock time since the trainer was built; of a resumed run also that of the processes before, up to
+    /// their checkpoints.
     pub time: Option<Duration>,
     /// Number of iterations.
     pub iterations: Option<u64>,

@@ -8,6 +8,7 @@ mod tensorboard;
 pub(crate) mod file;
 
 use std::error::Error;
+use std::path::PathBuf;
 
 pub use closure::{ReporterFn, reporter_fn};
 pub use console::Console;
@@ -79,6 +80,9 @@ pub struct FileMark {
     pub file: String,
     /// Its length after that result.
     pub bytes: u64,
+    /// Where it is now, so that it can be synced before the checkpoint; not saved.
+    #[serde(skip)]
+    pub path: PathBuf,
 }
 
 /// The failure of a reporter.

@@ -85,16 +85,21 @@ impl Store {
         Self { dir: dir.to_owned(), retention, disk, known: BTreeSet::new(), summaries }
     }
 
-    /// Writes a checkpoint of all policies, and of their run: all of it or nothing.
+    /// Writes a checkpoint of all policies, and of their run: all of it or nothing. The checkpoint says how
+    /// long the run's `logs` are, so these are synced before it.
     ///
     /// *Blocks* on the disk.
     pub(crate) fn save<'a>(
         &mut self,
         checkpoints: impl IntoIterator<Item = (&'a PolicyId, &'a Checkpoint)>,
         run: Option<&RunPart>,
+        logs: &[PathBuf],
     ) -> Result<SaveReport, CheckpointError> {
         let Self { dir, disk, known, summaries, retention } = self;
         let writer = Writer::begin(&**disk, dir)?;
+        for log in logs {
+            sync_log(&**disk, log);
+        }
         let mut report = SaveReport::default();
         let mut files = Vec::new();
         let mut put = |entry: FileEntry, content: &[u8]| {
@@ -152,6 +157,14 @@ impl Store {
     }
 }
 
+/// Makes a log last. A checkpoint is worth more than its log: a failure is a warning.
+fn sync_log(disk: &dyn Disk, log: &Path) {
+    let synced = disk.sync(log).and_then(|()| log.parent().map_or(Ok(()), |folder| disk.sync_folder(folder)));
+    if let Err(error) = synced {
+        tracing::warn!(log = %log.display(), %error, "the log could not be synced; after a power loss it may be too short");
+    }
+}
+
 /// The files that the manifests of these generations and the newest one name. `None` if one of them cannot be
 /// read: its files are not known then, so none is removed.
 fn files_of<'a>(
@@ -174,5 +187,5 @@ pub(crate) fn save_all<'a>(
     checkpoints: impl IntoIterator<Item = (&'a PolicyId, &'a Checkpoint)>,
     dir: &Path,
 ) -> Result<(), CheckpointError> {
-    Store::on(Box::new(OsDisk), dir, None).save(checkpoints, None).map(drop)
+    Store::on(Box::new(OsDisk), dir, None).save(checkpoints, None, &[]).map(drop)
 }

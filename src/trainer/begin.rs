@@ -137,14 +137,16 @@ impl ReadRun {
 pub(super) fn trainer(
     config: TrainerConfig,
     wired: Wired,
-    saves: Option<Saves>,
+    mut saves: Option<Saves>,
     (goes_on, resumed): (bool, Option<ResumeReport>),
 ) -> Trainer {
     let Wired { started, spec, engine, reaper, shutdown, notifier, learner_metrics, steps, time, clock, .. } = wired;
     let processors = ProcessorTime::now(&time.read());
     let is_deterministic = config.learner.admission.is_deterministic();
-    if let Some(saves) = &saves {
+    if let Some(saves) = &mut saves {
         time.add(saves.thread().clock());
+        // What it goes on from is as good as saved: a worse checkpoint must not take its place.
+        saves.iteration = resumed.as_ref().filter(|resumed| resumed.is_exact).map(|resumed| resumed.from_iteration);
     }
     let mut trainer = Trainer {
         spec,

@@ -1,5 +1,6 @@
 //! [`CheckpointThread`]: writes checkpoints while the run goes on.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -30,6 +31,8 @@ pub(super) struct Job {
     pub(super) published: Arc<Versioned<ByPolicy<Params>>>,
     pub(super) summary: SavedSummary,
     pub(super) agreement: Agreement,
+    /// The files whose lengths are in the snapshot.
+    pub(super) logs: Vec<PathBuf>,
 }
 
 /// What became of the jobs so far.
@@ -152,7 +155,7 @@ impl CheckpointThread {
 }
 
 fn write(store: &mut Store, job: Job, spare: &mut ByPolicy<LearnerState>) -> Result<SaveReport, CheckpointError> {
-    let Job { checkpoints, mut snapshot, published, summary, agreement } = job;
+    let Job { checkpoints, mut snapshot, published, summary, agreement, logs } = job;
     let is_published = |(policy, checkpoint): (_, &Checkpoint)| {
         published.weights.get(policy).is_some_and(|params| params.values() == checkpoint.state.params.values())
     };
@@ -163,7 +166,8 @@ fn write(store: &mut Store, job: Job, spare: &mut ByPolicy<LearnerState>) -> Res
     let unencodable =
         |error: postcard::Error| CheckpointError::NoState { reason: format!("the state of the run: {error}") };
     let (state, fragments) = snapshot.encode().map_err(unencodable)?;
-    let saved = store.save(&checkpoints, Some(&RunPart { summary, agrees: agreement.0, state, fragments }));
+    let run = RunPart { summary, agrees: agreement.0, state, fragments };
+    let saved = store.save(&checkpoints, Some(&run), &logs);
     *spare = checkpoints.into_iter().map(|(policy, checkpoint)| (policy, checkpoint.state)).collect();
     saved
 }

@@ -121,11 +121,12 @@ impl Trainer {
         state.restarts = self.engine.as_ref().map(|engine| engine.spent_restarts()).unwrap_or_default();
         state.seats = if is_exact { seats } else { Vec::new() };
         state.log = self.log.as_ref().map(|log| log.save());
+        let logs = state.trainer.marks.iter().map(|mark| mark.path.clone()).collect();
         let checkpoints = self.spec.checkpoints(&self.config, learners, &published.moments);
         let snapshot = Snapshot { state, batches, source, published: None };
         if let Some(saves) = &mut self.saves {
             let agreement = saves.agreement.clone();
-            saves.hand(Job { checkpoints, snapshot, published, summary, agreement });
+            saves.hand(Job { checkpoints, snapshot, published, summary, agreement, logs });
         }
     }
 

@@ -88,11 +88,14 @@ impl Trainer {
         csv.take_place_of(&table, || tail_of(run_folder::TABLE))?;
         self.add_reporter(results);
         self.add_reporter(csv);
-        if let Some(mark) = self.mark_of(|file| file.starts_with(run_folder::EVENTS)) {
-            let tail = || tail_of("events");
+        let events = self.mark_of(|file| file.starts_with(run_folder::EVENTS));
+        self.add_reporter(match events.map(|mark| (folder.join(mark.file), mark.bytes)) {
             // Steps after those of the checkpoint were never made.
-            self.add_reporter(TensorBoard::resume(folder.join(mark.file), mark.bytes, tail, env_steps + 1)?);
-        }
+            Some((path, bytes)) if path.exists() => {
+                TensorBoard::resume(path, bytes, || tail_of("events"), env_steps + 1)?
+            }
+            _ => TensorBoard::create(folder)?,
+        });
         self.add_reporter(report);
         Ok(())
     }

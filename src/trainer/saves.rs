@@ -29,7 +29,7 @@ pub(super) struct Saves {
     pool: Pool,
     /// The last checkpoint: when, and at how many env-steps.
     last: (Instant, u64),
-    /// The iteration of the last one that was handed over.
+    /// The iteration of the last one that was handed over, or that an exact run goes on from.
     pub(super) iteration: Option<u64>,
     /// Checkpoints begun.
     number: u64,

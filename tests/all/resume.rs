@@ -103,6 +103,23 @@ fn a_run_that_has_ended_is_at_its_goal_when_resumed() {
 }
 
 #[test]
+fn an_exact_checkpoint_stays_when_the_next_process_has_nothing_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = deterministic(2, 1);
+    let start = || cart_pole(&config).checkpoints(saves_into(folder.path())).resume(Resume::auto()).build().unwrap();
+    let manifest = || std::fs::read(saves_into(folder.path()).join("manifest.json")).unwrap();
+    start().run(iterations(3)).unwrap();
+    let before = manifest();
+    let run = start().run(iterations(3)).unwrap();
+    assert!(run.checkpoint_failures.is_empty(), "{:?}", run.checkpoint_failures);
+    assert_eq!((run.result.iteration, manifest() == before), (3, true), "nothing was new");
+    start().finish().unwrap();
+    assert!(manifest() == before);
+    let run = start().run(iterations(4)).unwrap();
+    assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(true)));
+}
+
+#[test]
 fn a_kill_before_the_first_checkpoint_begins_anew_and_keeps_the_old_log() {
     let folder = tempfile::tempdir().unwrap();
     let config = with(free(), |config| config.checkpoint.every = Duration::from_secs(3600).into());

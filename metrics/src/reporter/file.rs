@@ -77,7 +77,7 @@ impl ReportFile {
     /// How much of it was written.
     pub(super) fn mark(&self) -> Option<FileMark> {
         let file = self.path.file_name()?.to_str()?.to_owned();
-        Some(FileMark { file, bytes: self.len })
+        Some(FileMark { file, bytes: self.len, path: self.path.clone() })
     }
 
     /// Appends `piece`; a failed one is truncated away, so that it does not spoil what follows.

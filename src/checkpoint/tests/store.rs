@@ -1,6 +1,6 @@
 //! What is left of saves that end in the middle, and which checkpoints are kept.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pronk_metrics::ByPolicy;
 use pronk_policy::Rng;
@@ -8,6 +8,7 @@ use pronk_policy::Rng;
 use super::mem_disk::{Fault, MemDisk};
 use super::{Checkpoint, config, only, trained};
 use crate::checkpoint::CheckpointError;
+use crate::checkpoint::disk::{Disk, read};
 use crate::checkpoint::files::MANIFEST;
 use crate::checkpoint::folder::load_newest_from;
 use crate::checkpoint::manifest::{RunPart, SavedSummary};
@@ -39,7 +40,19 @@ fn store(disk: &MemDisk, retention: Retention) -> Store {
 }
 
 fn save(store: &mut Store, base: &Checkpoint, iteration: u64) -> Result<(), CheckpointError> {
-    store.save(&policies(base, iteration), Some(&run(iteration))).map(drop)
+    store.save(&policies(base, iteration), Some(&run(iteration)), &[]).map(drop)
+}
+
+/// What the run logs in an iteration, in a file of its own, because the disk has no appends.
+fn log(iteration: u64) -> (PathBuf, Vec<u8>) {
+    (Path::new(DIR).join(format!("results.jsonl.{iteration}")), vec![b'x'; 100])
+}
+
+/// The same of a run that logs. No reporter syncs.
+fn log_and_save(disk: &MemDisk, store: &mut Store, base: &Checkpoint, iteration: u64) -> Result<(), CheckpointError> {
+    let (log, content) = log(iteration);
+    let _ = disk.write(&log, &content);
+    store.save(&policies(base, iteration), Some(&run(iteration)), &[log]).map(drop)
 }
 
 /// The iteration of the newest whole checkpoint, all of which has to be of the same one.
@@ -65,15 +78,19 @@ fn after_a_power_loss_there_is_the_old_checkpoint_or_the_new_one() {
         let disk = MemDisk::default();
         let mut saving = store(&disk, KEEP_TWO);
         let done = 1 + rng.below(4);
-        (1..=done).for_each(|iteration| save(&mut saving, &base, iteration).unwrap());
+        (1..=done).for_each(|iteration| log_and_save(&disk, &mut saving, &base, iteration).unwrap());
         let first = disk.operations();
         disk.with(Fault::KilledBefore(first + rng.below(40) as usize));
-        let _ = save(&mut saving, &base, done + 1);
-        match newest(&disk.after_a_power_loss(&mut rng)) {
+        let _ = log_and_save(&disk, &mut saving, &base, done + 1);
+        let found = disk.after_a_power_loss(&mut rng);
+        let iteration = newest(&found);
+        match iteration {
             Some(iteration) if iteration == done => old += 1,
             Some(iteration) if iteration == done + 1 => new += 1,
             other => panic!("seed {seed}: {other:?} after {done} saves"),
         }
+        let (path, content) = log(iteration.unwrap());
+        assert!(read(&found, &path).unwrap() == content, "seed {seed}: the log ends before iteration {iteration:?}");
     }
     assert!(old > 200 && new > 200, "{old} old, {new} new");
 }
@@ -150,7 +167,7 @@ fn a_flipped_bit_in_any_file_is_named_and_the_checkpoint_before_is_taken() {
     }
     // The newest checkpoint has two manifests.
     let (manifest, twin) = (Path::new(DIR).join(MANIFEST), Path::new(DIR).join("manifest-000002.json"));
-    let bits = 8 * crate::checkpoint::disk::read(&make(), &manifest).unwrap().len();
+    let bits = 8 * read(&make(), &manifest).unwrap().len();
     for bit in (0..bits).step_by(61).chain(bits - 200..bits) {
         let disk = make();
         disk.flip(&manifest, bit);
@@ -167,8 +184,8 @@ fn a_flipped_bit_in_any_file_is_named_and_the_checkpoint_before_is_taken() {
 fn a_file_that_stays_is_written_once() {
     let (base, disk) = (base(), MemDisk::default());
     let mut saving = store(&disk, KEEP_TWO);
-    let first = saving.save(&policies(&base, 1), Some(&run(1))).unwrap();
-    let second = saving.save(&policies(&base, 2), Some(&run(2))).unwrap();
+    let first = saving.save(&policies(&base, 1), Some(&run(1)), &[]).unwrap();
+    let second = saving.save(&policies(&base, 2), Some(&run(2)), &[]).unwrap();
     assert_eq!((first.bytes, first.bytes_written), (first.bytes, first.bytes));
     assert!(second.bytes == first.bytes && second.bytes_written < first.bytes - 300, "{second:?}");
 }
@@ -180,7 +197,7 @@ fn kept(retention: Retention, saves: u64) -> Vec<u64> {
     (1..=saves).for_each(|iteration| save(&mut saving, &base, iteration).unwrap());
     let manifests = disk.paths().into_iter().filter(|path| path.to_string_lossy().contains("manifest-"));
     let iteration = |path: &Path| {
-        let json = crate::checkpoint::disk::read(&disk, path).unwrap();
+        let json = read(&disk, path).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         json["run"]["summary"]["iteration"].as_u64().unwrap()
     };
@@ -202,7 +219,7 @@ fn the_newest_the_best_and_one_of_every_so_many_env_steps_are_kept() {
 fn a_newer_state_of_a_run_is_refused_by_its_version() {
     let folder = tempfile::tempdir().unwrap();
     let mut saving = Store::open(folder.path(), KEEP_TWO).unwrap();
-    saving.save(&policies(&base(), 1), Some(&run(1))).unwrap();
+    saving.save(&policies(&base(), 1), Some(&run(1)), &[]).unwrap();
     let path = folder.path().join(MANIFEST);
     let mut manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     manifest["run"]["format"] = 99.into();
