@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release --example cartpole
 //! cargo run --release --example evaluate              # the newest run
-//! cargo run --release --example evaluate -- runs/mine # a run of yours
+//! cargo run --release --example evaluate -- runs/mine # a run of yours, also while it saves checkpoints
 //! ```
 //!
 //! The last line on stdout is one JSON object with the mean and the standard deviation of the return.
@@ -16,7 +16,7 @@ use anyhow::ensure;
 use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{ActionSelection, Checkpoint, Rng, RunFolder, evaluate};
+use pronk::{ActionSelection, Checkpoint, CheckpointError, Rng, RunFolder, evaluate};
 
 /// Keeps freed memory for the next forward pass; the system's allocator gives large blocks back each time.
 #[global_allocator]
@@ -41,7 +41,14 @@ struct Args {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let checkpoint = Checkpoint::load(RunFolder::newest(&args.checkpoint))?;
+    let run = RunFolder::newest(&args.checkpoint);
+    let checkpoint = match Checkpoint::load(&run) {
+        // The policy is saved as the run ends.
+        Err(CheckpointError::Io { .. }) if run.join("checkpoints").exists() => {
+            Checkpoint::load(run.join("checkpoints"))?
+        }
+        loaded => loaded?,
+    };
     let env = CartPole::new().spec().name;
     ensure!(checkpoint.env == env, "the policy was trained on {}, not on {env}", checkpoint.env);
 

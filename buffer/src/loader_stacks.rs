@@ -117,8 +117,8 @@ pub struct LoaderStacks<S: Source, T> {
     ready: Receiver<Ready<T>>,
     failures: Receiver<LoaderFailure>,
     idle: Receiver<T>,
-    /// Stacks that were ready when a checkpoint was taken.
-    kept: VecDeque<Loaded<T>>,
+    /// What was ready when a checkpoint was taken, errors of the source included.
+    kept: VecDeque<Ready<T>>,
     /// Dropped to end the threads.
     open: Option<ShutdownGuard>,
     token: ShutdownToken,
@@ -251,10 +251,7 @@ impl<S: Source, T> LoaderStacks<S, T> {
         if self.open.is_none() || self.token.is_shut_down() {
             return Err(NextError::Closed);
         }
-        if let Some(stack) = self.kept.pop_front() {
-            return Ok(stack);
-        }
-        match self.ready.try_recv() {
+        match self.kept.pop_front().map_or_else(|| self.ready.try_recv(), Ok) {
             Ok((stack, Ok(()))) => Ok(stack),
             Ok((_, Err(error))) => Err(NextError::Failed(error)),
             Err(TryRecvError::Empty) => Err(NextError::TimedOut),
@@ -304,22 +301,22 @@ impl<S: Source, T> Source for LoaderStacks<S, T> {
     fn drain(&mut self) -> Vec<Loaded<T>> {
         self.close();
         drop(self.upstream.drain());
-        let ready = self.ready.try_iter().filter_map(|(stack, outcome)| outcome.is_ok().then_some(stack));
-        self.kept.drain(..).chain(ready).collect()
+        let ready = self.kept.drain(..).chain(self.ready.try_iter());
+        ready.filter_map(|(stack, outcome)| outcome.is_ok().then_some(stack)).collect()
     }
 
     /// Waits until no thread loads, which takes a copy at most.
     fn save(&mut self, saved: &mut SavedSource, ahead: &mut dyn FnMut(&Self::Item)) -> Result<(), CannotSave> {
         let Self { upstream, ready, kept, .. } = self;
         upstream.at_rest(|source| {
-            for (stack, outcome) in ready.try_iter() {
-                outcome.map_err(CannotSave::because)?;
-                kept.push_back(stack);
+            kept.extend(ready.try_iter());
+            if let Some(error) = kept.iter().find_map(|(_, outcome)| outcome.as_ref().err()) {
+                return Err(CannotSave::because(error));
             }
             // Its items are batches that no thread has loaded; it has none at hand.
             source.save(saved, &mut |_| {})
         })?;
-        kept.iter().for_each(ahead);
+        kept.iter().map(|(stack, _)| stack).for_each(ahead);
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ pub use gather::{Arrivals, Gather};
 pub(crate) use hang::{HangChecks, Waited};
 pub(crate) use multi_agent::make_envs;
 pub use multi_agent::{MultiAgentFactory, probe_multi_agent_spec};
-pub(crate) use step::{Answer, GroupBack, GroupFailure, GroupPosition, GroupStep, Order};
+pub(crate) use step::{Answer, GroupFailure, GroupPosition, GroupStep, Order};
 pub use tasks::EnvTasks;
 pub(crate) use tasks::{MakeTask, TaskPool, TaskSlot};
 pub(crate) use threaded_pool::ThreadedPool;

@@ -219,7 +219,12 @@ impl Manifest {
                 let manifest: Self = serde_json::from_slice(json).map_err(unusable)?;
                 match &manifest.run {
                     Some(run) if run.format > RUN_FORMAT => {
-                        Err(CheckpointError::Version { path: path.to_owned(), found: run.format, known: RUN_FORMAT })
+                        let (found, known) = (run.format, RUN_FORMAT);
+                        let cause = format!(
+                            "the state of its run has version {found} and this pronk reads version {known}; read it \
+                             with the version of pronk that wrote it"
+                        );
+                        Err(CheckpointError::unusable(path, cause))
                     }
                     _ => Ok(manifest),
                 }

@@ -159,8 +159,8 @@ impl Store {
 
 /// Makes a log last. A checkpoint is worth more than its log: a failure is a warning.
 fn sync_log(disk: &dyn Disk, log: &Path) {
-    let synced = disk.sync(log).and_then(|()| log.parent().map_or(Ok(()), |folder| disk.sync_folder(folder)));
-    if let Err(error) = synced {
+    let folder = log.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    if let Err(error) = disk.sync(log).and_then(|()| disk.sync_folder(folder)) {
         tracing::warn!(log = %log.display(), %error, "the log could not be synced; after a power loss it may be too short");
     }
 }

@@ -89,10 +89,22 @@ impl TrainerConfig {
         Ok(())
     }
 
+    /// Whether nothing of a run depends on time, and all of it rests between two results: then a saved run
+    /// goes on exactly.
+    pub(crate) fn goes_on_exactly(&self) -> bool {
+        let has_no_threads = self.workers.num_rollout_workers == 0 && self.has_turns(self.workers.num_env_groups > 1);
+        self.learner.admission.is_deterministic() || has_no_threads
+    }
+
+    /// Whether groups of environments, if there are several, act in an order that does not depend on time.
+    fn has_turns(&self, has_groups: bool) -> bool {
+        !has_groups || matches!(self.workers.gather, Gather::All | Gather::InTurn)
+    }
+
     /// Refuses to act for the groups that answer first, if there are several.
     pub(super) fn check_turns(&self, has_groups: bool) -> Result<(), ConfigError> {
         let gather = self.workers.gather;
-        if self.learner.admission == Admission::Free || !has_groups || matches!(gather, Gather::All | Gather::InTurn) {
+        if self.learner.admission == Admission::Free || self.has_turns(has_groups) {
             return Ok(());
         }
         let reason = "under deterministic admission the fastest groups must not decide; set it to all or in_turn";

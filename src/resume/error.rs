@@ -13,12 +13,10 @@ pub enum ResumeError {
     )]
     NoFolder,
     /// Nothing there.
-    #[error("resume: {} holds no whole checkpoint{damaged}; name another folder, or begin a new run", path.display())]
+    #[error("resume: {} holds no checkpoint; name another folder, or begin a new run", path.display())]
     Nothing {
         /// The folder.
         path: PathBuf,
-        /// The damaged ones that were found, with a separator before; empty if there are none.
-        damaged: String,
     },
     /// The checkpoint is of another run.
     #[error(

@@ -30,6 +30,8 @@ pub(super) struct FoundRun {
     run: RunPart,
     checkpoints: ByPolicy<Checkpoint>,
     path: PathBuf,
+    /// Newer checkpoints, which are damaged.
+    passed_over: Vec<String>,
 }
 
 /// The same, read.
@@ -45,42 +47,42 @@ pub(super) fn look_for_a_run(
     resume: Option<Resume>,
     checkpoints: Option<&Path>,
 ) -> Result<(ByPolicy<Checkpoint>, Option<FoundRun>), TrainError> {
-    let loaded = match resume.map(|Resume(from)| from) {
-        None => None,
+    let (loaded, passed_over) = match resume.map(|Resume(from)| from) {
+        None => (None, Vec::new()),
         Some(ResumeFrom::Weights(checkpoints)) => return Ok((checkpoints, None)),
         Some(ResumeFrom::Auto) => {
             let dir = checkpoints.ok_or(ResumeError::NoFolder)?;
-            newest(dir)?.0
+            newest(dir)?
         }
         Some(ResumeFrom::Path(path)) if path.is_dir() => match newest(&path)? {
-            (Some(loaded), _) => Some(loaded),
-            (None, damaged) => return Err(ResumeError::Nothing { path, damaged }.into()),
+            (None, _) => return Err(ResumeError::Nothing { path }.into()),
+            found => found,
         },
-        Some(ResumeFrom::Path(path)) if path.exists() => Some(load_whole(&path)?),
-        Some(ResumeFrom::Path(path)) => return Err(ResumeError::Nothing { path, damaged: String::new() }.into()),
+        Some(ResumeFrom::Path(path)) if path.exists() => (Some(load_whole(&path)?), Vec::new()),
+        Some(ResumeFrom::Path(path)) => return Err(ResumeError::Nothing { path }.into()),
     };
     Ok(match loaded {
         None => (ByPolicy::new(), None),
         Some(LoadedRun { checkpoints, run: None, .. }) => (checkpoints, None),
         Some(LoadedRun { mut checkpoints, run: Some(run), path }) => {
-            let found = FoundRun { run, checkpoints: checkpoints.clone(), path };
+            let found = FoundRun { run, checkpoints: checkpoints.clone(), path, passed_over };
             found.set_publications(&mut checkpoints)?;
             (checkpoints, Some(found))
         }
     })
 }
 
-/// The newest whole checkpoint of a folder; those that are damaged are named, also in the text for an error.
-fn newest(dir: &Path) -> Result<(Option<LoadedRun>, String), TrainError> {
+/// The newest whole checkpoint of a folder, and the newer ones, which are damaged. An error if all are.
+fn newest(dir: &Path) -> Result<(Option<LoadedRun>, Vec<String>), TrainError> {
     let (loaded, damaged) = load_newest(dir);
     for error in &damaged {
         tracing::warn!(%error, "this checkpoint is passed over");
     }
-    let text = damaged.iter().map(|error| format!("; {error}")).collect();
+    let passed_over = damaged.iter().map(ToString::to_string).collect();
     match (loaded, damaged.into_iter().next()) {
         // A run must not begin anew over the remains of another.
         (None, Some(error)) => Err(error.into()),
-        (loaded, _) => Ok((loaded, text)),
+        (loaded, _) => Ok((loaded, passed_over)),
     }
 }
 
@@ -102,7 +104,7 @@ impl FoundRun {
     /// Reads the run, and sets its life.
     pub(super) fn read(self, config: &TrainerConfig, spec: &mut RunSpec) -> Result<ReadRun, TrainError> {
         let resumed = self.resumed()?;
-        let Self { run: RunPart { summary, agrees, .. }, checkpoints, path } = self;
+        let Self { run: RunPart { summary, agrees, .. }, checkpoints, path, passed_over } = self;
         // The same run with other workers or admission cannot go on exactly.
         let n_seats = config.workers.num_rollout_workers.max(1);
         let is_exact = summary.exact && resumed.state.seats.len() == n_seats;
@@ -120,6 +122,7 @@ impl FoundRun {
             rewound_env_steps: had_come_to.saturating_sub(summary.env_steps),
             outside_turns: if is_exact { 0 } else { summary.env_steps },
             lost_env_steps: in_flight.saturating_sub(resumed.in_flight().env),
+            passed_over,
             restarted: (0, Vec::new()),
             marks: resumed.state.trainer.marks.clone(),
         };
@@ -146,7 +149,8 @@ pub(super) fn trainer(
     if let Some(saves) = &mut saves {
         time.add(saves.thread().clock());
         // What it goes on from is as good as saved: a worse checkpoint must not take its place.
-        saves.iteration = resumed.as_ref().filter(|resumed| resumed.is_exact).map(|resumed| resumed.from_iteration);
+        let exact = resumed.as_ref().filter(|resumed| resumed.is_exact);
+        saves.newest = exact.map(|resumed| (resumed.from_iteration, true));
     }
     let mut trainer = Trainer {
         spec,

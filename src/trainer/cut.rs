@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pronk_learner::LearnerCut;
+use pronk_learner::{CutStorage, LearnerCut};
 use pronk_metrics::StepTotals;
 use pronk_rollout::{PostedSeat, SeatState};
 
@@ -38,7 +38,7 @@ impl Trainer {
     /// Whether everything rests between two results, so that a run can go on exactly: there are turns, or no
     /// threads.
     pub(super) fn rests(&self) -> bool {
-        self.config.learner.admission.is_deterministic() || self.config.workers.num_rollout_workers == 0
+        self.config.goes_on_exactly()
     }
 
     /// Whether a checkpoint is due and can be taken at the end of this iteration.
@@ -56,10 +56,7 @@ impl Trainer {
         let saves = self.saves.as_mut()?;
         let (number, storage) = (saves.begin(env_steps), saves.storage());
         let began = Instant::now();
-        let engine = self.engine.as_mut()?;
-        let cut = engine.cut(number, storage, self.finish_deadline);
-        let cut = cut.map_err(|error| CheckpointError::NoState { reason: error.to_string() });
-        let cut = cut.and_then(|(learner, n_seats)| Ok(Cut { learner, seats: self.seats(number, n_seats)? }));
+        let cut = self.cut_now(number, storage);
         let pause = began.elapsed();
         let saves = self.saves.as_mut()?;
         match cut {
@@ -72,6 +69,27 @@ impl Trainer {
                 saves.note(error);
                 None
             }
+        }
+    }
+
+    fn cut_now(&mut self, number: u64, storage: CutStorage) -> Result<Cut, CheckpointError> {
+        let ended = || CheckpointError::NoState { reason: "the run has ended".to_owned() };
+        // Before the learner: a worker posts its seat once it has pushed its fragments, which the learner's
+        // side of the cut then holds.
+        let marked = self.engine.as_ref().ok_or_else(ended)?.mark(number);
+        let seats = self.seats(number, marked);
+        let learner = self.engine.as_mut().ok_or_else(ended)?.cut(number, storage, self.finish_deadline);
+        let learner = learner.map_err(|error| CheckpointError::NoState { reason: error.to_string() })?;
+        let has_no_threads = self.config.workers.num_rollout_workers == 0;
+        let seats = if self.rests() && has_no_threads { self.seats(number, 1) } else { seats };
+        match seats {
+            Ok(seats) => Ok(Cut { learner, seats }),
+            // Better than none: environments begin new episodes then. An exact one is better than this.
+            Err(error) if self.saves.as_ref().is_some_and(|saves| !saves.is_exact()) => {
+                tracing::warn!(%error, "the checkpoint is without the positions of the workers");
+                Ok(Cut::of(learner))
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -176,8 +176,16 @@ impl Engine {
         }
     }
 
-    /// Everything on the learner's side, for the checkpoint `number`, and how many workers post their seats
-    /// for it.
+    /// Has workers that take turns post their seats for the checkpoint `number`; returns how many will.
+    pub(super) fn mark(&self, number: u64) -> usize {
+        match self {
+            Self::Threads { turns, .. } => turns.as_ref().map_or(0, |turns| turns.mark(number).len()),
+            Self::Inline { .. } => 0,
+        }
+    }
+
+    /// Everything on the learner's side, for the checkpoint `number`. Without threads, the worker posts its
+    /// seat meanwhile.
     ///
     /// *Blocks* for the learner's pass, up to `deadline`.
     pub(super) fn cut(
@@ -185,16 +193,14 @@ impl Engine {
         number: u64,
         storage: CutStorage,
         deadline: Duration,
-    ) -> Result<(LearnerCut, usize), StateError> {
+    ) -> Result<LearnerCut, StateError> {
         match self {
-            Self::Threads { learner, turns, rounds, .. } => {
-                let marked = turns.as_ref().map_or(0, |turns| turns.mark(number).len());
-                let wake = || rounds.iter().for_each(Rounds::wake);
-                Ok((learner.cut(number, storage, deadline, wake)?, marked))
+            Self::Threads { learner, rounds, .. } => {
+                learner.cut(number, storage, deadline, || rounds.iter().for_each(Rounds::wake))
             }
             Self::Inline { learner_loop, .. } => {
                 let cut = catch(|| learner_loop.cut(number, storage)).map_err(|_| StateError::Panicked)?;
-                Ok((cut.map_err(|error| StateError::CannotSave { why: error.to_string() })?, 1))
+                cut.map_err(|error| StateError::CannotSave { why: error.to_string() })
             }
         }
     }

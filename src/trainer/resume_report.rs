@@ -21,6 +21,8 @@ pub(super) struct ResumeReport {
     pub(super) outside_turns: u64,
     /// Env-steps that were in flight at the checkpoint and are not in it.
     pub(super) lost_env_steps: u64,
+    /// Newer checkpoints that are damaged, and how.
+    pub(super) passed_over: Vec<String>,
     /// Environments that could not get back into their episodes, and why the first of them.
     pub(super) restarted: (u64, Vec<String>),
     /// How far the files of reporters had come.
@@ -45,6 +47,7 @@ impl ResumeReport {
         dict.set("resume.from_iteration", self.from_iteration);
         dict.set("resume.rewound_env_steps", self.rewound_env_steps);
         dict.set("resume.lost_env_steps", self.lost_env_steps);
+        dict.set("resume.passed_over", json!(self.passed_over));
         dict.set("resume.restarted", self.restarted.0);
         dict.set("resume.restarted_why", json!(self.restarted.1));
     }

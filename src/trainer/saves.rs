@@ -29,8 +29,9 @@ pub(super) struct Saves {
     pool: Pool,
     /// The last checkpoint: when, and at how many env-steps.
     last: (Instant, u64),
-    /// The iteration of the last one that was handed over, or that an exact run goes on from.
-    pub(super) iteration: Option<u64>,
+    /// The iteration of the last one that was handed over, or that an exact run goes on from, and whether a
+    /// run goes on exactly from there.
+    pub(super) newest: Option<(u64, bool)>,
     /// Checkpoints begun.
     number: u64,
     /// Those not taken because the one before was still being written.
@@ -61,7 +62,7 @@ impl Saves {
             agreement,
             pool: Pool::new(usize::MAX),
             last: (Instant::now(), env_steps),
-            iteration: None,
+            newest: None,
             number: 0,
             skipped: 0,
             pause: Duration::ZERO,
@@ -69,6 +70,11 @@ impl Saves {
             progress: progress.ok(),
             failures: Vec::new(),
         })
+    }
+
+    /// Whether a run goes on exactly from the last one.
+    pub(super) fn is_exact(&self) -> bool {
+        self.newest.is_some_and(|(_, is_exact)| is_exact)
     }
 
     pub(super) fn thread(&self) -> &CheckpointThread {
@@ -105,7 +111,7 @@ impl Saves {
     }
 
     pub(super) fn hand(&mut self, job: Job) {
-        self.iteration = Some(job.summary.iteration);
+        self.newest = Some((job.summary.iteration, job.summary.exact));
         self.thread.hand(job);
     }
 

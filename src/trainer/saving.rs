@@ -7,6 +7,7 @@ use pronk_learner::LearnerCut;
 use super::cut::Cut;
 use super::handle::Trainer;
 use super::run;
+use super::saves::Saves;
 use crate::checkpoint::{CheckpointError, save_all};
 
 impl Trainer {
@@ -30,7 +31,7 @@ impl Trainer {
     /// The last checkpoint of a run that can go on exactly, before its threads end.
     pub(super) fn save_last(&mut self) {
         let is_running = self.engine.as_ref().is_some_and(|engine| !engine.outqueue().is_closed());
-        let is_saved = self.saves.as_ref().is_none_or(|saves| saves.iteration == Some(self.iterations));
+        let is_saved = self.saves.as_ref().is_none_or(|saves| saves.newest == Some((self.iterations, true)));
         let is_at_rest = self.rests() && (self.turn_reports.is_none() || self.iteration_is_complete());
         if !is_running || is_saved || !is_at_rest {
             return;
@@ -44,7 +45,7 @@ impl Trainer {
     /// The last checkpoint of a run whose threads have ended, without the positions of its workers. It does
     /// not take the place of an exact one, unless the run has reached its limit.
     pub(super) fn save_ended(&mut self, last: Option<Box<LearnerCut>>) {
-        let has_exact = self.rests() && self.saves.as_ref().is_some_and(|saves| saves.iteration.is_some());
+        let has_exact = self.saves.as_ref().is_some_and(Saves::is_exact);
         let is_needed = self.saves.is_some() && (!has_exact || self.steps.limit_reached());
         if let Some(cut) = last.filter(|_| is_needed) {
             self.wait_for_saves();

@@ -154,8 +154,7 @@ pub(super) fn connect(
     let (inference, port) = share_inference(config, &spec, weights.clone(), &token, &time)?.unzip();
     let spec = Arc::new(spec);
     // Free workers are not saved: they are in the middle of a fragment.
-    let rests = config.learner.admission.is_deterministic() || config.workers.num_rollout_workers == 0;
-    let saves_envs = is_saved && rests;
+    let saves_envs = is_saved && config.goes_on_exactly();
     // Kept for replacements of workers.
     let make_worker = {
         let (spec, config, time, reaper) = (Arc::clone(&spec), config.clone(), time.clone(), reaper.handle());

@@ -1,17 +1,20 @@
 //! Runs that go on: what free runs promise, logs without gap or repeat, and what is refused.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pronk::config::Admission;
-use pronk::envs::{CartPole, Pendulum};
+use pronk::config::{Admission, ObservationFilter};
+use pronk::envs::{CartPole, Masked, Pendulum};
 use pronk::prelude::*;
 use pronk::trainer::OneAgent;
-use pronk::{Checkpoint, Every, Recording, Resume, ResumeError, TrainError, TrainerBuilder};
+use pronk::{AsyncEnvs, Checkpoint, Every, Gather, Recording, Resume, ResumeError, Run, TrainError, TrainerBuilder};
 use serde_json::Value;
 
 use crate::deterministic::deterministic;
-use crate::fixtures::{iterations, small, with};
+use crate::fixtures::{iterations, small, with, without_hanging};
+use crate::remote::{RemoteCartPole, serve};
 
 fn cart_pole(config: &TrainerConfig) -> TrainerBuilder<OneAgent> {
     Trainer::builder(config.clone()).env(|_: &EnvContext| CartPole::new())
@@ -119,6 +122,135 @@ fn an_exact_checkpoint_stays_when_the_next_process_has_nothing_to_do() {
     assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(true)));
 }
 
+/// An environment that saves no state, and whose instances show other observations: its episodes cannot be
+/// played again.
+struct Unfaithful<E> {
+    env: E,
+    instance: f32,
+}
+
+impl<E> Unfaithful<E> {
+    fn new(env: E) -> Self {
+        static INSTANCES: AtomicU32 = AtomicU32::new(0);
+        Self { env, instance: INSTANCES.fetch_add(1, Ordering::Relaxed) as f32 }
+    }
+
+    fn show(&self, obs: &mut ObsMut<'_>) {
+        if let ObsMut::F32([first, ..]) = obs {
+            *first += self.instance / 1000.0;
+        }
+    }
+}
+
+impl<E: Env> Env for Unfaithful<E> {
+    fn spec(&self) -> EnvSpec {
+        self.env.spec()
+    }
+
+    fn reset(&mut self, seed: u64, mut obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.env.reset(seed, obs.reborrow())?;
+        self.show(&mut obs);
+        Ok(())
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, mut obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        let step = self.env.step(action, obs.reborrow())?;
+        self.show(&mut obs);
+        Ok(step)
+    }
+
+    fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
+        self.env.action_mask(mask)
+    }
+}
+
+/// Plays three iterations, and goes on until the eighth in another process.
+fn go_on(what: &str, config: &TrainerConfig, envs: impl Fn(TrainerBuilder) -> TrainerBuilder<OneAgent>) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let builder = envs(Trainer::builder(config.clone()));
+        builder.checkpoints(folder.path()).resume(Resume::auto()).build().unwrap()
+    };
+    play_and_drop(start(), 3);
+    let run = start().run(iterations(8)).unwrap();
+    assert!(run.ledger_closed() && run.checkpoint_failures.is_empty(), "{what}: {:?}", run.checkpoint_failures);
+    assert_eq!((run.result.iteration, run.result.dict.number("resume.count")), (8, Some(1.0)), "{what}");
+    // No count has gone below zero.
+    let counts = [run.steps.sampled.env, run.steps.in_flight.env].into_iter();
+    let counts = counts.chain(run.steps.dropped.values().chain(run.steps.lost.values()).map(|steps| steps.env));
+    assert!(counts.max() < Some(1_000_000), "{what}: {:?}", run.steps);
+    run
+}
+
+#[test]
+fn environments_that_cannot_get_back_begin_new_episodes() {
+    let groups = |gather| {
+        move |config: &mut TrainerConfig| {
+            config.workers.num_envs_per_worker = 4;
+            config.workers.num_env_groups = 2;
+            config.workers.gather = gather;
+        }
+    };
+    let configs = [
+        ("together", deterministic(2, 1)),
+        ("all groups", with(deterministic(2, 1), groups(Gather::All))),
+        ("groups in turn", with(deterministic(2, 1), groups(Gather::InTurn))),
+        ("without threads", with(deterministic(0, 0), groups(Gather::InTurn))),
+    ];
+    for (what, config) in configs {
+        let check = |what: &str, run: &Run| {
+            let of = |key: &str| run.result.dict.number(key).unwrap();
+            assert!(of("resume.restarted") > 0.0, "{what}");
+            assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(false)), "{what}");
+            let why = run.result.dict.get("resume.restarted_why").unwrap().to_string();
+            assert!(why.contains("played again"), "{what}: {why}");
+            assert!(
+                run.worker_failures.is_empty() && run.result.dict.number("workers.restarts") == Some(0.0),
+                "{what}"
+            );
+        };
+        check(what, &go_on(what, &config, |builder| builder.env(|_: &EnvContext| Unfaithful::new(CartPole::new()))));
+        check(what, &go_on(what, &config, |builder| builder.env(|_: &EnvContext| Unfaithful::new(Masked::new(5, 13)))));
+        let normalized = with(config, |config| {
+            config.workers.observation_filter = ObservationFilter::MeanStdFilter;
+            config.workers.normalize_rewards = true;
+        });
+        check(
+            what,
+            &go_on(what, &normalized, |builder| builder.env(|_: &EnvContext| Unfaithful::new(Pendulum::new()))),
+        );
+    }
+}
+
+#[test]
+fn groups_that_act_as_they_come_go_on_without_threads_too() {
+    let one = NonZeroUsize::MIN;
+    let gathers = [Gather::Adaptive, Gather::AtLeast(one), Gather::Within(Duration::from_millis(1))];
+    for gather in gathers {
+        let config = with(small(0), |config| {
+            config.workers.num_envs_per_worker = 4;
+            config.workers.num_env_groups = 2;
+            config.workers.gather = gather;
+        });
+        let what = format!("{gather:?}");
+        let run = without_hanging("groups that act as they come", move || {
+            go_on("as they come", &config, |builder| builder.env(|_: &EnvContext| CartPole::new()))
+        });
+        assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(false)), "{what}: it depends on time");
+        assert_eq!(run.result.dict.number("life"), Some(1.0), "{what}");
+    }
+}
+
+#[test]
+fn environments_that_are_tasks_begin_new_episodes() {
+    let run = without_hanging("environments that are tasks", || {
+        let address = serve(|_, _| Some(Duration::ZERO)).unwrap();
+        let envs = move || AsyncEnvs::new(move |_: EnvContext| RemoteCartPole::connect(address));
+        go_on("tasks", &small(0), |builder| builder.env(envs()))
+    });
+    assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(false)));
+}
+
 #[test]
 fn a_kill_before_the_first_checkpoint_begins_anew_and_keeps_the_old_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,6 +317,8 @@ fn a_damaged_newest_checkpoint_is_passed_over() {
     let run = start().build().unwrap().run(iterations(8)).unwrap();
     let from = run.result.dict.number("resume.from_iteration").unwrap() as u64;
     assert!(from >= 1 && from < newest, "{from} {newest}");
+    let passed_over = run.result.dict.get("resume.passed_over").unwrap().as_array().unwrap();
+    assert!(passed_over.len() == 1 && passed_over[0].as_str().unwrap().contains(name), "{passed_over:?}");
     assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(true)));
 }
 

@@ -107,6 +107,19 @@ fn for_any_number_of_workers_and_lag() {
 }
 
 #[test]
+fn with_workers_that_have_not_had_a_turn_yet() {
+    let config = with(deterministic(4, 0), |config| {
+        // A fragment an iteration: after two of them, two of the four workers have made one.
+        config.learner.train_batch_size = 16;
+        config.results.min_sample_timesteps_per_iteration = 16;
+    });
+    for groups in [1, 2] {
+        let config = with(config.clone(), |config| config.workers.num_env_groups = groups);
+        check_env(&format!("{groups} groups"), &config, &|_: &EnvContext| CartPole::new());
+    }
+}
+
+#[test]
 fn for_every_algorithm_and_way_of_training() {
     let cases: [(&str, Change); 10] = [
         ("appo", |config| config.algorithm = AppoConfig::default().into()),

@@ -61,15 +61,17 @@ impl Rounds {
     pub fn begin(&mut self) {
         if self.has_taken_all() {
             self.begun += 1;
-            // There is room: the learner has taken the one before.
+            // There is room: the learner has taken the one before, and there is at most one wake-up.
             let _ = self.begin.try_send(Wake::Begin);
         }
     }
 
     /// Ends the learner's wait for the next round early, so that it looks for requests.
     pub fn wake(&self) {
-        // If there is no room, it is about to wake up anyway.
-        let _ = self.begin.try_send(Wake::Look);
+        // One at a time: the place for the beginning of a round stays free.
+        if self.begin.is_empty() {
+            let _ = self.begin.try_send(Wake::Look);
+        }
     }
 
     /// Whether the learner has taken all train batches of the round; it may not have trained on them.

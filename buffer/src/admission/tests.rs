@@ -229,6 +229,16 @@ fn a_round_begins_when_both_ends_have_come_to_it() {
 }
 
 #[test]
+fn a_round_begins_however_often_the_learner_was_woken_before() {
+    let (_guard, token) = shutdown();
+    let (mut rounds, mut gate) = rounds(1, &Notifier::new(), &token);
+    (0..5).for_each(|_| rounds.wake());
+    rounds.begin();
+    assert!(matches!(gate.pass(0, Duration::ZERO), Err(NextError::TimedOut)), "woken, to look for requests");
+    gate.pass(0, Duration::ZERO).unwrap();
+}
+
+#[test]
 fn it_keeps_the_contract_of_sources() {
     source_contract::check_all(|| {
         let run = run(1, 1, 7);

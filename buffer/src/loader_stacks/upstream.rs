@@ -36,6 +36,23 @@ impl<S> Drop for LoadingGuard<S> {
     }
 }
 
+/// Keeps threads from asking for batches until it is dropped, also by a panic.
+struct Held<'a, S>(&'a Upstream<S>);
+
+impl<'a, S> Held<'a, S> {
+    fn of(upstream: &'a Upstream<S>) -> Self {
+        upstream.loading().is_held = true;
+        Self(upstream)
+    }
+}
+
+impl<S> Drop for Held<'_, S> {
+    fn drop(&mut self) {
+        self.0.loading().is_held = false;
+        self.0.changed.notify_all();
+    }
+}
+
 impl<S> Upstream<S> {
     fn loading(&self) -> MutexGuard<'_, Loading> {
         // Nothing that can panic runs under this lock.
@@ -78,16 +95,13 @@ impl<S: Source> Upstream<S> {
     ///
     /// *Blocks* for a thread's look at the source, and for loading a batch.
     pub(super) fn at_rest<R>(&self, work: impl FnOnce(&mut S) -> Result<R, CannotSave>) -> Result<R, CannotSave> {
-        self.loading().is_held = true;
+        let _held = Held::of(self);
         let loading = self.changed.wait_while(self.loading(), |loading| loading.threads > 0);
         drop(loading);
-        let worked = match self.source.lock() {
+        match self.source.lock() {
             Ok(mut source) => work(&mut source),
             Err(_) => Err(CannotSave::because("the source panicked in a loader thread")),
-        };
-        self.loading().is_held = false;
-        self.changed.notify_all();
-        worked
+        }
     }
 
     /// Items waiting in the source.

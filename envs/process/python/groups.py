@@ -204,7 +204,8 @@ class AtariVectorGroup:
         # Counted in frames of steps, without those before the first one; looked at after each frame.
         frames, frames_per_step = kwargs.get("max_num_frames_per_episode", 108_000), kwargs.get("frameskip", 4)
         self.max_episode_steps = -(-frames // frames_per_step)
-        self.one_by_one = envs == 1
+        # An episode that ALE began by itself has no seed to begin it with again.
+        self.one_by_one = envs == 1 and self.seeds_each
 
     def close(self):
         self.env.close()

@@ -30,6 +30,8 @@ struct Player<'a> {
     saved: &'a SavedEnv,
     /// `[len, act_len]`
     actions: ActionView<'a>,
+    /// Of the rewards so far.
+    sum: f64,
     /// Why it does not get back.
     lost: Option<String>,
 }
@@ -62,9 +64,10 @@ impl Rerun<'_> {
                 let index = group.first_env() + env;
                 match saved.get(index) {
                     Some(saved @ SavedEnv { way: Way::Rerun(actions), .. }) => {
-                        players.push(Player { number, index, saved, actions: actions.view(), lost: None });
+                        players.push(Player { number, index, saved, actions: actions.view(), sum: 0.0, lost: None });
                     }
-                    _ => lost.push((index, "its actions were not kept".to_owned())),
+                    Some(saved) => lost.push((index, saved.episodes.why_unknown())),
+                    None => lost.push((index, "it was not saved".to_owned())),
                 }
             }
             self.play_one_each(env, &mut players, row)?;
@@ -92,6 +95,10 @@ impl Rerun<'_> {
                 let mut end = [End::No];
                 let read = self.groups[player.number].ends(0, env, &mut end);
                 read.map_err(|failed| self.stopped(player, Some(step), failed))?;
+                let mut reward = [0.0];
+                self.groups[player.number].rewards(0, env, &mut reward);
+                // Rounded as in the episode before.
+                player.sum += f64::from(reward[0] as f32);
                 if end != [End::No] {
                     let text = format!("played again, its episode ended with step {}: {:?}", step + 1, end[0]);
                     player.lost = Some(text);
@@ -100,10 +107,8 @@ impl Rerun<'_> {
         }
         for player in players.iter_mut().filter(|player| player.lost.is_none()) {
             let seen = self.groups[player.number].observe(0, env, row.view_mut().into());
-            if seen.is_err() || !player.saved.shows(row.view()) {
-                let text = format!("played again, its episode led to another observation after {} steps", player.len());
-                player.lost = Some(text);
-            }
+            let seen = seen.map_err(|error| error.to_string());
+            player.lost = seen.and_then(|()| player.saved.check(row.view(), player.sum)).err();
         }
         Ok(())
     }

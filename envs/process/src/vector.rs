@@ -4,7 +4,7 @@ use pronk_buffer::{ActionColumn, End, ObsColumn, ObsView};
 use pronk_policy::ObsDtype;
 use pronk_rollout::{
     ActionRef, CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace,
-    ObsMut, Restarted, SavedEnv, SavedEnvs, Step, VectorContext, VectorEnv, VectorStep, Way,
+    ObsMut, Restarted, SavedEnv, SavedEnvs, SavedEpisodes, Step, VectorContext, VectorEnv, VectorStep, Way,
 };
 
 use crate::child::Deadline;
@@ -294,7 +294,8 @@ impl VectorEnv for ProcessVectorEnv {
             acted.map_err(|error| self.broken(first, error))?;
         }
         if let Some(played) = &mut self.played {
-            let mut played = played.iter_mut().enumerate();
+            let is_kept = |index: usize| self.episodes[index].save().len < SavedEpisodes::LONGEST_REPLAY;
+            let mut played = played.iter_mut().enumerate().filter(|(index, _)| is_kept(*index));
             let kept = played.try_for_each(|(index, kept)| kept.append(actions.part(index * act_len, act_len).view()));
             kept.map_err(|error| self.broken(0, EnvError::new(error)))?;
         }
@@ -338,8 +339,10 @@ impl VectorEnv for ProcessVectorEnv {
     fn save(&mut self, obs: ObsView<'_>) -> Result<Option<SavedEnvs>, EnvFailure> {
         let obs_len = self.spec.observation.obs_len();
         let saved = self.episodes.iter().enumerate().map(|(index, episodes)| {
-            let way = self.played.as_ref().map_or(Way::Unknown, |played| Way::Rerun(played[index].clone()));
-            SavedEnv::new(episodes.save(), way, obs.row(index, obs_len))
+            let episodes = episodes.save();
+            let played = self.played.as_ref().filter(|_| episodes.len <= SavedEpisodes::LONGEST_REPLAY);
+            let way = played.map_or(Way::Unknown, |played| Way::Rerun(played[index].clone()));
+            SavedEnv::new(episodes, way, obs.row(index, obs_len))
         });
         Ok(Some(SavedEnvs { envs: saved.collect(), finished: self.finished.clone() }))
     }

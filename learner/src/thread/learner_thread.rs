@@ -21,7 +21,7 @@ pub struct LearnerEnd {
     pub learner: Option<Box<dyn Learner>>,
     /// The failure, if there was one.
     pub failure: Option<LearnerFailure>,
-    /// Everything on the learner's side, if the loop ended well and was [to save
+    /// Everything on the learner's side, if its last update was completed and the loop was [to save
     /// it](crate::LearnerLoopConfig::cut_at_end).
     pub last: Option<Box<LearnerCut>>,
 }

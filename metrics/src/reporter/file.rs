@@ -74,10 +74,14 @@ impl ReportFile {
         Ok(())
     }
 
-    /// How much of it was written.
+    /// How much of it was written; `None` of a pipe or a device.
     pub(super) fn mark(&self) -> Option<FileMark> {
         let file = self.path.file_name()?.to_str()?.to_owned();
-        Some(FileMark { file, bytes: self.len, path: self.path.clone() })
+        self.is_regular().then(|| FileMark { file, bytes: self.len, path: self.path.clone() })
+    }
+
+    fn is_regular(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.is_file())
     }
 
     /// Appends `piece`; a failed one is truncated away, so that it does not spoil what follows.
@@ -103,8 +107,7 @@ impl ReportFile {
     ) -> Result<(), ReportError> {
         // Resolve a link first: a rename onto it would replace the link.
         let target = fs::canonicalize(&self.path).map_err(|error| failed(self.reporter, "find", &self.path, error))?;
-        let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
-        if !is_file {
+        if !self.is_regular() {
             let error = io::Error::new(io::ErrorKind::Unsupported, "only a regular file can be rewritten");
             return Err(failed(self.reporter, "replace", &self.path, error));
         }

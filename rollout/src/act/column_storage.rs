@@ -190,19 +190,22 @@ impl ColumnStorage {
         }
     }
 
-    /// Puts saved steps into an empty slot.
-    pub(super) fn load(&mut self, slot: usize, saved: &SavedColumn) -> Result<(), BatchError> {
+    /// Puts saved steps into an empty slot. An error says how they do not fit.
+    pub(super) fn load(&mut self, slot: usize, saved: &SavedColumn) -> Result<(), String> {
         let BatchShape { steps, obs_len, act_len, .. } = self.shape;
         let len = saved.ends.len();
-        for t in 0..saved.obs.view().len() / obs_len.max(1) {
-            self.obs_row(slot, t).copy_from(saved.obs.view().row(t, obs_len))?;
+        let rows = if saved.filled == Filled::Full { len + 1 } else { len };
+        let lens = [saved.obs.view().len(), saved.actions.view().len(), saved.numbers.len(), saved.versions.len()];
+        if len > steps || lens != [rows * obs_len, len * act_len, self.layout.len, len] {
+            return Err(format!("one of its columns is not of {:?}", self.shape));
+        }
+        let other_type = |error: BatchError| error.to_string();
+        for t in 0..rows {
+            self.obs_row(slot, t).copy_from(saved.obs.view().row(t, obs_len)).map_err(other_type)?;
         }
         for t in 0..len {
-            let row = slot * steps + t;
-            self.actions.view_mut().into_row(row, act_len).copy_from(saved.actions.view().row(t, act_len))?;
-        }
-        if saved.numbers.len() != self.layout.len || len > steps || saved.versions.len() != len {
-            return Err(BatchError::Empty { what: "a saved column of another shape" });
+            let action = saved.actions.view().row(t, act_len);
+            self.actions.view_mut().into_row(slot * steps + t, act_len).copy_from(action).map_err(other_type)?;
         }
         self.numbers_mut(slot).copy_from_slice(&saved.numbers);
         self.ends[slot * steps..][..len].copy_from_slice(&saved.ends);

@@ -155,10 +155,13 @@ impl Columns {
         filling.map(|(seat, slot)| self.slots.save(seat, slot, Filled::Partly)).chain(full).collect()
     }
 
-    /// Continues with saved columns.
-    pub(crate) fn load(&mut self, saved: &[SavedColumn]) -> Result<(), BatchError> {
+    /// Continues with saved columns. An error says how they do not fit.
+    pub(crate) fn load(&mut self, saved: &[SavedColumn]) -> Result<(), String> {
         self.clear();
         for column in saved {
+            if column.seat >= self.filling.len() {
+                return Err(format!("it has a column of seat {}, of {}", column.seat, self.filling.len()));
+            }
             let slot = self.take_slot(column.seat);
             self.slots.load(slot, column)?;
             match column.filled {

@@ -4,6 +4,8 @@ use pronk_buffer::{ActionColumn, ObsView};
 use serde::{Deserialize, Serialize};
 
 use super::episode_stat::EpisodeStat;
+use super::error::EnvError;
+use super::failure::EnvFailureCause;
 
 /// The positions of the environments of a [`VectorEnv`](crate::VectorEnv), between two steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,15 +28,45 @@ pub struct SavedEnv {
     pub obs_crc32c: u32,
 }
 
+impl SavedEnvs {
+    /// Refuses the positions of another number of environments.
+    pub(crate) fn check_len(&self, n_envs: usize) -> Result<(), EnvFailureCause> {
+        let error = || EnvError::new(format!("{} positions are saved for {n_envs} environments", self.envs.len()));
+        if self.envs.len() == n_envs { Ok(()) } else { Err(EnvFailureCause::Error(error())) }
+    }
+}
+
 impl SavedEnv {
     /// A position whose newest raw observation is `obs`, `[obs_len]`.
     pub fn new(episodes: SavedEpisodes, way: Way, obs: ObsView<'_>) -> Self {
         Self { episodes, way, obs_crc32c: row_sum(obs) }
     }
 
-    /// Whether its newest raw observation is `obs`, `[obs_len]`.
-    pub fn shows(&self, obs: ObsView<'_>) -> bool {
-        self.obs_crc32c == row_sum(obs)
+    /// Whether an episode that was played again has come to where this one was: to its newest raw observation
+    /// `obs`, `[obs_len]`, and its sum of rewards. An error says what differs.
+    pub fn check(&self, obs: ObsView<'_>, sum: f64) -> Result<(), String> {
+        let differs = if self.obs_crc32c != row_sum(obs) {
+            "to another observation".to_owned()
+        } else if self.episodes.sum.to_bits() != sum.to_bits() {
+            format!("to a return of {sum} instead of {}", self.episodes.sum)
+        } else {
+            return Ok(());
+        };
+        Err(format!("played again, its episode led {differs} after {} steps", self.episodes.len))
+    }
+}
+
+impl SavedEpisodes {
+    /// Episodes of more steps are not played again: that would take too long, and their actions too much
+    /// memory.
+    pub const LONGEST_REPLAY: u32 = 100_000;
+
+    /// Why an episode whose actions were not kept cannot be continued.
+    pub fn why_unknown(&self) -> String {
+        if self.len > Self::LONGEST_REPLAY {
+            return format!("its episode has {} steps, too many to play it again", self.len);
+        }
+        "its actions were not kept".to_owned()
     }
 }
 
@@ -71,6 +103,9 @@ pub struct Restarted {
     /// Why.
     pub why: String,
 }
+
+/// Why environments begin new episodes whose vector cannot tell where they are.
+pub(crate) const NOT_KNOWN: &str = "its vector environment cannot be saved";
 
 /// CRC-32C of an observation.
 pub(crate) fn row_sum(row: ObsView<'_>) -> u32 {

@@ -3,8 +3,8 @@ use std::time::Duration;
 use pronk_buffer::{Closed, ObsColumn};
 use pronk_metrics::thread_states;
 
-use super::step::{Answer, GroupBack, GroupPosition, GroupStep};
-use crate::env::{EnvFailure, EnvSpec, VectorContext};
+use super::step::{Answer, GroupPosition, GroupStep};
+use crate::env::{EnvSpec, Restarted, VectorContext};
 
 /// How long to wait for threads to end.
 pub(crate) const CLOSE_WITHIN: Duration = Duration::from_millis(200);
@@ -59,7 +59,7 @@ pub(crate) trait EnvPool: Send {
     /// observations. An error says why that cannot be saved.
     fn save(&mut self, group: usize, obs: ObsColumn) -> Result<GroupPosition, String>;
 
-    /// Brings the environments of a group that was just made to where saved ones were; `obs` are the newest
-    /// observations then.
-    fn load(&mut self, group: usize, saved: GroupPosition, obs: ObsColumn) -> Result<GroupBack, EnvFailure>;
+    /// Brings groups that were just made to where saved ones were, all at the same time. Returns for each
+    /// group which environments did not get there: such a group has to begin with a reset.
+    fn load(&mut self, saved: Vec<GroupPosition>) -> Vec<Vec<Restarted>>;
 }

@@ -1,7 +1,7 @@
 use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
 use serde::{Deserialize, Serialize};
 
-use crate::env::{EnvFailure, EnvSpec, EpisodeStat, Restarted, SavedEnvs, act_kind, obs_kind};
+use crate::env::{EnvFailure, EnvSpec, EpisodeStat, SavedEnvs, act_kind, obs_kind};
 
 /// A group's answer.
 pub(crate) struct Answer {
@@ -76,12 +76,4 @@ impl GroupStep {
 pub(crate) struct GroupPosition {
     pub(crate) envs: Option<SavedEnvs>,
     pub(crate) incarnation: u32,
-}
-
-/// What became of a group that was to get back to a saved position.
-pub(crate) struct GroupBack {
-    /// Environments that began a new episode, by their index in the worker.
-    pub(crate) restarted: Vec<Restarted>,
-    /// `[size, obs_len]`: their first observations are in it.
-    pub(crate) obs: ObsColumn,
 }

@@ -11,10 +11,10 @@ use pronk_metrics::{StateClock, catch};
 use super::env_pool::{CLOSE_WITHIN, EnvPool, EnvThreadState, PoolConfig};
 use super::factory::{EnvFactory, build_vector};
 use super::hang::{HangChecks, Waited};
-use super::step::{Answer, GroupBack, GroupFailure, GroupPosition, GroupStep, Order};
+use super::step::{Answer, GroupFailure, GroupPosition, GroupStep, Order};
 use crate::env::{
-    CallMonitor, EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, HangDetector, Restarted,
-    VectorContext,
+    CallMonitor, EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, HangDetector,
+    NOT_KNOWN, Restarted, VectorContext, obs_kind,
 };
 use crate::vector::{VectorEnv, VectorStep};
 
@@ -55,7 +55,7 @@ enum GroupOrder {
     /// For a checkpoint: answered on a channel of its own.
     Save { obs: ObsColumn, reply: Sender<Result<GroupPosition, String>> },
     /// From one.
-    Load { saved: GroupPosition, obs: ObsColumn, reply: Sender<Result<GroupBack, EnvFailure>> },
+    Load { saved: GroupPosition, reply: Sender<Vec<Restarted>> },
 }
 
 /// How long a group may take for its position, or to get back to one.
@@ -231,17 +231,20 @@ impl EnvPool for ThreadedPool {
         answer.unwrap_or_else(|| Err(format!("{} does not answer", group.thread)))
     }
 
-    fn load(&mut self, group: usize, saved: GroupPosition, obs: ObsColumn) -> Result<GroupBack, EnvFailure> {
-        let (reply, answer) = bounded(1);
-        let context = context_of(&self.config, group);
-        let group = &self.groups[group];
-        let order = GroupOrder::Load { saved, obs, reply };
-        let sent = group.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
-        let answer = sent.then(|| answer.recv_timeout(POSITION_WITHIN).ok()).flatten();
-        answer.unwrap_or_else(|| {
-            let error = EnvError::new(format!("{} does not get back to its saved position", group.thread));
-            Err(context.failure_to_make(EnvFailureCause::Error(error)))
-        })
+    fn load(&mut self, saved: Vec<GroupPosition>) -> Vec<Vec<Restarted>> {
+        let deadline = Instant::now() + POSITION_WITHIN;
+        let send = |(group, saved): (&Group, GroupPosition)| {
+            let (reply, answer) = bounded(1);
+            let order = GroupOrder::Load { saved, reply };
+            group.orders.as_ref().and_then(|orders| orders.send(order).ok()).map(|()| answer)
+        };
+        let answers: Vec<_> = self.groups.iter().zip(saved).map(send).collect();
+        let received = answers.into_iter().map(|answer| answer.and_then(|answer| answer.recv_deadline(deadline).ok()));
+        let late = |number: usize| {
+            let why = format!("{} did not get back within {POSITION_WITHIN:?}", self.groups[number].thread);
+            context_of(&self.config, number).all_restarted(self.config.group_size, &why)
+        };
+        received.enumerate().map(|(number, restarted)| restarted.unwrap_or_else(|| late(number))).collect()
     }
 }
 
@@ -384,27 +387,37 @@ impl Stepper {
                     drop(reply.send(saved));
                     continue;
                 }
-                GroupOrder::Load { saved, obs, reply } => {
-                    let back = catch(|| self.load(saved, obs)).unwrap_or_else(|text| Err(self.panicked(text)));
-                    drop(reply.send(back));
+                GroupOrder::Load { saved, reply } => {
+                    let restarted = catch(|| self.load(saved)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")));
+                    drop(reply.send(restarted.unwrap_or_else(|why| {
+                        // Those of the present incarnation would repeat its episodes: the reset makes others.
+                        self.drop_envs(&mut Vec::new());
+                        self.context.all_restarted(self.size, &why)
+                    })));
                     continue;
                 }
             };
             let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
-            if let (Err(_), Some(mut failed)) = (&outcome, self.envs.take_if(|_| outcome.is_err())) {
-                self.monitor.at(0, FailurePlace::Unknown);
-                let _inside = self.monitor.enter(self.context.incarnation);
-                // A panic in a destructor is contained: the first failure is the one to report.
-                let _ = catch(|| {
-                    failed.drain_episodes(&mut step.episodes);
-                    drop(failed);
-                });
+            if outcome.is_err() {
+                self.drop_envs(&mut step.episodes);
             }
             if self.monitor.is_taken_over() || !reply(step, outcome) {
                 return;
             }
             self.clock.enter(EnvThreadState::Waiting);
         }
+    }
+
+    /// Drops environments that failed, and hands over the episodes that they have ended.
+    fn drop_envs(&mut self, episodes: &mut Vec<EpisodeStat>) {
+        let Some(mut failed) = self.envs.take() else { return };
+        self.monitor.at(0, FailurePlace::Unknown);
+        let _inside = self.monitor.enter(self.context.incarnation);
+        // A panic in a destructor is contained: the first failure is the one to report.
+        let _ = catch(|| {
+            failed.drain_episodes(episodes);
+            drop(failed);
+        });
     }
 
     fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
@@ -434,29 +447,21 @@ impl Stepper {
         Ok(GroupPosition { envs, incarnation: context.incarnation })
     }
 
-    fn load(&mut self, saved: GroupPosition, mut obs: ObsColumn) -> Result<GroupBack, EnvFailure> {
+    /// Gets back to a saved position, and returns the environments that did not; an error says why none did.
+    fn load(&mut self, saved: GroupPosition) -> Result<Vec<Restarted>, String> {
         let GroupPosition { envs: saved, incarnation } = saved;
-        // Where they were is not known then, and those of the same incarnation would repeat its episodes.
-        let incarnation = if saved.is_some() { incarnation } else { incarnation + 1 };
         if self.context.incarnation != incarnation || self.envs.is_none() {
-            self.envs = None;
+            self.drop_envs(&mut Vec::new());
             self.context.incarnation = incarnation;
-            self.make()?;
+            self.make().map_err(|failure| failure.to_string())?;
         }
-        let Self { context, monitor, envs: Some(envs), size, .. } = self else {
-            return Err(self.panicked("its environments are gone".to_owned()));
-        };
+        let Self { context, monitor, envs: Some(envs), size, .. } = self else { return Err(NOT_KNOWN.to_owned()) };
+        let saved = saved.ok_or(NOT_KNOWN)?;
         let _inside = monitor.enter(context.incarnation);
-        let restarted = match saved {
-            Some(saved) => envs.load(&saved, obs.view_mut().into())?,
-            None => {
-                envs.reset_all(obs.view_mut().into())?;
-                let why = "its vector environment cannot be saved";
-                let of = |index| Restarted { index: context.first_env + index, why: why.to_owned() };
-                (0..*size as u32).map(of).collect()
-            }
-        };
-        Ok(GroupBack { restarted, obs })
+        let observation = &envs.spec().observation;
+        // Of those that did not get back: they begin once more, with the reset of their group.
+        let mut obs = ObsColumn::zeros(obs_kind(observation), *size * observation.obs_len());
+        envs.load(&saved, obs.view_mut().into()).map_err(|failure| failure.to_string())
     }
 
     /// A panic outside any known call of an environment.

@@ -1,3 +1,5 @@
+use crate::env::SavedEpisodes;
+
 /// What is kept of a running episode so that it can be continued elsewhere.
 #[derive(Debug, Default)]
 pub(crate) enum Keeps<A> {
@@ -22,12 +24,20 @@ impl<A> Keeps<A> {
         }
     }
 
-    /// The actions, where they are kept.
+    /// The actions, where the next one of an episode of `len` steps is to be kept.
     #[inline]
-    pub(crate) fn actions(&mut self) -> Option<&mut A> {
+    pub(crate) fn actions(&mut self, len: u32) -> Option<&mut A> {
         match self {
-            Self::Actions(actions) => Some(actions),
-            Self::Nothing | Self::Undecided | Self::Snapshots => None,
+            Self::Actions(actions) if len < SavedEpisodes::LONGEST_REPLAY => Some(actions),
+            Self::Nothing | Self::Undecided | Self::Snapshots | Self::Actions(_) => None,
+        }
+    }
+
+    /// All actions of an episode of `len` steps, if they were kept.
+    pub(crate) fn all_actions(&self, len: u32) -> Option<&A> {
+        match self {
+            Self::Actions(actions) if len <= SavedEpisodes::LONGEST_REPLAY => Some(actions),
+            Self::Nothing | Self::Undecided | Self::Snapshots | Self::Actions(_) => None,
         }
     }
 }

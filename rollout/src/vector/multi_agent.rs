@@ -127,15 +127,29 @@ impl MultiAgentEnvs {
 
     /// Where all of them are, between two steps.
     pub(crate) fn save(&mut self) -> Result<SavedAgentsEnvs, EnvFailure> {
-        let saved = self.slots.iter_mut().map(MultiAgentSlot::save).collect::<Result<_, _>>();
-        saved.map(SavedAgentsEnvs).map_err(|cause| self.failure(0, FailurePlace::Unknown, cause))
+        let mut saved = Vec::with_capacity(self.slots.len());
+        for (env, slot) in self.slots.iter_mut().enumerate() {
+            let place = slot.slot.episodes.place();
+            let inside = enter(&self.monitor, &self.context, env, place);
+            let position = slot.save();
+            drop(inside);
+            match position {
+                Ok(position) => saved.push(position),
+                Err(cause) => return Err(self.failure(env, place, cause)),
+            }
+        }
+        Ok(SavedAgentsEnvs(saved))
     }
 
     /// Brings environments that were just made to where saved ones were; returns those that began a new
     /// episode instead.
     pub(crate) fn load(&mut self, SavedAgentsEnvs(saved): &SavedAgentsEnvs) -> Result<Vec<Restarted>, EnvFailure> {
+        if saved.len() != self.slots.len() {
+            let text = format!("{} positions are saved for {} environments", saved.len(), self.slots.len());
+            return Err(self.failure(0, FailurePlace::Make, EnvFailureCause::Error(EnvError::new(text))));
+        }
         let mut restarted = Vec::new();
-        for (env, saved) in saved.iter().enumerate().take(self.slots.len()) {
+        for (env, saved) in saved.iter().enumerate() {
             let slot = &mut self.slots[env];
             let place = FailurePlace::Reset { episode_seed: saved.episodes.seed };
             let inside = enter(&self.monitor, &self.context, env, place);
@@ -201,7 +215,7 @@ impl MultiAgentSlot {
     /// Takes one step and returns whether it ended the episode.
     pub(crate) fn step(&mut self, max_episode_steps: Option<u32>) -> Result<bool, EnvFailureCause> {
         self.agents.begin_step();
-        if let Some(played) = self.keeps.actions() {
+        if let Some(played) = self.keeps.actions(self.slot.episodes.save().len) {
             for (agent, played) in played.iter_mut().enumerate().filter(|(agent, _)| self.agents.acts(*agent)) {
                 let appended = played.append(self.agents.last_action(agent).view());
                 appended.map_err(|error| EnvFailureCause::Error(EnvError::new(error)))?;
@@ -224,18 +238,19 @@ impl MultiAgentSlot {
     /// Where it is, between two steps.
     pub(crate) fn save(&mut self) -> Result<SavedAgentsEnv, EnvFailureCause> {
         let snapshot = catch(|| self.slot.env.save()).map_err(EnvFailureCause::Panic)?;
-        let way = match (snapshot, self.keeps.actions()) {
+        let episodes = self.slot.episodes.save();
+        let way = match (snapshot, self.keeps.all_actions(episodes.len)) {
             (Some(state), _) => AgentsWay::Snapshot(state),
             (None, Some(actions)) => AgentsWay::Rerun(actions.clone()),
             (None, None) => AgentsWay::Unknown,
         };
-        Ok(SavedAgentsEnv { episodes: self.slot.episodes.save(), way, agents: self.agents.states().to_vec() })
+        Ok(SavedAgentsEnv { episodes, way, agents: self.agents.states().to_vec() })
     }
 
     /// Gets back to where a saved one was; says why, if it cannot.
     pub(crate) fn go_back(&mut self, saved: &SavedAgentsEnv, max_episode_steps: Option<u32>) -> Result<(), String> {
         match &saved.way {
-            AgentsWay::Unknown => return Err("where it was is not known".to_owned()),
+            AgentsWay::Unknown => return Err(saved.episodes.why_unknown()),
             AgentsWay::Snapshot(state) => {
                 call(|| self.slot.env.load(state)).map_err(|cause| cause.to_string())?;
                 self.keeps.begin(|| true, Vec::new);
@@ -247,6 +262,10 @@ impl MultiAgentSlot {
                 if !self.agents.states().iter().zip(&saved.agents).all(is_there) {
                     let len = saved.episodes.len;
                     return Err(format!("played again, its episode led to other observations after {len} steps"));
+                }
+                let (sum, before) = (self.slot.episodes.save().sum, saved.episodes.sum);
+                if sum.to_bits() != before.to_bits() {
+                    return Err(format!("played again, its episode led to a return of {sum} instead of {before}"));
                 }
             }
         }

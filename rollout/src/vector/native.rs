@@ -234,6 +234,7 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
 
     fn load(&mut self, saved: &SavedEnvs, obs: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
         let obs = obs.f32().map_err(|error| self.failed(0, 0, EnvFailureCause::Error(error)))?;
+        saved.check_len(self.states.n_envs).map_err(|cause| self.failed(0, 0, cause))?;
         let mut restarted = Vec::new();
         let rows = obs.chunks_exact_mut(obs_len::<K>()).take(self.states.n_envs);
         for (index, (row, saved)) in rows.zip(&saved.envs).enumerate() {

@@ -109,8 +109,9 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
 
     fn save(&mut self, obs: ObsView<'_>) -> Result<Option<SavedEnvs>, EnvFailure> {
         let obs_len = obs.len() / self.slots.len();
-        let Self { context, spec, slots, finished, .. } = self;
+        let Self { context, spec, slots, finished, monitor } = self;
         let envs = slots.iter_mut().enumerate().map(|(index, slot)| {
+            monitor.at(index as u32, slot.episodes.place());
             let saved = slot.save(obs.row(index, obs_len));
             saved.map_err(|cause| context.failure(Some(spec), index as u32, slot.episodes.place(), cause))
         });
@@ -119,6 +120,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
 
     fn load(&mut self, saved: &SavedEnvs, mut obs: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
         let Self { context, spec, slots, finished, monitor } = self;
+        saved.check_len(slots.len()).map_err(|cause| context.failure_to_make(cause))?;
         let (obs_len, obs_kind) = (obs.len() / slots.len(), obs_kind(&spec.observation));
         let mut row = ObsColumn::zeros(obs_kind, obs_len);
         let mut restarted = Vec::new();

@@ -42,7 +42,7 @@ impl<E: Env> Slot<E> {
         mut obs: ObsMut<'_>,
         max_episode_steps: Option<u32>,
     ) -> Result<Step, EnvFailureCause> {
-        if let Some(played) = self.keeps.actions() {
+        if let Some(played) = self.keeps.actions(self.episodes.save().len) {
             played.append(action.view()).map_err(|error| EnvFailureCause::Error(EnvError::new(error)))?;
         }
         let step = call(|| self.env.step(action, obs.reborrow()))?;
@@ -53,12 +53,13 @@ impl<E: Env> Slot<E> {
     /// Where it is, after its newest observation.
     pub(crate) fn save(&mut self, obs: ObsView<'_>) -> Result<SavedEnv, EnvFailureCause> {
         let snapshot = catch(|| self.env.save()).map_err(EnvFailureCause::Panic)?;
-        let way = match (snapshot, self.keeps.actions()) {
+        let episodes = self.episodes.save();
+        let way = match (snapshot, self.keeps.all_actions(episodes.len)) {
             (Some(state), _) => Way::Snapshot(state),
             (None, Some(actions)) => Way::Rerun(actions.clone()),
             (None, None) => Way::Unknown,
         };
-        Ok(SavedEnv::new(self.episodes.save(), way, obs))
+        Ok(SavedEnv::new(episodes, way, obs))
     }
 
     /// Gets back to where a saved one was; `row` is scratch, `[obs_len]`. Says why, if it cannot.
@@ -69,7 +70,7 @@ impl<E: Env> Slot<E> {
         max_episode_steps: Option<u32>,
     ) -> Result<(), String> {
         match &saved.way {
-            Way::Unknown => return Err("where it was is not known".to_owned()),
+            Way::Unknown => return Err(saved.episodes.why_unknown()),
             Way::Snapshot(state) => {
                 call(|| self.env.load(state)).map_err(|cause| cause.to_string())?;
                 self.keeps.begin(|| true, || ActionColumn::U32(Vec::new()));
@@ -86,9 +87,7 @@ impl<E: Env> Slot<E> {
                         end => return Err(format!("played again, its episode ended with step {}: {end:?}", step + 1)),
                     }
                 }
-                if !saved.shows(row.as_view()) {
-                    return Err(format!("played again, its episode led to another observation after {len} steps"));
-                }
+                saved.check(row.as_view(), self.episodes.save().sum)?;
             }
         }
         self.episodes.load(saved.episodes);

@@ -55,7 +55,7 @@ struct Gathering {
     n_running: usize,
     /// For [`Gather::InTurn`]: groups in the order in which they were sent off.
     turns: VecDeque<usize>,
-    /// Answers that arrived before their turn.
+    /// Answers that arrived before their turn, or while a checkpoint waited for all.
     early: BTreeMap<usize, Answer>,
     /// `[B, state_len]`: recurrent state.
     state: Vec<f32>,

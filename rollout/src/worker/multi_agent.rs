@@ -6,10 +6,10 @@ mod policy_router;
 use std::sync::Arc;
 
 use pronk_buffer::{MultiAgentBatch, Versioned};
-use pronk_metrics::{ByPolicy, StateClock};
+use pronk_metrics::{ByPolicy, StateClock, catch};
 use pronk_policy::Params;
 
-use super::account::Account;
+use super::account::{Account, RESUME};
 use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
@@ -166,7 +166,18 @@ impl MakeFragments for MultiAgent {
         let SavedMaker::MultiAgent(saved) = saved else { return Err(BuildError::other_maker(saved)) };
         let Some(envs) = self.envs.as_mut().filter(|_| saved.under_way) else { return Ok(Vec::new()) };
         self.router.load(&saved.players, &saved.columns)?;
-        let restarted = envs.load(&saved.envs)?;
+        let loaded = catch(|| envs.load(&saved.envs).map_err(|failure| failure.to_string()));
+        let restarted = match loaded.unwrap_or_else(|panic| Err(format!("a panic: {panic}"))) {
+            Ok(restarted) => restarted,
+            Err(why) => {
+                // Those of the present incarnation would repeat its episodes.
+                self.drop_envs(account);
+                self.forget();
+                account.give_up(Some(RESUME));
+                let restarted = |index| Restarted { index, why: why.clone() };
+                return Ok((0..self.n_envs as u32).map(restarted).collect());
+            }
+        };
         for Restarted { index, .. } in &restarted {
             self.router.begin_anew(*index as usize, envs, account)?;
         }

@@ -55,6 +55,8 @@ use crate::env::Restarted;
 pub struct RolloutWorker {
     maker: Box<dyn MakeFragments>,
     account: Account,
+    /// Whether it has begun its first fragment.
+    has_begun: bool,
 }
 
 /// Builds the worker of a seat, on the thread that will run it or on the one that starts the run.
@@ -94,7 +96,7 @@ pub(super) trait MakeFragments: Send {
 
 impl RolloutWorker {
     pub(super) fn over(maker: impl MakeFragments + 'static, account: Account) -> Self {
-        Self { maker: Box::new(maker), account }
+        Self { maker: Box::new(maker), account, has_begun: false }
     }
 
     /// The worker's number.
@@ -125,7 +127,8 @@ impl RolloutWorker {
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError> {
-        let Self { maker, account } = self;
+        let Self { maker, account, has_begun } = self;
+        *has_begun = true;
         let error = match maker.fill(account, weights, clock) {
             Ok(batch) => {
                 let ticket = account.book(batch.steps()).ok_or(SampleError::Closed)?;
@@ -152,8 +155,11 @@ impl RolloutWorker {
     /// # Errors
     /// Why it cannot be saved now, such as a group that is restarting.
     pub fn save(&mut self) -> Result<SeatState, String> {
-        let Self { maker, account } = self;
-        let maker = catch(|| maker.save(account)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")))?;
+        let Self { maker, account, has_begun } = self;
+        let maker = match has_begun {
+            false => SavedMaker::Unbegun,
+            true => catch(|| maker.save(account)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")))?,
+        };
         let (made, untrained) = account.save();
         let (worker, incarnation, slots) = (account.worker(), account.incarnation(), account.slot());
         Ok(SeatState { worker, incarnation, slots, consecutive_failures: 0, made, untrained, maker })
@@ -164,9 +170,13 @@ impl RolloutWorker {
     /// that fragment says.
     ///
     /// # Errors
-    /// A state of another kind of worker, or an environment that fails.
+    /// A state of another kind of worker.
     pub fn load(&mut self, saved: &SeatState) -> Result<(), BuildError> {
-        let Self { maker, account } = self;
+        if saved.maker == SavedMaker::Unbegun {
+            return Ok(());
+        }
+        let Self { maker, account, has_begun } = self;
+        *has_begun = true;
         account.load(saved.made, saved.untrained);
         let restarted = maker.load(account, &saved.maker)?;
         let worker = account.worker();

@@ -44,6 +44,8 @@ pub(super) enum SavedMaker {
     Lockstep(Box<SavedLockstep>),
     Gathering(Box<SavedGathering>),
     MultiAgent(Box<SavedMultiAgent>),
+    /// Any of these before its first fragment: new ones are where it is.
+    Unbegun,
 }
 
 impl SavedMaker {
@@ -53,6 +55,7 @@ impl SavedMaker {
             Self::Lockstep(_) => "environments that step together",
             Self::Gathering(_) => "groups of environments",
             Self::MultiAgent(_) => "environments with several agents",
+            Self::Unbegun => "environments before their first fragment",
         }
     }
 }
@@ -60,11 +63,12 @@ impl SavedMaker {
 /// Environments that step together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SavedLockstep {
-    /// `None` if where they are is not known: others are made then.
+    /// `None` if where they are is not known, or if they failed: others are made then.
     pub(super) envs: Option<SavedEnvs>,
     pub(super) obs: ObsColumn,
     pub(super) state: Vec<f32>,
     pub(super) normalization: Option<SavedNormalization>,
+    /// Whether they are in the middle of episodes; otherwise they failed.
     pub(super) under_way: bool,
 }
 

@@ -109,6 +109,8 @@ enum Fault {
 /// episodes do not change until one fails. The message or the environment's name shows that a fault was
 /// injected.
 ///
+/// Around an environment that saves no state, a resumed run has faults in other steps.
+///
 /// ```
 /// use pronk_rollout::{ActionRef, CartPole, Chaos, ChaosConfig, Env, ObsMut};
 ///

@@ -4,6 +4,8 @@ use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 /// An environment with transformed observations, which may have another length.
 ///
+/// Checkpoints hold the state of the environment, and none that the function has.
+///
 /// ```
 /// use pronk_policy::Space;
 /// use pronk_rollout::{CartPole, Env, ObsMut, TransformObservation};

@@ -2,6 +2,8 @@ use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
 
 /// An environment with transformed rewards; episode returns are sums of the transformed ones.
 ///
+/// Checkpoints hold the state of the environment, and none that the function has.
+///
 /// ```
 /// use pronk_rollout::{ActionRef, CartPole, Env, ObsMut, TransformReward};
 ///

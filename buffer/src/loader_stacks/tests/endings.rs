@@ -120,6 +120,17 @@ fn what_the_source_fails_with_comes_in_its_place_and_the_loaders_go_on() {
 }
 
 #[test]
+fn what_the_source_fails_with_is_not_lost_to_a_checkpoint() {
+    let (mut stacks, _guard) =
+        scripted(1, vec![|| Ok(1.into()), || Err(NextError::Failed("a fragment of another shape".into()))]);
+    until(|| stacks.ready.len() == 2);
+    let mut saved = SavedSource::new(1, crate::Pool::new(0));
+    assert!(stacks.save(&mut saved, &mut |_| {}).unwrap_err().to_string().contains("another shape"));
+    assert_eq!(stacks.next(LONG).unwrap().number, 1);
+    assert!(matches!(stacks.next(LONG), Err(NextError::Failed(_))));
+}
+
+#[test]
 fn a_source_that_panics_is_a_failure_of_the_thread_that_asked() {
     for n_loaders in [1, 3] {
         let (mut stacks, _guard) = scripted(n_loaders, vec![|| std::panic::resume_unwind(Box::new("the source"))]);

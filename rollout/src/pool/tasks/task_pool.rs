@@ -8,9 +8,9 @@ use super::make::EnvTasks;
 use super::request::{Reply, TaskRequest};
 use super::task_set::Batch;
 use super::thread::{Generation, TaskThread};
-use crate::env::{EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
+use crate::env::{EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, Restarted, VectorContext};
 use crate::pool::{
-    Answer, CLOSE_WITHIN, EnvPool, GroupBack, GroupFailure, GroupPosition, GroupStep, HangChecks, PoolConfig, Waited,
+    Answer, CLOSE_WITHIN, EnvPool, GroupFailure, GroupPosition, GroupStep, HangChecks, PoolConfig, Waited,
 };
 
 /// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group of its own.
@@ -214,8 +214,8 @@ impl EnvPool for TaskPool {
         Err("environments that are tasks cannot be saved".to_owned())
     }
 
-    fn load(&mut self, _group: usize, _saved: GroupPosition, _obs: ObsColumn) -> Result<GroupBack, EnvFailure> {
-        let error = EnvError::new("environments that are tasks cannot be brought to a saved position");
-        Err(self.config.context.failure_to_make(EnvFailureCause::Error(error)))
+    fn load(&mut self, saved: Vec<GroupPosition>) -> Vec<Vec<Restarted>> {
+        let why = "environments that are tasks cannot be brought to a saved position";
+        (0..saved.len() as u32).map(|index| vec![Restarted { index, why: why.to_owned() }]).collect()
     }
 }

@@ -1,11 +1,13 @@
 //! Groups between two fragments, for a checkpoint.
 
-use pronk_buffer::{ObsColumn, ObsView};
+use std::time::Instant;
+
+use pronk_buffer::ObsColumn;
 use pronk_metrics::NormalizerMoments;
 
 use super::{Gathering, GroupState, steps_of};
 use crate::env::Restarted;
-use crate::pool::{Answer, GroupBack, GroupPosition, GroupStep};
+use crate::pool::{Answer, GroupPosition, Order};
 use crate::worker::account::{Account, RESUME};
 use crate::worker::error::BuildError;
 use crate::worker::normalization::Normalization;
@@ -60,7 +62,7 @@ impl Gathering {
         Ok(SavedGroup { envs, incarnation, ..saved })
     }
 
-    /// Continues with saved groups; returns the environments that began a new episode instead.
+    /// Continues with saved groups; returns the environments that begin a new episode instead.
     pub(super) fn load_groups(
         &mut self,
         account: &mut Account,
@@ -73,11 +75,10 @@ impl Gathering {
         }
         self.state.clone_from(&saved.state);
         if let Some(columns) = self.actor.columns() {
-            columns.load(&saved.columns)?;
+            columns.load(&saved.columns).map_err(|reason| BuildError::State { reason })?;
         }
-        let mut restarted = Vec::new();
         for (group, saved) in saved.groups.iter().enumerate() {
-            restarted.extend(self.load_group(account, group, saved)?);
+            self.load_group(group, saved);
         }
         self.is_ahead = saved.is_ahead;
         self.actor.draw_from(saved.rng.clone());
@@ -86,62 +87,61 @@ impl Gathering {
         self.n_running = self.early.len();
         self.gathered = saved.gathered.iter().cloned().map(NormalizerMoments::from).collect();
         self.pausing.clear();
+        let position = |saved: &SavedGroup| GroupPosition { envs: saved.envs.clone(), incarnation: saved.incarnation };
+        let lost = {
+            let _inside = account.enter();
+            self.groups.load(saved.groups.iter().map(position).collect())
+        };
+        let mut restarted = Vec::new();
+        for (group, lost) in lost.into_iter().enumerate().filter(|(_, lost)| !lost.is_empty()) {
+            restarted.extend(self.begin_group_anew(account, group, lost));
+        }
         Ok(restarted)
     }
 
-    fn load_group(
-        &mut self,
-        account: &mut Account,
-        group: usize,
-        saved: &SavedGroup,
-    ) -> Result<Vec<Restarted>, BuildError> {
-        let SavedGroup { envs, incarnation, step, is_early, normalization, filled } = saved;
-        let position = GroupPosition { envs: envs.clone(), incarnation: *incarnation };
-        let GroupBack { restarted, obs } = {
-            let _inside = account.enter();
-            self.groups.load(group, position, step.obs.clone())?
-        };
-        if let (Some(own), Some(saved)) = (&mut self.states[group].normalization, normalization) {
+    /// What this worker knows of a group.
+    fn load_group(&mut self, group: usize, saved: &SavedGroup) {
+        let SavedGroup { step, is_early, normalization, filled, .. } = saved;
+        let state = &mut self.states[group];
+        if let (Some(own), Some(saved)) = (&mut state.normalization, normalization) {
             own.load(saved);
         }
-        self.states[group].filled = filled.clone().map(NormalizerMoments::from);
-        let mut step = Box::new(step.clone());
-        for Restarted { index, .. } in &restarted {
-            self.begin_episode_anew(account, group, *index as usize, &obs, (&mut step, *is_early))?;
-        }
+        state.filled = filled.clone().map(NormalizerMoments::from);
+        let step = Box::new(step.clone());
         if *is_early {
-            self.states[group].step = None;
+            state.step = None;
             self.early.insert(group, Answer { group, step, outcome: Ok(()) });
         } else {
-            self.states[group].step = Some(step);
+            state.step = Some(step);
         }
-        Ok(restarted)
     }
 
-    /// Begins a new episode of an environment in its group's last answer, and drops the column that it was
-    /// filling.
-    fn begin_episode_anew(
-        &mut self,
-        account: &mut Account,
-        group: usize,
-        env: usize,
-        obs: &ObsColumn,
-        (step, is_early): (&mut GroupStep, bool),
-    ) -> Result<(), BuildError> {
-        let (obs_len, state_len) = (self.shape.obs_len, self.shape.state_len);
-        let lane = env - group * self.groups.group_size();
-        let first: ObsView<'_> = obs.view().row(lane, obs_len);
-        let mut row = step.obs.view_mut().into_row(lane, obs_len);
-        row.reborrow().copy_from(first)?;
-        if let Some(normalization) = self.states[group].normalization.as_mut().filter(|_| !is_early) {
-            let begun = normalization.begin_one(lane, row);
-            begun.map_err(|error| BuildError::State { reason: error.to_string() })?;
+    /// Resets a group whose environments `lost` did not get back into their episodes, as the environments of
+    /// a group fill their columns in step. Their unfinished columns are lost. Returns all its environments.
+    fn begin_group_anew(&mut self, account: &mut Account, group: usize, lost: Vec<Restarted>) -> Vec<Restarted> {
+        let (size, early) = (self.groups.group_size(), self.early.remove(&group));
+        self.n_running = self.early.len();
+        self.ready.retain(|other| *other != group);
+        self.turns.retain(|other| *other != group);
+        // The step of an answer that is not taken in yet is begun, but not counted.
+        let uncounted = usize::from(early.as_ref().is_some_and(|answer| answer.step.order == Order::Step));
+        let state = &mut self.states[group];
+        state.step = early.map(|answer| answer.step).or(state.step.take());
+        if let Some(normalization) = &mut state.normalization {
+            normalization.discard();
         }
-        self.state[env * state_len..(env + 1) * state_len].fill(0.0);
         if let Some(columns) = self.actor.columns() {
-            account.lose(steps_of(columns.begun(env) as u64), RESUME);
-            columns.forget(env);
+            let envs = group * size..(group + 1) * size;
+            let steps: usize = envs.clone().map(|env| columns.begun(env).saturating_sub(uncounted)).sum();
+            envs.for_each(|env| columns.forget(env));
+            if steps > 0 {
+                account.lose(steps_of(steps as u64), RESUME);
+            }
         }
-        Ok(())
+        self.pausing.push((Instant::now(), group));
+        let with_it = format!("its group begins anew with environment {}", lost[0].index);
+        let all = (group * size..(group + 1) * size).map(|index| index as u32);
+        let why = |index: u32| lost.iter().find(|lost| lost.index == index).map(|lost| lost.why.clone());
+        all.map(|index| Restarted { index, why: why(index).unwrap_or_else(|| with_it.clone()) }).collect()
     }
 }

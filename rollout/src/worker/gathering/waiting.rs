@@ -23,7 +23,12 @@ impl Arrivals for Waiting<'_> {
     }
 
     fn next(&mut self, deadline: Option<Duration>) -> Result<Option<Answer>, Closed> {
-        if let Some(answer) = self.turn.and_then(|turn| self.early.remove(&turn)) {
+        // Without turns, those that arrived while a checkpoint waited for all.
+        let early = match self.turn {
+            Some(turn) => self.early.remove(&turn),
+            None => self.early.pop_first().map(|(_, answer)| answer),
+        };
+        if let Some(answer) = early {
             return Ok(Some(answer));
         }
         loop {

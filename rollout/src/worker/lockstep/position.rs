@@ -1,17 +1,15 @@
 //! Environments that step together between two fragments, for a checkpoint.
 
 use pronk_buffer::ObsView;
+use pronk_metrics::catch;
 
 use super::Lockstep;
-use crate::env::Restarted;
+use crate::env::{NOT_KNOWN, Restarted};
 use crate::worker::account::Account;
 use crate::worker::error::BuildError;
 use crate::worker::normalization::Normalization;
 use crate::worker::rollout_worker::MakeFragments;
 use crate::worker::seat_state::SavedLockstep;
-
-/// Why environments begin new episodes that cannot be saved.
-const NOT_KNOWN: &str = "its vector environment cannot be saved";
 
 impl Lockstep {
     /// The environments, and what the next fragment begins with.
@@ -23,11 +21,11 @@ impl Lockstep {
                 let _inside = account.enter();
                 envs.save(raw.unwrap_or_else(|| obs.view())).map_err(|failure| failure.to_string())?
             }
-            // They begin with a reset anyway, of the next incarnation.
+            // They failed, and others take their place.
             Some(_) | None => None,
         };
         Ok(SavedLockstep {
-            under_way: envs.is_some(),
+            under_way: *under_way,
             envs,
             obs: obs.clone(),
             state: state.clone(),
@@ -48,16 +46,24 @@ impl Lockstep {
         if let (Some(own), Some(saved)) = (&mut self.normalization, &saved.normalization) {
             own.load(saved);
         }
-        let (Some(positions), Some(envs)) = (&saved.envs, &mut self.envs) else {
-            // Where they were is not known. Those of the present incarnation would repeat its episodes.
-            self.drop_envs(account);
-            return Ok((0..columns as u32).map(|index| Restarted { index, why: NOT_KNOWN.to_owned() }).collect());
-        };
         (self.obs, self.state) = (saved.obs.clone(), saved.state.clone());
         let mut obs = self.obs.clone();
-        let restarted = {
-            let _inside = account.enter();
-            envs.load(positions, obs.view_mut().into())?
+        let loaded = match (&saved.envs, &mut self.envs) {
+            (Some(positions), Some(envs)) => {
+                let _inside = account.enter();
+                let load = || envs.load(positions, obs.view_mut().into()).map_err(|failure| failure.to_string());
+                catch(load).unwrap_or_else(|panic| Err(format!("a panic: {panic}")))
+            }
+            _ => Err(NOT_KNOWN.to_owned()),
+        };
+        let restarted = match loaded {
+            Ok(restarted) => restarted,
+            Err(why) => {
+                // Those of the present incarnation would repeat its episodes.
+                self.drop_envs(account);
+                let all = (0..columns as u32).map(|index| Restarted { index, why: why.clone() });
+                return Ok(if saved.under_way { all.collect() } else { Vec::new() });
+            }
         };
         let (obs_len, state_len) = (self.shape.obs_len, self.shape.state_len);
         for Restarted { index, .. } in &restarted {

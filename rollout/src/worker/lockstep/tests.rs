@@ -17,6 +17,8 @@ use crate::testing::{
 };
 use crate::worker::{NormalizerConfig, RolloutWorker, WorkerLinks};
 
+mod position;
+
 fn clock() -> StateClock<WorkerState> {
     StateClock::new("rollout-1", WorkerState::Starting)
 }

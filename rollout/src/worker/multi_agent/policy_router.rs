@@ -120,7 +120,7 @@ impl PolicyRouter {
         }
         for (actor, saved) in self.actors.iter_mut().zip(columns) {
             if let Some(columns) = actor.columns() {
-                columns.load(saved)?;
+                columns.load(saved).map_err(|reason| BuildError::State { reason })?;
             }
         }
         Ok(())
