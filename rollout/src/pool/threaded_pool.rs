@@ -1,3 +1,5 @@
+mod stepper;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,15 +10,14 @@ use crossbeam_channel::{Receiver, SendError, Sender, bounded};
 use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, ObsColumn, ShutdownToken, inqueue};
 use pronk_metrics::{StateClock, catch};
 
+use self::stepper::{GroupOrder, Stepper};
 use super::env_pool::{CLOSE_WITHIN, EnvPool, EnvThreadState, PoolConfig};
-use super::factory::{EnvFactory, build_vector};
+use super::factory::EnvFactory;
 use super::hang::{HangChecks, Waited};
-use super::step::{Answer, GroupFailure, GroupPosition, GroupStep, Order};
+use super::step::{Answer, GroupFailure, GroupPosition, GroupStep};
 use crate::env::{
-    CallMonitor, EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, HangDetector,
-    NOT_KNOWN, Restarted, VectorContext, obs_kind,
+    CallMonitor, EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, HangDetector, Restarted, VectorContext,
 };
-use crate::vector::{VectorEnv, VectorStep};
 
 /// Environments that step on threads of their own, in groups: `rollout-1-envs-0`, `rollout-1-envs-1`, …
 pub(crate) struct ThreadedPool {
@@ -46,16 +47,6 @@ struct Group {
     hang_detector: HangDetector,
     /// Whether it has an order that it has not answered.
     is_running: bool,
-}
-
-/// What is sent to the thread of a group.
-enum GroupOrder {
-    /// Answered on the queue of all groups.
-    Step(Box<GroupStep>),
-    /// For a checkpoint: answered on a channel of its own.
-    Save { obs: ObsColumn, reply: Sender<Result<GroupPosition, String>> },
-    /// From one.
-    Load { saved: GroupPosition, reply: Sender<Vec<Restarted>> },
 }
 
 /// How long a group may take for its position, or to get back to one.
@@ -357,149 +348,5 @@ impl Group {
             hang_detector,
             is_running: false,
         })
-    }
-}
-
-/// The loop of a group's thread.
-struct Stepper {
-    context: VectorContext,
-    size: usize,
-    factory: Arc<dyn EnvFactory>,
-    monitor: CallMonitor,
-    /// `None` once they failed.
-    envs: Option<Box<dyn VectorEnv>>,
-    /// Of those made first.
-    spec: Option<EnvSpec>,
-    saves_envs: bool,
-    clock: StateClock<EnvThreadState>,
-}
-
-impl Stepper {
-    /// Carries out orders until the pool is dropped.
-    fn run(&mut self, orders: &Receiver<GroupOrder>, reply: impl Fn(Box<GroupStep>, Result<(), EnvFailure>) -> bool) {
-        while let Ok(order) = orders.recv() {
-            self.clock.enter(EnvThreadState::Stepping);
-            let mut step = match order {
-                GroupOrder::Step(step) => step,
-                // Refused only by a worker that no longer waits.
-                GroupOrder::Save { obs, reply } => {
-                    let saved = catch(|| self.save(&obs)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")));
-                    drop(reply.send(saved));
-                    continue;
-                }
-                GroupOrder::Load { saved, reply } => {
-                    let restarted = catch(|| self.load(saved)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")));
-                    drop(reply.send(restarted.unwrap_or_else(|why| {
-                        // Those of the present incarnation would repeat its episodes: the reset makes others.
-                        self.drop_envs(&mut Vec::new());
-                        self.context.all_restarted(self.size, &why)
-                    })));
-                    continue;
-                }
-            };
-            let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
-            if outcome.is_err() {
-                self.drop_envs(&mut step.episodes);
-            }
-            if self.monitor.is_taken_over() || !reply(step, outcome) {
-                return;
-            }
-            self.clock.enter(EnvThreadState::Waiting);
-        }
-    }
-
-    /// Drops environments that failed, and hands over the episodes that they have ended.
-    fn drop_envs(&mut self, episodes: &mut Vec<EpisodeStat>) {
-        let Some(mut failed) = self.envs.take() else { return };
-        self.monitor.at(0, FailurePlace::Unknown);
-        let _inside = self.monitor.enter(self.context.incarnation);
-        // A panic in a destructor is contained: the first failure is the one to report.
-        let _ = catch(|| {
-            failed.drain_episodes(episodes);
-            drop(failed);
-        });
-    }
-
-    fn make(&mut self) -> Result<EnvSpec, EnvFailure> {
-        self.clock.enter(EnvThreadState::Stepping);
-        let Self { context, size, factory, monitor, envs, spec: first, saves_envs, .. } = self;
-        let built = build_vector(factory.as_ref(), context, *size, monitor)?;
-        let spec = built.spec().clone();
-        match first {
-            Some(first) if *first != spec => {
-                let text = format!("the rebuilt environments are {spec}, those before were {first}");
-                return Err(context.failure_to_make(EnvFailureCause::Error(EnvError::new(text))));
-            }
-            _ => *first = Some(spec.clone()),
-        }
-        let envs = envs.insert(built);
-        if *saves_envs {
-            envs.keep_for_save();
-        }
-        Ok(spec)
-    }
-
-    fn save(&mut self, obs: &ObsColumn) -> Result<GroupPosition, String> {
-        let Self { context, monitor, envs, .. } = self;
-        let Some(envs) = envs else { return Err("the group is being rebuilt".to_owned()) };
-        let _inside = monitor.enter(context.incarnation);
-        let envs = envs.save(obs.view()).map_err(|failure| failure.to_string())?;
-        Ok(GroupPosition { envs, incarnation: context.incarnation })
-    }
-
-    /// Gets back to a saved position, and returns the environments that did not; an error says why none did.
-    fn load(&mut self, saved: GroupPosition) -> Result<Vec<Restarted>, String> {
-        let GroupPosition { envs: saved, incarnation } = saved;
-        if self.context.incarnation != incarnation || self.envs.is_none() {
-            self.drop_envs(&mut Vec::new());
-            self.context.incarnation = incarnation;
-            self.make().map_err(|failure| failure.to_string())?;
-        }
-        let Self { context, monitor, envs: Some(envs), size, .. } = self else { return Err(NOT_KNOWN.to_owned()) };
-        let saved = saved.ok_or(NOT_KNOWN)?;
-        let _inside = monitor.enter(context.incarnation);
-        let observation = &envs.spec().observation;
-        // Of those that did not get back: they begin once more, with the reset of their group.
-        let mut obs = ObsColumn::zeros(obs_kind(observation), *size * observation.obs_len());
-        envs.load(&saved, obs.view_mut().into()).map_err(|failure| failure.to_string())
-    }
-
-    /// A panic outside any known call of an environment.
-    #[cold]
-    fn panicked(&self, text: String) -> EnvFailure {
-        self.context.failure(self.spec.as_ref(), 0, FailurePlace::Unknown, EnvFailureCause::Panic(text))
-    }
-
-    fn carry_out(&mut self, step: &mut GroupStep) -> Result<(), EnvFailure> {
-        if self.envs.is_none() {
-            self.context.incarnation += 1;
-            self.make()?;
-        }
-        let Self { context, monitor, envs: Some(envs), .. } = self else { return Ok(()) };
-        monitor.at(0, FailurePlace::Unknown);
-        let _inside = monitor.enter(context.incarnation);
-        step.clear();
-        match step.order {
-            Order::Reset => envs.reset_all(step.obs.view_mut().into())?,
-            Order::Step => {
-                let out = VectorStep {
-                    t: 0,
-                    obs: step.obs.view_mut().into(),
-                    rewards: &mut step.rewards,
-                    ends: &mut step.ends,
-                    final_obs: &mut step.final_obs,
-                };
-                envs.step(step.actions.view().into(), out)?;
-            }
-        }
-        let steps_made = if step.order == Order::Step { self.size } else { 0 };
-        let after_it = |failure| EnvFailure { steps_made, ..failure };
-        if step.ends_column {
-            envs.drain_episodes(&mut step.episodes);
-        }
-        if !step.masks.is_empty() {
-            envs.action_masks(&mut step.masks).map_err(after_it)?;
-        }
-        Ok(())
     }
 }
