@@ -222,6 +222,25 @@ fn environments_that_cannot_get_back_begin_new_episodes() {
     }
 }
 
+/// CartPole whose second group of two takes its time: it steps while checkpoints are taken.
+struct Slow(CartPole, u32);
+
+impl Env for Slow {
+    fn spec(&self) -> EnvSpec {
+        self.0.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.0.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        #[allow(clippy::disallowed_methods)] // as a slow environment does
+        std::thread::sleep(Duration::from_micros(if self.1 < 2 { 0 } else { 2_000 }));
+        self.0.step(action, obs)
+    }
+}
+
 #[test]
 fn groups_that_act_as_they_come_go_on_without_threads_too() {
     let one = NonZeroUsize::MIN;
@@ -234,7 +253,7 @@ fn groups_that_act_as_they_come_go_on_without_threads_too() {
         });
         let what = format!("{gather:?}");
         let run = without_hanging("groups that act as they come", move || {
-            go_on("as they come", &config, |builder| builder.env(|_: &EnvContext| CartPole::new()))
+            go_on("as they come", &config, |builder| builder.env(|env: &EnvContext| Slow(CartPole::new(), env.index)))
         });
         assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(false)), "{what}: it depends on time");
         assert_eq!(run.result.dict.number("life"), Some(1.0), "{what}");
