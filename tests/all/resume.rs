@@ -164,17 +164,21 @@ impl<E: Env> Env for Unfaithful<E> {
     }
 }
 
-/// Plays three iterations, and goes on until the eighth in another process.
-fn go_on(what: &str, config: &TrainerConfig, envs: impl Fn(TrainerBuilder) -> TrainerBuilder<OneAgent>) -> Run {
+/// Plays three iterations, and goes on in another process until the iteration.
+fn go_on(
+    what: &str,
+    (config, until): (&TrainerConfig, u64),
+    envs: impl Fn(TrainerBuilder) -> TrainerBuilder<OneAgent>,
+) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let start = || {
         let builder = envs(Trainer::builder(config.clone()));
         builder.checkpoints(folder.path()).resume(Resume::auto()).build().unwrap()
     };
     play_and_drop(start(), 3);
-    let run = start().run(iterations(8)).unwrap();
+    let run = start().run(iterations(until)).unwrap();
     assert!(run.ledger_closed() && run.checkpoint_failures.is_empty(), "{what}: {:?}", run.checkpoint_failures);
-    assert_eq!((run.result.iteration, run.result.dict.number("resume.count")), (8, Some(1.0)), "{what}");
+    assert_eq!((run.result.iteration, run.result.dict.number("resume.count")), (until, Some(1.0)), "{what}");
     // No count has gone below zero.
     let counts = [run.steps.sampled.env, run.steps.in_flight.env].into_iter();
     let counts = counts.chain(run.steps.dropped.values().chain(run.steps.lost.values()).map(|steps| steps.env));
@@ -209,35 +213,53 @@ fn environments_that_cannot_get_back_begin_new_episodes() {
                 "{what}"
             );
         };
-        check(what, &go_on(what, &config, |builder| builder.env(|_: &EnvContext| Unfaithful::new(CartPole::new()))));
-        check(what, &go_on(what, &config, |builder| builder.env(|_: &EnvContext| Unfaithful::new(Masked::new(5, 13)))));
+        check(
+            what,
+            &go_on(what, (&config, 8), |builder| builder.env(|_: &EnvContext| Unfaithful::new(CartPole::new()))),
+        );
+        check(
+            what,
+            &go_on(what, (&config, 8), |builder| builder.env(|_: &EnvContext| Unfaithful::new(Masked::new(5, 13)))),
+        );
         let normalized = with(config, |config| {
             config.workers.observation_filter = ObservationFilter::MeanStdFilter;
             config.workers.normalize_rewards = true;
         });
         check(
             what,
-            &go_on(what, &normalized, |builder| builder.env(|_: &EnvContext| Unfaithful::new(Pendulum::new()))),
+            &go_on(what, (&normalized, 8), |builder| builder.env(|_: &EnvContext| Unfaithful::new(Pendulum::new()))),
         );
     }
 }
 
 /// CartPole whose second group of two takes its time: it steps while checkpoints are taken.
-struct Slow(CartPole, u32);
+struct Slow {
+    env: CartPole,
+    index: u32,
+    steps: u32,
+}
+
+/// The most steps that an environment of the second group has taken.
+static MOST_SLOW_STEPS: AtomicU32 = AtomicU32::new(0);
 
 impl Env for Slow {
     fn spec(&self) -> EnvSpec {
-        self.0.spec()
+        self.env.spec()
     }
 
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        self.0.reset(seed, obs)
+        self.env.reset(seed, obs)
     }
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        let is_slow = self.index >= 2;
+        if is_slow {
+            self.steps += 1;
+            MOST_SLOW_STEPS.fetch_max(self.steps, Ordering::Relaxed);
+        }
         #[allow(clippy::disallowed_methods)] // as a slow environment does
-        std::thread::sleep(Duration::from_micros(if self.1 < 2 { 0 } else { 2_000 }));
-        self.0.step(action, obs)
+        std::thread::sleep(Duration::from_micros(if is_slow { 2_000 } else { 200 }));
+        self.env.step(action, obs)
     }
 }
 
@@ -253,8 +275,12 @@ fn groups_that_act_as_they_come_go_on_without_threads_too() {
         });
         let what = format!("{gather:?}");
         let run = without_hanging("groups that act as they come", move || {
-            go_on("as they come", &config, |builder| builder.env(|env: &EnvContext| Slow(CartPole::new(), env.index)))
+            let slow = |context: &EnvContext| Slow { env: CartPole::new(), index: context.index, steps: 0 };
+            go_on("as they come", (&config, 30), |builder| builder.env(slow))
         });
+        // An iteration is sixteen steps of the other group, and so about two of this one.
+        let steps = MOST_SLOW_STEPS.swap(0, Ordering::Relaxed);
+        assert!(steps >= 10, "{what}: the slow group has stopped after {steps} steps");
         assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(false)), "{what}: it depends on time");
         assert_eq!(run.result.dict.number("life"), Some(1.0), "{what}");
     }
@@ -265,7 +291,7 @@ fn environments_that_are_tasks_begin_new_episodes() {
     let run = without_hanging("environments that are tasks", || {
         let address = serve(|_, _| Some(Duration::ZERO)).unwrap();
         let envs = move || AsyncEnvs::new(move |_: EnvContext| RemoteCartPole::connect(address));
-        go_on("tasks", &small(0), |builder| builder.env(envs()))
+        go_on("tasks", (&small(0), 8), |builder| builder.env(envs()))
     });
     assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(false)));
 }
