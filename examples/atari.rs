@@ -75,7 +75,7 @@ struct Args {
     #[arg(long)]
     out: Option<PathBuf>,
     /// Overwrite the run in --out
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "out", conflicts_with = "resume")]
     overwrite: bool,
     /// Make the run repeatable: workers sample so many train batches ahead of the learner, in a fixed order
     #[arg(long, value_name = "LAG")]

@@ -87,7 +87,7 @@ struct Args {
     #[arg(long)]
     out: Option<PathBuf>,
     /// Overwrite the run in --out
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "out", conflicts_with = "resume")]
     overwrite: bool,
     /// File for a timeline of all threads
     #[arg(long)]

@@ -66,9 +66,13 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// The folder `dir`, which the first save makes. An error if it cannot be made.
-    pub(crate) fn open(dir: &Path, retention: Retention) -> Result<Self, CheckpointError> {
-        let store = Self::on(Box::new(OsDisk), dir, Some(retention));
+    /// The folder `dir`, for a run that goes on with the checkpoints in it, or for another one, whose first
+    /// checkpoint replaces them. An error if the folder cannot be made.
+    pub(crate) fn open(dir: &Path, retention: Retention, goes_on: bool) -> Result<Self, CheckpointError> {
+        let mut store = Self::on(Box::new(OsDisk), dir, Some(retention));
+        if !goes_on {
+            store.summaries.clear();
+        }
         // Before the run starts, because a folder that cannot be written is best known then.
         drop(Writer::begin(&*store.disk, dir)?);
         Ok(store)

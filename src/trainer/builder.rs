@@ -190,11 +190,13 @@ impl TrainerBuilder {
         if let Some(found) = &found {
             agreement.check(&found.agreement, &found.path, found.resumed.is_exact)?;
         }
+        let found_in = found.as_ref().and_then(|found| found.path.parent()?.canonicalize().ok());
         let (resumed, report) = found.map(begin::ReadRun::split).unzip();
         let saves = match &self.checkpoints {
             Some(dir) => {
                 let env_steps = resumed.as_ref().map_or(0, |resumed| resumed.state.trainer.steps.sampled.env);
-                Some(Saves::start(dir, &self.config.checkpoint, agreement, env_steps)?)
+                let goes_on = found_in.is_some() && found_in == dir.canonicalize().ok();
+                Some(Saves::start((dir, goes_on), &self.config.checkpoint, agreement, env_steps)?)
             }
             None => None,
         };
@@ -301,6 +303,8 @@ impl<Agents> TrainerBuilder<Agents> {
 
     /// Saves the run into the folder `dir`, periodically, as the [settings](crate::config::CheckpointConfig) in
     /// [`TrainerConfig::checkpoint`] say, and at its end. Workers and the learner go on meanwhile.
+    ///
+    /// The first one of a new run replaces checkpoints of another run in the folder.
     ///
     /// A checkpoint is taken where an iteration ends. A failed one does not end the run: each cause is
     /// logged once and is in the results under `checkpoints_failed` and in

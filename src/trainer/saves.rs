@@ -44,15 +44,16 @@ pub(super) struct Saves {
 }
 
 impl Saves {
-    /// Makes the folder and starts the thread. An error if either cannot be.
+    /// Makes the folder and starts the thread, for a run that has come to `env_steps`, and that goes on with
+    /// the checkpoints in the folder or replaces them. An error if either cannot be.
     pub(super) fn start(
-        dir: &Path,
+        (dir, goes_on): (&Path, bool),
         config: &CheckpointConfig,
         agreement: Agreement,
         env_steps: u64,
     ) -> Result<Self, TrainError> {
         let CheckpointConfig { every, keep, keep_every, keep_best } = *config;
-        let store = Store::open(dir, Retention { keep, keep_every, keep_best })?;
+        let store = Store::open(dir, Retention { keep, keep_every, keep_best }, goes_on)?;
         let no_thread =
             |error: io::Error| CheckpointError::NoState { reason: format!("no thread to write it: {error}") };
         let progress = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join(PROGRESS));

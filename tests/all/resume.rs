@@ -297,6 +297,23 @@ fn environments_that_are_tasks_begin_new_episodes() {
 }
 
 #[test]
+fn a_new_run_replaces_the_checkpoints_of_another_in_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = with(deterministic(0, 0), |config| config.checkpoint.keep = 100);
+    cart_pole(&config).checkpoints(folder.path()).build().unwrap().run(iterations(9)).unwrap();
+    let other = with(config, |config| config.seed += 1);
+    cart_pole(&other).checkpoints(folder.path()).build().unwrap().run(iterations(2)).unwrap();
+    let of_other = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let manifests: Vec<_> = of_other.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect();
+    assert!((2..=3).contains(&manifests.len()), "{manifests:?}");
+    for manifest in &manifests {
+        assert_eq!(Checkpoint::load(manifest).unwrap().config.seed, other.seed, "{manifest:?}");
+    }
+    let run = cart_pole(&other).resume(Resume::from(folder.path())).build().unwrap().run(iterations(3)).unwrap();
+    assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(true)));
+}
+
+#[test]
 fn a_kill_before_the_first_checkpoint_begins_anew_and_keeps_the_old_log() {
     let folder = tempfile::tempdir().unwrap();
     let config = with(free(), |config| config.checkpoint.every = Duration::from_secs(3600).into());

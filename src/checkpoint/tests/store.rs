@@ -218,7 +218,7 @@ fn the_newest_the_best_and_one_of_every_so_many_env_steps_are_kept() {
 #[test]
 fn a_newer_state_of_a_run_is_refused_by_its_version() {
     let folder = tempfile::tempdir().unwrap();
-    let mut saving = Store::open(folder.path(), KEEP_TWO).unwrap();
+    let mut saving = Store::open(folder.path(), KEEP_TWO, false).unwrap();
     saving.save(&policies(&base(), 1), Some(&run(1)), &[]).unwrap();
     let path = folder.path().join(MANIFEST);
     let mut manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
