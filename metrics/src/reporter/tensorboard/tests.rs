@@ -11,7 +11,12 @@ use super::*;
 fn read(folder: &Path) -> Vec<Event> {
     let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
-    let mut bytes = &*fs::read(&files[0]).unwrap();
+    events_of(&files[0])
+}
+
+/// The events of a file, each record checked.
+fn events_of(path: &Path) -> Vec<Event> {
+    let mut bytes = &*fs::read(path).unwrap();
     let mut take = |n: usize| (!bytes.is_empty()).then(|| bytes.split_off(..n).unwrap());
     let mut events = Vec::new();
     while let Some(len) = take(8) {
@@ -95,6 +100,29 @@ fn each_result_is_on_disk_before_the_next_under_its_step() {
     let values = &written[4].summary.as_ref().unwrap().values;
     assert_eq!(tags(values), ["time/total_timesteps", "x"]);
     assert_eq!(values[1].simple_value, Some(3.0));
+}
+
+#[test]
+fn a_resumed_run_has_each_step_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = |path: &Path| events_of(path).iter().skip(1).map(|event| event.step).collect::<Vec<_>>();
+    let result = |step: i64| dict(&[("num_env_steps_sampled", step.into()), ("x", 0.5.into())]);
+    let mut before = TensorBoard::create(folder.path()).unwrap();
+    (1..=2).for_each(|n| before.report(&result(10 * n)).unwrap());
+    let mark = before.mark().unwrap();
+    before.report(&result(30)).unwrap();
+    let (path, tail) = (folder.path().join(&mark.file), folder.path().join("tail"));
+    assert_eq!((steps(&path), &path), (vec![10, 20, 30], &mark.path));
+
+    let mut after = TensorBoard::resume(&path, mark.bytes, || tail.clone(), 21).unwrap();
+    after.report(&result(25)).unwrap();
+    assert_eq!(steps(&path), [10, 20]);
+    assert!(fs::metadata(&tail).unwrap().len() > 0, "what follows is kept");
+    let beside = events_of(&folder.path().join(after.mark().unwrap().file));
+    let begins = beside[1].session.as_ref().map(|session| session.status);
+    assert_eq!((beside[1].step, begins), (21, Some(SessionLog::START)), "later steps of other files are forgotten");
+    assert_eq!(beside[2..].iter().map(|event| event.step).collect::<Vec<_>>(), [25]);
+    assert!(TensorBoard::resume(&path, mark.bytes + 1, || tail, 21).is_err(), "a file that is too short");
 }
 
 #[test]
