@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pronk_buffer::{Fold, Mailbox, Notifier, ShutdownGuard, ShutdownToken, mailbox, shutdown};
 use pronk_rollout::CallMonitor;
@@ -134,6 +134,11 @@ impl SharedGuard {
     pub(crate) fn release(&self) {
         drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
+
+    /// Whether it did.
+    pub(crate) fn is_released(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
 }
 
 /// The signals of a run, until dropped.
@@ -149,20 +154,19 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Delivers the next signal and notifies `notifier`.
     ///
-    /// A run `on_this_thread` cannot check for signals while it waits, so its waits are ended; if its monitor
-    /// shows that an environment hangs, the process is ended.
+    /// A run `on_this_thread` cannot check for signals while it waits, so its waits are ended, at once or after
+    /// its patience; if its monitor shows that an environment hangs, the process is ended.
     ///
     /// # Errors
     /// As [`on_ctrl_c`]; a run can continue without signals.
-    pub(crate) fn new(notifier: &Notifier, on_this_thread: Option<(SharedGuard, CallMonitor)>) -> io::Result<Self> {
+    pub(crate) fn new(notifier: &Notifier, on_this_thread: Option<OnThisThread>) -> io::Result<Self> {
         let (sender, mailbox) = mailbox(NonZeroUsize::MIN, notifier);
         let (run, token) = shutdown();
         let listening = listen(Box::new(move |signal| {
             // Fails only after the run, when there is no receiver.
             let _ = sender.post(signal);
-            if let Some((shutdown, monitor)) = on_this_thread {
-                shutdown.release();
-                end_if_it_hangs(signal, &monitor, &token);
+            if let Some(run) = on_this_thread {
+                run.end(signal, &token);
             }
         }))?;
         Ok(Self { mailbox, first: None, _listening: listening, _run: run })
@@ -187,19 +191,36 @@ fn listeners() -> MutexGuard<'static, Vec<Listener>> {
     LISTENERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the process if the run's only thread hangs in an environment; nothing else can.
-fn end_if_it_hangs(signal: Signal, monitor: &CallMonitor, run: &ShutdownToken) {
-    loop {
-        let call = monitor.call();
-        if run.sleep(HANG_TIMEOUT).is_err() {
-            return;
-        }
-        if let Some(call) = call
-            && monitor.call() == Some(call)
-        {
-            let (env, place) = (call.index, call.place);
-            tracing::error!("environment {env} hangs {place}, so the signal ends the process without a result");
-            signal.end_the_process();
+/// A run on the thread that calls the trainer.
+pub(crate) struct OnThisThread {
+    /// Ends its waits.
+    pub(crate) shutdown: SharedGuard,
+    /// What its environments are doing.
+    pub(crate) monitor: CallMonitor,
+    /// How long it may take to end by itself, between two fragments.
+    pub(crate) patience: Duration,
+}
+
+impl OnThisThread {
+    /// Ends its waits once its patience is over, and the process if it hangs in an environment: nothing else
+    /// can. Returns when the run has ended.
+    fn end(self, signal: Signal, run: &ShutdownToken) {
+        let began = Instant::now();
+        loop {
+            if began.elapsed() >= self.patience {
+                self.shutdown.release();
+            }
+            let call = self.monitor.call();
+            if run.sleep(HANG_TIMEOUT).is_err() {
+                return;
+            }
+            if let Some(call) = call
+                && self.monitor.call() == Some(call)
+            {
+                let (env, place) = (call.index, call.place);
+                tracing::error!("environment {env} hangs {place}, so the signal ends the process without a result");
+                signal.end_the_process();
+            }
         }
     }
 }

@@ -117,7 +117,10 @@ impl Trainer {
             self.steps.limit_env_steps(env_steps);
         }
         let monitor = self.engine.as_ref().and_then(Engine::monitor);
-        let on_this_thread = monitor.map(|monitor| (self.shutdown.clone(), monitor));
+        let saves_itself = self.saves.is_some() && self.rests();
+        let patience = if saves_itself { WAIT_FOR_ITERATION } else { Duration::ZERO };
+        let on_this_thread =
+            monitor.map(|monitor| signals::OnThisThread { shutdown: self.shutdown.clone(), monitor, patience });
         let mut interrupts = match signals::Interrupts::new(&self.notifier, on_this_thread) {
             Ok(interrupts) => Some(interrupts),
             Err(error) => {
@@ -127,7 +130,10 @@ impl Trainer {
         };
         let mut interrupted = || interrupts.as_mut().and_then(signals::Interrupts::first);
         // A run that had ended before it was resumed does not go on beyond its limits.
-        if let Some(reason) = self.last.as_ref().and_then(|last| stop.reached(last)) {
+        let has_all = self.steps.limit_reached() && self.steps.snapshot().in_flight.env == 0;
+        let reached =
+            self.last.as_ref().and_then(|last| stop.reached(last).or(has_all.then_some(StopReason::EnvSteps)));
+        if let Some(reason) = reached {
             return self.end(Some(reason), &stop);
         }
         loop {

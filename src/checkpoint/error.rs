@@ -31,15 +31,17 @@ pub enum CheckpointError {
         /// What differs.
         reason: String,
     },
-    /// The manifest is of another version of the format.
+    /// The manifest is of another version of the format, or of the state of a run.
     #[error(
-        "checkpoint: {} has version {found} of the format and this pronk reads versions 2 to {known}; read it with \
-         the version of pronk that wrote it",
+        "checkpoint: {} has version {found} of {what} and this pronk reads up to version {known}; read it with the \
+         version of pronk that wrote it",
         path.display()
     )]
     Version {
         /// The manifest.
         path: PathBuf,
+        /// The format, or the state of a run.
+        what: &'static str,
         /// Its version.
         found: u32,
         /// The newest version this library reads.

@@ -1,5 +1,6 @@
 //! A folder of checkpoints: consistent at every instant, and readable during a save by another process.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use pronk_metrics::{ByPolicy, PolicyId};
@@ -60,7 +61,18 @@ pub(crate) fn load_newest(dir: &Path) -> (Option<LoadedRun>, Vec<CheckpointError
 pub(super) fn load_newest_from(disk: &dyn Disk, dir: &Path) -> (Option<LoadedRun>, Vec<CheckpointError>) {
     let newest = dir.join(MANIFEST);
     let (mut damaged, mut policies) = (Vec::new(), None);
-    let seen = newest_manifest(disk, dir).ok().and_then(|json| Manifest::parse(&newest, &json).ok());
+    let manifest = newest_manifest(disk, dir);
+    // A folder that cannot be read is not an empty one.
+    if let Err(error) = &manifest
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        damaged.push(CheckpointError::io(
+            "read the manifest",
+            &newest,
+            io::Error::new(error.kind(), error.to_string()),
+        ));
+    }
+    let seen = manifest.ok().and_then(|json| Manifest::parse(&newest, &json).ok());
     let seen = seen.map(|manifest| manifest.generation);
     // The newest one has two manifests, and the second is looked at only if the first is damaged.
     let older = generations(disk, dir).into_iter().filter(|generation| Some(*generation) != seen);
@@ -70,6 +82,8 @@ pub(super) fn load_newest_from(disk: &dyn Disk, dir: &Path) -> (Option<LoadedRun
             Ok(loaded) if loaded.run.is_some() => return (Some(loaded), damaged),
             // Policies alone were saved over the run's own checkpoint.
             Ok(loaded) => policies = policies.or(Some(loaded)),
+            // Going on from an older one would waste what the other version has done.
+            Err(error @ CheckpointError::Version { .. }) => return (None, vec![error]),
             Err(error) => damaged.push(error),
         }
     }

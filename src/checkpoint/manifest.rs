@@ -219,12 +219,8 @@ impl Manifest {
                 let manifest: Self = serde_json::from_slice(json).map_err(unusable)?;
                 match &manifest.run {
                     Some(run) if run.format > RUN_FORMAT => {
-                        let (found, known) = (run.format, RUN_FORMAT);
-                        let cause = format!(
-                            "the state of its run has version {found} and this pronk reads version {known}; read it \
-                             with the version of pronk that wrote it"
-                        );
-                        Err(CheckpointError::unusable(path, cause))
+                        let (what, found, known) = ("the state of a run", run.format, RUN_FORMAT);
+                        Err(CheckpointError::Version { path: path.to_owned(), what, found, known })
                     }
                     _ => Ok(manifest),
                 }
@@ -241,7 +237,7 @@ impl Manifest {
                     run: None,
                 })
             }
-            found => Err(CheckpointError::Version { path: path.to_owned(), found, known: VERSION }),
+            found => Err(CheckpointError::Version { path: path.to_owned(), what: "the format", found, known: VERSION }),
         }
     }
 

@@ -108,8 +108,9 @@ impl Store {
         let mut files = Vec::new();
         let mut put = |entry: FileEntry, content: &[u8]| {
             report.bytes += entry.bytes;
-            // A file that an earlier save has written is as it was: it is named after its content.
-            if !known.contains(&entry.file) {
+            // A file that an earlier save has written is as it was, as it is named after its content, unless
+            // another process has removed it.
+            if !known.contains(&entry.file) || !disk.exists(&dir.join(&entry.file)) {
                 writer.write(&entry.file, content)?;
                 report.bytes_written += entry.bytes;
                 files.push(entry);

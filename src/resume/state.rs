@@ -89,6 +89,8 @@ pub(crate) struct SavedTrainer {
     pub(crate) abandoned: (u64, Vec<String>),
     /// How many times the run was continued.
     pub(crate) resumes: u64,
+    /// See `ResumeReport::outside_turns`.
+    pub(crate) outside_turns: u64,
     /// How far the files of its reporters had come.
     pub(crate) marks: Vec<FileMark>,
     pub(crate) result: SavedResult,
@@ -196,6 +198,14 @@ impl Resumed {
             }
         };
         Ok(Self { state, batches, source, published, is_exact })
+    }
+
+    /// Drops what is ahead of the minibatch buffer: turns that begin anew begin with nothing ahead of them.
+    pub(crate) fn drop_what_is_ahead(&mut self) {
+        self.batches.truncate(self.state.learner_loop.ring.n_items());
+        self.source.batches.clear();
+        self.source.partial.clear();
+        self.source.queued.clear();
     }
 
     /// The steps that are in batches of the checkpoint.

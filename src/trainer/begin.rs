@@ -108,7 +108,10 @@ impl FoundRun {
         // The same run with other workers or admission cannot go on exactly.
         let n_seats = config.workers.num_rollout_workers.max(1);
         let is_exact = summary.exact && resumed.state.seats.len() == n_seats;
-        let resumed = Resumed { is_exact, ..resumed };
+        let mut resumed = Resumed { is_exact, ..resumed };
+        if !is_exact && config.learner.admission.is_deterministic() {
+            resumed.drop_what_is_ahead();
+        }
         // In another life nothing is drawn again that was drawn before.
         let life = if is_exact { summary.life } else { summary.life + 1 };
         let moments = checkpoints.values().next().map(|one| one.normalizer.clone()).unwrap_or_default();
@@ -120,7 +123,7 @@ impl FoundRun {
             is_exact,
             from_iteration: summary.iteration,
             rewound_env_steps: had_come_to.saturating_sub(summary.env_steps),
-            outside_turns: if is_exact { 0 } else { summary.env_steps },
+            outside_turns: if is_exact { resumed.state.trainer.outside_turns } else { summary.env_steps },
             lost_env_steps: in_flight.saturating_sub(resumed.in_flight().env),
             passed_over,
             restarted: (0, Vec::new()),
@@ -150,7 +153,7 @@ pub(super) fn trainer(
         time.add(saves.thread().clock());
         // What it goes on from is as good as saved: a worse checkpoint must not take its place.
         let exact = resumed.as_ref().filter(|resumed| resumed.is_exact);
-        saves.newest = exact.map(|resumed| (resumed.from_iteration, true));
+        saves.resumed_from = exact.map(|resumed| resumed.from_iteration);
     }
     let mut trainer = Trainer {
         spec,

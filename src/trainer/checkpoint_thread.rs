@@ -41,8 +41,8 @@ pub(super) struct Written {
     /// Jobs that have ended.
     pub(super) jobs: u64,
     pub(super) saved: u64,
-    /// The iteration of the newest one.
-    pub(super) iteration: u64,
+    /// The iteration of the newest one, and whether a run goes on exactly from there.
+    pub(super) newest: Option<(u64, bool)>,
     pub(super) took: Duration,
     pub(super) report: SaveReport,
     /// The states of the newest one, for their storage.
@@ -88,7 +88,7 @@ impl CheckpointThread {
         let body = move || {
             for job in to_do {
                 clock.enter(CheckpointState::Writing);
-                let (began, iteration) = (Instant::now(), job.summary.iteration);
+                let (began, newest) = (Instant::now(), Some((job.summary.iteration, job.summary.exact)));
                 let mut spare = ByPolicy::new();
                 let saved = catch(|| write(&mut store, *job, &mut spare)).unwrap_or_else(|panic| {
                     Err(CheckpointError::NoState { reason: format!("writing it panicked: {panic}") })
@@ -98,7 +98,7 @@ impl CheckpointThread {
                 match saved {
                     Ok(report) => {
                         written.saved += 1;
-                        (written.iteration, written.took, written.report) = (iteration, began.elapsed(), report);
+                        (written.newest, written.took, written.report) = (newest, began.elapsed(), report);
                     }
                     Err(error) => written.failures.push(error),
                 }

@@ -21,6 +21,8 @@ pub(super) struct Cut {
     learner: LearnerCut,
     /// Of all workers, or of none.
     seats: Vec<SeatState>,
+    /// How long ago workers were restarted.
+    restarts: Vec<Duration>,
 }
 
 impl Cut {
@@ -29,8 +31,8 @@ impl Cut {
     }
 
     /// Without seats: what workers had in progress is not in it.
-    pub(super) fn of(learner: LearnerCut) -> Self {
-        Self { learner, seats: Vec::new() }
+    pub(super) fn of(learner: LearnerCut, restarts: Vec<Duration>) -> Self {
+        Self { learner, seats: Vec::new(), restarts }
     }
 }
 
@@ -47,6 +49,9 @@ impl Trainer {
         // Under deterministic admission an iteration that the clock has ended is not at rest.
         let is_complete = self.turn_reports.is_none() || self.iteration_is_complete();
         let env_steps = self.steps.snapshot().sampled.env;
+        // At the limit, workers that take turns have ended and post no seats any more.
+        let has_seats = self.turn_reports.is_none() || !self.steps.limit_reached();
+        let is_complete = is_complete && (has_seats || self.saves.as_ref().is_some_and(|saves| !saves.is_exact()));
         is_running && is_complete && self.saves.as_mut().is_some_and(|saves| saves.is_due(env_steps))
     }
 
@@ -80,14 +85,15 @@ impl Trainer {
         let seats = self.seats(number, marked);
         let learner = self.engine.as_mut().ok_or_else(ended)?.cut(number, storage, self.finish_deadline);
         let learner = learner.map_err(|error| CheckpointError::NoState { reason: error.to_string() })?;
+        let restarts = self.engine.as_ref().map(|engine| engine.spent_restarts()).unwrap_or_default();
         let has_no_threads = self.config.workers.num_rollout_workers == 0;
         let seats = if self.rests() && has_no_threads { self.seats(number, 1) } else { seats };
         match seats {
-            Ok(seats) => Ok(Cut { learner, seats }),
+            Ok(seats) => Ok(Cut { learner, seats, restarts }),
             // Better than none: environments begin new episodes then. An exact one is better than this.
             Err(error) if self.saves.as_ref().is_some_and(|saves| !saves.is_exact()) => {
                 tracing::warn!(%error, "the checkpoint is without the positions of the workers");
-                Ok(Cut::of(learner))
+                Ok(Cut::of(learner, restarts))
             }
             Err(error) => Err(error),
         }
@@ -116,7 +122,7 @@ impl Trainer {
 
     /// Hands a cut, which belongs to the last result, over to be written.
     pub(super) fn save_cut(&mut self, cut: Cut) {
-        let Cut { learner, seats } = cut;
+        let Cut { learner, seats, restarts } = cut;
         let LearnerCut { mut learners, learner_loop, batches, source, published, moments, steps, .. } = learner;
         let workers = self.config.workers.num_rollout_workers.max(1);
         // A worker that gave up has no seat: the run cannot go on without it as it was.
@@ -136,7 +142,7 @@ impl Trainer {
         state.published_moments = (&*published.moments).into();
         state.moments = (&*moments).into();
         state.turns = self.engine.as_ref().and_then(|engine| engine.turn_position());
-        state.restarts = self.engine.as_ref().map(|engine| engine.spent_restarts()).unwrap_or_default();
+        state.restarts = restarts;
         state.seats = if is_exact { seats } else { Vec::new() };
         state.log = self.log.as_ref().map(|log| log.save());
         let logs = state.trainer.marks.iter().map(|mark| mark.path.clone()).collect();
@@ -165,9 +171,10 @@ impl Trainer {
         let (episodes, policy_returns) = self.history.save();
         SavedTrainer {
             iterations: self.iterations,
-            updates: self.updates,
+            // At the end of a run, with what was reported since the last result.
+            updates: self.updates + self.iteration.learner.updates,
             worker_restarts: self.worker_restarts,
-            fragments_added: self.fragments_added,
+            fragments_added: self.fragments_added + self.iteration.workers.steps,
             steps,
             time_total: self.last.as_ref().map_or(self.time_before, |last| last.time_total),
             episodes,
@@ -178,6 +185,7 @@ impl Trainer {
             },
             abandoned: (self.abandoned.count, self.abandoned.newest.clone()),
             resumes: self.resumes(),
+            outside_turns: self.resumed.as_ref().map_or(0, |resumed| resumed.outside_turns),
             marks: self.reporters.marks(),
             result: self.last.as_ref().map(result).unwrap_or_default(),
         }

@@ -72,12 +72,13 @@ impl Trainer {
         let sampled = self.steps.snapshot().sampled.env;
         let rate = |(since, before): (Instant, u64)| (sampled - before) as f64 / since.elapsed().as_secs_f64();
         let env_steps_per_s = self.first_update.map(rate).filter(|rate| rate.is_finite() && *rate > 0.0);
+        let restarts = self.engine.as_ref().map(|engine| engine.spent_restarts()).unwrap_or_default();
         let ended = self.stop_threads(self.finish_deadline)?;
         self.note_failures(&ended);
         if let Some(log) = &self.log {
             log.finish();
         }
-        self.save_ended(ended.learner.last);
+        self.save_ended(ended.learner.last, restarts);
         self.finish_saves();
         let saved = ended.learner.learner.and_then(|learner| {
             saved(&*learner).inspect_err(|error| tracing::error!(%error, "only published weights are left")).ok()

@@ -51,9 +51,10 @@ impl Trainer {
         let settings = self.settings();
         let results = folder.join(run_folder::RESULTS);
         let mark = self.mark_of(|file| file == run_folder::RESULTS).filter(|_| results.exists());
+        let mark = mark.filter(|mark| self.is_own_log(&results, mark.bytes));
         let Some(mark) = mark else {
             if self.goes_on {
-                // Of a process that was killed before its first checkpoint.
+                // Of a process that was killed before its first checkpoint, or of another run.
                 run_folder::move_aside(folder).map_err(|error| ReportError::new("log_to", error))?;
             }
             run_folder::claim(folder).map_err(|error| ReportError::new("log_to", error))?;
@@ -98,6 +99,17 @@ impl Trainer {
         });
         self.add_reporter(report);
         Ok(())
+    }
+
+    /// Whether the results that end with the first `bytes` of a log are those of the checkpoint. A log that is
+    /// too short may be: going on with it says so.
+    fn is_own_log(&self, path: &Path, bytes: u64) -> bool {
+        let log = std::fs::read(path).unwrap_or_default();
+        let Some(log) = usize::try_from(bytes).ok().and_then(|bytes| log.get(..bytes)) else { return true };
+        let last = log.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        let last = std::str::from_utf8(last).ok().and_then(ResultDict::from_json_line);
+        let iteration = last.and_then(|result| result.get("training_iteration")?.as_u64());
+        iteration == self.resumed.as_ref().map(|resumed| resumed.from_iteration)
     }
 
     fn mark_of(&self, is_it: impl Fn(&str) -> bool) -> Option<FileMark> {

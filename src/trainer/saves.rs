@@ -29,9 +29,8 @@ pub(super) struct Saves {
     pool: Pool,
     /// The last checkpoint: when, and at how many env-steps.
     last: (Instant, u64),
-    /// The iteration of the last one that was handed over, or that an exact run goes on from, and whether a
-    /// run goes on exactly from there.
-    pub(super) newest: Option<(u64, bool)>,
+    /// The iteration that an exact run goes on from.
+    pub(super) resumed_from: Option<u64>,
     /// Checkpoints begun.
     number: u64,
     /// Those not taken because the one before was still being written.
@@ -63,7 +62,7 @@ impl Saves {
             agreement,
             pool: Pool::new(usize::MAX),
             last: (Instant::now(), env_steps),
-            newest: None,
+            resumed_from: None,
             number: 0,
             skipped: 0,
             pause: Duration::ZERO,
@@ -73,9 +72,14 @@ impl Saves {
         })
     }
 
-    /// Whether a run goes on exactly from the last one.
+    /// The iteration of the newest one that is written, and whether a run goes on exactly from there.
+    pub(super) fn newest(&self) -> Option<(u64, bool)> {
+        self.thread.written().newest.or(self.resumed_from.map(|iteration| (iteration, true)))
+    }
+
+    /// Whether a run goes on exactly from the newest one.
     pub(super) fn is_exact(&self) -> bool {
-        self.newest.is_some_and(|(_, is_exact)| is_exact)
+        self.newest().is_some_and(|(_, is_exact)| is_exact)
     }
 
     pub(super) fn thread(&self) -> &CheckpointThread {
@@ -112,7 +116,6 @@ impl Saves {
     }
 
     pub(super) fn hand(&mut self, job: Job) {
-        self.newest = Some((job.summary.iteration, job.summary.exact));
         self.thread.hand(job);
     }
 
@@ -150,7 +153,7 @@ impl Saves {
         let written = self.thread.written();
         dict.set("checkpoint.saved", written.saved);
         dict.set("checkpoint.skipped", self.skipped);
-        dict.set("checkpoint.last_iteration", written.iteration);
+        dict.set("checkpoint.last_iteration", written.newest.map_or(0, |(iteration, _)| iteration));
         dict.set("checkpoint.pause_ms", self.pause.as_secs_f64() * 1e3);
         dict.set("checkpoint.write_s", written.took.as_secs_f64());
         dict.set("checkpoint.bytes", written.report.bytes);

@@ -1,6 +1,7 @@
 //! Checkpoints of a running or ended trainer.
 
 use std::path::Path;
+use std::time::Duration;
 
 use pronk_learner::LearnerCut;
 
@@ -31,12 +32,16 @@ impl Trainer {
     /// The last checkpoint of a run that can go on exactly, before its threads end.
     pub(super) fn save_last(&mut self) {
         let is_running = self.engine.as_ref().is_some_and(|engine| !engine.outqueue().is_closed());
-        let is_saved = self.saves.as_ref().is_none_or(|saves| saves.newest == Some((self.iterations, true)));
-        let is_at_rest = self.rests() && (self.turn_reports.is_none() || self.iteration_is_complete());
-        if !is_running || is_saved || !is_at_rest {
+        // A signal may have ended a fragment in its middle.
+        let is_at_rest = self.rests() && !self.shutdown.is_released();
+        let is_complete = self.turn_reports.is_none() || self.iteration_is_complete();
+        if !is_running || !is_at_rest || !is_complete || !self.is_newer_than_resumed() {
             return;
         }
         self.wait_for_saves();
+        if self.saves.as_ref().is_none_or(|saves| saves.newest() == Some((self.iterations, true))) {
+            return;
+        }
         if let Some(cut) = self.cut() {
             self.save_cut(cut);
         }
@@ -44,13 +49,18 @@ impl Trainer {
 
     /// The last checkpoint of a run whose threads have ended, without the positions of its workers. It does
     /// not take the place of an exact one, unless the run has reached its limit.
-    pub(super) fn save_ended(&mut self, last: Option<Box<LearnerCut>>) {
+    pub(super) fn save_ended(&mut self, last: Option<Box<LearnerCut>>, restarts: Vec<Duration>) {
+        self.wait_for_saves();
         let has_exact = self.saves.as_ref().is_some_and(Saves::is_exact);
-        let is_needed = self.saves.is_some() && (!has_exact || self.steps.limit_reached());
-        if let Some(cut) = last.filter(|_| is_needed) {
-            self.wait_for_saves();
-            self.save_cut(Cut::of(*cut));
+        let is_needed = self.saves.is_some() && (!has_exact || self.has_learned_all());
+        if let Some(cut) = last.filter(|_| is_needed && self.is_newer_than_resumed()) {
+            self.save_cut(Cut::of(*cut, restarts));
         }
+    }
+
+    /// Whether there is anything that the checkpoint which the run goes on from does not have.
+    fn is_newer_than_resumed(&self) -> bool {
+        self.resumed.as_ref().is_none_or(|resumed| self.iterations > resumed.from_iteration)
     }
 
     /// Waits until the last checkpoint is written.

@@ -101,6 +101,7 @@ fn a_run_that_has_ended_is_at_its_goal_when_resumed() {
         let again = start().run(stop).unwrap();
         assert_eq!(again.weights_digest(), run.weights_digest());
         assert_eq!(again.steps.trained_once, run.steps.trained_once);
+        assert_eq!(again.result.iteration, run.result.iteration, "no empty one follows");
         assert!(again.ledger_closed());
     }
 }
@@ -294,6 +295,62 @@ fn environments_that_are_tasks_begin_new_episodes() {
         go_on("tasks", (&small(0), 8), |builder| builder.env(envs()))
     });
     assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(false)));
+}
+
+#[test]
+fn turns_begin_anew_with_other_workers_and_end_at_the_limit() {
+    for (lag, others) in [(0, 3), (1, 1), (3, 3)] {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |workers: usize| {
+            let builder = cart_pole(&deterministic(workers, lag)).log_to(folder.path());
+            builder.checkpoints(saves_into(folder.path())).resume(Resume::auto()).build().unwrap()
+        };
+        let what = format!("lag {lag}, {others} workers");
+        play_and_drop(start(2), 3);
+        // Another number of workers cannot go on exactly, and the same number can.
+        play_and_drop(start(others), 6);
+        let stop = StopWhen { env_steps: Some(5_000), ..StopWhen::default() };
+        let run = without_hanging("turns that begin anew", {
+            let trainer = start(others);
+            move || trainer.run(stop).unwrap()
+        });
+        assert!(run.ledger_closed() && run.worker_failures.is_empty(), "{what}: {:?}", run.steps);
+        assert_eq!(run.result.dict.number("resume.count"), Some(2.0), "{what}");
+        assert_eq!(run.result.dict.get("resume.exact"), Some(&Value::Bool(true)), "{what}");
+        // As many fragments of 16 env-steps as the limit has room for.
+        assert!((5_000..5_000 + 16).contains(&run.steps.sampled.env), "{what}: {:?}", run.steps);
+        let results = results(&folder.path().join("results.jsonl"));
+        let lags = results.iter().filter_map(|result| result["policy_lag"]["max"].as_f64());
+        assert!(lags.fold(0.0, f64::max) <= lag as f64, "{what}: nothing is older than it may be");
+    }
+}
+
+#[test]
+fn the_log_of_another_run_is_moved_aside() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let config = deterministic(1, 0);
+    let build = |folder: &Path| cart_pole(&config).checkpoints(saves_into(folder)).log_to(folder);
+    build(one.path()).build().unwrap().run(iterations(3)).unwrap();
+    build(other.path()).build().unwrap().run(iterations(5)).unwrap();
+    let resumed = build(other.path()).resume(Resume::from(saves_into(one.path())));
+    resumed.build().unwrap().run(iterations(6)).unwrap();
+    assert_eq!(numbers(&results(&other.path().join("life-1/results.jsonl"))), [1, 2, 3, 4, 5]);
+    assert_eq!(numbers(&results(&other.path().join("results.jsonl"))), [4, 5, 6]);
+}
+
+#[test]
+fn a_run_of_a_newer_version_is_refused_and_not_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = deterministic(1, 0);
+    let start = || cart_pole(&config).checkpoints(folder.path()).resume(Resume::auto()).build();
+    start().unwrap().run(iterations(4)).unwrap();
+    let path = folder.path().join("manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    manifest["run"]["format"] = 99.into();
+    manifest.as_object_mut().unwrap().remove("crc32c");
+    std::fs::write(&path, manifest.to_string()).unwrap();
+    let refused = start().map(drop).unwrap_err().to_string();
+    assert!(refused.contains("version 99 of the state of a run"), "{refused}");
 }
 
 #[test]

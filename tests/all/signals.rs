@@ -144,6 +144,34 @@ fn a_deterministic_run_that_a_signal_ended_goes_on_exactly() {
     }
 }
 
+/// The same without threads.
+fn alone(folder: &Path) -> Trainer {
+    let config = with(deterministic(0, 0), |config| config.checkpoint.every = Duration::from_secs(3600).into());
+    let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+    builder.checkpoints(folder).resume(Resume::auto()).build().unwrap()
+}
+
+fn run_alone(folder: &Path) {
+    let mut trainer = alone(folder);
+    trainer.add_reporter(Herald);
+    let run = trainer.run(StopWhen::default()).unwrap();
+    println!("updates {}", crate::fixtures::only(&run).state.updates);
+}
+
+#[test]
+fn a_run_without_threads_that_a_signal_ended_goes_on_exactly() {
+    let test = "a_run_without_threads_that_a_signal_ended_goes_on_exactly";
+    let Some(ended) = signalled(test, &["-TERM"], run_alone) else { return };
+    let saved = Checkpoint::load(ended.folder.path()).unwrap().state.updates;
+    assert!(ended.says(&format!("updates {saved}")), "{ended:?}");
+    let result = alone(ended.folder.path()).next().unwrap().unwrap();
+    assert_eq!(result.dict.get("resume.exact"), Some(&true.into()), "{result}");
+    let folder = tempfile::tempdir().unwrap();
+    let whole = alone(folder.path()).map(Result::unwrap).find(|whole| whole.iteration == result.iteration);
+    let digest = result.dict.get("weights_digest");
+    assert!(digest.is_some() && digest == whole.unwrap().dict.get("weights_digest"), "{result}");
+}
+
 /// A run that takes a minute to end, because its learner does not come back.
 fn run_that_ends_slowly(_: &Path) {
     let hang = |update| {

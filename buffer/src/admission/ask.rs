@@ -31,11 +31,12 @@ impl<S: Source, W> Ask<S, W> {
         Self { source, turns, gate, batches: 0, has_asked: false, returning: 0, first_is_granted: true }
     }
 
-    /// The same for a resumed run, whose first `returning` batches go back into the minibatch buffer, and
-    /// whose turns ahead are used.
+    /// The same for a resumed run, whose first `returning` batches go back into the minibatch buffer. If its
+    /// rotation goes on, too, its turns ahead are used.
     #[must_use]
     pub fn resumed(self, returning: usize) -> Self {
-        Self { returning, first_is_granted: false, ..self }
+        let first_is_granted = self.turns.as_ref().is_none_or(|turns| turns.granted() == 0);
+        Self { returning, first_is_granted, ..self }
     }
 }
 

@@ -57,6 +57,8 @@ pub struct RolloutWorker {
     account: Account,
     /// Whether it has begun its first fragment.
     has_begun: bool,
+    /// Whether the run has ended a fragment in its middle.
+    is_stopped: bool,
 }
 
 /// Builds the worker of a seat, on the thread that will run it or on the one that starts the run.
@@ -96,7 +98,7 @@ pub(super) trait MakeFragments: Send {
 
 impl RolloutWorker {
     pub(super) fn over(maker: impl MakeFragments + 'static, account: Account) -> Self {
-        Self { maker: Box::new(maker), account, has_begun: false }
+        Self { maker: Box::new(maker), account, has_begun: false, is_stopped: false }
     }
 
     /// The worker's number.
@@ -127,7 +129,7 @@ impl RolloutWorker {
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError> {
-        let Self { maker, account, has_begun } = self;
+        let Self { maker, account, has_begun, is_stopped } = self;
         *has_begun = true;
         let error = match maker.fill(account, weights, clock) {
             Ok(batch) => {
@@ -137,6 +139,7 @@ impl RolloutWorker {
             Err(SampleError::AllFailed) => return Err(SampleError::AllFailed),
             Err(error) => error.unless_the_run_ends(&account.links.token),
         };
+        *is_stopped |= matches!(error, SampleError::Closed);
         if let SampleError::Environment(failure) = &error {
             let made = failure.steps_made as u64;
             account.add(Steps { env: made, agent: made });
@@ -155,7 +158,10 @@ impl RolloutWorker {
     /// # Errors
     /// Why it cannot be saved now, such as a group that is restarting.
     pub fn save(&mut self) -> Result<SeatState, String> {
-        let Self { maker, account, has_begun } = self;
+        let Self { maker, account, has_begun, is_stopped } = self;
+        if *is_stopped {
+            return Err("the run has ended it in the middle of a fragment".to_owned());
+        }
         let maker = match has_begun {
             false => SavedMaker::Unbegun,
             true => catch(|| maker.save(account)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")))?,
@@ -175,7 +181,7 @@ impl RolloutWorker {
         if saved.maker == SavedMaker::Unbegun {
             return Ok(());
         }
-        let Self { maker, account, has_begun } = self;
+        let Self { maker, account, has_begun, .. } = self;
         *has_begun = true;
         account.load(saved.made, saved.untrained);
         let restarted = maker.load(account, &saved.maker)?;
