@@ -154,8 +154,8 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Delivers the next signal and notifies `notifier`.
     ///
-    /// A run `on_this_thread` cannot check for signals while it waits, so its waits are ended, at once or after
-    /// its patience; if its monitor shows that an environment hangs, the process is ended.
+    /// A run `on_this_thread` cannot check for signals while it waits, so its waits are ended, at once or
+    /// after its patience; if its monitor shows that an environment hangs, the process is ended.
     ///
     /// # Errors
     /// As [`on_ctrl_c`]; a run can continue without signals.

@@ -101,8 +101,8 @@ impl Trainer {
         Ok(())
     }
 
-    /// Whether the results that end with the first `bytes` of a log are those of the checkpoint. A log that is
-    /// too short may be: going on with it says so.
+    /// Whether the results that end with the first `bytes` of a log are those of the checkpoint. A log that
+    /// is too short may be: going on with it says so.
     fn is_own_log(&self, path: &Path, bytes: u64) -> bool {
         let log = std::fs::read(path).unwrap_or_default();
         let Some(log) = usize::try_from(bytes).ok().and_then(|bytes| log.get(..bytes)) else { return true };
