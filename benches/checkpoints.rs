@@ -1,5 +1,5 @@
-//! What checkpoints cost: the learner's pause, the time to write, the bytes, and env-steps trained per
-//! second as a share of those of a run without checkpoints in the same minute.
+//! What checkpoints cost: the learner's pauses, the first and the last, the time to write, the bytes, and
+//! env-steps trained per second as a share of those of a run without checkpoints in the same minute.
 //!
 //! ```text
 //! cargo bench --bench checkpoints
@@ -15,10 +15,10 @@ mod cartpole;
 
 use std::time::Duration;
 
-use pronk::Run;
 use pronk::config::Admission;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
+use pronk::{ResultDict, Run, reporter_fn};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -27,7 +27,8 @@ const ROUNDS: usize = 3;
 const ROUND: Duration = Duration::from_secs(13);
 const EVERY: Duration = Duration::from_secs(4);
 
-fn run(width: usize, admission: Admission, (round, every): (Duration, Option<Duration>)) -> Run {
+/// A run, and its first pause for a checkpoint, in milliseconds.
+fn run(width: usize, admission: Admission, (round, every): (Duration, Option<Duration>)) -> (Run, f64) {
     let mut config = cartpole::config(2, 16);
     config.model.fcnet_hiddens = vec![width, width];
     config.learner.admission = admission;
@@ -43,7 +44,13 @@ fn run(width: usize, admission: Admission, (round, every): (Duration, Option<Dur
     if every.is_some() {
         builder = builder.checkpoints(folder.path());
     }
-    builder.build().unwrap().run(StopWhen { time: Some(round), ..StopWhen::default() }).unwrap()
+    let (pauses, seen) = std::sync::mpsc::channel();
+    let builder = builder.reporter(reporter_fn("pauses", move |result: &ResultDict| {
+        let _ = pauses.send(result.number("checkpoint.pause_ms").unwrap_or(f64::NAN));
+        Ok(())
+    }));
+    let run = builder.build().unwrap().run(StopWhen { time: Some(round), ..StopWhen::default() }).unwrap();
+    (run, seen.try_iter().find(|pause| *pause > 0.0).unwrap_or(f64::NAN))
 }
 
 fn rate(run: &Run) -> f64 {
@@ -62,25 +69,26 @@ fn main() {
         if is_bench { (ROUNDS, ROUND, EVERY) } else { (1, Duration::from_millis(300), Duration::ZERO) };
     println!("medians of {rounds} pairs of {round:?}, without and with a checkpoint every {every:?}\n");
     println!(
-        "{:<14} {:>10} {:>7} {:>9} {:>8} {:>10} {:>12} {:>12} {:>6}",
-        "admission", "parameters", "saved", "MB", "pause ms", "write s", "without", "with", "ratio"
+        "{:<14} {:>10} {:>7} {:>9} {:>8} {:>8} {:>10} {:>12} {:>12} {:>6}",
+        "admission", "parameters", "saved", "MB", "first ms", "last ms", "write s", "without", "with", "ratio"
     );
     for (name, admission) in [("free", Admission::Free), ("deterministic", Admission::Deterministic { lag: 1 })] {
         for width in [138, 996, 4_468] {
             let (mut pairs, mut saves, mut parameters) = (Vec::new(), Vec::new(), 0);
             for _ in 0..rounds {
-                let without = rate(&run(width, admission, (round, None)));
-                let with = run(width, admission, (round, Some(every)));
+                let without = rate(&run(width, admission, (round, None)).0);
+                let (with, first) = run(width, admission, (round, Some(every)));
                 parameters = with.checkpoints.values().map(|policy| policy.state.params.values().len()).sum();
                 pairs.push((without, rate(&with)));
                 let of = |key: &str| with.result.dict.number(&format!("checkpoint.{key}")).unwrap_or(f64::NAN);
-                saves.push([of("saved"), of("bytes") / 1e6, of("pause_ms"), of("write_s")]);
+                saves.push([of("saved"), of("bytes") / 1e6, first, of("pause_ms"), of("write_s")]);
             }
-            let [saved, megabytes, pause, write] = [0, 1, 2, 3].map(|i| median(saves.iter().map(|s| s[i]).collect()));
+            let [saved, megabytes, first, last, write] =
+                [0, 1, 2, 3, 4].map(|i| median(saves.iter().map(|s| s[i]).collect()));
             let (without, with): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
             let ratio = median(pairs.iter().map(|(without, with)| with / without).collect());
             println!(
-                "{name:<14} {parameters:>10} {saved:>7} {megabytes:>9.1} {pause:>8.2} {write:>10.3} {:>12.0} {:>12.0} {ratio:>6.3}",
+                "{name:<14} {parameters:>10} {saved:>7} {megabytes:>9.1} {first:>8.2} {last:>8.2} {write:>10.3} {:>12.0} {:>12.0} {ratio:>6.3}",
                 median(without),
                 median(with)
             );

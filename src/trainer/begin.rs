@@ -151,6 +151,7 @@ pub(super) fn trainer(
     let is_deterministic = config.learner.admission.is_deterministic();
     if let Some(saves) = &mut saves {
         time.add(saves.thread().clock());
+        saves.thread().written().spare = wired.storage;
         // What it goes on from is as good as saved: a worse checkpoint must not take its place.
         let exact = resumed.as_ref().filter(|resumed| resumed.is_exact);
         saves.resumed_from = exact.map(|resumed| resumed.from_iteration);

@@ -10,8 +10,8 @@ use pronk_buffer::{
     rounds, shutdown, turns, weight_cell_from,
 };
 use pronk_learner::{
-    HoldsBatch, Journal, Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerThread,
-    SavedLoop, Stack, StackLoader,
+    HoldsBatch, Journal, Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerState,
+    LearnerThread, SavedLoop, Stack, StackLoader,
 };
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, TimeLedger};
 use pronk_policy::Params;
@@ -50,6 +50,8 @@ pub(super) struct Wired {
     pub(super) weights: WeightCell<ByPolicy<Params>>,
     /// Counters of each policy's learner at the start.
     pub(super) begun: ByPolicy<Counters>,
+    /// Storage for the learner's state in the first checkpoint: new memory would make the learner wait.
+    pub(super) storage: ByPolicy<LearnerState>,
     /// Follows what the run trains on, if anything asks for it.
     pub(super) log: Option<RunLog>,
     /// What a resumed run's trainer knows.
@@ -115,8 +117,8 @@ pub(super) fn connect(
             (Some(rounds), Some(gate))
         }
     };
-    let begun =
-        learner.save(ByPolicy::new()).into_iter().map(|(policy, state)| (policy, Counters::of(&state))).collect();
+    let storage = learner.save(ByPolicy::new());
+    let begun = storage.iter().map(|(policy, state)| (policy.clone(), Counters::of(state))).collect();
 
     // Per worker one fragment being sampled and one being pushed, plus those queued and those being
     // assembled.
@@ -225,6 +227,7 @@ pub(super) fn connect(
         clock,
         weights: published,
         begun,
+        storage,
         log,
         saved,
     })
