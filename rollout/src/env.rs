@@ -32,7 +32,7 @@ pub use failure::{EnvFailure, EnvFailureCause, FailurePlace};
 pub use multi_agent::{IntoMultiAgentEnv, MultiAgentEnv};
 pub use multi_agent_spec::{AgentSpec, MultiAgentSpec};
 pub use reaper::{Reaper, ReaperHandle};
-pub(crate) use saved::{NOT_KNOWN, row_sum};
+pub(crate) use saved::{NOT_KNOWN, caught, row_sum};
 pub use saved::{Restarted, SavedEnv, SavedEnvs, SavedEpisodes, Way};
 pub use single_agent::{Env, IntoEnv, Step};
 pub use spec::EnvSpec;

@@ -61,23 +61,19 @@ pub(crate) fn load_newest(dir: &Path) -> (Option<LoadedRun>, Vec<CheckpointError
 pub(super) fn load_newest_from(disk: &dyn Disk, dir: &Path) -> (Option<LoadedRun>, Vec<CheckpointError>) {
     let newest = dir.join(MANIFEST);
     let (mut damaged, mut policies) = (Vec::new(), None);
-    let manifest = newest_manifest(disk, dir);
-    // A folder that cannot be read is not an empty one.
-    if let Err(error) = &manifest
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        damaged.push(CheckpointError::io(
-            "read the manifest",
-            &newest,
-            io::Error::new(error.kind(), error.to_string()),
-        ));
-    }
-    let seen = manifest.ok().and_then(|json| Manifest::parse(&newest, &json).ok());
-    let seen = seen.map(|manifest| manifest.generation);
+    let (is_there, seen) = match newest_manifest(disk, dir) {
+        Ok(json) => (true, Manifest::parse(&newest, &json).ok().map(|manifest| manifest.generation)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (false, None),
+        // A manifest that cannot be read is not a missing one.
+        Err(error) => {
+            damaged.push(CheckpointError::io("read the manifest", &newest, error));
+            (false, None)
+        }
+    };
     // The newest one has two manifests, and the second is looked at only if the first is damaged.
     let older = generations(disk, dir).into_iter().filter(|generation| Some(*generation) != seen);
     let older = older.map(|generation| dir.join(manifest_name(generation)));
-    for path in disk.exists(&newest).then_some(newest.clone()).into_iter().chain(older) {
+    for path in is_there.then_some(newest.clone()).into_iter().chain(older) {
         match load_from(disk, &path, None, WithRun::Yes) {
             Ok(loaded) if loaded.run.is_some() => return (Some(loaded), damaged),
             // Policies alone were saved over the run's own checkpoint.

@@ -1,7 +1,7 @@
 //! Logs of a run in its folder.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use pronk_metrics::{Csv, FileMark, HtmlReport, JsonLines, ReportError, Reporter, ResultDict, TensorBoard};
@@ -104,11 +104,13 @@ impl Trainer {
     /// Whether the results that end with the first `bytes` of a log are those of the checkpoint. A log that
     /// is too short may be: going on with it says so.
     fn is_own_log(&self, path: &Path, bytes: u64) -> bool {
-        let log = std::fs::read(path).unwrap_or_default();
-        let Some(log) = usize::try_from(bytes).ok().and_then(|bytes| log.get(..bytes)) else { return true };
-        let last = log.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-        let last = std::str::from_utf8(last).ok().and_then(ResultDict::from_json_line);
-        let iteration = last.and_then(|result| result.get("training_iteration")?.as_u64());
+        let Ok(log) = File::open(path) else { return true };
+        if log.metadata().is_ok_and(|metadata| metadata.len() < bytes) {
+            return true;
+        }
+        let last = BufReader::new(log.take(bytes)).lines().map_while(Result::ok).last();
+        let result = last.and_then(|line| ResultDict::from_json_line(&line));
+        let iteration = result.and_then(|result| result.get("training_iteration")?.as_u64());
         iteration == self.resumed.as_ref().map(|resumed| resumed.from_iteration)
     }
 

@@ -1,7 +1,6 @@
 use pronk_policy::derive_seed;
 
 use super::failure::{EnvFailure, EnvFailureCause, FailurePlace};
-use super::saved::Restarted;
 use super::seed;
 use super::spec::EnvSpec;
 
@@ -48,12 +47,6 @@ impl VectorContext {
         let index = self.first_env + index;
         let path = [seed::ENVIRONMENT, seed::of_worker(self.worker), self.incarnation.into(), index.into()];
         EnvContext { worker: self.worker, index, incarnation: self.incarnation, seed: derive_seed(self.seed, &path) }
-    }
-
-    /// All of `n_envs` environments, none of which got back into its episode.
-    pub(crate) fn all_restarted(&self, n_envs: usize, why: &str) -> Vec<Restarted> {
-        let restarted = |index| Restarted { index: self.first_env + index, why: why.to_owned() };
-        (0..n_envs as u32).map(restarted).collect()
     }
 
     /// The failure of a factory that made no environment.

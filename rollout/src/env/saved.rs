@@ -1,6 +1,7 @@
 //! Where environments are within their episodes, for a checkpoint.
 
 use pronk_buffer::{ActionColumn, ObsView};
+use pronk_metrics::catch;
 use serde::{Deserialize, Serialize};
 
 use super::episode_stat::EpisodeStat;
@@ -102,6 +103,18 @@ pub struct Restarted {
     pub index: u32,
     /// Why.
     pub why: String,
+}
+
+impl Restarted {
+    /// All of `n_envs` environments from `first` on.
+    pub(crate) fn all(first: u32, n_envs: usize, why: &str) -> Vec<Self> {
+        (first..).take(n_envs).map(|index| Self { index, why: why.to_owned() }).collect()
+    }
+}
+
+/// Saves or loads environments; a panic is a reason why that failed.
+pub(crate) fn caught<R>(work: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+    catch(work).unwrap_or_else(|panic| Err(format!("a panic: {panic}")))
 }
 
 /// Why environments begin new episodes whose vector cannot tell where they are.

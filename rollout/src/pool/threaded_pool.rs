@@ -233,7 +233,7 @@ impl EnvPool for ThreadedPool {
         let received = answers.into_iter().map(|answer| answer.and_then(|answer| answer.recv_deadline(deadline).ok()));
         let late = |number: usize| {
             let why = format!("{} did not get back within {POSITION_WITHIN:?}", self.groups[number].thread);
-            context_of(&self.config, number).all_restarted(self.config.group_size, &why)
+            Restarted::all(context_of(&self.config, number).first_env, self.config.group_size, &why)
         };
         received.enumerate().map(|(number, restarted)| restarted.unwrap_or_else(|| late(number))).collect()
     }

@@ -84,8 +84,7 @@ pub trait VectorEnv: Send {
     /// An environment that fails, also while it begins a new episode.
     fn load(&mut self, _saved: &SavedEnvs, obs: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
         self.reset_all(obs)?;
-        let why = "its vector environment does not implement `VectorEnv::load`".to_owned();
-        Ok((0..self.n_envs() as u32).map(|index| Restarted { index, why: why.clone() }).collect())
+        Ok(Restarted::all(0, self.n_envs(), "its vector environment does not implement `VectorEnv::load`"))
     }
 }
 

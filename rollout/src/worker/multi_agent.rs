@@ -6,7 +6,7 @@ mod policy_router;
 use std::sync::Arc;
 
 use pronk_buffer::{MultiAgentBatch, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, catch};
+use pronk_metrics::{ByPolicy, StateClock};
 use pronk_policy::Params;
 
 use super::account::{Account, RESUME};
@@ -16,7 +16,7 @@ use super::error::{BuildError, SampleError};
 use super::rollout_worker::{MakeFragments, RolloutWorker};
 use super::seat_state::{SavedMaker, SavedMultiAgent};
 use crate::act::PolicyFault;
-use crate::env::{MultiAgentSpec, Restarted, VectorContext};
+use crate::env::{MultiAgentSpec, Restarted, VectorContext, caught};
 use crate::pool::{MultiAgentFactory, make_envs};
 use crate::vector::MultiAgentEnvs;
 
@@ -166,16 +166,14 @@ impl MakeFragments for MultiAgent {
         let SavedMaker::MultiAgent(saved) = saved else { return Err(BuildError::other_maker(saved)) };
         let Some(envs) = self.envs.as_mut().filter(|_| saved.under_way) else { return Ok(Vec::new()) };
         self.router.load(&saved.players, &saved.columns)?;
-        let loaded = catch(|| envs.load(&saved.envs).map_err(|failure| failure.to_string()));
-        let restarted = match loaded.unwrap_or_else(|panic| Err(format!("a panic: {panic}"))) {
+        let restarted = match caught(|| envs.load(&saved.envs).map_err(|failure| failure.to_string())) {
             Ok(restarted) => restarted,
             Err(why) => {
                 // Those of the present incarnation would repeat its episodes.
                 self.drop_envs(account);
                 self.forget();
                 account.give_up(Some(RESUME));
-                let restarted = |index| Restarted { index, why: why.clone() };
-                return Ok((0..self.n_envs as u32).map(restarted).collect());
+                return Ok(Restarted::all(0, self.n_envs, &why));
             }
         };
         for Restarted { index, .. } in &restarted {

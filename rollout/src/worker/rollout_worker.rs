@@ -1,5 +1,5 @@
 use pronk_buffer::{MultiAgentBatch, Versioned};
-use pronk_metrics::{ByPolicy, StateClock, Steps, catch};
+use pronk_metrics::{ByPolicy, StateClock, Steps};
 use pronk_policy::Params;
 
 use super::account::{Account, Collected};
@@ -7,7 +7,7 @@ use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerSeat, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::seat_state::{SavedMaker, SeatState};
-use crate::env::Restarted;
+use crate::env::{Restarted, caught};
 
 /// A worker: weights in, fragments out.
 ///
@@ -164,7 +164,7 @@ impl RolloutWorker {
         }
         let maker = match has_begun {
             false => SavedMaker::Unbegun,
-            true => catch(|| maker.save(account)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")))?,
+            true => caught(|| maker.save(account))?,
         };
         let (made, untrained) = account.save();
         let (worker, incarnation, slots) = (account.worker(), account.incarnation(), account.slot());

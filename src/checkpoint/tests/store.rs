@@ -10,7 +10,7 @@ use super::{Checkpoint, config, only, trained};
 use crate::checkpoint::CheckpointError;
 use crate::checkpoint::disk::{Disk, read};
 use crate::checkpoint::files::MANIFEST;
-use crate::checkpoint::folder::load_newest_from;
+use crate::checkpoint::folder::{load_newest, load_newest_from};
 use crate::checkpoint::manifest::{RunPart, SavedSummary};
 use crate::checkpoint::store::{Retention, Store};
 
@@ -188,6 +188,26 @@ fn a_file_that_stays_is_written_once() {
     let second = saving.save(&policies(&base, 2), Some(&run(2)), &[]).unwrap();
     assert_eq!((first.bytes, first.bytes_written), (first.bytes, first.bytes));
     assert!(second.bytes == first.bytes && second.bytes_written < first.bytes - 300, "{second:?}");
+}
+
+#[test]
+fn a_file_that_another_process_has_removed_is_written_again() {
+    let (base, disk) = (base(), MemDisk::default());
+    let mut saving = store(&disk, KEEP_TWO);
+    save(&mut saving, &base, 1).unwrap();
+    let shared = disk.paths().into_iter().filter(|path| path.to_string_lossy().contains("fragments-"));
+    shared.for_each(|path| disk.remove(&path).unwrap());
+    save(&mut saving, &base, 2).unwrap();
+    assert_eq!(newest(&disk), Some(2));
+}
+
+#[test]
+fn a_manifest_that_cannot_be_read_is_not_a_missing_one() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(&load_newest(folder.path()), (None, errors) if errors.is_empty()));
+    std::fs::create_dir(folder.path().join(MANIFEST)).unwrap();
+    let (loaded, errors) = load_newest(folder.path());
+    assert!(loaded.is_none() && errors[0].to_string().contains(MANIFEST), "{errors:?}");
 }
 
 /// The iterations that are kept after so many saves.

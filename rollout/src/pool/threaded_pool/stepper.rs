@@ -8,7 +8,7 @@ use pronk_metrics::{StateClock, catch};
 
 use crate::env::{
     CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, NOT_KNOWN, Restarted,
-    VectorContext, obs_kind,
+    VectorContext, caught, obs_kind,
 };
 use crate::pool::env_pool::EnvThreadState;
 use crate::pool::factory::{EnvFactory, build_vector};
@@ -52,16 +52,14 @@ impl Stepper {
                 GroupOrder::Step(step) => step,
                 // Refused only by a worker that no longer waits.
                 GroupOrder::Save { obs, reply } => {
-                    let saved = catch(|| self.save(&obs)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")));
-                    drop(reply.send(saved));
+                    drop(reply.send(caught(|| self.save(&obs))));
                     continue;
                 }
                 GroupOrder::Load { saved, reply } => {
-                    let restarted = catch(|| self.load(saved)).unwrap_or_else(|panic| Err(format!("a panic: {panic}")));
-                    drop(reply.send(restarted.unwrap_or_else(|why| {
+                    drop(reply.send(caught(|| self.load(saved)).unwrap_or_else(|why| {
                         // Those of the present incarnation would repeat its episodes: the reset makes others.
                         self.drop_envs(&mut Vec::new());
-                        self.context.all_restarted(self.size, &why)
+                        Restarted::all(self.context.first_env, self.size, &why)
                     })));
                     continue;
                 }

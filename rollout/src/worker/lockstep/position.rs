@@ -1,10 +1,9 @@
 //! Environments that step together between two fragments, for a checkpoint.
 
 use pronk_buffer::ObsView;
-use pronk_metrics::catch;
 
 use super::Lockstep;
-use crate::env::{NOT_KNOWN, Restarted};
+use crate::env::{NOT_KNOWN, Restarted, caught};
 use crate::worker::account::Account;
 use crate::worker::error::BuildError;
 use crate::worker::normalization::Normalization;
@@ -51,8 +50,7 @@ impl Lockstep {
         let loaded = match (&saved.envs, &mut self.envs) {
             (Some(positions), Some(envs)) => {
                 let _inside = account.enter();
-                let load = || envs.load(positions, obs.view_mut().into()).map_err(|failure| failure.to_string());
-                catch(load).unwrap_or_else(|panic| Err(format!("a panic: {panic}")))
+                caught(|| envs.load(positions, obs.view_mut().into()).map_err(|failure| failure.to_string()))
             }
             _ => Err(NOT_KNOWN.to_owned()),
         };
@@ -61,8 +59,7 @@ impl Lockstep {
             Err(why) => {
                 // Those of the present incarnation would repeat its episodes.
                 self.drop_envs(account);
-                let all = (0..columns as u32).map(|index| Restarted { index, why: why.clone() });
-                return Ok(if saved.under_way { all.collect() } else { Vec::new() });
+                return Ok(if saved.under_way { Restarted::all(0, columns, &why) } else { Vec::new() });
             }
         };
         let (obs_len, state_len) = (self.shape.obs_len, self.shape.state_len);
