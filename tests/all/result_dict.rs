@@ -1,5 +1,7 @@
 //! The result dict has RLlib's keys, and pronk's own beside them.
 
+use std::time::Duration;
+
 use pronk::config::InferencePlacement;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
@@ -84,7 +86,19 @@ fn results() -> Vec<Value> {
     ppo.results.weights_digest = true;
     let resumed = of_resumed();
     let others = [of(small(0)), of(small(2)), of(loading), of(shared), of(ppo)];
-    others.map(last).into_iter().chain([of_failures(), resumed]).collect()
+    others.map(last).into_iter().chain([of_failures(), of_starved(), resumed]).collect()
+}
+
+/// A result of a run whose slow environments are its bottleneck: the first with advice, if any has.
+fn of_starved() -> Value {
+    let slow = ChaosConfig { slow: 1.0, slow_for: Duration::from_micros(200), ..ChaosConfig::default() };
+    let mut config = small(1);
+    config.results.min_time_s_per_iteration = 0.02;
+    let mut trainer = Trainer::new(config, move |_: &EnvContext| Chaos::new(CartPole::new(), slow)).unwrap();
+    let mut dicts = trainer.by_ref().take(100).map(|result| result.unwrap().dict);
+    let first = dicts.next().unwrap();
+    let dict = dicts.find(|dict| dict.get("bottleneck.advice.setting").is_some()).unwrap_or(first);
+    Value::Object(dict.as_json().clone())
 }
 
 /// A result of a run that was saved and gone on.
