@@ -1,6 +1,8 @@
 //! A limit in env-steps ends a run at the limit, not an iteration later.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pronk::envs::{CartPole, TicTacToe};
@@ -110,6 +112,30 @@ fn the_same_holds_for_groups_stacks_and_several_agents() {
     }
 }
 
+/// Steps once the environments that hang do.
+struct Behind {
+    env: Stuck,
+    is_hanging: Arc<AtomicBool>,
+}
+
+impl Env for Behind {
+    fn spec(&self) -> EnvSpec {
+        self.env.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.env.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        self.is_hanging.fetch_or(self.env.hang.is_some(), Ordering::Relaxed);
+        while !self.is_hanging.load(Ordering::Relaxed) {
+            std::thread::park_timeout(Duration::from_micros(100));
+        }
+        self.env.step(action, obs)
+    }
+}
+
 #[test]
 fn a_worker_that_hangs_holds_no_limit_up() {
     let (let_go, hang) = crossbeam_channel::bounded::<()>(0);
@@ -117,9 +143,10 @@ fn a_worker_that_hangs_holds_no_limit_up() {
         let mut config = endless(2);
         config.supervision.env_hang_timeout = None;
         config.learner.learner_queue_timeout = Duration::from_millis(300);
-        let make = move |context: &EnvContext| Stuck {
-            inner: CartPole::new(),
-            hang: (context.worker == 2).then(|| hang.clone()),
+        let is_hanging = Arc::new(AtomicBool::new(false));
+        let make = move |context: &EnvContext| Behind {
+            env: Stuck { inner: CartPole::new(), hang: (context.worker == 2).then(|| hang.clone()) },
+            is_hanging: Arc::clone(&is_hanging),
         };
         Trainer::new(config, make).unwrap().run(at(100)).unwrap()
     });
