@@ -1,0 +1,1 @@
+//! Zenoh as the engine that carries bytes between hosts.
