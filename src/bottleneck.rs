@@ -58,6 +58,8 @@ pub enum Limit {
     Inference,
     /// The loader threads.
     Loading,
+    /// The network between workers on other machines and the learner.
+    Network,
     /// The learner.
     Learner,
     /// The machine's processors.
@@ -106,25 +108,26 @@ impl Processors {
 }
 
 impl Bottleneck {
-    /// The bottleneck between two readings of the time ledger. `None` before the learner had any time.
+    /// The bottleneck between two readings of the time ledger of a run with so many workers, or `None` if they
+    /// share the learner's thread. `None` before the learner had any time.
     pub(crate) fn find(
         now: &[ThreadTime],
         before: &[ThreadTime],
-        num_rollout_workers: usize,
+        workers: Option<usize>,
         processors: Option<Processors>,
     ) -> Option<Self> {
         let spent = Spent::between(now, before);
         let starved = spent.share(is_learner, &["starved"])?;
         let found =
             Self { limit: Limit::Balance, starved, blocked: None, slowest_worker: None, processors, advice: None };
-        if num_rollout_workers == 0 {
+        let Some(num_rollout_workers) = workers else {
             // The learner's own starved time includes time in the caller, so it is computed from the work of
             // both.
             let makes_data = spent.secs(is_worker, |state| state != "idle");
             let learns = spent.secs(is_learner, |state| state != "starved");
             let starved = makes_data / (makes_data + learns).max(f64::MIN_POSITIVE);
             return Some(Self { starved, ..found }.of_one_thread());
-        }
+        };
         let blocked = spent.share(is_worker, &["blocked", "awaiting", "idle"])?;
         // With a shared inference thread, `inferring` is waiting.
         let asks =
@@ -133,6 +136,9 @@ impl Bottleneck {
             Stage { limit: Limit::Environments, busy: 1.0 - blocked - asks },
             Stage { limit: Limit::Learner, busy: 1.0 - starved },
         ];
+        // What couriers do but for waiting, be it for the workers or for the learner.
+        let idle = spent.share(is_courier, &["waiting", "held"]);
+        stages.extend(idle.map(|idle| Stage { limit: Limit::Network, busy: 1.0 - idle }));
         let waiting = |thread: fn(&str) -> bool, states: &[&str]| spent.share(thread, states);
         let inference = waiting(is_inference, &["waiting"]);
         let loading = waiting(|thread| thread.starts_with("loader"), &["waiting_for_stack", "waiting_for_data"]);
@@ -221,6 +227,7 @@ impl Limit {
             Self::Environments => "environments",
             Self::Inference => "inference",
             Self::Loading => "loading",
+            Self::Network => "network",
             Self::Learner => "learner",
             Self::Processors => "processors",
             Self::OneThread => "one_thread",
@@ -238,6 +245,9 @@ impl fmt::Display for Bottleneck {
         match self.limit {
             Limit::Environments => write!(f, "learner starved {starved}: environments are the limit"),
             Limit::Inference => write!(f, "learner starved {starved}: the inference thread is the limit"),
+            Limit::Network => {
+                write!(f, "learner starved {starved}, network: {blocked} of the actors' time: the network is the limit")
+            }
             Limit::Loading => write!(f, "learner starved {starved}, workers blocked {blocked}: loading is the limit"),
             Limit::Learner => write!(f, "workers blocked {blocked}: the learner is the limit"),
             Limit::Processors => {
@@ -332,8 +342,17 @@ fn is_inference(thread: &str) -> bool {
     thread == InferenceThread::NAME
 }
 
-/// Whether it is a worker, such as `rollout-3`, and not a thread of its environments.
+/// Whether it is the couriers of a host on another machine.
+fn is_courier(thread: &str) -> bool {
+    thread.ends_with("/courier")
+}
+
+/// Whether it is a worker, such as `rollout-3`, and not a thread of its environments; or all workers of a host,
+/// such as `host-a/rollout`.
 fn is_worker(thread: &str) -> bool {
+    if thread.ends_with("/rollout") {
+        return true;
+    }
     thread.strip_prefix("rollout-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 

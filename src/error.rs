@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use pronk_buffer::{LoaderError, LoaderFailure, NextError};
+use pronk_hosts::{ExpectedError, OpenError};
 use pronk_learner::{LearnError, LearnerFailure, LearnerFailureCause, LearnerLoopError};
 use pronk_metrics::{PolicyId, ReportError};
 use pronk_policy::PolicyError;
@@ -47,6 +48,8 @@ pub enum TrainError {
     Start(Box<StartError>),
     /// Rollout workers gave up, in this order: all of them, or one because the restart budget was spent.
     Workers(Vec<WorkerFailure>),
+    /// Workers on other machines cannot be listened to.
+    Hosts(Box<HostsError>),
     /// The learner failed.
     Learner(Box<LearnerFailure>),
     /// The threads that load stacks could not be started.
@@ -88,6 +91,7 @@ impl fmt::Display for TrainError {
                 let causes: Vec<_> = failures.iter().map(ToString::to_string).collect();
                 write!(f, "the run ended: {}", causes.join("; and "))
             }
+            Self::Hosts(error) => write!(f, "workers on other machines: {error}"),
             Self::Learner(failure) => write!(f, "the run ended: {failure}"),
             Self::StartLoaders(error) => write!(f, "the run could not start: {error}"),
             Self::Loader(failure) => write!(f, "the run ended: {failure}"),
@@ -113,6 +117,7 @@ impl Error for TrainError {
             Self::Learn(error) => error.source(),
             Self::Start(error) => error.source(),
             Self::Workers(failures) => failures.first().and_then(Error::source),
+            Self::Hosts(error) => error.source(),
             Self::Learner(failure) => failure.source(),
             Self::StartLoaders(error) => error.source(),
             Self::Loader(failure) => failure.source(),
@@ -147,6 +152,7 @@ boxed!(
     PolicyError => Policy,
     LearnError => Learn,
     StartError => Start,
+    HostsError => Hosts,
     LoaderError => StartLoaders,
     LoaderFailure => Loader,
     CheckpointError => Checkpoint,
@@ -195,4 +201,19 @@ impl TrainError {
             _ => None,
         }
     }
+}
+
+/// Why workers on other machines cannot be listened to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostsError {
+    /// The listening end cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// What their fragments look like cannot be said.
+    #[error(transparent)]
+    Expected(#[from] ExpectedError),
+    /// The settings cannot be sent.
+    #[error("the settings cannot be sent: {0}")]
+    Config(#[from] serde_json::Error),
 }

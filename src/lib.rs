@@ -34,14 +34,14 @@ pub use pronk_env_process as env_process;
 
 // The rooms: types that a run rarely needs, and all that a program needs to wire one by hand.
 pub use {
-    pronk_buffer as buffer, pronk_groups as groups, pronk_learner as learner, pronk_metrics as metrics,
-    pronk_policy as policy, pronk_rollout as rollout,
+    pronk_buffer as buffer, pronk_groups as groups, pronk_hosts as hosts, pronk_learner as learner,
+    pronk_metrics as metrics, pronk_policy as policy, pronk_rollout as rollout,
 };
 
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use config::{ConfigError, Every, TrainerConfig};
 pub use digest::Digest;
-pub use error::TrainError;
+pub use error::{HostsError, TrainError};
 pub use multi_agent::MultiAgentConfig;
 pub use prometheus::{Prometheus, PrometheusError};
 pub use record::{RecordError, Recording, Replay};
@@ -50,7 +50,7 @@ pub use resume::{Resume, ResumeError};
 pub use run_folder::{RunFolder, RunFolderError};
 pub use signals::on_ctrl_c;
 pub use stop::{StopReason, StopWhen};
-pub use trainer::{FailedRun, Run, Trainer, TrainerBuilder, Whole};
+pub use trainer::{ActingError, ActingHost, ActingOutcome, FailedRun, Run, Trainer, TrainerBuilder, Whole};
 
 pub use pronk_buffer::SampleBatch;
 pub use pronk_learner::{

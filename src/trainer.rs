@@ -1,5 +1,6 @@
 //! [`Trainer`]: the loop of a run.
 
+mod acting;
 mod begin;
 mod builder;
 mod checkpoint_thread;
@@ -10,8 +11,10 @@ mod engine;
 mod episodes;
 mod failed_run;
 mod handle;
+mod hosting;
 mod iteration;
 mod log;
+mod making;
 mod networks;
 mod processors;
 mod promise;
@@ -36,6 +39,7 @@ use pronk_metrics::{PolicyId, Reporter};
 use pronk_rollout::{EnvSpec, WorkerFailure, WorkerStatus};
 use tracing::debug_span;
 
+pub use acting::{ActingError, ActingHost, ActingOutcome};
 pub use builder::{OneAgent, SeveralAgents, TrainerBuilder};
 pub use failed_run::FailedRun;
 pub use handle::{Trainer, TrainerState};

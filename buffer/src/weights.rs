@@ -99,7 +99,12 @@ impl<W> WeightPublisher<W> {
     pub fn publish_with(&mut self, write: impl FnOnce(Option<W>) -> W) -> u64 {
         let recycled = self.take_unread();
         let version = self.version() + 1;
-        let (weights, moments) = (write(recycled), Arc::clone(&self.moments));
+        self.replace(version, write(recycled));
+        version
+    }
+
+    fn replace(&mut self, version: u64, weights: W) {
+        let moments = Arc::clone(&self.moments);
         let published = Arc::new(Versioned { version, weights, moments });
         if let Some(on_publish) = &mut self.on_publish {
             on_publish(&published);
@@ -111,7 +116,14 @@ impl<W> WeightPublisher<W> {
         if self.retired.len() > MAX_RETIRED {
             self.retired.pop_front();
         }
-        version
+    }
+
+    /// Publishes a snapshot of another cell under its own version, with the memory of one that no reader holds.
+    /// The versions of a cell must rise.
+    pub fn publish_copy(&mut self, version: u64, moments: Arc<NormalizerMoments>, write: impl FnOnce(Option<W>) -> W) {
+        let recycled = self.take_unread();
+        self.moments = moments;
+        self.replace(version, write(recycled));
     }
 
     /// Calls `see` with every snapshot that is published from now on.

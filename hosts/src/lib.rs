@@ -3,8 +3,25 @@
 //! An actor is a host with workers of its own; its threads carry fragments to the learner and fetch weights
 //! from it, over any engine that implements [`Link`].
 
+mod actor;
+mod actor_states;
 mod frame;
+mod learner;
 mod link;
+mod memory;
+mod terms;
+mod weights;
+mod wire;
 
 pub use bytes::Bytes;
+
+pub use actor::{Actor, ActorEdges, Entered, JoinError, Layouts, Left, Member, Stay};
+pub use actor_states::{BeatState, CourierState, FetchState};
+#[doc(hidden)] // for benches
+pub use frame::{Decoder, Encoder, FrameError, Sender};
+pub use frame::{Expected, ExpectedError, ExpectedPolicy, Pixels};
+pub use learner::{HostEdges, HostStatus, Hosts, HostsConfig, HostsStatus, InletState, KeeperState, OpenError};
 pub use link::{CallError, Desk, Dial, Link, LinkError, Listen, Listening, Op, Reply, Request};
+pub use memory::{MemoryNetwork, Toll};
+pub use terms::{Terms, TermsError};
+pub use wire::{Facts, Over, PROTOCOL, Refusal, Welcome, WireError};

@@ -25,7 +25,7 @@ fn run(starved: f64, blocked: &[f64]) -> Vec<ThreadTime> {
 }
 
 fn find(threads: &[ThreadTime], n_workers: usize, busy: f64) -> Bottleneck {
-    Bottleneck::find(threads, &[], n_workers, Some(Processors { busy, available: 8 })).expect("there was time")
+    Bottleneck::find(threads, &[], Some(n_workers), Some(Processors { busy, available: 8 })).expect("there was time")
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn no_advice_promises_more_than_the_machine_has_left() {
     let threads = [time("learner", &[("starved", 5.0), ("learning", 5.0)]), worker, child];
     for busy in [0.5, 1.0, 1.5, 1.92, 2.0, 2.1] {
         let used = Processors { busy, available: 2 };
-        let one_thread = Bottleneck::find(&threads, &[], 0, Some(used)).expect("there was time");
+        let one_thread = Bottleneck::find(&threads, &[], None, Some(used)).expect("there was time");
         let advice = one_thread.advice;
         assert!(advice.is_none_or(|advice| advice.speedup * busy <= 2.0), "{busy} busy: {advice:?}");
         assert_eq!(advice.is_some(), busy <= 1.5, "{busy} busy: {advice:?}");
-        let workers = Bottleneck::find(&run(8.0, &[0.0]), &[], 1, Some(used)).expect("there was time");
+        let workers = Bottleneck::find(&run(8.0, &[0.0]), &[], Some(1), Some(used)).expect("there was time");
         let advice = workers.advice;
         assert!(advice.is_none_or(|advice| advice.speedup * busy <= 2.0), "{busy} busy: {advice:?}");
         assert_eq!((workers.limit == Limit::Processors, advice.is_some()), (busy >= 1.8, busy <= 1.5), "{advice:?}");
@@ -138,10 +138,10 @@ fn only_the_time_between_two_readings_counts() {
             sum
         })
         .collect();
-    let found = Bottleneck::find(&now, &before, 1, None).expect("there was time");
+    let found = Bottleneck::find(&now, &before, Some(1), None).expect("there was time");
     assert_eq!((found.limit, found.starved), (Limit::Learner, 0.0));
-    assert_eq!(Bottleneck::find(&before, &before, 1, None), None, "no time has passed");
-    assert_eq!(Bottleneck::find(&[], &[], 1, None), None);
+    assert_eq!(Bottleneck::find(&before, &before, Some(1), None), None, "no time has passed");
+    assert_eq!(Bottleneck::find(&[], &[], Some(1), None), None);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn one_thread_gains_what_can_go_on_at_once() {
     // Of ten seconds, the worker and the learner had three each; other programs had the rest.
     let worker = time("rollout-0", &[("starting", 1.0), ("stepping", 2.0), ("inferring", 1.0), ("idle", 6.0)]);
     let threads = [time("learner", &[("starved", 7.0), ("learning", 3.0)]), worker];
-    let find = |available| Bottleneck::find(&threads, &[], 0, Some(Processors { busy: 1.0, available }));
+    let find = |available| Bottleneck::find(&threads, &[], None, Some(Processors { busy: 1.0, available }));
     let found = find(2).expect("there was time");
     assert_eq!(
         found.to_string(),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pronk_hosts::Over;
 use pronk_learner::PolicyLag;
 use pronk_metrics::{ByPolicy, LearnerInfo, ResultDict, Steps, TimerStat};
 use pronk_rollout::AbandonedThreads;
@@ -107,7 +108,7 @@ impl FoundRun {
         let Self { run: RunPart { summary, agrees, .. }, checkpoints, path, passed_over } = self;
         // The same run with other workers or admission cannot go on exactly.
         let n_seats = config.workers.num_rollout_workers.max(1);
-        let is_exact = summary.exact && resumed.state.seats.len() == n_seats;
+        let is_exact = summary.exact && resumed.state.seats.len() == n_seats && !spec.listens;
         let mut resumed = Resumed { is_exact, ..resumed };
         if !is_exact && config.learner.admission.is_deterministic() {
             resumed.drop_what_is_ahead();
@@ -193,6 +194,7 @@ pub(super) fn trainer(
         resumed,
         time_before: Duration::ZERO,
         signalled: None,
+        over: Over::Stopped,
         finish_deadline: FINISH_DEADLINE,
         remains: Remains::default(),
         config,

@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pronk_hosts::{Dial, Listen, Terms};
 use pronk_learner::{Algorithm, LearnError, Learner};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, PolicyId, ReportError, Reporter};
 use pronk_policy::{DeviceSpec, Network, PolicyError};
 use pronk_rollout::{EnvFactory, EnvSpec, MultiAgentFactory};
 
+use super::acting::ActingHost;
 use super::begin::{self, FoundRun};
 use super::handle::Trainer;
-use super::networks::MakeNetwork;
+use super::hosting::HostsPlan;
+use super::networks::{MakeNetwork, available_threads};
 use super::run_spec::{self, RunSpec};
 use super::saves::Saves;
 use super::wiring::{self, Lineage};
@@ -71,6 +74,7 @@ pub struct TrainerBuilder<Agents = ()> {
     replay: Option<Replay>,
     checkpoints: Option<PathBuf>,
     resume: Option<Resume>,
+    listen: Option<HostsPlan>,
     /// Whether it goes on with a saved run, if there is one.
     goes_on: bool,
     /// Applied to the trainer once it exists.
@@ -110,6 +114,7 @@ impl Trainer {
             replay: None,
             checkpoints: None,
             resume: None,
+            listen: None,
             goes_on: false,
             observers: Vec::new(),
         }
@@ -153,9 +158,32 @@ impl TrainerBuilder {
 
     /// The inverse of [`split`](Self::split).
     fn with<Agents>(self, agents: Agents) -> TrainerBuilder<Agents> {
-        let Self { config, agents: (), network, learner, recording, replay, checkpoints, resume, goes_on, observers } =
-            self;
-        TrainerBuilder { config, agents, network, learner, recording, replay, checkpoints, resume, goes_on, observers }
+        let Self {
+            config,
+            agents: (),
+            network,
+            learner,
+            recording,
+            replay,
+            checkpoints,
+            resume,
+            listen,
+            goes_on,
+            observers,
+        } = self;
+        TrainerBuilder {
+            config,
+            agents,
+            network,
+            learner,
+            recording,
+            replay,
+            checkpoints,
+            resume,
+            listen,
+            goes_on,
+            observers,
+        }
     }
 
     /// Finds what the run resumes from, and returns the policies of it.
@@ -175,11 +203,17 @@ impl TrainerBuilder {
 
     /// Wires and starts the run.
     fn start(
-        self,
+        mut self,
         mut spec: RunSpec,
         found: Option<FoundRun>,
         algorithm: impl FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>,
     ) -> Result<Trainer, TrainError> {
+        if self.listen.is_some() {
+            HostsPlan::check(&self.config, self.replay.is_some())?;
+            spec.listens = true;
+            // The learner has this machine for itself, or shares it with workers that have threads too.
+            self.config.learner.num_learner_threads.get_or_insert(available_threads());
+        }
         let found = found.map(|found| found.read(&self.config, &mut spec)).transpose()?;
         let mut learner = spec.learner(&self.config, algorithm)?;
         if let Some(replace) = self.learner {
@@ -202,7 +236,7 @@ impl TrainerBuilder {
         };
         let is_saved = saves.is_some();
         let lineage = Lineage { recording: self.recording, replay: self.replay, is_saved, resumed };
-        let wired = wiring::connect(&self.config, spec, learner, lineage)?;
+        let wired = wiring::connect(&self.config, spec, learner, lineage, self.listen)?;
         let mut trainer = begin::trainer(self.config, wired, saves, (self.goes_on, report));
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
         Ok(trainer)
@@ -357,6 +391,38 @@ impl<Agents> TrainerBuilder<Agents> {
         Self { resume: Some(from.into()), ..self }
     }
 
+    /// Accepts workers on other machines, beside those of this one or, with `num_rollout_workers: 0`, instead
+    /// of them: the same program there calls [`connect`](TrainerBuilder::connect) instead of `build`.
+    ///
+    /// Hosts come and go. Without any, the run waits, and results say so. See `docs/hosts.md`.
+    ///
+    /// *Errors* of `build`: deterministic admission, a replay, or an address that cannot be listened on.
+    ///
+    /// # Example
+    /// Two ends in one process, over a network without sockets.
+    /// ```
+    /// use pronk::envs::CartPole;
+    /// use pronk::hosts::{MemoryNetwork, Terms};
+    /// use pronk::prelude::*;
+    ///
+    /// let mut config = TrainerConfig::default();
+    /// config.workers.num_rollout_workers = 0;
+    /// config.results.min_time_s_per_iteration = 0.01;
+    /// let run = || Trainer::builder(config.clone()).env(|_: &EnvContext| CartPole::new());
+    /// let network = MemoryNetwork::new();
+    ///
+    /// let trainer = run().listen(network.listen(), Terms::default()).build()?;
+    /// let host = run().connect(network.dial("host-a")).workers(2);
+    /// let host = std::thread::spawn(|| host.run());
+    /// let run = trainer.run(StopWhen { env_steps: Some(10_000), ..StopWhen::default() })?;
+    /// assert!(run.ledger_closed());
+    /// assert!(host.join().unwrap()?.env_steps >= 10_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn listen(self, at: impl Listen + 'static, terms: Terms) -> Self {
+        Self { listen: Some(HostsPlan { listen: Box::new(at), terms }), ..self }
+    }
+
     fn observed(mut self, observe: impl FnOnce(&mut Trainer) -> Result<(), ReportError> + 'static) -> Self {
         self.observers.push(Box::new(observe));
         self
@@ -364,8 +430,19 @@ impl<Agents> TrainerBuilder<Agents> {
 
     /// Splits off the environments.
     fn split(self) -> (TrainerBuilder, Agents) {
-        let Self { config, agents, network, learner, recording, replay, checkpoints, resume, goes_on, observers } =
-            self;
+        let Self {
+            config,
+            agents,
+            network,
+            learner,
+            recording,
+            replay,
+            checkpoints,
+            resume,
+            listen,
+            goes_on,
+            observers,
+        } = self;
         let run = TrainerBuilder {
             config,
             agents: (),
@@ -375,6 +452,7 @@ impl<Agents> TrainerBuilder<Agents> {
             replay,
             checkpoints,
             resume,
+            listen,
             goes_on,
             observers,
         };
@@ -383,6 +461,13 @@ impl<Agents> TrainerBuilder<Agents> {
 }
 
 impl TrainerBuilder<OneAgent> {
+    /// Acts for a run on another machine instead of starting one. The settings come from there.
+    pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
+        let (run, OneAgent { env, .. }) = self.split();
+        let spec = move |config: &_| RunSpec::for_env(config, Arc::clone(&env), run.network.clone(), None);
+        ActingHost::new(Box::new(to), Box::new(spec))
+    }
+
     /// Uses your own algorithm instead of the config's: see `examples/own_algorithm.rs`.
     pub fn algorithm(mut self, algorithm: impl Algorithm + 'static) -> Self {
         self.agents.algorithm = Some(Box::new(algorithm));
@@ -408,6 +493,14 @@ impl TrainerBuilder<OneAgent> {
 }
 
 impl TrainerBuilder<SeveralAgents> {
+    /// Acts for a run on another machine instead of starting one. The settings come from there.
+    pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
+        let (run, SeveralAgents { env, agents, .. }) = self.split();
+        let spec =
+            move |config: &_| RunSpec::for_agents(config, Arc::clone(&env), agents.clone(), run.network.as_ref());
+        ActingHost::new(Box::new(to), Box::new(spec))
+    }
+
     /// Uses your own algorithms instead of the config's: `make` makes one for each trained policy, because
     /// their state is per policy.
     ///

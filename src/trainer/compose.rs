@@ -10,6 +10,7 @@ use pronk_rollout::ReturnStat;
 use serde_json::{Value, json};
 
 use super::cut::Cut;
+use super::engine::Engine;
 use super::handle::Trainer;
 use super::iteration::Iteration;
 use super::processors::ProcessorTime;
@@ -84,6 +85,7 @@ impl Trainer {
         self.write_info(&mut dict, &result);
         self.write_health(&mut dict, iteration.infos_replaced);
         self.write_workers(&mut dict, &iteration);
+        self.write_hosts(&mut dict);
         if let Some(resumed) = &self.resumed {
             resumed.write_into(&mut dict);
         }
@@ -108,17 +110,20 @@ impl Trainer {
         result
     }
 
-    /// The bottleneck of an iteration; without advice if workers have given up, because the configured number
-    /// is then not the actual one.
+    /// The bottleneck of an iteration; without advice if workers have given up or are on other machines,
+    /// because the configured number is then not the actual one.
     fn bottleneck(
         &self,
         now: &[ThreadTime],
         before: &[ThreadTime],
         processors: Option<Processors>,
     ) -> Option<Bottleneck> {
-        let workers = self.config.workers.num_rollout_workers;
+        let local = self.config.workers.num_rollout_workers;
+        let hosts = self.engine.as_ref().and_then(|engine| engine.hosts());
+        let workers = (!self.spec.has_no_threads(&self.config)).then_some(local);
         let found = Bottleneck::find(now, before, workers, processors)?;
-        let are_all_there = self.engine.as_ref().is_some_and(|engine| engine.healthy_workers() == workers.max(1));
+        let is_as_set = |engine: &Engine| engine.healthy_workers() == local.max(1);
+        let are_all_there = hosts.is_none() && self.engine.as_ref().is_some_and(is_as_set);
         Some(if are_all_there { found } else { Bottleneck { advice: None, ..found } })
     }
 

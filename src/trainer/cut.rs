@@ -40,7 +40,7 @@ impl Trainer {
     /// Whether everything rests between two results, so that a run can go on exactly: there are turns, or no
     /// threads.
     pub(super) fn rests(&self) -> bool {
-        self.config.goes_on_exactly()
+        self.spec.goes_on_exactly(&self.config)
     }
 
     /// Whether a checkpoint is due and can be taken at the end of this iteration.
@@ -86,7 +86,7 @@ impl Trainer {
         let learner = self.engine.as_mut().ok_or_else(ended)?.cut(number, storage, self.finish_deadline);
         let learner = learner.map_err(|error| CheckpointError::NoState { reason: error.to_string() })?;
         let restarts = self.engine.as_ref().map(|engine| engine.spent_restarts()).unwrap_or_default();
-        let has_no_threads = self.config.workers.num_rollout_workers == 0;
+        let has_no_threads = self.spec.has_no_threads(&self.config);
         let seats = if self.rests() && has_no_threads { self.seats(number, 1) } else { seats };
         match seats {
             Ok(seats) => Ok(Cut { learner, seats, restarts }),

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pronk_buffer::Fold;
+use pronk_hosts::Over;
 use pronk_learner::{LearnerFailure, LearnerState};
 use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_rollout::WorkerFailure;
@@ -26,6 +27,10 @@ impl Trainer {
             self.complete_iteration(None);
         }
         self.save_last();
+        // A run that a signal stopped may be resumed, and its hosts wait for that.
+        if reason.and_then(StopReason::signal_status).is_none() {
+            self.over = Over::Finished;
+        }
         let failure = self.shut_down();
         let run = self.hand_back(reason, stop);
         match failure {
@@ -97,7 +102,7 @@ impl Trainer {
     /// Joins all threads, the learner's before `learner_deadline`. `None` if the run had ended before.
     fn stop_threads(&mut self, learner_deadline: Duration) -> Option<EngineEnd> {
         self.shutdown.release();
-        let ended = self.engine.take()?.join(learner_deadline);
+        let ended = self.engine.take()?.join(learner_deadline, self.over);
         for thread in &ended.not_joined {
             tracing::warn!(%thread, "this thread missed its deadline and is abandoned");
         }

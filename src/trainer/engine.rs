@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{LoaderMetrics, Mailbox, MultiAgentBatch, NextError, Rounds, Source, TurnPosition, Turns};
+use pronk_hosts::{Hosts, Over};
 use pronk_learner::{
     ClosedBy, CutStorage, Learner, LearnerCut, LearnerEnd, LearnerFailure, LearnerFailureCause, LearnerLoop,
     LearnerLoopError, LearnerReport, LearnerState, LearnerThread, StateError, StepOutcome,
@@ -19,6 +20,9 @@ use crate::error::TrainError;
 /// takes a second at most. Only closing processes of environments may take longer.
 pub(super) const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
 
+/// How long a run that ends waits for what its hosts report last.
+const FAREWELL: Duration = Duration::from_millis(300);
+
 /// The execution backend of a run.
 #[allow(clippy::large_enum_variant)] // one per run, never moved
 pub(super) enum Engine {
@@ -26,6 +30,8 @@ pub(super) enum Engine {
     Threads {
         learner: LearnerThread,
         workers: WorkerSet,
+        /// Workers on other machines.
+        hosts: Option<Hosts>,
         /// Metrics of the threads that load stacks.
         loaders: Option<LoaderMetrics>,
         /// The shared inference thread.
@@ -131,8 +137,17 @@ impl Engine {
     /// Whether no worker is left to sample, though abandoned threads may be.
     pub(super) fn has_no_workers(&self) -> bool {
         match self {
-            Self::Threads { workers, .. } => workers.n_running() == 0,
+            // Hosts come and go.
+            Self::Threads { workers, hosts, .. } => hosts.is_none() && workers.n_running() == 0,
             Self::Inline { .. } => false,
+        }
+    }
+
+    /// Workers on other machines, if the run listens to any.
+    pub(super) fn hosts(&self) -> Option<&Hosts> {
+        match self {
+            Self::Threads { hosts, .. } => hosts.as_ref(),
+            Self::Inline { .. } => None,
         }
     }
 
@@ -221,10 +236,14 @@ impl Engine {
         }
     }
 
-    /// Waits for the learner until `learner_deadline`, and for all workers until [`SHUTDOWN_DEADLINE`].
-    pub(super) fn join(self, learner_deadline: Duration) -> EngineEnd {
+    /// Tells hosts that the run is `over`, and waits for the learner until `learner_deadline`, and for all
+    /// workers until [`SHUTDOWN_DEADLINE`].
+    pub(super) fn join(self, learner_deadline: Duration, over: Over) -> EngineEnd {
         match self {
-            Self::Threads { learner, workers, loaders, inference, .. } => {
+            Self::Threads { learner, workers, hosts, loaders, inference, .. } => {
+                if let Some(hosts) = hosts {
+                    hosts.end(over, FAREWELL);
+                }
                 let began = Instant::now();
                 let learner = learner.join(learner_deadline);
                 let workers = workers.join(SHUTDOWN_DEADLINE.saturating_sub(began.elapsed()));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{Notifier, WeightCell};
+use pronk_hosts::Over;
 use pronk_learner::LearnerMetrics;
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, TimeLedger, TimerStat, thread_states};
 use pronk_policy::Params;
@@ -132,6 +133,8 @@ pub struct Trainer {
     pub(super) time_before: Duration,
     /// When a signal came while the run waits for the end of an iteration.
     pub(super) signalled: Option<Instant>,
+    /// What hosts are told when the run ends.
+    pub(super) over: Over,
     /// [`FINISH_DEADLINE`]; shorter in tests.
     pub(super) finish_deadline: Duration,
     /// What remains once the run has ended.

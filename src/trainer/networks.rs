@@ -188,11 +188,16 @@ fn refused(cause: PolicyError) -> TrainError {
     TrainError::Network(Box::new(cause))
 }
 
+/// Threads that the machine runs at once.
+pub(super) fn available_threads() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
 /// Threads for each CPU device of the config.
 fn learner_threads(config: &TrainerConfig) -> NonZeroUsize {
     let all = config.learner.num_learner_threads.unwrap_or_else(|| match config.workers.num_rollout_workers {
         0 => NonZeroUsize::MIN,
-        _ => std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+        _ => available_threads(),
     });
     let cpus = config.learner.devices.iter().filter(|device| **device == DeviceSpec::Cpu).count();
     NonZeroUsize::new(all.get() / cpus.max(1)).unwrap_or(NonZeroUsize::MIN)

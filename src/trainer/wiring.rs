@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pronk_buffer::{
-    Ask, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MultiAgentBatch, Notifier, Pool, RoundGate,
-    ShutdownToken, Source, TurnConfig, TurnPosition, Turns, WeightCell, WorkerEnds, inqueue, mailbox, recorded_turns,
-    rounds, shutdown, turns, weight_cell_from,
+    Ask, InqueueSender, LoaderConfig, LoaderMetrics, LoaderParts, LoaderStacks, MultiAgentBatch, Notifier, Pool,
+    RoundGate, ShutdownToken, Source, TurnConfig, TurnPosition, Turns, WeightCell, WorkerEnds, inqueue, mailbox,
+    recorded_turns, rounds, shutdown, turns, weight_cell_from,
 };
 use pronk_learner::{
     HoldsBatch, Journal, Learner, LearnerLoop, LearnerLoopConfig, LearnerMetrics, LearnerParts, LearnerState,
@@ -16,17 +16,18 @@ use pronk_learner::{
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, TimeLedger};
 use pronk_policy::Params;
 use pronk_rollout::{
-    CallMonitor, InferencePort, InferenceThread, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks,
-    WorkerSeat, WorkerSet, WorkerSetConfig,
+    CallMonitor, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks, WorkerSet, WorkerSetConfig,
 };
 
 use super::engine::{Engine, SHUTDOWN_DEADLINE};
 use super::handle::TrainerState;
+use super::hosting::HostsPlan;
+use super::making::{maker, share_inference};
 use super::remains::Counters;
 use super::restored::Restored;
 use super::run_spec::{RunSpec, at_least_one};
 use super::train_batches::{Fragments, TrainBatchSource, TrainBatches};
-use crate::config::{Admission, ConfigError, InferencePlacement, TrainerConfig};
+use crate::config::{Admission, ConfigError, TrainerConfig};
 use crate::error::TrainError;
 use crate::record::{self, Header, Recording, Replay, RunLog};
 use crate::resume::{Resumed, SavedTrainer};
@@ -80,6 +81,7 @@ pub(super) fn connect(
     spec: RunSpec,
     learner: Box<dyn Learner>,
     Lineage { recording, replay, is_saved, resumed }: Lineage,
+    listen: Option<HostsPlan>,
 ) -> Result<Wired, TrainError> {
     let started = Instant::now();
     // First, and so dropped last: a run that fails to start waits for its environments to close.
@@ -130,11 +132,13 @@ pub(super) fn connect(
     let (seed, version) = (spec.seed(config), weights.version_reader());
     let train_batches = TrainBatches { config, seed, version, log: log.as_ref() };
     let edges = match (&replay, NonZeroUsize::new(config.workers.num_rollout_workers)) {
+        // Workers may all be elsewhere.
+        (None, _) if listen.is_some() => Edges::Threads(admit_freely(config, weights.clone(), &token)?),
         (Some(replay), _) if replay.is_from_fragments() => Edges::Recorded(Box::new(replay.source(steps.clone())?)),
         (_, None) => Edges::Inline,
         (Some(replay), Some(workers)) => {
             let (ends, fragments) = recorded_turns(&replay.turns(), workers.get(), &mut publisher, &token);
-            Edges::Threads(Admitted { ends, fragments: Box::new(fragments), turns: None })
+            Edges::Threads(Admitted { ends, fragments: Box::new(fragments), turns: None, sender: None })
         }
         (None, Some(workers)) => {
             let resumed = (position, std::mem::take(&mut held.queued));
@@ -153,20 +157,14 @@ pub(super) fn connect(
         journal: log.clone().map(|log| Box::new(log) as Box<dyn Journal>),
     };
     let published = weights.clone();
+    let hosts = listen.map(|plan| plan.with(config, &spec, weights.clone(), pool.clone())).transpose()?;
     let (inference, port) = share_inference(config, &spec, weights.clone(), &token, &time)?.unzip();
     let spec = Arc::new(spec);
     // Free workers are not saved: they are in the middle of a fragment.
-    let saves_envs = is_saved && config.goes_on_exactly();
+    let saves_envs = is_saved && spec.goes_on_exactly(config);
     // Kept for replacements of workers.
-    let make_worker = {
-        let (spec, config, time, reaper) = (Arc::clone(&spec), config.clone(), time.clone(), reaper.handle());
-        let links = WorkerLinks::new(pool, steps.clone(), token.clone());
-        Arc::new(move |seat: &WorkerSeat| {
-            let (monitor, slots) = (seat.monitor.of_run(&time, &reaper), Arc::clone(&seat.slots));
-            let links = WorkerLinks { monitor, slots, life: spec.life, saves_envs, ..links.clone() };
-            spec.worker(seat, &config, port.as_ref(), links)
-        })
-    };
+    let links = WorkerLinks { saves_envs, ..WorkerLinks::new(pool, steps.clone(), token.clone()) };
+    let make_worker = maker(Arc::clone(&spec), config.clone(), (&time, &reaper), (port, links));
 
     let (engine, learner_metrics) = match edges {
         Edges::Recorded(source) => {
@@ -195,9 +193,9 @@ pub(super) fn connect(
             let metrics = learner_loop.metrics().clone();
             (Engine::Inline { learner_loop, outqueue, reports, monitor, rounds, spent_restarts }, metrics)
         }
-        Edges::Threads(Admitted { ends, fragments, turns }) => {
+        Edges::Threads(Admitted { ends, fragments, turns, sender }) => {
             let env_hang_timeout = config.supervision.env_hang_timeout;
-            let set = WorkerSetConfig { restart: config.restart_policy(), env_hang_timeout };
+            let set = WorkerSetConfig { restart: config.restart_policy(), env_hang_timeout, first_worker: 1 };
             let edges = WorkerEdges {
                 ends,
                 notifier: notifier.clone(),
@@ -206,12 +204,16 @@ pub(super) fn connect(
                 resumed: seats,
             };
             let workers = WorkerSet::prepare(set, make_worker, token.clone(), edges)?;
+            let hosts = match (hosts, sender) {
+                (Some(hosts), Some(sender)) => Some(hosts.open(sender, workers.reporter(), &steps, &time)?),
+                _ => None,
+            };
             let source = train_batches.of(fragments, held)?;
             let loop_config = loop_config(config, is_saved);
             let (learner, loaders) =
                 spawn_learner(config, source, parts, (turns.clone(), gate), (loop_config, learner_loop.as_ref()))?;
             let metrics = learner.metrics().clone();
-            (Engine::Threads { learner, workers, loaders, inference, turns, rounds }, metrics)
+            (Engine::Threads { learner, workers, hosts, loaders, inference, turns, rounds }, metrics)
         }
     };
     Ok(Wired {
@@ -249,6 +251,8 @@ struct Admitted {
     fragments: Fragments,
     /// Under deterministic admission, unless a record is replayed.
     turns: Option<Turns<ByPolicy<Params>>>,
+    /// Under free admission: for fragments of workers on other machines.
+    sender: Option<InqueueSender<MultiAgentBatch>>,
 }
 
 /// Makes the edges between `workers` and the learner.
@@ -260,10 +264,7 @@ fn admit(
     (position, ahead): (Option<TurnPosition>, Vec<MultiAgentBatch>),
 ) -> Result<Admitted, ConfigError> {
     let Admission::Deterministic { lag } = config.learner.admission else {
-        let (sender, receiver) = inqueue(config.inqueue_size(), config.learner.inqueue_gate, token)
-            .map_err(|error| ConfigError::caused_by("learner_queue_size", config.inqueue_size(), &error))?;
-        let ends = vec![WorkerEnds::free(weights, sender); workers.get()];
-        return Ok(Admitted { ends, fragments: Box::new(receiver), turns: None });
+        return Ok(Admitted { sender: None, ..admit_freely(config, weights, token)? });
     };
     let fragment = config.workers.rollout_fragment_length * config.workers.num_envs_per_worker;
     let config = TurnConfig {
@@ -274,7 +275,19 @@ fn admit(
     };
     let (turns, ends, fragments) = turns(config, &weights, token);
     position.into_iter().for_each(|position| turns.resume(position));
-    Ok(Admitted { ends, fragments: Box::new(fragments.after(ahead)), turns: Some(turns) })
+    Ok(Admitted { ends, fragments: Box::new(fragments.after(ahead)), turns: Some(turns), sender: None })
+}
+
+/// Makes one inqueue for the workers of the config, and perhaps for those of other machines.
+fn admit_freely(
+    config: &TrainerConfig,
+    weights: WeightCell<ByPolicy<Params>>,
+    token: &ShutdownToken,
+) -> Result<Admitted, ConfigError> {
+    let (sender, receiver) = inqueue(config.inqueue_size(), config.learner.inqueue_gate, token)
+        .map_err(|error| ConfigError::caused_by("learner_queue_size", config.inqueue_size(), &error))?;
+    let ends = vec![WorkerEnds::free(weights, sender.clone()); config.workers.num_rollout_workers];
+    Ok(Admitted { ends, fragments: Box::new(receiver), turns: None, sender: Some(sender) })
 }
 
 /// Under deterministic admission, grants turns and waits for rounds at every ask for a train batch.
@@ -297,22 +310,6 @@ fn resumed_loop<S: Source<Item: HoldsBatch>>(own: LearnerLoop<S>, saved: Option<
         Some(saved) => own.resumed(saved),
         None => own,
     }
-}
-
-/// Starts the shared inference thread, if the config has one.
-fn share_inference(
-    config: &TrainerConfig,
-    spec: &RunSpec,
-    weights: WeightCell<ByPolicy<Params>>,
-    token: &ShutdownToken,
-    time: &TimeLedger,
-) -> Result<Option<(InferenceThread, InferencePort)>, TrainError> {
-    if config.workers.inference == InferencePlacement::PerWorker {
-        return Ok(None);
-    }
-    let started = InferenceThread::start(spec.acting_network()?, weights, token, time);
-    let no_thread = |cause| StartError::Spawn { thread: InferenceThread::NAME.to_owned(), cause };
-    Ok(Some(started.map_err(no_thread)?))
 }
 
 /// Starts the learner's thread, with loader threads if the config has stacks.

@@ -16,6 +16,7 @@ mod fixtures;
 mod gates;
 #[cfg(feature = "env-process")]
 mod gymnasium;
+mod hosts;
 mod learning;
 mod ledgers;
 mod limits;

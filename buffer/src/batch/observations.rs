@@ -221,6 +221,19 @@ impl FinalObs {
         Ok(())
     }
 
+    /// Adds a row of zeros for each of the places `(t, b)` and returns these rows, `[places, obs_len]`, to be
+    /// written in place. [`SampleBatch::check_ends`](crate::SampleBatch::check_ends) checks the places.
+    pub fn push_blank(&mut self, places: &[(u32, u32)]) -> ObsViewMut<'_> {
+        self.index.extend_from_slice(places);
+        let len = self.index.len() * self.obs_len;
+        self.rows.resize(len);
+        let first = len - places.len() * self.obs_len;
+        match &mut self.rows {
+            ObsColumn::F32(rows) => ObsViewMut::F32(&mut rows[first..]),
+            ObsColumn::U8(rows) => ObsViewMut::U8(&mut rows[first..]),
+        }
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.index.len()

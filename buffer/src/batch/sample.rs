@@ -103,6 +103,19 @@ impl SampleBatch {
         &self.tags
     }
 
+    /// Names the fragments of the batch, in the order of their columns.
+    ///
+    /// # Errors
+    /// No tags, or more than columns; the batch keeps those that it has.
+    pub fn set_tags(&mut self, tags: &[Tag]) -> Result<(), BatchError> {
+        if tags.is_empty() || tags.len() > self.shape.columns {
+            return Err(BatchError::WrongTags { got: tags.len(), columns: self.shape.columns });
+        }
+        self.tags.clear();
+        self.tags.extend_from_slice(tags);
+        Ok(())
+    }
+
     /// Checks that every truncated end has exactly one final observation, and that there are no others.
     /// Writers call it once a fragment is complete.
     ///

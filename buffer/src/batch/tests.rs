@@ -154,6 +154,29 @@ fn a_final_observation_of_another_length_or_type_is_refused_and_not_kept() {
     assert!(finals.is_empty() && finals.rows().view().is_empty());
 }
 
+#[test]
+fn blank_final_observations_are_written_in_place_after_those_that_are_there() {
+    let mut finals = FinalObs::new(ObsKind::F32, 2);
+    finals.push(0, 1, &[1.0_f32, 2.0][..]).unwrap();
+    finals.push_blank(&[(3, 0), (2, 1)]).into_f32().unwrap().copy_from_slice(&[3.0, 4.0, 5.0, 6.0]);
+    assert!(finals.push_blank(&[]).into_f32().unwrap().is_empty());
+    assert_eq!(finals.index(), [(0, 1), (3, 0), (2, 1)]);
+    assert_eq!(finals.get(0, 1), Some(ObsView::F32(&[1.0, 2.0])));
+    assert_eq!(finals.get(2, 1), Some(ObsView::F32(&[5.0, 6.0])));
+}
+
+#[test]
+fn a_batch_keeps_its_tags_when_the_new_ones_do_not_fit_its_columns() {
+    let mut batch = SampleBatch::blank(shape(1, 2), tag(1));
+    for wrong in [&[][..], &[tag(2), tag(3), tag(4)]] {
+        let error = batch.set_tags(wrong).unwrap_err();
+        assert_eq!(error, BatchError::WrongTags { got: wrong.len(), columns: 2 });
+        assert_eq!(batch.tags(), [tag(1)]);
+    }
+    batch.set_tags(&[tag(2), tag(3)]).unwrap();
+    assert_eq!(batch.tags(), [tag(2), tag(3)]);
+}
+
 /// A column made to hold a number that is not finite, under its name, and where.
 type Spoil = (&'static str, fn(&mut SampleBatch), (usize, usize));
 

@@ -34,6 +34,8 @@ struct Account {
     /// The current one.
     running: Option<ClockReader>,
     abandoned: Abandoned,
+    /// The newest time of threads on another machine.
+    adopted: Option<ThreadTime>,
 }
 
 /// The abandoned threads of one name.
@@ -75,6 +77,48 @@ impl TimeLedger {
         let clock = StateClock::with(name.clone(), first, Some(processors));
         accounts.entry(name).or_default().add(clock.reader());
         clock
+    }
+
+    /// Replaces the time of an account whose threads run on another machine, and close on its clock.
+    ///
+    /// ```
+    /// use pronk_metrics::{ThreadTime, TimeLedger};
+    ///
+    /// let ledger = TimeLedger::new();
+    /// let time = |secs| ThreadTime {
+    ///     thread: "host-a/rollout".into(),
+    ///     wall_secs: secs,
+    ///     states: vec![("stepping", secs)],
+    ///     current: None,
+    ///     since_secs: 0.0,
+    ///     n_threads: 4,
+    ///     n_switches: 0,
+    ///     processor_secs: None,
+    /// };
+    /// ledger.adopt(time(2.0));
+    /// ledger.adopt(time(3.0));
+    /// assert_eq!(ledger.read(), [time(3.0)]);
+    ///
+    /// ledger.end_adopted("host-a/rollout", "left/rollout");
+    /// assert_eq!((&*ledger.read()[0].thread, ledger.read()[0].wall_secs), ("left/rollout", 3.0));
+    /// ```
+    pub fn adopt(&self, time: ThreadTime) {
+        let mut accounts = self.accounts();
+        match accounts.get_mut(&time.thread) {
+            Some(account) => account.adopted = Some(time),
+            None => {
+                accounts.insert(time.thread.clone(), Account { adopted: Some(time), ..Account::default() });
+            }
+        }
+    }
+
+    /// Moves an adopted time to the account `to`, which adds up the times of threads that are gone, so that
+    /// machines that come and go do not add accounts for ever.
+    pub fn end_adopted(&self, thread: &str, to: &str) {
+        let mut accounts = self.accounts();
+        let Some(mut time) = accounts.shift_remove(thread).and_then(|account| account.adopted) else { return };
+        time.thread = to.to_owned();
+        add_to(&mut accounts.entry(to.to_owned()).or_default().settled, &time);
     }
 
     /// The time of the threads of each name, in the order of their first addition.
@@ -133,7 +177,7 @@ impl Account {
         if let Some(running) = newest.filter(|time| time.current.is_some()) {
             add_to(&mut all, &running);
         }
-        all.into_iter().chain(self.abandoned.read())
+        all.into_iter().chain(self.abandoned.read()).chain(self.adopted.clone())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use pronk_buffer::Fold;
 use pronk_metrics::{ByPolicy, Steps};
+use serde::{Deserialize, Serialize};
 
 use super::failure::WorkerFailure;
 use crate::env::{EpisodeStat, ReturnStat};
@@ -27,9 +28,12 @@ const MAX_ABANDONED: usize = 20;
 /// report.fold(WorkerReport { fragments: 1, n_episodes: 1, return_sum: 9.0, ..WorkerReport::default() });
 /// assert_eq!((report.fragments, report.episode_return_mean()), (2, Some(13.0)));
 /// ```
-#[derive(Clone, Debug, Default)]
+///
+/// It is serialised without what only the process of its worker can use: slots, seats, and workers that ended.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// The worker, and how many fragments it had completed before; `None` for the supervisor's reports.
+    #[serde(skip)]
     pub slot: Option<(u32, u64)>,
     /// Completed fragments.
     pub fragments: u64,
@@ -57,12 +61,15 @@ pub struct WorkerReport {
     /// The texts of the newest failures, oldest first, at most 32.
     pub failures: Vec<String>,
     /// Workers that gave up, and why.
+    #[serde(skip)]
     pub ended: Vec<WorkerFailure>,
     /// Threads abandoned in environments that hang.
     pub abandoned: AbandonedThreads,
     /// Environments of a resumed run that could not get back into their episodes, each with the reason.
+    #[serde(skip)]
     pub restarted: Vec<String>,
     /// Workers that met the mark of a checkpoint, in the order in which they did.
+    #[serde(skip)]
     pub seats: Vec<PostedSeat>,
 }
 
@@ -133,7 +140,7 @@ impl Fold for WorkerReport {
 }
 
 /// Threads abandoned in environments that hang: how many, and a description of the newest.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbandonedThreads {
     /// How many threads.
     pub count: u64,

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded};
-use pronk_buffer::{Mailbox, ShutdownToken, mailbox, shutdown};
+use pronk_buffer::{Mailbox, MailboxSender, ShutdownToken, mailbox, shutdown};
 use pronk_metrics::StateClock;
 
 use super::edges::{ResumedSeats, WorkerEdges};
@@ -39,6 +39,8 @@ pub struct WorkerSetConfig {
     /// How long one environment call may take before it counts as hanging and the worker is replaced; `None`
     /// never replaces.
     pub env_hang_timeout: Option<Duration>,
+    /// The number of the first worker: 1 unless the run has workers on several machines.
+    pub first_worker: u32,
 }
 
 /// Rollout workers on threads.
@@ -54,6 +56,7 @@ pub struct WorkerSetConfig {
 /// takes its place. If the call returns after all, the abandoned thread ends.
 pub struct WorkerSet {
     reports: Mailbox<WorkerReport>,
+    reporter: MailboxSender<WorkerReport>,
     board: StatusBoard,
     supervisor: JoinHandle<()>,
     /// Shut down when the supervisor has ended.
@@ -109,7 +112,7 @@ impl WorkerSet {
         let ResumedSeats { seats, restarts } = edges.resumed;
         let budget = RestartBudget::resumed(config.restart, &restarts);
         let spent_restarts = budget.spent();
-        let shared = Shared { make, budget, steps: edges.steps.clone(), token, reports: sender };
+        let shared = Shared { make, budget, steps: edges.steps.clone(), token, reports: sender.clone() };
         let workers = make_workers(&config, edges.ends.len(), &shared, seats)?;
         let spec = workers.first().and_then(SupervisedWorker::env_spec);
 
@@ -144,7 +147,7 @@ impl WorkerSet {
         for clock in clocks {
             time.add(clock);
         }
-        Ok(Self { reports, board, supervisor, ended, spent_restarts, go: Some(go), _wanted: wanted })
+        Ok(Self { reports, reporter: sender, board, supervisor, ended, spent_restarts, go: Some(go), _wanted: wanted })
     }
 
     /// Has the workers begin, and returns true; false if they have begun before.
@@ -160,6 +163,11 @@ impl WorkerSet {
     /// What the workers report.
     pub fn reports(&self) -> &Mailbox<WorkerReport> {
         &self.reports
+    }
+
+    /// Another sender of such reports: for those of workers on other machines.
+    pub fn reporter(&self) -> MailboxSender<WorkerReport> {
+        self.reporter.clone()
     }
 
     /// How long ago workers were restarted, within the window of the budget.
@@ -191,7 +199,7 @@ impl WorkerSet {
     }
 }
 
-/// Makes workers 1, 2, …; all have the spaces of the first.
+/// Makes so many workers, from the first number on; all have the spaces of the first.
 fn make_workers(
     config: &WorkerSetConfig,
     n: usize,
@@ -200,7 +208,7 @@ fn make_workers(
 ) -> Result<Vec<SupervisedWorker>, StartError> {
     let mut workers: Vec<SupervisedWorker> = Vec::new();
     let mut seats = seats.into_iter();
-    for number in (1..).take(n) {
+    for number in (config.first_worker..).take(n) {
         // A monitor keeps observations only for the report of a hang.
         let monitor = match config.env_hang_timeout {
             Some(_) => CallMonitor::keeping_observations(),

@@ -29,7 +29,7 @@ struct Run {
 }
 
 fn set_config(restart: RestartPolicy) -> WorkerSetConfig {
-    WorkerSetConfig { restart, env_hang_timeout: None }
+    WorkerSetConfig { restart, env_hang_timeout: None, first_worker: 1 }
 }
 
 fn start_with(

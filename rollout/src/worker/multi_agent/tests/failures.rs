@@ -266,7 +266,7 @@ fn on_threads_the_ledgers_close_at_every_instant_while_environments_fail_at_rand
     };
     let make = make_workers(factory(&diary, Manner::AtRandom, plant), &links);
     let patient = RestartPolicy { num_consecutive_worker_failures_tolerance: 1000, ..NO_PAUSE };
-    let set = WorkerSetConfig { restart: patient, env_hang_timeout: None };
+    let set = WorkerSetConfig { restart: patient, env_hang_timeout: None, first_worker: 1 };
     let time = TimeLedger::new();
     let notifier = Notifier::new();
     let ends = vec![WorkerEnds::free(cell, sender); 3];

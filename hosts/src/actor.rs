@@ -1,0 +1,12 @@
+//! An actor's side: joining, shipping fragments, reporting, and fetching weights.
+
+mod contact;
+mod courier;
+mod fetch;
+mod join;
+mod member;
+
+pub use contact::Left;
+pub use fetch::Layouts;
+pub use join::{Actor, Entered, JoinError};
+pub use member::{ActorEdges, Member, Stay};

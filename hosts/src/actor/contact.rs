@@ -1,0 +1,143 @@
+//! [`Contact`]: questions to the learner, and what the threads of an actor have learned of the session.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use serde::de::DeserializeOwned;
+
+use crate::link::{CallError, Link, Op};
+use crate::wire::{News, Over, WireError, open};
+
+/// The first pause before a question is asked again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Why a stay in a run has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The run is over.
+    Over(Over),
+    /// The learner has another life, or has ended the session: join anew.
+    Gone,
+    /// Nothing was heard of the learner for a lease: join anew.
+    Silent,
+    /// The learner says that the host broke the rules of the run.
+    Foreign(String),
+    /// The run has enough steps, and all fragments of the host have arrived.
+    Drained,
+    /// All workers have given up.
+    NoWorkers,
+    /// The host itself was told to end.
+    Stopped,
+}
+
+/// What all threads of an actor share.
+pub(super) struct Contact {
+    link: Arc<dyn Link>,
+    /// When the learner last answered.
+    heard: Mutex<Instant>,
+    left: Mutex<Option<Left>>,
+    /// The newest version that the learner has named, and the wake-up of the thread that fetches it.
+    newest: AtomicU64,
+    newer: (Sender<()>, Receiver<()>),
+    drains: AtomicBool,
+    /// How long the learner held fragments before its inqueue took them, in nanoseconds.
+    held: AtomicU64,
+}
+
+/// Why a question has no usable answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum AskError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+impl Contact {
+    pub(super) fn new(link: Arc<dyn Link>) -> Self {
+        Self {
+            link,
+            heard: Mutex::new(Instant::now()),
+            left: Mutex::default(),
+            newest: AtomicU64::new(0),
+            newer: bounded(1),
+            drains: AtomicBool::new(false),
+            held: AtomicU64::new(0),
+        }
+    }
+
+    /// Asks once.
+    pub(super) fn ask<A: DeserializeOwned>(
+        &self,
+        op: Op,
+        question: &Bytes,
+        deadline: Duration,
+    ) -> Result<(A, Bytes), AskError> {
+        let reply = self.link.call(op, question.clone(), deadline)?;
+        let answer = open(&reply)?;
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Ok(answer)
+    }
+
+    /// How long ago the learner last answered.
+    pub(super) fn silent(&self) -> Duration {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// Notes news of the learner.
+    pub(super) fn hears(&self, news: &News) {
+        if self.newest.fetch_max(news.version, Ordering::AcqRel) < news.version {
+            // A full channel wakes the thread as well.
+            let _ = self.newer.0.try_send(());
+        }
+        if news.drains {
+            self.drains.store(true, Ordering::Release);
+        }
+        self.held.fetch_add((news.held_secs.clamp(0.0, 1e6) * 1e9) as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Acquire)
+    }
+
+    pub(super) fn newer(&self) -> &Receiver<()> {
+        &self.newer.1
+    }
+
+    pub(super) fn drains(&self) -> bool {
+        self.drains.load(Ordering::Acquire)
+    }
+
+    pub(super) fn held_secs(&self) -> f64 {
+        self.held.load(Ordering::Relaxed) as f64 / 1e9
+    }
+
+    /// Ends the stay; the first reason counts.
+    pub(super) fn leave(&self, why: Left) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+
+    pub(super) fn left(&self) -> Option<Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Pauses between attempts, each twice as long as the one before.
+pub(super) struct Pauses(Duration);
+
+impl Pauses {
+    pub(super) fn new() -> Self {
+        Self(FIRST_PAUSE)
+    }
+
+    /// The next pause.
+    pub(super) fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (2 * pause).min(LONGEST_PAUSE);
+        pause
+    }
+}

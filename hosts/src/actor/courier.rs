@@ -1,0 +1,135 @@
+//! A courier: brings one fragment after the other to the learner.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pronk_buffer::{InqueueReceiver, MultiAgentBatch, PopError, ShutdownToken};
+use pronk_metrics::{StateClock, StepLedger, StepTicket};
+
+use super::contact::{Contact, Left, Pauses};
+use crate::actor_states::CourierState;
+use crate::frame::{Encoder, Pixels};
+use crate::link::Op;
+use crate::wire::{Answer, Shipment, Statement, seal_into};
+
+/// Room for the header in front of a frame, so that the frame is written once.
+const HEADROOM: usize = 4096;
+
+pub(super) struct Courier {
+    pub(super) number: u32,
+    pub(super) session: u64,
+    pub(super) contact: Arc<Contact>,
+    /// One courier waits for a fragment, the others for that one.
+    pub(super) fragments: Arc<Mutex<InqueueReceiver<MultiAgentBatch>>>,
+    pub(super) steps: StepLedger,
+    /// How long to wait for an acknowledgement before the fragment is sent again.
+    pub(super) lease: Duration,
+    pub(super) pixels: Pixels,
+    pub(super) token: ShutdownToken,
+    pub(super) clock: StateClock<CourierState>,
+}
+
+impl Courier {
+    /// Runs until the workers' inqueue closes or the session ends.
+    pub(super) fn run(mut self) {
+        let mut encoder = Encoder::default();
+        let mut usual = 0;
+        for number in 1.. {
+            self.clock.enter(CourierState::Waiting);
+            let Some(mut fragment) = self.next() else { return };
+            self.clock.enter(CourierState::Packing);
+            let ticket = fragment.take_ticket();
+            let message = self.pack(number, &fragment, &mut encoder, usual);
+            usual = message.len();
+            // Its storage is free for the next fragment while this one is on its way.
+            drop(fragment);
+            let is_there = self.ship(&message);
+            settle(ticket, is_there);
+            if !is_there {
+                return;
+            }
+        }
+    }
+
+    fn next(&self) -> Option<MultiAgentBatch> {
+        let fragments = self.fragments.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match fragments.pop(Duration::MAX) {
+                Ok(fragment) => return Some(fragment),
+                Err(PopError::TimedOut) => {}
+                Err(PopError::Closed) => return None,
+            }
+        }
+    }
+
+    /// A fragment as a message; `usual` is the length of the one before.
+    fn pack(&self, number: u64, fragment: &MultiAgentBatch, encoder: &mut Encoder, usual: usize) -> Bytes {
+        let mut message = Vec::with_capacity(HEADROOM + usual);
+        message.resize(HEADROOM, 0);
+        encoder.encode(fragment, self.pixels, &mut message);
+        let shipment = Shipment {
+            session: self.session,
+            courier: self.number,
+            number,
+            statement: Statement::from(&self.steps.snapshot()),
+            checksum: crc32c::crc32c(&message[HEADROOM..]),
+        };
+        let mut header = Vec::new();
+        seal_into(&shipment, &mut header);
+        match HEADROOM.checked_sub(header.len()) {
+            Some(start) => {
+                message[start..HEADROOM].copy_from_slice(&header);
+                Bytes::from(message).slice(start..)
+            }
+            // Many causes of losses with long names.
+            None => {
+                header.extend_from_slice(&message[HEADROOM..]);
+                header.into()
+            }
+        }
+    }
+
+    /// Sends a message until the learner has taken it; false if the session has ended.
+    fn ship(&mut self, message: &Bytes) -> bool {
+        let mut pauses = Pauses::new();
+        loop {
+            self.clock.enter(CourierState::Network);
+            let left = match self.contact.ask::<Answer>(Op::Ship, message, self.lease) {
+                Ok((Answer::Taken(news), _)) => {
+                    self.contact.hears(&news);
+                    return true;
+                }
+                Ok((Answer::Over(over), _)) => Some(Left::Over(over)),
+                Ok((Answer::Gone, _)) => Some(Left::Gone),
+                Ok((Answer::Foreign(reason), _)) => Some(Left::Foreign(reason)),
+                Ok((Answer::Corrupt, _)) => {
+                    tracing::warn!("a fragment arrived damaged and is sent again");
+                    None
+                }
+                Err(error) => {
+                    tracing::debug!("a fragment is sent again: {error}");
+                    None
+                }
+            };
+            if let Some(left) = left {
+                self.contact.leave(left);
+                return false;
+            }
+            self.clock.enter(CourierState::BackingOff);
+            // The thread that reports notices when the learner is silent for a lease.
+            if self.token.sleep(pauses.next()).is_err() || self.contact.left().is_some() {
+                return false;
+            }
+        }
+    }
+}
+
+/// Books a fragment in the books of this host: used up if the learner has it.
+fn settle(ticket: Option<StepTicket>, is_there: bool) {
+    match ticket {
+        Some(ticket) if is_there => ticket.trained(),
+        Some(ticket) => ticket.dropped("shutdown"),
+        None => {}
+    }
+}

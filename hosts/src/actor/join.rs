@@ -1,0 +1,180 @@
+//! [`Actor`]: gets a host into a run.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pronk_buffer::ShutdownToken;
+
+use super::contact::{AskError, Contact, Pauses};
+use super::member::Member;
+use crate::link::{Dial, LinkError, Op};
+use crate::wire::{Door, Facts, Hello, Join, Joined, Knock, Over, Refusal, Welcome, WireError, seal};
+
+/// How long the learner may take for an answer to a host that wants to join.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// A host that looks for a run.
+pub struct Actor {
+    dial: Box<dyn Dial>,
+    hello: Hello,
+    patience: Duration,
+    contact: Option<Arc<Contact>>,
+    before: Option<u64>,
+    token: ShutdownToken,
+}
+
+/// The answer to a host that wants to join.
+pub enum Entered {
+    /// It is in.
+    In(Box<Member>),
+    /// The learner was resumed meanwhile: build the workers anew.
+    Changed(Welcome),
+}
+
+/// Why a host is in no run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The address cannot be used.
+    #[error("the learner cannot be reached: {0}")]
+    Link(#[from] LinkError),
+    /// The learner does not let it in.
+    #[error("the learner at {address} does not let this host in: {refusal}")]
+    Refused {
+        /// Where it is.
+        address: String,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Something else answers, or another version.
+    #[error("{address} cannot be understood: {cause}")]
+    Foreign {
+        /// Where it is.
+        address: String,
+        /// What it said.
+        cause: WireError,
+    },
+    /// No learner has answered for as long as the host was to look for one.
+    #[error(
+        "no learner at {address} has answered for {:.0} s; the last attempt: {last}. Is it running, and do address and \
+         certificates match?",
+        patience.as_secs_f64()
+    )]
+    Silent {
+        /// Where it should be.
+        address: String,
+        /// For how long.
+        patience: Duration,
+        /// Why the last attempt failed.
+        last: String,
+    },
+    /// The run is over.
+    #[error("the run at {address} is over")]
+    Over {
+        /// Where it was.
+        address: String,
+        /// How it ended.
+        over: Over,
+    },
+    /// The host was told to end.
+    #[error("told to end while looking for a learner")]
+    Stopped,
+}
+
+impl Actor {
+    /// A host of so many workers, which looks for a learner for as long as `patience`, at the start and
+    /// whenever it has lost one.
+    pub fn new(dial: Box<dyn Dial>, workers: u32, patience: Duration, token: ShutdownToken) -> Self {
+        let hello = Hello { version: env!("CARGO_PKG_VERSION").to_owned(), workers };
+        Self { dial, hello, patience, contact: None, before: None, token }
+    }
+
+    /// Where it looks.
+    pub fn address(&self) -> String {
+        self.dial.address()
+    }
+
+    /// Asks the learner what to build workers by.
+    ///
+    /// *Blocks* for as long as its patience.
+    ///
+    /// # Errors
+    /// As [`JoinError`] lists.
+    pub fn hello(&mut self) -> Result<Welcome, JoinError> {
+        match self.knock(&Knock::Hello(self.hello.clone()))? {
+            Door::Welcome(welcome) => Ok(welcome),
+            _ => Err(self.foreign()),
+        }
+    }
+
+    /// Joins with workers that were built by `welcome`.
+    ///
+    /// *Blocks* for as long as its patience.
+    ///
+    /// # Errors
+    /// As [`JoinError`] lists.
+    pub fn join(&mut self, welcome: &Welcome, facts: Facts) -> Result<Entered, JoinError> {
+        let join = Join { hello: self.hello.clone(), run: welcome.run, facts, before: self.before };
+        match self.knock(&Knock::Join(join))? {
+            Door::Welcome(welcome) => Ok(Entered::Changed(welcome)),
+            Door::Joined(joined) => Ok(Entered::In(Box::new(self.member(joined)?))),
+            _ => Err(self.foreign()),
+        }
+    }
+
+    fn member(&mut self, joined: Joined) -> Result<Member, JoinError> {
+        let contact = Arc::clone(self.contact()?);
+        self.before = Some(joined.session);
+        Ok(Member { joined, contact, token: self.token.clone() })
+    }
+
+    fn contact(&mut self) -> Result<&Arc<Contact>, LinkError> {
+        // A link is made for each stay: what its threads have learned is over with it.
+        match &mut self.contact {
+            Some(contact) => Ok(contact),
+            none => Ok(none.insert(Arc::new(Contact::new(self.dial.dial()?)))),
+        }
+    }
+
+    /// Asks until there is an answer.
+    fn knock(&mut self, knock: &Knock) -> Result<Door, JoinError> {
+        let (question, address) = (seal(knock, &[]), self.dial.address());
+        let (began, mut pauses) = (Instant::now(), Pauses::new());
+        let is_first = matches!(knock, Knock::Hello(_));
+        if is_first {
+            self.contact = None;
+        }
+        loop {
+            let may_fail = is_first && self.before.is_none();
+            let last = match self.contact() {
+                Err(error) if may_fail => return Err(error.into()),
+                Err(error) => error.to_string(),
+                Ok(contact) => match contact.ask::<Door>(Op::Join, &question, ANSWER) {
+                    Ok((Door::Refused(refusal), _)) => return Err(JoinError::Refused { address, refusal }),
+                    Ok((Door::Over(Over::Finished), _)) => {
+                        return Err(JoinError::Over { address, over: Over::Finished });
+                    }
+                    // It may be resumed.
+                    Ok((Door::Over(Over::Stopped), _)) => "the run was stopped".to_owned(),
+                    Ok((door, _)) => return Ok(door),
+                    Err(AskError::Wire(cause @ (WireError::Protocol { .. } | WireError::NotPronk(_)))) => {
+                        return Err(JoinError::Foreign { address, cause });
+                    }
+                    Err(error) => error.to_string(),
+                },
+            };
+            tracing::debug!(address, "no learner yet: {last}");
+            if began.elapsed() >= self.patience {
+                return Err(JoinError::Silent { address, patience: self.patience, last });
+            }
+            if self.token.sleep(pauses.next().min(self.patience)).is_err() {
+                return Err(JoinError::Stopped);
+            }
+        }
+    }
+
+    fn foreign(&self) -> JoinError {
+        let cause = WireError::Damaged("an answer to another question");
+        JoinError::Foreign { address: self.dial.address(), cause }
+    }
+}

@@ -1,0 +1,286 @@
+//! [`Member`]: a host's stay in a run, from joining to leaving.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use pronk_buffer::{Fold, InqueueReceiver, Mailbox, MultiAgentBatch, ShutdownToken, Versioned, WeightPublisher};
+use pronk_metrics::{ByPolicy, StateClock, StepLedger, ThreadState, TimeLedger};
+use pronk_policy::Params;
+use pronk_rollout::WorkerReport;
+
+use super::contact::{Contact, Left, Pauses};
+use super::courier::Courier;
+use super::fetch::{Fetch, FetchError, Layouts};
+use crate::actor_states::{BeatState, CourierState, FetchState};
+use crate::frame::Pixels;
+use crate::link::Op;
+use crate::terms::Terms;
+use crate::wire::{Answer, Beat, Joined, KindTime, Statement, seal};
+
+/// How long a host that leaves waits for the learner to take what is under way, and its last report.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A host that has joined a run.
+pub struct Member {
+    pub(super) joined: Joined,
+    pub(super) contact: Arc<Contact>,
+    pub(super) token: ShutdownToken,
+}
+
+/// The edges between a host's workers and the threads that carry things to and from the learner.
+pub struct ActorEdges {
+    /// Forward: the workers' fragments.
+    pub fragments: InqueueReceiver<MultiAgentBatch>,
+    /// Backward: the workers' weights, which begin with [`Member::first_weights`].
+    pub weights: WeightPublisher<ByPolicy<Params>>,
+    /// The parameters of each policy.
+    pub layouts: Layouts,
+    /// Where the host counts its steps.
+    pub steps: StepLedger,
+    /// Where the host's threads book their time.
+    pub time: TimeLedger,
+    /// Whether pixels are compressed.
+    pub pixels: Pixels,
+    /// Ends the stay.
+    pub token: ShutdownToken,
+}
+
+/// A stay in progress: its threads run.
+pub struct Stay {
+    session: u64,
+    terms: Terms,
+    contact: Arc<Contact>,
+    steps: StepLedger,
+    time: TimeLedger,
+    couriers: Vec<JoinHandle<()>>,
+    fetch: JoinHandle<()>,
+    /// Ends the host, not only the stay.
+    token: ShutdownToken,
+    clock: StateClock<BeatState>,
+    beats: u64,
+}
+
+impl Member {
+    /// The number of the host's first worker.
+    pub fn first_worker(&self) -> u32 {
+        self.joined.first_worker
+    }
+
+    /// The newest weights.
+    ///
+    /// *Blocks* for at most the lease.
+    ///
+    /// # Errors
+    /// Why the stay is over already.
+    pub fn first_weights(&self, layouts: &Layouts) -> Result<Versioned<ByPolicy<Params>>, Left> {
+        self.fetch(layouts.clone(), self.token.clone()).first().map_err(|error| {
+            tracing::warn!("no weights: {error}");
+            match error {
+                FetchError::Over(over) => Left::Over(over),
+                FetchError::Gone => Left::Gone,
+                FetchError::Ask(_) | FetchError::Damaged(_) if self.token.is_shut_down() => Left::Stopped,
+                FetchError::Ask(_) | FetchError::Damaged(_) => Left::Silent,
+            }
+        })
+    }
+
+    /// Starts the threads that carry fragments and fetch weights.
+    ///
+    /// # Errors
+    /// A thread that cannot be started; those before it end with the edges' token.
+    pub fn start(self, edges: ActorEdges) -> std::io::Result<Stay> {
+        let ActorEdges { fragments, weights, layouts, steps, time, pixels, token } = edges;
+        let fetch = self.fetch(layouts, token.clone());
+        let Joined { session, credits, terms, .. } = self.joined;
+        let contact = self.contact;
+        let fragments = Arc::new(Mutex::new(fragments));
+        let mut couriers = Vec::new();
+        for number in 0..credits {
+            let name = format!("courier-{}", number + 1);
+            let courier = Courier {
+                number,
+                session,
+                contact: Arc::clone(&contact),
+                fragments: Arc::clone(&fragments),
+                steps: steps.clone(),
+                lease: terms.lease,
+                pixels,
+                token: token.clone(),
+                clock: clock(&time, &name, CourierState::Waiting),
+            };
+            couriers.push(spawn(name, move || courier.run())?);
+        }
+        let fetch_clock = clock(&time, "weights", FetchState::Waiting);
+        let fetch = spawn("weights".to_owned(), move || fetch.run(weights, fetch_clock))?;
+        let clock = clock(&time, "beat", BeatState::Listening);
+        Ok(Stay { session, terms, contact, steps, time, couriers, fetch, token: self.token, clock, beats: 0 })
+    }
+
+    fn fetch(&self, layouts: Layouts, token: ShutdownToken) -> Fetch {
+        let (session, lease) = (self.joined.session, self.joined.terms.lease);
+        Fetch { session, contact: Arc::clone(&self.contact), layouts, lease, token }
+    }
+}
+
+impl Stay {
+    /// Reports to the learner until the stay is over.
+    ///
+    /// *Blocks* until then.
+    pub fn wait(&mut self, reports: &Mailbox<WorkerReport>) -> Left {
+        loop {
+            let beat = self.beat(reports.drain(), None);
+            if let Some(left) = self.tell(&beat) {
+                return left;
+            }
+            if self.contact.drains() {
+                // Workers begin no further fragment, whatever they have made so far.
+                self.steps.limit_env_steps(0);
+            }
+            if self.couriers.iter().all(JoinHandle::is_finished) {
+                return if self.contact.drains() { Left::Drained } else { Left::NoWorkers };
+            }
+        }
+    }
+
+    /// Sends a beat until the learner has taken it; why the stay is over, if it is.
+    fn tell(&mut self, beat: &Bytes) -> Option<Left> {
+        let mut pauses = Pauses::new();
+        loop {
+            if let Some(left) = self.contact.left() {
+                return Some(left);
+            }
+            self.clock.enter(BeatState::Listening);
+            match self.contact.ask::<Answer>(Op::Beat, beat, self.terms.lease / 2) {
+                Ok((Answer::Taken(news), _)) => {
+                    self.contact.hears(&news);
+                    return self.token.is_shut_down().then_some(Left::Stopped);
+                }
+                Ok((Answer::Over(over), _)) => return Some(Left::Over(over)),
+                Ok((Answer::Gone | Answer::Corrupt, _)) => return Some(Left::Gone),
+                Ok((Answer::Foreign(reason), _)) => return Some(Left::Foreign(reason)),
+                Err(error) => tracing::debug!("a report is sent again: {error}"),
+            }
+            if self.contact.silent() > self.terms.lease {
+                return Some(Left::Silent);
+            }
+            self.clock.enter(BeatState::BackingOff);
+            if self.token.sleep(pauses.next()).is_err() {
+                return Some(Left::Stopped);
+            }
+        }
+    }
+
+    /// The next beat.
+    fn beat(&mut self, reports: Vec<WorkerReport>, leaves: Option<String>) -> Bytes {
+        self.clock.enter(BeatState::Reporting);
+        self.beats += 1;
+        let mut report = WorkerReport::default();
+        reports.into_iter().for_each(|later| report.fold(later));
+        let gave_up = std::mem::take(&mut report.ended).iter().map(ToString::to_string).collect();
+        let beat = Beat {
+            session: self.session,
+            number: self.beats,
+            // After the reports: a fragment is counted before it is reported.
+            statement: Statement::from(&self.steps.snapshot()),
+            report,
+            gave_up,
+            times: by_kind(&self.time, self.contact.held_secs()),
+            drains: self.contact.drains(),
+            leaves,
+        };
+        seal(&beat, &[])
+    }
+
+    /// Reports for the last time, and waits for the threads. The workers must have ended, so that the report
+    /// is complete.
+    pub fn leave(mut self, report: WorkerReport, why: &Left) {
+        let is_known = !matches!(why, Left::Gone | Left::Silent | Left::Foreign(_));
+        if *why == Left::Stopped {
+            // The learner is there, and takes what is under way.
+            let began = Instant::now();
+            while began.elapsed() < FAREWELL && !self.couriers.iter().all(JoinHandle::is_finished) {
+                std::thread::park_timeout(Duration::from_millis(2));
+            }
+        }
+        if is_known {
+            let last = self.beat(vec![report], Some(text(why)));
+            if let Err(error) = self.contact.ask::<Answer>(Op::Beat, &last, FAREWELL) {
+                tracing::debug!("the last report was not taken: {error}");
+            }
+        }
+        self.contact.leave(why.clone());
+        // Calls of couriers end now: the learner answers all that it holds of a session that has ended.
+        for thread in self.couriers.into_iter().chain([self.fetch]) {
+            if is_known || thread.is_finished() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// Why a host leaves, for the learner's log.
+fn text(why: &Left) -> String {
+    match why {
+        Left::Over(_) => "the run is over",
+        Left::Drained => "it has shipped all of its fragments",
+        Left::NoWorkers => "all of its workers have given up",
+        Left::Stopped => "it was told to end",
+        Left::Gone | Left::Silent | Left::Foreign(_) => "its session has ended",
+    }
+    .to_owned()
+}
+
+/// The time of each kind of thread: `rollout` for all of `rollout-1`, `rollout-2`, …
+fn by_kind(ledger: &TimeLedger, held_secs: f64) -> Vec<KindTime> {
+    let mut kinds: BTreeMap<String, KindTime> = BTreeMap::new();
+    for time in ledger.read() {
+        let kind = kind_of(&time.thread);
+        let sum = kinds.entry(kind.clone()).or_insert_with(|| KindTime {
+            kind,
+            wall_secs: 0.0,
+            states: Vec::new(),
+            threads: 0,
+        });
+        sum.wall_secs += time.wall_secs;
+        sum.threads += time.n_threads;
+        for (state, secs) in time.states {
+            match sum.states.iter_mut().find(|(known, _)| known == state) {
+                Some((_, all)) => *all += secs,
+                None => sum.states.push((state.to_owned(), secs)),
+            }
+        }
+    }
+    // Between sending and reply the couriers cannot tell the network from the learner; the reply says it.
+    if let Some(couriers) = kinds.get_mut("courier") {
+        let find = |state: CourierState| {
+            let name = CourierState::NAMES[state.index()];
+            couriers.states.iter().position(|(known, _)| known == name)
+        };
+        if let Some((network, held)) = find(CourierState::Network).zip(find(CourierState::Held)) {
+            let secs = held_secs.min(couriers.states[network].1);
+            couriers.states[network].1 -= secs;
+            couriers.states[held].1 += secs;
+        }
+    }
+    kinds.into_values().collect()
+}
+
+/// The name of a thread without its numbers.
+fn kind_of(thread: &str) -> String {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let parts: Vec<&str> = thread.split(['-', '/']).filter(|part| !is_number(part)).collect();
+    parts.join("-").replace('.', "-")
+}
+
+fn clock<S: ThreadState>(time: &TimeLedger, name: &str, first: S) -> StateClock<S> {
+    let clock = StateClock::new(name, first);
+    time.add(clock.reader());
+    clock
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(body)
+}

@@ -1,0 +1,235 @@
+//! [`Hosts`]: the learner's side, from opening the listening end to closing it.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, bounded};
+use pronk_buffer::{InqueueSender, MailboxSender, MultiAgentBatch, Pool, WeightCell};
+use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, ThreadState, TimeLedger};
+use pronk_policy::Params;
+use pronk_rollout::WorkerReport;
+
+use super::desk::{DeskParts, HostsDesk, MAX_PARKED};
+use super::inlet::{Inlet, InletState};
+use super::keeper::{Keeper, KeeperState};
+use super::shelf::Shelf;
+use crate::frame::Expected;
+use crate::link::{LinkError, Listen, Listening};
+use crate::terms::{Terms, TermsError};
+use crate::wire::{Facts, Over, Welcome};
+
+/// Requests for weights that wait for the keeper.
+const MAX_WEIGHTS_ASKED: usize = 1024;
+
+/// What a learner tells and asks its hosts.
+#[derive(Clone, Debug)]
+pub struct HostsConfig {
+    /// How it treats them.
+    pub terms: Terms,
+    /// What they build their workers by.
+    pub welcome: Welcome,
+    /// What must be equal on both sides.
+    pub facts: Facts,
+    /// What their fragments look like.
+    pub expected: Expected,
+    /// The number of the first worker of the first host.
+    pub first_worker: u32,
+}
+
+/// The edges between hosts and the rest of the run.
+#[derive(Debug)]
+pub struct HostEdges {
+    /// Forward: where fragments go.
+    pub fragments: InqueueSender<MultiAgentBatch>,
+    /// Backward: where weights come from.
+    pub weights: WeightCell<ByPolicy<Params>>,
+    /// Sideways: where reports go.
+    pub reports: MailboxSender<WorkerReport>,
+    /// Where steps are counted. At its limit, hosts are told to begin no further fragment.
+    pub steps: StepLedger,
+    /// Where the time of hosts, and of the threads that serve them, is booked.
+    pub time: TimeLedger,
+    /// Storage of the fragments.
+    pub pool: Pool,
+}
+
+/// Why hosts cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A setting cannot work.
+    #[error(transparent)]
+    Terms(#[from] TermsError),
+    /// The listening end cannot be opened.
+    #[error("hosts cannot be listened to: {0}")]
+    Link(#[from] LinkError),
+    /// There is no thread to serve them.
+    #[error("the thread {thread} cannot be started: {cause}")]
+    Thread {
+        /// Its name.
+        thread: &'static str,
+        /// Why.
+        cause: std::io::Error,
+    },
+}
+
+/// The hosts of a run, and the threads that serve them.
+///
+/// Dropping it closes the listening end; hosts then look for the learner until their patience ends.
+pub struct Hosts {
+    desk: Arc<HostsDesk>,
+    listening: Option<Box<dyn Listening>>,
+    inlet: Option<JoinHandle<()>>,
+    keeper: Option<JoinHandle<()>>,
+    /// Closes when the keeper is to end.
+    open: Option<Sender<()>>,
+}
+
+/// One host, as the learner sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostStatus {
+    /// Its name in results.
+    pub name: String,
+    /// How many workers it has.
+    pub workers: usize,
+    /// Fragments that have arrived.
+    pub fragments: u64,
+    /// Their env-steps.
+    pub env_steps: u64,
+    /// Bytes of fragments that have arrived, those that came twice included.
+    pub bytes: u64,
+    /// Steps that were lost on the host.
+    pub lost: Steps,
+    /// Shipments that came again after they had been taken.
+    pub duplicates: u64,
+    /// Since when nothing was heard of it.
+    pub silent: Duration,
+}
+
+/// All hosts of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostsStatus {
+    /// Those that are there, in the order in which they joined.
+    pub hosts: Vec<HostStatus>,
+    /// How often a host has joined.
+    pub joined: u64,
+    /// How many fell silent.
+    pub lost: u64,
+}
+
+impl Hosts {
+    /// Opens the listening end and starts the threads `inlet` and `hosts`.
+    ///
+    /// # Errors
+    /// A setting that cannot work, an address that cannot be listened on, or a thread that cannot start.
+    pub fn open(listen: Box<dyn Listen>, config: HostsConfig, edges: HostEdges) -> Result<Self, OpenError> {
+        let HostsConfig { terms, welcome, facts, expected, first_worker } = config;
+        let HostEdges { fragments, weights, reports, steps, time, pool } = edges;
+        terms.check()?;
+        let (parcels, received) = bounded(MAX_PARKED as usize);
+        let (asked, requests) = bounded(MAX_WEIGHTS_ASKED);
+        let (open, closed) = bounded(0);
+        let shelf = Shelf::new(weights.clone(), terms.weights_piece);
+        let version = weights.version_reader();
+        let fragment = expected.most_steps();
+        let expected = Arc::new(expected);
+        let desk = Arc::new(HostsDesk::new(DeskParts {
+            terms,
+            expected,
+            fragment,
+            welcome,
+            facts,
+            steps,
+            time: time.clone(),
+            version,
+            reports,
+            weights: asked,
+            parcels,
+            first_worker,
+        }));
+        let inlet =
+            Inlet { desk: Arc::clone(&desk), fragments, pool, clock: clock(&time, Inlet::NAME, InletState::Waiting) };
+        let keeper = Keeper { desk: Arc::clone(&desk), shelf, clock: clock(&time, Keeper::NAME, KeeperState::Waiting) };
+        let mut hosts = Self { desk, listening: None, inlet: None, keeper: None, open: Some(open) };
+        hosts.inlet = Some(spawn(Inlet::NAME, move || inlet.run(&received))?);
+        hosts.keeper = Some(spawn(Keeper::NAME, move || keeper.run(&requests, &closed))?);
+        hosts.listening = Some(listen.listen(Arc::clone(&hosts.desk) as Arc<_>)?);
+        Ok(hosts)
+    }
+
+    /// Where actors reach the learner.
+    pub fn address(&self) -> String {
+        self.listening.as_ref().map(|listening| listening.address()).unwrap_or_default()
+    }
+
+    /// How many workers all hosts have.
+    pub fn n_workers(&self) -> usize {
+        self.desk.members().sessions.values().map(|session| session.workers.len()).sum()
+    }
+
+    /// What there is to say about every host.
+    pub fn status(&self) -> HostsStatus {
+        let members = self.desk.members();
+        let mut sessions: Vec<_> = members.sessions.values().cloned().collect();
+        let (joined, lost) = (members.joined, members.lost);
+        drop(members);
+        sessions.sort_by_key(|session| session.workers.start);
+        let status = |session: &super::session::Session| {
+            let state = session.lock();
+            let figures = state.figures;
+            HostStatus {
+                name: session.name.clone(),
+                workers: session.workers.len(),
+                fragments: figures.fragments,
+                env_steps: figures.env_steps,
+                bytes: figures.bytes,
+                lost: figures.lost,
+                duplicates: figures.duplicates,
+                silent: state.seen.elapsed(),
+            }
+        };
+        HostsStatus { hosts: sessions.iter().map(|session| status(session)).collect(), joined, lost }
+    }
+
+    /// Tells all hosts that the run is over, waits for what they report last, for at most `within`, and ends
+    /// the threads. Steps that have not arrived are lost. Drop the run's shutdown guard first, so that the
+    /// inlet does not wait for the inqueue.
+    pub fn end(mut self, over: Over, within: Duration) {
+        let began = Instant::now();
+        self.desk.close(over);
+        // A host answers as soon as it is told, so hardly any of this time passes, unless a host is cut off.
+        while began.elapsed() < within && !self.desk.members().sessions.is_empty() {
+            thread::park_timeout(Duration::from_millis(2));
+        }
+        self.close();
+        for thread in [self.inlet.take(), self.keeper.take()].into_iter().flatten() {
+            let _ = thread.join();
+        }
+    }
+
+    /// Has the threads end.
+    fn close(&mut self) {
+        self.desk.close(Over::Stopped);
+        self.desk.end_all();
+        self.listening = None;
+        self.open = None;
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn clock<S: ThreadState>(time: &TimeLedger, name: &str, first: S) -> StateClock<S> {
+    let clock = StateClock::new(name, first);
+    time.add(clock.reader());
+    clock
+}
+
+fn spawn(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    let cause = |cause| OpenError::Thread { thread: name, cause };
+    thread::Builder::new().name(name.to_owned()).spawn(body).map_err(cause)
+}

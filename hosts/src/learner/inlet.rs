@@ -1,0 +1,84 @@
+//! The thread that brings fragments of hosts into the inqueue.
+
+use std::sync::Arc;
+
+use crossbeam_channel::Receiver;
+use pronk_buffer::{Closed, InqueueSender, MultiAgentBatch, Pool};
+use pronk_metrics::{StateClock, catch, thread_states};
+
+use super::desk::{HostsDesk, Parcel};
+use crate::frame::{Decoder, Sender};
+
+thread_states! {
+    /// What the thread is doing that brings fragments of hosts into the inqueue.
+    pub enum InletState {
+        /// Waiting for a fragment.
+        Waiting = "waiting",
+        /// Decoding one.
+        Unpacking = "unpacking",
+        /// Waiting for room in the inqueue.
+        Blocked = "blocked",
+    }
+}
+
+/// Decodes fragments, pushes them and acknowledges them, in the order in which they arrived.
+pub(super) struct Inlet {
+    pub(super) desk: Arc<HostsDesk>,
+    pub(super) fragments: InqueueSender<MultiAgentBatch>,
+    pub(super) pool: Pool,
+    pub(super) clock: StateClock<InletState>,
+}
+
+impl Inlet {
+    pub(super) const NAME: &'static str = "inlet";
+
+    /// Runs until no more fragments are taken, or the inqueue closes.
+    pub(super) fn run(mut self, parcels: &Receiver<Parcel>) {
+        let mut decoder = Decoder::default();
+        loop {
+            self.clock.enter(InletState::Waiting);
+            let Ok(Parcel { session, courier }) = parcels.recv() else { return };
+            self.clock.enter(InletState::Unpacking);
+            let Some((frame, checksum)) = session.take_frame(courier) else { continue };
+            let unpacked = match crc32c::crc32c(&frame) == checksum {
+                false => Ok(None),
+                true => {
+                    let sender =
+                        Sender { workers: session.workers.clone(), newest_version: self.desk.version.current() };
+                    // A frame that makes decoding panic is a defect, which may cost the host, not the run.
+                    let decoded = catch(|| decoder.decode(&frame, &self.pool, &self.desk.expected, &sender));
+                    match decoded {
+                        Ok(Ok(batch)) => Ok(Some(batch)),
+                        Ok(Err(error)) if error.is_corrupt() => Ok(None),
+                        Ok(Err(error)) => Err(error.to_string()),
+                        Err(panic) => Err(format!("decoding its fragment panicked: {panic}")),
+                    }
+                }
+            };
+            let booked = match unpacked {
+                Ok(Some(batch)) => session.book(batch.steps()).map(|ticket| ticket.map(|ticket| (batch, ticket))),
+                Ok(None) => session.ask_again(courier).map(|()| None),
+                Err(reason) => Err(reason),
+            };
+            let (batch, ticket) = match booked {
+                Ok(Some(fragment)) => fragment,
+                // Damaged, or of a session that has ended meanwhile.
+                Ok(None) => continue,
+                Err(reason) => {
+                    self.desk.punish(&session, reason);
+                    continue;
+                }
+            };
+            let env_steps = batch.env_steps();
+            self.clock.enter(InletState::Blocked);
+            // Blocks while the inqueue is full. The host gets no reply meanwhile, and so its workers block.
+            if let Err(Closed(mut unwanted)) = self.fragments.push(batch.with_ticket(ticket)) {
+                if let Some(ticket) = unwanted.take_ticket() {
+                    ticket.dropped("shutdown");
+                }
+                return;
+            }
+            session.acknowledge(courier, env_steps, self.desk.news());
+        }
+    }
+}

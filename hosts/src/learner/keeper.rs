@@ -1,0 +1,58 @@
+//! The thread that looks after hosts: it ends leases, answers beats, and hands out weights.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use pronk_metrics::{StateClock, thread_states};
+
+use super::desk::{HostsDesk, WeightsAsked};
+use super::shelf::Shelf;
+
+thread_states! {
+    /// What the thread that looks after hosts is doing.
+    pub enum KeeperState {
+        /// Waiting for the next thing to do.
+        Waiting = "waiting",
+        /// Answering hosts.
+        Answering = "answering",
+    }
+}
+
+/// Longest time between two looks at all hosts.
+const LONGEST: Duration = Duration::from_millis(250);
+
+pub(super) struct Keeper {
+    pub(super) desk: Arc<HostsDesk>,
+    pub(super) shelf: Shelf,
+    pub(super) clock: StateClock<KeeperState>,
+}
+
+impl Keeper {
+    pub(super) const NAME: &'static str = "hosts";
+
+    /// Runs until `open` closes.
+    pub(super) fn run(mut self, asked: &Receiver<WeightsAsked>, open: &Receiver<()>) {
+        // Often enough to end a lease in time, and to tell hosts soon that the run drains.
+        let interval = (self.desk.terms.beat / 4).clamp(Duration::from_millis(1), LONGEST);
+        let mut next = Instant::now();
+        loop {
+            self.clock.enter(KeeperState::Waiting);
+            let until_next = next.saturating_duration_since(Instant::now());
+            let request = crossbeam_channel::select! {
+                recv(asked) -> request => request.map_err(|_| RecvTimeoutError::Disconnected),
+                recv(open) -> _ => return,
+                default(until_next) => Err(RecvTimeoutError::Timeout),
+            };
+            self.clock.enter(KeeperState::Answering);
+            if let Ok(WeightsAsked { version, piece, reply }) = request {
+                reply.send(self.shelf.reply(version, piece));
+            }
+            let now = Instant::now();
+            if now >= next {
+                self.desk.look_after(now);
+                next = now + interval;
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! [`Session`]: one stay of a host in a run.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use pronk_metrics::{StepTicket, Steps};
+
+use super::account::Account;
+use crate::link::Reply;
+use crate::wire::{Answer, News, Shipment, Statement, seal};
+
+/// Damaged shipments that end a session: a link that damages so many damages more.
+const MAX_DAMAGED: u32 = 3;
+
+/// One stay of a host in a run, from joining to leaving or falling silent.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: u64,
+    /// The name that the link gives the host.
+    pub(super) from: Arc<str>,
+    /// The name in results: the same, with a number if several sessions have it.
+    pub(super) name: String,
+    pub(super) workers: Range<u32>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    /// When it was last heard of.
+    pub(super) seen: Instant,
+    /// `None` once the session has ended.
+    account: Option<Account>,
+    couriers: Vec<Courier>,
+    /// The number of the last beat.
+    pub(super) beats: u64,
+    /// A beat that waits for news, and since when.
+    pub(super) waiting_beat: Option<(Reply, Instant)>,
+    damaged: u32,
+    pub(super) figures: Figures,
+}
+
+/// What a host has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Figures {
+    pub(super) fragments: u64,
+    pub(super) env_steps: u64,
+    pub(super) bytes: u64,
+    /// Steps lost on the host.
+    pub(super) lost: Steps,
+    /// Shipments that came again after they had been taken.
+    pub(super) duplicates: u64,
+}
+
+/// A courier of the host, which has one shipment under way.
+#[derive(Debug, Default)]
+struct Courier {
+    /// The number of its last shipment that was taken.
+    taken: u64,
+    parked: Option<Parked>,
+}
+
+/// A shipment that waits for the inlet, or is with it.
+#[derive(Debug)]
+struct Parked {
+    checksum: u32,
+    /// `None` while the inlet has it.
+    frame: Option<Bytes>,
+    reply: Reply,
+    since: Instant,
+}
+
+/// What is to be done with a shipment that arrived.
+pub(super) enum Arrival {
+    /// It waits for the inlet.
+    Parked,
+    /// Nothing: it waits already, or the reply has been given.
+    Done,
+    /// The session is to end, because of this.
+    Foreign(Reply, String),
+    /// The session has ended.
+    Gone(Reply),
+}
+
+impl Session {
+    pub(super) fn new(
+        (id, from, name): (u64, Arc<str>, String),
+        workers: Range<u32>,
+        credits: u32,
+        account: Account,
+    ) -> Self {
+        let couriers = (0..credits).map(|_| Courier::default()).collect();
+        let state = State {
+            seen: Instant::now(),
+            account: Some(account),
+            couriers,
+            beats: 0,
+            waiting_beat: None,
+            damaged: 0,
+            figures: Figures::default(),
+        };
+        Self { id, from, name, workers, state: Mutex::new(state) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under this lock panics but by a defect; the books are valid after each line.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a shipment in.
+    pub(super) fn arrives(&self, shipment: &Shipment, frame: Bytes, reply: Reply, news: News) -> Arrival {
+        let mut state = self.lock();
+        let State { account: Some(account), couriers, figures, seen, .. } = &mut *state else {
+            return Arrival::Gone(reply);
+        };
+        *seen = Instant::now();
+        if let Err(reason) = account.state(&shipment.statement) {
+            return Arrival::Foreign(reply, reason);
+        }
+        let credits = couriers.len();
+        let Some(courier) = couriers.get_mut(shipment.courier as usize) else {
+            let reason = format!("courier {} of {credits} shipped", shipment.courier);
+            return Arrival::Foreign(reply, reason);
+        };
+        figures.bytes += frame.len() as u64;
+        let expected = courier.taken + 1;
+        if shipment.number < expected {
+            figures.duplicates += 1;
+            reply.send(seal(&Answer::Taken(news), &[]));
+            return Arrival::Done;
+        }
+        if shipment.number > expected {
+            let reason = format!("shipment {} came where {expected} was due", shipment.number);
+            return Arrival::Foreign(reply, reason);
+        }
+        match &mut courier.parked {
+            // Asked again: whoever waits for the earlier reply is gone.
+            Some(parked) => {
+                parked.reply = reply;
+                Arrival::Done
+            }
+            none => {
+                let parked = Parked { checksum: shipment.checksum, frame: Some(frame), reply, since: Instant::now() };
+                *none = Some(parked);
+                Arrival::Parked
+            }
+        }
+    }
+
+    /// The frame that a courier has brought, with its checksum; `None` if the session has ended meanwhile.
+    pub(super) fn take_frame(&self, courier: u32) -> Option<(Bytes, u32)> {
+        let mut state = self.lock();
+        let parked = state.couriers.get_mut(courier as usize)?.parked.as_mut()?;
+        Some((parked.frame.take()?, parked.checksum))
+    }
+
+    /// Books a fragment as arrived.
+    ///
+    /// # Errors
+    /// More steps than are on the way. `Ok(None)` if the session has ended.
+    pub(super) fn book(&self, steps: Steps) -> Result<Option<StepTicket>, String> {
+        self.lock().account.as_mut().map(|account| account.arrives(steps)).transpose()
+    }
+
+    /// Acknowledges the shipment of a courier: the inqueue has it.
+    pub(super) fn acknowledge(&self, courier: u32, env_steps: u64, news: News) {
+        let mut state = self.lock();
+        state.figures.fragments += 1;
+        state.figures.env_steps += env_steps;
+        let Some(courier) = state.couriers.get_mut(courier as usize) else { return };
+        let Some(parked) = courier.parked.take() else { return };
+        courier.taken += 1;
+        let held_secs = parked.since.elapsed().as_secs_f64();
+        parked.reply.send(seal(&Answer::Taken(News { held_secs, ..news }), &[]));
+    }
+
+    /// Has a courier ship again what arrived damaged. An error if that happened too often.
+    pub(super) fn ask_again(&self, courier: u32) -> Result<(), String> {
+        let mut state = self.lock();
+        state.damaged += 1;
+        if state.damaged >= MAX_DAMAGED {
+            return Err(format!("{MAX_DAMAGED} of its fragments arrived damaged"));
+        }
+        if let Some(parked) = state.couriers.get_mut(courier as usize).and_then(|courier| courier.parked.take()) {
+            parked.reply.send(seal(&Answer::Corrupt, &[]));
+        }
+        Ok(())
+    }
+
+    /// Books a statement, and notes that the host is there. `Ok(false)` if the session has ended.
+    pub(super) fn state(&self, statement: &Statement) -> Result<bool, String> {
+        let mut state = self.lock();
+        state.seen = Instant::now();
+        let Some(account) = &mut state.account else { return Ok(false) };
+        account.state(statement)?;
+        state.figures.lost = account.lost();
+        Ok(true)
+    }
+
+    /// Ends the session: what has not arrived is lost to `cause`, and all that wait get `answer`.
+    pub(super) fn end(&self, cause: &'static str, answer: &Answer) {
+        let mut state = self.lock();
+        if let Some(account) = state.account.take() {
+            account.close(cause);
+        }
+        state.answer_all(answer);
+    }
+}
+
+impl State {
+    /// Answers everything that waits.
+    pub(super) fn answer_all(&mut self, answer: &Answer) {
+        let parked = self.couriers.iter_mut().filter_map(|courier| courier.parked.take()).map(|parked| parked.reply);
+        for reply in parked.chain(self.waiting_beat.take().map(|(reply, _)| reply)) {
+            reply.send(seal(answer, &[]));
+        }
+    }
+}

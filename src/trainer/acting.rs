@@ -1,0 +1,260 @@
+//! [`ActingHost`]: a host that acts for a run on another machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pronk_buffer::{Fold, Gate, Notifier, Pool, ShutdownToken, WorkerEnds, inqueue, shutdown, weight_cell_from};
+use pronk_hosts::{Actor, ActorEdges, Dial, Entered, JoinError, Left, Member, Over, Pixels, Welcome};
+use pronk_metrics::{StepLedger, StepTotals, TimeLedger};
+use pronk_rollout::{
+    Reaper, ResumedSeats, WorkerEdges, WorkerFailure, WorkerLinks, WorkerReport, WorkerSet, WorkerSetConfig,
+};
+
+use super::engine::SHUTDOWN_DEADLINE;
+use super::making::{maker, share_inference};
+use super::run_spec::RunSpec;
+use crate::config::{ConfigError, TrainerConfig};
+use crate::error::TrainError;
+use crate::signals::on_ctrl_c;
+
+/// How long a host looks for a learner before it gives up.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+type MakeSpec = dyn Fn(&TrainerConfig) -> Result<RunSpec, TrainError> + Send;
+
+/// A host that acts for a run on another machine: from [`TrainerBuilder::connect`](crate::TrainerBuilder::connect).
+///
+/// It asks the learner for the settings of the run, builds its workers by them, and samples until the run is
+/// over. If the learner is killed and resumed, or the network fails for a while, it joins again by itself.
+#[must_use = "it acts with `run`"]
+pub struct ActingHost {
+    dial: Box<dyn Dial>,
+    spec: Box<MakeSpec>,
+    workers: u32,
+    patience: Duration,
+    pixels: Pixels,
+    end: Option<ShutdownToken>,
+}
+
+/// What a host has done when its run is over.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ActingOutcome {
+    /// How often it has joined: more than once if it lost the learner in between.
+    pub stays: u64,
+    /// Env-steps that have arrived at the learner.
+    pub env_steps: u64,
+    /// The host's own books, over all stays: what has arrived counts as trained on.
+    pub steps: StepTotals,
+    /// Whether Ctrl-C or SIGTERM has ended it, before the run was over.
+    pub stopped: bool,
+    /// Workers that have given up.
+    pub worker_failures: Vec<WorkerFailure>,
+}
+
+/// Why a host acts for no run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActingError {
+    /// It is not let in, or finds no learner.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// The learner's settings cannot be read.
+    #[error("the settings of the learner cannot be read: {0}")]
+    Config(#[from] serde_json::Error),
+    /// The workers cannot be built by the learner's settings.
+    #[error("the workers cannot be built by the settings of the learner: {0}")]
+    Build(Box<TrainError>),
+    /// The learner says that the host broke the rules of the run.
+    #[error("the learner has ended the session: {0}")]
+    Foreign(String),
+    /// All workers have given up.
+    #[error("all workers of this host have given up: {}", all(.0))]
+    Workers(Vec<WorkerFailure>),
+    /// A thread cannot be started.
+    #[error("a thread that carries fragments cannot be started: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl From<TrainError> for ActingError {
+    fn from(error: TrainError) -> Self {
+        Self::Build(Box::new(error))
+    }
+}
+
+impl ActingHost {
+    pub(super) fn new(dial: Box<dyn Dial>, spec: Box<MakeSpec>) -> Self {
+        let workers = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        Self { dial, spec, workers, patience: PATIENCE, pixels: Pixels::default(), end: None }
+    }
+
+    /// How many workers it has. The default is one for each processor.
+    pub fn workers(self, workers: u32) -> Self {
+        Self { workers, ..self }
+    }
+
+    /// How long it looks for a learner, at its start and whenever it has lost one. The default is 10 minutes.
+    pub fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Whether observations of bytes are compressed on their way: worth it below a few gigabits per second.
+    pub fn pixels(self, pixels: Pixels) -> Self {
+        Self { pixels, ..self }
+    }
+
+    /// Also ends when the guard of this token is dropped.
+    pub fn until(self, end: ShutdownToken) -> Self {
+        Self { end: Some(end), ..self }
+    }
+
+    /// Acts until the run is over, or Ctrl-C or SIGTERM arrives.
+    ///
+    /// *Blocks* until then.
+    ///
+    /// # Errors
+    /// No learner, one that does not let the host in, settings that its environments or networks do not fit,
+    /// or workers that have all given up.
+    pub fn run(self) -> Result<ActingOutcome, ActingError> {
+        let (token, _listening) = match self.end {
+            Some(token) => (token, None),
+            None => {
+                let (guard, token) = shutdown();
+                (token, on_ctrl_c(move || drop(guard)).ok())
+            }
+        };
+        let mut actor = Actor::new(self.dial, self.workers, self.patience, token);
+        let mut outcome = ActingOutcome::default();
+        let mut welcome = None;
+        loop {
+            let stay = match welcome.take().map_or_else(|| actor.hello(), Ok) {
+                Ok(welcome) => Stay::join(&mut actor, welcome, &*self.spec, self.workers),
+                Err(error) => Err(error.into()),
+            };
+            let stay = match stay {
+                Ok(Joined::In(stay)) => *stay,
+                Ok(Joined::Changed(anew)) => {
+                    welcome = Some(anew);
+                    continue;
+                }
+                Err(ActingError::Join(JoinError::Stopped)) => {
+                    outcome.stopped = true;
+                    return Ok(outcome);
+                }
+                // It had its part in the run.
+                Err(ActingError::Join(JoinError::Over { .. })) if outcome.stays > 0 => return Ok(outcome),
+                Err(error) => return Err(error),
+            };
+            outcome.stays += 1;
+            match stay.act(&mut outcome, self.pixels)? {
+                Left::Over(Over::Finished) | Left::Drained => return Ok(outcome),
+                Left::Stopped => {
+                    outcome.stopped = true;
+                    return Ok(outcome);
+                }
+                Left::Over(Over::Stopped) | Left::Gone | Left::Silent => {
+                    tracing::info!(address = actor.address(), "the learner is gone; looking for it");
+                }
+                Left::Foreign(reason) => return Err(ActingError::Foreign(reason)),
+                Left::NoWorkers => return Err(ActingError::Workers(outcome.worker_failures)),
+            }
+        }
+    }
+}
+
+enum Joined {
+    In(Box<Stay>),
+    Changed(Welcome),
+}
+
+/// A stay in a run, ready to begin.
+struct Stay {
+    config: TrainerConfig,
+    spec: RunSpec,
+    member: Box<Member>,
+}
+
+impl Stay {
+    /// Builds what the learner wants to know of, and joins.
+    fn join(actor: &mut Actor, welcome: Welcome, spec: &MakeSpec, workers: u32) -> Result<Joined, ActingError> {
+        let mut config: TrainerConfig = serde_json::from_str(&welcome.config)?;
+        config.workers.num_rollout_workers = workers as usize;
+        config.check().map_err(TrainError::from)?;
+        let mut spec = spec(&config)?;
+        spec.live(welcome.life);
+        match actor.join(&welcome, spec.facts().map_err(TrainError::from)?)? {
+            Entered::In(member) => Ok(Joined::In(Box::new(Self { config, spec, member }))),
+            Entered::Changed(welcome) => Ok(Joined::Changed(welcome)),
+        }
+    }
+
+    /// Samples until the stay is over.
+    fn act(self, outcome: &mut ActingOutcome, pixels: Pixels) -> Result<Left, ActingError> {
+        let Self { config, spec, member } = self;
+        let layouts = spec.layouts().map_err(TrainError::from)?;
+        let first = match member.first_weights(&layouts) {
+            Ok(first) => first,
+            Err(left) => return Ok(left),
+        };
+        // First, and so dropped last: environments close before the host goes on.
+        let reaper = Reaper::new();
+        let (time, steps, notifier) = (TimeLedger::new(), StepLedger::new(), Notifier::new());
+        let (guard, token) = shutdown();
+        let (publisher, cell) = weight_cell_from(first);
+        let workers = config.workers.num_rollout_workers;
+        // Couriers take fragments at once, as long as the learner does.
+        let (sender, fragments) = inqueue(1, Gate::Bounded, &token)
+            .map_err(|error| TrainError::from(ConfigError::caused_by("inqueue", 1, &error)))?;
+        let pool = Pool::new(3 * workers + 2);
+        let (inference, port) = share_inference(&config, &spec, cell.clone(), &token, &time)?.unzip();
+        let spec = Arc::new(spec);
+        let links = WorkerLinks::new(pool, steps.clone(), token.clone());
+        let make = maker(Arc::clone(&spec), config.clone(), (&time, &reaper), (port, links));
+        let set = WorkerSetConfig {
+            restart: config.restart_policy(),
+            env_hang_timeout: config.supervision.env_hang_timeout,
+            first_worker: member.first_worker(),
+        };
+        let edges = WorkerEdges {
+            ends: vec![WorkerEnds::free(cell, sender); workers],
+            notifier,
+            time: time.clone(),
+            steps: steps.clone(),
+            resumed: ResumedSeats::default(),
+        };
+        let set = WorkerSet::start(set, make, token.clone(), edges).map_err(TrainError::from)?;
+        let edges = ActorEdges { fragments, weights: publisher, layouts, steps: steps.clone(), time, pixels, token };
+        let mut stay = member.start(edges)?;
+        let left = stay.wait(set.reports());
+        drop(guard);
+        steps.shut_down();
+        let ended = set.join(SHUTDOWN_DEADLINE);
+        if let Some(late) = inference.and_then(|thread| thread.join(SHUTDOWN_DEADLINE).err()) {
+            tracing::warn!(thread = late, "this thread missed its deadline and is abandoned");
+        }
+        outcome.worker_failures.extend(ended.failure);
+        let mut last = WorkerReport::default();
+        ended.unread.into_iter().for_each(|report| last.fold(report));
+        stay.leave(last, &left);
+        let totals = steps.snapshot();
+        outcome.env_steps += totals.trained_once.env;
+        add(&mut outcome.steps, totals);
+        Ok(left)
+    }
+}
+
+fn add(sum: &mut StepTotals, totals: StepTotals) {
+    sum.sampled += totals.sampled;
+    sum.trained_once += totals.trained_once;
+    sum.trained_passes += totals.trained_passes;
+    sum.in_flight += totals.in_flight;
+    for (into, from) in [(&mut sum.dropped, totals.dropped), (&mut sum.lost, totals.lost)] {
+        for (name, steps) in from {
+            *into.entry(name).or_default() += steps;
+        }
+    }
+}
+
+fn all(failures: &[WorkerFailure]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; and ")
+}
