@@ -12,6 +12,8 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/hosts.rs"]
+mod hosts;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -88,6 +90,8 @@ struct Args {
     quiet: bool,
     #[command(flatten)]
     saving: saving::Saving,
+    #[command(flatten)]
+    hosts: hosts::Hosts,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -118,8 +122,12 @@ fn main() -> anyhow::Result<ExitCode> {
         clip_rewards: Some(1.0),
         ..ProcessEnvs::new(program)
     };
+    let host = |to| Trainer::builder(config(&args)).env(envs.clone()).connect(to);
+    if let Some(status) = args.hosts.act(args.workers, host)? {
+        return Ok(status);
+    }
     let out = folder(&args)?;
-    let mut trainer = args.saving.builder(config(&args), &out).env(envs).build()?;
+    let mut trainer = args.hosts.listen(args.saving.builder(config(&args), &out).env(envs))?.build()?;
     trainer.log_to(&out)?;
     if !args.quiet {
         trainer.add_reporter(Console::stderr());

@@ -8,6 +8,8 @@
 //! cargo run --release --example cartpole -- --workers 2 --deterministic 2 --max-env-steps 1000000   # the same run twice
 //! cargo run --release --example cartpole -- --workers 4 --record run.rec   # then: --replay run.rec
 //! cargo run --release --example cartpole -- --out runs/mine --checkpoint-every "1 s" --resume auto   # again after a kill
+//! cargo run --release --features hosts-zenoh --example cartpole -- --workers 0 --listen tcp/127.0.0.1:7447
+//! cargo run --release --features hosts-zenoh --example cartpole -- --connect tcp/127.0.0.1:7447   # also elsewhere
 //! cargo run --release --example cartpole -- --trace run.json --prometheus 127.0.0.1:9464
 //! ```
 //!
@@ -24,6 +26,8 @@ mod config;
 #[path = "cartpole/measure.rs"]
 mod measure;
 
+#[path = "flags/hosts.rs"]
+mod hosts;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -100,6 +104,8 @@ struct Args {
     quiet: bool,
     #[command(flatten)]
     saving: saving::Saving,
+    #[command(flatten)]
+    hosts: hosts::Hosts,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -124,8 +130,12 @@ fn main() -> anyhow::Result<ExitCode> {
     let timeline = args.trace.as_ref().map(|path| Timeline::create(path, Timeline::DEFAULT_EVENTS)).transpose()?;
     tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).init();
 
+    let env = |_: &EnvContext| CartPole::new();
+    if let Some(status) = args.hosts.act(args.workers, |to| Trainer::builder(config.clone()).env(env).connect(to))? {
+        return Ok(status);
+    }
     let out = folder(&args)?;
-    let mut builder = args.saving.builder(config, &out).env(|_: &EnvContext| CartPole::new());
+    let mut builder = args.hosts.listen(args.saving.builder(config, &out).env(env))?;
     if let Some(path) = &args.record {
         let recording = Recording::to(path);
         builder = builder.record(if args.data { recording.with_fragments() } else { recording });

@@ -108,8 +108,8 @@ impl Processors {
 }
 
 impl Bottleneck {
-    /// The bottleneck between two readings of the time ledger of a run with so many workers, or `None` if they
-    /// share the learner's thread. `None` before the learner had any time.
+    /// The bottleneck between two readings of the time ledger of a run with so many workers, or `None` if the
+    /// only one shares the learner's thread. `None` before the learner had any time.
     pub(crate) fn find(
         now: &[ThreadTime],
         before: &[ThreadTime],
@@ -347,8 +347,8 @@ fn is_courier(thread: &str) -> bool {
     thread.ends_with("/courier")
 }
 
-/// Whether it is a worker, such as `rollout-3`, and not a thread of its environments; or all workers of a host,
-/// such as `host-a/rollout`.
+/// Whether it is a worker, such as `rollout-3`, and not a thread of its environments; or all workers of a
+/// host, such as `host-a/rollout`.
 fn is_worker(thread: &str) -> bool {
     if thread.ends_with("/rollout") {
         return true;

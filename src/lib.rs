@@ -32,6 +32,10 @@ pub mod wrappers {
 #[cfg(feature = "env-process")]
 pub use pronk_env_process as env_process;
 
+/// Workers on other machines, over Zenoh.
+#[cfg(feature = "hosts-zenoh")]
+pub use pronk_hosts_zenoh as hosts_zenoh;
+
 // The rooms: types that a run rarely needs, and all that a program needs to wire one by hand.
 pub use {
     pronk_buffer as buffer, pronk_groups as groups, pronk_hosts as hosts, pronk_learner as learner,

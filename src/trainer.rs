@@ -12,6 +12,7 @@ mod episodes;
 mod failed_run;
 mod handle;
 mod hosting;
+mod hosts_plan;
 mod iteration;
 mod log;
 mod making;

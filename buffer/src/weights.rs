@@ -118,8 +118,8 @@ impl<W> WeightPublisher<W> {
         }
     }
 
-    /// Publishes a snapshot of another cell under its own version, with the memory of one that no reader holds.
-    /// The versions of a cell must rise.
+    /// Publishes a snapshot of another cell under its own version, with the memory of one that no reader
+    /// holds. The versions of a cell must rise.
     pub fn publish_copy(&mut self, version: u64, moments: Arc<NormalizerMoments>, write: impl FnOnce(Option<W>) -> W) {
         let recycled = self.take_unread();
         self.moments = moments;

@@ -1,11 +1,13 @@
 //! An actor's side: joining, shipping fragments, reporting, and fetching weights.
 
+mod act;
 mod contact;
 mod courier;
 mod fetch;
 mod join;
 mod member;
 
+pub use act::Act;
 pub use contact::Left;
 pub use fetch::Layouts;
 pub use join::{Actor, Entered, JoinError};

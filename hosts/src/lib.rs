@@ -15,7 +15,7 @@ mod wire;
 
 pub use bytes::Bytes;
 
-pub use actor::{Actor, ActorEdges, Entered, JoinError, Layouts, Left, Member, Stay};
+pub use actor::{Act, Actor, ActorEdges, Entered, JoinError, Layouts, Left, Member, Stay};
 pub use actor_states::{BeatState, CourierState, FetchState};
 #[doc(hidden)] // for benches
 pub use frame::{Decoder, Encoder, FrameError, Sender};

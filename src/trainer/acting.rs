@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pronk_buffer::{Fold, Gate, Notifier, Pool, ShutdownToken, WorkerEnds, inqueue, shutdown, weight_cell_from};
-use pronk_hosts::{Actor, ActorEdges, Dial, Entered, JoinError, Left, Member, Over, Pixels, Welcome};
+use pronk_hosts::{Act, Actor, ActorEdges, Dial, Facts, JoinError, Left, Member, Pixels, Welcome};
 use pronk_metrics::{StepLedger, StepTotals, TimeLedger};
 use pronk_rollout::{
     Reaper, ResumedSeats, WorkerEdges, WorkerFailure, WorkerLinks, WorkerReport, WorkerSet, WorkerSetConfig,
 };
 
+use super::builder::{OneAgent, SeveralAgents, TrainerBuilder};
 use super::engine::SHUTDOWN_DEADLINE;
 use super::making::{maker, share_inference};
 use super::run_spec::RunSpec;
@@ -82,8 +83,27 @@ impl From<TrainError> for ActingError {
     }
 }
 
+impl TrainerBuilder<OneAgent> {
+    /// Acts for a run on another machine instead of starting one. The settings come from there.
+    pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
+        let (run, OneAgent { env, .. }) = self.split();
+        let spec = move |config: &_| RunSpec::for_env(config, Arc::clone(&env), run.network.clone(), None);
+        ActingHost::new(Box::new(to), Box::new(spec))
+    }
+}
+
+impl TrainerBuilder<SeveralAgents> {
+    /// Acts for a run on another machine instead of starting one. The settings come from there.
+    pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
+        let (run, SeveralAgents { env, agents, .. }) = self.split();
+        let spec =
+            move |config: &_| RunSpec::for_agents(config, Arc::clone(&env), agents.clone(), run.network.as_ref());
+        ActingHost::new(Box::new(to), Box::new(spec))
+    }
+}
+
 impl ActingHost {
-    pub(super) fn new(dial: Box<dyn Dial>, spec: Box<MakeSpec>) -> Self {
+    fn new(dial: Box<dyn Dial>, spec: Box<MakeSpec>) -> Self {
         let workers = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         Self { dial, spec, workers, patience: PATIENCE, pixels: Pixels::default(), end: None }
     }
@@ -124,73 +144,44 @@ impl ActingHost {
             }
         };
         let mut actor = Actor::new(self.dial, self.workers, self.patience, token);
-        let mut outcome = ActingOutcome::default();
-        let mut welcome = None;
-        loop {
-            let stay = match welcome.take().map_or_else(|| actor.hello(), Ok) {
-                Ok(welcome) => Stay::join(&mut actor, welcome, &*self.spec, self.workers),
-                Err(error) => Err(error.into()),
-            };
-            let stay = match stay {
-                Ok(Joined::In(stay)) => *stay,
-                Ok(Joined::Changed(anew)) => {
-                    welcome = Some(anew);
-                    continue;
-                }
-                Err(ActingError::Join(JoinError::Stopped)) => {
-                    outcome.stopped = true;
-                    return Ok(outcome);
-                }
-                // It had its part in the run.
-                Err(ActingError::Join(JoinError::Over { .. })) if outcome.stays > 0 => return Ok(outcome),
-                Err(error) => return Err(error),
-            };
-            outcome.stays += 1;
-            match stay.act(&mut outcome, self.pixels)? {
-                Left::Over(Over::Finished) | Left::Drained => return Ok(outcome),
-                Left::Stopped => {
-                    outcome.stopped = true;
-                    return Ok(outcome);
-                }
-                Left::Over(Over::Stopped) | Left::Gone | Left::Silent => {
-                    tracing::info!(address = actor.address(), "the learner is gone; looking for it");
-                }
-                Left::Foreign(reason) => return Err(ActingError::Foreign(reason)),
-                Left::NoWorkers => return Err(ActingError::Workers(outcome.worker_failures)),
+        let mut host =
+            Host { spec: self.spec, workers: self.workers, pixels: self.pixels, outcome: Default::default() };
+        let left = actor.act(&mut host)?;
+        let mut outcome = host.outcome;
+        match left {
+            Left::Foreign(reason) => Err(ActingError::Foreign(reason)),
+            Left::NoWorkers => Err(ActingError::Workers(outcome.worker_failures)),
+            left => {
+                outcome.stopped = left == Left::Stopped;
+                Ok(outcome)
             }
         }
     }
 }
 
-enum Joined {
-    In(Box<Stay>),
-    Changed(Welcome),
+/// What a host does in each of its stays.
+struct Host {
+    spec: Box<MakeSpec>,
+    workers: u32,
+    pixels: Pixels,
+    outcome: ActingOutcome,
 }
 
-/// A stay in a run, ready to begin.
-struct Stay {
-    config: TrainerConfig,
-    spec: RunSpec,
-    member: Box<Member>,
-}
+impl Act for Host {
+    type Built = (TrainerConfig, RunSpec);
+    type Error = ActingError;
 
-impl Stay {
-    /// Builds what the learner wants to know of, and joins.
-    fn join(actor: &mut Actor, welcome: Welcome, spec: &MakeSpec, workers: u32) -> Result<Joined, ActingError> {
+    fn build(&mut self, welcome: &Welcome) -> Result<(Self::Built, Facts), ActingError> {
         let mut config: TrainerConfig = serde_json::from_str(&welcome.config)?;
-        config.workers.num_rollout_workers = workers as usize;
+        config.workers.num_rollout_workers = self.workers as usize;
         config.check().map_err(TrainError::from)?;
-        let mut spec = spec(&config)?;
+        let mut spec = (self.spec)(&config)?;
         spec.live(welcome.life);
-        match actor.join(&welcome, spec.facts().map_err(TrainError::from)?)? {
-            Entered::In(member) => Ok(Joined::In(Box::new(Self { config, spec, member }))),
-            Entered::Changed(welcome) => Ok(Joined::Changed(welcome)),
-        }
+        let facts = spec.facts().map_err(TrainError::from)?;
+        Ok(((config, spec), facts))
     }
 
-    /// Samples until the stay is over.
-    fn act(self, outcome: &mut ActingOutcome, pixels: Pixels) -> Result<Left, ActingError> {
-        let Self { config, spec, member } = self;
+    fn stay(&mut self, (config, spec): Self::Built, member: Member) -> Result<Left, ActingError> {
         let layouts = spec.layouts().map_err(TrainError::from)?;
         let first = match member.first_weights(&layouts) {
             Ok(first) => first,
@@ -223,6 +214,7 @@ impl Stay {
             resumed: ResumedSeats::default(),
         };
         let set = WorkerSet::start(set, make, token.clone(), edges).map_err(TrainError::from)?;
+        let pixels = self.pixels;
         let edges = ActorEdges { fragments, weights: publisher, layouts, steps: steps.clone(), time, pixels, token };
         let mut stay = member.start(edges)?;
         let left = stay.wait(set.reports());
@@ -232,13 +224,14 @@ impl Stay {
         if let Some(late) = inference.and_then(|thread| thread.join(SHUTDOWN_DEADLINE).err()) {
             tracing::warn!(thread = late, "this thread missed its deadline and is abandoned");
         }
-        outcome.worker_failures.extend(ended.failure);
+        self.outcome.stays += 1;
+        self.outcome.worker_failures.extend(ended.failure);
         let mut last = WorkerReport::default();
         ended.unread.into_iter().for_each(|report| last.fold(report));
         stay.leave(last, &left);
         let totals = steps.snapshot();
-        outcome.env_steps += totals.trained_once.env;
-        add(&mut outcome.steps, totals);
+        self.outcome.env_steps += totals.trained_once.env;
+        add(&mut self.outcome.steps, totals);
         Ok(left)
     }
 }

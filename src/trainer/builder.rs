@@ -3,16 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pronk_hosts::{Dial, Listen, Terms};
 use pronk_learner::{Algorithm, LearnError, Learner};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, PolicyId, ReportError, Reporter};
 use pronk_policy::{DeviceSpec, Network, PolicyError};
 use pronk_rollout::{EnvFactory, EnvSpec, MultiAgentFactory};
 
-use super::acting::ActingHost;
 use super::begin::{self, FoundRun};
 use super::handle::Trainer;
-use super::hosting::HostsPlan;
+use super::hosts_plan::HostsPlan;
 use super::networks::{MakeNetwork, available_threads};
 use super::run_spec::{self, RunSpec};
 use super::saves::Saves;
@@ -68,13 +66,13 @@ type Observe = dyn FnOnce(&mut Trainer) -> Result<(), ReportError>;
 pub struct TrainerBuilder<Agents = ()> {
     config: TrainerConfig,
     agents: Agents,
-    network: Option<Arc<MakeNetwork>>,
+    pub(super) network: Option<Arc<MakeNetwork>>,
     learner: Option<Box<ReplaceLearner>>,
     recording: Option<Recording>,
     replay: Option<Replay>,
     checkpoints: Option<PathBuf>,
     resume: Option<Resume>,
-    listen: Option<HostsPlan>,
+    pub(super) listen: Option<HostsPlan>,
     /// Whether it goes on with a saved run, if there is one.
     goes_on: bool,
     /// Applied to the trainer once it exists.
@@ -83,14 +81,14 @@ pub struct TrainerBuilder<Agents = ()> {
 
 /// State of a [`TrainerBuilder`] with single-agent environments.
 pub struct OneAgent {
-    env: Arc<dyn EnvFactory>,
+    pub(super) env: Arc<dyn EnvFactory>,
     algorithm: Option<Box<dyn Algorithm>>,
 }
 
 /// State of a [`TrainerBuilder`] with multi-agent environments.
 pub struct SeveralAgents {
-    env: Arc<dyn MultiAgentFactory>,
-    agents: MultiAgentConfig,
+    pub(super) env: Arc<dyn MultiAgentFactory>,
+    pub(super) agents: MultiAgentConfig,
     algorithm: Option<Box<MakeAlgorithm>>,
 }
 
@@ -391,45 +389,13 @@ impl<Agents> TrainerBuilder<Agents> {
         Self { resume: Some(from.into()), ..self }
     }
 
-    /// Accepts workers on other machines, beside those of this one or, with `num_rollout_workers: 0`, instead
-    /// of them: the same program there calls [`connect`](TrainerBuilder::connect) instead of `build`.
-    ///
-    /// Hosts come and go. Without any, the run waits, and results say so. See `docs/hosts.md`.
-    ///
-    /// *Errors* of `build`: deterministic admission, a replay, or an address that cannot be listened on.
-    ///
-    /// # Example
-    /// Two ends in one process, over a network without sockets.
-    /// ```
-    /// use pronk::envs::CartPole;
-    /// use pronk::hosts::{MemoryNetwork, Terms};
-    /// use pronk::prelude::*;
-    ///
-    /// let mut config = TrainerConfig::default();
-    /// config.workers.num_rollout_workers = 0;
-    /// config.results.min_time_s_per_iteration = 0.01;
-    /// let run = || Trainer::builder(config.clone()).env(|_: &EnvContext| CartPole::new());
-    /// let network = MemoryNetwork::new();
-    ///
-    /// let trainer = run().listen(network.listen(), Terms::default()).build()?;
-    /// let host = run().connect(network.dial("host-a")).workers(2);
-    /// let host = std::thread::spawn(|| host.run());
-    /// let run = trainer.run(StopWhen { env_steps: Some(10_000), ..StopWhen::default() })?;
-    /// assert!(run.ledger_closed());
-    /// assert!(host.join().unwrap()?.env_steps >= 10_000);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn listen(self, at: impl Listen + 'static, terms: Terms) -> Self {
-        Self { listen: Some(HostsPlan { listen: Box::new(at), terms }), ..self }
-    }
-
     fn observed(mut self, observe: impl FnOnce(&mut Trainer) -> Result<(), ReportError> + 'static) -> Self {
         self.observers.push(Box::new(observe));
         self
     }
 
     /// Splits off the environments.
-    fn split(self) -> (TrainerBuilder, Agents) {
+    pub(super) fn split(self) -> (TrainerBuilder, Agents) {
         let Self {
             config,
             agents,
@@ -461,13 +427,6 @@ impl<Agents> TrainerBuilder<Agents> {
 }
 
 impl TrainerBuilder<OneAgent> {
-    /// Acts for a run on another machine instead of starting one. The settings come from there.
-    pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
-        let (run, OneAgent { env, .. }) = self.split();
-        let spec = move |config: &_| RunSpec::for_env(config, Arc::clone(&env), run.network.clone(), None);
-        ActingHost::new(Box::new(to), Box::new(spec))
-    }
-
     /// Uses your own algorithm instead of the config's: see `examples/own_algorithm.rs`.
     pub fn algorithm(mut self, algorithm: impl Algorithm + 'static) -> Self {
         self.agents.algorithm = Some(Box::new(algorithm));
@@ -493,14 +452,6 @@ impl TrainerBuilder<OneAgent> {
 }
 
 impl TrainerBuilder<SeveralAgents> {
-    /// Acts for a run on another machine instead of starting one. The settings come from there.
-    pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
-        let (run, SeveralAgents { env, agents, .. }) = self.split();
-        let spec =
-            move |config: &_| RunSpec::for_agents(config, Arc::clone(&env), agents.clone(), run.network.as_ref());
-        ActingHost::new(Box::new(to), Box::new(spec))
-    }
-
     /// Uses your own algorithms instead of the config's: `make` makes one for each trained policy, because
     /// their state is per policy.
     ///

@@ -1,81 +1,48 @@
-//! What a learner tells workers on other machines, and expects of them.
+//! A learner that listens: how it is asked to, and what its results say of hosts.
 
-use pronk_buffer::{InqueueSender, MailboxSender, MultiAgentBatch, Pool, WeightCell};
-use pronk_hosts::{HostEdges, Hosts, HostsConfig, Listen, Terms, Welcome};
-use pronk_metrics::{ByPolicy, ResultDict, StepLedger, TimeLedger};
-use pronk_policy::Params;
-use pronk_rollout::WorkerReport;
+use pronk_hosts::{Listen, Terms};
+use pronk_metrics::ResultDict;
 use serde_json::{Map, Value, json};
 
+use super::builder::TrainerBuilder;
 use super::handle::Trainer;
-use super::run_spec::RunSpec;
-use crate::config::{ConfigError, TrainerConfig};
-use crate::error::{HostsError, TrainError};
+use super::hosts_plan::HostsPlan;
 
 /// Hosts that results show one by one.
 const MAX_SHOWN: usize = 64;
 
-/// Where a run listens for hosts, and how it treats them.
-pub(super) struct HostsPlan {
-    pub(super) listen: Box<dyn Listen>,
-    pub(super) terms: Terms,
-}
-
-impl HostsPlan {
-    /// Refuses what cannot be combined with hosts.
-    pub(super) fn check(config: &TrainerConfig, is_replay: bool) -> Result<(), ConfigError> {
-        if config.learner.admission.is_deterministic() {
-            let reason = "hosts come and go, so their workers cannot take turns in a fixed order; set admission to free \
-                          and record the run, or do not listen";
-            return Err(ConfigError::caused_by("admission", "deterministic", &reason));
-        }
-        if is_replay {
-            let reason = "a replay samples by itself what hosts have sampled; replay without listening";
-            return Err(ConfigError::caused_by("listen", "a replay", &reason));
-        }
-        Ok(())
-    }
-
-    /// What hosts are told, and what is expected of them.
-    pub(super) fn with(
-        self,
-        config: &TrainerConfig,
-        spec: &RunSpec,
-        weights: WeightCell<ByPolicy<Params>>,
-        pool: Pool,
-    ) -> Result<ReadyHosts, TrainError> {
-        let text = serde_json::to_string(config).map_err(HostsError::from)?;
-        let config = HostsConfig {
-            terms: self.terms,
-            welcome: Welcome::new(spec.life, text),
-            facts: spec.facts()?,
-            expected: spec.expected(config)?,
-            first_worker: config.workers.num_rollout_workers as u32 + 1,
-        };
-        Ok(ReadyHosts { listen: self.listen, config, weights, pool })
-    }
-}
-
-/// Hosts that need only the edges to be listened to.
-pub(super) struct ReadyHosts {
-    listen: Box<dyn Listen>,
-    config: HostsConfig,
-    weights: WeightCell<ByPolicy<Params>>,
-    pool: Pool,
-}
-
-impl ReadyHosts {
-    /// Opens the listening end.
-    pub(super) fn open(
-        self,
-        fragments: InqueueSender<MultiAgentBatch>,
-        reports: MailboxSender<WorkerReport>,
-        steps: &StepLedger,
-        time: &TimeLedger,
-    ) -> Result<Hosts, HostsError> {
-        let Self { listen, config, weights, pool } = self;
-        let (steps, time) = (steps.clone(), time.clone());
-        Ok(Hosts::open(listen, config, HostEdges { fragments, weights, reports, steps, time, pool })?)
+impl<Agents> TrainerBuilder<Agents> {
+    /// Accepts workers on other machines, beside those of this one or, with `num_rollout_workers: 0`, instead
+    /// of them: the same program there calls [`connect`](TrainerBuilder::connect) instead of `build`.
+    ///
+    /// Hosts come and go. Without any, the run waits, and results say so. See `docs/hosts.md`.
+    ///
+    /// *Errors* of `build`: deterministic admission, a replay, or an address that cannot be listened on.
+    ///
+    /// # Example
+    /// Two ends in one process, over a network without sockets.
+    /// ```
+    /// use pronk::envs::CartPole;
+    /// use pronk::hosts::{MemoryNetwork, Terms};
+    /// use pronk::prelude::*;
+    ///
+    /// let mut config = TrainerConfig::default();
+    /// config.workers.num_rollout_workers = 0;
+    /// config.results.min_time_s_per_iteration = 0.01;
+    /// let run = || Trainer::builder(config.clone()).env(|_: &EnvContext| CartPole::new());
+    /// let network = MemoryNetwork::new();
+    ///
+    /// let trainer = run().listen(network.listen(), Terms::default()).build()?;
+    /// let host = run().connect(network.dial("host-a")).workers(2);
+    /// let host = std::thread::spawn(|| host.run());
+    /// let run = trainer.run(StopWhen { env_steps: Some(10_000), ..StopWhen::default() })?;
+    /// assert!(run.ledger_closed());
+    /// assert!(host.join().unwrap()?.env_steps >= 10_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn listen(mut self, at: impl Listen + 'static, terms: Terms) -> Self {
+        self.listen = Some(HostsPlan { listen: Box::new(at), terms });
+        self
     }
 }
 

@@ -1,29 +1,29 @@
 //! [`RunSpec`]: the environments, networks and policies of a run, checked against each other.
 
+mod hosts;
+
 use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 
-use pronk_buffer::{ActionKind, BatchShape, ObsKind};
-use pronk_hosts::{Expected, ExpectedPolicy, Facts, Layouts};
 use pronk_learner::{
     ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, AlgorithmState, InitialState, LearnError,
     Learner, LearnerState, OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{ByPolicy, NormalizerMoments, PolicyId, default_policy};
-use pronk_policy::{GaussianConfig, Network, ObsDtype, Params, PolicyError, derive_seed, distribution_with};
+use pronk_policy::{GaussianConfig, Network, Params, PolicyError, derive_seed, distribution_with};
 use pronk_rollout::{
     BuildError, EnvFactory, EnvSpec, GatheringWorkerConfig, Inference, InferencePort, MultiAgentFactory,
-    MultiAgentWorkerConfig, NormalizerConfig, PolicyMapping, RolloutWorker, StartError, WorkerConfig, WorkerLinks,
-    WorkerPolicy, WorkerSeat, probe_multi_agent_spec, probe_spec,
+    MultiAgentWorkerConfig, NormalizerConfig, PolicyMapping, RolloutWorker, WorkerConfig, WorkerLinks, WorkerPolicy,
+    WorkerSeat, probe_spec,
 };
 
 use super::networks::{MakeNetwork, Networks};
 use super::remains::Counters;
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig, WorkersConfig};
+use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig};
 use crate::digest::Digest;
-use crate::error::{HostsError, TrainError};
+use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
 
 /// The random stream of initial weights.
@@ -31,9 +31,6 @@ const INIT_STREAM: u64 = 0x0057_4549_4748_5453;
 
 /// The random streams of a resumed run.
 const LIFE_STREAM: u64 = 0x4c49_4645;
-
-/// How many rounds of all agents an agent may wait for its turn before a host's fragment counts as too long.
-const SLOW_TURNS: u64 = 64;
 
 /// The random stream of the order of minibatches.
 const MINIBATCH_STREAM: u64 = 0x4d49_4e49_4241_5443;
@@ -181,21 +178,6 @@ impl RunSpec {
         (self.life, self.moments) = (life, Arc::new(moments));
     }
 
-    /// Whether the worker and the learner share the caller's thread.
-    pub(super) fn has_no_threads(&self, config: &TrainerConfig) -> bool {
-        config.workers.num_rollout_workers == 0 && !self.listens
-    }
-
-    /// Whether nothing of the run depends on time, and all of it rests between two results.
-    pub(super) fn goes_on_exactly(&self, config: &TrainerConfig) -> bool {
-        config.goes_on_exactly() && !self.listens
-    }
-
-    /// Lives in this life of the run.
-    pub(super) fn live(&mut self, life: u64) {
-        self.life = life;
-    }
-
     /// The digest of the weights of frozen policies, with which a resuming run has to agree.
     pub(super) fn frozen(&self) -> Digest {
         Digest::of_weights(self.policies.iter().filter_map(|(policy, spec)| match &spec.training {
@@ -311,70 +293,6 @@ impl RunSpec {
                 RolloutWorker::multi_agent(worker, Arc::clone(env), links)
             }
         }
-    }
-
-    /// What a host on another machine must agree on with the learner, by name: the environment, its spaces, the
-    /// parameters of every network, and the weights of frozen policies.
-    pub(super) fn facts(&self) -> Result<Facts, PolicyError> {
-        let mut facts = Facts::from([("environment".to_owned(), self.env.clone())]);
-        for (policy, spec) in &self.policies {
-            facts.insert(format!("observation space of {policy}"), spec.spec.observation.to_string());
-            facts.insert(format!("action space of {policy}"), spec.spec.action.to_string());
-            for tensor in spec.networks.acting(&spec.spec)?.layout().entries() {
-                facts.insert(format!("shape of {} of {policy}", tensor.name), format!("{:?}", tensor.shape));
-            }
-        }
-        facts.insert("digest of frozen weights".to_owned(), self.frozen().to_string());
-        Ok(facts)
-    }
-
-    /// The layout of the parameters of each trained policy.
-    pub(super) fn layouts(&self) -> Result<Layouts, PolicyError> {
-        let trained = self.policies.iter().filter(|(_, spec)| matches!(spec.training, Training::Learns(_)));
-        trained
-            .map(|(policy, spec)| Ok((policy.clone(), Arc::clone(spec.networks.acting(&spec.spec)?.layout()))))
-            .collect()
-    }
-
-    /// What the fragments of a host on another machine look like.
-    pub(super) fn expected(&self, config: &TrainerConfig) -> Result<Expected, TrainError> {
-        let WorkersConfig { num_envs_per_worker, rollout_fragment_length, .. } = config.workers;
-        let policy = |spec: &PolicySpec, columns| -> Result<ExpectedPolicy, TrainError> {
-            let PolicySpec { spec, networks, gaussian, .. } = spec;
-            let shape = BatchShape {
-                steps: rollout_fragment_length,
-                columns,
-                obs_len: spec.observation.obs_len(),
-                obs_kind: match spec.observation.obs_dtype() {
-                    ObsDtype::F32 => ObsKind::F32,
-                    ObsDtype::U8 => ObsKind::U8,
-                },
-                act_len: spec.action.act_len(),
-                act_kind: if spec.action.has_discrete_actions() { ActionKind::U32 } else { ActionKind::F32 },
-                dist_len: distribution_with(&spec.action, *gaussian)?.dist_len(),
-                state_len: networks.acting(spec)?.shape().state_len,
-            };
-            Ok(ExpectedPolicy::new(shape, &spec.observation, spec.action.clone()).map_err(HostsError::from)?)
-        };
-        let expected = match &self.agents {
-            Agents::One(_) => {
-                let only = self.policies.values().next().ok_or(BuildError::NothingTrained { frozen: 0 });
-                let only =
-                    only.map_err(|cause| StartError::Worker { thread: "hosts".to_owned(), cause: cause.into() })?;
-                Expected::single(self.life, policy(only, num_envs_per_worker)?, self.normalize)
-            }
-            Agents::Several(env, _) => {
-                let agents = probe_multi_agent_spec(env.as_ref(), config.seed)?.agents.len();
-                // A column is full after as many turns of its agent as it has steps, so each agent of each
-                // environment fills one at most. A fragment waits for the first to be full, which takes
-                // longer the seldomer the agents with trained policies have a turn.
-                let env_steps = SLOW_TURNS * (agents * num_envs_per_worker * rollout_fragment_length) as u64;
-                let trained = self.policies.iter().filter(|(_, spec)| matches!(spec.training, Training::Learns(_)));
-                let policies = trained.map(|(id, spec)| Ok((id.clone(), policy(spec, agents * num_envs_per_worker)?)));
-                Expected::multi(self.life, policies.collect::<Result<_, TrainError>>()?, env_steps)
-            }
-        };
-        Ok(expected.map_err(HostsError::from)?)
     }
 
     /// A network for the shared inference thread.

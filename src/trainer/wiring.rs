@@ -21,7 +21,7 @@ use pronk_rollout::{
 
 use super::engine::{Engine, SHUTDOWN_DEADLINE};
 use super::handle::TrainerState;
-use super::hosting::HostsPlan;
+use super::hosts_plan::HostsPlan;
 use super::making::{maker, share_inference};
 use super::remains::Counters;
 use super::restored::Restored;

@@ -68,17 +68,17 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage::cargo(
         "clippy",
         "Lint every target, warnings being errors",
-        "clippy --workspace --all-targets --features env-process -- -D warnings",
+        "clippy --workspace --all-targets --features env-process,hosts-zenoh -- -D warnings",
     ),
     Stage::cargo(
         "docs",
         "Build the documentation, warnings being errors",
-        "doc --workspace --no-deps --features env-process",
+        "doc --workspace --no-deps --features env-process,hosts-zenoh",
     ),
     Stage::cargo(
         "test",
         "Run the unit and integration tests, the golden numbers included, but for those of the stage gymnasium",
-        "test --workspace --lib --bins --tests --features env-process -- --skip gymnasium::",
+        "test --workspace --lib --bins --tests --features env-process,hosts-zenoh -- --skip gymnasium::",
     ),
     Stage {
         name: "readers",
@@ -90,9 +90,13 @@ pub(crate) const STAGES: &[Stage] = &[
         about: "Step and train environments of Gymnasium, Atari and PettingZoo, if they can be had from PyPI",
         work: Work::Gymnasium,
     },
-    Stage::cargo("doctest", "Run the examples in the documentation", "test --workspace --doc --features env-process"),
-    Stage::cargo("examples", "Build the examples", "build --workspace --examples --features env-process"),
-    Stage::cargo("benches", "Build the benches", "build --workspace --benches --features env-process"),
+    Stage::cargo(
+        "doctest",
+        "Run the examples in the documentation",
+        "test --workspace --doc --features env-process,hosts-zenoh",
+    ),
+    Stage::cargo("examples", "Build the examples", "build --workspace --examples --features env-process,hosts-zenoh"),
+    Stage::cargo("benches", "Build the benches", "build --workspace --benches --features env-process,hosts-zenoh"),
 ];
 
 /// Runs all stages in order and stops at the first that fails.
@@ -139,7 +143,8 @@ pub(crate) fn golden(root: &Path, dir: Option<&PathBuf>) -> Result<ExitCode> {
 
 /// Runs the test that kills processes, with so many kills.
 pub(crate) fn crash(root: &Path, kills: Option<u64>) -> Result<ExitCode> {
-    let mut command = cargo(root, "test --package pronk --test all --features env-process -- crash:: --nocapture");
+    let mut command =
+        cargo(root, "test --package pronk --test all --features env-process,hosts-zenoh -- crash:: --nocapture");
     Ok(exit_code(succeeds(command.env("PRONK_TEST_KILLS", kills.unwrap_or(100).to_string()))?))
 }
 
@@ -158,7 +163,7 @@ fn run(root: &Path, stage: &Stage) -> Result<(bool, Duration)> {
         Work::Gymnasium => match python::with_packages(root, &GYMNASIUM)? {
             Ok(python) => {
                 // As in the stage `test`, so that nothing is compiled again.
-                let args = "test --workspace --lib --bins --tests --features env-process -- gymnasium::";
+                let args = "test --workspace --lib --bins --tests --features env-process,hosts-zenoh -- gymnasium::";
                 Outcome::passed(succeeds(cargo(root, args).env("PRONK_TEST_PYTHON", python))?)
             }
             Err(why) => Outcome::NotChecked(why),

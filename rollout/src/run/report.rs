@@ -29,7 +29,8 @@ const MAX_ABANDONED: usize = 20;
 /// assert_eq!((report.fragments, report.episode_return_mean()), (2, Some(13.0)));
 /// ```
 ///
-/// It is serialised without what only the process of its worker can use: slots, seats, and workers that ended.
+/// It is serialised without what only the process of its worker can use: slots, seats, and workers that
+/// ended.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// The worker, and how many fragments it had completed before; `None` for the supervisor's reports.

@@ -15,6 +15,8 @@ pub(super) const ROOMS: &[Room] = &[
     Room::new("rollout", "pronk-rollout", &["buffer", "policy", "metrics"]),
     Room::new("learner", "pronk-learner", &["buffer", "policy", "metrics"]),
     Room::new("groups", "pronk-groups", &["buffer", "metrics"]),
+    Room::new("hosts/zenoh", "pronk-hosts-zenoh", &["hosts"]),
+    Room::new("hosts", "pronk-hosts", &["rollout", "buffer", "policy", "metrics"]),
     Room::new("envs/process", "pronk-env-process", &["rollout", "buffer", "policy", "metrics"]),
 ];
 
