@@ -294,7 +294,9 @@ struct Thread<'a> {
 impl<'a> Spent<'a> {
     fn between(now: &'a [ThreadTime], before: &[ThreadTime]) -> Self {
         let thread = |time: &'a ThreadTime| {
-            let earlier = before.iter().find(|earlier| earlier.thread == time.thread);
+            // A host on another machine reports once a beat, which may be seldomer than there are results.
+            let has_news = |earlier: &&ThreadTime| !time.thread.contains('/') || time.wall_secs > earlier.wall_secs;
+            let earlier = before.iter().find(|earlier| earlier.thread == time.thread).filter(has_news);
             let wall_secs = time.wall_secs - earlier.map_or(0.0, |earlier| earlier.wall_secs);
             let states: Vec<_> =
                 shares(time, earlier).into_iter().map(|(state, share)| (state, share * wall_secs)).collect();

@@ -5,9 +5,14 @@ mod desk;
 mod hosts;
 mod inlet;
 mod keeper;
+mod reported;
 mod session;
 mod shelf;
 mod times;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests;
 
 pub use hosts::{HostEdges, HostStatus, Hosts, HostsConfig, HostsStatus, OpenError};
 pub use inlet::InletState;

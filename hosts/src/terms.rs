@@ -66,7 +66,7 @@ impl Terms {
         if beat.is_zero() {
             return refuse("beat", format!("{beat:?}"), "hosts would report without a pause; set at least 10 ms");
         }
-        if lease < 4 * beat {
+        if beat > lease / 4 {
             let reason = "a host reports once a beat and would lose its lease by a single late report; \
                           set a lease of at least 4 beats";
             return refuse("lease", format!("{lease:?}"), reason);

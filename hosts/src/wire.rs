@@ -51,6 +51,8 @@ pub(crate) struct Join {
     /// The run that the facts were made for.
     pub(crate) run: u64,
     pub(crate) facts: Facts,
+    /// Tells this attempt from others: one that is asked again begins no second session.
+    pub(crate) attempt: u64,
     /// The session that this process had before, which ends now.
     pub(crate) before: Option<u64>,
 }

@@ -70,6 +70,22 @@ fn no_advice_promises_more_than_the_machine_has_left() {
 }
 
 #[test]
+fn couriers_that_never_wait_make_the_network_the_limit() {
+    let of_hosts = |network: f64, held: f64| {
+        let waiting = 20.0 - network - held;
+        vec![
+            time("learner", &[("starved", 8.0), ("learning", 2.0)]),
+            time("a/rollout", &[("stepping", 4.9), ("inferring", 1.0), ("blocked", 4.1)]),
+            time("a/courier", &[("waiting", waiting), ("packing", 0.0), ("network", network), ("held", held)]),
+        ]
+    };
+    let found = find(&of_hosts(19.0, 1.0), 0, 1.0);
+    assert_eq!(found.limit, Limit::Network);
+    assert_eq!(found.to_string(), "learner starved 80 %, network: 41 % of the actors' time: the network is the limit");
+    assert_eq!(find(&of_hosts(4.0, 1.0), 0, 1.0).limit, Limit::Environments);
+}
+
+#[test]
 fn a_worker_whose_processes_step_is_busy_with_environments() {
     // It nearly always waits for its process, which in turn waits during inference.
     let worker = time("rollout-1", &[("stepping", 9.0), ("inferring", 1.0), ("blocked", 0.0)]);

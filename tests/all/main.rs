@@ -17,6 +17,8 @@ mod gates;
 #[cfg(feature = "env-process")]
 mod gymnasium;
 mod hosts;
+#[cfg(feature = "hosts-zenoh")]
+mod hosts_zenoh;
 mod learning;
 mod ledgers;
 mod limits;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pronk::config::InferencePlacement;
 use pronk::envs::CartPole;
+use pronk::hosts::{MemoryNetwork, Terms};
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
 use pronk::{JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
@@ -86,7 +87,21 @@ fn results() -> Vec<Value> {
     ppo.results.weights_digest = true;
     let resumed = of_resumed();
     let others = [of(small(0)), of(small(2)), of(loading), of(shared), of(ppo)];
-    others.map(last).into_iter().chain([of_failures(), of_starved(), resumed]).collect()
+    others.map(last).into_iter().chain([of_failures(), of_starved(), of_hosts(), resumed]).collect()
+}
+
+/// A result of a run with a worker elsewhere.
+fn of_hosts() -> Value {
+    let network = MemoryNetwork::new();
+    let run = |config| Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+    let mut trainer = run(small(0)).listen(network.listen(), Terms::default()).build().unwrap();
+    let host = run(TrainerConfig::default()).connect(network.dial("host-a")).workers(1);
+    let host = std::thread::spawn(|| host.run());
+    let has_reported = |dict: &ResultDict| dict.get("ledger.time.host-a/rollout").is_some();
+    let dict = trainer.by_ref().map(|result| result.unwrap().dict).find(has_reported).unwrap();
+    trainer.finish().unwrap();
+    host.join().unwrap().unwrap();
+    Value::Object(dict.as_json().clone())
 }
 
 /// A result of a run whose slow environments are its bottleneck: the first with advice, if any has.

@@ -31,25 +31,33 @@ pub(super) struct Courier {
 }
 
 impl Courier {
-    /// Runs until the workers' inqueue closes or the session ends.
-    pub(super) fn run(mut self) {
+    /// Runs until the workers' inqueue closes or the session ends. Returns the steps of a fragment that the
+    /// learner may have taken or not: the host must not state them as dropped.
+    pub(super) fn run(mut self) -> Option<StepTicket> {
         let mut encoder = Encoder::default();
         let mut usual = 0;
         for number in 1.. {
             self.clock.enter(CourierState::Waiting);
-            let Some(mut fragment) = self.next() else { return };
+            let Some(mut fragment) = self.next() else { return None };
             self.clock.enter(CourierState::Packing);
             let ticket = fragment.take_ticket();
             let message = self.pack(number, &fragment, &mut encoder, usual);
             usual = message.len();
             // Its storage is free for the next fragment while this one is on its way.
             drop(fragment);
-            let is_there = self.ship(&message);
-            settle(ticket, is_there);
-            if !is_there {
-                return;
+            match (self.ship(&message), ticket) {
+                (Shipped::Taken, Some(ticket)) => ticket.trained(),
+                (Shipped::Taken, None) => {}
+                (Shipped::Refused, ticket) => {
+                    if let Some(ticket) = ticket {
+                        ticket.dropped("shutdown");
+                    }
+                    return None;
+                }
+                (Shipped::Unknown, ticket) => return ticket,
             }
         }
+        None
     }
 
     fn next(&self) -> Option<MultiAgentBatch> {
@@ -90,15 +98,15 @@ impl Courier {
         }
     }
 
-    /// Sends a message until the learner has taken it; false if the session has ended.
-    fn ship(&mut self, message: &Bytes) -> bool {
+    /// Sends a message until the learner has taken it or the session has ended.
+    fn ship(&mut self, message: &Bytes) -> Shipped {
         let mut pauses = Pauses::new();
         loop {
             self.clock.enter(CourierState::Network);
             let left = match self.contact.ask::<Answer>(Op::Ship, message, self.lease) {
                 Ok((Answer::Taken(news), _)) => {
                     self.contact.hears(&news);
-                    return true;
+                    return Shipped::Taken;
                 }
                 Ok((Answer::Over(over), _)) => Some(Left::Over(over)),
                 Ok((Answer::Gone, _)) => Some(Left::Gone),
@@ -114,22 +122,21 @@ impl Courier {
             };
             if let Some(left) = left {
                 self.contact.leave(left);
-                return false;
+                return Shipped::Refused;
             }
             self.clock.enter(CourierState::BackingOff);
             // The thread that reports notices when the learner is silent for a lease.
             if self.token.sleep(pauses.next()).is_err() || self.contact.left().is_some() {
-                return false;
+                return Shipped::Unknown;
             }
         }
     }
 }
 
-/// Books a fragment in the books of this host: used up if the learner has it.
-fn settle(ticket: Option<StepTicket>, is_there: bool) {
-    match ticket {
-        Some(ticket) if is_there => ticket.trained(),
-        Some(ticket) => ticket.dropped("shutdown"),
-        None => {}
-    }
+/// What became of a fragment. In the books of this host, one that the learner has is used up.
+enum Shipped {
+    Taken,
+    Refused,
+    /// No answer came before the stay was over.
+    Unknown,
 }

@@ -34,8 +34,12 @@ pub(super) struct Fetch {
 pub(super) enum FetchError {
     #[error(transparent)]
     Ask(#[from] AskError),
-    #[error("the learner no longer has the session or the version")]
+    #[error("the learner no longer has the session")]
     Gone,
+    #[error("the learner no longer has the version, which took too long to fetch")]
+    TooSlow,
+    #[error("the learner has no place for a newer version, while other hosts fetch older ones")]
+    Busy,
     #[error("the run is over")]
     Over(Over),
     #[error("weights arrived damaged: {0}")]
@@ -59,13 +63,11 @@ impl Fetch {
                 }
             }
             clock.enter(FetchState::Fetching);
-            let error = match self.newest() {
+            let error = match self.newest(Some(publisher.version())) {
                 Ok((version, bytes)) => match Received::read(&bytes, &self.layouts) {
                     Ok(received) => {
-                        if version > publisher.version() {
-                            let moments = Arc::new(received.moments());
-                            publisher.publish_copy(version, moments, |old| received.params(&self.layouts, old));
-                        }
+                        let moments = Arc::new(received.moments());
+                        publisher.publish_copy(version, moments, |old| received.params(&self.layouts, old));
                         pauses = Pauses::new();
                         continue;
                     }
@@ -86,7 +88,7 @@ impl Fetch {
     pub(super) fn first(&self) -> Result<Versioned<ByPolicy<Params>>, FetchError> {
         let mut pauses = Pauses::new();
         loop {
-            let error = match self.newest() {
+            let error = match self.newest(None) {
                 Ok((version, bytes)) => {
                     let received = Received::read(&bytes, &self.layouts);
                     let received = received.map_err(|error| FetchError::Damaged(error.to_string()))?;
@@ -102,9 +104,12 @@ impl Fetch {
         }
     }
 
-    /// All pieces of the newest version.
-    fn newest(&self) -> Result<(u64, Bytes), FetchError> {
+    /// All pieces of the newest version, if it is newer than `known`.
+    fn newest(&self, known: Option<u64>) -> Result<(u64, Bytes), FetchError> {
         let (first, body) = self.piece(None, 0)?;
+        if known.is_some_and(|known| first.version <= known) {
+            return Err(FetchError::Busy);
+        }
         let expected: usize = self.layouts.values().map(|layout| size_of::<f32>() * layout.len()).sum();
         // Moments and names come on top, and are far smaller.
         let most = expected as u64 + (64 << 20);
@@ -117,7 +122,11 @@ impl Fetch {
         let mut all = BytesMut::with_capacity(first.len as usize);
         all.extend_from_slice(&body);
         for piece in 1..first.pieces {
-            let (next, body) = self.piece(Some(first.version), piece)?;
+            // Only the version can be gone: if it is the session, the next attempt says so.
+            let (next, body) = self.piece(Some(first.version), piece).map_err(|error| match error {
+                FetchError::Gone => FetchError::TooSlow,
+                error => error,
+            })?;
             if next != first || all.len() + body.len() > first.len as usize {
                 return Err(FetchError::Damaged(format!("piece {piece} is of other weights")));
             }

@@ -1,5 +1,6 @@
 //! [`Actor`]: gets a host into a run.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -114,7 +115,8 @@ impl Actor {
     /// # Errors
     /// As [`JoinError`] lists.
     pub fn join(&mut self, welcome: &Welcome, facts: Facts) -> Result<Entered, JoinError> {
-        let join = Join { hello: self.hello.clone(), run: welcome.run, facts, before: self.before };
+        let attempt = RandomState::new().hash_one(welcome.run);
+        let join = Join { hello: self.hello.clone(), run: welcome.run, facts, attempt, before: self.before };
         match self.knock(&Knock::Join(join))? {
             Door::Welcome(welcome) => Ok(Entered::Changed(welcome)),
             Door::Joined(joined) => Ok(Entered::In(Box::new(self.member(joined)?))),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pronk_buffer::{Fold, InqueueReceiver, Mailbox, MultiAgentBatch, ShutdownToken, Versioned, WeightPublisher};
-use pronk_metrics::{ByPolicy, StateClock, StepLedger, ThreadState, TimeLedger};
+use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, ThreadState, TimeLedger};
 use pronk_policy::Params;
 use pronk_rollout::WorkerReport;
 
@@ -22,6 +22,9 @@ use crate::wire::{Answer, Beat, Joined, KindTime, Statement, seal};
 
 /// How long a host that leaves waits for the learner to take what is under way, and its last report.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Bytes of one text in a beat.
+const MAX_TEXT: usize = 4096;
 
 /// A host that has joined a run.
 pub struct Member {
@@ -55,7 +58,7 @@ pub struct Stay {
     contact: Arc<Contact>,
     steps: StepLedger,
     time: TimeLedger,
-    couriers: Vec<JoinHandle<()>>,
+    couriers: Vec<JoinHandle<Option<StepTicket>>>,
     fetch: JoinHandle<()>,
     /// Ends the host, not only the stay.
     token: ShutdownToken,
@@ -81,8 +84,8 @@ impl Member {
             match error {
                 FetchError::Over(over) => Left::Over(over),
                 FetchError::Gone => Left::Gone,
-                FetchError::Ask(_) | FetchError::Damaged(_) if self.token.is_shut_down() => Left::Stopped,
-                FetchError::Ask(_) | FetchError::Damaged(_) => Left::Silent,
+                _ if self.token.is_shut_down() => Left::Stopped,
+                _ => Left::Silent,
             }
         })
     }
@@ -140,7 +143,9 @@ impl Stay {
                 self.steps.limit_env_steps(0);
             }
             if self.couriers.iter().all(JoinHandle::is_finished) {
-                return if self.contact.drains() { Left::Drained } else { Left::NoWorkers };
+                // They also end because the learner has told them why the stay is over.
+                let why = if self.contact.drains() { Left::Drained } else { Left::NoWorkers };
+                return self.contact.left().unwrap_or(why);
             }
         }
     }
@@ -179,7 +184,10 @@ impl Stay {
         self.beats += 1;
         let mut report = WorkerReport::default();
         reports.into_iter().for_each(|later| report.fold(later));
-        let gave_up = std::mem::take(&mut report.ended).iter().map(ToString::to_string).collect();
+        let gave_up = std::mem::take(&mut report.ended).iter().map(|failure| shortened(failure.to_string())).collect();
+        for text in report.failures.iter_mut().chain(&mut report.abandoned.newest) {
+            *text = shortened(std::mem::take(text));
+        }
         let beat = Beat {
             session: self.session,
             number: self.beats,
@@ -213,12 +221,25 @@ impl Stay {
         }
         self.contact.leave(why.clone());
         // Calls of couriers end now: the learner answers all that it holds of a session that has ended.
-        for thread in self.couriers.into_iter().chain([self.fetch]) {
-            if is_known || thread.is_finished() {
-                let _ = thread.join();
+        for courier in self.couriers {
+            if (is_known || courier.is_finished())
+                && let Ok(Some(unknown)) = courier.join()
+            {
+                // After the last statement: the learner books it as arrived, or as lost with this host.
+                unknown.dropped("shutdown");
             }
         }
+        if is_known || self.fetch.is_finished() {
+            let _ = self.fetch.join();
+        }
     }
+}
+
+/// A text of a worker, which may be as long as a panic's, cut so that a beat stays short.
+fn shortened(mut text: String) -> String {
+    let end = text.floor_char_boundary(MAX_TEXT);
+    text.truncate(end);
+    text
 }
 
 /// Why a host leaves, for the learner's log.
@@ -281,6 +302,6 @@ fn clock<S: ThreadState>(time: &TimeLedger, name: &str, first: S) -> StateClock<
     clock
 }
 
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+fn spawn<T: Send + 'static>(name: String, body: impl FnOnce() -> T + Send + 'static) -> std::io::Result<JoinHandle<T>> {
     std::thread::Builder::new().name(name).spawn(body)
 }

@@ -1,6 +1,6 @@
 //! [`HostsDesk`]: takes every request of every host, and answers what can be answered at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::account::Account;
 use super::session::{Arrival, Session};
-use super::times;
+use super::{reported, times};
 use crate::frame::Expected;
 use crate::link::{Desk, Op, Reply, Request};
 use crate::terms::Terms;
@@ -58,6 +58,8 @@ pub(super) struct Members {
     /// To the inlet; `None` once no more fragments are taken.
     parcels: Option<Sender<Parcel>>,
     over: Option<Over>,
+    /// Kinds of threads in the account of hosts that have left.
+    left: BTreeSet<String>,
     /// Sessions that have begun, and those that ended because their hosts fell silent.
     pub(super) joined: u64,
     pub(super) lost: u64,
@@ -71,6 +73,7 @@ pub(super) struct Parcel {
 
 /// A request for weights.
 pub(super) struct WeightsAsked {
+    pub(super) session: u64,
     pub(super) version: Option<u64>,
     pub(super) piece: u32,
     pub(super) reply: Reply,
@@ -101,6 +104,7 @@ impl HostsDesk {
             strikes: BTreeMap::new(),
             parcels: Some(parts.parcels),
             over: None,
+            left: BTreeSet::new(),
             joined: 0,
             lost: 0,
         };
@@ -123,20 +127,26 @@ impl HostsDesk {
     /// long enough, or for news. Takes no more fragments once the run drains and all hosts have left.
     pub(super) fn look_after(&self, now: Instant) {
         let news = self.news();
-        let sessions: Vec<_> = self.members().sessions.values().cloned().collect();
+        let members = self.members();
+        let (sessions, over): (Vec<_>, _) = (members.sessions.values().cloned().collect(), members.over);
+        drop(members);
+        let answer = seal(&over.map_or_else(|| Answer::Taken(news.clone()), Answer::Over), &[]);
         for session in &sessions {
             let mut state = session.lock();
             if now.saturating_duration_since(state.seen) > self.terms.lease {
                 drop(state);
                 let silent = self.terms.lease.as_secs_f64();
                 tracing::warn!(host = session.name, "lost: nothing was heard of it for {silent:.1} s");
-                self.members().lost += 1;
-                self.end(session, &Answer::Gone);
+                if self.end(session, &Answer::Gone) {
+                    self.members().lost += 1;
+                }
                 continue;
             }
-            let waits_long = |(_, since): &mut (Reply, Instant)| now - *since >= self.terms.beat;
-            if let Some((reply, _)) = state.waiting_beat.take_if(|waiting| news.drains || waits_long(waiting)) {
-                reply.send(seal(&Answer::Taken(news.clone()), &[]));
+            let is_due = |(_, since): &mut (Reply, Instant)| {
+                news.drains || over.is_some() || now.saturating_duration_since(*since) >= self.terms.beat
+            };
+            if let Some((reply, _)) = state.waiting_beat.take_if(is_due) {
+                reply.send(answer.clone());
             }
         }
         let mut members = self.members();
@@ -148,37 +158,43 @@ impl HostsDesk {
     /// Tells all hosts that the run is over, and lets none in from now on.
     pub(super) fn close(&self, over: Over) {
         let mut members = self.members();
-        members.over.get_or_insert(over);
+        let over = *members.over.get_or_insert(over);
         members.parcels = None;
         let sessions: Vec<_> = members.sessions.values().cloned().collect();
         drop(members);
-        for session in sessions {
-            session.lock().answer_all(&Answer::Over(over));
-        }
+        sessions.iter().for_each(|session| session.close(over));
     }
 
     /// Ends every session.
     pub(super) fn end_all(&self) {
         let sessions: Vec<_> = self.members().sessions.values().cloned().collect();
-        sessions.iter().for_each(|session| self.end(session, &Answer::Gone));
+        for session in &sessions {
+            self.end(session, &Answer::Gone);
+        }
     }
 
     /// Ends a session that broke the rules, and shuts its name out if it keeps doing so.
     pub(super) fn punish(&self, session: &Arc<Session>, reason: String) {
         tracing::warn!(host = session.name, "its session ends: {reason}");
-        let mut members = self.members();
-        let strikes = members.strikes.entry(Arc::clone(&session.from)).or_default();
-        *strikes = (strikes.0 + 1, reason.clone());
-        drop(members);
-        self.end(session, &Answer::Foreign(reason));
+        // Several of its messages may break the rules at once; the session counts once.
+        if self.end(session, &Answer::Foreign(reason.clone())) {
+            let mut members = self.members();
+            let strikes = members.strikes.entry(Arc::clone(&session.from)).or_default();
+            *strikes = (strikes.0 + 1, reason);
+        }
     }
 
-    /// Ends a session; its time goes to the account of hosts that have left.
-    fn end(&self, session: &Arc<Session>, answer: &Answer) {
-        if self.members().sessions.remove(&session.id).is_some() {
-            session.end(HOST_LOST, answer);
-            times::end(&self.time, &session.name);
+    /// Ends a session; its time goes to the account of hosts that have left. False if it had ended before.
+    fn end(&self, session: &Arc<Session>, answer: &Answer) -> bool {
+        // Under the lock, so that the next session of this name begins with no time.
+        let mut members = self.members();
+        if members.sessions.remove(&session.id).is_none() {
+            return false;
         }
+        session.end(HOST_LOST, answer);
+        let kinds = std::mem::take(&mut session.lock().named.kinds);
+        times::end(&self.time, &session.name, kinds, &mut members.left);
+        true
     }
 
     fn find(&self, id: u64, from: &str) -> Option<Arc<Session>> {
@@ -218,7 +234,7 @@ impl HostsDesk {
     fn check(&self, from: &Arc<str>, hello: &Hello) -> Result<(), Refusal> {
         let version = env!("CARGO_PKG_VERSION");
         if hello.version != version {
-            return Err(differs("version of pronk", version, &hello.version));
+            return Err(differs("version of pronk", version, &shortened(&hello.version)));
         }
         let limit = self.terms.max_workers;
         if !(1..=limit).contains(&hello.workers) {
@@ -245,6 +261,16 @@ impl HostsDesk {
         }
         let workers = join.hello.workers;
         let mut members = self.members();
+        // The run may have ended since it was looked at.
+        let full_of_steps = members.parcels.is_none().then_some(Over::Finished);
+        if let Some(over) = members.over.or(full_of_steps) {
+            return Ok(Door::Over(over));
+        }
+        // The reply to this attempt was lost, or comes late.
+        let again = |session: &&Arc<Session>| session.attempt == join.attempt && session.from == *from;
+        if let Some(session) = members.sessions.values().find(again) {
+            return Ok(Door::Joined(session.joined.clone()));
+        }
         let limit = self.terms.max_hosts;
         let full = |what: &str, limit: u64| Refusal::Full { what: what.to_owned(), limit };
         if members.sessions.len() >= limit as usize {
@@ -254,15 +280,16 @@ impl HostsDesk {
         let numbers = members.next_worker..end;
         members.next_worker = end;
         // One shipment for each worker while it makes the next, and one that hides the way of the reply.
-        let credits = (workers + 1).min((MAX_PARKED / limit).max(2));
+        let credits = workers.saturating_add(1).min((MAX_PARKED / limit).max(2));
         let session = members.new_id();
         let name = members.name(from);
-        let bound = u64::from(2 * workers + credits + 2);
-        let bound = Steps { env: bound * self.fragment.env, agent: bound * self.fragment.agent };
+        let bound = 2 * u64::from(workers) + u64::from(credits) + 2;
+        let of = |steps: u64| bound.saturating_mul(steps);
+        let bound = Steps { env: of(self.fragment.env), agent: of(self.fragment.agent) };
         let account = Account::new(self.steps.clone(), bound);
         tracing::info!(host = name, "joined with workers {} to {}", numbers.start, end - 1);
         let joined = Joined { session, first_worker: numbers.start, credits, terms: self.terms };
-        let new = Session::new((session, Arc::clone(from), name), numbers, credits, account);
+        let new = Session::new((join.attempt, Arc::clone(from), name), numbers, joined.clone(), account);
         members.sessions.insert(session, Arc::new(new));
         members.joined += 1;
         Ok(Door::Joined(joined))
@@ -275,7 +302,7 @@ impl HostsDesk {
             let (ours, theirs) = (self.facts.get(name), facts.get(name));
             if ours != theirs {
                 let text = |fact: Option<&String>| fact.map_or("none".to_owned(), |fact| shortened(fact));
-                return Err(differs(name, &text(ours), &text(theirs)));
+                return Err(differs(&shortened(name), &text(ours), &text(theirs)));
             }
         }
         Ok(())
@@ -287,10 +314,13 @@ impl HostsDesk {
         let Some(session) = self.find(shipment.session, &request.from) else {
             return reply.send(seal(&Answer::Gone, &[]));
         };
-        if let Some(over) = self.members().over {
-            return reply.send(seal(&Answer::Over(over), &[]));
+        if frame.len() > self.expected.max_bytes() {
+            let reason = format!("a frame of {} bytes is longer than any fragment of the run", frame.len());
+            reply.send(seal(&Answer::Foreign(reason.clone()), &[]));
+            return self.punish(&session, reason);
         }
-        match session.arrives(&shipment, frame, reply, self.news()) {
+        let over = self.members().over;
+        match session.arrives(&shipment, frame, reply, (self.news(), over)) {
             Arrival::Parked => {
                 let parcel = Parcel { session: Arc::clone(&session), courier: shipment.courier };
                 let members = self.members();
@@ -298,10 +328,11 @@ impl HostsDesk {
                 // their way; the courier then asks again after its deadline.
                 if members.parcels.as_ref().is_none_or(|inlet| inlet.try_send(parcel).is_err()) {
                     drop(members);
-                    let _ = session.take_frame(shipment.courier);
+                    session.unpark(shipment.courier);
                 }
             }
             Arrival::Done => {}
+            Arrival::Over(reply, over) => reply.send(seal(&Answer::Over(over), &[])),
             Arrival::Gone(reply) => reply.send(seal(&Answer::Gone, &[])),
             Arrival::Foreign(reply, reason) => {
                 reply.send(seal(&Answer::Foreign(reason.clone()), &[]));
@@ -323,7 +354,7 @@ impl HostsDesk {
             }
             _ => return reply.send(seal(&Answer::Gone, &[])),
         };
-        let (leaves, knows) = (beat.leaves.clone(), beat.drains);
+        let (leaves, knows) = (beat.leaves.as_deref().map(shortened), beat.drains);
         if let Err(reason) = self.take_report(&session, beat) {
             reply.send(seal(&Answer::Foreign(reason.clone()), &[]));
             return self.punish(&session, reason);
@@ -339,7 +370,11 @@ impl HostsDesk {
             (None, Some(over)) => reply.send(seal(&Answer::Over(over), &[])),
             (None, None) if news.drains && !knows => reply.send(seal(&Answer::Taken(news), &[])),
             // It waits for news, or for the interval.
-            (None, None) => session.lock().waiting_beat = Some((reply, Instant::now())),
+            (None, None) => {
+                if let Err(reply) = session.park_beat(reply) {
+                    reply.send(seal(&Answer::Gone, &[]));
+                }
+            }
         }
     }
 
@@ -350,18 +385,19 @@ impl HostsDesk {
         if beat.number > expected {
             return Err(format!("beat {} came where {expected} was due", beat.number));
         }
-        if beat.number < expected {
+        if beat.number < expected || state.has_ended() {
             return Ok(());
         }
-        times::adopt(&self.time, &session.name, &beat.times)?;
+        reported::check(&beat, &session.workers, &mut state.named.policies)?;
+        times::adopt(&self.time, &session.name, &beat.times, &mut state.named.kinds)?;
         state.beats = expected;
         drop(state);
         for worker in &beat.gave_up {
-            tracing::warn!(host = session.name, "a worker gave up: {worker}");
+            tracing::warn!(host = session.name, "a worker gave up: {}", shortened(worker));
         }
         let mut report = beat.report;
         let texts = report.failures.iter_mut().chain(&mut report.abandoned.newest);
-        texts.for_each(|text| *text = format!("{}: {text}", session.name));
+        texts.for_each(|text| *text = format!("{}: {}", session.name, shortened(text)));
         // The trainer is gone at the end of a run only.
         let _ = self.reports.post(report);
         Ok(())
@@ -369,15 +405,17 @@ impl HostsDesk {
 
     fn weights(&self, request: Request) {
         let Some((asked, _)) = self.read::<WeightsRequest>(&request) else { return };
-        if self.find(asked.session, &request.from).is_none() {
+        let Some(session) = self.find(asked.session, &request.from) else {
             return request.reply.send(seal(&WeightsReply::Gone, &[]));
-        }
+        };
+        // The first weights may take longer than a lease, and no beat comes before them.
+        session.lock().seen = Instant::now();
         if let Some(over) = self.members().over {
             return request.reply.send(seal(&WeightsReply::Over(over), &[]));
         }
-        let WeightsRequest { version, piece, .. } = asked;
+        let WeightsRequest { session, version, piece } = asked;
         // A full channel drops the reply, so that the host asks again later.
-        let _ = self.weights.try_send(WeightsAsked { version, piece, reply: request.reply });
+        let _ = self.weights.try_send(WeightsAsked { session, version, piece, reply: request.reply });
     }
 
     /// Reads a message of a session; what cannot be read gets no reply.
@@ -415,7 +453,7 @@ impl Members {
 
     /// The name of a new session in results.
     fn name(&self, from: &str) -> String {
-        let is_taken = |name: &str| self.sessions.values().any(|session| session.name == name);
+        let is_taken = |name: &str| name == times::LEFT || self.sessions.values().any(|session| session.name == name);
         let numbered = (2..).map(|number| format!("{from}#{number}"));
         let mut names = std::iter::once(from.to_owned()).chain(numbered);
         names.find(|name| !is_taken(name)).unwrap_or_default()
@@ -426,9 +464,9 @@ fn differs(what: &str, learner: &str, actor: &str) -> Refusal {
     Refusal::Differs { what: what.to_owned(), learner: learner.to_owned(), actor: actor.to_owned() }
 }
 
-/// A value for an error.
+/// A text of a host, for an error, a log or a result.
 fn shortened(text: &str) -> String {
-    const MOST: usize = 300;
+    const MOST: usize = 2000;
     match text.char_indices().nth(MOST) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),

@@ -76,6 +76,8 @@ impl Inlet {
                 if let Some(ticket) = unwanted.take_ticket() {
                     ticket.dropped("shutdown");
                 }
+                // It stands in the books of the run, so the host must not state it as dropped as well.
+                session.acknowledge(courier, env_steps, self.desk.news());
                 return;
             }
             session.acknowledge(courier, env_steps, self.desk.news());

@@ -45,8 +45,8 @@ impl Keeper {
                 default(until_next) => Err(RecvTimeoutError::Timeout),
             };
             self.clock.enter(KeeperState::Answering);
-            if let Ok(WeightsAsked { version, piece, reply }) = request {
-                reply.send(self.shelf.reply(version, piece));
+            if let Ok(WeightsAsked { session, version, piece, reply }) = request {
+                reply.send(self.shelf.reply(session, version, piece, Instant::now()));
             }
             let now = Instant::now();
             if now >= next {

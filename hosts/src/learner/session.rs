@@ -1,23 +1,27 @@
 //! [`Session`]: one stay of a host in a run.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use pronk_metrics::{StepTicket, Steps};
+use pronk_metrics::{PolicyId, StepTicket, Steps};
 
 use super::account::Account;
 use crate::link::Reply;
-use crate::wire::{Answer, News, Shipment, Statement, seal};
+use crate::wire::{Answer, Joined, News, Over, Shipment, Statement, seal};
 
-/// Damaged shipments that end a session: a link that damages so many damages more.
+/// Damaged shipments in a row that end a session: a link that damages so many damages more.
 const MAX_DAMAGED: u32 = 3;
 
 /// One stay of a host in a run, from joining to leaving or falling silent.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: u64,
+    /// The attempt to join that began it, and its answer: one that is asked again joins once.
+    pub(super) attempt: u64,
+    pub(super) joined: Joined,
     /// The name that the link gives the host.
     pub(super) from: Arc<str>,
     /// The name in results: the same, with a number if several sessions have it.
@@ -35,10 +39,19 @@ pub(super) struct State {
     couriers: Vec<Courier>,
     /// The number of the last beat.
     pub(super) beats: u64,
+    /// What its beats have named so far: kinds of threads, and policies.
+    pub(super) named: Named,
     /// A beat that waits for news, and since when.
     pub(super) waiting_beat: Option<(Reply, Instant)>,
     damaged: u32,
     pub(super) figures: Figures,
+}
+
+/// Names that a host has reported under.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    pub(super) kinds: BTreeSet<String>,
+    pub(super) policies: BTreeSet<PolicyId>,
 }
 
 /// What a host has sent.
@@ -77,6 +90,8 @@ pub(super) enum Arrival {
     Parked,
     /// Nothing: it waits already, or the reply has been given.
     Done,
+    /// The run takes no more.
+    Over(Reply, Over),
     /// The session is to end, because of this.
     Foreign(Reply, String),
     /// The session has ended.
@@ -85,22 +100,23 @@ pub(super) enum Arrival {
 
 impl Session {
     pub(super) fn new(
-        (id, from, name): (u64, Arc<str>, String),
+        (attempt, from, name): (u64, Arc<str>, String),
         workers: Range<u32>,
-        credits: u32,
+        joined: Joined,
         account: Account,
     ) -> Self {
-        let couriers = (0..credits).map(|_| Courier::default()).collect();
+        let couriers = (0..joined.credits).map(|_| Courier::default()).collect();
         let state = State {
             seen: Instant::now(),
             account: Some(account),
             couriers,
             beats: 0,
+            named: Named::default(),
             waiting_beat: None,
             damaged: 0,
             figures: Figures::default(),
         };
-        Self { id, from, name, workers, state: Mutex::new(state) }
+        Self { id: joined.session, attempt, joined, from, name, workers, state: Mutex::new(state) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -108,8 +124,14 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a shipment in.
-    pub(super) fn arrives(&self, shipment: &Shipment, frame: Bytes, reply: Reply, news: News) -> Arrival {
+    /// Takes a shipment in; a new one only if the run is not over.
+    pub(super) fn arrives(
+        &self,
+        shipment: &Shipment,
+        frame: Bytes,
+        reply: Reply,
+        (news, over): (News, Option<Over>),
+    ) -> Arrival {
         let mut state = self.lock();
         let State { account: Some(account), couriers, figures, seen, .. } = &mut *state else {
             return Arrival::Gone(reply);
@@ -135,12 +157,15 @@ impl Session {
             return Arrival::Foreign(reply, reason);
         }
         match &mut courier.parked {
-            // Asked again: whoever waits for the earlier reply is gone.
+            // Asked again: the caller that waited for the earlier reply is gone.
             Some(parked) => {
                 parked.reply = reply;
                 Arrival::Done
             }
             none => {
+                if let Some(over) = over {
+                    return Arrival::Over(reply, over);
+                }
                 let parked = Parked { checksum: shipment.checksum, frame: Some(frame), reply, since: Instant::now() };
                 *none = Some(parked);
                 Arrival::Parked
@@ -155,6 +180,13 @@ impl Session {
         Some((parked.frame.take()?, parked.checksum))
     }
 
+    /// Forgets a shipment that the inlet cannot have now. Its courier gets no reply and ships it again.
+    pub(super) fn unpark(&self, courier: u32) {
+        if let Some(courier) = self.lock().couriers.get_mut(courier as usize) {
+            courier.parked = None;
+        }
+    }
+
     /// Books a fragment as arrived.
     ///
     /// # Errors
@@ -166,6 +198,7 @@ impl Session {
     /// Acknowledges the shipment of a courier: the inqueue has it.
     pub(super) fn acknowledge(&self, courier: u32, env_steps: u64, news: News) {
         let mut state = self.lock();
+        state.damaged = 0;
         state.figures.fragments += 1;
         state.figures.env_steps += env_steps;
         let Some(courier) = state.couriers.get_mut(courier as usize) else { return };
@@ -180,7 +213,7 @@ impl Session {
         let mut state = self.lock();
         state.damaged += 1;
         if state.damaged >= MAX_DAMAGED {
-            return Err(format!("{MAX_DAMAGED} of its fragments arrived damaged"));
+            return Err(format!("{MAX_DAMAGED} of its fragments in a row arrived damaged"));
         }
         if let Some(parked) = state.couriers.get_mut(courier as usize).and_then(|courier| courier.parked.take()) {
             parked.reply.send(seal(&Answer::Corrupt, &[]));
@@ -198,6 +231,29 @@ impl Session {
         Ok(true)
     }
 
+    /// Has a beat wait for news. The reply comes back if the session has ended.
+    pub(super) fn park_beat(&self, reply: Reply) -> Result<(), Reply> {
+        let mut state = self.lock();
+        if state.has_ended() {
+            return Err(reply);
+        }
+        state.waiting_beat = Some((reply, Instant::now()));
+        Ok(())
+    }
+
+    /// Tells what waits that the run is over. What the inlet has may still be taken, so it says.
+    pub(super) fn close(&self, over: Over) {
+        let mut state = self.lock();
+        for courier in &mut state.couriers {
+            if let Some(parked) = courier.parked.take_if(|parked| parked.frame.is_some()) {
+                parked.reply.send(seal(&Answer::Over(over), &[]));
+            }
+        }
+        if let Some((reply, _)) = state.waiting_beat.take() {
+            reply.send(seal(&Answer::Over(over), &[]));
+        }
+    }
+
     /// Ends the session: what has not arrived is lost to `cause`, and all that wait get `answer`.
     pub(super) fn end(&self, cause: &'static str, answer: &Answer) {
         let mut state = self.lock();
@@ -209,8 +265,12 @@ impl Session {
 }
 
 impl State {
+    pub(super) fn has_ended(&self) -> bool {
+        self.account.is_none()
+    }
+
     /// Answers everything that waits.
-    pub(super) fn answer_all(&mut self, answer: &Answer) {
+    fn answer_all(&mut self, answer: &Answer) {
         let parked = self.couriers.iter_mut().filter_map(|courier| courier.parked.take()).map(|parked| parked.reply);
         for reply in parked.chain(self.waiting_beat.take().map(|(reply, _)| reply)) {
             reply.send(seal(answer, &[]));

@@ -1,5 +1,7 @@
 //! The time of hosts in the ledger of the run.
 
+use std::collections::BTreeSet;
+
 use pronk_metrics::{ThreadState, ThreadTime, TimeLedger};
 use pronk_rollout::{EnvThreadState, InferenceState, SupervisorState, WorkerState};
 
@@ -9,23 +11,35 @@ use crate::wire::KindTime;
 /// Most kinds of threads that a host may have.
 const MAX_KINDS: usize = 32;
 
-/// The account of all hosts that have left.
-const LEFT: &str = "left";
+/// Most states of a kind, most threads, and the longest time: more than any host has.
+const MAX_STATES: usize = 64;
+const MAX_THREADS: u64 = 1 << 20;
+const MAX_SECS: f64 = 1e12;
 
-/// Replaces the time of a host.
+/// The account of all hosts that have left.
+pub(super) const LEFT: &str = "left";
+
+/// Replaces the time of a host, which has named the `kinds` before.
 ///
 /// # Errors
 /// What no host can have.
-pub(super) fn adopt(ledger: &TimeLedger, host: &str, times: &[KindTime]) -> Result<(), String> {
-    if times.len() > MAX_KINDS {
-        return Err(format!("it states the time of more than {MAX_KINDS} kinds of threads"));
-    }
+pub(super) fn adopt(
+    ledger: &TimeLedger,
+    host: &str,
+    times: &[KindTime],
+    kinds: &mut BTreeSet<String>,
+) -> Result<(), String> {
     for KindTime { kind, wall_secs, states, threads } in times {
-        let is_time = |secs: &f64| secs.is_finite() && *secs >= 0.0;
+        let is_time = |secs: &f64| (0.0..=MAX_SECS).contains(secs);
         let is_name = !kind.is_empty() && kind.len() <= 64 && !kind.contains(['/', '.']);
-        if !is_name || !is_time(wall_secs) || !states.iter().all(|(_, secs)| is_time(secs)) {
+        let is_short = states.len() <= MAX_STATES && *threads <= MAX_THREADS;
+        if !is_name || !is_short || !is_time(wall_secs) || !states.iter().all(|(_, secs)| is_time(secs)) {
             return Err("it states a time that is no time, or that of no kind of threads".to_owned());
         }
+        if kinds.len() == MAX_KINDS && !kinds.contains(kind) {
+            return Err(format!("it states the time of more than {MAX_KINDS} kinds of threads"));
+        }
+        kinds.insert(kind.clone());
         let mut time = ThreadTime {
             thread: format!("{host}/{kind}"),
             wall_secs: *wall_secs,
@@ -43,18 +57,22 @@ pub(super) fn adopt(ledger: &TimeLedger, host: &str, times: &[KindTime]) -> Resu
                 None => time.states.push((state, *secs)),
             }
         }
+        if !time.is_closed() {
+            return Err(format!("the states of its {kind} threads are not their wall time of {wall_secs} s"));
+        }
         ledger.adopt(time);
     }
     Ok(())
 }
 
-/// Moves the time of a host that is gone.
-pub(super) fn end(ledger: &TimeLedger, host: &str) {
-    let prefix = format!("{host}/");
-    for time in ledger.read() {
-        if let Some(kind) = time.thread.strip_prefix(&prefix) {
-            ledger.end_adopted(&time.thread, &format!("{LEFT}/{kind}"));
-        }
+/// Moves the time of a host that is gone, by kind. `left` are the kinds that have such an account.
+pub(super) fn end(ledger: &TimeLedger, host: &str, kinds: BTreeSet<String>, left: &mut BTreeSet<String>) {
+    for kind in kinds {
+        let thread = format!("{host}/{kind}");
+        // Hosts that come and go and invent names do not add accounts for ever.
+        let kind = if left.len() >= MAX_KINDS && !left.contains(&kind) { "other".to_owned() } else { kind };
+        ledger.end_adopted(&thread, &format!("{LEFT}/{kind}"));
+        left.insert(kind);
     }
 }
 
