@@ -1,7 +1,8 @@
 //! Many hosts at one learner, in one process.
 //!
-//! `cargo bench -p pronk-hosts --bench many -- [hosts] [seconds]`. Every host ships small fragments as fast as
-//! they are acknowledged, reports, and fetches 100 KB of weights, of which there is a new version every 100 ms.
+//! `cargo bench -p pronk-hosts --bench many -- [hosts] [seconds]`. Every host ships small fragments as fast
+//! as they are acknowledged, reports, and fetches 100 KB of weights, of which there is a new version every
+//! 100 ms.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 

@@ -38,7 +38,7 @@ impl Courier {
         let mut usual = 0;
         for number in 1.. {
             self.clock.enter(CourierState::Waiting);
-            let Some(mut fragment) = self.next() else { return None };
+            let mut fragment = self.next()?;
             self.clock.enter(CourierState::Packing);
             let ticket = fragment.take_ticket();
             let message = self.pack(number, &fragment, &mut encoder, usual);

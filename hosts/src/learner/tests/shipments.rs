@@ -48,7 +48,8 @@ fn a_shipment_that_was_taken_is_acknowledged_again_and_not_pushed() {
 
 #[test]
 fn what_breaks_the_rules_ends_the_session_and_the_rest_is_lost() {
-    let breaks: [(&str, fn(&mut Shipment, &mut Vec<u8>)); 7] = [
+    type Change = fn(&mut Shipment, &mut Vec<u8>);
+    let breaks: [(&str, Change); 7] = [
         ("shipment 3 came where 1 was due", |shipment, _| shipment.number = 3),
         ("courier 3 of 3", |shipment, _| shipment.courier = 3),
         ("courier 4294967295", |shipment, _| shipment.courier = u32::MAX),
