@@ -97,7 +97,9 @@ fn of_hosts() -> Value {
     let mut trainer = run(small(0)).listen(network.listen(), Terms::default()).build().unwrap();
     let host = run(TrainerConfig::default()).connect(network.dial("host-a")).workers(1);
     let host = std::thread::spawn(|| host.run());
-    let has_reported = |dict: &ResultDict| dict.get("ledger.time.host-a/rollout").is_some();
+    let has_reported = |dict: &ResultDict| {
+        ["ledger.time.host-a/rollout", "bottleneck.limit"].iter().all(|key| dict.get(key).is_some())
+    };
     let dict = trainer.by_ref().map(|result| result.unwrap().dict).find(has_reported).unwrap();
     trainer.finish().unwrap();
     host.join().unwrap().unwrap();
