@@ -119,6 +119,12 @@ pub struct Mailbox<R> {
 }
 
 impl<R> Mailbox<R> {
+    /// Another sender, as a clone of one; the mailbox is open as long as it lives.
+    pub fn sender(&self) -> MailboxSender<R> {
+        self.shared.lock().senders += 1;
+        MailboxSender { shared: Arc::clone(&self.shared) }
+    }
+
     /// The oldest report, if there is one.
     pub fn try_take(&self) -> Option<R> {
         self.shared.lock().reports.pop_front()

@@ -27,6 +27,18 @@ fn boxed(capacity: usize) -> (MailboxSender<Report>, Mailbox<Report>) {
 }
 
 #[test]
+fn a_sender_of_the_mailbox_posts_to_it_and_keeps_it_open() {
+    let (sender, reports) = mailbox(NonZeroUsize::MIN, &Notifier::new());
+    let another = reports.sender();
+    drop(sender);
+    assert!(!reports.is_closed());
+    another.post(report(3)).unwrap();
+    drop(another);
+    assert!(reports.is_closed());
+    assert_eq!(reports.drain(), [report(3)]);
+}
+
+#[test]
 fn reports_come_out_in_the_order_posted() {
     let (sender, mailbox) = boxed(3);
     (1..=3).for_each(|n| sender.post(report(n)).unwrap());

@@ -56,7 +56,6 @@ pub struct WorkerSetConfig {
 /// takes its place. If the call returns after all, the abandoned thread ends.
 pub struct WorkerSet {
     reports: Mailbox<WorkerReport>,
-    reporter: MailboxSender<WorkerReport>,
     board: StatusBoard,
     supervisor: JoinHandle<()>,
     /// Shut down when the supervisor has ended.
@@ -112,7 +111,7 @@ impl WorkerSet {
         let ResumedSeats { seats, restarts } = edges.resumed;
         let budget = RestartBudget::resumed(config.restart, &restarts);
         let spent_restarts = budget.spent();
-        let shared = Shared { make, budget, steps: edges.steps.clone(), token, reports: sender.clone() };
+        let shared = Shared { make, budget, steps: edges.steps.clone(), token, reports: sender };
         let workers = make_workers(&config, edges.ends.len(), &shared, seats)?;
         let spec = workers.first().and_then(SupervisedWorker::env_spec);
 
@@ -147,7 +146,7 @@ impl WorkerSet {
         for clock in clocks {
             time.add(clock);
         }
-        Ok(Self { reports, reporter: sender, board, supervisor, ended, spent_restarts, go: Some(go), _wanted: wanted })
+        Ok(Self { reports, board, supervisor, ended, spent_restarts, go: Some(go), _wanted: wanted })
     }
 
     /// Has the workers begin, and returns true; false if they have begun before.
@@ -167,7 +166,7 @@ impl WorkerSet {
 
     /// Another sender of such reports: for those of workers on other machines.
     pub fn reporter(&self) -> MailboxSender<WorkerReport> {
-        self.reporter.clone()
+        self.reports.sender()
     }
 
     /// How long ago workers were restarted, within the window of the budget.
