@@ -293,17 +293,25 @@ struct Thread<'a> {
 
 impl<'a> Spent<'a> {
     fn between(now: &'a [ThreadTime], before: &[ThreadTime]) -> Self {
+        // A host on another machine reports once a beat, which may be seldomer than there are results. Its
+        // time since it joined is then the best there is, unless workers of this machine say more.
+        let has_news =
+            |time: &ThreadTime, earlier: &ThreadTime| !time.thread.contains('/') || time.wall_secs > earlier.wall_secs;
+        let has_local = now.iter().any(|time| !time.thread.contains('/') && is_worker(&time.thread));
+        let counts = |time: &&ThreadTime| {
+            let known = before.iter().find(|earlier| earlier.thread == time.thread);
+            let is_stale = known.is_some_and(|earlier| !has_news(time, earlier));
+            !time.thread.starts_with("left/") && !(has_local && is_stale)
+        };
         let thread = |time: &'a ThreadTime| {
-            // A host on another machine reports once a beat, which may be seldomer than there are results.
-            let has_news = |earlier: &&ThreadTime| !time.thread.contains('/') || time.wall_secs > earlier.wall_secs;
-            let earlier = before.iter().find(|earlier| earlier.thread == time.thread).filter(has_news);
+            let earlier = before.iter().find(|earlier| earlier.thread == time.thread).filter(|it| has_news(time, it));
             let wall_secs = time.wall_secs - earlier.map_or(0.0, |earlier| earlier.wall_secs);
             let states: Vec<_> =
                 shares(time, earlier).into_iter().map(|(state, share)| (state, share * wall_secs)).collect();
             let starting: f64 = states.iter().filter(|(state, _)| *state == "starting").map(|(_, secs)| secs).sum();
             Thread { name: &time.thread, wall_secs: wall_secs - starting, states }
         };
-        Self(now.iter().map(thread).collect())
+        Self(now.iter().filter(counts).map(thread).collect())
     }
 
     /// Total seconds of matching threads in matching states, without start-up.

@@ -86,6 +86,19 @@ fn couriers_that_never_wait_make_the_network_the_limit() {
 }
 
 #[test]
+fn hosts_that_have_left_or_have_not_reported_do_not_outweigh_the_workers_that_have() {
+    let host = |thread: &str| time(thread, &[("stepping", 1.0), ("inferring", 0.0), ("blocked", 99.0)]);
+    let before = [time("learner", &[("starved", 0.0), ("learning", 0.0)]), host("a/rollout"), host("left/rollout")];
+    let worker = time("rollout-1", &[("stepping", 9.0), ("inferring", 1.0), ("blocked", 0.0)]);
+    let learner = time("learner", &[("starved", 7.0), ("learning", 3.0)]);
+    let now = [learner.clone(), host("a/rollout"), host("left/rollout"), worker];
+    assert_eq!(Bottleneck::find(&now, &before, Some(1), None).expect("there was time").blocked, Some(0.0));
+    // Without other workers, what the host has reported so far counts.
+    let now = [learner, host("a/rollout"), host("left/rollout")];
+    assert_eq!(Bottleneck::find(&now, &before, Some(0), None).expect("there was time").blocked, Some(0.99));
+}
+
+#[test]
 fn a_worker_whose_processes_step_is_busy_with_environments() {
     // It nearly always waits for its process, which in turn waits during inference.
     let worker = time("rollout-1", &[("stepping", 9.0), ("inferring", 1.0), ("blocked", 0.0)]);

@@ -53,7 +53,9 @@ impl OnThread {
         let host = Trainer::builder(TrainerConfig::default()).env(env).connect(network.dial(name));
         let (guard, token) = shutdown();
         let host = host.workers(workers).patience(Duration::from_secs(20)).until(token);
-        Self { thread: std::thread::spawn(|| host.run()), guard }
+        // A test that waits for what a host does would not see why it has left.
+        let run = || host.run().inspect_err(|error| println!("{error}"));
+        Self { thread: std::thread::spawn(run), guard }
     }
 
     /// What it did in a run that has ended by itself.

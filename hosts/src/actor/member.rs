@@ -64,6 +64,8 @@ pub struct Stay {
     token: ShutdownToken,
     clock: StateClock<BeatState>,
     beats: u64,
+    /// What the last beat reports, until the learner has taken it.
+    untaken: Option<WorkerReport>,
 }
 
 impl Member {
@@ -119,7 +121,19 @@ impl Member {
         let fetch_clock = clock(&time, "weights", FetchState::Waiting);
         let fetch = spawn("weights".to_owned(), move || fetch.run(weights, fetch_clock))?;
         let clock = clock(&time, "beat", BeatState::Listening);
-        Ok(Stay { session, terms, contact, steps, time, couriers, fetch, token: self.token, clock, beats: 0 })
+        Ok(Stay {
+            session,
+            terms,
+            contact,
+            steps,
+            time,
+            couriers,
+            fetch,
+            token: self.token,
+            clock,
+            beats: 0,
+            untaken: None,
+        })
     }
 
     fn fetch(&self, layouts: Layouts, token: ShutdownToken) -> Fetch {
@@ -160,10 +174,14 @@ impl Stay {
             self.clock.enter(BeatState::Listening);
             match self.contact.ask::<Answer>(Op::Beat, beat, self.terms.lease / 2) {
                 Ok((Answer::Taken(news), _)) => {
+                    self.untaken = None;
                     self.contact.hears(&news);
                     return self.token.is_shut_down().then_some(Left::Stopped);
                 }
-                Ok((Answer::Over(over), _)) => return Some(Left::Over(over)),
+                Ok((Answer::Over(over), _)) => {
+                    self.untaken = None;
+                    return Some(Left::Over(over));
+                }
                 Ok((Answer::Gone | Answer::Corrupt, _)) => return Some(Left::Gone),
                 Ok((Answer::Foreign(reason), _)) => return Some(Left::Foreign(reason)),
                 Err(error) => tracing::debug!("a report is sent again: {error}"),
@@ -181,13 +199,16 @@ impl Stay {
     /// The next beat.
     fn beat(&mut self, reports: Vec<WorkerReport>, leaves: Option<String>) -> Bytes {
         self.clock.enter(BeatState::Reporting);
-        self.beats += 1;
-        let mut report = WorkerReport::default();
+        // One that was perhaps not taken keeps its number, so that what it reports is counted once.
+        let untaken = self.untaken.take();
+        self.beats += u64::from(untaken.is_none());
+        let mut report = untaken.unwrap_or_default();
         reports.into_iter().for_each(|later| report.fold(later));
-        let gave_up = std::mem::take(&mut report.ended).iter().map(|failure| shortened(failure.to_string())).collect();
+        let gave_up = report.ended.iter().map(|failure| shortened(failure.to_string())).collect();
         for text in report.failures.iter_mut().chain(&mut report.abandoned.newest) {
             *text = shortened(std::mem::take(text));
         }
+        self.untaken = Some(report.clone());
         let beat = Beat {
             session: self.session,
             number: self.beats,
@@ -289,11 +310,13 @@ fn by_kind(ledger: &TimeLedger, held_secs: f64) -> Vec<KindTime> {
     kinds.into_values().collect()
 }
 
-/// The name of a thread without its numbers.
+/// The name of a thread without its numbers: `rollout (abandoned)` for `rollout-7 (abandoned)`.
 fn kind_of(thread: &str) -> String {
+    let (name, rest) = thread.split_once(' ').unwrap_or((thread, ""));
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let parts: Vec<&str> = thread.split(['-', '/']).filter(|part| !is_number(part)).collect();
-    parts.join("-").replace('.', "-")
+    let parts: Vec<&str> = name.split(['-', '/']).filter(|part| !is_number(part)).collect();
+    let kind = [&parts.join("-"), rest].join(" ").replace('.', "-");
+    kind.trim().to_owned()
 }
 
 fn clock<S: ThreadState>(time: &TimeLedger, name: &str, first: S) -> StateClock<S> {
@@ -304,4 +327,16 @@ fn clock<S: ThreadState>(time: &TimeLedger, name: &str, first: S) -> StateClock<
 
 fn spawn<T: Send + 'static>(name: String, body: impl FnOnce() -> T + Send + 'static) -> std::io::Result<JoinHandle<T>> {
     std::thread::Builder::new().name(name).spawn(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_one_kind_share_a_name() {
+        let kinds = ["rollout-3", "rollout-12.1", "rollout-7 (abandoned)", "rollout-3-envs-0", "courier-1", "beat"];
+        let expected = ["rollout", "rollout", "rollout (abandoned)", "rollout-envs", "courier", "beat"];
+        assert_eq!(kinds.map(kind_of), expected);
+    }
 }

@@ -148,8 +148,13 @@ impl Hosts {
             parcels,
             first_worker,
         }));
-        let inlet =
-            Inlet { desk: Arc::clone(&desk), fragments, pool, clock: clock(&time, Inlet::NAME, InletState::Waiting) };
+        let inlet = Inlet {
+            desk: Arc::clone(&desk),
+            fragments,
+            pool,
+            weights,
+            clock: clock(&time, Inlet::NAME, InletState::Waiting),
+        };
         let keeper = Keeper { desk: Arc::clone(&desk), shelf, clock: clock(&time, Keeper::NAME, KeeperState::Waiting) };
         let mut hosts = Self { desk, listening: None, inlet: None, keeper: None, open: Some(open) };
         hosts.inlet = Some(spawn(Inlet::NAME, move || inlet.run(&received))?);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
-use pronk_buffer::{Closed, InqueueSender, MultiAgentBatch, Pool};
-use pronk_metrics::{StateClock, catch, thread_states};
+use pronk_buffer::{Closed, InqueueSender, MultiAgentBatch, Pool, WeightCell};
+use pronk_metrics::{ByPolicy, StateClock, catch, thread_states};
+use pronk_policy::Params;
 
 use super::desk::{HostsDesk, Parcel};
 use crate::frame::{Decoder, Sender};
@@ -26,6 +27,7 @@ pub(super) struct Inlet {
     pub(super) desk: Arc<HostsDesk>,
     pub(super) fragments: InqueueSender<MultiAgentBatch>,
     pub(super) pool: Pool,
+    pub(super) weights: WeightCell<ByPolicy<Params>>,
     pub(super) clock: StateClock<InletState>,
 }
 
@@ -43,8 +45,10 @@ impl Inlet {
             let unpacked = match crc32c::crc32c(&frame) == checksum {
                 false => Ok(None),
                 true => {
-                    let sender =
-                        Sender { workers: session.workers.clone(), newest_version: self.desk.version.current() };
+                    // Not the version that the cell counts, which rises only after the weights can be had: a
+                    // fast host ships a fragment of theirs while the learner's thread is between the two.
+                    let newest_version = self.weights.load().version;
+                    let sender = Sender { workers: session.workers.clone(), newest_version };
                     // A frame that makes decoding panic is a defect, which may cost the host, not the run.
                     let decoded = catch(|| decoder.decode(&frame, &self.pool, &self.desk.expected, &sender));
                     match decoded {

@@ -138,7 +138,8 @@ impl Bench {
         drop(to_inlet);
         let clock = StateClock::new(Inlet::NAME, InletState::Waiting);
         let (desk, fragments) = (Arc::clone(&self.desk), self.sender.clone());
-        Inlet { desk, fragments, pool: Pool::new(2), clock }.run(&parcels);
+        let weights = self.publisher.cell();
+        Inlet { desk, fragments, pool: Pool::new(2), weights, clock }.run(&parcels);
     }
 
     /// Trains on all fragments that have arrived; how many there were.
