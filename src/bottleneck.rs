@@ -301,7 +301,7 @@ impl<'a> Spent<'a> {
         let counts = |time: &&ThreadTime| {
             let known = before.iter().find(|earlier| earlier.thread == time.thread);
             let is_stale = known.is_some_and(|earlier| !has_news(time, earlier));
-            !time.thread.starts_with("left/") && !(has_local && is_stale)
+            !(time.thread.starts_with("left/") || has_local && is_stale)
         };
         let thread = |time: &'a ThreadTime| {
             let earlier = before.iter().find(|earlier| earlier.thread == time.thread).filter(|it| has_news(time, it));
