@@ -182,7 +182,15 @@ impl Replay {
         if *cpu != own.cpu {
             tracing::warn!(recorded = cpu, own = own.cpu, "other instructions than recorded: sums may differ");
         }
-        if self.from_fragments { Ok(()) } else { check_repeatable(&self.config) }
+        if self.from_fragments {
+            return Ok(());
+        }
+        let workers = self.config.workers.num_rollout_workers;
+        if self.passes.iter().flat_map(|pass| &pass.taken).any(|taken| taken.tag.worker as usize > workers) {
+            let why = "workers of other machines sampled for it; replay it from its fragments, if it has them";
+            return Err(RecordError::NotRepeatable { why: why.to_owned() });
+        }
+        check_repeatable(&self.config)
     }
 }
 

@@ -7,7 +7,7 @@ use pronk::buffer::{ShutdownGuard, shutdown};
 use pronk::envs::{CartPole, TicTacToe};
 use pronk::hosts::{JoinError, MemoryNetwork, Refusal, Terms, Toll};
 use pronk::prelude::*;
-use pronk::{ActingError, ActingOutcome, EnvFactory, MultiAgentConfig, Resume, Run, TrainError};
+use pronk::{ActingError, ActingOutcome, EnvFactory, MultiAgentConfig, Recording, Replay, Resume, Run, TrainError};
 
 use crate::fixtures::{iterations, small, with, without_hanging};
 
@@ -165,7 +165,10 @@ fn a_cut_that_is_shorter_than_the_lease_costs_no_step() {
             until(&mut trainer, |_| cut.elapsed() > Duration::from_millis(200));
             network.cut("a", false);
         }
-        let run = trainer.run(env_steps(10_000)).unwrap();
+        // Couriers pause before they ask again; the run then drains.
+        let before = trainer.by_ref().next().unwrap().unwrap().env_steps_sampled;
+        until(&mut trainer, |result| result.env_steps_sampled > before + 1_000);
+        let run = trainer.run(env_steps(before + 100_000)).unwrap();
         assert_closed(&run);
         assert!(run.steps.lost.is_empty(), "{:?}", run.steps);
         assert_eq!(host.join().stays, 1);
@@ -284,6 +287,28 @@ fn deterministic_admission_and_replays_are_refused_with_hosts() {
     let refused = run.listen(network.listen(), terms()).build().map(drop).unwrap_err();
     assert!(matches!(&refused, TrainError::Config(error) if error.field == "admission"), "{refused}");
     assert!(refused.to_string().contains("hosts come and go"), "{refused}");
+}
+
+#[test]
+fn the_record_of_a_run_with_hosts_is_replayed_from_its_fragments_only() {
+    without_hanging("record", || {
+        let (network, folder) = (MemoryNetwork::new(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("run.rec");
+        let run = |config| Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+        let config = with(learner(), |config| config.workers.num_rollout_workers = 1);
+        let recording = Recording::to(&path).with_fragments();
+        let trainer = run(config).record(recording).listen(network.listen(), terms()).build().unwrap();
+        let host = OnThread::start(&network, "a", 2);
+        let recorded = trainer.run(env_steps(20_000)).unwrap();
+        host.join();
+        let replay = || Replay::open(&path).unwrap();
+        let config = replay().config().clone();
+        let refused = run(config.clone()).replay(replay()).build().map(drop).unwrap_err();
+        assert!(refused.to_string().contains("workers of other machines sampled for it"), "{refused}");
+        let replayed = run(config).replay(replay().from_fragments()).build().unwrap();
+        let replayed = replayed.run(StopWhen::default()).unwrap();
+        assert_eq!(replayed.weights_digest(), recorded.weights_digest());
+    });
 }
 
 #[test]
