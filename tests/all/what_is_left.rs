@@ -234,16 +234,25 @@ fn the_error_of_a_run_goes_through_the_question_mark() {
 
 #[test]
 fn a_run_saves_on_the_way() {
-    let folder = tempfile::tempdir().unwrap();
-    let builder = Trainer::builder(small(2)).env(|_: &EnvContext| CartPole::new());
-    let mut trainer = builder.checkpoints(folder.path()).build().unwrap();
-    assert!(trainer.by_ref().take(3).all(|result| result.is_ok()));
-    let first = saved(&folder);
-    assert!(is_complete(&first));
-    assert!(trainer.by_ref().take(3).all(|result| result.is_ok()));
-    assert!(saved(&folder).state.updates > first.state.updates);
-    let run = trainer.finish().unwrap();
-    assert_eq!(saved(&folder).state.updates, only(&run).state.updates, "the last one is of the end");
+    without_hanging("saves", || {
+        let folder = tempfile::tempdir().unwrap();
+        let builder = Trainer::builder(small(2)).env(|_: &EnvContext| CartPole::new());
+        let mut trainer = builder.checkpoints(folder.path()).build().unwrap();
+        // A thread writes them, on a busy disk some results later.
+        let mut saved_after = |updates| loop {
+            assert!(trainer.next().unwrap().is_ok());
+            match Checkpoint::load(folder.path()) {
+                Ok(checkpoint) if checkpoint.state.updates > updates => break checkpoint,
+                _ => {}
+            }
+        };
+        let first = saved_after(0);
+        assert!(is_complete(&first));
+        let second = saved_after(first.state.updates);
+        assert!(is_complete(&second));
+        let run = trainer.finish().unwrap();
+        assert_eq!(saved(&folder).state.updates, only(&run).state.updates, "the last one is of the end");
+    });
 }
 
 #[test]
