@@ -273,7 +273,8 @@ impl Trainer {
 
     fn iteration_is_complete(&self) -> bool {
         let Some(turns) = &self.turn_reports else {
-            return self.iteration.is_complete(&self.config, &self.steps, &self.learner_metrics);
+            let waits_for_hosts = self.engine.as_ref().is_some_and(Engine::waits_for_hosts);
+            return self.iteration.is_complete(&self.config, &self.steps, &self.learner_metrics, waits_for_hosts);
         };
         // The workers have used all their turns, too, so that all that a result counts is at rest. One that
         // has given up will not.

@@ -73,6 +73,7 @@ fn simulate(n_hosts: u32, time: Duration) {
         welcome: Welcome::new(0, String::new()),
         facts: Facts::new(),
         expected: Expected::single(0, policy, NormalizerConfig::default()).unwrap(),
+        policies: ["default_policy".into()].into(),
         first_worker: 0,
     };
     let edges = HostEdges {

@@ -6,6 +6,7 @@ mod courier;
 mod fetch;
 mod join;
 mod member;
+mod sources;
 
 pub use act::Act;
 pub use contact::Left;

@@ -5,9 +5,10 @@ mod desk;
 mod hosts;
 mod inlet;
 mod keeper;
+mod members;
 mod reported;
 mod session;
-mod shelf;
+mod store;
 mod times;
 
 #[cfg(test)]
@@ -17,3 +18,5 @@ mod tests;
 pub use hosts::{HostEdges, HostStatus, Hosts, HostsConfig, HostsStatus, OpenError};
 pub use inlet::InletState;
 pub use keeper::KeeperState;
+#[cfg(test)]
+pub(crate) use store::Store;

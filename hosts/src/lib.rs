@@ -5,10 +5,14 @@
 
 mod actor;
 mod actor_states;
+mod ask;
 mod frame;
 mod learner;
 mod link;
 mod memory;
+mod pull;
+mod relay;
+mod shelf;
 mod terms;
 mod weights;
 mod wire;
@@ -21,7 +25,8 @@ pub use actor_states::{BeatState, CourierState, FetchState};
 pub use frame::{Decoder, Encoder, FrameError, Sender};
 pub use frame::{Expected, ExpectedError, ExpectedPolicy, Pixels};
 pub use learner::{HostEdges, HostStatus, Hosts, HostsConfig, HostsStatus, InletState, KeeperState, OpenError};
-pub use link::{CallError, Desk, Dial, Link, LinkError, Listen, Listening, Op, Reply, Request};
+pub use link::{CallError, Desk, Dial, Limits, Link, LinkError, Listen, Listening, Op, Reply, Request};
 pub use memory::{MemoryNetwork, Toll};
+pub use relay::{Relay, RelayError, RelayStatus};
 pub use terms::{Terms, TermsError};
 pub use wire::{Facts, Over, PROTOCOL, Refusal, Welcome, WireError};

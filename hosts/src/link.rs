@@ -69,7 +69,16 @@ pub trait Listen: Send {
     ///
     /// # Errors
     /// Settings that cannot work, or an address that cannot be listened on.
-    fn listen(self: Box<Self>, desk: Arc<dyn Desk>) -> Result<Box<dyn Listening>, LinkError>;
+    fn listen(self: Box<Self>, desk: Arc<dyn Desk>, limits: Limits) -> Result<Box<dyn Listening>, LinkError>;
+}
+
+/// What an open end has to take, and need not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many hosts are connected at a time.
+    pub hosts: usize,
+    /// The longest request, in bytes. An engine refuses longer ones before it holds them in memory.
+    pub request_bytes: usize,
 }
 
 /// An open end of a learner. Dropping it closes the end, after the replies given so far have been sent.

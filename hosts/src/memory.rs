@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crossbeam_channel::{RecvTimeoutError, bounded, never};
 use pronk_policy::derive_seed;
 
-use crate::link::{CallError, Desk, Dial, Link, LinkError, Listen, Listening, Op, Reply, Request};
+use crate::link::{CallError, Desk, Dial, Limits, Link, LinkError, Listen, Listening, Op, Reply, Request};
 
 /// What a [`MemoryNetwork`] does to what passes it, drawn from a seed. The default lets everything through.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,7 +34,7 @@ pub struct Toll {
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
-/// use pronk_hosts::{Bytes, Desk, Dial, Listen, MemoryNetwork, Op, Request};
+/// use pronk_hosts::{Bytes, Desk, Dial, Limits, Listen, MemoryNetwork, Op, Request};
 ///
 /// struct Echo;
 ///
@@ -45,7 +45,8 @@ pub struct Toll {
 /// }
 ///
 /// let network = MemoryNetwork::new();
-/// let listening = Box::new(network.listen()).listen(Arc::new(Echo))?;
+/// let limits = Limits { hosts: 1, request_bytes: 1000 };
+/// let listening = Box::new(network.listen()).listen(Arc::new(Echo), limits)?;
 /// let link = network.dial("host-a").dial()?;
 /// let reply = link.call(Op::Beat, Bytes::from_static(b"there?"), Duration::from_secs(1));
 /// assert_eq!(reply.as_deref(), Ok(b"there?".as_slice()));
@@ -216,7 +217,7 @@ impl Link for MemoryLink {
 struct MemoryListen(Arc<Network>);
 
 impl Listen for MemoryListen {
-    fn listen(self: Box<Self>, desk: Arc<dyn Desk>) -> Result<Box<dyn Listening>, LinkError> {
+    fn listen(self: Box<Self>, desk: Arc<dyn Desk>, _: Limits) -> Result<Box<dyn Listening>, LinkError> {
         let mut state = self.0.lock();
         if state.desk.is_some() {
             let reason = "another learner listens on it; drop that one first".to_owned();

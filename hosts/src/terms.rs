@@ -24,6 +24,8 @@ pub struct Terms {
     pub beat: Duration,
     /// Most sessions at once. Default 1024.
     pub max_hosts: u32,
+    /// Most of them under one name, which are processes with the same certificate. Default 64.
+    pub max_of_name: u32,
     /// Most workers of one host. Default 256.
     pub max_workers: u32,
     /// Bytes of weights in one reply. Default 1 MiB; a link that cannot carry one within the lease gets no
@@ -37,11 +39,15 @@ impl Default for Terms {
             lease: Duration::from_secs(30),
             beat: Duration::from_secs(1),
             max_hosts: 1024,
+            max_of_name: 64,
             max_workers: 256,
             weights_piece: 1 << 20,
         }
     }
 }
+
+/// The largest number of hosts that can be allowed.
+const MAX_HOSTS: u32 = 1 << 16;
 
 /// Settings for hosts that cannot work; the text names the setting and says why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +68,7 @@ impl Terms {
     /// The first that cannot work.
     pub fn check(&self) -> Result<(), TermsError> {
         let refuse = |field, value: String, reason| Err(TermsError { field, value, reason });
-        let Self { lease, beat, max_hosts, max_workers, weights_piece } = *self;
+        let Self { lease, beat, max_hosts, max_of_name, max_workers, weights_piece } = *self;
         if beat.is_zero() {
             return refuse("beat", format!("{beat:?}"), "hosts would report without a pause; set at least 10 ms");
         }
@@ -71,13 +77,22 @@ impl Terms {
                           set a lease of at least 4 beats";
             return refuse("lease", format!("{lease:?}"), reason);
         }
-        if max_hosts == 0 || max_workers == 0 {
-            let field = if max_hosts == 0 { "max_hosts" } else { "max_workers" };
-            return refuse(field, "0".to_owned(), "no host could ever join; set at least 1, or do not listen");
+        for (field, most) in [("max_hosts", max_hosts), ("max_of_name", max_of_name), ("max_workers", max_workers)] {
+            if most == 0 {
+                return refuse(field, "0".to_owned(), "no host could ever join; set at least 1, or do not listen");
+            }
+        }
+        if max_hosts > MAX_HOSTS {
+            return refuse("max_hosts", max_hosts.to_string(), "set at most 65536: the learner keeps room for each");
         }
         if !(1 << 10..=1 << 28).contains(&weights_piece) {
             return refuse("weights_piece", weights_piece.to_string(), "set between 1 KiB and 256 MiB");
         }
         Ok(())
+    }
+
+    /// Shipments that wait for the learner at most, of all hosts together: the credits of all of them.
+    pub(crate) fn max_parked(&self) -> u32 {
+        self.max_hosts.saturating_mul(4).max(4096)
     }
 }

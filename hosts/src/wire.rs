@@ -26,7 +26,7 @@ const MAGIC: [u8; 6] = *b"pronk\n";
 const START: usize = MAGIC.len() + 2 + 4 + 4;
 
 /// The longest header: that of a [`Beat`] with all its lists full.
-const MAX_HEADER: usize = 4 << 20;
+pub(crate) const MAX_HEADER: usize = 4 << 20;
 
 /// The first question of an actor, and its second.
 #[derive(Debug, Serialize, Deserialize)]
@@ -130,6 +130,9 @@ pub enum Refusal {
         /// What it did.
         reason: String,
     },
+    /// It has joined by the same question before, and left.
+    #[error("this question to join is outdated: the session that it began has ended")]
+    Outdated,
     /// It asks for no workers, or for more than any host has.
     #[error("a host must have between 1 and {limit} workers, this one asks for {asked}")]
     Workers {
@@ -232,11 +235,15 @@ pub(crate) struct KindTime {
 }
 
 /// Asks for a piece of weights.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct WeightsRequest {
     pub(crate) session: u64,
+    /// The process of the learner, for relays: the session is known to that one only.
+    pub(crate) run: u64,
     /// The version of an earlier piece; `None` for the newest.
     pub(crate) version: Option<u64>,
+    /// The newest version that the host knows of, for relays.
+    pub(crate) at_least: u64,
     pub(crate) piece: u32,
 }
 

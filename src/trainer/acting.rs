@@ -30,6 +30,7 @@ type MakeSpec = dyn Fn(&TrainerConfig) -> Result<RunSpec, TrainError> + Send;
 #[must_use = "it acts with `run`"]
 pub struct ActingHost {
     dial: Box<dyn Dial>,
+    relay: Option<Box<dyn Dial>>,
     spec: Box<MakeSpec>,
     workers: u32,
     patience: Duration,
@@ -105,7 +106,7 @@ impl TrainerBuilder<SeveralAgents> {
 impl ActingHost {
     fn new(dial: Box<dyn Dial>, spec: Box<MakeSpec>) -> Self {
         let workers = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        Self { dial, spec, workers, patience: PATIENCE, pixels: Pixels::default(), end: None }
+        Self { dial, relay: None, spec, workers, patience: PATIENCE, pixels: Pixels::default(), end: None }
     }
 
     /// How many workers it has. The default is one for each processor.
@@ -121,6 +122,11 @@ impl ActingHost {
     /// Whether observations of bytes are compressed on their way: worth it below a few gigabits per second.
     pub fn pixels(self, pixels: Pixels) -> Self {
         Self { pixels, ..self }
+    }
+
+    /// Gets weights from a [`Relay`](crate::hosts::Relay) instead of the learner, as long as it answers.
+    pub fn weights_from(self, relay: impl Dial + 'static) -> Self {
+        Self { relay: Some(Box::new(relay)), ..self }
     }
 
     /// Also ends when the guard of this token is dropped.
@@ -144,6 +150,9 @@ impl ActingHost {
             }
         };
         let mut actor = Actor::new(self.dial, self.workers, self.patience, token);
+        if let Some(relay) = self.relay {
+            actor = actor.weights_from(relay);
+        }
         let mut host =
             Host { spec: self.spec, workers: self.workers, pixels: self.pixels, outcome: Default::default() };
         let left = actor.act(&mut host)?;

@@ -20,8 +20,9 @@ use crate::error::TrainError;
 /// takes a second at most. Only closing processes of environments may take longer.
 pub(super) const SHUTDOWN_DEADLINE: Duration = Duration::from_millis(600);
 
-/// How long a run that ends waits for what its hosts report last.
-const FAREWELL: Duration = Duration::from_millis(300);
+/// How long a run that finishes waits for what its hosts report last: their workers may take as long to stop
+/// as those of this machine. One that is dropped has half of the time that its learner has.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The execution backend of a run.
 #[allow(clippy::large_enum_variant)] // one per run, never moved
@@ -143,6 +144,14 @@ impl Engine {
         }
     }
 
+    /// Whether there is no worker on this machine, and none yet or any more on another.
+    pub(super) fn waits_for_hosts(&self) -> bool {
+        match self {
+            Self::Threads { workers, hosts: Some(hosts), .. } => workers.n_running() == 0 && hosts.n_workers() == 0,
+            Self::Threads { .. } | Self::Inline { .. } => false,
+        }
+    }
+
     /// Workers on other machines, if the run listens to any.
     pub(super) fn hosts(&self) -> Option<&Hosts> {
         match self {
@@ -242,7 +251,7 @@ impl Engine {
         match self {
             Self::Threads { learner, workers, hosts, loaders, inference, .. } => {
                 if let Some(hosts) = hosts {
-                    hosts.end(over, FAREWELL);
+                    hosts.end(over, FAREWELL.min(learner_deadline / 2));
                 }
                 let began = Instant::now();
                 let learner = learner.join(learner_deadline);

@@ -64,11 +64,13 @@ impl Trainer {
                 let per_env_step = host.bytes as f64 / host.env_steps.max(1) as f64;
                 let value = json!({
                     "workers": host.workers,
+                    "gave_up": host.gave_up,
                     "fragments": host.fragments,
                     "env_steps": host.env_steps,
                     "lost": host.lost,
                     "bytes": host.bytes,
                     "bytes_per_env_step": per_env_step,
+                    "weights_bytes": host.weights_bytes,
                     "duplicates": host.duplicates,
                     "silent_secs": host.silent.as_secs_f64(),
                 });

@@ -45,6 +45,7 @@ impl HostsPlan {
             welcome: Welcome::new(spec.life, text),
             facts: spec.facts()?,
             expected: spec.expected(config)?,
+            policies: spec.policy_ids(),
             first_worker: config.workers.num_rollout_workers as u32 + 1,
         };
         Ok(ReadyHosts { listen: self.listen, config, weights, pool })

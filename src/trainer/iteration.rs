@@ -80,14 +80,21 @@ impl Iteration {
 
     /// Whether it covers the minimal time, env-steps and one pass.
     ///
-    /// With a starved learner it ends after [`STARVED`], so that the result says so.
-    pub(super) fn is_complete(&self, config: &TrainerConfig, steps: &StepLedger, learner: &LearnerMetrics) -> bool {
+    /// With a starved learner, or while no host has joined that could feed it, it ends after [`STARVED`], so
+    /// that the result says so.
+    pub(super) fn is_complete(
+        &self,
+        config: &TrainerConfig,
+        steps: &StepLedger,
+        learner: &LearnerMetrics,
+        waits_for_hosts: bool,
+    ) -> bool {
         if self.time_left(config).is_some() {
             return false;
         }
         let sampled = || steps.snapshot().sampled.env - self.steps_before.sampled.env;
         (self.learner.passes > 0 && sampled() >= config.results.min_sample_timesteps_per_iteration)
-            || (self.started.elapsed() >= STARVED && learner.read().starved.is_some())
+            || (self.started.elapsed() >= STARVED && (waits_for_hosts || learner.read().starved.is_some()))
     }
 
     /// What is left of the shortest iteration time.

@@ -6,14 +6,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, bounded};
+use pronk_metrics::StepLedger;
 use serde::de::DeserializeOwned;
 
-use crate::link::{CallError, Link, Op};
-use crate::wire::{News, Over, WireError, open};
-
-/// The first pause before a question is asked again, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+use crate::ask::{AskError, ask};
+use crate::link::{Link, Op};
+use crate::wire::{News, Over};
 
 /// Why a stay in a run has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,15 +46,6 @@ pub(super) struct Contact {
     held: AtomicU64,
 }
 
-/// Why a question has no usable answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum AskError {
-    #[error(transparent)]
-    Call(#[from] CallError),
-    #[error(transparent)]
-    Wire(#[from] WireError),
-}
-
 impl Contact {
     pub(super) fn new(link: Arc<dyn Link>) -> Self {
         Self {
@@ -77,8 +66,7 @@ impl Contact {
         question: &Bytes,
         deadline: Duration,
     ) -> Result<(A, Bytes), AskError> {
-        let reply = self.link.call(op, question.clone(), deadline)?;
-        let answer = open(&reply)?;
+        let answer = ask(&*self.link, op, question.clone(), deadline)?;
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         Ok(answer)
     }
@@ -88,14 +76,16 @@ impl Contact {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// Notes news of the learner.
-    pub(super) fn hears(&self, news: &News) {
+    /// Notes news of the learner; `steps` are those of the host.
+    pub(super) fn hears(&self, news: &News, steps: &StepLedger) {
         if self.newest.fetch_max(news.version, Ordering::AcqRel) < news.version {
             // A full channel wakes the thread as well.
             let _ = self.newer.0.try_send(());
         }
         if news.drains {
             self.drains.store(true, Ordering::Release);
+            // Workers begin no further fragment, whatever they have made so far.
+            steps.limit_env_steps(0);
         }
         self.held.fetch_add((news.held_secs.clamp(0.0, 1e6) * 1e9) as u64, Ordering::Relaxed);
     }
@@ -123,21 +113,5 @@ impl Contact {
 
     pub(super) fn left(&self) -> Option<Left> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// Pauses between attempts, each twice as long as the one before.
-pub(super) struct Pauses(Duration);
-
-impl Pauses {
-    pub(super) fn new() -> Self {
-        Self(FIRST_PAUSE)
-    }
-
-    /// The next pause.
-    pub(super) fn next(&mut self) -> Duration {
-        let pause = self.0;
-        self.0 = (2 * pause).min(LONGEST_PAUSE);
-        pause
     }
 }

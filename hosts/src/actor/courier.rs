@@ -7,8 +7,9 @@ use bytes::Bytes;
 use pronk_buffer::{InqueueReceiver, MultiAgentBatch, PopError, ShutdownToken};
 use pronk_metrics::{StateClock, StepLedger, StepTicket};
 
-use super::contact::{Contact, Left, Pauses};
+use super::contact::{Contact, Left};
 use crate::actor_states::CourierState;
+use crate::ask::Pauses;
 use crate::frame::{Encoder, Pixels};
 use crate::link::Op;
 use crate::wire::{Answer, Shipment, Statement, seal_into};
@@ -105,7 +106,7 @@ impl Courier {
             self.clock.enter(CourierState::Network);
             let left = match self.contact.ask::<Answer>(Op::Ship, message, self.lease) {
                 Ok((Answer::Taken(news), _)) => {
-                    self.contact.hears(&news);
+                    self.contact.hears(&news, &self.steps);
                     return Shipped::Taken;
                 }
                 Ok((Answer::Over(over), _)) => Some(Left::Over(over)),

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use pronk_buffer::ShutdownToken;
 
-use super::contact::{AskError, Contact, Pauses};
+use super::contact::Contact;
 use super::member::Member;
+use crate::ask::{AskError, Pauses};
 use crate::link::{Dial, LinkError, Op};
 use crate::wire::{Door, Facts, Hello, Join, Joined, Knock, Over, Refusal, Welcome, WireError, seal};
 
@@ -19,6 +20,8 @@ pub struct Actor {
     dial: Box<dyn Dial>,
     hello: Hello,
     patience: Duration,
+    /// The way to a relay of weights, if there is one.
+    relay: Option<Box<dyn Dial>>,
     contact: Option<Arc<Contact>>,
     before: Option<u64>,
     token: ShutdownToken,
@@ -87,7 +90,13 @@ impl Actor {
     /// whenever it has lost one.
     pub fn new(dial: Box<dyn Dial>, workers: u32, patience: Duration, token: ShutdownToken) -> Self {
         let hello = Hello { version: env!("CARGO_PKG_VERSION").to_owned(), workers };
-        Self { dial, hello, patience, contact: None, before: None, token }
+        Self { dial, hello, patience, relay: None, contact: None, before: None, token }
+    }
+
+    /// Gets weights from a relay where it can, and from the learner where it cannot.
+    #[must_use]
+    pub fn weights_from(self, relay: Box<dyn Dial>) -> Self {
+        Self { relay: Some(relay), ..self }
     }
 
     /// Where it looks.
@@ -119,15 +128,19 @@ impl Actor {
         let join = Join { hello: self.hello.clone(), run: welcome.run, facts, attempt, before: self.before };
         match self.knock(&Knock::Join(join))? {
             Door::Welcome(welcome) => Ok(Entered::Changed(welcome)),
-            Door::Joined(joined) => Ok(Entered::In(Box::new(self.member(joined)?))),
+            Door::Joined(joined) => Ok(Entered::In(Box::new(self.member(welcome.run, joined)?))),
             _ => Err(self.foreign()),
         }
     }
 
-    fn member(&mut self, joined: Joined) -> Result<Member, JoinError> {
+    fn member(&mut self, run: u64, joined: Joined) -> Result<Member, JoinError> {
         let contact = Arc::clone(self.contact()?);
         self.before = Some(joined.session);
-        Ok(Member { joined, contact, token: self.token.clone() })
+        let relay = self.relay.as_ref().and_then(|dial| {
+            let failed = |error: &LinkError| tracing::warn!("no relay, so weights come from the learner: {error}");
+            dial.dial().inspect_err(failed).ok()
+        });
+        Ok(Member { run, joined, contact, relay, token: self.token.clone() })
     }
 
     fn contact(&mut self) -> Result<&Arc<Contact>, LinkError> {

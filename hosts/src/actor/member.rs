@@ -11,12 +11,15 @@ use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, ThreadState, T
 use pronk_policy::Params;
 use pronk_rollout::WorkerReport;
 
-use super::contact::{Contact, Left, Pauses};
+use super::contact::{Contact, Left};
 use super::courier::Courier;
-use super::fetch::{Fetch, FetchError, Layouts};
+use super::fetch::{Fetch, Layouts};
+use super::sources::Sources;
 use crate::actor_states::{BeatState, CourierState, FetchState};
+use crate::ask::Pauses;
 use crate::frame::Pixels;
-use crate::link::Op;
+use crate::link::{Link, Op};
+use crate::pull::PullError;
 use crate::terms::Terms;
 use crate::wire::{Answer, Beat, Joined, KindTime, Statement, seal};
 
@@ -28,8 +31,11 @@ const MAX_TEXT: usize = 4096;
 
 /// A host that has joined a run.
 pub struct Member {
+    /// The process of the learner.
+    pub(super) run: u64,
     pub(super) joined: Joined,
     pub(super) contact: Arc<Contact>,
+    pub(super) relay: Option<Arc<dyn Link>>,
     pub(super) token: ShutdownToken,
 }
 
@@ -84,8 +90,8 @@ impl Member {
         self.fetch(layouts.clone(), self.token.clone()).first().map_err(|error| {
             tracing::warn!("no weights: {error}");
             match error {
-                FetchError::Over(over) => Left::Over(over),
-                FetchError::Gone => Left::Gone,
+                PullError::Over(over) => Left::Over(over),
+                PullError::Gone => Left::Gone,
                 _ if self.token.is_shut_down() => Left::Stopped,
                 _ => Left::Silent,
             }
@@ -137,8 +143,9 @@ impl Member {
     }
 
     fn fetch(&self, layouts: Layouts, token: ShutdownToken) -> Fetch {
-        let (session, lease) = (self.joined.session, self.joined.terms.lease);
-        Fetch { session, contact: Arc::clone(&self.contact), layouts, lease, token }
+        let (contact, lease) = (Arc::clone(&self.contact), self.joined.terms.lease);
+        let sources = Sources::new(Arc::clone(&contact), self.relay.clone(), lease);
+        Fetch { session: self.joined.session, run: self.run, contact, sources, layouts, lease, token }
     }
 }
 
@@ -151,10 +158,6 @@ impl Stay {
             let beat = self.beat(reports.drain(), None);
             if let Some(left) = self.tell(&beat) {
                 return left;
-            }
-            if self.contact.drains() {
-                // Workers begin no further fragment, whatever they have made so far.
-                self.steps.limit_env_steps(0);
             }
             if self.couriers.iter().all(JoinHandle::is_finished) {
                 // They also end because the learner has told them why the stay is over.
@@ -175,7 +178,7 @@ impl Stay {
             match self.contact.ask::<Answer>(Op::Beat, beat, self.terms.lease / 2) {
                 Ok((Answer::Taken(news), _)) => {
                     self.untaken = None;
-                    self.contact.hears(&news);
+                    self.contact.hears(&news, &self.steps);
                     return self.token.is_shut_down().then_some(Left::Stopped);
                 }
                 Ok((Answer::Over(over), _)) => {
@@ -229,10 +232,7 @@ impl Stay {
         let is_known = !matches!(why, Left::Gone | Left::Silent | Left::Foreign(_));
         if *why == Left::Stopped {
             // The learner is there, and takes what is under way.
-            let began = Instant::now();
-            while began.elapsed() < FAREWELL && !self.couriers.iter().all(JoinHandle::is_finished) {
-                std::thread::park_timeout(Duration::from_millis(2));
-            }
+            wait_until(|| self.couriers.iter().all(JoinHandle::is_finished));
         }
         if is_known {
             let last = self.beat(vec![report], Some(text(why)));
@@ -250,9 +250,19 @@ impl Stay {
                 unknown.dropped("shutdown");
             }
         }
-        if is_known || self.fetch.is_finished() {
+        // A relay may be slow: what does not answer in time is left alone, and ends with its deadline.
+        wait_until(|| !is_known || self.fetch.is_finished());
+        if self.fetch.is_finished() {
             let _ = self.fetch.join();
         }
+    }
+}
+
+/// Waits for a condition, for at most [`FAREWELL`].
+fn wait_until(is_met: impl Fn() -> bool) {
+    let began = Instant::now();
+    while began.elapsed() < FAREWELL && !is_met() {
+        std::thread::park_timeout(Duration::from_millis(2));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The account of a host's steps in the ledger of the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pronk_metrics::{StepLedger, StepTicket, Steps};
 
@@ -13,6 +14,30 @@ const MOST: u64 = 1 << 50;
 const MAX_NAMES: usize = 32;
 const MAX_NAME: usize = 64;
 
+/// Most of them in the ledger of a run, of all hosts together.
+const MAX_OF_ALL: usize = 64;
+
+/// Where more than these are booked.
+const OTHER: &str = "other";
+
+/// The reasons and causes that hosts of a run have named: those that come and go and invent some do not add
+/// to the ledger for ever.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Causes(Arc<Mutex<BTreeSet<String>>>);
+
+impl Causes {
+    /// The name under which `name` is booked.
+    fn booked<'a>(&self, name: &'a str) -> &'a str {
+        // A set is whole after each call.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_OF_ALL && !known.contains(name) {
+            return OTHER;
+        }
+        known.insert(name.to_owned());
+        name
+    }
+}
+
 /// What a host has stated, booked in the run's ledger: what has not arrived is on the way.
 #[derive(Debug)]
 pub(super) struct Account {
@@ -23,14 +48,15 @@ pub(super) struct Account {
     on_the_way: StepTicket,
     /// Most env-steps and agent-steps that can be on the way.
     bound: Steps,
+    causes: Causes,
 }
 
 impl Account {
     /// The account of a host that has done nothing yet.
-    pub(super) fn new(ledger: StepLedger, bound: Steps) -> Self {
+    pub(super) fn new(ledger: StepLedger, bound: Steps, causes: Causes) -> Self {
         let on_the_way = ledger.sampled(Steps::default());
         let (sampled, dropped, lost) = Default::default();
-        Self { ledger, sampled, dropped, lost, on_the_way, bound }
+        Self { ledger, sampled, dropped, lost, on_the_way, bound, causes }
     }
 
     /// Books what is new in a statement. Statements are cumulative and may come in any order: what is less
@@ -63,11 +89,11 @@ impl Account {
         self.sampled += made;
         self.on_the_way.join(self.ledger.sampled(made));
         for (name, steps) in dropped {
-            self.on_the_way.split_off(steps).dropped(name);
+            self.on_the_way.split_off(steps).dropped(self.causes.booked(name));
             *self.dropped.entry(name.to_owned()).or_default() += steps;
         }
         for (name, steps) in lost {
-            self.on_the_way.split_off(steps).lost(name);
+            self.on_the_way.split_off(steps).lost(self.causes.booked(name));
             *self.lost.entry(name.to_owned()).or_default() += steps;
         }
         Ok(())
@@ -138,7 +164,7 @@ mod tests {
     #[test]
     fn what_is_stated_is_booked_once_in_any_order_and_the_rest_is_lost() {
         let ledger = StepLedger::new();
-        let mut account = Account::new(ledger.clone(), steps(100));
+        let mut account = Account::new(ledger.clone(), steps(100), Causes::default());
         account.state(&statement(30, 0, 5)).unwrap();
         account.state(&statement(20, 0, 0)).unwrap();
         account.state(&statement(30, 0, 5)).unwrap();
@@ -153,9 +179,24 @@ mod tests {
     }
 
     #[test]
+    fn names_that_hosts_invent_fill_the_ledger_to_a_bound_only() {
+        let (ledger, causes) = (StepLedger::new(), Causes::default());
+        for stay in 0..10 {
+            let mut account = Account::new(ledger.clone(), steps(100), causes.clone());
+            let named = |i| (format!("{stay}-{i}"), steps(1));
+            let stated = Statement { sampled: steps(20), dropped: vec![], lost: (0..20).map(named).collect() };
+            account.state(&stated).unwrap();
+            account.close("host_lost");
+        }
+        let totals = ledger.snapshot();
+        assert_eq!((totals.lost.len(), totals.lost[OTHER]), (MAX_OF_ALL + 1, steps(200 - MAX_OF_ALL as u64)));
+        assert!(totals.is_closed());
+    }
+
+    #[test]
     fn what_no_host_can_have_done_is_refused_and_not_booked() {
         let ledger = StepLedger::new();
-        let mut account = Account::new(ledger.clone(), steps(100));
+        let mut account = Account::new(ledger.clone(), steps(100), Causes::default());
         account.state(&statement(50, 0, 0)).unwrap();
         let before = ledger.snapshot();
         let many = Statement {

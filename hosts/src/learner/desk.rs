@@ -1,43 +1,44 @@
 //! [`HostsDesk`]: takes every request of every host, and answers what can be answered at once.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
 use crossbeam_channel::Sender;
 use pronk_buffer::{MailboxSender, VersionReader};
-use pronk_metrics::{StepLedger, Steps, TimeLedger};
+use pronk_metrics::{PolicyId, StepLedger, Steps, TimeLedger};
 use pronk_rollout::WorkerReport;
 use serde::de::DeserializeOwned;
 
-use super::account::Account;
+use super::members::{Entry, Members};
 use super::session::{Arrival, Session};
 use super::{reported, times};
 use crate::frame::Expected;
 use crate::link::{Desk, Op, Reply, Request};
 use crate::terms::Terms;
 use crate::wire::{
-    Answer, Beat, Door, Facts, Hello, Join, Joined, Knock, News, Over, Refusal, Shipment, WeightsReply, WeightsRequest,
+    Answer, Beat, Door, Facts, Hello, Join, Knock, News, Over, Refusal, Shipment, WeightsReply, WeightsRequest,
     Welcome, open, seal,
 };
-
-/// Shipments that wait for the inlet at most, of all hosts together.
-pub(super) const MAX_PARKED: u32 = 4096;
-
-/// Sessions of one name that may break the rules before the name is shut out.
-const MAX_STRIKES: u32 = 3;
 
 /// Why the steps of a session that ended were lost.
 const HOST_LOST: &str = "host_lost";
 
 /// Where the requests of hosts arrive.
 pub(super) struct HostsDesk {
+    pub(super) run: DeskRun,
+    members: Mutex<Members>,
+}
+
+/// What a desk knows of the run.
+pub(super) struct DeskRun {
     pub(super) terms: Terms,
     pub(super) expected: Arc<Expected>,
     /// The most steps of a fragment.
     pub(super) fragment: Steps,
+    /// All policies, those that are not trained among them.
+    pub(super) policies: BTreeSet<PolicyId>,
     pub(super) welcome: Welcome,
     pub(super) facts: Facts,
     pub(super) steps: StepLedger,
@@ -46,23 +47,6 @@ pub(super) struct HostsDesk {
     pub(super) reports: MailboxSender<WorkerReport>,
     /// Requests for weights, which the keeper answers.
     pub(super) weights: Sender<WeightsAsked>,
-    members: Mutex<Members>,
-}
-
-/// The hosts of a run.
-pub(super) struct Members {
-    pub(super) sessions: BTreeMap<u64, Arc<Session>>,
-    next_worker: u32,
-    /// What hosts did that broke the rules, by name.
-    strikes: BTreeMap<Arc<str>, (u32, String)>,
-    /// To the inlet; `None` once no more fragments are taken.
-    parcels: Option<Sender<Parcel>>,
-    over: Option<Over>,
-    /// Kinds of threads in the account of hosts that have left.
-    left: BTreeSet<String>,
-    /// Sessions that have begun, and those that ended because their hosts fell silent.
-    pub(super) joined: u64,
-    pub(super) lost: u64,
 }
 
 /// A shipment for the inlet.
@@ -73,44 +57,16 @@ pub(super) struct Parcel {
 
 /// A request for weights.
 pub(super) struct WeightsAsked {
-    pub(super) session: u64,
+    pub(super) session: Arc<Session>,
     pub(super) version: Option<u64>,
     pub(super) piece: u32,
     pub(super) reply: Reply,
 }
 
-/// What a desk is made of, but for what it keeps itself.
-pub(super) struct DeskParts {
-    pub(super) terms: Terms,
-    pub(super) expected: Arc<Expected>,
-    pub(super) fragment: Steps,
-    pub(super) welcome: Welcome,
-    pub(super) facts: Facts,
-    pub(super) steps: StepLedger,
-    pub(super) time: TimeLedger,
-    pub(super) version: VersionReader,
-    pub(super) reports: MailboxSender<WorkerReport>,
-    pub(super) weights: Sender<WeightsAsked>,
-    pub(super) parcels: Sender<Parcel>,
-    pub(super) first_worker: u32,
-}
-
 impl HostsDesk {
-    pub(super) fn new(parts: DeskParts) -> Self {
-        let DeskParts { terms, expected, fragment, welcome, facts, steps, time, version, reports, .. } = parts;
-        let members = Members {
-            sessions: BTreeMap::new(),
-            next_worker: parts.first_worker,
-            strikes: BTreeMap::new(),
-            parcels: Some(parts.parcels),
-            over: None,
-            left: BTreeSet::new(),
-            joined: 0,
-            lost: 0,
-        };
-        let members = Mutex::new(members);
-        let weights = parts.weights;
-        Self { terms, expected, fragment, welcome, facts, steps, time, version, reports, weights, members }
+    pub(super) fn new(run: DeskRun, first_worker: u32, parcels: Sender<Parcel>) -> Self {
+        let members = Mutex::new(Members::new(run.terms, first_worker, parcels));
+        Self { run, members }
     }
 
     pub(super) fn members(&self) -> MutexGuard<'_, Members> {
@@ -120,7 +76,7 @@ impl HostsDesk {
 
     /// What every host should know now.
     pub(super) fn news(&self) -> News {
-        News { version: self.version.current(), drains: self.steps.limit_reached(), held_secs: 0.0 }
+        News { version: self.run.version.current(), drains: self.run.steps.limit_reached(), held_secs: 0.0 }
     }
 
     /// Ends the sessions of hosts that have been silent for a lease, and answers beats that have waited for
@@ -133,9 +89,9 @@ impl HostsDesk {
         let answer = seal(&over.map_or_else(|| Answer::Taken(news.clone()), Answer::Over), &[]);
         for session in &sessions {
             let mut state = session.lock();
-            if now.saturating_duration_since(state.seen) > self.terms.lease {
+            if now.saturating_duration_since(state.seen) > self.run.terms.lease {
                 drop(state);
-                let silent = self.terms.lease.as_secs_f64();
+                let silent = self.run.terms.lease.as_secs_f64();
                 tracing::warn!(host = session.name, "lost: nothing was heard of it for {silent:.1} s");
                 if self.end(session, &Answer::Gone) {
                     self.members().lost += 1;
@@ -143,7 +99,7 @@ impl HostsDesk {
                 continue;
             }
             let is_due = |(_, since): &mut (Reply, Instant)| {
-                news.drains || over.is_some() || now.saturating_duration_since(*since) >= self.terms.beat
+                news.drains || over.is_some() || now.saturating_duration_since(*since) >= self.run.terms.beat
             };
             if let Some((reply, _)) = state.waiting_beat.take_if(is_due) {
                 reply.send(answer.clone());
@@ -178,22 +134,20 @@ impl HostsDesk {
         tracing::warn!(host = session.name, "its session ends: {reason}");
         // Several of its messages may break the rules at once; the session counts once.
         if self.end(session, &Answer::Foreign(reason.clone())) {
-            let mut members = self.members();
-            let strikes = members.strikes.entry(Arc::clone(&session.from)).or_default();
-            *strikes = (strikes.0 + 1, reason);
+            self.members().strike(&session.from, reason);
         }
     }
 
     /// Ends a session; its time goes to the account of hosts that have left. False if it had ended before.
-    fn end(&self, session: &Arc<Session>, answer: &Answer) -> bool {
+    fn end(&self, session: &Session, answer: &Answer) -> bool {
         // Under the lock, so that the next session of this name begins with no time.
         let mut members = self.members();
-        if members.sessions.remove(&session.id).is_none() {
+        if !members.remove(session) {
             return false;
         }
         session.end(HOST_LOST, answer);
-        let kinds = std::mem::take(&mut session.lock().named.kinds);
-        times::end(&self.time, &session.name, kinds, &mut members.left);
+        let kinds = std::mem::take(&mut session.lock().kinds);
+        times::end(&self.run.time, &session.name, kinds, &mut members.left);
         true
     }
 
@@ -215,7 +169,7 @@ impl HostsDesk {
         };
         let door = match knock {
             Knock::Hello(hello) => match self.check(&request.from, &hello) {
-                Ok(()) => self.over().map_or_else(|| Door::Welcome(self.welcome.clone()), Door::Over),
+                Ok(()) => self.over().map_or_else(|| Door::Welcome(self.run.welcome.clone()), Door::Over),
                 Err(refusal) => Door::Refused(refusal),
             },
             Knock::Join(join) => self.let_in(&request.from, join).unwrap_or_else(Door::Refused),
@@ -228,7 +182,7 @@ impl HostsDesk {
 
     /// Whether hosts are still let in.
     fn over(&self) -> Option<Over> {
-        self.members().over.or_else(|| self.steps.limit_reached().then_some(Over::Finished))
+        self.members().over.or_else(|| self.run.steps.limit_reached().then_some(Over::Finished))
     }
 
     fn check(&self, from: &Arc<str>, hello: &Hello) -> Result<(), Refusal> {
@@ -236,14 +190,11 @@ impl HostsDesk {
         if hello.version != version {
             return Err(differs("version of pronk", version, &shortened(&hello.version)));
         }
-        let limit = self.terms.max_workers;
+        let limit = self.run.terms.max_workers;
         if !(1..=limit).contains(&hello.workers) {
             return Err(Refusal::Workers { asked: hello.workers, limit });
         }
-        match self.members().strikes.get(from) {
-            Some((MAX_STRIKES.., reason)) => Err(Refusal::ShutOut { reason: reason.clone() }),
-            _ => Ok(()),
-        }
+        self.members().shut_out(from).map_or(Ok(()), |reason| Err(Refusal::ShutOut { reason }))
     }
 
     fn let_in(&self, from: &Arc<str>, join: Join) -> Result<Door, Refusal> {
@@ -251,55 +202,29 @@ impl HostsDesk {
         if let Some(over) = self.over() {
             return Ok(Door::Over(over));
         }
-        if join.run != self.welcome.run {
+        if join.run != self.run.welcome.run {
             // The learner was resumed between the two questions.
-            return Ok(Door::Welcome(self.welcome.clone()));
+            return Ok(Door::Welcome(self.run.welcome.clone()));
         }
         self.compare(&join.facts)?;
         if let Some(before) = join.before.and_then(|id| self.find(id, from)) {
             self.end(&before, &Answer::Gone);
         }
-        let workers = join.hello.workers;
-        let mut members = self.members();
-        // The run may have ended since it was looked at.
-        let full_of_steps = members.parcels.is_none().then_some(Over::Finished);
-        if let Some(over) = members.over.or(full_of_steps) {
-            return Ok(Door::Over(over));
-        }
-        // The reply to this attempt was lost, or comes late.
-        let again = |session: &&Arc<Session>| session.attempt == join.attempt && session.from == *from;
-        if let Some(session) = members.sessions.values().find(again) {
-            return Ok(Door::Joined(session.joined.clone()));
-        }
-        let limit = self.terms.max_hosts;
-        let full = |what: &str, limit: u64| Refusal::Full { what: what.to_owned(), limit };
-        if members.sessions.len() >= limit as usize {
-            return Err(full("hosts", limit.into()));
-        }
-        let end = members.next_worker.checked_add(workers).ok_or_else(|| full("workers", u32::MAX.into()))?;
-        let numbers = members.next_worker..end;
-        members.next_worker = end;
-        // One shipment for each worker while it makes the next, and one that hides the way of the reply.
-        let credits = workers.saturating_add(1).min((MAX_PARKED / limit).max(2));
-        let session = members.new_id();
-        let name = members.name(from);
-        let bound = 2 * u64::from(workers) + u64::from(credits) + 2;
-        let of = |steps: u64| bound.saturating_mul(steps);
-        let bound = Steps { env: of(self.fragment.env), agent: of(self.fragment.agent) };
-        let account = Account::new(self.steps.clone(), bound);
-        tracing::info!(host = name, "joined with workers {} to {}", numbers.start, end - 1);
-        let joined = Joined { session, first_worker: numbers.start, credits, terms: self.terms };
-        let new = Session::new((join.attempt, Arc::clone(from), name), numbers, joined.clone(), account);
-        members.sessions.insert(session, Arc::new(new));
-        members.joined += 1;
-        Ok(Door::Joined(joined))
+        let entry = Entry {
+            attempt: join.attempt,
+            from,
+            workers: join.hello.workers,
+            fragment: self.run.fragment,
+            steps: &self.run.steps,
+        };
+        self.members().enter(entry)
     }
 
     /// Refuses the first fact that differs.
     fn compare(&self, facts: &Facts) -> Result<(), Refusal> {
-        let names = self.facts.keys().chain(facts.keys().filter(|name| !self.facts.contains_key(*name)));
+        let names = self.run.facts.keys().chain(facts.keys().filter(|name| !self.run.facts.contains_key(*name)));
         for name in names {
-            let (ours, theirs) = (self.facts.get(name), facts.get(name));
+            let (ours, theirs) = (self.run.facts.get(name), facts.get(name));
             if ours != theirs {
                 let text = |fact: Option<&String>| fact.map_or("none".to_owned(), |fact| shortened(fact));
                 return Err(differs(&shortened(name), &text(ours), &text(theirs)));
@@ -314,7 +239,7 @@ impl HostsDesk {
         let Some(session) = self.find(shipment.session, &request.from) else {
             return reply.send(seal(&Answer::Gone, &[]));
         };
-        if frame.len() > self.expected.max_bytes() {
+        if frame.len() > self.run.expected.max_bytes() {
             let reason = format!("a frame of {} bytes is longer than any fragment of the run", frame.len());
             reply.send(seal(&Answer::Foreign(reason.clone()), &[]));
             return self.punish(&session, reason);
@@ -388,9 +313,10 @@ impl HostsDesk {
         if beat.number < expected || state.has_ended() {
             return Ok(());
         }
-        reported::check(&beat, &session.workers, &mut state.named.policies)?;
-        times::adopt(&self.time, &session.name, &beat.times, &mut state.named.kinds)?;
+        reported::check(&beat, &session.workers, &self.run.policies)?;
+        times::adopt(&self.run.time, &session.name, &beat.times, &mut state.kinds)?;
         state.beats = expected;
+        state.figures.gave_up += beat.gave_up.len() as u64;
         drop(state);
         for worker in &beat.gave_up {
             tracing::warn!(host = session.name, "a worker gave up: {}", shortened(worker));
@@ -399,23 +325,27 @@ impl HostsDesk {
         let texts = report.failures.iter_mut().chain(&mut report.abandoned.newest);
         texts.for_each(|text| *text = format!("{}: {}", session.name, shortened(text)));
         // The trainer is gone at the end of a run only.
-        let _ = self.reports.post(report);
+        let _ = self.run.reports.post(report);
         Ok(())
     }
 
     fn weights(&self, request: Request) {
         let Some((asked, _)) = self.read::<WeightsRequest>(&request) else { return };
-        let Some(session) = self.find(asked.session, &request.from) else {
+        let WeightsRequest { session, run, version, piece, .. } = asked;
+        // By its number alone: relays ask for hosts.
+        let session = self.members().sessions.get(&session).cloned();
+        let Some(session) = session.filter(|_| run == self.run.welcome.run) else {
             return request.reply.send(seal(&WeightsReply::Gone, &[]));
         };
-        // The first weights may take longer than a lease, and no beat comes before them.
-        session.lock().seen = Instant::now();
+        if session.from == request.from {
+            // The first weights may take longer than a lease, and no beat comes before them.
+            session.lock().seen = Instant::now();
+        }
         if let Some(over) = self.members().over {
             return request.reply.send(seal(&WeightsReply::Over(over), &[]));
         }
-        let WeightsRequest { session, version, piece } = asked;
         // A full channel drops the reply, so that the host asks again later.
-        let _ = self.weights.try_send(WeightsAsked { session, version, piece, reply: request.reply });
+        let _ = self.run.weights.try_send(WeightsAsked { session, version, piece, reply: request.reply });
     }
 
     /// Reads a message of a session; what cannot be read gets no reply.
@@ -441,22 +371,6 @@ impl Desk for HostsDesk {
             Op::Weights => self.weights(request),
             Op::Beat => self.beat(request),
         }
-    }
-}
-
-impl Members {
-    /// A number that no session has and that cannot be guessed easily.
-    fn new_id(&self) -> u64 {
-        let draw = || RandomState::new().hash_one(self.joined);
-        std::iter::repeat_with(draw).find(|id| !self.sessions.contains_key(id)).unwrap_or_default()
-    }
-
-    /// The name of a new session in results.
-    fn name(&self, from: &str) -> String {
-        let is_taken = |name: &str| name == times::LEFT || self.sessions.values().any(|session| session.name == name);
-        let numbered = (2..).map(|number| format!("{from}#{number}"));
-        let mut names = std::iter::once(from.to_owned()).chain(numbered);
-        names.find(|name| !is_taken(name)).unwrap_or_default()
     }
 }
 

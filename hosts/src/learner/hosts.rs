@@ -1,23 +1,27 @@
 //! [`Hosts`]: the learner's side, from opening the listening end to closing it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 use pronk_buffer::{InqueueSender, MailboxSender, MultiAgentBatch, Pool, WeightCell};
-use pronk_metrics::{ByPolicy, StateClock, StepLedger, Steps, ThreadState, TimeLedger};
+use pronk_metrics::{ByPolicy, PolicyId, StateClock, StepLedger, Steps, ThreadState, TimeLedger};
 use pronk_policy::Params;
 use pronk_rollout::WorkerReport;
 
-use super::desk::{DeskParts, HostsDesk, MAX_PARKED};
+use super::desk::{DeskRun, HostsDesk};
 use super::inlet::{Inlet, InletState};
 use super::keeper::{Keeper, KeeperState};
-use super::shelf::Shelf;
+use super::store::Store;
 use crate::frame::Expected;
-use crate::link::{LinkError, Listen, Listening};
+use crate::link::{Limits, LinkError, Listen, Listening};
 use crate::terms::{Terms, TermsError};
-use crate::wire::{Facts, Over, Welcome};
+use crate::wire::{Facts, MAX_HEADER, Over, Welcome};
+
+/// What is longer than a frame in a message: its header, with a statement of many causes.
+const HEADER_ROOM: usize = 64 << 10;
 
 /// Requests for weights that wait for the keeper.
 const MAX_WEIGHTS_ASKED: usize = 1024;
@@ -33,6 +37,8 @@ pub struct HostsConfig {
     pub facts: Facts,
     /// What their fragments look like.
     pub expected: Expected,
+    /// All policies of the run, those that are not trained among them.
+    pub policies: BTreeSet<PolicyId>,
     /// The number of the first worker of the first host.
     pub first_worker: u32,
 }
@@ -91,14 +97,18 @@ pub struct Hosts {
 pub struct HostStatus {
     /// Its name in results.
     pub name: String,
-    /// How many workers it has.
+    /// How many workers it has, those that gave up not counted.
     pub workers: usize,
+    /// Workers that have given up.
+    pub gave_up: u64,
     /// Fragments that have arrived.
     pub fragments: u64,
     /// Their env-steps.
     pub env_steps: u64,
-    /// Bytes of fragments that have arrived, those that came twice included.
+    /// Bytes of these fragments, and of copies that came after them.
     pub bytes: u64,
+    /// Bytes of weights that it was sent.
+    pub weights_bytes: u64,
     /// Steps that were lost on the host.
     pub lost: Steps,
     /// Shipments that came again after they had been taken.
@@ -124,20 +134,24 @@ impl Hosts {
     /// # Errors
     /// A setting that cannot work, an address that cannot be listened on, or a thread that cannot start.
     pub fn open(listen: Box<dyn Listen>, config: HostsConfig, edges: HostEdges) -> Result<Self, OpenError> {
-        let HostsConfig { terms, welcome, facts, expected, first_worker } = config;
+        let HostsConfig { terms, welcome, facts, expected, policies, first_worker } = config;
         let HostEdges { fragments, weights, reports, steps, time, pool } = edges;
         terms.check()?;
-        let (parcels, received) = bounded(MAX_PARKED as usize);
+        let (parcels, received) = bounded(terms.max_parked() as usize);
         let (asked, requests) = bounded(MAX_WEIGHTS_ASKED);
         let (open, closed) = bounded(0);
-        let shelf = Shelf::new(weights.clone(), terms.weights_piece);
+        let store = Store::new(weights.clone(), terms.weights_piece);
         let version = weights.version_reader();
         let fragment = expected.most_steps();
-        let expected = Arc::new(expected);
-        let desk = Arc::new(HostsDesk::new(DeskParts {
+        let limits = Limits {
+            hosts: terms.max_hosts as usize,
+            request_bytes: expected.max_bytes().max(MAX_HEADER).saturating_add(HEADER_ROOM),
+        };
+        let run = DeskRun {
             terms,
-            expected,
+            expected: Arc::new(expected),
             fragment,
+            policies,
             welcome,
             facts,
             steps,
@@ -145,9 +159,8 @@ impl Hosts {
             version,
             reports,
             weights: asked,
-            parcels,
-            first_worker,
-        }));
+        };
+        let desk = Arc::new(HostsDesk::new(run, first_worker, parcels));
         let inlet = Inlet {
             desk: Arc::clone(&desk),
             fragments,
@@ -155,11 +168,11 @@ impl Hosts {
             weights,
             clock: clock(&time, Inlet::NAME, InletState::Waiting),
         };
-        let keeper = Keeper { desk: Arc::clone(&desk), shelf, clock: clock(&time, Keeper::NAME, KeeperState::Waiting) };
+        let keeper = Keeper { desk: Arc::clone(&desk), store, clock: clock(&time, Keeper::NAME, KeeperState::Waiting) };
         let mut hosts = Self { desk, listening: None, inlet: None, keeper: None, open: Some(open) };
         hosts.inlet = Some(spawn(Inlet::NAME, move || inlet.run(&received))?);
         hosts.keeper = Some(spawn(Keeper::NAME, move || keeper.run(&requests, &closed))?);
-        hosts.listening = Some(listen.listen(Arc::clone(&hosts.desk) as Arc<_>)?);
+        hosts.listening = Some(listen.listen(Arc::clone(&hosts.desk) as Arc<_>, limits)?);
         Ok(hosts)
     }
 
@@ -185,10 +198,12 @@ impl Hosts {
             let figures = state.figures;
             HostStatus {
                 name: session.name.clone(),
-                workers: session.workers.len(),
+                workers: session.workers.len().saturating_sub(figures.gave_up as usize),
+                gave_up: figures.gave_up,
                 fragments: figures.fragments,
                 env_steps: figures.env_steps,
                 bytes: figures.bytes,
+                weights_bytes: figures.weights_bytes,
                 lost: figures.lost,
                 duplicates: figures.duplicates,
                 silent: state.seen.elapsed(),

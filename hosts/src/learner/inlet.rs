@@ -50,7 +50,7 @@ impl Inlet {
                     let newest_version = self.weights.load().version;
                     let sender = Sender { workers: session.workers.clone(), newest_version };
                     // A frame that makes decoding panic is a defect, which may cost the host, not the run.
-                    let decoded = catch(|| decoder.decode(&frame, &self.pool, &self.desk.expected, &sender));
+                    let decoded = catch(|| decoder.decode(&frame, &self.pool, &self.desk.run.expected, &sender));
                     match decoded {
                         Ok(Ok(batch)) => Ok(Some(batch)),
                         Ok(Err(error)) if error.is_corrupt() => Ok(None),

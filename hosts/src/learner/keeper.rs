@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use pronk_metrics::{StateClock, thread_states};
 
 use super::desk::{HostsDesk, WeightsAsked};
-use super::shelf::Shelf;
+use super::store::Store;
 
 thread_states! {
     /// What the thread that looks after hosts is doing.
@@ -24,7 +24,7 @@ const LONGEST: Duration = Duration::from_millis(250);
 
 pub(super) struct Keeper {
     pub(super) desk: Arc<HostsDesk>,
-    pub(super) shelf: Shelf,
+    pub(super) store: Store,
     pub(super) clock: StateClock<KeeperState>,
 }
 
@@ -34,7 +34,7 @@ impl Keeper {
     /// Runs until `open` closes.
     pub(super) fn run(mut self, asked: &Receiver<WeightsAsked>, open: &Receiver<()>) {
         // Often enough to end a lease in time, and to tell hosts soon that the run drains.
-        let interval = (self.desk.terms.beat / 4).clamp(Duration::from_millis(1), LONGEST);
+        let interval = (self.desk.run.terms.beat / 4).clamp(Duration::from_millis(1), LONGEST);
         let mut next = Instant::now();
         loop {
             self.clock.enter(KeeperState::Waiting);
@@ -46,7 +46,9 @@ impl Keeper {
             };
             self.clock.enter(KeeperState::Answering);
             if let Ok(WeightsAsked { session, version, piece, reply }) = request {
-                reply.send(self.shelf.reply(session, version, piece, Instant::now()));
+                let answer = self.store.reply(session.id, version, piece, Instant::now());
+                session.lock().figures.weights_bytes += answer.len() as u64;
+                reply.send(answer);
             }
             let now = Instant::now();
             if now >= next {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use pronk_metrics::{PolicyId, StepTicket, Steps};
+use pronk_metrics::{StepTicket, Steps};
 
 use super::account::Account;
 use crate::link::Reply;
@@ -39,19 +39,12 @@ pub(super) struct State {
     couriers: Vec<Courier>,
     /// The number of the last beat.
     pub(super) beats: u64,
-    /// What its beats have named so far: kinds of threads, and policies.
-    pub(super) named: Named,
+    /// The kinds of threads that its beats have named so far.
+    pub(super) kinds: BTreeSet<String>,
     /// A beat that waits for news, and since when.
     pub(super) waiting_beat: Option<(Reply, Instant)>,
     damaged: u32,
     pub(super) figures: Figures,
-}
-
-/// Names that a host has reported under.
-#[derive(Debug, Default)]
-pub(super) struct Named {
-    pub(super) kinds: BTreeSet<String>,
-    pub(super) policies: BTreeSet<PolicyId>,
 }
 
 /// What a host has sent.
@@ -59,9 +52,14 @@ pub(super) struct Named {
 pub(super) struct Figures {
     pub(super) fragments: u64,
     pub(super) env_steps: u64,
+    /// Bytes of fragments that were taken, and of copies that came after them.
     pub(super) bytes: u64,
+    /// Bytes of weights that it was sent.
+    pub(super) weights_bytes: u64,
     /// Steps lost on the host.
     pub(super) lost: Steps,
+    /// Workers that have given up.
+    pub(super) gave_up: u64,
     /// Shipments that came again after they had been taken.
     pub(super) duplicates: u64,
 }
@@ -78,6 +76,8 @@ struct Courier {
 #[derive(Debug)]
 struct Parked {
     checksum: u32,
+    /// The length of the frame.
+    len: u64,
     /// `None` while the inlet has it.
     frame: Option<Bytes>,
     reply: Reply,
@@ -111,7 +111,7 @@ impl Session {
             account: Some(account),
             couriers,
             beats: 0,
-            named: Named::default(),
+            kinds: BTreeSet::new(),
             waiting_beat: None,
             damaged: 0,
             figures: Figures::default(),
@@ -145,10 +145,11 @@ impl Session {
             let reason = format!("courier {} of {credits} shipped", shipment.courier);
             return Arrival::Foreign(reply, reason);
         };
-        figures.bytes += frame.len() as u64;
+        let len = frame.len() as u64;
         let expected = courier.taken + 1;
         if shipment.number < expected {
             figures.duplicates += 1;
+            figures.bytes += len;
             reply.send(seal(&Answer::Taken(news), &[]));
             return Arrival::Done;
         }
@@ -166,8 +167,8 @@ impl Session {
                 if let Some(over) = over {
                     return Arrival::Over(reply, over);
                 }
-                let parked = Parked { checksum: shipment.checksum, frame: Some(frame), reply, since: Instant::now() };
-                *none = Some(parked);
+                let (checksum, since) = (shipment.checksum, Instant::now());
+                *none = Some(Parked { checksum, len, frame: Some(frame), reply, since });
                 Arrival::Parked
             }
         }
@@ -198,12 +199,14 @@ impl Session {
     /// Acknowledges the shipment of a courier: the inqueue has it.
     pub(super) fn acknowledge(&self, courier: u32, env_steps: u64, news: News) {
         let mut state = self.lock();
-        state.damaged = 0;
-        state.figures.fragments += 1;
-        state.figures.env_steps += env_steps;
-        let Some(courier) = state.couriers.get_mut(courier as usize) else { return };
+        let State { damaged, figures, couriers, .. } = &mut *state;
+        *damaged = 0;
+        figures.fragments += 1;
+        figures.env_steps += env_steps;
+        let Some(courier) = couriers.get_mut(courier as usize) else { return };
         let Some(parked) = courier.parked.take() else { return };
         courier.taken += 1;
+        figures.bytes += parked.len;
         let held_secs = parked.since.elapsed().as_secs_f64();
         parked.reply.send(seal(&Answer::Taken(News { held_secs, ..news }), &[]));
     }

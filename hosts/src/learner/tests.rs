@@ -16,7 +16,7 @@ use pronk_rollout::{NormalizerConfig, WorkerReport};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::desk::{DeskParts, HostsDesk, Parcel, WeightsAsked};
+use super::desk::{DeskRun, HostsDesk, Parcel, WeightsAsked};
 use super::inlet::{Inlet, InletState};
 use crate::frame::{Encoder, Expected, ExpectedPolicy, Pixels};
 use crate::link::{Desk, Op, Reply, Request};
@@ -89,10 +89,11 @@ impl Bench {
         let (publisher, cell) = weight_cell(params(0.0));
         let (posting, reports) = mailbox(NonZeroUsize::MIN, &Notifier::new());
         let ((to_inlet, parcels), (weights, asked)) = (bounded(parked), bounded(16));
-        let desk = HostsDesk::new(DeskParts {
+        let run = DeskRun {
             terms,
             fragment: expected.most_steps(),
             expected: Arc::new(expected),
+            policies: ["p".into()].into(),
             welcome: Welcome { run: 7, life: 0, config: "settings".into() },
             facts: Facts::from([("spaces".into(), "4 to 2".into())]),
             steps: steps.clone(),
@@ -100,9 +101,8 @@ impl Bench {
             version: cell.version_reader(),
             reports: posting,
             weights,
-            parcels: to_inlet,
-            first_worker: 10,
-        });
+        };
+        let desk = HostsDesk::new(run, 10, to_inlet);
         let guard = Some(guard);
         Self { desk: Arc::new(desk), steps, time, parcels, asked, reports, publisher, sender, fragments, guard }
     }

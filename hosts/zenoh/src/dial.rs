@@ -12,7 +12,7 @@ use zenoh::{Session, Wait as _};
 
 use crate::address::{Address, Protocol};
 use crate::certificates::{Certificates, check_name};
-use crate::listen::{ZenohListen, protection};
+use crate::listen::protection;
 use crate::make::LEARNER;
 use crate::sessions::{self, Threads};
 use crate::settings::{self, Opening, ROOT};
@@ -22,7 +22,7 @@ const MAX_THREADS: usize = 256;
 /// One for all but fragments, and one for these.
 const SESSIONS: usize = 2;
 
-/// An actor's way to a learner over zenoh.
+/// An actor's way to a learner over zenoh, or to a relay.
 ///
 /// # Example
 /// ```
@@ -46,25 +46,16 @@ pub struct ZenohDial {
     /// The name of this host. If there is none, it is the common name of the certificate, or else made of the
     /// name of the machine and the number of the process. A learner's allow-list binds it to the certificate.
     pub name: Option<String>,
-    /// The common name of the learner's certificate.
+    /// The common name of the learner's certificate, or of the relay's.
     pub learner: String,
     /// Whether the user wants plain tcp beyond this machine.
     pub insecure: bool,
-    /// The longest request or reply.
-    pub max_message_bytes: usize,
 }
 
 impl ZenohDial {
     /// The way to a learner at `tcp/HOST:PORT` or `quic/HOST:PORT`.
     pub fn to(address: impl Into<String>) -> Self {
-        Self {
-            address: address.into(),
-            certificates: None,
-            name: None,
-            learner: LEARNER.into(),
-            insecure: false,
-            max_message_bytes: ZenohListen::MAX_MESSAGE_BYTES,
-        }
+        Self { address: address.into(), certificates: None, name: None, learner: LEARNER.into(), insecure: false }
     }
 
     /// Encrypts, and shows this certificate to the learner.
@@ -79,7 +70,8 @@ impl ZenohDial {
         self
     }
 
-    /// The common name of the learner's certificate, if it is not [`LEARNER`].
+    /// The common name of the learner's certificate, if it is not [`LEARNER`]: on the way to a relay, that of
+    /// the relay.
     pub fn learner(mut self, name: impl Into<String>) -> Self {
         self.learner = name.into();
         self
@@ -88,12 +80,6 @@ impl ZenohDial {
     /// Allows plain tcp beyond this machine. All on the way can then read and forge experience and weights.
     pub fn insecure(mut self) -> Self {
         self.insecure = true;
-        self
-    }
-
-    /// The longest request or reply.
-    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
-        self.max_message_bytes = bytes;
         self
     }
 
@@ -131,8 +117,7 @@ impl Dial for ZenohDial {
         let (address, name) = self.checked()?;
         let open = |opening| {
             let certificates = self.certificates.as_ref();
-            let settings =
-                settings::of_an_actor(&address, certificates, &name, &self.learner, self.max_message_bytes, opening);
+            let settings = settings::of_an_actor(&address, certificates, &name, &self.learner, opening);
             sessions::open(&address, &settings)
         };
         let threads = Threads::new("hosts-call", MAX_THREADS);
@@ -141,7 +126,6 @@ impl Dial for ZenohDial {
             address: address.clone(),
             name: name.clone(),
             learner: self.learner.clone(),
-            max_message_bytes: self.max_message_bytes,
             sessions: Vec::new(),
             trouble: Mutex::default(),
             threads,
@@ -188,7 +172,6 @@ struct ZenohLink {
     name: String,
     /// The common name that the learner's certificate must have.
     learner: String,
-    max_message_bytes: usize,
     /// The second one is for fragments.
     sessions: Vec<Session>,
     /// Why the learner could not be reached when the link was made, until a call gets through.
@@ -198,13 +181,6 @@ struct ZenohLink {
 
 impl Link for ZenohLink {
     fn call(&self, op: Op, request: Bytes, deadline: Duration) -> Result<Bytes, CallError> {
-        if request.len() > self.max_message_bytes {
-            return Err(CallError::Lost(format!(
-                "the request has {} bytes, and `max_message_bytes` is {}",
-                request.len(),
-                self.max_message_bytes
-            )));
-        }
         let session = self.sessions.get(usize::from(op == Op::Ship));
         let (Some(threads), Some(session)) = (self.threads.handle(), session) else {
             return Err(CallError::Lost("the link is closed".into()));

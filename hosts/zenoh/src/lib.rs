@@ -20,4 +20,4 @@ struct Readme;
 pub use certificates::Certificates;
 pub use dial::ZenohDial;
 pub use listen::ZenohListen;
-pub use make::{LEARNER, MakeError, Validity, make_certificates, make_certificates_valid};
+pub use make::{LEARNER, MakeError, Validity, make_certificates, make_certificates_valid, make_relay_certificate};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_hosts::{Bytes, Desk, LinkError, Listen, Listening, Op, Request};
+use pronk_hosts::{Bytes, Desk, Limits, LinkError, Listen, Listening, Op, Request};
 use zenoh::query::Query;
 use zenoh::{Session, Wait as _};
 
@@ -23,12 +23,15 @@ const TRIES: usize = 3;
 /// Threads that send replies; a host needs one only while it reads slowly.
 const MAX_THREADS: usize = 1024;
 
-/// The learner's end of links over zenoh.
+/// The learner's end of links over zenoh, or that of a relay.
+///
+/// A request that is longer than the run's longest is dropped on arrival, piece by piece, and its caller times
+/// out.
 ///
 /// # Example
 /// ```
 /// use std::sync::Arc;
-/// use pronk_hosts::{Desk, Listen, Request};
+/// use pronk_hosts::{Desk, Limits, Listen, Request};
 /// use pronk_hosts_zenoh::ZenohListen;
 ///
 /// struct Echo;
@@ -40,7 +43,8 @@ const MAX_THREADS: usize = 1024;
 /// }
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let listening = Box::new(ZenohListen::at("tcp/127.0.0.1:0")).listen(Arc::new(Echo))?;
+/// let limits = Limits { hosts: 100, request_bytes: 1 << 20 };
+/// let listening = Box::new(ZenohListen::at("tcp/127.0.0.1:0")).listen(Arc::new(Echo), limits)?;
 /// assert!(listening.address().starts_with("tcp/127.0.0.1:"));
 /// # Ok(())
 /// # }
@@ -58,26 +62,12 @@ pub struct ZenohListen {
     pub allowed: Vec<String>,
     /// Whether the user wants plain tcp beyond this machine.
     pub insecure: bool,
-    /// How many hosts may be connected at a time.
-    pub max_hosts: usize,
-    /// The longest request. A longer one is dropped on arrival, piece by piece, and its caller times out.
-    pub max_message_bytes: usize,
 }
 
 impl ZenohListen {
-    /// 256 MiB.
-    pub const MAX_MESSAGE_BYTES: usize = 256 << 20;
-
-    /// An end at `tcp/HOST:PORT` or `quic/HOST:PORT`, for up to 1024 hosts and 256 MiB per message.
+    /// An end at `tcp/HOST:PORT` or `quic/HOST:PORT`.
     pub fn at(address: impl Into<String>) -> Self {
-        Self {
-            address: address.into(),
-            certificates: None,
-            allowed: Vec::new(),
-            insecure: false,
-            max_hosts: 1024,
-            max_message_bytes: Self::MAX_MESSAGE_BYTES,
-        }
+        Self { address: address.into(), certificates: None, allowed: Vec::new(), insecure: false }
     }
 
     /// Encrypts, and lets only hosts in whose certificate is of the same authority.
@@ -98,18 +88,6 @@ impl ZenohListen {
         self
     }
 
-    /// How many hosts may be connected at a time.
-    pub fn max_hosts(mut self, hosts: usize) -> Self {
-        self.max_hosts = hosts;
-        self
-    }
-
-    /// The longest request.
-    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
-        self.max_message_bytes = bytes;
-        self
-    }
-
     fn checked_address(&self) -> Result<Address, LinkError> {
         let address = Address::parse(&self.address, protection(self.certificates.is_some(), self.insecure))?;
         let refuse = |reason| LinkError { address: address.to_string(), reason };
@@ -127,17 +105,11 @@ impl ZenohListen {
         Ok(address)
     }
 
-    fn open(&self, wanted: &Address) -> Result<(Session, Address), LinkError> {
+    fn open(&self, wanted: &Address, limits: Limits) -> Result<(Session, Address), LinkError> {
         let mut tries = if wanted.port == 0 { TRIES } else { 1 };
         loop {
             let address = wanted.with_free_port()?;
-            let settings = settings::of_the_learner(
-                &address,
-                self.certificates.as_ref(),
-                &self.allowed,
-                self.max_hosts,
-                self.max_message_bytes,
-            );
+            let settings = settings::of_the_learner(&address, self.certificates.as_ref(), &self.allowed, limits);
             tries -= 1;
             match sessions::open(&address, &settings) {
                 Ok(session) => return Ok((session, address)),
@@ -158,12 +130,12 @@ pub(crate) fn protection(has_certificates: bool, insecure: bool) -> Protection {
 }
 
 impl Listen for ZenohListen {
-    fn listen(self: Box<Self>, desk: Arc<dyn Desk>) -> Result<Box<dyn Listening>, LinkError> {
+    fn listen(self: Box<Self>, desk: Arc<dyn Desk>, limits: Limits) -> Result<Box<dyn Listening>, LinkError> {
         let wanted = self.checked_address()?;
         let refuse = |reason: String| LinkError { address: wanted.to_string(), reason };
-        let threads = Threads::new("hosts-reply", (2 * self.max_hosts).min(MAX_THREADS)).map_err(refuse)?;
+        let threads = Threads::new("hosts-reply", limits.hosts.saturating_mul(2).min(MAX_THREADS)).map_err(refuse)?;
         let lanes = Arc::new(Lanes::new(threads.handle().ok_or_else(|| refuse("no threads".into()))?));
-        let (session, address) = self.open(&wanted)?;
+        let (session, address) = self.open(&wanted, limits)?;
         let callback = {
             let lanes = Arc::clone(&lanes);
             move |query: Query| accept(query, &lanes, &*desk)

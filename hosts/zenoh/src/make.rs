@@ -100,23 +100,40 @@ pub fn make_certificates_valid(
     names: &[&str],
     validity: Validity,
 ) -> Result<Vec<PathBuf>, MakeError> {
-    for name in names {
-        check_name(name).map_err(MakeError::Name)?;
-        if [CA, LEARNER].contains(name) {
-            return Err(MakeError::Name(format!("`{name}` is taken: it does not name a host")));
-        }
-    }
-    fs::create_dir_all(folder).map_err(|source| MakeError::File { path: folder.to_owned(), source })?;
-    let mut maker = Maker { folder, written: Vec::new() };
-    let issuer = maker.authority()?;
+    names.iter().try_for_each(|name| check_host_name(name))?;
+    let (mut maker, issuer) = Maker::with_authority(folder)?;
     if !learner_hosts.is_empty() {
-        let uses = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        maker.end(&issuer, LEARNER, learner_hosts, uses, validity)?;
+        maker.end(&issuer, LEARNER, learner_hosts, validity)?;
     }
     for name in names {
-        maker.end(&issuer, name, &[], vec![ExtendedKeyUsagePurpose::ClientAuth], validity)?;
+        maker.end(&issuer, name, &[], validity)?;
     }
     Ok(maker.written)
+}
+
+/// Makes the certificate of a relay that hosts reach at the DNS names and IP addresses `hosts`, and an
+/// authority if the folder has none. Returns the files it wrote; nothing is overwritten.
+///
+/// A relay's certificate cannot be used to pose as a learner, since hosts know each by its name.
+///
+/// # Errors
+/// A name that cannot be used, no way to reach the relay, and files that cannot be read or written.
+pub fn make_relay_certificate(folder: &Path, name: &str, hosts: &[&str]) -> Result<Vec<PathBuf>, MakeError> {
+    check_host_name(name)?;
+    if hosts.is_empty() {
+        return Err(MakeError::Name(format!("hosts must reach the relay `{name}`: name its address")));
+    }
+    let (mut maker, issuer) = Maker::with_authority(folder)?;
+    maker.end(&issuer, name, hosts, Validity::default())?;
+    Ok(maker.written)
+}
+
+fn check_host_name(name: &str) -> Result<(), MakeError> {
+    check_name(name).map_err(MakeError::Name)?;
+    match [CA, LEARNER].contains(&name) {
+        true => Err(MakeError::Name(format!("`{name}` is taken: it does not name a host"))),
+        false => Ok(()),
+    }
 }
 
 struct Maker<'a> {
@@ -124,7 +141,14 @@ struct Maker<'a> {
     written: Vec<PathBuf>,
 }
 
-impl Maker<'_> {
+impl<'a> Maker<'a> {
+    fn with_authority(folder: &'a Path) -> Result<(Self, Issuer<'static, KeyPair>), MakeError> {
+        fs::create_dir_all(folder).map_err(|source| MakeError::File { path: folder.to_owned(), source })?;
+        let mut maker = Maker { folder, written: Vec::new() };
+        let issuer = maker.authority()?;
+        Ok((maker, issuer))
+    }
+
     fn authority(&mut self) -> Result<Issuer<'static, KeyPair>, MakeError> {
         let failed = |source| MakeError::Certificate { name: CA.into(), source };
         if self.exists(CA)? {
@@ -140,12 +164,12 @@ impl Maker<'_> {
         Ok(Issuer::new(params, key))
     }
 
+    /// The certificate of an end, which others reach at `hosts` if there are any.
     fn end(
         &mut self,
         issuer: &Issuer<'static, KeyPair>,
         name: &str,
         hosts: &[&str],
-        uses: Vec<ExtendedKeyUsagePurpose>,
         validity: Validity,
     ) -> Result<(), MakeError> {
         if self.exists(name)? {
@@ -154,7 +178,10 @@ impl Maker<'_> {
         let failed = |source| MakeError::Certificate { name: name.into(), source };
         let mut params = params(name, hosts, validity).map_err(failed)?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = uses;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        if !hosts.is_empty() {
+            params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+        }
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().map_err(failed)?;
         let certificate = params.signed_by(&key, issuer).map_err(failed)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pronk_hosts::Limits;
 use serde_json::{Value, json};
 
 use crate::address::Address;
@@ -18,6 +19,8 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_secs(3);
 const HANDSHAKES: usize = 256;
 /// Connections that are beyond two per host: those of hosts that just died and have not been missed yet.
 const SPARE_SESSIONS: usize = 8;
+/// The longest reply: the largest piece of weights that a learner can be set to send.
+const REPLY_BYTES: usize = 257 << 20;
 /// What a message is longer than its payload, at most.
 const HEADER_BYTES: usize = 64 << 10;
 
@@ -29,13 +32,13 @@ pub(crate) fn of_the_learner(
     address: &Address,
     certificates: Option<&Certificates>,
     allowed: &[String],
-    max_hosts: usize,
-    max_message_bytes: usize,
+    limits: Limits,
 ) -> Value {
-    let mut settings = common(address, certificates, max_message_bytes);
+    let mut settings = common(address, certificates, limits.request_bytes);
     settings["connect"] = json!({ "endpoints": [] });
     settings["listen"] = json!({ "endpoints": [address.to_string()], "timeout_ms": 0, "exit_on_failure": true });
-    settings["transport"]["unicast"]["max_sessions"] = json!(2 * max_hosts + SPARE_SESSIONS);
+    settings["transport"]["unicast"]["max_sessions"] =
+        json!(limits.hosts.saturating_mul(2).saturating_add(SPARE_SESSIONS));
     settings["access_control"] = access_of_hosts(allowed);
     settings
 }
@@ -55,10 +58,9 @@ pub(crate) fn of_an_actor(
     certificates: Option<&Certificates>,
     name: &str,
     learner: &str,
-    max_message_bytes: usize,
     opening: Opening,
 ) -> Value {
-    let mut settings = common(address, certificates, max_message_bytes);
+    let mut settings = common(address, certificates, REPLY_BYTES);
     let once = opening == Opening::Once;
     settings["connect"] = json!({
         "endpoints": [address.to_string()],

@@ -1,9 +1,11 @@
 //! What workers on other machines must agree on with the learner, and what their fragments look like.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pronk_buffer::{ActionKind, BatchShape, ObsKind};
 use pronk_hosts::{Expected, ExpectedPolicy, Facts, Layouts};
+use pronk_metrics::PolicyId;
 use pronk_policy::{ObsDtype, PolicyError, distribution_with};
 use pronk_rollout::{BuildError, StartError, probe_multi_agent_spec};
 
@@ -43,6 +45,11 @@ impl RunSpec {
         }
         facts.insert("digest of frozen weights".to_owned(), self.frozen().to_string());
         Ok(facts)
+    }
+
+    /// All policies, those that are not trained among them.
+    pub(in crate::trainer) fn policy_ids(&self) -> BTreeSet<PolicyId> {
+        self.policies.keys().cloned().collect()
     }
 
     /// The layout of the parameters of each trained policy.

@@ -20,7 +20,7 @@ fn a_beat_is_answered_after_the_interval() {
     let now = Instant::now();
     bench.desk.look_after(now);
     assert!(reply.waits());
-    bench.desk.look_after(now + bench.desk.terms.beat);
+    bench.desk.look_after(now + bench.desk.run.terms.beat);
     assert!(matches!(reply.now(), Some(Answer::Taken(News { drains: false, .. }))));
     bench.assert_closed();
 }
@@ -141,7 +141,7 @@ fn reports_that_no_host_can_have_end_the_session_and_spoil_no_figure() {
         WorkerReport { return_min: Some(f64::NEG_INFINITY), ..d() },
         WorkerReport { return_max: Some(1e60), ..d() },
         WorkerReport { policy_returns: policy("p", f64::NAN), ..d() },
-        WorkerReport { policy_returns: policy(&"p".repeat(257), 1.0), ..d() },
+        WorkerReport { policy_returns: policy("another", 1.0), ..d() },
         WorkerReport { episodes: vec![episode; 1025], ..d() },
         WorkerReport { episodes: vec![EpisodeStat { worker: 12, ..episode }], ..d() },
         WorkerReport { episodes: vec![EpisodeStat { episode_return: f64::NAN, ..episode }], ..d() },

@@ -116,6 +116,47 @@ fn join_of(attempt: &Join) -> Join {
 }
 
 #[test]
+fn a_copy_of_an_attempt_that_arrives_after_its_session_begins_no_other() {
+    let bench = Bench::new();
+    let attempt = join();
+    let Door::Joined(joined) = bench.knock("a", &Knock::Join(join_of(&attempt))) else { panic!("not let in") };
+    let host = Host { bench: &bench, from: "a".into(), joined, beats: 0 };
+    let _ = host.leave(Statement::default());
+    assert_eq!(refusal(bench.knock("a", &Knock::Join(join_of(&attempt)))), Refusal::Outdated);
+    assert_eq!(bench.sessions(), 0);
+    bench.assert_closed();
+}
+
+#[test]
+fn one_name_cannot_take_all_places() {
+    let bench = Bench::with(Terms { max_of_name: 2, ..terms() }, 8);
+    let _hosts = ["a", "a"].map(|name| bench.host(name));
+    let full = refusal(bench.knock("a", &Knock::Join(join())));
+    assert_eq!(full, Refusal::Full { what: "hosts of one name".into(), limit: 2 });
+    let _other = bench.host("b");
+    bench.assert_closed();
+}
+
+#[test]
+fn credits_are_one_more_than_workers_until_many_hosts_share_them_and_come_back_when_hosts_leave() {
+    let terms = Terms { max_hosts: 1024, max_of_name: 1024, max_workers: 256, ..Terms::default() };
+    let bench = Bench::with(terms, 8);
+    let joined = |workers| match bench.knock("a", &Knock::Join(Join { hello: Hello { workers, ..hello() }, ..join() }))
+    {
+        Door::Joined(joined) => joined.credits,
+        door => panic!("{door:?}"),
+    };
+    assert_eq!([joined(1), joined(8), joined(64)], [2, 9, 65]);
+    let many: Vec<u32> = (3..1024).map(|_| joined(64)).collect();
+    assert!(many.iter().take(20).all(|credits| *credits == 65), "{many:?}");
+    assert!(many.is_sorted_by(|a, b| a >= b) && many.last().is_some_and(|credits| *credits >= 2), "{many:?}");
+    assert!(76 + many.iter().sum::<u32>() <= 4096);
+    bench.desk.end_all();
+    assert_eq!(joined(64), 65);
+    bench.assert_closed();
+}
+
+#[test]
 fn joining_anew_ends_the_session_before_and_only_that_of_the_same_host() {
     let bench = Bench::new();
     let (a, b) = (bench.host("a"), bench.host("b"));
@@ -133,19 +174,19 @@ fn joining_anew_ends_the_session_before_and_only_that_of_the_same_host() {
 
 #[test]
 fn sessions_of_one_name_have_numbered_names_in_results() {
-    let bench = Bench::new();
-    let hosts = ["a", "a", "left"].map(|name| bench.host(name));
+    let bench = Bench::with(Terms { max_hosts: 4, ..terms() }, 8);
+    let hosts = ["a", "a", "left", "a.example"].map(|name| bench.host(name));
     let names = || -> Vec<String> {
         let mut sessions: Vec<_> = bench.desk.members().sessions.values().cloned().collect();
         sessions.sort_by_key(|session| session.workers.start);
         sessions.iter().map(|session| session.name.clone()).collect()
     };
     // `left` is the account of all hosts that have left.
-    assert_eq!(names(), ["a", "a#2", "left#2"]);
+    assert_eq!(names(), ["a", "a#2", "left#2", "a-example"]);
     let [first, ..] = hosts;
     let _ = first.leave(Statement::default());
     let _ = bench.host("a");
-    assert_eq!(names(), ["a#2", "left#2", "a"]);
+    assert_eq!(names(), ["a#2", "left#2", "a-example", "a"]);
     bench.assert_closed();
 }
 

@@ -99,7 +99,8 @@ fn message(host: &Joined, next: (u64, u64), draws: &mut Draws) -> (Op, Vec<u8>, 
         0 => (Op::Join, postcard::to_stdvec(&Knock::Hello(hello())).unwrap(), Vec::new()),
         1 => (Op::Join, postcard::to_stdvec(&Knock::Join(join())).unwrap(), Vec::new()),
         2 => {
-            let asked = WeightsRequest { session, version: Some(draws.number(0)), piece: draws.next() as u32 };
+            let (version, at_least, piece) = (Some(draws.number(0)), draws.next(), draws.next() as u32);
+            let asked = WeightsRequest { session, run: draws.number(7), version, at_least, piece };
             (Op::Weights, postcard::to_stdvec(&asked).unwrap(), Vec::new())
         }
         3 | 4 => {

@@ -1,12 +1,12 @@
 use super::*;
-use crate::learner::shelf::Shelf;
+use crate::learner::store::Store;
 use crate::wire::{Over, Piece, WeightsReply, WeightsRequest};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A shelf whose weights are four pieces of 1 KiB.
 struct Pulls {
-    shelf: Shelf,
+    store: Store,
     publisher: WeightPublisher<ByPolicy<Params>>,
     began: Instant,
 }
@@ -14,12 +14,12 @@ struct Pulls {
 impl Pulls {
     fn new() -> Self {
         let (publisher, cell) = weight_cell(params(0.0));
-        Self { shelf: Shelf::new(cell, 1 << 10), publisher, began: Instant::now() }
+        Self { store: Store::new(cell, 1 << 10), publisher, began: Instant::now() }
     }
 
     /// A piece, asked for so long after the beginning.
     fn ask(&mut self, session: u64, version: Option<u64>, piece: u32, at: Duration) -> Option<(Piece, Bytes)> {
-        match open(&self.shelf.reply(session, version, piece, self.began + at)).unwrap() {
+        match open(&self.store.reply(session, version, piece, self.began + at)).unwrap() {
             (WeightsReply::Piece(piece), body) => Some((piece, body)),
             (WeightsReply::Gone, _) => None,
             (reply, _) => panic!("{reply:?}"),
@@ -97,24 +97,30 @@ fn pieces_and_versions_that_do_not_exist_are_gone() {
     }
 }
 
+/// A host's question for the newest weights.
+fn asking(host: &Host<'_>) -> WeightsRequest {
+    WeightsRequest { session: host.joined.session, run: 7, version: None, at_least: 0, piece: 0 }
+}
+
 #[test]
 fn asking_for_weights_is_a_sign_of_life() {
     let bench = Bench::new();
     let host = bench.host("a");
     let session = bench.desk.members().sessions.values().next().cloned().unwrap();
     let before = session.lock().seen;
-    let request = WeightsRequest { session: host.joined.session, version: None, piece: 0 };
+    let request = asking(&host);
     let reply = bench.ask("a", Op::Weights, &request);
     assert!(reply.waits() && session.lock().seen > before);
-    assert_eq!(bench.asked.try_recv().unwrap().session, host.joined.session);
+    assert_eq!(bench.asked.try_recv().unwrap().session.id, host.joined.session);
 }
 
 #[test]
 fn weights_are_for_sessions_of_a_run_that_goes_on() {
     let bench = Bench::new();
     let host = bench.host("a");
-    let request = WeightsRequest { session: host.joined.session, version: None, piece: 0 };
-    assert!(matches!(bench.ask("b", Op::Weights, &request).now(), Some(WeightsReply::Gone)));
+    let request = asking(&host);
+    let of_another_run = WeightsRequest { run: 6, ..asking(&host) };
+    assert!(matches!(bench.ask("a", Op::Weights, &of_another_run).now(), Some(WeightsReply::Gone)));
     // One too many for the keeper: no reply comes.
     let replies: Vec<_> = (0..17).map(|_| bench.ask("a", Op::Weights, &request)).collect();
     assert!(replies[15].waits() && replies[16].is_dropped());

@@ -159,7 +159,7 @@ fn after_the_lease_nothing_is_booked_and_what_waits_is_answered() {
     let parked = host.ship(0, 1, 20);
     let beat = host.next_beat();
     let waiting = host.beat(&beat);
-    let lease = bench.desk.terms.lease;
+    let lease = bench.desk.run.terms.lease;
     bench.desk.look_after(Instant::now() + lease - Duration::from_secs(2));
     assert_eq!(bench.sessions(), 1);
     bench.desk.look_after(Instant::now() + lease + Duration::from_secs(1));

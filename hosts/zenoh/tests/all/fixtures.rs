@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pronk_hosts::{Bytes, CallError, Desk, Dial, Link, Listen, Listening, Op, Request};
+use pronk_hosts::{Bytes, CallError, Desk, Dial, Limits, Link, Listen, Listening, Op, Request};
 use pronk_hosts_zenoh::{Certificates, ZenohDial, ZenohListen, make_certificates};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -44,8 +44,15 @@ impl<F: Fn(Request) + Send + Sync> Desk for With<F> {
     }
 }
 
+/// Hosts and requests of a megabyte.
+pub(crate) const LIMITS: Limits = Limits { hosts: 8, request_bytes: 1 << 20 };
+
 pub(crate) fn listen(end: ZenohListen, desk: Arc<dyn Desk>) -> (Box<dyn Listening>, String) {
-    let listening = Box::new(end).listen(desk).unwrap();
+    listen_for(end, desk, Limits { request_bytes: 256 << 20, ..LIMITS })
+}
+
+pub(crate) fn listen_for(end: ZenohListen, desk: Arc<dyn Desk>, limits: Limits) -> (Box<dyn Listening>, String) {
+    let listening = Box::new(end).listen(desk, limits).unwrap();
     let address = listening.address();
     (listening, address)
 }

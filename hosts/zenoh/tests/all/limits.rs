@@ -2,26 +2,15 @@
 
 use std::sync::Arc;
 
-use pronk_hosts::{CallError, Dial, Op};
-use pronk_hosts_zenoh::{ZenohDial, ZenohListen};
+use pronk_hosts::{CallError, Op};
+use pronk_hosts_zenoh::ZenohListen;
 
-use crate::fixtures::{Echo, LONG, SHORT, dial, listen, payload};
-
-#[test]
-fn a_request_above_the_limit_of_its_own_end_is_not_sent() {
-    let desk = Arc::new(Echo::default());
-    let (_listening, address) = crate::fixtures::plain(desk.clone());
-    let link = ZenohDial::to(&address).max_message_bytes(1000).dial().unwrap();
-    let refused = link.call(Op::Ship, payload(1001), LONG).unwrap_err();
-    assert!(refused.to_string().contains("max_message_bytes"), "{refused}");
-    assert!(desk.nothing_arrived());
-    link.call(Op::Ship, payload(1000), LONG).unwrap();
-}
+use crate::fixtures::{Echo, LIMITS, LONG, SHORT, dial, listen_for, payload};
 
 #[test]
 fn a_request_above_the_limit_of_the_learner_is_dropped_and_others_go_on() {
     let desk = Arc::new(Echo::default());
-    let (_listening, address) = listen(ZenohListen::at("tcp/127.0.0.1:0").max_message_bytes(1 << 20), desk.clone());
+    let (_listening, address) = listen_for(ZenohListen::at("tcp/127.0.0.1:0"), desk.clone(), LIMITS);
     let (large, other) = (dial(&address, "host-a"), dial(&address, "host-b"));
     assert_eq!(large.call(Op::Ship, payload(4 << 20), SHORT), Err(CallError::TimedOut(SHORT)));
     assert!(desk.nothing_arrived());
@@ -46,8 +35,8 @@ fn in_a_child_with_a_request_of_256_mib() {
     if !crate::stalled::is_child() {
         return;
     }
-    let end = ZenohListen::at("tcp/127.0.0.1:0").max_message_bytes(1 << 20);
-    let (_listening, address) = listen(end, Arc::new(Echo::default()));
+    let end = ZenohListen::at("tcp/127.0.0.1:0");
+    let (_listening, address) = listen_for(end, Arc::new(Echo::default()), LIMITS);
     let link = dial(&address, "host-a");
     let request = payload(256 << 20);
     let before = peak_kib();

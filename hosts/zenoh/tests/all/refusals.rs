@@ -8,7 +8,7 @@ use pronk_hosts::{Dial, Listen, Op};
 use pronk_hosts_zenoh::{Certificates, Validity, ZenohDial, ZenohListen, make_certificates_valid};
 
 use crate::fixtures::{
-    Echo, LONG, SHORT, ask_on, certified, dial, dial_secured, intruder, lost, of, payload, plain, secured,
+    Echo, LIMITS, LONG, SHORT, ask_on, certified, dial, dial_secured, intruder, lost, of, payload, plain, secured,
 };
 
 /// Asks as `host-a` through an intruder's session, if it gets one.
@@ -118,7 +118,7 @@ fn a_certificate_of_a_host_does_not_make_a_learner() {
     let folder = certified(&["host-a", "host-b"]);
     let desk = Arc::new(Echo::default());
     let end = ZenohListen::at("quic/127.0.0.1:0").certificates(of(&folder, "host-b"));
-    let listening = Box::new(end).listen(desk.clone()).unwrap();
+    let listening = Box::new(end).listen(desk.clone(), LIMITS).unwrap();
     let why = lost(&*dial_secured(&listening.address(), &folder, "host-a"));
     assert!(why.contains("certificate"), "{why}");
     assert!(desk.nothing_arrived());
@@ -167,7 +167,7 @@ fn a_connection_without_a_handshake_keeps_no_one_out_and_is_closed() {
 
 #[test]
 fn ends_with_settings_that_cannot_be_right_are_refused() {
-    let refusal = |end: ZenohListen| Box::new(end).listen(Arc::new(Echo::default())).err().unwrap().to_string();
+    let refusal = |end: ZenohListen| Box::new(end).listen(Arc::new(Echo::default()), LIMITS).err().unwrap().to_string();
     assert!(refusal(ZenohListen::at("tcp/0.0.0.0:0")).contains("insecure()"));
     assert!(refusal(ZenohListen::at("quic/0.0.0.0:0")).contains("needs certificates"));
     assert!(refusal(ZenohListen::at("tls/127.0.0.1:0")).contains("not supported"));
@@ -194,6 +194,6 @@ fn ends_with_settings_that_cannot_be_right_are_refused() {
 #[test]
 fn a_port_that_is_taken_is_refused() {
     let (_listening, address) = plain(Arc::new(Echo::default()));
-    let refused = Box::new(ZenohListen::at(&address)).listen(Arc::new(Echo::default())).err().unwrap();
+    let refused = Box::new(ZenohListen::at(&address)).listen(Arc::new(Echo::default()), LIMITS).err().unwrap();
     assert!(refused.to_string().contains("in use"), "{refused}");
 }

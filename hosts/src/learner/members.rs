@@ -1,0 +1,168 @@
+//! [`Members`]: the hosts of a run, who is let in, and under which name and numbers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use crossbeam_channel::Sender;
+use pronk_metrics::{StepLedger, Steps};
+
+use super::account::{Account, Causes};
+use super::desk::Parcel;
+use super::session::Session;
+use super::times;
+use crate::terms::Terms;
+use crate::wire::{Door, Joined, Over, Refusal};
+
+/// Sessions of one name that may break the rules before the name is shut out.
+const MAX_STRIKES: u32 = 3;
+
+/// Ended sessions whose attempts to join are remembered.
+const MAX_ENDED: usize = 1024;
+
+/// The credits that every host gets.
+const LEAST_CREDITS: u32 = 2;
+
+/// The part of all spare credits that one host may take.
+const SHARE: u32 = 8;
+
+/// The hosts of a run.
+pub(super) struct Members {
+    terms: Terms,
+    pub(super) sessions: BTreeMap<u64, Arc<Session>>,
+    next_worker: u32,
+    /// Credits beyond the least of every host that may come.
+    spare_credits: u32,
+    /// Attempts that began sessions which have ended.
+    ended: VecDeque<u64>,
+    /// What hosts did that broke the rules, by name.
+    strikes: BTreeMap<Arc<str>, (u32, String)>,
+    causes: Causes,
+    /// To the inlet; `None` once no more fragments are taken.
+    pub(super) parcels: Option<Sender<Parcel>>,
+    pub(super) over: Option<Over>,
+    /// Kinds of threads in the account of hosts that have left.
+    pub(super) left: BTreeSet<String>,
+    /// Sessions that have begun, and those that ended because their hosts fell silent.
+    pub(super) joined: u64,
+    pub(super) lost: u64,
+}
+
+/// A host that may be let in.
+pub(super) struct Entry<'a> {
+    pub(super) attempt: u64,
+    pub(super) from: &'a Arc<str>,
+    pub(super) workers: u32,
+    /// The most steps of a fragment.
+    pub(super) fragment: Steps,
+    pub(super) steps: &'a StepLedger,
+}
+
+impl Members {
+    pub(super) fn new(terms: Terms, next_worker: u32, parcels: Sender<Parcel>) -> Self {
+        Self {
+            terms,
+            sessions: BTreeMap::new(),
+            next_worker,
+            spare_credits: terms.max_parked() - terms.max_hosts.saturating_mul(LEAST_CREDITS),
+            ended: VecDeque::new(),
+            strikes: BTreeMap::new(),
+            causes: Causes::default(),
+            parcels: Some(parcels),
+            over: None,
+            left: BTreeSet::new(),
+            joined: 0,
+            lost: 0,
+        }
+    }
+
+    /// Lets a host in, if there is room for it.
+    pub(super) fn enter(&mut self, entry: Entry<'_>) -> Result<Door, Refusal> {
+        // The run may have ended since it was looked at.
+        let full_of_steps = self.parcels.is_none().then_some(Over::Finished);
+        if let Some(over) = self.over.or(full_of_steps) {
+            return Ok(Door::Over(over));
+        }
+        // The reply to this attempt was lost, or comes late.
+        let again = |session: &&Arc<Session>| session.attempt == entry.attempt && session.from == *entry.from;
+        if let Some(session) = self.sessions.values().find(again) {
+            return Ok(Door::Joined(session.joined.clone()));
+        }
+        let full = |what: &str, limit: u32| Refusal::Full { what: what.to_owned(), limit: limit.into() };
+        if self.ended.contains(&entry.attempt) {
+            // A copy that was under way for long. The host has joined by it, and left.
+            return Err(Refusal::Outdated);
+        }
+        let Terms { max_hosts, max_of_name, .. } = self.terms;
+        if self.sessions.len() >= max_hosts as usize {
+            return Err(full("hosts", max_hosts));
+        }
+        if self.sessions.values().filter(|session| session.from == *entry.from).count() >= max_of_name as usize {
+            return Err(full("hosts of one name", max_of_name));
+        }
+        let end = self.next_worker.checked_add(entry.workers).ok_or_else(|| full("workers", u32::MAX))?;
+        let numbers = self.next_worker..end;
+        self.next_worker = end;
+        let credits = self.credits(entry.workers);
+        let joined = Joined { session: self.new_id(), first_worker: numbers.start, credits, terms: self.terms };
+        let name = self.name(entry.from);
+        let bound = 2 * u64::from(entry.workers) + u64::from(credits) + 2;
+        let of = |steps: u64| bound.saturating_mul(steps);
+        let bound = Steps { env: of(entry.fragment.env), agent: of(entry.fragment.agent) };
+        let account = Account::new(entry.steps.clone(), bound, self.causes.clone());
+        tracing::info!(host = name, "joined with workers {} to {}", numbers.start, end - 1);
+        let new = Session::new((entry.attempt, Arc::clone(entry.from), name), numbers, joined.clone(), account);
+        self.sessions.insert(joined.session, Arc::new(new));
+        self.joined += 1;
+        Ok(Door::Joined(joined))
+    }
+
+    /// Removes a session; false if it had been removed before.
+    pub(super) fn remove(&mut self, session: &Session) -> bool {
+        if self.sessions.remove(&session.id).is_none() {
+            return false;
+        }
+        self.spare_credits += session.joined.credits - LEAST_CREDITS;
+        if self.ended.len() == MAX_ENDED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(session.attempt);
+        true
+    }
+
+    /// Notes that a host broke the rules.
+    pub(super) fn strike(&mut self, from: &Arc<str>, reason: String) {
+        let strikes = self.strikes.entry(Arc::clone(from)).or_default();
+        *strikes = (strikes.0 + 1, reason);
+    }
+
+    /// Why a name is shut out, if it is.
+    pub(super) fn shut_out(&self, from: &str) -> Option<String> {
+        let (_, reason) = self.strikes.get(from).filter(|(strikes, _)| *strikes >= MAX_STRIKES)?;
+        Some(reason.clone())
+    }
+
+    /// Takes credits for a host: one shipment for each worker while it makes the next, and one that hides the
+    /// way of the reply. Where many hosts share, each gets a part of what is left.
+    fn credits(&mut self, workers: u32) -> u32 {
+        let wanted = workers.saturating_add(1).max(LEAST_CREDITS);
+        let granted = wanted.min(LEAST_CREDITS + self.spare_credits / SHARE);
+        self.spare_credits -= granted - LEAST_CREDITS;
+        granted
+    }
+
+    /// A number that no session has and that cannot be guessed easily.
+    fn new_id(&self) -> u64 {
+        let draw = || RandomState::new().hash_one(self.joined);
+        std::iter::repeat_with(draw).find(|id| !self.sessions.contains_key(id)).unwrap_or_default()
+    }
+
+    /// The name of a new session in results, whose paths have dots.
+    fn name(&self, from: &str) -> String {
+        let from = from.replace('.', "-");
+        let is_taken = |name: &str| name == times::LEFT || self.sessions.values().any(|session| session.name == name);
+        let numbered = (2..).map(|number| format!("{from}#{number}"));
+        let mut names = std::iter::once(from.clone()).chain(numbered);
+        names.find(|name| !is_taken(name)).unwrap_or_default()
+    }
+}
