@@ -135,6 +135,9 @@ pub enum CallError {
     /// None within the deadline.
     #[error("no reply within {:.1} s", .0.as_secs_f64())]
     TimedOut(Duration),
+    /// The learner does not take requests of this host.
+    #[error("{0}")]
+    NotAllowed(String),
     /// None can still come: the connection broke, or the learner has nothing to say.
     #[error("no reply: {0}")]
     Lost(String),

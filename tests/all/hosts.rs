@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pronk::buffer::{ShutdownGuard, shutdown};
 use pronk::envs::{CartPole, TicTacToe};
-use pronk::hosts::{JoinError, MemoryNetwork, Refusal, Terms, Toll};
+use pronk::hosts::{JoinError, MemoryNetwork, Refusal, Relay, Terms, Toll};
 use pronk::prelude::*;
 use pronk::{ActingError, ActingOutcome, EnvFactory, MultiAgentConfig, Recording, Replay, Resume, Run, TrainError};
 
@@ -338,7 +338,9 @@ fn a_host_whose_workers_have_all_given_up_leaves_and_the_run_goes_on() {
 fn a_run_without_hosts_waits_and_says_so() {
     without_hanging("waits", || {
         let network = MemoryNetwork::new();
-        let mut trainer = listen(&network, learner());
+        // Long before the learner counts as starved.
+        let patient = |config: &mut TrainerConfig| config.learner.learner_queue_timeout = Duration::from_secs(100_000);
+        let mut trainer = listen(&network, with(learner(), patient));
         let result = trainer.by_ref().next().unwrap().unwrap();
         assert_eq!(result.dict.number("hosts.connected"), Some(0.0));
         assert!(result.ledger_closed());
@@ -346,6 +348,72 @@ fn a_run_without_hosts_waits_and_says_so() {
         let run = trainer.run(iterations(result.iteration + 3)).unwrap();
         assert_closed(&run);
         host.join();
+    });
+}
+
+#[test]
+fn a_run_that_finishes_while_hosts_sample_loses_nothing_of_theirs() {
+    without_hanging("finishes", || {
+        let network = MemoryNetwork::new();
+        let trainer = listen(&network, learner());
+        let hosts: Vec<_> = ["a", "b"].map(|name| OnThread::start(&network, name, 2)).into();
+        let run = trainer.run(iterations(20)).unwrap();
+        assert_closed(&run);
+        assert!(run.steps.lost.is_empty(), "{:?}", run.steps);
+        hosts.into_iter().for_each(|host| assert!(!host.join().stopped));
+    });
+}
+
+#[test]
+fn a_limit_of_env_steps_is_overshot_by_what_is_on_its_way_and_no_beat_more() {
+    without_hanging("limit", || {
+        let network = MemoryNetwork::new();
+        // Only acknowledgements tell of the limit in time.
+        let seldom = Terms { lease: Duration::from_secs(40), beat: Duration::from_secs(10), ..terms() };
+        let trainer = listen_with(&network, learner(), seldom);
+        let host = OnThread::start(&network, "a", 2);
+        let run = trainer.run(env_steps(20_000)).unwrap();
+        assert_closed(&run);
+        // Two workers' fragments under way, two in the making, and those in the host's queue and the couriers.
+        let fragment = (learner().workers.num_envs_per_worker * learner().workers.rollout_fragment_length) as u64;
+        let over = run.steps.sampled.env - 20_000;
+        assert!(over <= 12 * fragment, "{over} where a fragment has {fragment}");
+        host.join();
+    });
+}
+
+#[test]
+fn weights_come_through_a_relay_and_from_the_learner_where_it_is_gone() {
+    without_hanging("relay", || {
+        let (network, near) = (MemoryNetwork::new(), MemoryNetwork::new());
+        let mut trainer = listen(&network, learner());
+        let relay = Relay::open(Box::new(near.listen()), Box::new(network.dial("relay")), 8).unwrap();
+        let hosts: Vec<_> = ["a", "b", "c"]
+            .map(|name| {
+                let host = Trainer::builder(TrainerConfig::default()).env(|_: &EnvContext| CartPole::new());
+                let host = host.connect(network.dial(name)).weights_from(near.dial(name)).workers(1);
+                std::thread::spawn(|| host.run())
+            })
+            .into();
+        until(&mut trainer, |result| result.env_steps_sampled > 20_000);
+        let status = relay.status();
+        assert!(status.versions > 3 && status.pieces > status.versions, "{status:?}");
+        let weights = |result: &pronk::TrainResult| -> f64 {
+            let of = |name: &&str| result.dict.number(&format!("hosts.by_name.{name}.weights_bytes"));
+            ["a", "b", "c"].iter().filter_map(of).sum()
+        };
+        let last = trainer.by_ref().next().unwrap().unwrap();
+        // It asks in their names, once for all of them.
+        let fetched = relay.status().fetched_bytes as f64;
+        assert!(weights(&last) < 1.5 * fetched, "{} {fetched}", weights(&last));
+        drop((relay, near));
+        let before = (last.env_steps_sampled, weights(&last));
+        until(&mut trainer, |result| {
+            result.env_steps_sampled > before.0 + 20_000 && weights(result) > before.1 + 10_000.0
+        });
+        let run = trainer.finish().unwrap();
+        assert_closed(&run);
+        hosts.into_iter().for_each(|host| assert_eq!(host.join().unwrap().unwrap().stays, 1));
     });
 }
 

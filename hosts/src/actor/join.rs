@@ -9,7 +9,7 @@ use pronk_buffer::ShutdownToken;
 use super::contact::Contact;
 use super::member::Member;
 use crate::ask::{AskError, Pauses};
-use crate::link::{Dial, LinkError, Op};
+use crate::link::{CallError, Dial, LinkError, Op};
 use crate::wire::{Door, Facts, Hello, Join, Joined, Knock, Over, Refusal, Welcome, WireError, seal};
 
 /// How long the learner may take for an answer to a host that wants to join.
@@ -49,6 +49,12 @@ pub enum JoinError {
         address: String,
         /// Why.
         refusal: Refusal,
+    },
+    /// The learner takes no requests of a host of this name.
+    #[error("{reason}; allow its name on the learner's side, or use the certificate of a host that is allowed")]
+    NotAllowed {
+        /// What it said.
+        reason: String,
     },
     /// Something else answers, or another version.
     #[error("{address} cannot be understood: {cause}")]
@@ -175,6 +181,7 @@ impl Actor {
                     Err(AskError::Wire(cause @ (WireError::Protocol { .. } | WireError::NotPronk(_)))) => {
                         return Err(JoinError::Foreign { address, cause });
                     }
+                    Err(AskError::Call(CallError::NotAllowed(reason))) => return Err(JoinError::NotAllowed { reason }),
                     Err(error) => error.to_string(),
                 },
             };

@@ -15,10 +15,12 @@ use crate::certificates::{Certificates, check_name};
 use crate::listen::protection;
 use crate::make::LEARNER;
 use crate::sessions::{self, Threads};
-use crate::settings::{self, Opening, ROOT};
+use crate::settings::{self, Opening, ROOT, STRANGERS};
 
 /// Calls whose requests are being sent; those of more threads wait.
 const MAX_THREADS: usize = 256;
+/// How long a host without an answer waits for the learner to say that it is not allowed.
+const DOUBT: Duration = Duration::from_secs(1);
 /// One for all but fragments, and one for these.
 const SESSIONS: usize = 2;
 
@@ -189,6 +191,10 @@ impl Link for ZenohLink {
         let reply = match ask(&threads, session.clone(), key, op, request, deadline) {
             Ok(reply) => reply,
             Err(RecvTimeoutError::Timeout) => return Err(CallError::TimedOut(deadline)),
+            Err(RecvTimeoutError::Disconnected) if self.is_stranger(&threads, session) => {
+                let reason = format!("the learner at {} does not allow a host named `{}`", self.address, self.name);
+                return Err(CallError::NotAllowed(reason));
+            }
             Err(RecvTimeoutError::Disconnected) => return Err(CallError::Lost(self.why(session))),
         };
         match reply {
@@ -243,13 +249,19 @@ fn ask(
 }
 
 impl ZenohLink {
+    /// Whether the learner says that it does not allow this host. It takes no other question of such a host.
+    fn is_stranger(&self, threads: &Handle, session: &Session) -> bool {
+        let key = format!("{STRANGERS}/{}", self.name);
+        let is_secured = self.address.protocol == Protocol::Quic;
+        is_secured && matches!(ask(threads, session.clone(), key, Op::Join, Bytes::new(), DOUBT), Ok(Ok(_)))
+    }
+
     /// Why a call ended without a reply.
     fn why(&self, session: &Session) -> String {
         let secured = self.address.protocol == Protocol::Quic;
         if session.info().peers_zid().wait().next().is_some() {
             let mut why = format!(
-                "the learner at {} is connected, but has no answer for `{}`: it is closing, or does not allow \
-                 that name",
+                "the learner at {} is connected, but has no answer for `{}`: it is closing",
                 self.address, self.name
             );
             if secured {

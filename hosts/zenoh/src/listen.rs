@@ -12,7 +12,7 @@ use crate::address::{Address, Protection};
 use crate::certificates::{Certificates, check_name};
 use crate::lanes::Lanes;
 use crate::sessions::{self, Threads};
-use crate::settings::{self, ROOT};
+use crate::settings::{self, ROOT, STRANGERS};
 
 /// How long closing waits for replies that were given and are not sent yet.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -142,10 +142,28 @@ impl Listen for ZenohListen {
         };
         let declared =
             session.declare_queryable(format!("{ROOT}/*/*")).complete(true).callback(callback).background().wait();
+        let declared = declared.and_then(|()| match self.allowed.is_empty() {
+            true => Ok(()),
+            false => refuse_strangers(&session, &lanes, self.allowed.clone()),
+        });
         let listening = Open { address, session: Some(session), lanes, _threads: threads };
         declared.map_err(|e| LinkError { address: listening.address(), reason: e.to_string() })?;
         Ok(Box::new(listening))
     }
+}
+
+/// Tells hosts that have a certificate but are not on the list that they need not ask again.
+fn refuse_strangers(session: &Session, lanes: &Arc<Lanes>, allowed: Vec<String>) -> zenoh::Result<()> {
+    let lanes = Arc::clone(lanes);
+    let callback = move |query: Query| {
+        let name = query.key_expr().as_str().rsplit('/').next().unwrap_or_default().to_owned();
+        // One that is on the list has no answer for another reason.
+        if check_name(&name).is_ok() && !allowed.contains(&name) {
+            tracing::warn!(host = name, "not let in: its name is not on the list of those that are allowed");
+            lanes.reply(name.into(), Op::Join, query).send(Bytes::new());
+        }
+    };
+    session.declare_queryable(format!("{STRANGERS}/*")).complete(true).callback(callback).background().wait()
 }
 
 /// Runs on a thread of zenoh that reads from links.

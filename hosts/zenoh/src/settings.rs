@@ -26,6 +26,8 @@ const HEADER_BYTES: usize = 64 << 10;
 
 /// Key expressions of requests begin with it.
 pub(crate) const ROOT: &str = "pronk";
+/// Under this one, hosts that are not allowed learn that they are not.
+pub(crate) const STRANGERS: &str = "pronk-strangers";
 
 /// What the learner's end is opened with.
 pub(crate) fn of_the_learner(
@@ -126,6 +128,17 @@ fn access_of_hosts(allowed: &[String]) -> Value {
             "key_exprs": [format!("{ROOT}/*/*")] }),
     ];
     let (mut subjects, mut policies) = (Vec::new(), Vec::new());
+    if !allowed.is_empty() {
+        let key = [format!("{STRANGERS}/*")];
+        rules.extend([
+            json!({ "id": "strangers ask", "messages": ["query"], "flows": ["ingress"], "permission": "allow",
+                "key_exprs": &key }),
+            json!({ "id": "strangers hear", "messages": ["declare_queryable", "reply"], "flows": ["egress"],
+                "permission": "allow", "key_exprs": &key }),
+        ]);
+        subjects.push(json!({ "id": "strangers" }));
+        policies.push(json!({ "rules": ["strangers ask", "strangers hear"], "subjects": ["strangers"] }));
+    }
     for name in names {
         let key = [format!("{ROOT}/{name}/*")];
         let (ask, hear) = (format!("ask {name}"), format!("hear {name}"));
@@ -147,13 +160,13 @@ fn access_of_hosts(allowed: &[String]) -> Value {
 /// An actor sends nothing to an end whose certificate has another name. Zenoh trusts the public authorities
 /// besides the given one, and these sign certificates for anyone who controls a DNS name.
 fn access_of_the_learner(name: &str, learner: &str) -> Value {
-    let key = [format!("{ROOT}/{name}/*")];
+    let key = [format!("{ROOT}/{name}/*"), format!("{STRANGERS}/{name}")];
     json!({
         "enabled": true,
         "default_permission": "deny",
         "rules": [
             { "id": "offer", "messages": ["declare_queryable"], "flows": ["ingress"], "permission": "allow",
-                "key_exprs": [format!("{ROOT}/*/*")] },
+                "key_exprs": [format!("{ROOT}/*/*"), format!("{STRANGERS}/*")] },
             { "id": "ask", "messages": ["query"], "flows": ["egress"], "permission": "allow", "key_exprs": &key },
             { "id": "hear", "messages": ["reply"], "flows": ["ingress"], "permission": "allow", "key_exprs": &key },
         ],
