@@ -230,11 +230,10 @@ impl Stay {
     /// is complete.
     pub fn leave(mut self, report: WorkerReport, why: &Left) {
         let is_known = !matches!(why, Left::Gone | Left::Silent | Left::Foreign(_));
-        if *why == Left::Stopped {
-            // The learner is there, and takes what is under way.
-            wait_until(|| self.couriers.iter().all(JoinHandle::is_finished));
-        }
         if is_known {
+            // The learner is there, and answers what is under way. What becomes of it belongs into the last
+            // statement, or the learner counts it as lost with this host.
+            wait_until(|| self.couriers.iter().all(JoinHandle::is_finished));
             let last = self.beat(vec![report], Some(text(why)));
             if let Err(error) = self.contact.ask::<Answer>(Op::Beat, &last, FAREWELL) {
                 tracing::debug!("the last report was not taken: {error}");
