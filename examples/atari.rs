@@ -14,6 +14,9 @@
 
 #[path = "flags/hosts.rs"]
 mod hosts;
+#[cfg(feature = "hosts-zenoh")]
+#[path = "flags/log.rs"]
+mod log;
 #[path = "flags/saving.rs"]
 mod saving;
 

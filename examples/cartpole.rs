@@ -28,6 +28,9 @@ mod measure;
 
 #[path = "flags/hosts.rs"]
 mod hosts;
+#[cfg(feature = "hosts-zenoh")]
+#[path = "flags/log.rs"]
+mod log;
 #[path = "flags/saving.rs"]
 mod saving;
 

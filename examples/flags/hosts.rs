@@ -10,6 +10,9 @@ use pronk::hosts::{Pixels, Terms};
 use pronk::hosts_zenoh::{Certificates, LEARNER, ZenohDial, ZenohListen};
 use pronk::trainer::TrainerBuilder;
 
+#[cfg(feature = "hosts-zenoh")]
+use crate::log::log;
+
 /// Whether a run has workers on other machines.
 #[derive(clap::Args)]
 pub(crate) struct Hosts {
@@ -34,6 +37,12 @@ pub(crate) struct Hosts {
     /// Compress pixels on their way
     #[arg(long, requires = "connect")]
     compress: bool,
+    /// Get weights from the relay at this address, as long as it answers
+    #[arg(long, value_name = "ADDRESS", requires = "connect")]
+    relay: Option<String>,
+    /// Name of the relay's certificate
+    #[arg(long, value_name = "NAME", requires = "relay", default_value = "relay")]
+    relay_name: String,
     /// Seconds to look for a learner, at the start and after it is lost [default: 600]
     #[arg(long, value_name = "SECONDS", requires = "connect")]
     patience: Option<u64>,
@@ -44,6 +53,7 @@ impl Hosts {
     /// A run that listens, if the flag was given.
     pub(crate) fn listen<A>(&self, run: TrainerBuilder<A>) -> anyhow::Result<TrainerBuilder<A>> {
         let Some(address) = &self.listen else { return Ok(run) };
+        log();
         let mut end = ZenohListen::at(address).allow(self.allow.iter().cloned());
         if let Some(folder) = &self.certificates {
             end = end.certificates(Certificates::in_folder(folder, LEARNER));
@@ -58,16 +68,11 @@ impl Hosts {
         host: impl FnOnce(ZenohDial) -> ActingHost,
     ) -> anyhow::Result<Option<ExitCode>> {
         let Some(address) = &self.connect else { return Ok(None) };
-        let mut end = ZenohDial::to(address);
-        if let Some(folder) = &self.certificates {
-            let name =
-                self.name.as_ref().ok_or_else(|| anyhow::anyhow!("--certificates needs the --name of this host"))?;
-            end = end.certificates(Certificates::in_folder(folder, name));
+        log();
+        let mut host = host(self.dial(address)?).workers(u32::try_from(workers)?);
+        if let Some(relay) = &self.relay {
+            host = host.weights_from(self.dial(relay)?.learner(&self.relay_name));
         }
-        if let Some(name) = &self.name {
-            end = end.name(name);
-        }
-        let mut host = host(if self.insecure { end.insecure() } else { end }).workers(u32::try_from(workers)?);
         if self.compress {
             host = host.pixels(Pixels::Zstd);
         }
@@ -77,6 +82,19 @@ impl Hosts {
         let done = host.run()?;
         println!("{{\"stays\":{},\"env_steps\":{},\"stopped\":{}}}", done.stays, done.env_steps, done.stopped);
         Ok(Some(ExitCode::SUCCESS))
+    }
+
+    fn dial(&self, address: &str) -> anyhow::Result<ZenohDial> {
+        let mut end = ZenohDial::to(address);
+        if let Some(folder) = &self.certificates {
+            let name =
+                self.name.as_ref().ok_or_else(|| anyhow::anyhow!("--certificates needs the --name of this host"))?;
+            end = end.certificates(Certificates::in_folder(folder, name));
+        }
+        if let Some(name) = &self.name {
+            end = end.name(name);
+        }
+        Ok(if self.insecure { end.insecure() } else { end })
     }
 }
 
