@@ -14,7 +14,6 @@
 
 #[path = "flags/hosts.rs"]
 mod hosts;
-#[cfg(feature = "hosts-zenoh")]
 #[path = "flags/log.rs"]
 mod log;
 #[path = "flags/saving.rs"]
@@ -30,6 +29,8 @@ use pronk::config::Admission;
 use pronk::env_process::{AtariVector, Gymnasium, ProcessEnvs, Program};
 use pronk::prelude::*;
 use pronk::{AppoConfig, RunFolder, RunFolderError, Schedule};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -125,6 +126,9 @@ fn main() -> anyhow::Result<ExitCode> {
         clip_rewards: Some(1.0),
         ..ProcessEnvs::new(program)
     };
+    if args.hosts.are_used() {
+        tracing_subscriber::registry().with(log::lines()).init();
+    }
     let host = |to| Trainer::builder(config(&args)).env(envs.clone()).connect(to);
     if let Some(status) = args.hosts.act(args.workers, host)? {
         return Ok(status);

@@ -28,7 +28,6 @@ mod measure;
 
 #[path = "flags/hosts.rs"]
 mod hosts;
-#[cfg(feature = "hosts-zenoh")]
 #[path = "flags/log.rs"]
 mod log;
 #[path = "flags/saving.rs"]
@@ -131,7 +130,8 @@ fn main() -> anyhow::Result<ExitCode> {
     // Before the threads begin, so that their first spans are seen as well.
     let timers = Timers::new();
     let timeline = args.trace.as_ref().map(|path| Timeline::create(path, Timeline::DEFAULT_EVENTS)).transpose()?;
-    tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).init();
+    let log = args.hosts.are_used().then(log::lines);
+    tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).with(log).init();
 
     let env = |_: &EnvContext| CartPole::new();
     if let Some(status) = args.hosts.act(args.workers, |to| Trainer::builder(config.clone()).env(env).connect(to))? {

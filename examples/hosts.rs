@@ -19,6 +19,8 @@ use std::sync::mpsc::{Sender, channel};
 use clap::{Parser, Subcommand};
 use pronk::hosts::{Relay, RelayStatus};
 use pronk::hosts_zenoh::{Certificates, ZenohDial, ZenohListen, make_certificates, make_relay_certificate};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 #[path = "flags/log.rs"]
 mod log;
@@ -32,7 +34,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Makes a certificate authority, unless the folder has one, and certificates of a learner, hosts and relays
+    /// Makes certificates of a learner, hosts and relays, and an authority unless the folder has one
     Certificates {
         /// Where they go
         folder: PathBuf,
@@ -98,7 +100,7 @@ fn main() -> anyhow::Result<()> {
 
 fn relay(args: RelayArgs) -> anyhow::Result<()> {
     let RelayArgs { listen, from, from_name, certificates, name, allow, max_hosts, insecure } = args;
-    log::log();
+    tracing_subscriber::registry().with(log::lines()).init();
     let mut listen = ZenohListen::at(listen).allow(allow);
     let mut from = ZenohDial::to(from).learner(from_name).name(&name);
     if let Some(folder) = certificates {

@@ -10,9 +10,6 @@ use pronk::hosts::{Pixels, Terms};
 use pronk::hosts_zenoh::{Certificates, LEARNER, ZenohDial, ZenohListen};
 use pronk::trainer::TrainerBuilder;
 
-#[cfg(feature = "hosts-zenoh")]
-use crate::log::log;
-
 /// Whether a run has workers on other machines.
 #[derive(clap::Args)]
 pub(crate) struct Hosts {
@@ -48,12 +45,18 @@ pub(crate) struct Hosts {
     patience: Option<u64>,
 }
 
+impl Hosts {
+    /// Whether the run has to do with other machines.
+    pub(crate) fn are_used(&self) -> bool {
+        self.listen.is_some() || self.connect.is_some()
+    }
+}
+
 #[cfg(feature = "hosts-zenoh")]
 impl Hosts {
     /// A run that listens, if the flag was given.
     pub(crate) fn listen<A>(&self, run: TrainerBuilder<A>) -> anyhow::Result<TrainerBuilder<A>> {
         let Some(address) = &self.listen else { return Ok(run) };
-        log();
         let mut end = ZenohListen::at(address).allow(self.allow.iter().cloned());
         if let Some(folder) = &self.certificates {
             end = end.certificates(Certificates::in_folder(folder, LEARNER));
@@ -68,7 +71,6 @@ impl Hosts {
         host: impl FnOnce(ZenohDial) -> ActingHost,
     ) -> anyhow::Result<Option<ExitCode>> {
         let Some(address) = &self.connect else { return Ok(None) };
-        log();
         let mut host = host(self.dial(address)?).workers(u32::try_from(workers)?);
         if let Some(relay) = &self.relay {
             host = host.weights_from(self.dial(relay)?.learner(&self.relay_name));

@@ -1,5 +1,6 @@
 //! [`Relay`]: passes weights on, so that the learner sends each version once to many hosts.
 
+mod counts;
 mod serve;
 
 #[cfg(test)]
@@ -7,13 +8,15 @@ mod serve;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Sender, bounded};
 
 use crate::link::{Desk, Dial, Limits, LinkError, Listen, Listening, Op, Request};
 use crate::wire::{WeightsRequest, open};
+pub use counts::RelayStatus;
+
+use counts::Counts;
 use serve::{Asked, Fetched, Serve, fetch};
 
 /// Requests that wait for the relay.
@@ -47,21 +50,6 @@ pub struct Relay {
     open: Option<Sender<()>>,
 }
 
-/// What a relay has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RelayStatus {
-    /// Versions that it fetched, and their bytes.
-    pub versions: u64,
-    /// Bytes of these.
-    pub fetched_bytes: u64,
-    /// Pieces that it sent to hosts.
-    pub pieces: u64,
-    /// Bytes of these.
-    pub sent_bytes: u64,
-    /// Fetches that failed: hosts then asked the learner.
-    pub failed: u64,
-}
-
 /// Why there is no relay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -72,15 +60,6 @@ pub enum RelayError {
     /// There is no thread for it.
     #[error("the thread of the relay cannot be started: {0}")]
     Thread(#[from] std::io::Error),
-}
-
-#[derive(Default)]
-struct Counts {
-    versions: AtomicU64,
-    fetched_bytes: AtomicU64,
-    pieces: AtomicU64,
-    sent_bytes: AtomicU64,
-    failed: AtomicU64,
 }
 
 impl Relay {
@@ -113,15 +92,7 @@ impl Relay {
 
     /// What it has done so far.
     pub fn status(&self) -> RelayStatus {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { versions, fetched_bytes, pieces, sent_bytes, failed } = &*self.counts;
-        RelayStatus {
-            versions: read(versions),
-            fetched_bytes: read(fetched_bytes),
-            pieces: read(pieces),
-            sent_bytes: read(sent_bytes),
-            failed: read(failed),
-        }
+        self.counts.read()
     }
 }
 

@@ -374,7 +374,7 @@ fn a_limit_of_env_steps_is_overshot_by_what_is_on_its_way_and_no_beat_more() {
         let host = OnThread::start(&network, "a", 2);
         let run = trainer.run(env_steps(20_000)).unwrap();
         assert_closed(&run);
-        // Two workers' fragments under way, two in the making, and those in the host's queue and the couriers.
+        // Those of two workers that are being made, in the host's queue, and with its couriers.
         let fragment = (learner().workers.num_envs_per_worker * learner().workers.rollout_fragment_length) as u64;
         let over = run.steps.sampled.env - 20_000;
         assert!(over <= 12 * fragment, "{over} where a fragment has {fragment}");

@@ -12,7 +12,7 @@ use pronk_rollout::WorkerReport;
 use serde::de::DeserializeOwned;
 
 use super::members::{Entry, Members};
-use super::session::{Arrival, Session};
+use super::session::{Arrival, Parcel, Session};
 use super::{reported, times};
 use crate::frame::Expected;
 use crate::link::{Desk, Op, Reply, Request};
@@ -47,12 +47,6 @@ pub(super) struct DeskRun {
     pub(super) reports: MailboxSender<WorkerReport>,
     /// Requests for weights, which the keeper answers.
     pub(super) weights: Sender<WeightsAsked>,
-}
-
-/// A shipment for the inlet.
-pub(super) struct Parcel {
-    pub(super) session: Arc<Session>,
-    pub(super) courier: u32,
 }
 
 /// A request for weights.

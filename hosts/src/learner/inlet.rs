@@ -7,7 +7,8 @@ use pronk_buffer::{Closed, InqueueSender, MultiAgentBatch, Pool, WeightCell};
 use pronk_metrics::{ByPolicy, StateClock, catch, thread_states};
 use pronk_policy::Params;
 
-use super::desk::{HostsDesk, Parcel};
+use super::desk::HostsDesk;
+use super::session::Parcel;
 use crate::frame::{Decoder, Sender};
 
 thread_states! {

@@ -8,8 +8,7 @@ use crossbeam_channel::Sender;
 use pronk_metrics::{StepLedger, Steps};
 
 use super::account::{Account, Causes};
-use super::desk::Parcel;
-use super::session::Session;
+use super::session::{Parcel, Session};
 use super::times;
 use crate::terms::Terms;
 use crate::wire::{Door, Joined, Over, Refusal};

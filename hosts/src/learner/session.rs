@@ -84,6 +84,12 @@ struct Parked {
     since: Instant,
 }
 
+/// A shipment for the inlet.
+pub(super) struct Parcel {
+    pub(super) session: Arc<Session>,
+    pub(super) courier: u32,
+}
+
 /// What is to be done with a shipment that arrived.
 pub(super) enum Arrival {
     /// It waits for the inlet.

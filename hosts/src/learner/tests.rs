@@ -16,8 +16,9 @@ use pronk_rollout::{NormalizerConfig, WorkerReport};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::desk::{DeskRun, HostsDesk, Parcel, WeightsAsked};
+use super::desk::{DeskRun, HostsDesk, WeightsAsked};
 use super::inlet::{Inlet, InletState};
+use super::session::Parcel;
 use crate::frame::{Encoder, Expected, ExpectedPolicy, Pixels};
 use crate::link::{Desk, Op, Reply, Request};
 use crate::terms::Terms;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select};
 
-use super::Counts;
+use super::counts::Counts;
 use crate::ask::ask;
 use crate::link::{Link, Op, Reply};
 use crate::pull::{self, Encoded, PullError};

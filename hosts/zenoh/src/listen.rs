@@ -25,7 +25,7 @@ const MAX_THREADS: usize = 1024;
 
 /// The learner's end of links over zenoh, or that of a relay.
 ///
-/// A request that is longer than the run's longest is dropped on arrival, piece by piece, and its caller times
+/// A request that is longer than any of the run is dropped on arrival, piece by piece, and its caller times
 /// out.
 ///
 /// # Example
