@@ -27,8 +27,7 @@ pub trait Act {
 
 impl Actor {
     /// Joins, acts, and joins again whenever the learner was lost or resumed. Returns why it has left for
-    /// good:
-    /// the run is over, the host was told to end, all workers gave up, or the learner does not want it.
+    /// good: the run is over, the host was told to end, all workers gave up, or the learner does not want it.
     ///
     /// *Blocks* until then.
     ///
@@ -57,11 +56,15 @@ impl Actor {
                 Err(error) => return Err(error.into()),
             };
             stays += 1;
+            tracing::info!(address = self.address(), "joined; the first worker is number {}", member.first_worker());
             match host.stay(built, *member)? {
                 Left::Over(Over::Stopped) | Left::Gone | Left::Silent => {
                     tracing::info!(address = self.address(), "the learner is gone; looking for it");
                 }
-                left => return Ok(left),
+                left => {
+                    tracing::info!(address = self.address(), "left: {left}");
+                    return Ok(left);
+                }
             }
         }
     }

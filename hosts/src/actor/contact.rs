@@ -1,5 +1,6 @@
 //! [`Contact`]: questions to the learner, and what the threads of an actor have learned of the session.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,6 +31,20 @@ pub enum Left {
     NoWorkers,
     /// The host itself was told to end.
     Stopped,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Over(_) => "the run is over",
+            Self::Drained => "it has shipped all of its fragments",
+            Self::NoWorkers => "all of its workers have given up",
+            Self::Stopped => "it was told to end",
+            Self::Gone => "the learner has ended its session",
+            Self::Silent => "nothing was heard of the learner for a lease",
+            Self::Foreign(reason) => return write!(f, "the learner has ended its session: {reason}"),
+        })
+    }
 }
 
 /// What all threads of an actor share.

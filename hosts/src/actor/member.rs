@@ -234,7 +234,7 @@ impl Stay {
             // The learner is there, and answers what is under way. What becomes of it belongs into the last
             // statement, or the learner counts it as lost with this host.
             wait_until(|| self.couriers.iter().all(JoinHandle::is_finished));
-            let last = self.beat(vec![report], Some(text(why)));
+            let last = self.beat(vec![report], Some(why.to_string()));
             if let Err(error) = self.contact.ask::<Answer>(Op::Beat, &last, FAREWELL) {
                 tracing::debug!("the last report was not taken: {error}");
             }
@@ -270,18 +270,6 @@ fn shortened(mut text: String) -> String {
     let end = text.floor_char_boundary(MAX_TEXT);
     text.truncate(end);
     text
-}
-
-/// Why a host leaves, for the learner's log.
-fn text(why: &Left) -> String {
-    match why {
-        Left::Over(_) => "the run is over",
-        Left::Drained => "it has shipped all of its fragments",
-        Left::NoWorkers => "all of its workers have given up",
-        Left::Stopped => "it was told to end",
-        Left::Gone | Left::Silent | Left::Foreign(_) => "its session has ended",
-    }
-    .to_owned()
 }
 
 /// The time of each kind of thread: `rollout` for all of `rollout-1`, `rollout-2`, …

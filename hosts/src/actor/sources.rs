@@ -49,7 +49,9 @@ impl Sources {
             // What it does not have the learner may have.
             Ok(_) => None,
             Err(error) => {
-                tracing::warn!("the relay does not answer, so weights come from the learner: {error}");
+                if self.learner.left().is_none() {
+                    tracing::warn!("the relay does not answer, so weights come from the learner: {error}");
+                }
                 self.relay_rests_until = Some(Instant::now() + self.lease);
                 None
             }
