@@ -262,8 +262,17 @@ impl Trainer {
     /// Whether the limit of env-steps is reached and the learner has trained on all of them, or is starved
     /// because a worker is stuck in its last fragment.
     fn has_learned_all(&self) -> bool {
-        self.has_replayed_all()
-            || self.steps.limit_reached() && (self.source_ended || self.learner_metrics.read().starved.is_some())
+        self.has_replayed_all() || self.steps.limit_reached() && (self.source_ended || self.starves_for_good())
+    }
+
+    /// Whether the learner starves, and not because a host is cut off that will ship what it has.
+    fn starves_for_good(&self) -> bool {
+        let Some(starved) = self.learner_metrics.read().starved else { return false };
+        match self.engine.as_ref().and_then(Engine::hosts) {
+            // By then its lease is over; the rest are workers that are stuck.
+            Some(hosts) if hosts.n_hosts() > 0 => starved.waited_in_a_row > 2 * hosts.lease(),
+            _ => true,
+        }
     }
 
     /// Whether the record that the run repeats has ended.

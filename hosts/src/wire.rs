@@ -152,7 +152,8 @@ pub enum Over {
     Stopped,
 }
 
-/// The header of a fragment on its way; the body is the frame.
+/// The header of a fragment on its way; the body is the frame. Without a body it asks what became of one that
+/// was sent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Shipment {
     pub(crate) session: u64,
@@ -185,6 +186,10 @@ impl From<&StepTotals> for Statement {
 pub(crate) enum Answer {
     /// It is booked.
     Taken(News),
+    /// The learner has the shipment, and no room for it yet: ask for it again, without the frame.
+    Waits(News),
+    /// The learner does not have the shipment that was asked for: send it.
+    Missing,
     /// It is not booked, and there will be no more: the run is over.
     Over(Over),
     /// The learner does not know the session, or has ended it.
@@ -202,7 +207,7 @@ pub(crate) struct News {
     pub(crate) version: u64,
     /// Whether to begin no further fragment: the run has enough of them.
     pub(crate) drains: bool,
-    /// How long the learner had the shipment before the inqueue took it.
+    /// How long the learner has had the shipment since it was last asked about it.
     pub(crate) held_secs: f64,
 }
 

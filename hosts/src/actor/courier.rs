@@ -1,7 +1,7 @@
 //! A courier: brings one fragment after the other to the learner.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pronk_buffer::{InqueueReceiver, MultiAgentBatch, PopError, ShutdownToken};
@@ -12,7 +12,7 @@ use crate::actor_states::CourierState;
 use crate::ask::Pauses;
 use crate::frame::{Encoder, Pixels};
 use crate::link::Op;
-use crate::wire::{Answer, Shipment, Statement, seal_into};
+use crate::wire::{Answer, Shipment, Statement, seal, seal_into};
 
 /// Room for the header in front of a frame, so that the frame is written once.
 const HEADROOM: usize = 4096;
@@ -46,7 +46,7 @@ impl Courier {
             usual = message.len();
             // Its storage is free for the next fragment while this one is on its way.
             drop(fragment);
-            match (self.ship(&message), ticket) {
+            match (self.ship(number, &message), ticket) {
                 (Shipped::Taken, Some(ticket)) => ticket.trained(),
                 (Shipped::Taken, None) => {}
                 (Shipped::Refused, ticket) => {
@@ -77,15 +77,8 @@ impl Courier {
         let mut message = Vec::with_capacity(HEADROOM + usual);
         message.resize(HEADROOM, 0);
         encoder.encode(fragment, self.pixels, &mut message);
-        let shipment = Shipment {
-            session: self.session,
-            courier: self.number,
-            number,
-            statement: Statement::from(&self.steps.snapshot()),
-            checksum: crc32c::crc32c(&message[HEADROOM..]),
-        };
         let mut header = Vec::new();
-        seal_into(&shipment, &mut header);
+        seal_into(&self.shipment(number, crc32c::crc32c(&message[HEADROOM..])), &mut header);
         match HEADROOM.checked_sub(header.len()) {
             Some(start) => {
                 message[start..HEADROOM].copy_from_slice(&header);
@@ -99,31 +92,59 @@ impl Courier {
         }
     }
 
-    /// Sends a message until the learner has taken it or the session has ended.
-    fn ship(&mut self, message: &Bytes) -> Shipped {
+    fn shipment(&self, number: u64, checksum: u32) -> Shipment {
+        let statement = Statement::from(&self.steps.snapshot());
+        Shipment { session: self.session, courier: self.number, number, statement, checksum }
+    }
+
+    /// Sends a message until the learner has taken it or the session has ended. Where no answer comes, it
+    /// asks what became of the fragment before it sends it again.
+    fn ship(&mut self, number: u64, message: &Bytes) -> Shipped {
         let mut pauses = Pauses::new();
+        let mut question = message.clone();
+        let mut answered = Instant::now();
         loop {
             self.clock.enter(CourierState::Network);
-            let left = match self.contact.ask::<Answer>(Op::Ship, message, self.lease) {
+            let answer = self.contact.ask::<Answer>(Op::Ship, &question, self.lease);
+            if answer.is_ok() {
+                answered = Instant::now();
+            }
+            let left = match answer {
                 Ok((Answer::Taken(news), _)) => {
                     self.contact.hears(&news, &self.steps);
                     return Shipped::Taken;
+                }
+                Ok((Answer::Waits(news), _)) => {
+                    self.contact.hears(&news, &self.steps);
+                    question = seal(&self.shipment(number, 0), &[]);
+                    continue;
+                }
+                Ok((Answer::Missing, _)) => {
+                    question = message.clone();
+                    continue;
                 }
                 Ok((Answer::Over(over), _)) => Some(Left::Over(over)),
                 Ok((Answer::Gone, _)) => Some(Left::Gone),
                 Ok((Answer::Foreign(reason), _)) => Some(Left::Foreign(reason)),
                 Ok((Answer::Corrupt, _)) => {
                     tracing::warn!("a fragment arrived damaged and is sent again");
+                    question = message.clone();
                     None
                 }
                 Err(error) => {
-                    tracing::debug!("a fragment is sent again: {error}");
+                    tracing::debug!("no answer to a fragment: {error}");
+                    question = seal(&self.shipment(number, 0), &[]);
                     None
                 }
             };
             if let Some(left) = left {
                 self.contact.leave(left);
                 return Shipped::Refused;
+            }
+            if answered.elapsed() > 2 * self.lease {
+                // Beats may get through all the same; a new link may carry fragments again.
+                self.contact.leave(Left::Silent);
+                return Shipped::Unknown;
             }
             self.clock.enter(CourierState::BackingOff);
             // The thread that reports notices when the learner is silent for a lease.

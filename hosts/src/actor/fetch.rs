@@ -1,7 +1,7 @@
 //! Keeps the weights of a host up to date.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use crossbeam_channel::RecvTimeoutError;
@@ -37,6 +37,7 @@ impl Fetch {
     /// Keeps a cell up to date until the session ends.
     pub(super) fn run(mut self, mut publisher: WeightPublisher<ByPolicy<Params>>, mut clock: StateClock<FetchState>) {
         let mut pauses = Pauses::new();
+        let mut failing_since: Option<Instant> = None;
         loop {
             clock.enter(FetchState::Waiting);
             while self.contact.newest() <= publisher.version() {
@@ -55,7 +56,7 @@ impl Fetch {
                     Ok(received) => {
                         let moments = Arc::new(received.moments());
                         publisher.publish_copy(version, moments, |old| received.params(&self.layouts, old));
-                        pauses = Pauses::new();
+                        (pauses, failing_since) = (Pauses::new(), None);
                         continue;
                     }
                     Err(error) => PullError::Damaged(error.to_string()),
@@ -64,6 +65,14 @@ impl Fetch {
                 Err(error) => error,
             };
             tracing::debug!("weights are fetched again: {error}");
+            let silent = match error {
+                PullError::Ask(_) => failing_since.get_or_insert_with(Instant::now).elapsed(),
+                _ => Duration::ZERO,
+            };
+            if silent > 2 * self.lease {
+                // Beats may get through all the same; a new link may carry weights again.
+                return self.contact.leave(Left::Silent);
+            }
             clock.enter(FetchState::BackingOff);
             if self.token.sleep(pauses.next()).is_err() {
                 return;

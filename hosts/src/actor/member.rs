@@ -70,6 +70,8 @@ pub struct Stay {
     token: ShutdownToken,
     clock: StateClock<BeatState>,
     beats: u64,
+    /// When one of them was last answered.
+    answered: Instant,
     /// What the last beat reports, until the learner has taken it.
     untaken: Option<WorkerReport>,
 }
@@ -138,6 +140,7 @@ impl Member {
             token: self.token,
             clock,
             beats: 0,
+            answered: Instant::now(),
             untaken: None,
         })
     }
@@ -175,7 +178,11 @@ impl Stay {
                 return Some(left);
             }
             self.clock.enter(BeatState::Listening);
-            match self.contact.ask::<Answer>(Op::Beat, beat, self.terms.lease / 2) {
+            let answer = self.contact.ask::<Answer>(Op::Beat, beat, self.terms.lease / 2);
+            if answer.is_ok() {
+                self.answered = Instant::now();
+            }
+            match answer {
                 Ok((Answer::Taken(news), _)) => {
                     self.untaken = None;
                     self.contact.hears(&news, &self.steps);
@@ -185,11 +192,14 @@ impl Stay {
                     self.untaken = None;
                     return Some(Left::Over(over));
                 }
-                Ok((Answer::Gone | Answer::Corrupt, _)) => return Some(Left::Gone),
+                Ok((Answer::Gone | Answer::Waits(_) | Answer::Missing | Answer::Corrupt, _)) => {
+                    return Some(Left::Gone);
+                }
                 Ok((Answer::Foreign(reason), _)) => return Some(Left::Foreign(reason)),
                 Err(error) => tracing::debug!("a report is sent again: {error}"),
             }
-            if self.contact.silent() > self.terms.lease {
+            // Whatever else is answered: a link may carry fragments and no reports any more.
+            if self.answered.elapsed() > self.terms.lease {
                 return Some(Left::Silent);
             }
             self.clock.enter(BeatState::BackingOff);

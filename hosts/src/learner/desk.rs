@@ -73,8 +73,8 @@ impl HostsDesk {
         News { version: self.run.version.current(), drains: self.run.steps.limit_reached(), held_secs: 0.0 }
     }
 
-    /// Ends the sessions of hosts that have been silent for a lease, and answers beats that have waited for
-    /// long enough, or for news. Takes no more fragments once the run drains and all hosts have left.
+    /// Ends the sessions of hosts that have been silent for a lease, and answers what has waited for long
+    /// enough, or for news. Takes no more fragments once the run drains and all hosts have left.
     pub(super) fn look_after(&self, now: Instant) {
         let news = self.news();
         let members = self.members();
@@ -91,6 +91,9 @@ impl HostsDesk {
                     self.members().lost += 1;
                 }
                 continue;
+            }
+            if let Some(asked) = now.checked_sub(2 * self.run.terms.beat) {
+                state.tell_couriers(asked, &news);
             }
             let is_due = |(_, since): &mut (Reply, Instant)| {
                 news.drains || over.is_some() || now.saturating_duration_since(*since) >= self.run.terms.beat

@@ -181,6 +181,16 @@ impl Hosts {
         self.listening.as_ref().map(|listening| listening.address()).unwrap_or_default()
     }
 
+    /// How many there are.
+    pub fn n_hosts(&self) -> usize {
+        self.desk.members().sessions.len()
+    }
+
+    /// How long a host may be silent before its session ends.
+    pub fn lease(&self) -> Duration {
+        self.desk.run.terms.lease
+    }
+
     /// How many workers all hosts have.
     pub fn n_workers(&self) -> usize {
         self.desk.members().sessions.values().map(|session| session.workers.len()).sum()

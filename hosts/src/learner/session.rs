@@ -80,8 +80,8 @@ struct Parked {
     len: u64,
     /// `None` while the inlet has it.
     frame: Option<Bytes>,
-    reply: Reply,
-    since: Instant,
+    /// The courier that waits for an answer, since when it does; `None` after it was told to ask again.
+    reply: Option<(Reply, Instant)>,
 }
 
 /// A shipment for the inlet.
@@ -130,7 +130,7 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a shipment in; a new one only if the run is not over.
+    /// Takes a shipment in, or a question after one; a new one only if the run is not over.
     pub(super) fn arrives(
         &self,
         shipment: &Shipment,
@@ -151,10 +151,10 @@ impl Session {
             let reason = format!("courier {} of {credits} shipped", shipment.courier);
             return Arrival::Foreign(reply, reason);
         };
-        let len = frame.len() as u64;
+        let (len, is_question) = (frame.len() as u64, frame.is_empty());
         let expected = courier.taken + 1;
         if shipment.number < expected {
-            figures.duplicates += 1;
+            figures.duplicates += u64::from(!is_question);
             figures.bytes += len;
             reply.send(seal(&Answer::Taken(news), &[]));
             return Arrival::Done;
@@ -166,15 +166,19 @@ impl Session {
         match &mut courier.parked {
             // Asked again: the caller that waited for the earlier reply is gone.
             Some(parked) => {
-                parked.reply = reply;
+                parked.reply = Some((reply, Instant::now()));
                 Arrival::Done
             }
             none => {
                 if let Some(over) = over {
                     return Arrival::Over(reply, over);
                 }
-                let (checksum, since) = (shipment.checksum, Instant::now());
-                *none = Some(Parked { checksum, len, frame: Some(frame), reply, since });
+                if is_question {
+                    reply.send(seal(&Answer::Missing, &[]));
+                    return Arrival::Done;
+                }
+                let (checksum, reply) = (shipment.checksum, Some((reply, Instant::now())));
+                *none = Some(Parked { checksum, len, frame: Some(frame), reply });
                 Arrival::Parked
             }
         }
@@ -213,8 +217,10 @@ impl Session {
         let Some(parked) = courier.parked.take() else { return };
         courier.taken += 1;
         figures.bytes += parked.len;
-        let held_secs = parked.since.elapsed().as_secs_f64();
-        parked.reply.send(seal(&Answer::Taken(News { held_secs, ..news }), &[]));
+        if let Some((reply, since)) = parked.reply {
+            let held_secs = since.elapsed().as_secs_f64();
+            reply.send(seal(&Answer::Taken(News { held_secs, ..news }), &[]));
+        }
     }
 
     /// Has a courier ship again what arrived damaged. An error if that happened too often.
@@ -225,7 +231,7 @@ impl Session {
             return Err(format!("{MAX_DAMAGED} of its fragments in a row arrived damaged"));
         }
         if let Some(parked) = state.couriers.get_mut(courier as usize).and_then(|courier| courier.parked.take()) {
-            parked.reply.send(seal(&Answer::Corrupt, &[]));
+            parked.answer(&Answer::Corrupt);
         }
         Ok(())
     }
@@ -255,7 +261,7 @@ impl Session {
         let mut state = self.lock();
         for courier in &mut state.couriers {
             if let Some(parked) = courier.parked.take_if(|parked| parked.frame.is_some()) {
-                parked.reply.send(seal(&Answer::Over(over), &[]));
+                parked.answer(&Answer::Over(over));
             }
         }
         if let Some((reply, _)) = state.waiting_beat.take() {
@@ -280,8 +286,28 @@ impl State {
 
     /// Answers everything that waits.
     fn answer_all(&mut self, answer: &Answer) {
-        let parked = self.couriers.iter_mut().filter_map(|courier| courier.parked.take()).map(|parked| parked.reply);
-        for reply in parked.chain(self.waiting_beat.take().map(|(reply, _)| reply)) {
+        self.couriers.iter_mut().filter_map(|courier| courier.parked.take()).for_each(|parked| parked.answer(answer));
+        if let Some((reply, _)) = self.waiting_beat.take() {
+            reply.send(seal(answer, &[]));
+        }
+    }
+
+    /// Tells couriers that have waited since before `asked` that the learner is there, so that they can tell
+    /// a full inqueue from a link that is dead, and from one that is slow.
+    pub(super) fn tell_couriers(&mut self, asked: Instant, news: &News) {
+        for parked in self.couriers.iter_mut().filter_map(|courier| courier.parked.as_mut()) {
+            if let Some((reply, since)) = parked.reply.take_if(|(_, since)| *since < asked) {
+                let held_secs = since.elapsed().as_secs_f64();
+                reply.send(seal(&Answer::Waits(News { held_secs, ..news.clone() }), &[]));
+            }
+        }
+    }
+}
+
+impl Parked {
+    /// Answers the courier, if it waits.
+    fn answer(self, answer: &Answer) {
+        if let Some((reply, _)) = self.reply {
             reply.send(seal(answer, &[]));
         }
     }

@@ -28,6 +28,44 @@ fn a_parked_shipment_that_is_asked_again_is_pushed_once_and_the_later_reply_is_a
 }
 
 #[test]
+fn a_courier_that_waits_is_told_so_and_asks_again_without_the_frame() {
+    let bench = Bench::new();
+    let host = bench.host("a");
+    let ask = || bench.ask("a", Op::Ship, &host.shipment(0, 1, made(10)).0);
+    assert!(matches!(ask().now(), Some(Answer::Missing)));
+    let sent = host.ship(0, 1, 10);
+    let now = Instant::now();
+    bench.desk.look_after(now);
+    assert!(sent.waits());
+    bench.desk.look_after(now + 3 * bench.desk.run.terms.beat);
+    assert!(matches!(sent.now(), Some(Answer::Waits(_))));
+    let asked = ask();
+    assert!(asked.waits());
+    bench.inlet();
+    assert!(matches!(asked.now(), Some(Answer::Taken(_))));
+    assert!(matches!(ask().now(), Some(Answer::Taken(_))));
+    assert_eq!(bench.train(), 1);
+    let session = bench.desk.members().sessions.values().next().cloned().unwrap();
+    // The questions had no frame, so none came twice.
+    assert_eq!(session.lock().figures.duplicates, 0);
+    bench.assert_closed();
+}
+
+#[test]
+fn a_fragment_that_is_taken_while_nobody_asks_is_acknowledged_when_somebody_does() {
+    let bench = Bench::new();
+    let host = bench.host("a");
+    let sent = host.ship(0, 1, 10);
+    bench.desk.look_after(Instant::now() + 3 * bench.desk.run.terms.beat);
+    assert!(matches!(sent.now(), Some(Answer::Waits(_))));
+    bench.inlet();
+    let asked = bench.ask("a", Op::Ship, &host.shipment(0, 1, made(10)).0);
+    assert!(matches!(asked.now(), Some(Answer::Taken(_))));
+    assert_eq!(bench.train(), 1);
+    bench.assert_closed();
+}
+
+#[test]
 fn a_shipment_that_was_taken_is_acknowledged_again_and_not_pushed() {
     let bench = Bench::new();
     let host = bench.host("a");
@@ -161,9 +199,10 @@ fn after_the_lease_nothing_is_booked_and_what_waits_is_answered() {
     let waiting = host.beat(&beat);
     let lease = bench.desk.run.terms.lease;
     bench.desk.look_after(Instant::now() + lease - Duration::from_secs(2));
-    assert_eq!(bench.sessions(), 1);
+    assert!(matches!(parked.now(), Some(Answer::Waits(_))) && bench.sessions() == 1);
+    let asked = host.ship(0, 1, 20);
     bench.desk.look_after(Instant::now() + lease + Duration::from_secs(1));
-    assert!(matches!(parked.now(), Some(Answer::Gone)) && bench.sessions() == 0);
+    assert!(matches!(asked.now(), Some(Answer::Gone)) && bench.sessions() == 0);
     // Answered after its interval before.
     assert!(matches!(waiting.now(), Some(Answer::Taken(_))));
     bench.inlet();
