@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `keys` then has `ca.pem`, for every host; `learner.pem` and `learner.key`; and `host-a.pem` and
-//! `host-a.key` for the host of that name, as for the relay. Whoever has `ca.key` can let hosts in: keep it
+//! `host-a.key` for the host of that name, as for the relay. Anyone with `ca.key` can let hosts in: keep it
 //! where no run is.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does

@@ -154,7 +154,7 @@ pub(super) fn host_killed_on_a_slow_link(scene: &mut Scene) -> Outcome {
     if scene.shown.lost.is_empty() { Err("nothing was on the way".to_owned()) } else { Ok(()) }
 }
 
-/// The run is told to end while fragments crawl over a slow link, and then nothing gets through for less than
+/// The run ends while fragments crawl over a slow link, and then nothing gets through for less than
 /// a lease: it waits for its host, and nothing is lost.
 pub(super) fn drained_during_a_cut(scene: &mut Scene) -> Outcome {
     scene.width = 256;

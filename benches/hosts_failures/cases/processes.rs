@@ -19,7 +19,7 @@ pub(super) fn host_killed(scene: &mut Scene) -> Outcome {
     scene.ends(learner, vec![next], HOST_LOST)
 }
 
-/// The host is told to end. Seconds are those until it has.
+/// The host gets SIGTERM. Seconds are those until it has.
 pub(super) fn host_terminated(scene: &mut Scene) -> Outcome {
     let (mut learner, mut host) = begin(scene)?;
     pause(scene.secs(0.0, 0.5));
@@ -118,7 +118,7 @@ pub(super) fn learner_killed(scene: &mut Scene) -> Outcome {
     learner_resumed(scene, "KILL")
 }
 
-/// The learner is told to end and goes on from its last checkpoint.
+/// The learner gets SIGTERM and goes on from its last checkpoint.
 pub(super) fn learner_terminated(scene: &mut Scene) -> Outcome {
     learner_resumed(scene, "TERM")
 }
