@@ -8,9 +8,6 @@ use super::builder::TrainerBuilder;
 use super::handle::Trainer;
 use super::hosts_plan::HostsPlan;
 
-/// Hosts that results show one by one.
-const MAX_SHOWN: usize = 64;
-
 impl<Agents> TrainerBuilder<Agents> {
     /// Accepts workers on other machines, beside those of this one or, with `num_rollout_workers: 0`, instead
     /// of them: the same program there calls [`connect`](TrainerBuilder::connect) instead of `build`.
@@ -59,7 +56,7 @@ impl Trainer {
         let shown: Map<String, Value> = status
             .hosts
             .iter()
-            .take(MAX_SHOWN)
+            .filter(|host| host.is_listed)
             .map(|host| {
                 let per_env_step = host.bytes as f64 / host.env_steps.max(1) as f64;
                 let value = json!({

@@ -383,6 +383,31 @@ fn a_limit_of_env_steps_is_overshot_by_what_is_on_its_way_and_no_beat_more() {
 }
 
 #[test]
+fn a_draining_run_waits_for_a_host_that_is_cut_off_although_its_learner_starves() {
+    without_hanging("drains", || {
+        let network = MemoryNetwork::new();
+        let mut trainer = listen_with(&network, learner(), Terms { lease: Duration::from_secs(20), ..terms() });
+        let hosts = ["a", "b"].map(|name| OnThread::start(&network, name, 1));
+        until(&mut trainer, |result| result.dict.number("hosts.by_name.a.env_steps") > Some(0.0));
+        network.cut("a", true);
+        let limit = trainer.by_ref().next().unwrap().unwrap().env_steps_sampled + 1000;
+        let heals = std::thread::spawn({
+            let network = network.clone();
+            // The learner may starve for a tenth of this.
+            move || {
+                std::thread::sleep(Duration::from_secs(1));
+                network.cut("a", false);
+            }
+        });
+        let run = trainer.run(env_steps(limit)).unwrap();
+        assert_closed(&run);
+        heals.join().unwrap();
+        let made: u64 = hosts.into_iter().map(|host| host.join().env_steps).sum();
+        assert_eq!((run.steps.sampled.env, run.steps.lost.len()), (made, 0), "{:?}", run.steps);
+    });
+}
+
+#[test]
 fn weights_come_through_a_relay_and_from_the_learner_where_it_is_gone() {
     without_hanging("relay", || {
         let (network, near) = (MemoryNetwork::new(), MemoryNetwork::new());

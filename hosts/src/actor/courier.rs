@@ -17,6 +17,9 @@ use crate::wire::{Answer, Shipment, Statement, seal, seal_into};
 /// Room for the header in front of a frame, so that the frame is written once.
 const HEADROOM: usize = 4096;
 
+/// How long the last question of a courier waits for its answer.
+const LAST: Duration = Duration::from_millis(500);
+
 pub(super) struct Courier {
     pub(super) number: u32,
     pub(super) session: u64,
@@ -103,9 +106,11 @@ impl Courier {
         let mut pauses = Pauses::new();
         let mut question = message.clone();
         let mut answered = Instant::now();
+        let mut is_last = false;
         loop {
             self.clock.enter(CourierState::Network);
-            let answer = self.contact.ask::<Answer>(Op::Ship, &question, self.lease);
+            let deadline = if is_last { LAST.min(self.lease) } else { self.lease };
+            let answer = self.contact.ask::<Answer>(Op::Ship, &question, deadline);
             if answer.is_ok() {
                 answered = Instant::now();
             }
@@ -146,9 +151,14 @@ impl Courier {
                 self.contact.leave(Left::Silent);
                 return Shipped::Unknown;
             }
+            if is_last {
+                return Shipped::Unknown;
+            }
             self.clock.enter(CourierState::BackingOff);
+            // A host that ends asks once more: what it does not know of a fragment, the learner books as lost.
+            is_last = self.token.sleep(pauses.next()).is_err();
             // The thread that reports notices when the learner is silent for a lease.
-            if self.token.sleep(pauses.next()).is_err() || self.contact.left().is_some() {
+            if self.contact.left().is_some() {
                 return Shipped::Unknown;
             }
         }
@@ -162,3 +172,7 @@ enum Shipped {
     /// No answer came before the stay was over.
     Unknown,
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

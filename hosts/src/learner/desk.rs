@@ -7,13 +7,14 @@ use std::time::Instant;
 use bytes::Bytes;
 use crossbeam_channel::Sender;
 use pronk_buffer::{MailboxSender, VersionReader};
-use pronk_metrics::{PolicyId, StepLedger, Steps, TimeLedger};
+use pronk_metrics::{PolicyId, StepLedger, Steps};
 use pronk_rollout::WorkerReport;
 use serde::de::DeserializeOwned;
 
 use super::members::{Entry, Members};
+use super::reported;
 use super::session::{Arrival, Parcel, Session};
-use super::{reported, times};
+use super::times::Times;
 use crate::frame::Expected;
 use crate::link::{Desk, Op, Reply, Request};
 use crate::terms::Terms;
@@ -42,7 +43,7 @@ pub(super) struct DeskRun {
     pub(super) welcome: Welcome,
     pub(super) facts: Facts,
     pub(super) steps: StepLedger,
-    pub(super) time: TimeLedger,
+    pub(super) time: Times,
     pub(super) version: VersionReader,
     pub(super) reports: MailboxSender<WorkerReport>,
     /// Requests for weights, which the keeper answers.
@@ -143,8 +144,8 @@ impl HostsDesk {
             return false;
         }
         session.end(HOST_LOST, answer);
-        let kinds = std::mem::take(&mut session.lock().kinds);
-        times::end(&self.run.time, &session.name, kinds, &mut members.left);
+        let times = std::mem::take(&mut session.lock().times);
+        self.run.time.end(session.listed(), times);
         true
     }
 
@@ -247,10 +248,11 @@ impl HostsDesk {
                 let parcel = Parcel { session: Arc::clone(&session), courier: shipment.courier };
                 let members = self.members();
                 // There is room for all credits of all sessions, unless those of ended ones are still on
-                // their way; the courier then asks again after its deadline.
+                // their way; the courier then asks again. Or the run has ended since it was looked at.
                 if members.parcels.as_ref().is_none_or(|inlet| inlet.try_send(parcel).is_err()) {
+                    let over = members.over;
                     drop(members);
-                    session.unpark(shipment.courier);
+                    session.unpark(shipment.courier, over);
                 }
             }
             Arrival::Done => {}
@@ -311,7 +313,7 @@ impl HostsDesk {
             return Ok(());
         }
         reported::check(&beat, &session.workers, &self.run.policies)?;
-        times::adopt(&self.run.time, &session.name, &beat.times, &mut state.kinds)?;
+        self.run.time.adopt(session.listed(), &beat.times, &mut state.times)?;
         state.beats = expected;
         state.figures.gave_up += beat.gave_up.len() as u64;
         drop(state);

@@ -15,6 +15,7 @@ use super::desk::{DeskRun, HostsDesk};
 use super::inlet::{Inlet, InletState};
 use super::keeper::{Keeper, KeeperState};
 use super::store::Store;
+use super::times::Times;
 use crate::frame::Expected;
 use crate::link::{Limits, LinkError, Listen, Listening};
 use crate::terms::{Terms, TermsError};
@@ -97,6 +98,8 @@ pub struct Hosts {
 pub struct HostStatus {
     /// Its name in results.
     pub name: String,
+    /// Whether results show it by its name, as they do with 64 hosts.
+    pub is_listed: bool,
     /// How many workers it has, those that gave up not counted.
     pub workers: usize,
     /// Workers that have given up.
@@ -155,7 +158,7 @@ impl Hosts {
             welcome,
             facts,
             steps,
-            time: time.clone(),
+            time: Times::new(time.clone()),
             version,
             reports,
             weights: asked,
@@ -208,6 +211,7 @@ impl Hosts {
             let figures = state.figures;
             HostStatus {
                 name: session.name.clone(),
+                is_listed: session.is_listed,
                 workers: session.workers.len().saturating_sub(figures.gave_up as usize),
                 gave_up: figures.gave_up,
                 fragments: figures.fragments,

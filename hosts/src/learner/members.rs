@@ -1,6 +1,6 @@
 //! [`Members`]: the hosts of a run, who is let in, and under which name and numbers.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -22,6 +22,9 @@ const MAX_ENDED: usize = 1024;
 /// The credits that every host gets.
 const LEAST_CREDITS: u32 = 2;
 
+/// Hosts that results show one by one.
+const MAX_LISTED: usize = 64;
+
 /// The part of all spare credits that one host may take.
 const SHARE: u32 = 8;
 
@@ -40,8 +43,6 @@ pub(super) struct Members {
     /// To the inlet; `None` once no more fragments are taken.
     pub(super) parcels: Option<Sender<Parcel>>,
     pub(super) over: Option<Over>,
-    /// Kinds of threads in the account of hosts that have left.
-    pub(super) left: BTreeSet<String>,
     /// Sessions that have begun, and those that ended because their hosts fell silent.
     pub(super) joined: u64,
     pub(super) lost: u64,
@@ -69,7 +70,6 @@ impl Members {
             causes: Causes::default(),
             parcels: Some(parcels),
             over: None,
-            left: BTreeSet::new(),
             joined: 0,
             lost: 0,
         }
@@ -105,12 +105,14 @@ impl Members {
         let credits = self.credits(entry.workers);
         let joined = Joined { session: self.new_id(), first_worker: numbers.start, credits, terms: self.terms };
         let name = self.name(entry.from);
+        let is_listed = self.sessions.values().filter(|session| session.is_listed).count() < MAX_LISTED;
         let bound = 2 * u64::from(entry.workers) + u64::from(credits) + 2;
         let of = |steps: u64| bound.saturating_mul(steps);
         let bound = Steps { env: of(entry.fragment.env), agent: of(entry.fragment.agent) };
         let account = Account::new(entry.steps.clone(), bound, self.causes.clone());
         tracing::info!(host = name, "joined with workers {} to {}", numbers.start, end - 1);
-        let new = Session::new((entry.attempt, Arc::clone(entry.from), name), numbers, joined.clone(), account);
+        let new =
+            Session::new((entry.attempt, Arc::clone(entry.from), name, is_listed), numbers, joined.clone(), account);
         self.sessions.insert(joined.session, Arc::new(new));
         self.joined += 1;
         Ok(Door::Joined(joined))
@@ -159,7 +161,8 @@ impl Members {
     /// The name of a new session in results, whose paths have dots.
     fn name(&self, from: &str) -> String {
         let from = from.replace('.', "-");
-        let is_taken = |name: &str| name == times::LEFT || self.sessions.values().any(|session| session.name == name);
+        let is_taken =
+            |name: &str| times::TOGETHER.contains(&name) || self.sessions.values().any(|session| session.name == name);
         let numbered = (2..).map(|number| format!("{from}#{number}"));
         let mut names = std::iter::once(from.clone()).chain(numbered);
         names.find(|name| !is_taken(name)).unwrap_or_default()

@@ -1,6 +1,5 @@
 //! [`Session`]: one stay of a host in a run.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -9,6 +8,7 @@ use bytes::Bytes;
 use pronk_metrics::{StepTicket, Steps};
 
 use super::account::Account;
+use super::times::ByKind;
 use crate::link::Reply;
 use crate::wire::{Answer, Joined, News, Over, Shipment, Statement, seal};
 
@@ -26,6 +26,8 @@ pub(super) struct Session {
     pub(super) from: Arc<str>,
     /// The name in results: the same, with a number if several sessions have it.
     pub(super) name: String,
+    /// Whether results show it by its name.
+    pub(super) is_listed: bool,
     pub(super) workers: Range<u32>,
     state: Mutex<State>,
 }
@@ -39,8 +41,8 @@ pub(super) struct State {
     couriers: Vec<Courier>,
     /// The number of the last beat.
     pub(super) beats: u64,
-    /// The kinds of threads that its beats have named so far.
-    pub(super) kinds: BTreeSet<String>,
+    /// The time of its threads by its last beat.
+    pub(super) times: ByKind,
     /// A beat that waits for news, and since when.
     pub(super) waiting_beat: Option<(Reply, Instant)>,
     damaged: u32,
@@ -106,7 +108,7 @@ pub(super) enum Arrival {
 
 impl Session {
     pub(super) fn new(
-        (attempt, from, name): (u64, Arc<str>, String),
+        (attempt, from, name, is_listed): (u64, Arc<str>, String, bool),
         workers: Range<u32>,
         joined: Joined,
         account: Account,
@@ -117,12 +119,17 @@ impl Session {
             account: Some(account),
             couriers,
             beats: 0,
-            kinds: BTreeSet::new(),
+            times: ByKind::new(),
             waiting_beat: None,
             damaged: 0,
             figures: Figures::default(),
         };
-        Self { id: joined.session, attempt, joined, from, name, workers, state: Mutex::new(state) }
+        Self { id: joined.session, attempt, joined, from, name, is_listed, workers, state: Mutex::new(state) }
+    }
+
+    /// Its name in results, if they show it.
+    pub(super) fn listed(&self) -> Option<&str> {
+        self.is_listed.then_some(&self.name)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -191,10 +198,12 @@ impl Session {
         Some((parked.frame.take()?, parked.checksum))
     }
 
-    /// Forgets a shipment that the inlet cannot have now. Its courier gets no reply and ships it again.
-    pub(super) fn unpark(&self, courier: u32) {
-        if let Some(courier) = self.lock().couriers.get_mut(courier as usize) {
-            courier.parked = None;
+    /// Forgets a shipment that the inlet cannot have: not any more, or else not now. Then its courier gets no
+    /// reply and ships it again.
+    pub(super) fn unpark(&self, courier: u32, over: Option<Over>) {
+        let parked = self.lock().couriers.get_mut(courier as usize).and_then(|courier| courier.parked.take());
+        if let Some((parked, over)) = parked.zip(over) {
+            parked.answer(&Answer::Over(over));
         }
     }
 

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use super::desk::{DeskRun, HostsDesk, WeightsAsked};
 use super::inlet::{Inlet, InletState};
 use super::session::Parcel;
+use super::times::Times;
 use crate::frame::{Encoder, Expected, ExpectedPolicy, Pixels};
 use crate::link::{Desk, Op, Reply, Request};
 use crate::terms::Terms;
@@ -98,7 +99,7 @@ impl Bench {
             welcome: Welcome { run: 7, life: 0, config: "settings".into() },
             facts: Facts::from([("spaces".into(), "4 to 2".into())]),
             steps: steps.clone(),
-            time: time.clone(),
+            time: Times::new(time.clone()),
             version: cell.version_reader(),
             reports: posting,
             weights,

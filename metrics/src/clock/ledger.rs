@@ -99,8 +99,8 @@ impl TimeLedger {
     /// ledger.adopt(time(3.0));
     /// assert_eq!(ledger.read(), [time(3.0)]);
     ///
-    /// ledger.end_adopted("host-a/rollout", "left/rollout");
-    /// assert_eq!((&*ledger.read()[0].thread, ledger.read()[0].wall_secs), ("left/rollout", 3.0));
+    /// ledger.forget_adopted("host-a/rollout");
+    /// assert!(ledger.read().is_empty());
     /// ```
     pub fn adopt(&self, time: ThreadTime) {
         let mut accounts = self.accounts();
@@ -112,13 +112,9 @@ impl TimeLedger {
         }
     }
 
-    /// Moves an adopted time to the account `to`, which adds up the times of threads that are gone, so that
-    /// machines that come and go do not add accounts for ever.
-    pub fn end_adopted(&self, thread: &str, to: &str) {
-        let mut accounts = self.accounts();
-        let Some(mut time) = accounts.shift_remove(thread).and_then(|account| account.adopted) else { return };
-        time.thread = to.to_owned();
-        add_to(&mut accounts.entry(to.to_owned()).or_default().settled, &time);
+    /// Removes an adopted time, so that machines that come and go do not add accounts for ever.
+    pub fn forget_adopted(&self, thread: &str) {
+        self.accounts().shift_remove(thread);
     }
 
     /// The time of the threads of each name, in the order of their first addition.

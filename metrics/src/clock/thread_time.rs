@@ -33,7 +33,7 @@ pub trait ProcessorClock: fmt::Debug + Send + Sync {
 /// assert_eq!((time.states[0].0, time.states[1]), ("idle", ("busy", 0.0)));
 /// assert_eq!(time.sum_secs(), time.states[0].1);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadTime {
     /// The thread's name.
     pub thread: String,
@@ -66,8 +66,8 @@ impl ThreadTime {
         (self.sum_secs() - self.wall_secs).abs() <= 1e-3 * self.wall_secs + 1e-6
     }
 
-    /// Subtracts the same thread's time `before`.
-    pub(super) fn subtract(&mut self, before: &ThreadTime) {
+    /// Subtracts the time `before` of the same threads, whose number stays.
+    pub fn subtract(&mut self, before: &ThreadTime) {
         for (state, secs) in &mut self.states {
             let earlier = before.states.iter().find(|(known, _)| known == state).map_or(0.0, |(_, secs)| *secs);
             *secs = (*secs - earlier).max(0.0);

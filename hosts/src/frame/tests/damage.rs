@@ -170,8 +170,13 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
+/// How many damaged frames of each kind; `PROPTEST_CASES=1000000 cargo test -p pronk-hosts damage` makes more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn a_frame_changed_anywhere_is_refused_or_inside_the_bounds(

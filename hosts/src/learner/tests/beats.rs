@@ -108,6 +108,33 @@ fn the_time_of_a_host_that_left_is_added_up_and_not_in_its_name() {
 }
 
 #[test]
+fn the_time_of_hosts_that_are_not_listed_is_added_up() {
+    let bench = Bench::with(Terms { max_hosts: 100, max_of_name: 100, ..terms() }, 64);
+    let mut hosts: Vec<_> = (0..67).map(|_| bench.host("a")).collect();
+    let report = |host: &mut Host<'_>, kind: &str, secs: f64| {
+        let beat = Beat { times: vec![seconds(kind, secs)], ..host.next_beat() };
+        assert!(host.beat(&beat).waits());
+    };
+    hosts.iter_mut().for_each(|host| report(host, "rollout", 2.0));
+    report(&mut hosts[66], "rollout", 5.0);
+    report(&mut hosts[66], "beat", 1.0);
+    let of = |thread: &str| time_of(&bench, thread);
+    assert_eq!((of("a#64/rollout"), of("a#65/rollout")), (Some(2.0), None));
+    assert_eq!((of("others/rollout"), of("others/beat"), bench.time.read().len()), (Some(9.0), Some(1.0), 66));
+    let threads = |name: &str| bench.time.read().iter().find(|time| time.thread == name).map(|time| time.n_threads);
+    assert_eq!(threads("others/rollout"), Some(3 * threads("a/rollout").unwrap()));
+    // One that is not listed leaves, one that is, and one comes in its place.
+    drop(hosts.remove(66).leave(Statement::default()));
+    drop(hosts.remove(0).leave(Statement::default()));
+    assert_eq!((of("others/rollout"), of("others/beat"), of("left/rollout")), (Some(4.0), Some(0.0), Some(7.0)));
+    report(&mut bench.host("b"), "rollout", 3.0);
+    assert_eq!(of("b/rollout"), Some(3.0));
+    bench.desk.end_all();
+    assert_eq!((of("others/rollout"), of("left/rollout")), (Some(0.0), Some(66.0 * 2.0 + 5.0 + 3.0)));
+    bench.assert_closed();
+}
+
+#[test]
 fn hosts_that_come_and_go_and_invent_kinds_add_no_accounts_for_ever() {
     let bench = Bench::new();
     for stay in 0..10 {

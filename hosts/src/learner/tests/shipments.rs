@@ -1,4 +1,5 @@
 use super::*;
+use crate::learner::session::Arrival;
 use crate::wire::{News, Over};
 
 #[test]
@@ -270,6 +271,25 @@ fn when_the_run_is_over_a_host_learns_of_each_shipment_whether_it_was_taken() {
     assert!(over.iter().all(|answer| matches!(answer, Some(Answer::Over(Over::Stopped)))), "{over:?}");
     assert!(matches!(dropped, Some(Answer::Taken(_))), "{dropped:?}");
     assert_eq!((bench.lost(), bench.steps.snapshot().dropped["shutdown"]), (0, steps(18 + FRAGMENT)));
+    bench.guard = None;
+    bench.assert_closed();
+}
+
+#[test]
+fn a_shipment_that_arrives_while_the_run_ends_gets_an_answer() {
+    let mut bench = Bench::new();
+    let host = bench.host("a");
+    let session = bench.desk.members().sessions.values().next().cloned().unwrap();
+    let (shipment, frame) = host.shipment(0, 1, made(FRAGMENT));
+    let (reply, replied) = bounded(1);
+    let reply = Reply::new(move |bytes| reply.try_send(bytes).unwrap());
+    assert!(matches!(session.arrives(&shipment, frame.into(), reply, (bench.desk.news(), None)), Arrival::Parked));
+    session.unpark(0, Some(Over::Finished));
+    assert!(matches!(Replied(replied).now(), Some(Answer::Over(Over::Finished))));
+    // Where there is no room for now, there is none.
+    let parked = host.ship(0, 1, FRAGMENT);
+    session.unpark(0, None);
+    assert!(parked.is_dropped());
     bench.guard = None;
     bench.assert_closed();
 }
