@@ -155,7 +155,7 @@ impl Courier {
                 return Shipped::Unknown;
             }
             self.clock.enter(CourierState::BackingOff);
-            // A host that ends asks once more: what it does not know of a fragment, the learner books as lost.
+            // A host that ends asks once more: the learner books a fragment of unknown fate as lost.
             is_last = self.token.sleep(pauses.next()).is_err();
             // The thread that reports notices when the learner is silent for a lease.
             if self.contact.left().is_some() {

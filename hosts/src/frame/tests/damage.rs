@@ -170,7 +170,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// How many damaged frames of each kind; `PROPTEST_CASES=1000000 cargo test -p pronk-hosts damage` makes more.
+/// Damaged frames of each kind; `PROPTEST_CASES=1000000 cargo test -p pronk-hosts damage` asks for more.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000)
 }
