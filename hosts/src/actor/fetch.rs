@@ -114,3 +114,38 @@ impl Fetch {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pronk_buffer::{shutdown, weight_cell};
+    use pronk_metrics::StepLedger;
+
+    use super::*;
+    use crate::link::{CallError, Link, Op};
+    use crate::wire::News;
+
+    /// A link that carries nothing.
+    struct Dead;
+
+    impl Link for Dead {
+        fn call(&self, _: Op, _: Bytes, _: Duration) -> Result<Bytes, CallError> {
+            Err(CallError::Lost("no answer".to_owned()))
+        }
+    }
+
+    #[test]
+    fn two_leases_without_weights_end_the_stay_although_the_learner_is_heard() {
+        let contact = Arc::new(Contact::new(Arc::new(Dead)));
+        // As an acknowledgement says it: fragments get through.
+        contact.hears(&News { version: 1, ..News::default() }, &StepLedger::new());
+        let (_guard, token) = shutdown();
+        let lease = Duration::from_millis(60);
+        let sources = Sources::new(Arc::clone(&contact), None, lease);
+        let layouts = Layouts::new();
+        let fetch = Fetch { session: 1, run: 1, contact: Arc::clone(&contact), sources, layouts, lease, token };
+        let (publisher, _cell) = weight_cell(ByPolicy::new());
+        fetch.run(publisher, StateClock::new("weights", FetchState::Waiting));
+        assert_eq!(contact.left(), Some(Left::Silent));
+    }
+}
