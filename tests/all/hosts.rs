@@ -393,7 +393,7 @@ fn a_draining_run_waits_for_a_host_that_is_cut_off_although_its_learner_starves(
         let limit = trainer.by_ref().next().unwrap().unwrap().env_steps_sampled + 1000;
         let heals = std::thread::spawn({
             let network = network.clone();
-            // The learner may starve for a tenth of this.
+            #[allow(clippy::disallowed_methods)] // The learner may starve for a tenth of this.
             move || {
                 std::thread::sleep(Duration::from_secs(1));
                 network.cut("a", false);
