@@ -215,7 +215,7 @@ impl Scene {
         for (cause, lost) in steps["lost"].as_object().into_iter().flatten() {
             *self.shown.lost.entry(cause.clone()).or_default() += number(lost);
             if number(lost) > 0 && !causes.contains(&cause.as_str()) {
-                return Err(format!("{lost} steps are lost to {cause}, which nothing explains"));
+                return Err(format!("{lost} steps are lost to {cause}, which nothing explains: {end}"));
             }
             if number(lost) > ON_THE_WAY * learner.joined().max(1) {
                 return Err(format!("{lost} steps are lost to {cause}, more than can have been on the way"));

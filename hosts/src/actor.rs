@@ -7,6 +7,7 @@ mod fetch;
 mod join;
 mod member;
 mod sources;
+mod window;
 
 pub use act::Act;
 pub use contact::Left;

@@ -11,7 +11,8 @@ thread_states! {
         Packing = "packing",
         /// Between sending one and the reply, but for [`Held`](Self::Held).
         Network = "network",
-        /// The part of it that the learner says it held the fragment before its inqueue took it.
+        /// The part of it that the learner says it held the fragment before its inqueue took it, and time in
+        /// which a courier stands back because the learner holds those of others.
         Held = "held",
         /// Pausing before it asks again.
         BackingOff = "backing_off",

@@ -209,6 +209,8 @@ pub(crate) struct News {
     pub(crate) drains: bool,
     /// How long the learner has had the shipment since it was last asked about it.
     pub(crate) held_secs: f64,
+    /// Of a fragment that was taken: whether it found the inqueue full.
+    pub(crate) is_full: bool,
 }
 
 /// A sign of life with all that a host reports.

@@ -8,6 +8,7 @@ use pronk_buffer::{InqueueReceiver, MultiAgentBatch, PopError, ShutdownToken};
 use pronk_metrics::{StateClock, StepLedger, StepTicket};
 
 use super::contact::{Contact, Left};
+use super::window::Window;
 use crate::actor_states::CourierState;
 use crate::ask::Pauses;
 use crate::frame::{Encoder, Pixels};
@@ -26,6 +27,7 @@ pub(super) struct Courier {
     pub(super) contact: Arc<Contact>,
     /// One courier waits for a fragment, the others for that one.
     pub(super) fragments: Arc<Mutex<InqueueReceiver<MultiAgentBatch>>>,
+    pub(super) window: Arc<Window>,
     pub(super) steps: StepLedger,
     /// How long to wait for an acknowledgement before the fragment is sent again.
     pub(super) lease: Duration,
@@ -40,7 +42,10 @@ impl Courier {
     pub(super) fn run(mut self) -> Option<StepTicket> {
         let mut encoder = Encoder::default();
         let mut usual = 0;
+        let window = Arc::clone(&self.window);
         for number in 1.. {
+            self.clock.enter(CourierState::Held);
+            let place = window.enter();
             self.clock.enter(CourierState::Waiting);
             let mut fragment = self.next()?;
             self.clock.enter(CourierState::Packing);
@@ -50,8 +55,12 @@ impl Courier {
             // Its storage is free for the next fragment while this one is on its way.
             drop(fragment);
             match (self.ship(number, &message), ticket) {
-                (Shipped::Taken, Some(ticket)) => ticket.trained(),
-                (Shipped::Taken, None) => {}
+                (Shipped::Taken { found_full }, ticket) => {
+                    place.found_full(found_full);
+                    if let Some(ticket) = ticket {
+                        ticket.trained();
+                    }
+                }
                 (Shipped::Refused, ticket) => {
                     if let Some(ticket) = ticket {
                         ticket.dropped("shutdown");
@@ -117,7 +126,7 @@ impl Courier {
             let left = match answer {
                 Ok((Answer::Taken(news), _)) => {
                     self.contact.hears(&news, &self.steps);
-                    return Shipped::Taken;
+                    return Shipped::Taken { found_full: news.is_full };
                 }
                 Ok((Answer::Waits(news), _)) => {
                     self.contact.hears(&news, &self.steps);
@@ -167,7 +176,9 @@ impl Courier {
 
 /// What became of a fragment. In the books of this host, one that the learner has is used up.
 enum Shipped {
-    Taken,
+    Taken {
+        found_full: bool,
+    },
     Refused,
     /// No answer came before the stay was over.
     Unknown,

@@ -117,7 +117,7 @@ impl Actor {
     /// # Errors
     /// As [`JoinError`] lists.
     pub fn hello(&mut self) -> Result<Welcome, JoinError> {
-        match self.knock(&Knock::Hello(self.hello.clone()))? {
+        match self.knock(Knock::Hello(self.hello.clone()))? {
             Door::Welcome(welcome) => Ok(welcome),
             _ => Err(self.foreign()),
         }
@@ -130,9 +130,9 @@ impl Actor {
     /// # Errors
     /// As [`JoinError`] lists.
     pub fn join(&mut self, welcome: &Welcome, facts: Facts) -> Result<Entered, JoinError> {
-        let attempt = RandomState::new().hash_one(welcome.run);
-        let join = Join { hello: self.hello.clone(), run: welcome.run, facts, attempt, before: self.before };
-        match self.knock(&Knock::Join(join))? {
+        let (run, attempt) = (welcome.run, attempt());
+        let join = Join { hello: self.hello.clone(), run, facts, attempt, before: self.before };
+        match self.knock(Knock::Join(join))? {
             Door::Welcome(welcome) => Ok(Entered::Changed(welcome)),
             Door::Joined(joined) => Ok(Entered::In(Box::new(self.member(welcome.run, joined)?))),
             _ => Err(self.foreign()),
@@ -158,8 +158,8 @@ impl Actor {
     }
 
     /// Asks until there is an answer.
-    fn knock(&mut self, knock: &Knock) -> Result<Door, JoinError> {
-        let (question, address) = (seal(knock, &[]), self.dial.address());
+    fn knock(&mut self, mut knock: Knock) -> Result<Door, JoinError> {
+        let (mut question, address) = (seal(&knock, &[]), self.dial.address());
         let (began, mut pauses) = (Instant::now(), Pauses::new());
         let is_first = matches!(knock, Knock::Hello(_));
         if is_first {
@@ -171,6 +171,14 @@ impl Actor {
                 Err(error) if may_fail => return Err(error.into()),
                 Err(error) => error.to_string(),
                 Ok(contact) => match contact.ask::<Door>(Op::Join, &question, ANSWER) {
+                    Ok((Door::Refused(Refusal::Outdated), _)) => {
+                        // Its answers were lost for as long as the session lasted that it began.
+                        if let Knock::Join(join) = &mut knock {
+                            join.attempt = attempt();
+                            question = seal(&knock, &[]);
+                        }
+                        Refusal::Outdated.to_string()
+                    }
                     Ok((Door::Refused(refusal), _)) => return Err(JoinError::Refused { address, refusal }),
                     Ok((Door::Over(Over::Finished), _)) => {
                         return Err(JoinError::Over { address, over: Over::Finished });
@@ -198,5 +206,69 @@ impl Actor {
     fn foreign(&self) -> JoinError {
         let cause = WireError::Damaged("an answer to another question");
         JoinError::Foreign { address: self.dial.address(), cause }
+    }
+}
+
+/// The number of an attempt to join.
+fn attempt() -> u64 {
+    RandomState::new().hash_one(ANSWER)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Mutex;
+
+    use bytes::Bytes;
+    use pronk_buffer::shutdown;
+
+    use super::*;
+    use crate::link::Link;
+    use crate::terms::Terms;
+    use crate::wire::open;
+
+    /// A learner whose answer to the first question is lost, and whose lease is over before the next.
+    #[derive(Default)]
+    struct Forgetful(Mutex<Vec<u64>>);
+
+    impl Link for Arc<Forgetful> {
+        fn call(&self, _: Op, question: Bytes, _: Duration) -> Result<Bytes, CallError> {
+            let Ok((Knock::Join(join), _)) = open::<Knock>(&question) else { panic!("it joins") };
+            let mut asked = self.0.lock().unwrap();
+            let door = match asked.last() {
+                None => Err(CallError::Lost("no answer".to_owned())),
+                Some(before) if *before == join.attempt => Ok(Door::Refused(Refusal::Outdated)),
+                Some(_) => {
+                    Ok(Door::Joined(Joined { session: 1, first_worker: 0, credits: 2, terms: Terms::default() }))
+                }
+            };
+            asked.push(join.attempt);
+            door.map(|door| seal(&door, &[]))
+        }
+    }
+
+    impl Dial for Arc<Forgetful> {
+        fn dial(&self) -> Result<Arc<dyn Link>, LinkError> {
+            Ok(Arc::new(Self::clone(self)))
+        }
+
+        fn address(&self) -> String {
+            "here".to_owned()
+        }
+
+        fn name(&self) -> String {
+            "a".to_owned()
+        }
+    }
+
+    #[test]
+    fn a_host_whose_session_ended_before_it_learned_of_it_joins_by_another_attempt() {
+        let (_guard, token) = shutdown();
+        let learner = Arc::new(Forgetful::default());
+        let mut actor = Actor::new(Box::new(Arc::clone(&learner)), 1, Duration::from_secs(600), token);
+        let entered = actor.join(&Welcome::new(0, String::new()), Facts::new()).unwrap();
+        assert!(matches!(entered, Entered::In(_)));
+        let asked = learner.0.lock().unwrap();
+        assert!(asked.len() == 3 && asked[0] == asked[1] && asked[1] != asked[2], "{asked:?}");
     }
 }

@@ -15,6 +15,7 @@ use super::contact::{Contact, Left};
 use super::courier::Courier;
 use super::fetch::{Fetch, Layouts};
 use super::sources::Sources;
+use super::window::Window;
 use crate::actor_states::{BeatState, CourierState, FetchState};
 use crate::ask::Pauses;
 use crate::frame::Pixels;
@@ -109,7 +110,7 @@ impl Member {
         let fetch = self.fetch(layouts, token.clone());
         let Joined { session, credits, terms, .. } = self.joined;
         let contact = self.contact;
-        let fragments = Arc::new(Mutex::new(fragments));
+        let (fragments, window) = (Arc::new(Mutex::new(fragments)), Arc::new(Window::new(credits)));
         let mut couriers = Vec::new();
         for number in 0..credits {
             let name = format!("courier-{}", number + 1);
@@ -118,6 +119,7 @@ impl Member {
                 session,
                 contact: Arc::clone(&contact),
                 fragments: Arc::clone(&fragments),
+                window: Arc::clone(&window),
                 steps: steps.clone(),
                 lease: terms.lease,
                 pixels,

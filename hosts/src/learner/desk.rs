@@ -71,7 +71,8 @@ impl HostsDesk {
 
     /// What every host should know now.
     pub(super) fn news(&self) -> News {
-        News { version: self.run.version.current(), drains: self.run.steps.limit_reached(), held_secs: 0.0 }
+        let drains = self.run.steps.limit_reached();
+        News { version: self.run.version.current(), drains, ..News::default() }
     }
 
     /// Ends the sessions of hosts that have been silent for a lease, and answers what has waited for long

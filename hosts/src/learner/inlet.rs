@@ -10,6 +10,7 @@ use pronk_policy::Params;
 use super::desk::HostsDesk;
 use super::session::Parcel;
 use crate::frame::{Decoder, Sender};
+use crate::wire::News;
 
 thread_states! {
     /// What the thread is doing that brings fragments of hosts into the inqueue.
@@ -77,15 +78,16 @@ impl Inlet {
             let env_steps = batch.env_steps();
             self.clock.enter(InletState::Blocked);
             // Blocks while the inqueue is full. The host gets no reply meanwhile, and so its workers block.
-            if let Err(Closed(mut unwanted)) = self.fragments.push(batch.with_ticket(ticket)) {
+            let pushed = self.fragments.push(batch.with_ticket(ticket));
+            let is_full = pushed.as_ref().is_ok_and(|blocked| !blocked.is_zero());
+            // One that finds it closed stands in the books of the run as well: the host must not state it.
+            session.acknowledge(courier, env_steps, News { is_full, ..self.desk.news() });
+            if let Err(Closed(mut unwanted)) = pushed {
                 if let Some(ticket) = unwanted.take_ticket() {
                     ticket.dropped("shutdown");
                 }
-                // It stands in the books of the run, so the host must not state it as dropped as well.
-                session.acknowledge(courier, env_steps, self.desk.news());
                 return;
             }
-            session.acknowledge(courier, env_steps, self.desk.news());
         }
     }
 }

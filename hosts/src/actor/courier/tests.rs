@@ -63,6 +63,7 @@ fn ship_until(token: ShutdownToken, lease: Duration, answers: impl IntoIterator<
         session: 3,
         contact: Arc::clone(&contact),
         fragments: Arc::new(Mutex::new(fragments)),
+        window: Arc::new(Window::new(2)),
         steps: steps.clone(),
         lease,
         pixels: Pixels::Raw,
