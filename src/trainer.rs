@@ -134,8 +134,10 @@ impl Trainer {
             }
         };
         let mut interrupted = || interrupts.as_mut().and_then(signals::Interrupts::first);
-        // A run that had ended before it was resumed does not go on beyond its limits.
-        let has_all = self.steps.limit_reached() && self.steps.snapshot().in_flight.env == 0;
+        // A run that had ended before it was resumed does not go on beyond its limits. Where this process has
+        // trained already, hosts may be making fragments of which the books do not know yet.
+        let has_all =
+            self.first_update.is_none() && self.steps.limit_reached() && self.steps.snapshot().in_flight.env == 0;
         let reached =
             self.last.as_ref().and_then(|last| stop.reached(last).or(has_all.then_some(StopReason::EnvSteps)));
         if let Some(reason) = reached {

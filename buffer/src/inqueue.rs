@@ -21,10 +21,11 @@ pub use gate::Gate;
 /// Makes a queue that holds at most `capacity` items and ends with the run that `token` belongs to.
 ///
 /// It moves ownership. A full queue blocks senders: this back-pressure is the only throttle of a run. `gate`
-/// says when they continue: as soon as there is room, or once the queue is empty.
+/// says when they continue: as soon as there is room, or once the queue is empty. In a queue of capacity 0 no
+/// item waits: each push blocks until the receiver takes the item.
 ///
 /// # Errors
-/// [`ZeroCapacity`] when `capacity` is 0.
+/// [`ZeroCapacity`] when a queue of capacity 0 is to fill before it drains.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,7 +47,7 @@ pub fn inqueue<T>(
     gate: Gate,
     token: &ShutdownToken,
 ) -> Result<(InqueueSender<T>, InqueueReceiver<T>), ZeroCapacity> {
-    if capacity == 0 {
+    if capacity == 0 && gate == Gate::FillThenDrain {
         return Err(ZeroCapacity);
     }
     let (items, received) = bounded(capacity);
@@ -235,7 +236,7 @@ pub enum TryPushError<T> {
     Closed(T),
 }
 
-/// An inqueue of capacity 0 was requested.
+/// An inqueue that nothing can fill was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the capacity of an inqueue must be at least 1: at 0 no item could wait, and every push would wait for a pop")]
+#[error("the capacity of an inqueue that fills before it drains must be at least 1: at 0 no item could wait")]
 pub struct ZeroCapacity;

@@ -202,9 +202,9 @@ impl Act for Host {
         let (guard, token) = shutdown();
         let (publisher, cell) = weight_cell_from(first);
         let workers = config.workers.num_rollout_workers;
-        // Couriers take fragments at once, as long as the learner does.
-        let (sender, fragments) = inqueue(1, Gate::Bounded, &token)
-            .map_err(|error| TrainError::from(ConfigError::caused_by("inqueue", 1, &error)))?;
+        // Couriers take fragments at once, as long as the learner does; here they would only grow old.
+        let (sender, fragments) = inqueue(0, Gate::Bounded, &token)
+            .map_err(|error| TrainError::from(ConfigError::caused_by("inqueue", 0, &error)))?;
         let pool = Pool::new(3 * workers + 2);
         let (inference, port) = share_inference(&config, &spec, cell.clone(), &token, &time)?.unzip();
         let spec = Arc::new(spec);

@@ -1,5 +1,7 @@
 //! Workers on other machines, here on a network without sockets.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -391,20 +393,67 @@ fn a_draining_run_waits_for_a_host_that_is_cut_off_although_its_learner_starves(
         until(&mut trainer, |result| result.dict.number("hosts.by_name.a.env_steps") > Some(0.0));
         network.cut("a", true);
         let limit = trainer.by_ref().next().unwrap().unwrap().env_steps_sampled + 1000;
-        let heals = std::thread::spawn({
-            let network = network.clone();
-            #[allow(clippy::disallowed_methods)] // The learner may starve for a tenth of this.
-            move || {
-                std::thread::sleep(Duration::from_secs(1));
-                network.cut("a", false);
-            }
-        });
+        // The learner may starve for a tenth of this.
+        let heals = after(Duration::from_secs(1), move || network.cut("a", false));
         let run = trainer.run(env_steps(limit)).unwrap();
         assert_closed(&run);
         heals.join().unwrap();
         let made: u64 = hosts.into_iter().map(|host| host.join().env_steps).sum();
         assert_eq!((run.steps.sampled.env, run.steps.lost.len()), (made, 0), "{:?}", run.steps);
     });
+}
+
+/// CartPole that stands still while it is told to.
+struct Halting(CartPole, Arc<AtomicBool>);
+
+impl Env for Halting {
+    fn spec(&self) -> EnvSpec {
+        self.0.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.0.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        while self.1.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        self.0.step(action, obs)
+    }
+}
+
+#[test]
+fn a_run_that_has_enough_drains_what_its_books_do_not_know_yet() {
+    without_hanging("unknown", || {
+        let network = MemoryNetwork::new();
+        let mut trainer = listen_with(&network, learner(), Terms { lease: Duration::from_secs(20), ..terms() });
+        let halts = Arc::new(AtomicBool::new(false));
+        let env = Arc::clone(&halts);
+        let host = OnThread::of(&network, "a", 1, move |_: &EnvContext| Halting(CartPole::new(), Arc::clone(&env)));
+        until(&mut trainer, |result| result.env_steps_sampled > 0);
+        halts.store(true, Ordering::Release);
+        until(&mut trainer, |result| result.dict.number("ledger.steps.in_flight.env") == Some(0.0));
+        // In the middle of a fragment, and with no way to tell of it.
+        network.cut("a", true);
+        halts.store(false, Ordering::Release);
+        let sampled = trainer.by_ref().next().unwrap().unwrap().env_steps_sampled;
+        let heals = after(Duration::from_secs(1), move || network.cut("a", false));
+        let run = trainer.run(env_steps(sampled)).unwrap();
+        assert_closed(&run);
+        heals.join().unwrap();
+        assert_eq!(run.steps.trained_once.env, host.join().env_steps);
+        assert!(run.steps.trained_once.env > sampled && run.steps.trained_once == run.steps.sampled, "{:?}", run.steps);
+    });
+}
+
+/// Does something later.
+fn after(time: Duration, what: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    #[allow(clippy::disallowed_methods)] // What happens at some time is what is tested.
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        what();
+    })
 }
 
 #[test]

@@ -102,16 +102,17 @@ fn push_returns_the_item_when_the_receiver_is_gone(make: Make) {
 
 fn dropping_the_receiver_wakes_every_blocked_push(make: Make) {
     let (sender, receiver, _guard) = make(1);
+    sender.push(0).unwrap();
     wakes_every_blocked_push(sender, || drop(receiver));
 }
 
 fn ending_the_run_wakes_every_blocked_push(make: Make) {
     let (sender, _receiver, shutdown) = make(1);
+    sender.push(0).unwrap();
     wakes_every_blocked_push(sender, || drop(shutdown));
 }
 
 fn wakes_every_blocked_push(sender: InqueueSender<u64>, end: impl FnOnce()) {
-    sender.push(0).unwrap();
     let blocked: Vec<_> = (1..=4)
         .map(|n| {
             let sender = sender.clone();
@@ -237,10 +238,24 @@ fn rig(capacity: usize, gate: Gate) -> Rig<InqueueReceiver<u64>, impl FnMut(u64)
 #[test]
 fn no_room_at_all_is_refused_with_the_reason() {
     let (_guard, token) = shutdown();
-    for gate in [Gate::Bounded, Gate::FillThenDrain] {
-        let error = inqueue::<u64>(0, gate, &token).unwrap_err();
-        assert!(error.to_string().contains("at least 1"), "{error}");
-    }
+    let error = inqueue::<u64>(0, Gate::FillThenDrain, &token).unwrap_err();
+    assert!(error.to_string().contains("at least 1"), "{error}");
+}
+
+#[test]
+fn without_room_a_push_waits_until_its_item_is_taken() {
+    let (sender, receiver, guard) = make(0, Gate::Bounded);
+    assert_eq!(sender.try_push(1), Err(TryPushError::Full(1)));
+    let pushing = thread::spawn({
+        let sender = sender.clone();
+        move || (sender.push(1), sender.push(2))
+    });
+    assert_eq!((receiver.pop(LONG), receiver.len(), receiver.pop(LONG)), (Ok(1), 0, Ok(2)));
+    let (first, second) = pushing.join().unwrap();
+    assert!(first.is_ok() && second.is_ok());
+    wakes_every_blocked_push(sender.clone(), || drop(guard));
+    let (sender, receiver, _guard) = make(0, Gate::Bounded);
+    wakes_every_blocked_push(sender, || drop(receiver));
 }
 
 #[test]
