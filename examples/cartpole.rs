@@ -207,8 +207,9 @@ fn fast(args: &Args) -> anyhow::Result<TrainerConfig> {
     let falling = |from, to| Schedule::piecewise_linear([(0.0, from), (falls_for, to)]);
     let mut config = TrainerConfig { seed: args.seed, ..config::config(args.workers, envs) };
     // Both fall as the policy gets good: at the full rate it would now and then throw a solved policy away,
-    // and once there is nothing left to gain, a bonus for entropy would be all that it learns from.
-    config.learner.lr_schedule = Some(falling(0.001, 0.000_02)?);
+    // and once there is nothing left to gain, a bonus for entropy would be all that it learns from. The rate
+    // stays high enough for a run that got stuck to learn its way out.
+    config.learner.lr_schedule = Some(falling(0.001, 0.000_1)?);
     config.algorithm = ImpalaConfig { entropy_coeff: falling(0.01, 0.0)?, ..ImpalaConfig::default() }.into();
     // The loss is a sum over the batch. Where a pole falls, its gradient has a norm of ten thousand, and else
     // one of ten: clipped to 40, the batches that say what went wrong would count no more than those that say

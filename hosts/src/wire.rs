@@ -209,8 +209,8 @@ pub(crate) struct News {
     pub(crate) drains: bool,
     /// How long the learner has had the shipment since it was last asked about it.
     pub(crate) held_secs: f64,
-    /// Of a fragment that was taken: whether it found the inqueue full.
-    pub(crate) is_full: bool,
+    /// The part of it for which the inqueue had no room for the fragment, once it was its turn.
+    pub(crate) blocked_secs: f64,
 }
 
 /// A sign of life with all that a host reports.

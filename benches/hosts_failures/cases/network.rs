@@ -7,7 +7,7 @@ use crate::gate::{Way, Weather};
 use crate::outside::Machines;
 use crate::pause;
 use crate::process::DEADLINE;
-use crate::scene::{Host, Learner, Protocol, Scene, stays};
+use crate::scene::{Host, Learner, Protocol, Scene, number, stays};
 
 /// Nothing gets through for less than a lease: no step is lost.
 pub(super) fn cut_shorter(scene: &mut Scene) -> Outcome {
@@ -141,6 +141,8 @@ pub(super) fn host_killed_on_a_slow_link(scene: &mut Scene) -> Outcome {
     let (mut learner, gate, at, mut host) = begin_at_gate(scene)?;
     gate.set(Weather::both(Way { bytes_per_s: Some(100_000.0), ..Way::default() }));
     pause(scene.secs(1.5, 2.5));
+    learner.catch_up();
+    learner.until("fragments on the way", |line| number(&line["steps"]["in_flight"]["env"]) > 0)?;
     host.process.kill();
     // What the killed host had sent comes in before the next one joins, or never.
     gate.reset();

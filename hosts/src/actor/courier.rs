@@ -55,8 +55,8 @@ impl Courier {
             // Its storage is free for the next fragment while this one is on its way.
             drop(fragment);
             match (self.ship(number, &message), ticket) {
-                (Shipped::Taken { found_full }, ticket) => {
-                    place.found_full(found_full);
+                (Shipped::Taken { network_secs, blocked_secs }, ticket) => {
+                    place.arrived(network_secs, blocked_secs);
                     if let Some(ticket) = ticket {
                         ticket.trained();
                     }
@@ -114,7 +114,8 @@ impl Courier {
     fn ship(&mut self, number: u64, message: &Bytes) -> Shipped {
         let mut pauses = Pauses::new();
         let mut question = message.clone();
-        let mut answered = Instant::now();
+        let (began, mut held_secs) = (Instant::now(), 0.0);
+        let mut answered = began;
         let mut is_last = false;
         loop {
             self.clock.enter(CourierState::Network);
@@ -126,10 +127,12 @@ impl Courier {
             let left = match answer {
                 Ok((Answer::Taken(news), _)) => {
                     self.contact.hears(&news, &self.steps);
-                    return Shipped::Taken { found_full: news.is_full };
+                    let network_secs = began.elapsed().as_secs_f64() - held_secs - news.held_secs;
+                    return Shipped::Taken { network_secs, blocked_secs: news.blocked_secs };
                 }
                 Ok((Answer::Waits(news), _)) => {
                     self.contact.hears(&news, &self.steps);
+                    held_secs += news.held_secs;
                     question = seal(&self.shipment(number, 0), &[]);
                     continue;
                 }
@@ -177,7 +180,8 @@ impl Courier {
 /// What became of a fragment. In the books of this host, one that the learner has is used up.
 enum Shipped {
     Taken {
-        found_full: bool,
+        network_secs: f64,
+        blocked_secs: f64,
     },
     Refused,
     /// No answer came before the stay was over.

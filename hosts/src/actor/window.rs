@@ -44,10 +44,16 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Notes whether the fragment found the learner's inqueue full.
-    pub(super) fn found_full(&self, is_full: bool) {
+    /// Notes that the fragment has arrived: how long it travelled, and how long it waited for room in the
+    /// learner's inqueue. One that waited for longer than it travelled might have been sent later.
+    pub(super) fn arrived(&self, network_secs: f64, blocked_secs: f64) {
         let mut state = self.window.lock();
-        state.most = if is_full { state.most - 1 } else { state.most + 1 }.clamp(1, self.window.credits);
+        let most = match blocked_secs {
+            0.0 => state.most + 1,
+            _ if blocked_secs > network_secs => state.most - 1,
+            _ => state.most,
+        };
+        state.most = most.clamp(1, self.window.credits);
     }
 }
 
@@ -63,17 +69,19 @@ impl Drop for Place<'_> {
 mod tests {
     use super::*;
 
-    /// How many fragments may be on their way after acknowledgements that found the inqueue full or not.
-    fn most(window: &Window, acknowledged: &[bool]) -> u32 {
-        acknowledged.iter().for_each(|is_full| window.enter().found_full(*is_full));
+    /// How many fragments may be on their way after some that waited for room so long, and travelled for 1 s.
+    fn most(window: &Window, blocked_secs: &[f64]) -> u32 {
+        blocked_secs.iter().for_each(|blocked_secs| window.enter().arrived(1.0, *blocked_secs));
         window.lock().most
     }
 
     #[test]
     fn it_opens_up_to_the_credits_and_closes_down_to_one() {
         let window = Window::new(3);
-        assert_eq!([most(&window, &[]), most(&window, &[false]), most(&window, &[false; 5])], [1, 2, 3]);
-        assert_eq!([most(&window, &[true]), most(&window, &[false, true]), most(&window, &[true; 5])], [2, 2, 1]);
+        assert_eq!([most(&window, &[]), most(&window, &[0.0]), most(&window, &[0.0; 5])], [1, 2, 3]);
+        assert_eq!([most(&window, &[1.5]), most(&window, &[0.0, 2.0]), most(&window, &[2.0; 5])], [2, 2, 1]);
+        // As soon as there was room: another might have come too late.
+        assert_eq!([most(&window, &[0.5]), most(&window, &[0.0, 0.5])], [1, 2]);
     }
 
     #[test]
@@ -82,7 +90,7 @@ mod tests {
         let first = window.enter();
         std::thread::scope(|scope| {
             let second = scope.spawn(|| drop(window.enter()));
-            first.found_full(true);
+            first.arrived(0.0, 1.0);
             assert_eq!(window.lock().under_way, 1);
             drop(first);
             second.join().unwrap_or_else(|_| panic!("it waits"));

@@ -1,6 +1,7 @@
 //! The thread that brings fragments of hosts into the inqueue.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 use pronk_buffer::{Closed, InqueueSender, MultiAgentBatch, Pool, WeightCell};
@@ -79,9 +80,9 @@ impl Inlet {
             self.clock.enter(InletState::Blocked);
             // Blocks while the inqueue is full. The host gets no reply meanwhile, and so its workers block.
             let pushed = self.fragments.push(batch.with_ticket(ticket));
-            let is_full = pushed.as_ref().is_ok_and(|blocked| !blocked.is_zero());
+            let blocked_secs = pushed.as_ref().map_or(0.0, Duration::as_secs_f64);
             // One that finds it closed stands in the books of the run as well: the host must not state it.
-            session.acknowledge(courier, env_steps, News { is_full, ..self.desk.news() });
+            session.acknowledge(courier, env_steps, News { blocked_secs, ..self.desk.news() });
             if let Err(Closed(mut unwanted)) = pushed {
                 if let Some(ticket) = unwanted.take_ticket() {
                     ticket.dropped("shutdown");
