@@ -137,7 +137,8 @@ pub(super) fn slow_link(scene: &mut Scene) -> Outcome {
 /// A host is killed while its fragments crawl over a slow link: what it had stated is lost. Another process
 /// takes its place.
 pub(super) fn host_killed_on_a_slow_link(scene: &mut Scene) -> Outcome {
-    scene.width = 256;
+    // A fragment takes a third of a second, so that there is one on the way.
+    scene.width = 512;
     let (mut learner, gate, at, mut host) = begin_at_gate(scene)?;
     gate.set(Weather::both(Way { bytes_per_s: Some(100_000.0), ..Way::default() }));
     pause(scene.secs(1.5, 2.5));
@@ -165,8 +166,9 @@ pub(super) fn drained_during_a_cut(scene: &mut Scene) -> Outcome {
     stays(&mut host.process, scene.secs(1.5, 2.5))?;
     learner.drains_after(0)?;
     gate.set(Weather::cut());
-    // Longer than the learner waits for a fragment before it says so.
-    stays(&mut host.process, scene.secs(1.5, 2.0))?;
+    // Longer than the learner waits for a fragment before it says so. The pauses of QUIC grow with the cut
+    // and must end within the lease, with the time that the slow link took before.
+    stays(&mut host.process, scene.secs(1.1, 1.5))?;
     gate.set(Weather::default());
     let healed = Instant::now();
     let end = scene.has_ended(learner, vec![host], NOTHING);

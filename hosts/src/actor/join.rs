@@ -15,6 +15,10 @@ use crate::wire::{Door, Facts, Hello, Join, Joined, Knock, Over, Refusal, Welcom
 /// How long the learner may take for an answer to a host that wants to join.
 const ANSWER: Duration = Duration::from_secs(5);
 
+/// How long a link may give no answer before another one is made: an engine may hold a connection on which
+/// the learner cannot be asked. A short patience is for four links.
+const RENEWED_AFTER: Duration = Duration::from_secs(5);
+
 /// A host that looks for a run.
 pub struct Actor {
     dial: Box<dyn Dial>,
@@ -161,12 +165,13 @@ impl Actor {
     fn knock(&mut self, mut knock: Knock) -> Result<Door, JoinError> {
         let (mut question, address) = (seal(&knock, &[]), self.dial.address());
         let (began, mut pauses) = (Instant::now(), Pauses::new());
+        let renewed_after = RENEWED_AFTER.min(self.patience / 4);
         let is_first = matches!(knock, Knock::Hello(_));
         if is_first {
             self.contact = None;
         }
+        let mut may_fail = is_first && self.before.is_none();
         loop {
-            let may_fail = is_first && self.before.is_none();
             let last = match self.contact() {
                 Err(error) if may_fail => return Err(error.into()),
                 Err(error) => error.to_string(),
@@ -193,6 +198,8 @@ impl Actor {
                     Err(error) => error.to_string(),
                 },
             };
+            may_fail = false;
+            self.contact.take_if(|contact| contact.silent() >= renewed_after);
             tracing::debug!(address, "no learner yet: {last}");
             if began.elapsed() >= self.patience {
                 return Err(JoinError::Silent { address, patience: self.patience, last });
@@ -259,6 +266,46 @@ mod tests {
         fn name(&self) -> String {
             "a".to_owned()
         }
+    }
+
+    /// A learner whose first link never gives an answer. It counts the links.
+    #[derive(Default)]
+    struct Deaf(Mutex<u32>);
+
+    struct Nth(u32);
+
+    impl Link for Nth {
+        fn call(&self, _: Op, _: Bytes, _: Duration) -> Result<Bytes, CallError> {
+            match self.0 {
+                1 => Err(CallError::Lost("no answer".to_owned())),
+                _ => Ok(seal(&Door::Welcome(Welcome::new(0, String::new())), &[])),
+            }
+        }
+    }
+
+    impl Dial for Arc<Deaf> {
+        fn dial(&self) -> Result<Arc<dyn Link>, LinkError> {
+            let mut links = self.0.lock().unwrap();
+            *links += 1;
+            Ok(Arc::new(Nth(*links)))
+        }
+
+        fn address(&self) -> String {
+            "here".to_owned()
+        }
+
+        fn name(&self) -> String {
+            "a".to_owned()
+        }
+    }
+
+    #[test]
+    fn a_link_that_gives_no_answer_is_made_anew() {
+        let (_guard, token) = shutdown();
+        let learner = Arc::new(Deaf::default());
+        let mut actor = Actor::new(Box::new(Arc::clone(&learner)), 1, Duration::from_secs(4), token);
+        assert!(actor.hello().is_ok());
+        assert_eq!(*learner.0.lock().unwrap(), 2);
     }
 
     #[test]
