@@ -76,7 +76,7 @@ impl Relay {
         let (done, fetched) = bounded::<Fetched>(1);
         // Ends with `want`, after its last question at the latest.
         let of_fetch = Arc::clone(&counts);
-        spawn("relay-fetch", move || fetch(&*link, &wanted, &done, &of_fetch))?;
+        spawn("relay-fetch", move || fetch(&*from, link, &wanted, &done, &of_fetch))?;
         let serve = Serve::new(want, Arc::clone(&counts));
         let thread = Some(spawn("relay", move || serve.run(&requests, &fetched, &closed))?);
         let mut relay = Self { listening: None, counts, thread, open: Some(open) };

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, select};
 
 use super::counts::Counts;
 use crate::ask::ask;
-use crate::link::{Link, Op, Reply};
+use crate::link::{Dial, Link, Op, Reply};
 use crate::pull::{self, Encoded, PullError};
 use crate::shelf::Shelf;
 use crate::wire::{WeightsReply, WeightsRequest, seal};
@@ -137,17 +137,33 @@ impl Serve {
     }
 }
 
-/// Fetches for one request after the other until there are no more.
-pub(super) fn fetch(link: &dyn Link, wanted: &Receiver<WeightsRequest>, done: &Sender<Fetched>, counts: &Counts) {
+/// Fetches for one request after the other until there are no more. After two in a row without an answer it
+/// makes another link: an engine may hold a connection on which the learner cannot be asked.
+pub(super) fn fetch(
+    from: &dyn Dial,
+    mut link: Arc<dyn Link>,
+    wanted: &Receiver<WeightsRequest>,
+    done: &Sender<Fetched>,
+    counts: &Counts,
+) {
+    let mut was_silent = false;
     for request in wanted {
         // What a run's weights measure only its hosts know; pieces arrive one by one, and memory with them.
-        let newest = pull::newest(&request, u64::MAX, |request| ask(link, Op::Weights, seal(request, &[]), PIECE));
+        let newest = pull::newest(&request, u64::MAX, |request| ask(&*link, Op::Weights, seal(request, &[]), PIECE));
         if let Ok(encoded) = &newest {
             counts.versions.fetch_add(1, Ordering::Relaxed);
             counts.fetched_bytes.fetch_add(encoded.bytes.len() as u64, Ordering::Relaxed);
         }
+        let is_silent = matches!(newest, Err(PullError::Ask(_)));
         if done.send((request, newest)).is_err() {
             return;
         }
+        if is_silent
+            && was_silent
+            && let Ok(another) = from.dial()
+        {
+            link = another;
+        }
+        was_silent = is_silent && !was_silent;
     }
 }
