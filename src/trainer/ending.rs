@@ -192,7 +192,8 @@ impl Drop for Trainer {
     fn drop(&mut self) {
         self.stop_threads(SHUTDOWN_DEADLINE);
         if let Some(saves) = &mut self.saves {
-            saves.finish(SHUTDOWN_DEADLINE);
+            // As long as at the end of a run: until it is written, no other run can go on in the folder.
+            saves.finish(self.finish_deadline);
         }
         // Reporters of a dropped run write what they have, too.
         self.reporters.finish();
