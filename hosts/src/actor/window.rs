@@ -32,6 +32,12 @@ impl Window {
         Place { window: self }
     }
 
+    /// How many fragments may be on their way now.
+    #[cfg(test)]
+    pub(super) fn most(&self) -> u32 {
+        self.lock().most
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,7 +78,7 @@ mod tests {
     /// How many fragments may be on their way after some that waited for room so long, and travelled for 1 s.
     fn most(window: &Window, blocked_secs: &[f64]) -> u32 {
         blocked_secs.iter().for_each(|blocked_secs| window.enter().arrived(1.0, *blocked_secs));
-        window.lock().most
+        window.most()
     }
 
     #[test]

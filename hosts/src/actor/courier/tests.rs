@@ -36,6 +36,8 @@ struct Shipping {
     /// Whether the courier does not know whether it arrived.
     is_unknown: bool,
     contact: Arc<Contact>,
+    /// How many fragments may be on their way next.
+    most: u32,
 }
 
 /// Has a courier ship a fragment to a learner that gives these answers, and then none.
@@ -58,12 +60,13 @@ fn ship_until(token: ShutdownToken, lease: Duration, answers: impl IntoIterator<
     let fragment = fragment.with_ticket(steps.sampled(Steps { env: 6, agent: 6 }));
     sender.push(fragment).unwrap();
     drop(sender);
+    let window = Arc::new(Window::new(2));
     let courier = Courier {
         number: 1,
         session: 3,
         contact: Arc::clone(&contact),
         fragments: Arc::new(Mutex::new(fragments)),
-        window: Arc::new(Window::new(2)),
+        window: Arc::clone(&window),
         steps: steps.clone(),
         lease,
         pixels: Pixels::Raw,
@@ -75,7 +78,7 @@ fn ship_until(token: ShutdownToken, lease: Duration, answers: impl IntoIterator<
     assert!(totals.is_closed());
     assert!(script.answers.lock().unwrap().is_empty());
     let with_fragment = script.with_fragment.lock().unwrap().clone();
-    Shipping { with_fragment, left: contact.left(), totals, is_unknown, contact }
+    Shipping { with_fragment, left: contact.left(), totals, is_unknown, contact, most: window.most() }
 }
 
 fn news(version: u64) -> News {
@@ -89,6 +92,13 @@ fn where_the_learner_has_no_room_the_courier_asks_again_without_the_fragment() {
     assert_eq!(shipping.with_fragment, [true, false, false]);
     assert_eq!((shipping.totals.trained_once.env, shipping.left), (6, None));
     assert_eq!((shipping.contact.newest(), shipping.contact.held_secs()), (5, 3.0));
+}
+
+#[test]
+fn more_fragments_are_on_their_way_after_one_that_did_not_wait_for_room() {
+    let blocked = |blocked_secs| Some(Answer::Taken(News { blocked_secs, held_secs: blocked_secs, ..news(1) }));
+    // It cannot have travelled for as long as that.
+    assert_eq!([0.0, 1e3].map(|secs| ship(LONG, [blocked(secs)]).most), [2, 1]);
 }
 
 #[test]
