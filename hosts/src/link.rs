@@ -152,3 +152,35 @@ pub struct LinkError {
     /// What is wrong, and what to do.
     pub reason: String,
 }
+
+/// Ends that are closures.
+#[cfg(test)]
+pub(crate) mod closures {
+    use super::*;
+
+    /// A way on which each link is what the closure makes.
+    pub(crate) struct Way<F>(pub(crate) F);
+
+    impl<F: Fn() -> Arc<dyn Link> + Send + Sync> Dial for Way<F> {
+        fn dial(&self) -> Result<Arc<dyn Link>, LinkError> {
+            Ok((self.0)())
+        }
+
+        fn address(&self) -> String {
+            "here".to_owned()
+        }
+
+        fn name(&self) -> String {
+            "a".to_owned()
+        }
+    }
+
+    /// A link on which the closure answers; `None` is no answer.
+    pub(crate) struct Answering<F>(pub(crate) F);
+
+    impl<F: Fn(Bytes) -> Option<Bytes> + Send + Sync> Link for Answering<F> {
+        fn call(&self, _: Op, request: Bytes, _: Duration) -> Result<Bytes, CallError> {
+            (self.0)(request).ok_or_else(|| CallError::Lost("no answer".to_owned()))
+        }
+    }
+}

@@ -176,6 +176,24 @@ impl Env for Faulty {
     }
 }
 
+/// CartPole, and what happens before each of its steps.
+pub(crate) struct Before<F>(pub(crate) CartPole, pub(crate) F);
+
+impl<F: FnMut() -> Result<(), EnvError> + Send> Env for Before<F> {
+    fn spec(&self) -> EnvSpec {
+        self.0.spec()
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.0.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        (self.1)()?;
+        self.0.step(action, obs)
+    }
+}
+
 /// Runs `body` on a thread of its own and fails the test when it takes longer than ten minutes: a hang,
 /// however busy the machine is.
 pub(crate) fn without_hanging<R: Send + 'static>(what: &str, body: impl FnOnce() -> R + Send + 'static) -> R {

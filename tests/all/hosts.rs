@@ -11,7 +11,7 @@ use pronk::hosts::{JoinError, MemoryNetwork, Refusal, Relay, Terms, Toll};
 use pronk::prelude::*;
 use pronk::{ActingError, ActingOutcome, EnvFactory, MultiAgentConfig, Recording, Replay, Resume, Run, TrainError};
 
-use crate::fixtures::{iterations, small, with, without_hanging};
+use crate::fixtures::{Before, iterations, small, with, without_hanging};
 
 /// A lease that ends in tests, and beats that fit it.
 fn terms() -> Terms {
@@ -403,34 +403,23 @@ fn a_draining_run_waits_for_a_host_that_is_cut_off_although_its_learner_starves(
     });
 }
 
-/// CartPole that stands still while it is told to.
-struct Halting(CartPole, Arc<AtomicBool>);
-
-impl Env for Halting {
-    fn spec(&self) -> EnvSpec {
-        self.0.spec()
-    }
-
-    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        self.0.reset(seed, obs)
-    }
-
-    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-        while self.1.load(Ordering::Acquire) {
-            std::thread::yield_now();
-        }
-        self.0.step(action, obs)
-    }
-}
-
 #[test]
 fn a_run_that_has_enough_drains_what_its_books_do_not_know_yet() {
     without_hanging("unknown", || {
         let network = MemoryNetwork::new();
         let mut trainer = listen_with(&network, learner(), Terms { lease: Duration::from_secs(20), ..terms() });
         let halts = Arc::new(AtomicBool::new(false));
-        let env = Arc::clone(&halts);
-        let host = OnThread::of(&network, "a", 1, move |_: &EnvContext| Halting(CartPole::new(), Arc::clone(&env)));
+        let in_envs = Arc::clone(&halts);
+        let host = OnThread::of(&network, "a", 1, move |_: &EnvContext| {
+            let halts = Arc::clone(&in_envs);
+            let stands_still = move || {
+                while halts.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                Ok(())
+            };
+            Before(CartPole::new(), stands_still)
+        });
         until(&mut trainer, |result| result.env_steps_sampled > 0);
         halts.store(true, Ordering::Release);
         until(&mut trainer, |result| result.dict.number("ledger.steps.in_flight.env") == Some(0.0));

@@ -12,7 +12,7 @@ use pronk::{
     TrainError, TrainerBuilder, Whole,
 };
 
-use crate::fixtures::{Hooked, iterations, only, small, with, without_hanging};
+use crate::fixtures::{Before, Hooked, iterations, only, small, with, without_hanging};
 
 /// A run of CartPole with a learner whose passes `hook` sees first.
 pub(crate) fn hooked(
@@ -30,31 +30,19 @@ fn hooked_builder(
     Trainer::builder(config).env(make).learner(|inner| Ok(Hooked::boxed(inner, hook)))
 }
 
-/// CartPole that errs in every step once the flag is set.
-struct Doomed(CartPole, Arc<AtomicBool>);
-
-impl Env for Doomed {
-    fn spec(&self) -> EnvSpec {
-        self.0.spec()
-    }
-
-    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        self.0.reset(seed, obs)
-    }
-
-    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-        if self.1.load(Ordering::Relaxed) {
-            return Err(EnvError::new("the gearbox is stuck"));
-        }
-        self.0.step(action, obs)
-    }
-}
-
 /// A run whose environments fail for good while the learner is in a pass that takes a second.
 fn doomed(config: TrainerConfig) -> TrainerBuilder<OneAgent> {
     let doom = Arc::new(AtomicBool::new(false));
     let in_envs = Arc::clone(&doom);
-    let make = move |_: &EnvContext| Doomed(CartPole::new(), Arc::clone(&in_envs));
+    // They err in every step once the flag is set.
+    let make = move |_: &EnvContext| {
+        let is_stuck = Arc::clone(&in_envs);
+        let errs = move || match is_stuck.load(Ordering::Relaxed) {
+            true => Err(EnvError::new("the gearbox is stuck")),
+            false => Ok(()),
+        };
+        Before(CartPole::new(), errs)
+    };
     let hook = move |pass| {
         if pass == 3 {
             doom.store(true, Ordering::Relaxed);

@@ -116,27 +116,17 @@ impl Fetch {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use pronk_buffer::{shutdown, weight_cell};
     use pronk_metrics::StepLedger;
 
     use super::*;
-    use crate::link::{CallError, Link, Op};
+    use crate::link::closures::Answering;
     use crate::wire::News;
-
-    /// A link that carries nothing.
-    struct Dead;
-
-    impl Link for Dead {
-        fn call(&self, _: Op, _: Bytes, _: Duration) -> Result<Bytes, CallError> {
-            Err(CallError::Lost("no answer".to_owned()))
-        }
-    }
 
     #[test]
     fn two_leases_without_weights_end_the_stay_although_the_learner_is_heard() {
-        let contact = Arc::new(Contact::new(Arc::new(Dead)));
+        let contact = Arc::new(Contact::new(Arc::new(Answering(|_| None))));
         // As an acknowledgement says it: fragments get through.
         contact.hears(&News { version: 1, ..News::default() }, &StepLedger::new());
         let (_guard, token) = shutdown();

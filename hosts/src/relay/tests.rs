@@ -11,6 +11,7 @@ use super::*;
 use crate::ask::ask;
 use crate::learner::Store;
 use crate::link::Link;
+use crate::link::closures::{Answering, Way};
 use crate::memory::MemoryNetwork;
 use crate::pull::{self, Encoded, PullError};
 use crate::wire::{WeightsReply, seal};
@@ -177,36 +178,18 @@ fn anything_but_requests_for_weights_is_dropped_at_once() {
     }
 }
 
-/// A way whose first link leads nowhere.
-struct Second {
-    links: AtomicU64,
-    learners: MemoryNetwork,
-}
-
-impl Dial for Second {
-    fn dial(&self) -> Result<Arc<dyn Link>, LinkError> {
-        match self.links.fetch_add(1, Ordering::Relaxed) {
-            0 => MemoryNetwork::new().dial("relay").dial(),
-            _ => self.learners.dial("relay").dial(),
-        }
-    }
-
-    fn address(&self) -> String {
-        "here".to_owned()
-    }
-
-    fn name(&self) -> String {
-        "relay".to_owned()
-    }
-}
-
 #[test]
 fn a_link_on_which_nothing_is_answered_is_made_anew() {
     let (learners, hosts) = (MemoryNetwork::new(), MemoryNetwork::new());
     let (learner, _publisher) = Learner::new(1);
     let limits = Limits { hosts: 1, request_bytes: REQUEST_BYTES };
     let _listening = Box::new(learners.listen()).listen(learner, limits).unwrap();
-    let from = Second { links: AtomicU64::new(0), learners };
+    // The first link leads nowhere.
+    let links = AtomicU64::new(0);
+    let from = Way(move || match links.fetch_add(1, Ordering::Relaxed) {
+        0 => Arc::new(Answering(|_| None)),
+        _ => learners.dial("relay").dial().unwrap(),
+    });
     let _relay = Relay::open(Box::new(hosts.listen()), Box::new(from), 8).unwrap();
     let link = hosts.dial("host").dial().unwrap();
     let pulled = [(); 3].map(|()| pull(&*link, 1, 1, 0).is_ok());
