@@ -49,7 +49,7 @@ fn a_host_whose_session_ended_before_it_learned_of_it_joins_by_another_attempt()
         Some(seal(&door, &[]))
     }));
     let (_guard, token) = shutdown();
-    let mut actor = actor(Way(move || Arc::clone(&link)), Duration::from_secs(600), token);
+    let mut actor = actor(Way(move || Arc::clone(&link)), Duration::from_secs(10), token);
     assert!(matches!(actor.join(&welcome(), Facts::new()).unwrap(), Entered::In(_)));
     let asked = attempts.lock().unwrap();
     assert!(asked.len() == 3 && asked[0] == asked[1] && asked[1] != asked[2], "{asked:?}");

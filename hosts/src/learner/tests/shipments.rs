@@ -305,3 +305,36 @@ fn an_inlet_that_finds_the_inqueue_closed_has_taken_the_fragment_for_the_books_o
     assert_eq!(bench.steps.snapshot().dropped["shutdown"], steps(FRAGMENT));
     bench.assert_closed();
 }
+
+#[test]
+fn an_acknowledgement_says_how_long_the_inqueue_had_no_room() {
+    let mut bench = Bench::new();
+    let blocked_secs_of = |bench: &Bench, host: &Host<'_>, number| {
+        let reply = host.ship(0, number, number * FRAGMENT);
+        bench.inlet();
+        match reply.now() {
+            Some(Answer::Taken(news)) => news.blocked_secs,
+            answer => panic!("{answer:?}"),
+        }
+    };
+    assert_eq!(blocked_secs_of(&bench, &bench.host("a"), 1), 0.0);
+    let (guard, token) = shutdown();
+    let (sender, fragments) = inqueue(0, Gate::Bounded, &token).unwrap();
+    bench.sender = sender;
+    let learner = std::thread::spawn(move || {
+        loop {
+            std::thread::park_timeout(Duration::from_millis(20));
+            match fragments.pop(Duration::MAX) {
+                Ok(mut fragment) => fragment.take_ticket().unwrap().trained(),
+                Err(_) => return,
+            }
+        }
+    });
+    let host = bench.host("b");
+    // On a machine that is busy the learner may wait before the inlet does.
+    let blocked = (1..=50).map(|number| blocked_secs_of(&bench, &host, number)).find(|secs| *secs > 0.0);
+    assert!(blocked.is_some());
+    drop(guard);
+    learner.join().unwrap();
+    bench.assert_closed();
+}
