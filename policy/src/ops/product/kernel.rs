@@ -175,8 +175,8 @@ impl Strip {
                     // Row by row through memory: too long to unroll for a tile.
                     out.store(simd, sums);
                     for i in 0..ROWS {
-                        let row = tanh::<S, ACROSS>(simd, std::array::from_fn(|v| out.load(simd, i, v)));
-                        out.store_row(simd, i, row);
+                        let row = row_at::<S, ACROSS>(simd, out.at.add(i * out.row));
+                        out.store_row(simd, i, tanh(simd, row));
                     }
                 }
             }
@@ -231,6 +231,21 @@ unsafe fn load<S: Simd>(_: S, at: *const f32) -> S::f32s {
     unsafe { at.cast::<S::f32s>().read_unaligned() }
 }
 
+/// A loop, because not every build inlines `array::from_fn`: then the registers of the sums go through memory at
+/// each term, which is seven times slower.
+///
+/// # Safety
+/// As many numbers as the registers hold must lie at `at`.
+#[inline(always)]
+unsafe fn row_at<S: Simd, const ACROSS: usize>(simd: S, at: *const f32) -> [S::f32s; ACROSS] {
+    let mut row = [simd.splat_f32s(0.0); ACROSS];
+    for (v, x) in row.iter_mut().enumerate() {
+        // SAFETY: as the caller says.
+        *x = unsafe { load(simd, at.add(v * S::F32_LANES)) };
+    }
+    row
+}
+
 /// The start of the sums: the product's own, then the partial sums in memory.
 ///
 /// # Safety
@@ -247,8 +262,8 @@ unsafe fn start<S: Simd, const ROWS: usize, const ACROSS: usize>(
     // SAFETY: as the caller says.
     unsafe {
         let bias = |bias: &[f32]| {
-            let bias = bias.as_ptr().add(column);
-            [std::array::from_fn::<_, ACROSS, _>(|v| load(simd, bias.add(v * S::F32_LANES))); ROWS]
+            let row = row_at::<S, ACROSS>(simd, bias.as_ptr().add(column));
+            [row; ROWS]
         };
         match start {
             Start::Out => map(zero, |i, v, _| out.load(simd, i, v)),
@@ -283,13 +298,13 @@ unsafe fn add_products<S: Simd, const ROWS: usize, const ACROSS: usize>(
 ) -> Sums<S, ROWS, ACROSS> {
     let Terms { a, a_row, a_step, mut b, b_step } = terms;
     // A pointer per four rows and two distances leave enough registers.
-    let mut quads: [*const f32; 4] = std::array::from_fn(|quad| a.wrapping_add(4 * quad * a_row));
+    let mut quads = [a, a.wrapping_add(4 * a_row), a.wrapping_add(8 * a_row), a.wrapping_add(12 * a_row)];
     for _ in 0..len {
         // SAFETY: term p of every row is read at a + p · a_step + i · a_row, and of every column at b + p ·
         // b_step; the caller says that these lie inside. Pointers beyond the tile's rows, or after the last
         // term, are not read.
         unsafe {
-            let row: [S::f32s; ACROSS] = std::array::from_fn(|v| load(simd, b.wrapping_add(v * S::F32_LANES)));
+            let row = row_at::<S, ACROSS>(simd, b);
             for i in 0..ROWS {
                 let x = simd.splat_f32s(*quads[i / 4].wrapping_add(i % 4 * a_row));
                 for v in 0..ACROSS {
