@@ -231,8 +231,8 @@ unsafe fn load<S: Simd>(_: S, at: *const f32) -> S::f32s {
     unsafe { at.cast::<S::f32s>().read_unaligned() }
 }
 
-/// A loop, because not every build inlines `array::from_fn`: then the registers of the sums go through memory at
-/// each term, which is seven times slower.
+/// A loop, because not every build inlines `array::from_fn`: then the registers of the sums go through memory
+/// at each term, which is seven times slower.
 ///
 /// # Safety
 /// As many numbers as the registers hold must lie at `at`.
