@@ -164,6 +164,13 @@ pub enum PolicyError {
         source: Box<candle_core::Error>,
     },
 
+    /// A policy that cannot be written in another format.
+    #[error("cannot export the policy: {reason}")]
+    Export {
+        /// The reason, and what to do instead.
+        reason: String,
+    },
+
     /// A worker thread of a network could not be started.
     #[error("cannot start the {threads} threads of a network: configure fewer")]
     Threads {

@@ -23,6 +23,7 @@ mod network;
 mod normal;
 mod obs_normalizer;
 mod obs_ref;
+mod onnx;
 mod ops;
 mod params;
 mod policy;

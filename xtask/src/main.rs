@@ -2,6 +2,7 @@
 //!
 //! This package depends on no room, so that it builds in seconds and still works when a room does not.
 
+mod exports;
 mod python;
 mod readers;
 mod stages;

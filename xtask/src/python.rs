@@ -20,6 +20,28 @@ pub(crate) fn target(root: &Path) -> PathBuf {
 /// # Errors
 /// Without Python there is nothing to check with. That PyPI cannot be reached is no error, but said.
 pub(crate) fn with_packages(root: &Path, packages: &[&str]) -> Result<Installed> {
+    install(root, &[], packages)
+}
+
+/// As [`with_packages`], of another index than PyPI.
+pub(crate) fn with_packages_of(root: &Path, index: &str, packages: &[&str]) -> Result<Installed> {
+    install(root, &["--index-url", index], packages)
+}
+
+/// A folder with this package alone, for an interpreter with packages of its own. After [`with_packages`],
+/// whose pip installs it.
+pub(crate) fn in_folder(root: &Path, name: &str, package: &str) -> Installed {
+    let folder = target(root).join("python-packages").join(name);
+    let mut pip = pip(&target(root).join("python/bin/python"));
+    run(pip.args(["--no-deps", "--upgrade", "--target"]).arg(&folder).arg(package)).map(|()| folder)
+}
+
+/// Whether an interpreter is there and has the package.
+pub(crate) fn imports(python: &str, package: &str) -> bool {
+    run(Command::new(python).args(["-c", &format!("import {package}")])).is_ok()
+}
+
+fn install(root: &Path, options: &[&str], packages: &[&str]) -> Result<Installed> {
     let venv = target(root).join("python");
     let python = venv.join("bin/python");
     // A virtual environment that could not be finished has an interpreter, but no pip.
@@ -32,9 +54,13 @@ pub(crate) fn with_packages(root: &Path, packages: &[&str]) -> Result<Installed>
             bail!("{why}: install python3, {major}.{minor} or newer, with its module venv; this stage checks with it");
         }
     }
-    let mut pip = Command::new(&python);
+    Ok(run(pip(&python).args(options).args(packages)).map(|()| python))
+}
+
+fn pip(python: &Path) -> Command {
+    let mut pip = Command::new(python);
     pip.args(["-m", "pip", "--disable-pip-version-check", "--timeout", "20", "--retries", "1", "install", "--quiet"]);
-    Ok(run(pip.args(packages)).map(|()| python))
+    pip
 }
 
 /// The oldest Python that the packages are there for.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::{python, readers, tidy};
+use crate::{exports, python, readers, tidy};
 
 /// One stage of CI; `cargo xtask <name>` runs it alone.
 pub(crate) struct Stage {
@@ -22,6 +22,8 @@ enum Work {
     Cargo(&'static str),
     Tidy,
     Readers,
+    Onnx,
+    Torch,
     Gymnasium,
 }
 
@@ -84,6 +86,16 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "readers",
         about: "Have TensorBoard and Prometheus read what the tests wrote, if they can be had from PyPI",
         work: Work::Readers,
+    },
+    Stage {
+        name: "onnx",
+        about: "Have ONNX Runtime run the policies that the tests exported, if it can be had from PyPI",
+        work: Work::Onnx,
+    },
+    Stage {
+        name: "torch",
+        about: "Load the weights that the tests wrote into PyTorch, if it can be had from its index or is there",
+        work: Work::Torch,
     },
     Stage {
         name: "gymnasium",
@@ -160,6 +172,8 @@ fn run(root: &Path, stage: &Stage) -> Result<(bool, Duration)> {
             Outcome::passed(violations.is_empty())
         }
         Work::Readers => readers::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
+        Work::Onnx => exports::onnx(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
+        Work::Torch => exports::torch(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Gymnasium => match python::with_packages(root, &GYMNASIUM)? {
             Ok(python) => {
                 // As in the stage `test`, so that nothing is compiled again.

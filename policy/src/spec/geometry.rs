@@ -140,7 +140,7 @@ impl NetworkSpec {
 
 impl Torso {
     /// The prefix of each tower's tensors.
-    pub(super) fn names(self) -> &'static [&'static str] {
+    pub(crate) fn names(self) -> &'static [&'static str] {
         match self {
             Self::Shared => &["torso"],
             Self::Separate => &["policy_torso", "value_torso"],
