@@ -73,7 +73,7 @@ pub(crate) fn all() -> Vec<Kind> {
             .normalized(),
         // Odd and even images before the pools.
         Kind::new("impala_cnn", &bytes(&[3, 33, 46]), discrete(5), Encoder::impala_cnn()),
-        Kind::new("impala_cnn_separate", &numbers(&[1, 5, 12]), choices(), impala(&[4, 6])).separate().normalized(),
+        Kind::new("impala_cnn_separate", &bytes(&[1, 5, 12]), choices(), impala(&[4, 6])).separate(),
         Kind::new("lstm", &numbers(&[5]), discrete(4), tanh(&[32])).lstm(24),
         Kind::new("lstm_separate_normalized", &numbers(&[6]), pairs(), relu(&[16]))
             .lstm(12)
