@@ -200,8 +200,8 @@ impl Policy {
     /// Masks of actions are for the caller, who sets the logits of forbidden actions to minus infinity before
     /// choosing; `action` knows of no mask. Outputs agree with the policy's own to about 1e-6.
     ///
-    /// The model has opset 17, IR version 8 and operators on floats only; the metadata names the spaces and
-    /// the network. Equal policies give equal bytes.
+    /// The model has opset 17 and IR version 8; its numbers are 32-bit floats, and its metadata names the
+    /// spaces and the network. Equal policies give equal bytes.
     ///
     /// # Errors
     /// A policy of [`with_network`](Self::with_network), and a model of 2 GiB or more.

@@ -17,7 +17,8 @@ const TORCH_INDEX: &str = "https://download.pytorch.org/whl/cpu";
 /// Interpreters that may have PyTorch already, such as the one that Debian's `python3-torch` is for.
 const WITH_TORCH: [&str; 2] = ["python3", "/usr/bin/python3"];
 
-/// Has ONNX Runtime run the models that the tests left. Whether it agrees with pronk, or why it cannot be had.
+/// Has ONNX Runtime run the models that the tests left. Whether it agrees with pronk, or why it cannot be
+/// had.
 pub(crate) fn onnx(root: &Path) -> Result<Result<bool, String>> {
     let exports = exports(root)?;
     match python::with_packages(root, &ONNX)? {
@@ -48,10 +49,8 @@ pub(crate) fn torch(root: &Path) -> Result<Result<bool, String>> {
 fn with_torch(root: &Path) -> Result<Command, String> {
     let has_torch = |python: &&&str| python::imports(python, "torch");
     let Some(python) = WITH_TORCH.iter().find(has_torch) else {
-        return Err(format!(
-            "and {} do not have it: install it for one, as Debian's python3-torch",
-            WITH_TORCH.join(" and ")
-        ));
+        let tried = WITH_TORCH.join(" and ");
+        return Err(format!("{tried} do not have it either: install it for one, as Debian's python3-torch"));
     };
     let folder = python::in_folder(root, "safetensors", SAFETENSORS)?;
     let mut command = Command::new(python);

@@ -40,7 +40,7 @@ impl Kind {
     /// Means and standard deviations of every size, some of numbers that hardly vary.
     fn normalized(mut self) -> Self {
         let len = self.spec.obs.obs_len();
-        let mean = (0..len).map(|i| [0.0, 1e6 + 0.25, -300.7, 0.002][i % 4]).collect();
+        let mean = (0..len).map(|i| [0.0, 1e6 + 0.2, -300.7, 0.002][i % 4]).collect();
         let std = (0..len).map(|i| [1.0, 0.25, 60.1, 1e-4][i % 4]).collect();
         self.normalizer = Some(ObsNormalizer { mean, std, clip: 3.0 });
         self

@@ -1,5 +1,6 @@
-//! Leaves files for `cargo xtask exports`, which has ONNX Runtime and PyTorch run them: for policies of every
-//! kind of network its ONNX model, its weight file, and 1,000 observations with what the policy makes of them.
+//! Leaves files for `cargo xtask onnx` and `torch`, which have ONNX Runtime and PyTorch run them. For a
+//! policy of every kind of network: the ONNX model, the spec, the weight file, and 1,000 observations with
+//! what the policy makes of them.
 
 #![allow(clippy::unwrap_used)]
 
