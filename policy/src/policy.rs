@@ -96,7 +96,7 @@ impl Policy {
     }
 
     /// Sets the Gaussian that the policy was trained with, for continuous actions; the default is
-    /// [`Gaussian::Diagonal`].
+    /// [`Gaussian::Diagonal`](crate::Gaussian::Diagonal).
     pub fn with_gaussian(self, gaussian: impl Into<GaussianConfig>) -> Result<Self, PolicyError> {
         let gaussian = gaussian.into();
         Ok(Self { gaussian, distribution: distribution_with(&self.action, gaussian)?, ..self })

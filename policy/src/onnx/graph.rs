@@ -14,7 +14,7 @@ pub(super) struct Graph {
     proto: GraphProto,
 }
 
-/// The name of the number of rows, which whoever runs the model chooses.
+/// The name of the number of rows, which the caller of the model chooses.
 const BATCH: &str = "batch";
 
 impl Graph {
