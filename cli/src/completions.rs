@@ -1,0 +1,24 @@
+//! `pronk completions`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+/// Print the completions of a shell
+#[derive(clap::Args)]
+#[command(after_help = "\
+Bash:  pronk completions bash > ~/.local/share/bash-completion/completions/pronk
+Zsh:   pronk completions zsh > ~/.zfunc/_pronk
+Fish:  pronk completions fish > ~/.config/fish/completions/pronk.fish")]
+pub(crate) struct Completions {
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        clap_complete::generate(self.shell, &mut crate::Args::command(), "pronk", &mut std::io::stdout());
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,87 @@
+//! `pronk doctor`.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+use clap::ValueHint;
+use serde_json::Value;
+
+use crate::run_info::machine;
+
+/// Say what is there, what is missing, and how to install it
+#[derive(clap::Args)]
+pub(crate) struct Doctor {
+    /// The interpreter to ask for Python packages
+    #[arg(long, default_value = "python3", value_hint = ValueHint::ExecutablePath)]
+    python: PathBuf,
+}
+
+/// A Python package, the module to import, and what it is for.
+const PACKAGES: [(&str, &str, &str); 6] = [
+    ("gymnasium", "gymnasium", "gymnasium:… environments"),
+    ("gymnasium[mujoco]", "mujoco", "MuJoCo environments, such as gymnasium:HalfCheetah-v5"),
+    ("gymnasium[box2d]", "Box2D", "Box2D environments, such as gymnasium:LunarLander-v3"),
+    ("ale-py", "ale_py", "atari:… environments"),
+    ("opencv-python-headless", "cv2", "atari:… environments"),
+    ("pettingzoo", "pettingzoo", "pettingzoo:… environments"),
+];
+
+impl Doctor {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        println!("pronk {}", env!("CARGO_PKG_VERSION"));
+        if let Value::Object(machine) = machine() {
+            for (name, value) in machine {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                println!("  {name:<13} {value}");
+            }
+        }
+        self.folder();
+        self.python();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whether runs can be written where the program is.
+    fn folder(&self) {
+        match tempfile::NamedTempFile::new_in(".") {
+            Ok(_) => line(true, "runs", "can be written to ./runs"),
+            Err(error) => line(false, "runs", &format!("cannot be written to ./runs: {error}; name a folder by --out")),
+        }
+    }
+
+    fn python(&self) {
+        let python = self.python.display();
+        let version = match self.ask("import sys; print(sys.version.split()[0]); sys.exit(sys.version_info < (3, 9))") {
+            Ok(version) => version,
+            Err(why) => {
+                line(
+                    false,
+                    "python",
+                    &format!("{python}: {why}: install Python 3.9 or newer, or name one by --python"),
+                );
+                return;
+            }
+        };
+        line(true, "python", &format!("{python} {version}"));
+        for (package, module, purpose) in PACKAGES {
+            let version = "from importlib.metadata import version; import";
+            let name = package.split('[').next().unwrap_or(package);
+            match self.ask(&format!("{version} {module}; print(version('{name}'))")) {
+                Ok(version) => line(true, module, &version),
+                Err(_) => line(false, module, &format!("for {purpose}: {python} -m pip install '{package}'")),
+            }
+        }
+    }
+
+    /// What a script prints, or why it failed.
+    fn ask(&self, script: &str) -> Result<String, String> {
+        let asked = Command::new(&self.python).args(["-c", script]).output().map_err(|error| error.to_string())?;
+        let last = |text: &[u8]| String::from_utf8_lossy(text).lines().last().unwrap_or_default().trim().to_owned();
+        if asked.status.success() { Ok(last(&asked.stdout)) } else { Err(last(&asked.stderr)) }
+    }
+}
+
+fn line(is_there: bool, what: &str, text: &str) {
+    let mark = if is_there { "ok     " } else { "missing" };
+    println!("  {mark} {what:<10} {text}");
+}

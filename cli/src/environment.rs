@@ -1,0 +1,211 @@
+//! [`Environment`]: environments by name.
+
+use std::sync::Arc;
+
+use pronk::env_process::{AtariVector, Gymnasium, PettingZoo, ProcessEnvs, Program};
+use pronk::envs::{
+    Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,
+};
+use pronk::prelude::*;
+use pronk::rollout::{
+    CallMonitor, EnvTasks, MultiAgentEnv, MultiAgentFactory, VectorContext, VectorEnv, probe_multi_agent_spec,
+};
+use pronk::{EnvFactory, EnvFailure, MultiAgentConfig, Vectorised};
+use serde_json::json;
+
+use crate::run_file::{EnvOptions, Policies};
+
+/// An environment that a name stands for.
+#[derive(Clone)]
+pub(crate) enum Environment {
+    Single(SingleAgent),
+    Several(MultiAgent),
+}
+
+/// A factory of environments with one agent.
+#[derive(Clone)]
+pub(crate) struct SingleAgent(Arc<dyn EnvFactory>);
+
+/// A factory of environments with several agents.
+#[derive(Clone)]
+pub(crate) struct MultiAgent(Arc<dyn MultiAgentFactory>);
+
+/// Why a name stands for no environment.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EnvironmentError {
+    #[error("there is no environment `{name}`{}: `pronk envs` lists all", hint(.nearest.as_deref()))]
+    Unknown { name: String, nearest: Option<String> },
+    #[error("`env_options.{option}` is not for `{env}`: leave it out")]
+    Option { env: String, option: &'static str },
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default()
+}
+
+/// An environment that is compiled in.
+pub(crate) struct Native {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) make: fn() -> Environment,
+}
+
+/// Those that step by SIMD with their states in arrays do so: the episodes are the same.
+pub(crate) const NATIVE: [Native; 9] = [
+    Native { name: "CartPole-v1", about: "balance a pole on a cart", make: || single(Vectorised::<CartPole>::new()) },
+    Native {
+        name: "Acrobot-v1",
+        about: "swing a two-link arm above a line",
+        make: || single(Vectorised::<Acrobot>::new()),
+    },
+    Native {
+        name: "MountainCar-v0",
+        about: "drive out of a valley that is too steep",
+        make: || single(Vectorised::<MountainCar>::new()),
+    },
+    Native {
+        name: "MountainCarContinuous-v0",
+        about: "the same with a continuous force, which costs",
+        make: || single(Vectorised::<MountainCarContinuous>::new()),
+    },
+    Native {
+        name: "Pendulum-v1",
+        about: "swing a pendulum up and hold it",
+        make: || single(Vectorised::<Pendulum>::new()),
+    },
+    Native {
+        name: "Masked",
+        about: "choose among actions of which a mask allows some",
+        make: || single(|_: &EnvContext| Masked::new(6, 20)),
+    },
+    Native {
+        name: "Recall",
+        about: "remember what was shown six steps ago: needs an LSTM",
+        make: || single(|_: &EnvContext| Recall::new(6)),
+    },
+    Native {
+        name: "Rendezvous",
+        about: "two agents meet without speaking",
+        make: || several(|_: &EnvContext| Rendezvous::new()),
+    },
+    Native { name: "TicTacToe", about: "two agents take turns", make: || several(|_: &EnvContext| TicTacToe::new()) },
+];
+
+/// What comes before the colon of environments in other processes, and what after it.
+pub(crate) const FAMILIES: [(&str, &str, &str); 3] = [
+    ("gymnasium", "ID", "an environment of Gymnasium, such as gymnasium:LunarLander-v3"),
+    ("atari", "GAME", "an Atari game with the usual preprocessing, such as atari:Pong"),
+    ("pettingzoo", "MODULE", "a parallel environment of PettingZoo, such as pettingzoo:mpe2.simple_spread_v3"),
+];
+
+impl Environment {
+    /// The environment called `name`, for so many environments per worker.
+    pub(crate) fn named(name: &str, options: &EnvOptions, envs_per_worker: usize) -> Result<Self, EnvironmentError> {
+        if let Some(native) = NATIVE.iter().find(|native| native.name == name) {
+            options.refuse_all(name)?;
+            return Ok((native.make)());
+        }
+        let process = |program: Program| ProcessEnvs {
+            envs_per_process: options.envs_per_process.unwrap_or(envs_per_worker),
+            clip_rewards: options.clip_rewards,
+            ..ProcessEnvs::new(program)
+        };
+        let (kwargs, python) = (options.kwargs.clone(), options.python.clone());
+        let (max_episode_steps, action_mask) = (options.max_episode_steps, options.action_mask);
+        match name.split_once(':') {
+            Some(("gymnasium", id)) if !id.is_empty() => {
+                let env = Gymnasium { kwargs, python, max_episode_steps, action_mask, ..Gymnasium::new(id) };
+                Ok(single(process(env.into())))
+            }
+            Some(("atari", game)) if !game.is_empty() => {
+                options.refuse(name, "max_episode_steps", max_episode_steps.is_some())?;
+                options.refuse(name, "action_mask", action_mask)?;
+                Ok(single(process(AtariVector { kwargs, python, ..AtariVector::new(snake_case(game)) }.into())))
+            }
+            Some(("pettingzoo", module)) if !module.is_empty() => {
+                let env = PettingZoo { kwargs, python, max_episode_steps, action_mask, ..PettingZoo::new(module) };
+                Ok(several(process(env.into())))
+            }
+            _ => Err(EnvironmentError::Unknown { name: name.to_owned(), nearest: nearest(name) }),
+        }
+    }
+}
+
+impl MultiAgent {
+    /// The policies of its agents.
+    ///
+    /// # Errors
+    /// An environment that cannot be made: it says who the agents are.
+    pub(crate) fn policies(&self, policies: Policies, seed: u64) -> Result<MultiAgentConfig, EnvFailure> {
+        Ok(match policies {
+            Policies::Shared => MultiAgentConfig::shared("team"),
+            Policies::Separate => {
+                let agents = probe_multi_agent_spec(&*self.0, seed)?.agents;
+                MultiAgentConfig::separate(agents.into_iter().map(|agent| (agent.name.clone(), agent.name)))
+            }
+        })
+    }
+}
+
+impl EnvOptions {
+    /// Refuses every option: a native environment has none.
+    fn refuse_all(&self, env: &str) -> Result<(), EnvironmentError> {
+        let defaults = json!(Self::default());
+        let given = json!(self);
+        let options = ["python", "envs_per_process", "kwargs", "max_episode_steps", "action_mask", "clip_rewards"];
+        options.into_iter().try_for_each(|option| self.refuse(env, option, given[option] != defaults[option]))
+    }
+
+    fn refuse(&self, env: &str, option: &'static str, is_given: bool) -> Result<(), EnvironmentError> {
+        if is_given { Err(EnvironmentError::Option { env: env.to_owned(), option }) } else { Ok(()) }
+    }
+}
+
+fn single(factory: impl EnvFactory + 'static) -> Environment {
+    Environment::Single(SingleAgent(Arc::new(factory)))
+}
+
+fn several(factory: impl MultiAgentFactory + 'static) -> Environment {
+    Environment::Several(MultiAgent(Arc::new(factory)))
+}
+
+fn nearest(name: &str) -> Option<String> {
+    let likeness = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
+    let families = FAMILIES.iter().map(|(family, what, _)| format!("{family}:{what}"));
+    let known = NATIVE.iter().map(|native| native.name.to_owned()).chain(families);
+    let (best, known) = known.map(|known| (likeness(&known), known)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best > 0.75).then_some(known)
+}
+
+/// The name of a ROM: `ms_pacman` for `MsPacman`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for (at, letter) in name.char_indices() {
+        if letter.is_uppercase() && at > 0 {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
+
+impl EnvFactory for SingleAgent {
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        monitor: &CallMonitor,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        self.0.make_vector(context, n_envs, monitor)
+    }
+
+    fn tasks(&self) -> Option<EnvTasks> {
+        self.0.tasks()
+    }
+}
+
+impl MultiAgentFactory for MultiAgent {
+    fn make(&self, context: &EnvContext, monitor: &CallMonitor) -> Result<Box<dyn MultiAgentEnv>, EnvError> {
+        self.0.make(context, monitor)
+    }
+}

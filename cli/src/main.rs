@@ -1,0 +1,84 @@
+//! The program `pronk`: trains agents from a config file, evaluates, compares and exports them.
+//!
+//! It stands on the public interface of the library alone.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a program prints; the library never does
+
+mod compare;
+mod completions;
+mod config;
+mod doctor;
+mod environment;
+mod envs;
+mod evaluate;
+mod export;
+mod run_dir;
+mod run_file;
+mod run_info;
+mod table;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Keeps freed memory for the next update; the system's allocator gives large blocks back each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Asynchronous actor-learner reinforcement learning: IMPALA, APPO and PPO.
+#[derive(Parser)]
+#[command(name = "pronk", version, after_help = STATUSES, max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const STATUSES: &str = "\
+Exit status: 0 done, and the target return reached if there was one; 1 a failure, or the target missed; \
+2 wrong usage or settings; 130 after Ctrl-C; 143 after SIGTERM.
+Colours appear on a terminal only, and not if NO_COLOR is set.";
+
+#[derive(Subcommand)]
+enum Command {
+    Train(train::Train),
+    Evaluate(evaluate::Evaluate),
+    Compare(compare::Compare),
+    Export(export::Export),
+    Config(config::Config),
+    Envs(envs::Envs),
+    Doctor(doctor::Doctor),
+    Completions(completions::Completions),
+}
+
+/// Settings or arguments that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:#}")]
+struct Unusable(anyhow::Error);
+
+/// The error of settings or arguments that cannot be used: exit status 2.
+fn unusable(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    Unusable(error.into()).into()
+}
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
+        Command::Train(args) => args.run(),
+        Command::Evaluate(args) => args.run(),
+        Command::Compare(args) => args.run(),
+        Command::Export(args) => args.run(),
+        Command::Config(args) => args.run(),
+        Command::Envs(args) => args.run(),
+        Command::Doctor(args) => args.run(),
+        Command::Completions(args) => args.run(),
+    };
+    match outcome {
+        Ok(status) => status,
+        Err(error) => {
+            // A wrong setting is wrong usage, as clap has it.
+            let status = if error.is::<Unusable>() { 2 } else { 1 };
+            eprintln!("error: {error:#}");
+            ExitCode::from(status)
+        }
+    }
+}

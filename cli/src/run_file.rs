@@ -1,0 +1,171 @@
+//! [`RunFile`]: the settings of a run, from a file and from flags.
+
+mod document;
+mod entry;
+mod error;
+mod keys;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::fs;
+use std::path::Path;
+
+use pronk::TrainerConfig;
+use serde_json::{Map, Value};
+
+pub(crate) use self::entry::Entry;
+pub(crate) use self::error::FileError;
+use self::keys::{ALGORITHMS, Keys};
+pub(crate) use self::tables::{EnvOptions, Log, MultiAgent, Policies, Stop};
+
+/// Every setting of a run, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RunFile {
+    /// The environment, as `pronk envs` names it.
+    pub(crate) env: String,
+    /// What the environment is made with.
+    pub(crate) env_options: EnvOptions,
+    /// The policies, if it has several agents.
+    pub(crate) multi_agent: MultiAgent,
+    /// The limits.
+    pub(crate) stop: Stop,
+    /// What is logged beside the files of every run.
+    pub(crate) log: Log,
+    /// The settings of the trainer.
+    pub(crate) config: TrainerConfig,
+}
+
+impl RunFile {
+    /// Reads the file `path`, then the flags, which win.
+    ///
+    /// # Errors
+    /// The first setting that is unknown, given twice, or cannot be as it is, with its place.
+    pub(crate) fn read(path: &Path, flags: Vec<Entry>) -> Result<Self, FileError> {
+        let unread = |cause| FileError::Unread { path: path.to_owned(), cause };
+        Self::parse(path, &fs::read_to_string(path).map_err(unread)?, flags)
+    }
+
+    /// As [`read`](Self::read), from the text of the file.
+    pub(crate) fn parse(path: &Path, text: &str, flags: Vec<Entry>) -> Result<Self, FileError> {
+        let keys = Keys::new();
+        let mut entries = document::entries(path, text, &keys)?;
+        for flag in flags {
+            let flag = flag.resolved(&keys, algorithm(&entries))?;
+            // A flag replaces what the file says, and what an earlier flag said.
+            entries.retain(|entry| !entry.is_replaced_by(&flag));
+            entries.push(flag);
+        }
+        Self::of(path, &mut with_one_algorithm(entries)?)
+    }
+
+    /// The settings that entries make, each of which is checked alone first, so that an error has its place.
+    fn of(path: &Path, entries: &mut [Entry]) -> Result<Self, FileError> {
+        for entry in &mut *entries {
+            let reads = |entry: &Entry| Self::deserialize(tree(std::slice::from_ref(entry)));
+            // TOML has no null, so `"none"` stands for it, except where a text is expected.
+            let without = Entry { value: with_null(entry.value.clone()), ..entry.clone() };
+            if reads(&without).is_ok() {
+                *entry = without;
+            } else {
+                reads(entry).map_err(|reason| entry.wrong(&reason))?;
+            }
+        }
+        let file = Self::deserialize(tree(entries)).map_err(|reason| FileError::whole(path, reason))?;
+        if file.env.is_empty() {
+            return Err(FileError::whole(
+                path,
+                "`env` is missing: name the environment, as `pronk envs` lists them".into(),
+            ));
+        }
+        file.config.check().map_err(|error| {
+            let given = entries.iter().find(|entry| entry.is_called(error.field));
+            let text = error.to_string();
+            given.map_or_else(|| FileError::whole(path, text.clone()), |entry| entry.at_fault(&text))
+        })?;
+        Ok(file)
+    }
+
+    /// The settings in a tree of full keys.
+    fn deserialize(mut tree: Map<String, Value>) -> Result<Self, String> {
+        fn table<T: serde::de::DeserializeOwned + Default>(
+            tree: &mut Map<String, Value>,
+            key: &str,
+        ) -> Result<T, String> {
+            let found = tree.remove(key).map(serde_json::from_value).transpose();
+            Ok(found.map_err(|error| error.to_string())?.unwrap_or_default())
+        }
+        Ok(Self {
+            env: table(&mut tree, "env")?,
+            env_options: table(&mut tree, "env_options")?,
+            multi_agent: table(&mut tree, "multi_agent")?,
+            stop: table(&mut tree, "stop")?,
+            log: table(&mut tree, "log")?,
+            config: serde_json::from_value(Value::Object(tree)).map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+/// The algorithm that the entries choose, the default one if they choose none.
+fn algorithm(entries: &[Entry]) -> &str {
+    match entries.iter().rev().find(|entry| entry.key[0] == "algorithm") {
+        None => ALGORITHMS[0],
+        Some(entry) => entry.key.get(1).map(String::as_str).or(entry.value.as_str()).unwrap_or_default(),
+    }
+}
+
+/// The entries without those of algorithms that a flag has replaced.
+fn with_one_algorithm(mut entries: Vec<Entry>) -> Result<Vec<Entry>, FileError> {
+    let by_name = entries.iter().position(|entry| entry.key == ["algorithm"]).map(|at| entries.remove(at));
+    if let Some(entry) = by_name {
+        let chosen = entry.value.as_str().unwrap_or_default().to_owned();
+        if !ALGORITHMS.contains(&chosen.as_str()) {
+            return Err(
+                entry.wrong(&format!("expected one of {}", ALGORITHMS.map(|name| format!("\"{name}\"")).join(", ")))
+            );
+        }
+        entries.retain(|other| other.key[0] != "algorithm" || other.key[1] == chosen);
+        // All its settings may be defaults.
+        entries.push(Entry { key: vec!["algorithm".to_owned(), chosen], value: Value::Object(Map::new()), ..entry });
+    }
+    let mut names = entries.iter().filter(|entry| entry.key[0] == "algorithm");
+    if let Some(first) = names.next()
+        && let Some(other) = names.find(|other| other.key[1] != first.key[1])
+    {
+        return Err(other.wrong(&format!("the algorithm is `{}` already: leave one of them out", first.key[1])));
+    }
+    Ok(entries)
+}
+
+/// The value with null for the text "none".
+fn with_null(value: Value) -> Value {
+    match value {
+        Value::String(text) if text == "none" => Value::Null,
+        Value::Array(list) => list.into_iter().map(with_null).collect(),
+        Value::Object(table) => table.into_iter().map(|(key, value)| (key, with_null(value))).collect(),
+        value => value,
+    }
+}
+
+/// The entries as nested objects.
+fn tree(entries: &[Entry]) -> Map<String, Value> {
+    let mut tree = Value::Object(Map::new());
+    for entry in entries {
+        let place = entry.key.iter().fold(&mut tree, |place, key| {
+            if !place.is_object() {
+                *place = Value::Object(Map::new());
+            }
+            &mut place[key.as_str()]
+        });
+        match (place, &entry.value) {
+            // An empty table says only that the algorithm is this one.
+            (Value::Object(_), Value::Object(empty)) if empty.is_empty() => {}
+            (place, value) => *place = value.clone(),
+        }
+    }
+    match tree {
+        Value::Object(tree) => tree,
+        _ => Map::new(),
+    }
+}

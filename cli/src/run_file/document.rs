@@ -1,0 +1,102 @@
+//! The settings in a TOML file, with their places.
+
+use std::path::Path;
+
+use serde_json::Value;
+use toml::de::DeTable;
+
+use super::entry::{Entry, Source, unknown};
+use super::keys::{Found, Keys};
+use super::{FileError, error};
+
+/// The settings in the text of the file `path`, by their full paths.
+pub(super) fn entries(path: &Path, text: &str, keys: &Keys) -> Result<Vec<Entry>, FileError> {
+    let no_toml = |error: toml::de::Error| {
+        let (line, column) = error::line_and_column(text, error.span().map_or(0, |span| span.start));
+        let source = Source::File { path: path.to_owned(), line, column };
+        FileError::Setting { place: source, reason: error.message().to_owned() }
+    };
+    let values: toml::Table = text.parse().map_err(no_toml)?;
+    let places = DeTable::parse(text).map_err(no_toml)?;
+    let mut reader = Reader { path, text, keys, entries: Vec::new() };
+    reader.table(&values, places.get_ref(), &mut Vec::new())?;
+    Ok(reader.entries)
+}
+
+/// A value of a file as JSON. A number that is not finite becomes a text, which no setting for numbers takes:
+/// JSON's null would mean "none".
+pub(super) fn json(value: toml::Value) -> Value {
+    match value {
+        toml::Value::String(text) => text.into(),
+        toml::Value::Integer(number) => number.into(),
+        toml::Value::Float(number) if number.is_finite() => number.into(),
+        toml::Value::Float(number) => number.to_string().into(),
+        toml::Value::Boolean(is) => is.into(),
+        toml::Value::Datetime(date) => date.to_string().into(),
+        toml::Value::Array(list) => list.into_iter().map(json).collect(),
+        toml::Value::Table(table) => table.into_iter().map(|(key, value)| (key, json(value))).collect(),
+    }
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    text: &'a str,
+    keys: &'a Keys,
+    entries: Vec<Entry>,
+}
+
+impl Reader<'_> {
+    fn table(&mut self, values: &toml::Table, places: &DeTable<'_>, path: &mut Vec<String>) -> Result<(), FileError> {
+        // In the order of the file, so that the first mistake is the first to be named.
+        let mut places: Vec<_> = places.iter().collect();
+        places.sort_by_key(|(key, _)| key.span().start);
+        for (key, place) in places {
+            let name: &str = key.get_ref();
+            let Some(value) = values.get(name) else { continue };
+            path.push(name.to_owned());
+            let source = self.place(key.span().start);
+            match (self.keys.find(path), value, place.get_ref()) {
+                (Found::Table(_), toml::Value::Table(below), toml::de::DeValue::Table(places)) => {
+                    self.choose(path, below, &source);
+                    self.table(below, places, path)?;
+                }
+                (Found::Table(table), toml::Value::String(name), _) if table == ["algorithm"] => {
+                    self.entries.push(Entry { key: table, value: name.as_str().into(), source });
+                }
+                (Found::Table(_), ..) => {
+                    let reason = format!("`{}` is a table: write its keys below [{0}]", path.join("."));
+                    return Err(FileError::Setting { place: source, reason });
+                }
+                (Found::Setting(key), ..) => self.setting(key, json(value.clone()), source)?,
+                (Found::Nothing { nearest }, ..) => return Err(unknown(&source, path, nearest)),
+            }
+            path.pop();
+        }
+        Ok(())
+    }
+
+    /// An empty table `[algorithm.ppo]` chooses PPO with its defaults.
+    fn choose(&mut self, path: &[String], below: &toml::Table, source: &Source) {
+        if below.is_empty() && path.len() == 2 && path[0] == "algorithm" {
+            self.entries.push(Entry {
+                key: path.to_owned(),
+                value: Value::Object(Default::default()),
+                source: source.clone(),
+            });
+        }
+    }
+
+    fn setting(&mut self, key: Vec<String>, value: Value, source: Source) -> Result<(), FileError> {
+        if let Some(first) = self.entries.iter().find(|entry| entry.key == key) {
+            let reason = format!("`{}` is given twice: it is at {} already", key.join("."), first.source);
+            return Err(FileError::Setting { place: source, reason });
+        }
+        self.entries.push(Entry { key, value, source });
+        Ok(())
+    }
+
+    fn place(&self, offset: usize) -> Source {
+        let (line, column) = error::line_and_column(self.text, offset);
+        Source::File { path: self.path.to_owned(), line, column }
+    }
+}

@@ -1,0 +1,111 @@
+//! [`Entry`]: one setting, and where it was given.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use super::keys::{Found, Keys};
+use super::{FileError, document};
+
+/// A setting as it was given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    /// Its full path.
+    pub(crate) key: Vec<String>,
+    pub(crate) value: Value,
+    pub(crate) source: Source,
+}
+
+/// Where a setting was given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    /// In a file, with line and column from 1.
+    File { path: PathBuf, line: usize, column: usize },
+    /// By a flag, as it was written.
+    Flag(String),
+}
+
+impl Entry {
+    /// A setting that a flag of its own gives.
+    pub(crate) fn flag(flag: &str, key: &str, value: Value) -> Self {
+        let key = key.split('.').map(str::to_owned).collect();
+        Self { key, source: Source::Flag(format!("{flag} {value}")), value }
+    }
+
+    /// With its full path, which a flag need not name.
+    pub(super) fn resolved(self, keys: &Keys, algorithm: &str) -> Result<Self, FileError> {
+        match keys.find_for_flag(&self.key, algorithm) {
+            Found::Setting(key) => Ok(Self { key, ..self }),
+            Found::Table(_) => {
+                Err(self.at_fault(&format!("`{}` is a table: name one of its keys", self.key.join("."))))
+            }
+            Found::Nothing { nearest } => Err(unknown(&self.source, &self.key, nearest)),
+        }
+    }
+
+    /// Whether `later` gives this setting, or all of it, again.
+    pub(super) fn is_replaced_by(&self, later: &Self) -> bool {
+        self.key.starts_with(&later.key)
+    }
+
+    /// Whether errors of the library call it so: by its last key, or by the end of its path.
+    pub(super) fn is_called(&self, field: &str) -> bool {
+        let path = self.key.join(".");
+        path == field || path.ends_with(&format!(".{field}")) || field == "algorithm" && self.key[0] == field
+    }
+
+    /// The error that the setting cannot have its value.
+    pub(super) fn wrong(&self, reason: &str) -> FileError {
+        // The library names the setting too.
+        let named = |end: &str| reason.find(end).map(|at| &reason[at + end.len()..]);
+        let key = self.key.last().map_or("", String::as_str);
+        let reason =
+            match reason.strip_prefix(&format!("`{key}`")).or(reason.strip_prefix(&format!("`{}`", self.key[0]))) {
+                Some(_) => named(": ").unwrap_or(reason),
+                None => reason,
+            };
+        self.at_fault(&format!("{} = {} cannot be: {reason}", self.key.join("."), self.value))
+    }
+
+    /// The error that something is wrong with the setting.
+    pub(super) fn at_fault(&self, reason: &str) -> FileError {
+        FileError::Setting { place: self.source.clone(), reason: reason.to_owned() }
+    }
+}
+
+/// The error that there is no such setting.
+pub(super) fn unknown(source: &Source, key: &[String], nearest: Option<String>) -> FileError {
+    let hint = nearest.map_or_else(
+        || "`pronk config ENV` prints a file with all that are usual".to_owned(),
+        |nearest| format!("did you mean `{nearest}`?"),
+    );
+    FileError::Setting { place: source.clone(), reason: format!("unknown key `{}`: {hint}", key.join(".")) }
+}
+
+/// `KEY=VALUE`, the value as in a file, or a text without quotes.
+impl FromStr for Entry {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE, such as learner.lr=0.001")?;
+        let key: Vec<String> = key.trim().split('.').map(|part| part.trim().to_owned()).collect();
+        if key.iter().any(String::is_empty) {
+            return Err("the key before `=` is empty, or a part of it".to_owned());
+        }
+        let as_in_a_file = format!("value = {value}").parse::<toml::Table>().ok().filter(|table| table.len() == 1);
+        let typed = as_in_a_file.and_then(|mut table| table.remove("value"));
+        let value = typed.map_or_else(|| Value::from(value.trim()), document::json);
+        Ok(Self { key, value, source: Source::Flag(format!("--set {text}")) })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
+            Self::Flag(flag) => f.write_str(flag),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The tables of a file that are not the trainer's.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pronk::{Every, StopWhen};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value};
+
+/// What environments in other processes are made with; native ones have no options.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct EnvOptions {
+    /// The interpreter.
+    pub(crate) python: PathBuf,
+    /// Environments per process; `None` for all of a worker.
+    pub(crate) envs_per_process: Option<usize>,
+    /// Arguments of the environment's constructor.
+    pub(crate) kwargs: Map<String, Value>,
+    /// Replaces the environment's own step limit; only of `gymnasium:…`.
+    pub(crate) max_episode_steps: Option<u32>,
+    /// Whether `info["action_mask"]` is an action mask; only of `gymnasium:…`.
+    pub(crate) action_mask: bool,
+    /// Clips the rewards that are learned from to ± this.
+    pub(crate) clip_rewards: Option<f32>,
+}
+
+impl Default for EnvOptions {
+    fn default() -> Self {
+        Self {
+            python: "python3".into(),
+            envs_per_process: None,
+            kwargs: Map::new(),
+            max_episode_steps: None,
+            action_mask: false,
+            clip_rewards: None,
+        }
+    }
+}
+
+/// Several agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct MultiAgent {
+    /// Whether they share one policy.
+    pub(crate) policies: Policies,
+}
+
+/// The policies of several agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Policies {
+    /// One that all agents use, called `team`.
+    #[default]
+    Shared,
+    /// One for each agent, called as the agent is.
+    Separate,
+}
+
+/// The limits of a run, which ends at the first one reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Stop {
+    /// Mean return to reach.
+    pub(crate) episode_return_mean: Option<f64>,
+    /// Env-steps to sample.
+    pub(crate) env_steps: Option<u64>,
+    /// Wall-clock time, such as "30 min".
+    #[serde(deserialize_with = "time")]
+    pub(crate) time: Option<Every>,
+    /// Number of iterations.
+    pub(crate) iterations: Option<u64>,
+}
+
+/// What is logged beside the files of every run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Log {
+    /// Whether the terminal shows each result.
+    pub(crate) console: bool,
+    /// Whether `timeline.json`, for <https://ui.perfetto.dev>, has every span of every thread.
+    pub(crate) timeline: bool,
+    /// The address to serve Prometheus metrics at.
+    pub(crate) prometheus: Option<String>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { console: true, timeline: false, prometheus: None }
+    }
+}
+
+impl Stop {
+    pub(crate) fn when(&self) -> StopWhen {
+        StopWhen {
+            episode_return_mean: self.episode_return_mean,
+            env_steps: self.env_steps,
+            time: self.time.and_then(as_time),
+            iterations: self.iterations,
+            ..StopWhen::default()
+        }
+    }
+}
+
+fn as_time(every: Every) -> Option<Duration> {
+    match every {
+        Every::Time(time) => Some(time),
+        Every::EnvSteps(_) => None,
+    }
+}
+
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Every>, D::Error> {
+    let every = Option::<Every>::deserialize(deserializer)?;
+    match every {
+        Some(every @ Every::EnvSteps(_)) => {
+            Err(de::Error::custom(format!("'{every}' is no time: write for example \"30 min\", or set `env_steps`")))
+        }
+        every => Ok(every),
+    }
+}

@@ -1,0 +1,112 @@
+#![allow(clippy::unwrap_used)]
+use std::path::Path;
+
+use pronk::AlgorithmConfig;
+use serde_json::json;
+
+use super::*;
+
+fn parse(text: &str, flags: &[&str]) -> Result<RunFile, String> {
+    let flags = flags.iter().map(|flag| flag.parse().unwrap()).collect();
+    RunFile::parse(Path::new("run.toml"), text, flags).map_err(|error| error.to_string())
+}
+
+const FILE: &str = r#"env = "CartPole-v1"
+lr = 0.002
+
+[workers]
+num_envs_per_worker = 8
+
+[algorithm.ppo]
+clip_param = 0.3
+"#;
+
+#[test]
+fn a_file_has_tables_and_keys_of_groups_at_the_top() {
+    let file = parse(FILE, &[]).unwrap();
+    assert_eq!((file.env.as_str(), file.config.learner.lr), ("CartPole-v1", 0.002));
+    assert_eq!(file.config.workers.num_envs_per_worker, 8);
+    assert!(matches!(&file.config.algorithm, AlgorithmConfig::Ppo(ppo) if ppo.clip_param == 0.3));
+}
+
+#[test]
+fn flags_win_over_the_file_and_later_ones_over_earlier_ones() {
+    let file = parse(FILE, &["learner.lr=0.1", "lr=0.2", "workers.num_envs_per_worker=3", "env=Acrobot-v1"]).unwrap();
+    assert_eq!(
+        (file.env.as_str(), file.config.learner.lr, file.config.workers.num_envs_per_worker),
+        ("Acrobot-v1", 0.2, 3)
+    );
+    // As in RLlib, every setting is an algorithm's.
+    let file = parse(FILE, &["algorithm.lr=0.3", "algorithm.clip_param=0.25"]).unwrap();
+    assert_eq!(file.config.learner.lr, 0.3);
+    assert!(matches!(&file.config.algorithm, AlgorithmConfig::Ppo(ppo) if ppo.clip_param == 0.25));
+    // Another algorithm leaves out the settings of the one before.
+    let file = parse(FILE, &["algorithm=appo", "algorithm.clip_param=0.15"]).unwrap();
+    assert!(matches!(&file.config.algorithm, AlgorithmConfig::Appo(appo) if appo.clip_param == 0.15));
+    let lag = ["learner.admission.deterministic.lag=2", "min_sample_timesteps_per_iteration=9"];
+    let file = parse(FILE, &lag).unwrap();
+    assert_eq!(json!(file.config.learner.admission), json!({ "deterministic": { "lag": 2 } }));
+}
+
+#[test]
+fn none_stands_for_no_value_where_no_text_is_expected() {
+    let file = parse("env = \"none\"\ngrad_clip = \"none\"", &["stop.env_steps=none"]).unwrap();
+    assert_eq!((file.env.as_str(), file.config.learner.grad_clip, file.stop.env_steps), ("none", None, None));
+}
+
+#[test]
+fn what_is_written_reads_back_the_same() {
+    let flags = [
+        "learner.grad_clip=none",
+        "stop.time=30 min",
+        "env_options.kwargs.continuous=true",
+        "lr_schedule=[[0, 0.1], [9, 0]]",
+    ];
+    let file = parse(FILE, &flags).unwrap();
+    let written = file.to_toml().unwrap();
+    assert_eq!(parse(&written, &[]).unwrap(), file, "{written}");
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    let wrong: &[(&str, &[&str], &[&str])] = &[
+        (
+            "env = \"CartPole-v1\"\n\n[learner]\nlrr = 1",
+            &[],
+            &["run.toml:4:1:", "unknown key `learner.lrr`", "`learner.lr`"],
+        ),
+        (
+            "env = \"CartPole-v1\"\n[learner]\nnum_envs_per_worker = 1",
+            &[],
+            &["run.toml:3:1:", "`workers.num_envs_per_worker`"],
+        ),
+        ("envv = \"CartPole-v1\"", &[], &["run.toml:1:1:", "did you mean `env`?"]),
+        ("[lerner]\nlr = 1", &[], &["run.toml:1:2:", "unknown key `lerner`"]),
+        ("env = \"x\"\n[learner]\nlr = \"fast\"", &[], &["run.toml:3:1:", "learner.lr = \"fast\"", "expected f64"]),
+        ("env = \"x\"\n[learner]\nlr = -1.0", &[], &["run.toml:3:1:", "lr = -1"]),
+        ("env = \"x\"\n[learner]\nlr = nan", &[], &["run.toml:3:1:", "learner.lr = \"NaN\""]),
+        ("env = \"x\"\nlr = 1.0\n[learner]\nlr = 1.0", &[], &["run.toml:4:1:", "given twice", "run.toml:2:1"]),
+        ("env = \"x\"\n[learner\nlr = 1.0", &[], &["run.toml:2:9:"]),
+        ("env = \"x\"\nlearner = 3", &[], &["run.toml:2:1:", "is a table"]),
+        ("env = \"x\"\n[algorithm.ppo]\n[algorithm.appo]", &[], &["run.toml:3:12:", "`ppo` already"]),
+        ("env = \"x\"\nalgorithm = \"dqn\"", &[], &["run.toml:2:1:", "\"impala\", \"appo\", \"ppo\""]),
+        ("env = \"x\"\n[stop]\ntime = \"5 env-steps\"", &[], &["run.toml:3:1:", "is no time"]),
+        ("env = \"x\"\n[workers]\nnum_envs_per_worker = 0", &[], &["run.toml:3:1:", "needs an environment to step"]),
+        ("env = \"x\"\n[model]\nburn_in = 50", &[], &["run.toml:3:1:", "rollout_fragment_length"]),
+        ("env = \"x\"\n[algorithm.ppo]\nclip_param = 0.0", &[], &["run.toml:3:1:", "clip_param"]),
+        ("lr = 1.0", &[], &["run.toml:", "`env` is missing"]),
+        ("env = \"x\"", &["learner=3"], &["--set learner=3", "is a table"]),
+        ("env = \"x\"", &["learner.lr=x"], &["--set learner.lr=x", "learner.lr = \"x\""]),
+        ("env = \"x\"", &["algorithm.lrr=x"], &["--set algorithm.lrr=x", "`learner.lr`"]),
+    ];
+    for (text, flags, expected) in wrong {
+        let error = parse(text, flags).unwrap_err();
+        for expected in *expected {
+            assert!(error.contains(expected), "{text} {flags:?}: {error}");
+        }
+        assert!(!error.contains('\n'), "{error}");
+    }
+    for flag in ["lr", "=1", "a..b=1"] {
+        assert!(flag.parse::<Entry>().is_err(), "{flag}");
+    }
+}

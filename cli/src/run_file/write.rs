@@ -1,0 +1,42 @@
+//! Writes settings as a file that reads back the same.
+
+use serde_json::{Value, json};
+
+use super::RunFile;
+
+impl RunFile {
+    /// All settings, as TOML.
+    pub(crate) fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(&toml(self.to_json()))
+    }
+
+    /// All settings, as JSON.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut file = json!({
+            "env": self.env,
+            "env_options": self.env_options,
+            "multi_agent": self.multi_agent,
+            "stop": self.stop,
+            "log": self.log,
+        });
+        if let (Value::Object(file), Ok(Value::Object(config))) = (&mut file, serde_json::to_value(&self.config)) {
+            file.extend(config);
+        }
+        file
+    }
+}
+
+/// A setting as TOML, which has no null: `"none"` stands for it.
+fn toml(value: Value) -> toml::Value {
+    match value {
+        Value::Null => "none".into(),
+        Value::Bool(is) => is.into(),
+        Value::String(text) => text.into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => number.into(),
+            None => number.as_f64().unwrap_or_default().into(),
+        },
+        Value::Array(list) => toml::Value::Array(list.into_iter().map(toml).collect()),
+        Value::Object(table) => toml::Value::Table(table.into_iter().map(|(key, value)| (key, toml(value))).collect()),
+    }
+}
