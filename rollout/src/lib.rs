@@ -42,9 +42,9 @@ pub use pool::{
     probe_multi_agent_spec, probe_spec,
 };
 pub use run::{
-    AbandonedThreads, EvaluateError, Evaluation, InlineSource, JoinOutcome, PostedSeat, ResumedSeats, SpentRestarts,
-    StartError, SupervisorState, WorkerEdges, WorkerFailure, WorkerFailureCause, WorkerReport, WorkerSet,
-    WorkerSetConfig, WorkerStatus, evaluate,
+    AbandonedThreads, EvaluateError, Evaluation, Evaluator, EvaluatorState, InlineSource, JoinOutcome, PostedSeat,
+    ResumedSeats, SpentRestarts, StartError, SupervisorState, WorkerEdges, WorkerFailure, WorkerFailureCause,
+    WorkerReport, WorkerSet, WorkerSetConfig, WorkerStatus, evaluate, evaluate_beside,
 };
 pub use vector::{Kernel, KernelAction, NativeVectorEnv, Outcome, SerialVectorEnv, VectorEnv, VectorStep};
 pub use worker::{

@@ -2,6 +2,7 @@
 
 mod edges;
 mod evaluate;
+mod evaluator;
 mod failure;
 mod inline;
 mod report;
@@ -12,7 +13,8 @@ mod worker_loop;
 mod worker_set;
 
 pub use edges::{ResumedSeats, WorkerEdges};
-pub use evaluate::{EvaluateError, Evaluation, evaluate};
+pub use evaluate::{EvaluateError, Evaluation, evaluate, evaluate_beside};
+pub use evaluator::{Evaluator, EvaluatorState};
 pub use failure::{WorkerFailure, WorkerFailureCause};
 pub use inline::InlineSource;
 pub use report::{AbandonedThreads, PostedSeat, WorkerReport};

@@ -1,6 +1,6 @@
 //! Evaluates a policy over whole episodes, without learning.
 
-use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
+use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn, ShutdownToken, shutdown};
 use pronk_policy::{ActionSelection, Policy, PolicyError, derive_seed};
 
 use crate::act::convert;
@@ -56,6 +56,9 @@ pub enum EvaluateError {
         /// Why.
         source: PolicyError,
     },
+    /// The run that it was beside has ended.
+    #[error("the run ended before the evaluation")]
+    Interrupted,
 }
 
 /// Plays `n_episodes` whole episodes of the environments that `factory` makes.
@@ -69,16 +72,30 @@ pub fn evaluate(
     n_episodes: usize,
     seed: u64,
 ) -> Result<Evaluation, EvaluateError> {
+    let (_guard, token) = shutdown();
+    evaluate_beside(policy, choice, factory, (n_episodes, seed), (&CallMonitor::new(), &token))
+}
+
+/// As [`evaluate`], beside a run: `monitor` gives the environments its ledger and reaper, and the end of the
+/// run interrupts the evaluation between two steps.
+///
+/// # Errors
+/// As [`evaluate`], and [`EvaluateError::Interrupted`].
+pub fn evaluate_beside(
+    policy: &mut Policy,
+    choice: &mut ActionSelection,
+    factory: &dyn EnvFactory,
+    (n_episodes, seed): (usize, u64),
+    (monitor, token): (&CallMonitor, &ShutdownToken),
+) -> Result<Evaluation, EvaluateError> {
     let mut evaluation = Evaluation { episodes: Vec::new() };
     if n_episodes == 0 {
         return Ok(evaluation);
     }
     let n_envs = n_episodes.min(MAX_ENVS);
-    let mut envs = factory.make_vector(
-        &VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: derive_seed(seed, &[seed::EVALUATION]) },
-        n_envs,
-        &CallMonitor::new(),
-    )?;
+    let seed = derive_seed(seed, &[seed::EVALUATION]);
+    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
+    let mut envs = factory.make_vector(&context, n_envs, monitor)?;
     let spec = envs.spec().clone();
     let unfit = |source| EvaluateError::Policy { env: spec.name.clone(), source };
 
@@ -94,6 +111,9 @@ pub fn evaluate(
     policy.forget_all();
     let mut ended = Vec::new();
     while evaluation.episodes.len() < n_episodes {
+        if token.is_shut_down() {
+            return Err(EvaluateError::Interrupted);
+        }
         let (obs_now, chosen) = (convert::observations(obs.view()), convert::actions(actions.view_mut()));
         match &mut masks {
             None => policy.act(obs_now, n_envs, choice, chosen),

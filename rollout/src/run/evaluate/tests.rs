@@ -111,3 +111,20 @@ fn an_environment_that_fails_ends_the_evaluation() {
     let error = play(&factory, 2, 0).unwrap_err();
     assert!(error.to_string().contains("planted step error"), "{error}");
 }
+
+#[test]
+fn the_end_of_the_run_interrupts_an_evaluation_between_two_steps() {
+    let (guard, token) = shutdown();
+    let guard = Mutex::new(Some(guard));
+    let ends_the_run = |_: &EnvContext| {
+        drop(guard.lock().unwrap().take());
+        Counter::of_three()
+    };
+    let env = Counter::of_three().spec();
+    let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
+    let params = spec.init_params(0).unwrap();
+    let mut policy = Policy::new(spec, params, &env.action).unwrap();
+    let mode = &mut ActionSelection::Mode;
+    let ended = evaluate_beside(&mut policy, mode, &ends_the_run, (3, 0), (&CallMonitor::new(), &token));
+    assert!(matches!(ended, Err(EvaluateError::Interrupted)), "{ended:?}");
+}
