@@ -17,12 +17,15 @@ pub(super) struct Trouble {
     n_failures: u64,
     n_restarts: u64,
     n_quarantined: u64,
+    n_failed_evaluations: u64,
     /// Failures of workers.
     failures: Texts,
     /// Quarantined batches.
     quarantines: Texts,
     /// Diagnoses of a starved learner.
     starved: Texts,
+    /// Failures of evaluations.
+    evaluations: Texts,
     /// The errors that ended the run.
     run_failed: Vec<String>,
     /// Lists of the newest result.
@@ -50,6 +53,11 @@ impl Trouble {
             self.quarantines.add(text("learner_health.last_quarantine"), env_steps);
         }
         self.starved.add(text("learner_health.starved"), env_steps);
+        let n_failed = count("evaluation.failed");
+        if n_failed > self.n_failed_evaluations {
+            self.n_failed_evaluations = n_failed;
+            self.evaluations.add(text("evaluation.last_failure"), env_steps);
+        }
         for failure in result.get("workers.newest_failures").and_then(Value::as_array).into_iter().flatten() {
             self.failures.add(failure.as_str(), env_steps);
         }
@@ -73,6 +81,7 @@ impl Trouble {
             ("failures of workers' environments", self.n_failures),
             ("restarts of workers", self.n_restarts),
             ("quarantined batches", self.n_quarantined),
+            ("failed evaluations", self.n_failed_evaluations),
         ];
         let counts: Vec<_> = counts.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| json!([name, n])).collect();
         let plain = |texts: &[String]| texts.iter().map(|text| json!({"text": text})).collect::<Vec<_>>();
@@ -85,6 +94,7 @@ impl Trouble {
             ("Newest failures of workers", self.failures.to_json()),
             ("Quarantined batches", self.quarantines.to_json()),
             ("Learner without data", self.starved.to_json()),
+            ("Failures of evaluations", self.evaluations.to_json()),
         ];
         let lists = lists.into_iter().filter(|(_, texts)| !texts.is_empty());
         let lists: Vec<_> = lists.map(|(heading, texts)| json!({"heading": heading, "texts": texts})).collect();
@@ -133,6 +143,20 @@ mod tests {
         assert_eq!(failures[0], json!({"text": "always", "results": 1000, "env_steps": 9990}));
         assert_eq!((&failures[1]["text"], failures.len()), (&json!("failure 999"), MAX_TEXTS));
         assert_eq!(told["lists"][1]["texts"][0]["results"], 2);
+    }
+
+    #[test]
+    fn a_failure_of_an_evaluation_is_new_when_the_count_is_higher() {
+        let mut trouble = Trouble::default();
+        for (env_steps, failed) in [(10, 0), (20, 1), (30, 1), (40, 2)] {
+            let mut result = ResultDict::new();
+            result.set("evaluation.failed", failed);
+            result.set("evaluation.last_failure", json!((failed > 0).then(|| "stuck")));
+            trouble.take(&result, env_steps);
+        }
+        let told = trouble.to_json();
+        assert_eq!(told["counts"], json!([["failed evaluations", 2]]));
+        assert_eq!(told["lists"][0]["texts"], json!([{"text": "stuck", "results": 2, "env_steps": 40}]));
     }
 
     #[test]
