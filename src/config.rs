@@ -4,6 +4,7 @@ mod admission;
 mod check;
 mod checkpoint;
 mod difference;
+mod evaluation;
 mod every;
 mod file;
 mod gate;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use admission::Admission;
 pub use checkpoint::CheckpointConfig;
 pub(crate) use difference::first_difference;
+pub use evaluation::{EvaluationConfig, Selection};
 pub use every::{Every, EveryError};
 pub use learner::{LearnerConfig, OptType};
 pub use model::{ModelConfig, Vision};
@@ -76,6 +78,8 @@ pub struct TrainerConfig {
     pub results: ResultsConfig,
     /// How often the run saves itself, in a table of its own.
     pub checkpoint: CheckpointConfig,
+    /// How often the run evaluates its policy, in a table of its own.
+    pub evaluation: EvaluationConfig,
 }
 
 /// An invalid setting, or an invalid combination. The message names it and says why.

@@ -27,6 +27,7 @@ impl TrainerConfig {
         self.check_devices()?;
         self.check_waits()?;
         self.check_checkpoint()?;
+        self.evaluation.check()?;
         self.check_optimiser()?;
         self.check_algorithm()?;
         self.check_model()
@@ -76,7 +77,7 @@ impl TrainerConfig {
             let reason = "the shared inference thread serves one policy; leave it at per_worker for several agents";
             return Err(refuse("inference", "shared", reason));
         }
-        Ok(())
+        self.evaluation.check_for_agents()
     }
 
     /// Refuses an observation filter for observations that are not floats.

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 /// Settings that change no weights, so that a replay or a resumed run may have others.
-const FREE_SETTINGS: [&str; 6] = [
+const FREE_SETTINGS: [&str; 7] = [
     "results",
     "supervision",
     "checkpoint",
+    "evaluation",
     "learner.num_learner_threads",
     "learner.learner_queue_timeout",
     "learner.on_starved",

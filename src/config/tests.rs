@@ -67,6 +67,8 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         ("algorithm", |c| c.algorithm = AppoConfig { clip_param: 0.0, ..AppoConfig::default() }.into()),
         ("algorithm", |c| c.algorithm = PpoConfig { kl_target: f64::NAN, ..PpoConfig::default() }.into()),
         ("sgd_minibatch_size", |c| c.learner.sgd_minibatch_size = NonZeroUsize::new(10)),
+        ("evaluation.episodes", |c| c.evaluation.episodes = 0),
+        ("evaluation.episodes", |c| c.evaluation.episodes = usize::MAX),
         ("model.lstm_cell_size", |c| c.model.lstm_cell_size = 0),
         ("model.fcnet_hiddens", |c| c.model.fcnet_hiddens = vec![64, 0]),
     ];
@@ -151,6 +153,9 @@ fn what_is_wrong_in_a_file_is_refused_by_its_key() {
         (r#"{"model": {"burn_in": 1, "burn_in": 2}}"#, ["`burn_in`", "twice"]),
         (r#"{"learner_queue_timeout": -1}"#, ["`learner_queue_timeout`", "-1"]),
         (r#"{"learner": {"lr": "fast"}}"#, ["`lr` in `learner`", "fast"]),
+        (r#"{"evaluation": {"every": "now and then"}}"#, ["`evaluation`", "'now and then' is neither"]),
+        (r#"{"evaluation": {"selection": "best"}}"#, ["`evaluation`", "`mode` or `sample`"]),
+        (r#"{"every": "60 s"}"#, ["`every`", "`evaluation`"]),
         (r#"{"learner": 3}"#, ["`learner`", "3"]),
     ];
     for (text, words) in wrong {
