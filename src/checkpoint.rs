@@ -7,6 +7,7 @@ mod files;
 mod folder;
 mod layout;
 mod manifest;
+mod score;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,8 @@ pub use error::CheckpointError;
 pub(crate) use files::MANIFEST;
 pub(crate) use folder::{LoadedRun, load_newest, load_whole};
 pub(crate) use manifest::{RunPart, SavedSummary};
+pub use score::Score;
+pub(crate) use score::{Figures, SavedEvaluations};
 pub(crate) use store::{Retention, SaveReport, Store, save_all};
 
 impl Checkpoint {

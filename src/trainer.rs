@@ -2,6 +2,7 @@
 
 mod acting;
 mod begin;
+mod best;
 mod builder;
 mod checkpoint_thread;
 mod compose;
@@ -9,6 +10,9 @@ mod cut;
 mod ending;
 mod engine;
 mod episodes;
+mod evaluating;
+mod evaluations;
+mod evaluator;
 mod failed_run;
 mod handle;
 mod hosting;
@@ -195,6 +199,7 @@ impl Trainer {
     /// ```
     pub async fn next_result(&mut self) -> Option<Result<TrainResult, TrainError>> {
         let limit = self.limit_of_turns();
+        self.evaluate_if_due();
         self.engine.as_mut()?.begin(limit);
         while !self.iteration_is_complete() {
             if let Some(wait_limit) = self.wait_limit() {
@@ -217,6 +222,8 @@ impl Trainer {
         interrupted: &mut dyn FnMut() -> Option<StopReason>,
     ) -> Result<TrainResult, TrainError> {
         let limit = self.limit_of_turns();
+        // Before anything moves again, so that a run that repeats evaluates the same weights.
+        self.evaluate_if_due();
         if let Some(engine) = &mut self.engine {
             engine.begin(limit);
         }
@@ -368,6 +375,9 @@ impl Trainer {
             Ok(Stepped::GoesOn) if !has_no_workers && !out_of_restarts => {}
             stepped => return Err(self.fail(stepped.err())),
         }
+        if !self.rests() {
+            self.evaluate_if_due();
+        }
         Ok(())
     }
 
@@ -384,6 +394,7 @@ impl Trainer {
         }
         self.worker_failures.append(&mut self.iteration.workers.ended);
         self.abandoned.fold(std::mem::take(&mut self.iteration.workers.abandoned));
+        self.collect_evaluations();
     }
 }
 

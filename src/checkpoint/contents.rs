@@ -2,6 +2,7 @@ use pronk_learner::LearnerState;
 use pronk_metrics::NormalizerMoments;
 use pronk_policy::{NetworkSpec, Space};
 
+use super::score::Score;
 use crate::config::TrainerConfig;
 
 /// A trained policy and its optimiser state, with everything needed to act or to resume training.
@@ -38,6 +39,9 @@ pub struct Checkpoint {
     pub normalizer: NormalizerMoments,
     /// How many times the run was resumed. Random numbers differ in each life.
     pub life: u64,
+    /// The evaluation for which it was kept as the best of its run; `None` for any other checkpoint. The
+    /// optimiser of such a one is fresh.
+    pub score: Option<Score>,
     /// Weights, optimiser state and counters.
     pub state: LearnerState,
 }

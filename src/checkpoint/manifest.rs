@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::disk::Disk;
 use super::files::{FileEntry, OpenFile};
 use super::layout::{self, Tensor};
+use super::score::{SavedEvaluations, Score};
 use super::{Checkpoint, CheckpointError};
 use crate::config::TrainerConfig;
 
@@ -72,6 +73,9 @@ pub(crate) struct SavedSummary {
     pub(crate) life: u64,
     /// How many times the run was continued.
     pub(crate) resumes: u64,
+    /// Of a run that evaluates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) evaluations: Option<SavedEvaluations>,
 }
 
 /// A run as it is written: its state, and its batches in files of their own, so that those which stay are
@@ -158,6 +162,9 @@ pub(super) struct PolicyEntry {
     /// How many times the run was resumed.
     #[serde(default)]
     life: u64,
+    /// Of the best policy of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    score: Option<Score>,
     policy: FileEntry,
     optimizer: FileEntry,
     /// The target network, of an algorithm that has one.
@@ -260,7 +267,8 @@ impl Manifest {
 impl PolicyEntry {
     /// The entry of `checkpoint`, and its files.
     pub(super) fn describe(checkpoint: &Checkpoint) -> Result<(Self, Files), Cause> {
-        let Checkpoint { env, algorithm, observation, action, network, config, normalizer, life, state } = checkpoint;
+        let Checkpoint { env, algorithm, observation, action, network, config, normalizer, life, score, state } =
+            checkpoint;
         let mut files = Files::new();
         let mut file = |stem: &str, content: Vec<u8>| {
             let entry = FileEntry::of(stem, &content);
@@ -280,6 +288,7 @@ impl PolicyEntry {
             algorithm_numbers: state.algorithm.numbers.clone(),
             normalizer: normalizer.clone(),
             life: *life,
+            score: *score,
             policy: file("policy", state.params.to_safetensors(&BTreeMap::new())),
             optimizer: file("optimizer", state.optimizer.to_safetensors()?),
             target: target.map(|target| Target {
@@ -354,6 +363,7 @@ impl OpenPolicy {
             config: TrainerConfig::of_checkpoint(&entry.config, path),
             normalizer: entry.normalizer,
             life: entry.life,
+            score: entry.score,
             state: LearnerState {
                 params,
                 optimizer,

@@ -136,6 +136,15 @@ fn figure(way: &[&str], result: &ResultDict) -> Option<Figure> {
         ["learner_health", "batches_quarantined"] => {
             Figure::counter("batches_quarantined", "Batches that the learner refused to learn from.")
         }
+        ["evaluation", "episode_reward_min"] => evaluated("min", "Smallest"),
+        ["evaluation", "episode_reward_mean"] => evaluated("mean", "Mean"),
+        ["evaluation", "episode_reward_max"] => evaluated("max", "Largest"),
+        ["evaluation", "best", "episode_reward_mean"] => {
+            Figure::gauge("evaluation_best_return_mean", "Highest mean return of all evaluations.")
+        }
+        ["evaluation", "made"] => Figure::counter("evaluations", "Evaluations with figures."),
+        ["evaluation", "failed"] => Figure::counter("evaluations_failed", "Evaluations that failed."),
+        ["evaluation", "skipped"] => Figure::counter("evaluations_skipped", "Evaluations that were left out."),
         ["ledger", "steps", steps @ ..] => steps_figure(steps)?,
         ["ledger", "time", thread, "states", state] => {
             let help = "Where the time of each thread went.";
@@ -161,6 +170,11 @@ fn figure(way: &[&str], result: &ResultDict) -> Option<Figure> {
         ["counters", ..] => Figure::unknown(true, way),
         _ => Figure::unknown(false, way),
     })
+}
+
+fn evaluated(which: &str, what: &str) -> Figure {
+    let help = format!("{what} return of the newest evaluation.");
+    Figure::new(Kind::Gauge, format!("evaluation_return_{which}"), help)
 }
 
 fn policy_return(which: &str, policy: &str) -> Figure {

@@ -1,7 +1,7 @@
 //! [`RunState`]: a run between two results, apart from its policies.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::ResumeError;
+use crate::checkpoint::SavedEvaluations;
 use crate::record::SavedLog;
 
 /// A run between two results, apart from its policies and its batches.
@@ -153,6 +154,9 @@ pub(crate) struct Resumed {
     pub(crate) published: ByPolicy<Params>,
     /// Whether the run goes on exactly: workers continue where they were.
     pub(crate) is_exact: bool,
+    /// The folder of the checkpoint, and what that says of evaluations.
+    pub(crate) folder: PathBuf,
+    pub(crate) evaluations: Option<SavedEvaluations>,
 }
 
 impl Resumed {
@@ -197,7 +201,8 @@ impl Resumed {
                 learners.into_iter().map(read).collect::<Result<_, ResumeError>>()?
             }
         };
-        Ok(Self { state, batches, source, published, is_exact })
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Self { state, batches, source, published, is_exact, folder, evaluations: None })
     }
 
     /// Drops what is ahead of the minibatch buffer: turns that begin anew begin with nothing ahead of them.

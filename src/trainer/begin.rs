@@ -91,7 +91,8 @@ impl FoundRun {
     fn resumed(&self) -> Result<Resumed, ResumeError> {
         let RunPart { summary, state, fragments, .. } = &self.run;
         let learners = self.checkpoints.iter().map(|(policy, one)| (policy.clone(), one.state.params.clone()));
-        Resumed::decode(&self.path, state, fragments.clone(), learners.collect(), summary.exact)
+        let resumed = Resumed::decode(&self.path, state, fragments.clone(), learners.collect(), summary.exact)?;
+        Ok(Resumed { evaluations: summary.evaluations.clone(), ..resumed })
     }
 
     fn set_publications(&self, checkpoints: &mut ByPolicy<Checkpoint>) -> Result<(), ResumeError> {
@@ -129,6 +130,7 @@ impl FoundRun {
             passed_over,
             restarted: (0, Vec::new()),
             marks: resumed.state.trainer.marks.clone(),
+            evaluations: resumed.evaluations.clone(),
         };
         Ok(ReadRun { resumed, agreement: Agreement(agrees), path, report })
     }
@@ -190,6 +192,7 @@ pub(super) fn trainer(
         iteration: Iteration::first(started, processors),
         last: None,
         saves,
+        evaluations: wired.evaluations,
         goes_on,
         resumed,
         time_before: Duration::ZERO,

@@ -232,8 +232,7 @@ impl TrainerBuilder {
             }
             None => None,
         };
-        let is_saved = saves.is_some();
-        let lineage = Lineage { recording: self.recording, replay: self.replay, is_saved, resumed };
+        let lineage = Lineage { recording: self.recording, replay: self.replay, saves_into: self.checkpoints, resumed };
         let wired = wiring::connect(&self.config, spec, learner, lineage, self.listen)?;
         let mut trainer = begin::trainer(self.config, wired, saves, (self.goes_on, report));
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
@@ -336,7 +335,8 @@ impl<Agents> TrainerBuilder<Agents> {
     /// Saves the run into the folder `dir`, periodically, as the [settings](crate::config::CheckpointConfig) in
     /// [`TrainerConfig::checkpoint`] say, and at its end. Workers and the learner go on meanwhile.
     ///
-    /// The first one of a new run replaces checkpoints of another run in the folder.
+    /// The first one of a new run replaces checkpoints of another run in the folder. The folder `best` in it
+    /// has the best policy of a run that [evaluates](crate::config::EvaluationConfig).
     ///
     /// A checkpoint is taken where an iteration ends. A failed one does not end the run: each cause is
     /// logged once and is in the results under `checkpoints_failed` and in

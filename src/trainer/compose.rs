@@ -93,6 +93,9 @@ impl Trainer {
             saves.write_into(&mut dict);
             saves.note_progress(self.iterations, result.env_steps_sampled);
         }
+        if let Some(evaluations) = &mut self.evaluations {
+            evaluations.write_into(&mut dict, result.env_steps_sampled);
+        }
         write_throughput(&mut dict, &result, &iteration);
         dict.set("policy_lag", result.policy_lag.to_json());
         dict.set("bottleneck", json!(result.bottleneck.as_ref().map(Bottleneck::to_json)));

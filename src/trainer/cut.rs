@@ -134,6 +134,7 @@ impl Trainer {
             return_mean: self.last.as_ref().and_then(|last| last.episode_return_mean),
             life: self.spec.life,
             resumes: self.resumes(),
+            evaluations: self.saved_evaluations(),
         };
         let mut state = RunState::new(self.saved(steps), learner_loop, published.version);
         let publications =

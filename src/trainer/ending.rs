@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use pronk_buffer::Fold;
 use pronk_hosts::Over;
 use pronk_learner::{LearnerFailure, LearnerState};
-use pronk_metrics::{ByPolicy, PolicyId};
+use pronk_metrics::ByPolicy;
 use pronk_rollout::WorkerFailure;
 
 use super::engine::{EngineEnd, SHUTDOWN_DEADLINE, is_late, saved};
+use super::evaluations::Evaluations;
 use super::failed_run::FailedRun;
 use super::handle::{Trainer, TrainerState};
-use super::remains::{Counters, Remains};
+use super::remains::Remains;
 use super::run::{Run, Whole};
 use crate::error::TrainError;
 use crate::stop::{StopReason, StopWhen};
@@ -102,7 +103,9 @@ impl Trainer {
     /// Joins all threads, the learner's before `learner_deadline`. `None` if the run had ended before.
     fn stop_threads(&mut self, learner_deadline: Duration) -> Option<EngineEnd> {
         self.shutdown.release();
-        let ended = self.engine.take()?.join(learner_deadline, self.over);
+        let began = Instant::now();
+        let mut ended = self.engine.take()?.join(learner_deadline, self.over);
+        ended.not_joined.extend(self.join_evaluator(SHUTDOWN_DEADLINE.saturating_sub(began.elapsed())));
         for thread in &ended.not_joined {
             tracing::warn!(%thread, "this thread missed its deadline and is abandoned");
         }
@@ -130,15 +133,8 @@ impl Trainer {
         if published.version == 0 {
             return (Whole::Nothing, ByPolicy::new());
         }
-        let counted = |policy: &PolicyId| {
-            let begun: Counters = self.begun.get(policy).copied().unwrap_or_default();
-            Counters {
-                updates: begun.updates + self.updates + self.iteration.learner.updates,
-                env_steps: begun.env_steps + self.steps.snapshot().trained_once.env,
-            }
-        };
         let state = |(policy, params)| {
-            let state = self.spec.state_with(&self.config, &policy, params, counted(&policy))?;
+            let state = self.spec.state_with(&self.config, &policy, params, self.counters(&policy))?;
             Ok((policy, state))
         };
         let states = published.weights.clone().into_iter().map(state).collect::<Result<_, TrainError>>();
@@ -175,6 +171,7 @@ impl Trainer {
             env: self.spec.env.clone(),
             whole,
             checkpoints,
+            best: self.evaluations.take().and_then(Evaluations::into_best),
             not_joined,
             worker_failures: std::mem::take(&mut self.worker_failures),
             abandoned: std::mem::take(&mut self.abandoned),

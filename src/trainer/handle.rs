@@ -12,6 +12,7 @@ use pronk_rollout::{AbandonedThreads, Reaper, WorkerFailure};
 
 use super::engine::Engine;
 use super::episodes::EpisodeHistory;
+use super::evaluations::Evaluations;
 use super::iteration::Iteration;
 use super::promise::Promise;
 use super::remains::{Counters, Remains};
@@ -125,6 +126,8 @@ pub struct Trainer {
     pub(super) last: Option<TrainResult>,
     /// Checkpoints of the run.
     pub(super) saves: Option<Saves>,
+    /// Evaluations beside the run.
+    pub(super) evaluations: Option<Evaluations>,
     /// Whether it goes on with a saved run, if there is one.
     pub(super) goes_on: bool,
     /// What a resumed run says of that.

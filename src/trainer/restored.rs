@@ -1,5 +1,6 @@
 //! [`Restored`]: what a run begins with, out of a checkpoint or new.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pronk_buffer::{MultiAgentBatch, SavedBatch, SavedReplay, TurnPosition, Versioned};
@@ -9,6 +10,7 @@ use pronk_policy::Params;
 use pronk_rollout::ResumedSeats;
 
 use super::run_spec::RunSpec;
+use crate::checkpoint::SavedEvaluations;
 use crate::record::SavedLog;
 use crate::resume::{Resumed, RunState, SavedTrainer};
 
@@ -28,6 +30,8 @@ pub(super) struct Restored {
     pub(super) seats: ResumedSeats,
     pub(super) log: Option<SavedLog>,
     pub(super) trainer: Option<SavedTrainer>,
+    /// The folder of the checkpoint, and what that says of evaluations.
+    pub(super) evaluated: Option<(PathBuf, SavedEvaluations)>,
 }
 
 /// Batches on their way to the learner.
@@ -57,6 +61,7 @@ impl Restored {
             seats: ResumedSeats::default(),
             log: None,
             trainer: None,
+            evaluated: None,
         }
     }
 }
@@ -64,7 +69,7 @@ impl Restored {
 impl From<Resumed> for Restored {
     fn from(resumed: Resumed) -> Self {
         let kept = resumed.in_flight();
-        let Resumed { state, batches, source, published, is_exact } = resumed;
+        let Resumed { state, batches, source, published, is_exact, folder, evaluations } = resumed;
         let RunState {
             trainer, learner_loop, version, published_moments, moments, turns, seats, restarts, log, ..
         } = state;
@@ -91,6 +96,7 @@ impl From<Resumed> for Restored {
             seats: ResumedSeats { seats, restarts },
             log,
             trainer: Some(trainer),
+            evaluated: evaluations.map(|evaluations| (folder, evaluations)),
         }
     }
 }

@@ -3,6 +3,8 @@
 use pronk_metrics::{FileMark, ResultDict};
 use serde_json::json;
 
+use crate::checkpoint::SavedEvaluations;
+
 /// Environments whose reasons are listed.
 const MAX_LISTED: usize = 20;
 
@@ -27,6 +29,8 @@ pub(super) struct ResumeReport {
     pub(super) restarted: (u64, Vec<String>),
     /// How far the files of reporters had come.
     pub(super) marks: Vec<FileMark>,
+    /// What the checkpoint says of evaluations, for the next one if this run makes none.
+    pub(super) evaluations: Option<SavedEvaluations>,
 }
 
 impl ResumeReport {

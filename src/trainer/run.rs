@@ -42,6 +42,9 @@ pub struct Run {
     /// The trained policies with their optimisers; only `default_policy` for one agent. Empty if nothing is
     /// intact.
     pub checkpoints: ByPolicy<Checkpoint>,
+    /// The policy with the highest mean return in an [evaluation](crate::config::EvaluationConfig) beside the
+    /// run, with its `score` and a fresh optimiser; `None` if none was made.
+    pub best: Option<Checkpoint>,
     /// Threads that missed their deadline and were abandoned.
     pub not_joined: Vec<String>,
     /// Workers that gave up, during the run or at its end.

@@ -1,5 +1,6 @@
 //! [`RunSpec`]: the environments, networks and policies of a run, checked against each other.
 
+mod evaluation;
 mod hosts;
 
 use std::collections::BTreeMap;
@@ -320,6 +321,7 @@ impl RunSpec {
                 config: config.clone(),
                 normalizer: moments.clone(),
                 life: self.life,
+                score: None,
                 state,
             };
             Some((policy, checkpoint))

@@ -1,6 +1,7 @@
 //! The wiring of a run: every queue, cell and mailbox is made in [`connect`].
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,7 +20,10 @@ use pronk_rollout::{
     CallMonitor, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks, WorkerSet, WorkerSetConfig,
 };
 
+use super::best::Best;
 use super::engine::{Engine, SHUTDOWN_DEADLINE};
+use super::evaluations::Evaluations;
+use super::evaluator::{self, Evaluator};
 use super::handle::TrainerState;
 use super::hosts_plan::HostsPlan;
 use super::making::{maker, share_inference};
@@ -27,6 +31,7 @@ use super::remains::Counters;
 use super::restored::Restored;
 use super::run_spec::{RunSpec, at_least_one};
 use super::train_batches::{Fragments, TrainBatchSource, TrainBatches};
+use crate::checkpoint::SavedEvaluations;
 use crate::config::{Admission, ConfigError, TrainerConfig};
 use crate::error::TrainError;
 use crate::record::{self, Header, Recording, Replay, RunLog};
@@ -57,6 +62,8 @@ pub(super) struct Wired {
     pub(super) log: Option<RunLog>,
     /// What a resumed run's trainer knows.
     pub(super) saved: Option<SavedTrainer>,
+    /// Evaluations beside the run.
+    pub(super) evaluations: Option<Evaluations>,
 }
 
 /// Whether and how a run is recorded, repeated, saved and resumed.
@@ -64,8 +71,8 @@ pub(super) struct Wired {
 pub(super) struct Lineage {
     pub(super) recording: Option<Recording>,
     pub(super) replay: Option<Replay>,
-    /// Whether it saves checkpoints.
-    pub(super) is_saved: bool,
+    /// Where it saves checkpoints.
+    pub(super) saves_into: Option<PathBuf>,
     pub(super) resumed: Option<Resumed>,
 }
 
@@ -80,7 +87,7 @@ pub(super) fn connect(
     config: &TrainerConfig,
     spec: RunSpec,
     learner: Box<dyn Learner>,
-    Lineage { recording, replay, is_saved, resumed }: Lineage,
+    Lineage { recording, replay, saves_into, resumed }: Lineage,
     listen: Option<HostsPlan>,
 ) -> Result<Wired, TrainError> {
     let started = Instant::now();
@@ -97,6 +104,7 @@ pub(super) fn connect(
         seats,
         log: saved_log,
         trainer: saved,
+        evaluated,
     } = resumed.map(Restored::from).unwrap_or_else(|| Restored::nothing(&*learner, &spec));
     let clock = StateClock::new("trainer", TrainerState::Caller);
     time.add(clock.reader());
@@ -161,6 +169,7 @@ pub(super) fn connect(
     let (inference, port) = share_inference(config, &spec, weights.clone(), &token, &time)?.unzip();
     let spec = Arc::new(spec);
     // Free workers are not saved: they are in the middle of a fragment.
+    let is_saved = saves_into.is_some();
     let saves_envs = is_saved && spec.goes_on_exactly(config);
     // Kept for replacements of workers.
     let links = WorkerLinks { saves_envs, ..WorkerLinks::new(pool, steps.clone(), token.clone()) };
@@ -216,6 +225,19 @@ pub(super) fn connect(
             (Engine::Threads { learner, workers, hosts, loaders, inference, turns, rounds }, metrics)
         }
     };
+    let evaluations = match config.evaluation.every {
+        None => None,
+        Some(every) => {
+            let (from, known) = evaluated.unzip();
+            let score = known.as_ref().and_then(|known: &SavedEvaluations| known.best);
+            let best = Best::of(saves_into.as_deref(), from.as_deref(), score);
+            let evaluations = Evaluations::new(every, steps.snapshot().sampled.env, (&best, known));
+            let of_run = (Arc::clone(&spec), config.clone());
+            let evaluator = evaluator::start(of_run, best, (&token, &notifier), (&time, &reaper.handle()));
+            let no_thread = |cause| StartError::Spawn { thread: Evaluator::NAME.to_owned(), cause };
+            Some(evaluations.by(evaluator.map_err(no_thread)?))
+        }
+    };
     Ok(Wired {
         started,
         spec,
@@ -232,6 +254,7 @@ pub(super) fn connect(
         storage,
         log,
         saved,
+        evaluations,
     })
 }
 

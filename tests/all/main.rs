@@ -11,6 +11,7 @@ mod crash;
 mod deterministic;
 mod deterministic_normalized;
 mod devices;
+mod evaluation;
 mod failures;
 mod fixtures;
 mod gates;

@@ -7,7 +7,7 @@ use pronk::envs::CartPole;
 use pronk::hosts::{MemoryNetwork, Terms};
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
+use pronk::{Every, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
 use serde_json::Value;
 
 use crate::fixtures::{iterations, small};
@@ -87,7 +87,18 @@ fn results() -> Vec<Value> {
     ppo.results.weights_digest = true;
     let resumed = of_resumed();
     let others = [of(small(0)), of(small(2)), of(loading), of(shared), of(ppo)];
-    others.map(last).into_iter().chain([of_failures(), of_starved(), of_hosts(), resumed]).collect()
+    others.map(last).into_iter().chain([of_failures(), of_starved(), of_hosts(), of_evaluated(), resumed]).collect()
+}
+
+/// A result of a run that has evaluated its policy.
+fn of_evaluated() -> Value {
+    let mut config = small(1);
+    config.evaluation.every = Some(Every::Time(Duration::ZERO));
+    config.evaluation.episodes = 2;
+    let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    let has_figures = |dict: &ResultDict| dict.number("evaluation.episode_reward_mean").is_some();
+    let dict = trainer.by_ref().map(|result| result.unwrap().dict).find(has_figures).unwrap();
+    Value::Object(dict.as_json().clone())
 }
 
 /// A result of a run with a worker elsewhere.

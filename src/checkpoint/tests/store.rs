@@ -28,8 +28,8 @@ fn policies(base: &Checkpoint, iteration: u64) -> ByPolicy<Checkpoint> {
 
 fn run(iteration: u64) -> RunPart {
     let return_mean = Some([3.0, 9.0, 5.0, 1.0][iteration as usize % 4]);
-    let (env_steps, life, resumes) = (100 * iteration, 0, 0);
-    let summary = SavedSummary { exact: true, iteration, env_steps, return_mean, life, resumes };
+    let (env_steps, life, resumes, evaluations) = (100 * iteration, 0, 0, None);
+    let summary = SavedSummary { exact: true, iteration, env_steps, return_mean, life, resumes, evaluations };
     // One file that stays, and one that changes.
     let fragments = vec![vec![7; 300], vec![iteration as u8; 300]];
     RunPart { summary, agrees: Default::default(), state: vec![iteration as u8; 200], fragments }

@@ -1,0 +1,58 @@
+//! [`Score`]: how a policy did in an evaluation beside its run.
+
+use serde::{Deserialize, Serialize};
+
+/// How a policy did in an evaluation beside its run: see [`EvaluationConfig`](crate::config::EvaluationConfig).
+///
+/// ```no_run
+/// use pronk::Checkpoint;
+///
+/// let best = Checkpoint::load("runs/cartpole/checkpoints/best")?;
+/// if let Some(score) = best.score {
+///     println!("{} over {} episodes", score.return_mean, score.episodes);
+/// }
+/// # Ok::<(), pronk::CheckpointError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Score {
+    /// Mean return.
+    pub return_mean: f64,
+    /// Number of episodes.
+    pub episodes: u64,
+    /// The version of the evaluated weights: the number of their publication.
+    pub version: u64,
+    /// Env-steps that the run had sampled when the evaluation began.
+    pub env_steps: u64,
+}
+
+/// The figures of an evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Figures {
+    pub(crate) score: Score,
+    pub(crate) return_min: f64,
+    pub(crate) return_max: f64,
+    pub(crate) len_mean: f64,
+    /// Of its episodes.
+    pub(crate) env_steps: u64,
+    pub(crate) took_secs: f64,
+}
+
+/// What a run's checkpoint says of its evaluations. One that is in progress is not among them: a resumed run
+/// makes it again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct SavedEvaluations {
+    /// Evaluations made, and those that failed.
+    pub(crate) made: u64,
+    pub(crate) failed: u64,
+    /// Intervals that passed without one of their own.
+    pub(crate) skipped: u64,
+    pub(crate) last_failure: Option<String>,
+    pub(crate) newest: Option<Figures>,
+    pub(crate) best: Option<Score>,
+    /// The next one is counted for from these env-steps on, and since so many seconds.
+    pub(crate) since_env_steps: u64,
+    pub(crate) since_secs: f64,
+}

@@ -1,0 +1,76 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use super::*;
+use crate::config::TrainerConfig;
+use crate::envs::CartPole;
+use crate::{DEFAULT_POLICY, EnvContext, StopWhen, Trainer};
+
+fn score(return_mean: f64) -> Score {
+    let saved = format!(r#"{{"return_mean":{return_mean},"episodes":3,"version":7,"env_steps":100}}"#);
+    serde_json::from_str(&saved).unwrap()
+}
+
+/// A policy with this score.
+fn scored(return_mean: f64) -> Arc<Checkpoint> {
+    let mut config = TrainerConfig::default();
+    config.workers.num_rollout_workers = 0;
+    config.results.min_time_s_per_iteration = 0.0;
+    let trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    let stop = StopWhen { iterations: Some(1), ..StopWhen::default() };
+    let checkpoint = trainer.run(stop).unwrap().checkpoints[DEFAULT_POLICY].clone();
+    Arc::new(Checkpoint { score: Some(score(return_mean)), ..checkpoint })
+}
+
+/// Saves the policy as the best one below `dir`.
+fn save(dir: &Path, checkpoint: &Arc<Checkpoint>) {
+    let mut best = Best::of(Some(dir), None, None);
+    best.keep(Arc::clone(checkpoint));
+    assert!(best.is_unsaved());
+    best.save().unwrap();
+    assert!(!best.is_unsaved());
+}
+
+#[test]
+fn only_a_higher_return_beats_the_best() {
+    let mut best = Best::of(None, None, None);
+    assert!(best.is_beaten_by(f64::MIN), "the first is the best");
+    best.keep(scored(2.0));
+    assert!(!best.is_beaten_by(2.0) && !best.is_beaten_by(1.0) && best.is_beaten_by(2.5));
+    assert!(!best.is_unsaved(), "there is no folder for it");
+}
+
+#[test]
+fn a_resumed_run_goes_on_with_the_better_of_its_checkpoint_and_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let found = scored(5.0);
+    save(dir.path(), &found);
+    let resumed = |known| Best::of(Some(dir.path()), Some(dir.path()), known);
+
+    // The killed process has found it after the checkpoint.
+    let best = resumed(Some(score(3.0)));
+    assert_eq!((best.score(), best.kept().unwrap().score), (found.score, found.score));
+    assert!(!best.is_unsaved());
+
+    // The last best policy could not be saved.
+    let best = resumed(Some(score(6.0)));
+    assert_eq!(best.score(), Some(score(6.0)));
+    assert!(best.kept().is_none() && !best.is_unsaved());
+
+    // A checkpoint that knows of no evaluation says nothing about whose the folder is.
+    let best = resumed(None);
+    assert!(best.score().is_none() && best.kept().is_none());
+}
+
+#[test]
+fn the_best_of_another_folder_is_saved_into_the_own() {
+    let (from, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let found = scored(5.0);
+    save(from.path(), &found);
+    let mut best = Best::of(Some(dir.path()), Some(from.path()), found.score);
+    assert!(best.is_unsaved());
+    best.save().unwrap();
+    assert_eq!(Checkpoint::load(dir.path().join(FOLDER)).unwrap().score, found.score);
+
+    let lost = Best::of(Some(dir.path()), Some(&from.path().join("nothing")), found.score);
+    assert_eq!((lost.score(), lost.kept().is_none(), lost.is_unsaved()), (found.score, true, false));
+}

@@ -1,0 +1,164 @@
+//! What the thread `evaluator` does: it evaluates published weights, and keeps the best.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pronk_buffer::{Fold, Notifier, ShutdownToken, Versioned};
+use pronk_metrics::{ByPolicy, StateClock, TimeLedger, catch};
+use pronk_policy::Params;
+use pronk_rollout::{CallMonitor, EnvFailure, EvaluateError, Evaluation, EvaluatorState, ReaperHandle};
+use tracing::debug_span;
+
+use super::best::Best;
+use super::remains::Counters;
+use super::run_spec::RunSpec;
+use crate::checkpoint::{Checkpoint, CheckpointError, Figures, Score};
+use crate::config::TrainerConfig;
+
+/// Causes of failures that are told apart; later ones are counted, and no longer logged.
+const MAX_CAUSES: usize = 20;
+
+/// The thread, as the trainer holds it.
+pub(super) type Evaluator = pronk_rollout::Evaluator<Order, Report>;
+
+/// An evaluation to be made.
+pub(super) struct Order {
+    pub(super) published: Arc<Versioned<ByPolicy<Params>>>,
+    /// Of the learner, when the weights were taken.
+    pub(super) counters: Counters,
+    /// Sampled by the run until then.
+    pub(super) env_steps: u64,
+}
+
+/// What became of orders.
+#[derive(Default)]
+pub(super) struct Report {
+    /// Of the newest evaluation.
+    pub(super) figures: Option<Figures>,
+    pub(super) made: u64,
+    /// Of all of them.
+    pub(super) episodes: u64,
+    pub(super) env_steps: u64,
+    pub(super) failed: u64,
+    pub(super) last_failure: Option<String>,
+    /// The best policy, if there is a new one.
+    pub(super) best: Option<Arc<Checkpoint>>,
+    /// Why the best policy could not be saved.
+    pub(super) unsaved: Option<CheckpointError>,
+}
+
+impl Fold for Report {
+    fn fold(&mut self, later: Self) {
+        self.figures = later.figures.or(self.figures);
+        self.made += later.made;
+        self.episodes += later.episodes;
+        self.env_steps += later.env_steps;
+        self.failed += later.failed;
+        self.last_failure = later.last_failure.or(self.last_failure.take());
+        self.best = later.best.or(self.best.take());
+        self.unsaved = later.unsaved.or(self.unsaved.take());
+    }
+}
+
+/// Starts the thread of a run, which begins with this `best`.
+pub(super) fn start(
+    (spec, config): (Arc<RunSpec>, TrainerConfig),
+    best: Best,
+    (token, notifier): (&ShutdownToken, &Notifier),
+    (time, reaper): (&TimeLedger, &ReaperHandle),
+) -> io::Result<Evaluator> {
+    let monitor = CallMonitor::new().of_run(time, reaper);
+    let mut work = Work { spec, config, monitor, token: token.clone(), best, causes: Vec::new() };
+    Evaluator::start(token, notifier, time, move |order, clock| {
+        let evaluated = catch(|| work.evaluate(&order, clock));
+        evaluated.unwrap_or_else(|panic| work.failure(&order, panic.clone(), &format!("it panicked: {panic}")))
+    })
+}
+
+/// What the thread owns.
+struct Work {
+    spec: Arc<RunSpec>,
+    config: TrainerConfig,
+    monitor: CallMonitor,
+    token: ShutdownToken,
+    best: Best,
+    /// Of the failures that were logged.
+    causes: Vec<String>,
+}
+
+impl Work {
+    fn evaluate(&mut self, order: &Order, clock: &mut StateClock<EvaluatorState>) -> Report {
+        clock.enter(EvaluatorState::Evaluating);
+        let began = Instant::now();
+        let beside = (&self.monitor, &self.token);
+        let play = || self.spec.evaluate(&self.config, &order.published, beside);
+        let mut report = match debug_span!("evaluate").in_scope(play) {
+            Ok(evaluation) => self.judge(&evaluation, order, began),
+            Err(EvaluateError::Interrupted) => return Report::default(),
+            Err(EvaluateError::Env(failure)) => self.failure(order, failure.cause.to_string(), &in_words(&failure)),
+            Err(error) => self.failure(order, error.to_string(), &error.to_string()),
+        };
+        if self.best.is_unsaved() {
+            clock.enter(EvaluatorState::Saving);
+            report.unsaved = debug_span!("save_best").in_scope(|| self.best.save()).err();
+        }
+        report
+    }
+
+    fn judge(&mut self, evaluation: &Evaluation, order: &Order, began: Instant) -> Report {
+        let Some(figures) = figures(evaluation, order, began) else { return Report::default() };
+        let Figures { score, env_steps, .. } = figures;
+        let report =
+            Report { figures: Some(figures), made: 1, episodes: score.episodes, env_steps, ..Report::default() };
+        if !self.best.is_beaten_by(score.return_mean) {
+            return report;
+        }
+        match self.spec.scored(&self.config, &order.published, order.counters, score) {
+            Ok(Some(checkpoint)) => {
+                let best = Arc::new(checkpoint);
+                self.best.keep(Arc::clone(&best));
+                Report { best: Some(best), ..report }
+            }
+            Ok(None) => report,
+            Err(error) => {
+                let reason = format!("the best policy: {error}");
+                Report { unsaved: Some(CheckpointError::NoState { reason }), ..report }
+            }
+        }
+    }
+
+    /// Logs a failure whose cause is new.
+    fn failure(&mut self, order: &Order, cause: String, what: &str) -> Report {
+        let text = format!("evaluation of version {} of the weights: {what}", order.published.version);
+        if self.causes.len() < MAX_CAUSES && !self.causes.contains(&cause) {
+            tracing::warn!("{text}; the run goes on");
+            self.causes.push(cause);
+        }
+        Report { failed: 1, last_failure: Some(text), ..Report::default() }
+    }
+}
+
+/// The failure, without the worker that an evaluation does not have.
+fn in_words(failure: &EnvFailure) -> String {
+    let EnvFailure { index, place, cause, .. } = failure;
+    format!("environment {index} failed {place}: {cause}")
+}
+
+fn figures(evaluation: &Evaluation, order: &Order, began: Instant) -> Option<Figures> {
+    let returns = || evaluation.episodes.iter().map(|episode| episode.episode_return);
+    let score = Score {
+        return_mean: evaluation.return_mean()?,
+        episodes: evaluation.episodes.len() as u64,
+        version: order.published.version,
+        env_steps: order.env_steps,
+    };
+    Some(Figures {
+        score,
+        return_min: returns().reduce(f64::min)?,
+        return_max: returns().reduce(f64::max)?,
+        len_mean: evaluation.len_mean()?,
+        env_steps: evaluation.episodes.iter().map(|episode| u64::from(episode.episode_len)).sum(),
+        took_secs: began.elapsed().as_secs_f64(),
+    })
+}
