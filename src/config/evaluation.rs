@@ -28,7 +28,8 @@ const MOST_EPISODES: usize = 1 << 20;
 /// The end of a run interrupts an evaluation, and none is made of the final weights: an end does not wait for
 /// episodes. To evaluate them, call [`evaluate`](crate::evaluate) with the policy of the run's checkpoint.
 ///
-/// A failure of an environment fails its evaluation and not the run. Multi-agent runs are not evaluated.
+/// A failure of an environment fails its evaluation and not the run. A run that listens for workers on other
+/// machines evaluates on its own. Multi-agent runs are not evaluated.
 ///
 /// ```
 /// use pronk::config::Selection;
