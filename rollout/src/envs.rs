@@ -2,6 +2,7 @@
 
 mod acrobot;
 mod arithmetic;
+mod canvas;
 mod cartpole;
 mod dynamics;
 mod masked;
@@ -10,6 +11,8 @@ mod mountain_car_continuous;
 mod pendulum;
 mod recall;
 mod rendezvous;
+#[cfg(test)]
+mod tests;
 mod tic_tac_toe;
 
 pub use acrobot::Acrobot;

@@ -30,7 +30,7 @@ pub use check::{
 };
 pub use env::{
     ActionRef, AgentSpec, Agents, AsyncEnv, CallMonitor, Env, EnvCall, EnvContext, EnvError, EnvFailure,
-    EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace, IntoAsyncEnv, IntoEnv, IntoMultiAgentEnv,
+    EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace, Frame, IntoAsyncEnv, IntoEnv, IntoMultiAgentEnv,
     MultiAgentEnv, MultiAgentSpec, ObsMut, Reaper, ReaperHandle, Restarted, ReturnStat, SavedEnv, SavedEnvs,
     SavedEpisodes, Step, VectorContext, Way,
 };

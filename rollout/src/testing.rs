@@ -10,7 +10,7 @@ use pronk_policy::{
     Input, Network, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout, Params, PolicyError, Space,
 };
 
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, Frame, ObsMut, Step};
 use crate::envs::Masked;
 use crate::pool::EnvFactory;
 use crate::worker::{
@@ -53,10 +53,14 @@ pub(crate) enum Fault {
     ResetErr(u32),
     ResetPanic(u32),
     ResetNanObs(u32),
+    /// In every drawing.
+    RenderErr,
+    RenderPanic,
 }
 
 /// An environment whose observation is `[episode, step of the episode, noise from the episode's seed]`, and
-/// whose reward is the step of the episode. Its episodes end after the given lengths, in turns.
+/// whose reward is the step of the episode. Its episodes end after the given lengths, in turns. It draws one
+/// pixel, `[episode, step of the episode, drawings in its life]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     pub(crate) ends: Vec<(u32, End)>,
@@ -66,6 +70,7 @@ pub(crate) struct Counter {
     step: u32,
     life: u32,
     noise: f32,
+    drawings: u8,
 }
 
 impl Counter {
@@ -78,6 +83,7 @@ impl Counter {
             step: 0,
             life: 0,
             noise: 0.0,
+            drawings: 0,
         }
     }
 
@@ -133,6 +139,15 @@ impl Env for Counter {
         let reward = if self.fault == Fault::StepInfReward(self.life) { f32::INFINITY } else { self.step as f32 };
         let (len, end) = self.ends[(self.episode as usize - 1) % self.ends.len()];
         Ok(Step { reward, end: if self.step == len { end } else { End::No } })
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        self.drawings += 1;
+        match self.fault {
+            Fault::RenderErr => Err(EnvError::new("planted drawing error")),
+            Fault::RenderPanic => panic!("planted drawing panic"),
+            _ => Frame::new(1, 1, vec![self.episode as u8, self.step as u8, self.drawings]).map(Some),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod keeps;
 mod kernel;
 mod kernel_action;
+mod last_frame;
 mod multi_agent;
 mod native;
 mod serial;

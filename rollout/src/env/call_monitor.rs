@@ -120,6 +120,7 @@ impl CallMonitor {
             RESET => FailurePlace::Reset { episode_seed },
             STEP => FailurePlace::Step { episode_seed, step },
             MASK => FailurePlace::Mask { episode_seed, step },
+            RENDER => FailurePlace::Render { episode_seed, step },
             MAKE => FailurePlace::Make,
             _ => FailurePlace::Unknown,
         };
@@ -143,6 +144,7 @@ impl CallMonitor {
             FailurePlace::Reset { episode_seed } => (RESET, episode_seed, 0),
             FailurePlace::Step { episode_seed, step } => (STEP, episode_seed, step),
             FailurePlace::Mask { episode_seed, step } => (MASK, episode_seed, step),
+            FailurePlace::Render { episode_seed, step } => (RENDER, episode_seed, step),
         };
         let shared = &*self.shared;
         shared.kind.store(kind, Ordering::Relaxed);
@@ -259,6 +261,7 @@ const RESET: u8 = 1;
 const STEP: u8 = 2;
 const MASK: u8 = 3;
 const UNKNOWN: u8 = 4;
+const RENDER: u8 = 5;
 
 /// The worker is in the code of its environments until this is dropped.
 pub(crate) struct CallGuard<'a>(&'a CallMonitor);

@@ -84,6 +84,11 @@ impl Episodes {
         FailurePlace::Mask { episode_seed: self.seed, step: self.len }
     }
 
+    /// The frame after the last step.
+    pub fn render_place(&self) -> FailurePlace {
+        FailurePlace::Render { episode_seed: self.seed, step: self.len }
+    }
+
     /// Counts a step that led to `obs` and returns how it ends the episode, also by a time limit. An error
     /// for a non-finite observation or reward.
     #[inline]

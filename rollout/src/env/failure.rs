@@ -70,6 +70,13 @@ pub enum FailurePlace {
         /// The last step of the episode; 0 after the reset.
         step: u32,
     },
+    /// It was drawing a frame.
+    Render {
+        /// The seed of the episode.
+        episode_seed: u64,
+        /// The last step of the episode; 0 after the reset.
+        step: u32,
+    },
     /// Unknown.
     Unknown,
 }
@@ -84,6 +91,9 @@ impl fmt::Display for FailurePlace {
             }
             FailurePlace::Mask { episode_seed, step } => {
                 write!(f, "in action_mask after step {step} of the episode with seed {episode_seed}")
+            }
+            FailurePlace::Render { episode_seed, step } => {
+                write!(f, "in render after step {step} of the episode with seed {episode_seed}")
             }
             FailurePlace::Unknown => write!(f, "in an unknown call"),
         }
@@ -184,7 +194,9 @@ impl fmt::Display for EnvFailure {
         }
         write!(f, "incarnation {incarnation}) failed {place}: {cause}")?;
         match place {
-            FailurePlace::Step { episode_seed, step } | FailurePlace::Mask { episode_seed, step } => {
+            FailurePlace::Step { episode_seed, step }
+            | FailurePlace::Mask { episode_seed, step }
+            | FailurePlace::Render { episode_seed, step } => {
                 write!(f, " (to replay: reset with seed {episode_seed}, then the {step} steps)")
             }
             FailurePlace::Make | FailurePlace::Reset { .. } | FailurePlace::Unknown => Ok(()),

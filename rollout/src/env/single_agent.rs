@@ -1,6 +1,7 @@
 use pronk_buffer::End;
 
 use super::error::EnvError;
+use super::frame::Frame;
 use super::spec::EnvSpec;
 use super::views::{ActionRef, ObsMut};
 
@@ -81,6 +82,33 @@ pub trait Env: Send {
         Ok(())
     }
 
+    /// Draws the present state, for a video; `None`, the default, if the environment has no pictures.
+    ///
+    /// Called after a reset or a step, also after one that ended the episode, and only where a video is
+    /// recorded: what drawing needs, such as a window, is best made in the first call. Drawing changes
+    /// nothing about the episode, not even its random numbers. All frames of an environment have one size.
+    ///
+    /// ```
+    /// use pronk_rollout::{EnvError, Frame};
+    ///
+    /// /// The corridor above, 20 × 20 pixels for each of its six places: `self.position` is black.
+    /// fn render(position: f32) -> Result<Option<Frame>, EnvError> {
+    ///     let (width, height) = (120, 20);
+    ///     let walker = position as usize * 20;
+    ///     let mut rgb = vec![255; width * height * 3];
+    ///     for row in rgb.chunks_exact_mut(width * 3) {
+    ///         row[walker * 3..][..20 * 3].fill(0);
+    ///     }
+    ///     Ok(Some(Frame::new(width as u32, height as u32, rgb)?.with_fps(5)))
+    /// }
+    /// # assert!(render(5.0).is_ok_and(|frame| frame.is_some()));
+    /// ```
+    ///
+    /// Errors as [`reset`](Env::reset).
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        Ok(None)
+    }
+
     /// The state within the running episode, in a form of your own, for a checkpoint; `None`, the default, if
     /// the environment has none: a resumed run then plays the episode again from its seed and actions.
     ///
@@ -113,6 +141,10 @@ impl<E: Env + ?Sized> Env for Box<E> {
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         (**self).action_mask(mask)
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        (**self).render()
     }
 
     fn save(&self) -> Option<Vec<u8>> {

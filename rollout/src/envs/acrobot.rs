@@ -3,8 +3,9 @@ use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use pronk_policy::{Rng, Space};
 
 use super::arithmetic::{floats_within, uniform};
+use super::canvas::{BLACK, Canvas, YELLOW, rectangle, turned};
 use super::dynamics::{Dynamics, SinCos, index_below, reset, step};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, Frame, ObsMut, Step, snapshot};
 use crate::vector::Outcome;
 
 const GRAVITY: f64 = 9.8;
@@ -62,6 +63,10 @@ impl Env for Acrobot {
         step::<Self>(&mut self.state, index_below(3, "Acrobot", action)?, obs)
     }
 
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        Self::draw(&self.state).map(Some)
+    }
+
     fn save(&self) -> Option<Vec<u8>> {
         snapshot::to_bytes(&self.state)
     }
@@ -107,6 +112,26 @@ impl Dynamics for Acrobot {
     fn observation(&[theta1, theta2, velocity1, velocity2]: &[f64; 4], sin_cos: impl SinCos) -> [f32; 6] {
         let ((sin1, cos1), (sin2, cos2)) = (sin_cos(theta1), sin_cos(theta2));
         [cos1, sin1, cos2, sin2, velocity1, velocity2].map(|value| value as f32)
+    }
+
+    /// As in Gymnasium: the line is the height to swing above.
+    fn draw(&[theta1, theta2, ..]: &[f64; 4]) -> Result<Frame, EnvError> {
+        let mut canvas = Canvas::new(500, 500)?;
+        // Both links and a little more.
+        let pixels_per_metre = 250.0 / (2.0 * LINK_LENGTH + 0.2);
+        let length = LINK_LENGTH * pixels_per_metre;
+        let half_width = 0.1 * pixels_per_metre;
+        let bar = (250.0 + length).floor() + 0.5;
+        canvas.line(&[[0.0, bar], [500.0, bar]], 1.0, BLACK);
+        // An angle of 0 hangs down.
+        let turns = [theta1 - FRAC_PI_2, theta1 + theta2 - FRAC_PI_2];
+        let mut joint = [250.0, 250.0];
+        for turn in turns {
+            canvas.polygon(&rectangle([0.0, length, -half_width, half_width], turn, joint), [0, 204, 204]);
+            canvas.disc(joint, half_width, YELLOW);
+            joint = turned([length, 0.0], turn, joint);
+        }
+        Ok(canvas.frame()?.with_fps(15))
     }
 }
 

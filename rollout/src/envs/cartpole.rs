@@ -2,8 +2,9 @@ use pronk_buffer::End;
 use pronk_policy::{Rng, Space};
 
 use super::arithmetic::{floats_within, uniform};
+use super::canvas::{BLACK, Canvas, rectangle};
 use super::dynamics::{Dynamics, SinCos, index_below, reset, step};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, Frame, ObsMut, Step, snapshot};
 use crate::vector::Outcome;
 
 const GRAVITY: f64 = 9.8;
@@ -82,6 +83,10 @@ impl Env for CartPole {
         Ok(Step { reward, ..step })
     }
 
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        Self::draw(&self.state).map(Some)
+    }
+
     fn save(&self) -> Option<Vec<u8>> {
         snapshot::to_bytes(&(self.state, self.fallen))
     }
@@ -132,6 +137,20 @@ impl Dynamics for CartPole {
     #[inline(always)]
     fn observation(state: &[f64; 4], _: impl SinCos) -> [f32; 4] {
         state.map(|value| value as f32)
+    }
+
+    /// As in Gymnasium: the track is as wide as the cart may go.
+    fn draw(&[x, _, theta, _]: &[f64; 4]) -> Result<Frame, EnvError> {
+        let mut canvas = Canvas::new(600, 400)?;
+        let pixels_per_metre = 600.0 / (2.0 * MAX_POSITION);
+        let cart = [300.0 + x * pixels_per_metre, 100.0];
+        let axle = [cart[0], cart[1] + 7.5];
+        let pole_end = 2.0 * POLE_HALF_LENGTH * pixels_per_metre - 5.0;
+        canvas.line(&[[0.0, 100.5], [600.0, 100.5]], 1.0, BLACK);
+        canvas.polygon(&rectangle([-25.0, 25.0, -15.0, 15.0], 0.0, cart), BLACK);
+        canvas.polygon(&rectangle([-5.0, 5.0, -5.0, pole_end], -theta, axle), [202, 152, 101]);
+        canvas.disc(axle, 5.0, [129, 132, 203]);
+        Ok(canvas.frame()?.with_fps(50))
     }
 }
 

@@ -1,6 +1,6 @@
 use pronk_buffer::End;
 
-use crate::env::{ActionRef, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, EnvError, EnvSpec, Frame, ObsMut, Step};
 use crate::vector::{Kernel, KernelAction, Outcome, sin_cos};
 
 /// The dynamics of a native environment, written once for its [`Env`](crate::Env) and its [`Kernel`].
@@ -20,6 +20,9 @@ pub trait Dynamics: 'static {
     fn advance(state: &mut Self::State, action: Self::Action, sin_cos: impl SinCos) -> Outcome;
 
     fn observation(state: &Self::State, sin_cos: impl SinCos) -> Self::Obs;
+
+    /// A picture of the state.
+    fn draw(state: &Self::State) -> Result<Frame, EnvError>;
 }
 
 /// A function that returns the sine and the cosine of an angle.
@@ -49,6 +52,10 @@ impl<D: Dynamics> Kernel for D {
     #[inline(always)]
     fn observation(state: &D::State) -> D::Obs {
         D::observation(state, sin_cos)
+    }
+
+    fn render(state: &D::State) -> Result<Option<Frame>, EnvError> {
+        D::draw(state).map(Some)
     }
 }
 

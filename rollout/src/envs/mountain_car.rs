@@ -1,8 +1,9 @@
 use pronk_policy::{Rng, Space};
 
 use super::arithmetic::{floats_between, uniform};
+use super::canvas::{BLACK, Canvas, GREY, Point, YELLOW, rectangle, turned};
 use super::dynamics::{Dynamics, SinCos, index_below, reset, step};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, Frame, ObsMut, Step, snapshot};
 use crate::vector::Outcome;
 
 pub(super) const MIN_POSITION: f64 = -1.2;
@@ -64,6 +65,10 @@ impl Env for MountainCar {
         step::<Self>(&mut self.state, index_below(3, "MountainCar", action)?, obs)
     }
 
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        Self::draw(&self.state).map(Some)
+    }
+
     fn save(&self) -> Option<Vec<u8>> {
         snapshot::to_bytes(&self.state)
     }
@@ -110,6 +115,38 @@ impl Dynamics for MountainCar {
     fn observation(state: &[f64; 2], _: impl SinCos) -> [f32; 2] {
         state.map(|value| value as f32)
     }
+
+    fn draw(&[position, _]: &[f64; 2]) -> Result<Frame, EnvError> {
+        draw(position, GOAL_POSITION)
+    }
+}
+
+/// The car on its hill and the flag at the goal: as in Gymnasium, but with its wheels on the ground.
+pub(super) fn draw(position: f64, goal_position: f64) -> Result<Frame, EnvError> {
+    let mut canvas = Canvas::new(600, 400)?;
+    let pixels = 600.0 / (MAX_POSITION - MIN_POSITION);
+    let on_hill = |position: f64| {
+        let height = 0.45 * (3.0 * position).sin() + 0.55;
+        [(position - MIN_POSITION) * pixels, height * pixels]
+    };
+    let hill: [Point; 101] =
+        std::array::from_fn(|i| on_hill(MIN_POSITION + (MAX_POSITION - MIN_POSITION) * i as f64 / 100.0));
+    canvas.line(&hill, 1.5, BLACK);
+
+    let [x, foot] = on_hill(goal_position).map(f64::floor);
+    let top = foot + 50.0;
+    canvas.line(&[[x + 0.5, foot], [x + 0.5, top]], 1.0, BLACK);
+    canvas.polygon(&[[x, top], [x, top - 10.0], [x + 25.0, top - 5.0]], YELLOW);
+
+    // Along the slope, with the wheels on the ground.
+    let slope = (0.45 * 3.0 * (3.0 * position).cos()).atan();
+    let wheel_radius = 8.0;
+    let axles = turned([0.0, wheel_radius], slope, on_hill(position));
+    canvas.polygon(&rectangle([-20.0, 20.0, 0.0, 20.0], slope, axles), BLACK);
+    for x in [-10.0, 10.0] {
+        canvas.disc(turned([x, 0.0], slope, axles), wheel_radius, GREY);
+    }
+    canvas.frame()
 }
 
 /// The space of position and velocity.

@@ -1,7 +1,7 @@
 use super::arithmetic::floats_within;
 use super::dynamics::{Dynamics, SinCos, one_value, reset, step};
-use super::mountain_car::{GRAVITY, MAX_POSITION, MAX_SPEED, MIN_POSITION, START, observation_space, start};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
+use super::mountain_car::{GRAVITY, MAX_POSITION, MAX_SPEED, MIN_POSITION, START, draw, observation_space, start};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, Frame, ObsMut, Step, snapshot};
 use crate::vector::Outcome;
 
 const MAX_FORCE: f32 = 1.0;
@@ -62,6 +62,10 @@ impl Env for MountainCarContinuous {
         step::<Self>(&mut self.state, one_value("MountainCarContinuous", action)?, obs)
     }
 
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        Self::draw(&self.state).map(Some)
+    }
+
     fn save(&self) -> Option<Vec<u8>> {
         snapshot::to_bytes(&self.state)
     }
@@ -114,6 +118,10 @@ impl Dynamics for MountainCarContinuous {
     #[inline(always)]
     fn observation(&[position, velocity, _]: &[f64; 3], _: impl SinCos) -> [f32; 2] {
         [position as f32, velocity as f32]
+    }
+
+    fn draw(&[position, ..]: &[f64; 3]) -> Result<Frame, EnvError> {
+        draw(position, GOAL_POSITION)
     }
 }
 

@@ -1,10 +1,11 @@
-use std::f64::consts::{PI, TAU};
+use std::f64::consts::{FRAC_PI_2, PI, TAU};
 
 use pronk_policy::Rng;
 
 use super::arithmetic::{floats_within, uniform};
+use super::canvas::{BLACK, Canvas, rectangle, turned};
 use super::dynamics::{Dynamics, SinCos, one_value, reset, step};
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step, snapshot};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, Frame, ObsMut, Step, snapshot};
 use crate::vector::Outcome;
 
 const GRAVITY: f64 = 10.0;
@@ -66,6 +67,10 @@ impl Env for Pendulum {
         step::<Self>(&mut self.state, one_value("Pendulum", action)?, obs)
     }
 
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        Self::draw(&self.state).map(Some)
+    }
+
     fn save(&self) -> Option<Vec<u8>> {
         snapshot::to_bytes(&self.state)
     }
@@ -116,6 +121,21 @@ impl Dynamics for Pendulum {
     fn observation(&[angle, velocity]: &[f64; 2], sin_cos: impl SinCos) -> [f32; 3] {
         let (sin, cos) = sin_cos(angle);
         [cos, sin, velocity].map(|value| value as f32)
+    }
+
+    /// As in Gymnasium, without the arrow of the torque, which is no part of the state.
+    fn draw(&[angle, _]: &[f64; 2]) -> Result<Frame, EnvError> {
+        let mut canvas = Canvas::new(500, 500)?;
+        let pixels_per_metre = 250.0 / (2.0 * LENGTH + 0.2);
+        let (length, half_width) = (LENGTH * pixels_per_metre, 0.1 * pixels_per_metre);
+        let (centre, rod) = ([250.0, 250.0], [204, 77, 77]);
+        // An angle of 0 is upright.
+        let turn = angle + FRAC_PI_2;
+        canvas.polygon(&rectangle([0.0, length, -half_width, half_width], turn, centre), rod);
+        canvas.disc(centre, half_width, rod);
+        canvas.disc(turned([length, 0.0], turn, centre), half_width, rod);
+        canvas.disc(centre, 0.05 * pixels_per_metre, BLACK);
+        canvas.frame()
     }
 }
 

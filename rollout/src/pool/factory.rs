@@ -42,6 +42,17 @@ pub trait EnvFactory: Send + Sync {
         monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure>;
 
+    /// The same environments, of which [`VectorEnv::render`] is asked for frames; by default those of
+    /// [`make_vector`](Self::make_vector). For simulators that need to know it before they start.
+    fn make_vector_to_render(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        monitor: &CallMonitor,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        self.make_vector(context, n_envs, monitor)
+    }
+
     /// The same environments as tasks, if they are asynchronous: see [`AsyncEnvs`](crate::AsyncEnvs).
     fn tasks(&self) -> Option<EnvTasks> {
         None

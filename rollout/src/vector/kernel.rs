@@ -1,5 +1,5 @@
 use super::kernel_action::KernelAction;
-use crate::env::EnvSpec;
+use crate::env::{EnvError, EnvSpec, Frame};
 
 /// The dynamics of one environment, which the compiler vectorises over the environments of a
 /// [`NativeVectorEnv`](crate::NativeVectorEnv).
@@ -70,6 +70,11 @@ pub trait Kernel: 'static {
 
     /// The observation of a state.
     fn observation(state: &Self::State) -> Self::Obs;
+
+    /// Draws a state, as [`Env::render`](crate::Env::render) does; `None`, the default, without pictures.
+    fn render(_state: &Self::State) -> Result<Option<Frame>, EnvError> {
+        Ok(None)
+    }
 }
 
 /// The reward of one step of a [`Kernel`], and whether it terminated the episode.

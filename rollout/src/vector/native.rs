@@ -1,22 +1,19 @@
-use std::marker::PhantomData;
+mod columns;
 
 use pronk_buffer::{End, ObsView};
-use pronk_policy::{ObsDtype, derive_seed};
+use pronk_policy::ObsDtype;
 use pulp::{Arch, NullaryFnOnce};
+
+use columns::{BLOCK, Column, Episodes, States, state_len};
 
 use super::kernel::Kernel;
 use super::kernel_action::KernelAction;
+use super::last_frame::LastFrame;
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
-    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, ObsMut, Restarted, SavedEnv,
-    SavedEnvs, SavedEpisodes, VectorContext, Way, check_finite, first_non_finite, row_sum, snapshot,
+    ActionRef, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace, Frame, ObsMut, Restarted,
+    SavedEnv, SavedEnvs, VectorContext, Way, check_finite, first_non_finite, row_sum, snapshot,
 };
-
-/// Environments per block: few enough for the L1 cache, many times the width of a SIMD register.
-const BLOCK: usize = 64;
-
-/// One component of the state of every environment of a block.
-type Column = [f64; BLOCK];
 
 /// Native environments that step together with SIMD on the calling thread. Seeds, autoreset, time limit and
 /// failures are as in [`SerialVectorEnv`](crate::SerialVectorEnv); an invalid action is refused before any
@@ -38,6 +35,7 @@ pub struct NativeVectorEnv<K: Kernel> {
     states: States<K>,
     episodes: Episodes,
     finished: Vec<EpisodeStat>,
+    last_frame: LastFrame,
     arch: Arch,
 }
 
@@ -63,6 +61,7 @@ impl<K: Kernel> NativeVectorEnv<K> {
             states: States::new(n_envs),
             episodes: Episodes::new((0..n_envs as u32).map(|index| context.env(index).seed).collect()),
             finished: Vec::new(),
+            last_frame: LastFrame::default(),
             arch: Arch::new(),
         })
     }
@@ -98,6 +97,13 @@ impl<K: Kernel> NativeVectorEnv<K> {
         self.context.failure(Some(&self.spec), index as u32, place, cause)
     }
 
+    #[cold]
+    fn failed_to_draw(&self, index: usize, error: EnvError) -> EnvFailure {
+        let (episode_seed, step) = (self.episodes.seeds[index], self.episodes.lens[index]);
+        let place = FailurePlace::Render { episode_seed, step };
+        self.context.failure(Some(&self.spec), index as u32, place, EnvFailureCause::Error(error))
+    }
+
     /// The actions of all environments, if each is valid.
     fn checked<'a>(&self, actions: ActionRef<'a>) -> Result<&'a [K::Action], EnvFailure> {
         let refused = |index, error| self.failed(index, self.episodes.lens[index] + 1, EnvFailureCause::Error(error));
@@ -129,6 +135,8 @@ impl<K: Kernel> NativeVectorEnv<K> {
 
     /// Records the episode that ended and begins the next one.
     fn finish(&mut self, index: usize, row: &mut [f32]) -> Result<(), EnvFailure> {
+        let drawn = self.last_frame.ended(index, || K::render(&self.states.get(index)));
+        drawn.map_err(|error| EnvFailure { steps_made: self.states.n_envs, ..self.failed_to_draw(index, error) })?;
         self.finished.push(EpisodeStat {
             worker: self.context.worker,
             index: self.context.first_env + index as u32,
@@ -221,6 +229,18 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
         into.append(&mut self.finished);
     }
 
+    fn render(&mut self, index: usize) -> Result<Option<Frame>, EnvFailure> {
+        K::render(&self.states.get(index)).map_err(|error| self.failed_to_draw(index, error))
+    }
+
+    fn keep_last_frames(&mut self, index: usize) {
+        self.last_frame.keep(index);
+    }
+
+    fn take_last_frame(&mut self) -> Option<Frame> {
+        self.last_frame.take()
+    }
+
     fn save(&mut self, obs: ObsView<'_>) -> Result<Option<SavedEnvs>, EnvFailure> {
         let saved = |index: usize| {
             let state = snapshot::to_bytes(&self.states.get(index).as_ref());
@@ -267,87 +287,9 @@ fn state_of<K: Kernel>(way: &Way) -> Result<K::State, String> {
 /// How many ends are tested at once.
 const FEW: usize = 8;
 
-/// The states of all environments, in columns: component `k` of environment `i` of a block is
-/// `columns[k][i]`.
-#[derive(Debug)]
-struct States<K> {
-    n_envs: usize,
-    /// One block after the other, each with a column for every component of the state.
-    columns: Vec<Column>,
-    kernel: PhantomData<fn() -> K>,
-}
-
-impl<K: Kernel> States<K> {
-    fn new(n_envs: usize) -> Self {
-        let columns = vec![[0.0; BLOCK]; n_envs.div_ceil(BLOCK) * state_len::<K>()];
-        Self { n_envs, columns, kernel: PhantomData }
-    }
-
-    fn block(&self, index: usize) -> usize {
-        assert!(index < self.n_envs, "environment {index} of {}", self.n_envs);
-        index / BLOCK * state_len::<K>()
-    }
-
-    fn get(&self, index: usize) -> K::State {
-        let mut state = K::State::default();
-        for (value, column) in state.as_mut().iter_mut().zip(&self.columns[self.block(index)..]) {
-            *value = column[index % BLOCK];
-        }
-        state
-    }
-
-    fn set(&mut self, index: usize, state: &K::State) {
-        let block = self.block(index);
-        for (value, column) in state.as_ref().iter().zip(&mut self.columns[block..]) {
-            column[index % BLOCK] = *value;
-        }
-    }
-}
-
-#[inline(always)]
-fn state_len<K: Kernel>() -> usize {
-    K::State::default().as_ref().len()
-}
-
 #[inline(always)]
 fn obs_len<K: Kernel>() -> usize {
     K::observation(&K::State::default()).as_ref().len()
-}
-
-/// The episodes of all environments. Counting a step vectorises over the columns of lengths and sums.
-#[derive(Debug)]
-struct Episodes {
-    /// What the seeds of each environment's episodes derive from.
-    env_seeds: Vec<u64>,
-    begun: Vec<u64>,
-    seeds: Vec<u64>,
-    lens: Vec<u32>,
-    sums: Vec<f64>,
-}
-
-impl Episodes {
-    fn new(env_seeds: Vec<u64>) -> Self {
-        let n = env_seeds.len();
-        Self { env_seeds, begun: vec![0; n], seeds: vec![0; n], lens: vec![0; n], sums: vec![0.0; n] }
-    }
-
-    fn save(&self, index: usize) -> SavedEpisodes {
-        let Self { begun, seeds, lens, sums, .. } = self;
-        SavedEpisodes { n_begun: begun[index], seed: seeds[index], len: lens[index], sum: sums[index] }
-    }
-
-    fn load(&mut self, index: usize, saved: SavedEpisodes) {
-        let SavedEpisodes { n_begun, seed, len, sum } = saved;
-        (self.begun[index], self.seeds[index], self.lens[index], self.sums[index]) = (n_begun, seed, len, sum);
-    }
-
-    /// Begins the next episode and returns its seed.
-    fn begin(&mut self, index: usize) -> u64 {
-        let seed = derive_seed(self.env_seeds[index], &[self.begun[index]]);
-        self.begun[index] += 1;
-        (self.seeds[index], self.lens[index], self.sums[index]) = (seed, 0, 0.0);
-        seed
-    }
 }
 
 /// One step of every environment, compiled for every instruction set. Returns whether all results are finite.

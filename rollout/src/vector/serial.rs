@@ -1,11 +1,12 @@
 use pronk_buffer::{BatchError, End, FinalObs, ObsColumn, ObsView};
 
 use super::keeps::Keeps;
+use super::last_frame::LastFrame;
 use super::slot::{Slot, make_all};
 use super::vector_env::{VectorEnv, VectorStep};
 use crate::env::{
     ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, FailurePlace,
-    ObsMut, Restarted, SavedEnvs, VectorContext, obs_kind,
+    Frame, ObsMut, Restarted, SavedEnvs, VectorContext, obs_kind,
 };
 
 /// Environments stepped one after the other on the calling thread. Errors, panics and non-finite values
@@ -16,6 +17,7 @@ pub struct SerialVectorEnv<E> {
     spec: EnvSpec,
     slots: Vec<Slot<E>>,
     finished: Vec<EpisodeStat>,
+    last_frame: LastFrame,
     monitor: CallMonitor,
 }
 
@@ -30,7 +32,8 @@ impl<E: Env> SerialVectorEnv<E> {
         M: Fn(&EnvContext) -> Result<E, EnvError>,
     {
         let (spec, slots) = make_all(context, n_envs, monitor, make, E::spec)?;
-        Ok(Self { context: *context, spec, slots, finished: Vec::new(), monitor: monitor.clone() })
+        let (finished, last_frame) = (Vec::new(), LastFrame::default());
+        Ok(Self { context: *context, spec, slots, finished, last_frame, monitor: monitor.clone() })
     }
 }
 
@@ -54,7 +57,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
     }
 
     fn step(&mut self, actions: ActionRef<'_>, mut out: VectorStep<'_>) -> Result<(), EnvFailure> {
-        let Self { context, spec, slots, finished, monitor } = self;
+        let Self { context, spec, slots, finished, last_frame, monitor } = self;
         let (obs_len, act_len) = (out.obs.len() / slots.len(), actions.len() / slots.len());
         for (index, slot) in slots.iter_mut().enumerate() {
             let action = actions.part(index * act_len, act_len);
@@ -79,6 +82,12 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
                 keep(out.final_obs, out.t, index, &row)
                     .map_err(|error| failed((place, EnvFailureCause::Error(EnvError::new(error))), index + 1))?;
             }
+            let place = slot.episodes.render_place();
+            let drawn = last_frame.ended(index, || {
+                monitor.at(index as u32, place);
+                slot.render()
+            });
+            drawn.map_err(|cause| failed((place, cause), index + 1))?;
             finished.push(slot.episodes.stat());
             begin(slot, index, row, monitor).map_err(|at| failed(at, index + 1))?;
         }
@@ -103,13 +112,28 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
         into.append(&mut self.finished);
     }
 
+    fn render(&mut self, index: usize) -> Result<Option<Frame>, EnvFailure> {
+        let Self { context, spec, slots, monitor, .. } = self;
+        let place = slots[index].episodes.render_place();
+        monitor.at(index as u32, place);
+        slots[index].render().map_err(|cause| context.failure(Some(spec), index as u32, place, cause))
+    }
+
+    fn keep_last_frames(&mut self, index: usize) {
+        self.last_frame.keep(index);
+    }
+
+    fn take_last_frame(&mut self) -> Option<Frame> {
+        self.last_frame.take()
+    }
+
     fn keep_for_save(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.keeps = Keeps::Undecided);
     }
 
     fn save(&mut self, obs: ObsView<'_>) -> Result<Option<SavedEnvs>, EnvFailure> {
         let obs_len = obs.len() / self.slots.len();
-        let Self { context, spec, slots, finished, monitor } = self;
+        let Self { context, spec, slots, finished, monitor, .. } = self;
         let envs = slots.iter_mut().enumerate().map(|(index, slot)| {
             monitor.at(index as u32, slot.episodes.place());
             let saved = slot.save(obs.row(index, obs_len));
@@ -119,7 +143,7 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
     }
 
     fn load(&mut self, saved: &SavedEnvs, mut obs: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
-        let Self { context, spec, slots, finished, monitor } = self;
+        let Self { context, spec, slots, finished, monitor, .. } = self;
         saved.check_len(slots.len()).map_err(|cause| context.failure_to_make(cause))?;
         let (obs_len, obs_kind) = (obs.len() / slots.len(), obs_kind(&spec.observation));
         let mut row = ObsColumn::zeros(obs_kind, obs_len);

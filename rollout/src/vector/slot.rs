@@ -4,8 +4,8 @@ use pronk_policy::Space;
 
 use super::keeps::Keeps;
 use crate::env::{
-    ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EnvFailureCause, Episodes, FailurePlace, ObsMut,
-    SavedEnv, Spec, Step, VectorContext, Way, mask,
+    ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EnvFailureCause, Episodes, FailurePlace, Frame,
+    ObsMut, SavedEnv, Spec, Step, VectorContext, Way, mask,
 };
 
 /// One environment of a vector and the episode it is in.
@@ -48,6 +48,11 @@ impl<E: Env> Slot<E> {
         let step = call(|| self.env.step(action, obs.reborrow()))?;
         let end = self.episodes.count(step, &obs, max_episode_steps)?;
         Ok(Step { end, ..step })
+    }
+
+    /// Draws its present state.
+    pub(crate) fn render(&mut self) -> Result<Option<Frame>, EnvFailureCause> {
+        call(|| self.env.render())
     }
 
     /// Where it is, after its newest observation.

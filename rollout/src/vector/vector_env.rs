@@ -1,6 +1,6 @@
 use pronk_buffer::{End, FinalObs, ObsView};
 
-use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, ObsMut, Restarted, SavedEnvs};
+use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, Frame, ObsMut, Restarted, SavedEnvs};
 
 /// `B` environments of one kind that step together.
 ///
@@ -61,6 +61,29 @@ pub trait VectorEnv: Send {
 
     /// Appends the episodes that ended since the last call to `into`.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>);
+
+    /// Draws the present state of environment `index`, which is that of a new episode once one has ended;
+    /// `None`, the default, if there are no pictures. Make environments with
+    /// [`EnvFactory::make_vector_to_render`](crate::EnvFactory::make_vector_to_render) to draw them.
+    ///
+    /// # Errors
+    /// The environment that failed.
+    ///
+    /// # Panics
+    /// May do so when there is no environment `index`.
+    fn render(&mut self, _index: usize) -> Result<Option<Frame>, EnvFailure> {
+        Ok(None)
+    }
+
+    /// Draws from now on the state in which each episode of environment `index` ends, before the next one
+    /// begins, for [`take_last_frame`](Self::take_last_frame). Called once, before the first reset, where a
+    /// video is recorded.
+    fn keep_last_frames(&mut self, _index: usize) {}
+
+    /// The last frame of the episode that ended last, once, if [kept](Self::keep_last_frames).
+    fn take_last_frame(&mut self) -> Option<Frame> {
+        None
+    }
 
     /// Keeps from now on what [`save`](Self::save) needs, such as the actions of running episodes. Called
     /// once, before the first reset, in runs that save checkpoints with the positions of environments.

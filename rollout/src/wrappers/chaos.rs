@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use pronk_policy::{Rng, derive_seed};
 
-use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, IntoEnv, ObsMut, Step, seed, snapshot};
+use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, Frame, IntoEnv, ObsMut, Step, seed, snapshot};
 
 /// The faults of [`Chaos`] and their probabilities, each that of one step. A step has at most one fault.
 ///
@@ -200,6 +200,10 @@ impl<E: Env> Env for Chaos<E> {
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        self.env.render()
     }
 
     fn save(&self) -> Option<Vec<u8>> {

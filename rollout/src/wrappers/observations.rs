@@ -1,6 +1,6 @@
 use pronk_policy::{ObsDtype, Space};
 
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, Frame, ObsMut, Step};
 
 /// An environment with transformed observations, which may have another length.
 ///
@@ -67,6 +67,10 @@ impl<E: Env, F: FnMut(&[f32], &mut [f32]) + Send> Env for TransformObservation<E
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        self.env.render()
     }
 
     fn save(&self) -> Option<Vec<u8>> {

@@ -1,4 +1,4 @@
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, Frame, ObsMut, Step};
 
 /// An environment with transformed rewards; episode returns are sums of the transformed ones.
 ///
@@ -42,6 +42,10 @@ impl<E: Env, F: FnMut(f32) -> f32 + Send> Env for TransformReward<E, F> {
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        self.env.render()
     }
 
     fn save(&self) -> Option<Vec<u8>> {
@@ -103,6 +107,10 @@ impl<E: Env> Env for ClipReward<E> {
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        self.env.render()
     }
 
     fn save(&self) -> Option<Vec<u8>> {

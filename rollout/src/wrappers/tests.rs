@@ -76,6 +76,22 @@ fn bytes_are_not_transformed_as_floats() {
 }
 
 #[test]
+fn frames_come_through_every_wrapper() {
+    fn check<E: Env>(wrap: impl Fn(Box<dyn Env>) -> Result<E, EnvError>) {
+        let mut wrapped = wrap(Box::new(CartPole::from_state([0.5, 0.0, 0.1, 0.0]))).unwrap();
+        let frame = wrapped.render().unwrap().expect("CartPole draws itself");
+        assert_eq!(Some(frame), CartPole::from_state([0.5, 0.0, 0.1, 0.0]).render().unwrap());
+        assert_eq!(wrap(Box::new(Masked::new(4, 10))).unwrap().render().unwrap(), None, "Masked has no pictures");
+    }
+    check(|env| Ok(TimeLimit::new(env, 9)));
+    check(|env| Ok(TransformReward::new(env, |reward| reward)));
+    check(|env| ClipReward::new(env, 0.0, 1.0));
+    check(|env| Chaos::new(env, ChaosConfig::default()));
+    let space = Space::boxed(vec![0.0], vec![9.0], vec![1]).unwrap();
+    check(move |env| TransformObservation::new(env, space.clone(), |seen, row| row[0] = seen[0]));
+}
+
+#[test]
 fn masks_and_failures_come_through_every_wrapper() {
     fn check<E: Env>(wrap: impl Fn(Box<dyn Env>) -> Result<E, EnvError>) {
         let mut masked = wrap(Box::new(Masked::new(4, 10))).unwrap();

@@ -1,4 +1,4 @@
-use crate::env::{ActionRef, Env, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvError, EnvSpec, Frame, ObsMut, Step};
 
 /// An environment with another time limit, or none.
 ///
@@ -36,6 +36,10 @@ impl<E: Env> Env for TimeLimit<E> {
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.env.action_mask(mask)
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        self.env.render()
     }
 
     fn save(&self) -> Option<Vec<u8>> {

@@ -7,6 +7,7 @@ use super::*;
 use crate::env::{ActionRef, CallMonitor, Env, EnvSpec, EpisodeStat, ObsMut};
 use crate::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use crate::vector::{SerialVectorEnv, VectorStep};
+use crate::wrappers::TimeLimit;
 
 const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 11 };
 
@@ -217,6 +218,38 @@ fn a_vectorised_run_has_the_episodes_of_a_serial_one() {
     check_runs(MountainCar::new, 200, 0.0);
     check_runs(MountainCarContinuous::new, 100, 1e-7);
     check_runs(Pendulum::new, 40, 1e-6);
+}
+
+#[test]
+fn a_kernel_draws_what_its_environment_draws() {
+    fn check<E: Scalar>(make: fn() -> E) {
+        let name = E::env_spec().name;
+        let limit = Some(6);
+        let mut native = Played::reset(NativeVectorEnv::<E>::with_time_limit(&CONTEXT, N_ENVS, limit).unwrap());
+        let serial = SerialVectorEnv::new(&CONTEXT, N_ENVS, &CallMonitor::new(), |_| Ok(TimeLimit::new(make(), limit)));
+        let mut serial = Played::reset(serial.unwrap());
+        native.envs.keep_last_frames(70);
+        serial.envs.keep_last_frames(70);
+        let mut rng = Rng::seed_from(4);
+        let mut frames = Vec::new();
+        for t in 0..6 {
+            assert!(native.envs.take_last_frame().is_none(), "{name} at {t}");
+            frames.push(native.envs.render(70).unwrap().expect("a picture"));
+            assert!(Some(&frames[t]) == serial.envs.render(70).unwrap().as_ref(), "{name} at {t}");
+            let actions = Actions::random(native.envs.spec(), &mut rng);
+            native.step(&actions).unwrap();
+            serial.step(&actions).unwrap();
+        }
+        frames.push(native.envs.take_last_frame().expect("the time limit ended the episode"));
+        assert!(frames.last() == serial.envs.take_last_frame().as_ref(), "{name} at its end");
+        assert!(frames.windows(2).all(|pair| pair[0] != pair[1]), "{name}: something moves in every step");
+        assert!(native.envs.render(70).unwrap().as_ref() != frames.last(), "{name}: the next episode has begun");
+    }
+    check(CartPole::new);
+    check(Acrobot::new);
+    check(MountainCar::new);
+    check(MountainCarContinuous::new);
+    check(Pendulum::new);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod frames;
+
 use pronk_buffer::{End, FinalObs, ObsKind, ObsView};
 use pronk_policy::Space;
 
