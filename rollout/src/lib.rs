@@ -44,7 +44,7 @@ pub use pool::{
 pub use run::{
     AbandonedThreads, EvaluateError, Evaluation, Evaluator, EvaluatorState, InlineSource, JoinOutcome, PostedSeat,
     ResumedSeats, SpentRestarts, StartError, SupervisorState, WorkerEdges, WorkerFailure, WorkerFailureCause,
-    WorkerReport, WorkerSet, WorkerSetConfig, WorkerStatus, evaluate, evaluate_beside,
+    WorkerReport, WorkerSet, WorkerSetConfig, WorkerStatus, evaluate, evaluate_and_render, evaluate_beside,
 };
 pub use vector::{Kernel, KernelAction, NativeVectorEnv, Outcome, SerialVectorEnv, VectorEnv, VectorStep};
 pub use worker::{

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use pronk_policy::{NetworkSpec, Rng};
 
 use super::*;
-use crate::env::{Env, EnvContext};
+use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, ObsMut, Step};
 use crate::envs::Masked;
 use crate::testing::{Counter, Fault, MaskFault, Watched};
 
@@ -46,6 +46,63 @@ fn fewer_episodes_than_environments_are_one_each() {
     assert_eq!(played, [(0, 1, 1.0), (1, 2, 3.0), (2, 3, 6.0)]);
     assert_eq!(evaluation.len_mean(), Some(2.0));
     assert_eq!(evaluation.return_mean(), Some(10.0 / 3.0));
+}
+
+/// The pixels of the frames of an evaluation, of which the spectator looks at no more than `most`.
+fn frames_of(factory: &dyn EnvFactory, n_episodes: usize, most: usize) -> (Evaluation, Vec<Vec<u8>>) {
+    let env = Counter::of_three().spec();
+    let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
+    let params = spec.init_params(0).unwrap();
+    let mut policy = Policy::new(spec, params, &env.action).unwrap();
+    let mut frames = Vec::new();
+    let mut on_frame = |frame: Frame| {
+        frames.push(frame.rgb().to_vec());
+        if frames.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let played = evaluate_and_render(&mut policy, &mut ActionSelection::Mode, factory, n_episodes, 0, &mut on_frame);
+    (played.unwrap(), frames)
+}
+
+/// The frames of a counter's first episode up to this step, each drawn once.
+fn up_to(step: u8) -> Vec<Vec<u8>> {
+    (0..=step).map(|step| vec![1, step, step + 1]).collect()
+}
+
+#[test]
+fn frames_are_those_of_the_first_episode_from_its_reset_to_its_end() {
+    let terminated = |_: &EnvContext| Counter::of_three();
+    let truncated = |_: &EnvContext| Counter::new(&[(9, End::Terminated)]).with_limit(4);
+    for (factory, len) in [(&terminated as &dyn EnvFactory, 3), (&truncated, 4)] {
+        for n_episodes in [1, 5, MAX_ENVS + 5] {
+            let (evaluation, frames) = frames_of(factory, n_episodes, 100);
+            assert_eq!(frames, up_to(len), "{n_episodes}");
+            assert_eq!(evaluation, play(factory, n_episodes, 0).unwrap(), "drawing changes no episode");
+        }
+    }
+}
+
+#[test]
+fn a_spectator_that_has_seen_enough_ends_the_drawing_and_not_the_evaluation() {
+    let (evaluation, frames) = frames_of(&|_: &EnvContext| Counter::of_three(), 5, 2);
+    assert_eq!((frames, evaluation.episodes.len()), (up_to(1), 5));
+}
+
+#[test]
+fn environments_without_pictures_are_evaluated_unseen() {
+    struct Blind(Counter);
+    impl Env for Blind {
+        fn spec(&self) -> EnvSpec {
+            self.0.spec()
+        }
+        fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+            self.0.reset(seed, obs)
+        }
+        fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+            self.0.step(action, obs)
+        }
+    }
+    let (evaluation, frames) = frames_of(&|_: &EnvContext| Blind(Counter::of_three()), 2, 100);
+    assert_eq!((frames.len(), evaluation.episodes.len()), (0, 2));
 }
 
 /// Evaluates a policy in [`Masked`] environments.
